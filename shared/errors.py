@@ -1,0 +1,162 @@
+"""What can go wrong, in the words of the service.
+
+    RescindError
+    ├── RequestError                the caller's to mend; each has a code of the contract
+    │   ├── InvalidRequest          invalid_request
+    │   ├── Unauthorized            unauthorized
+    │   ├── InvalidApiKey           invalid_api_key
+    │   ├── InsufficientScope       insufficient_scope
+    │   ├── NotFound                not_found
+    │   ├── MethodNotAllowed        method_not_allowed
+    │   ├── InvalidState            invalid_state
+    │   ├── RequestConflict         conflict
+    │   ├── PayloadTooLarge         payload_too_large
+    │   ├── UnsupportedMediaType    unsupported_media_type
+    │   └── RateLimited             rate_limited
+    ├── Unavailable                 unavailable: a store or key service cannot answer now
+    │   └── Corrupt                 what was read cannot be trusted; never skipped
+    ├── Conflict                    a write lost its expectation; operations know what to do
+    ├── InvalidSrl                  a Signed Revocation List that must not be believed
+    └── InvalidSettings             the process cannot start with these settings
+
+A message may reach a caller: it names the field and what is allowed, and never repeats a
+submitted value, a secret or an internal name (decisions 1, errors). HTTP statuses are in
+`shared.web.errors`.
+"""
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+
+class RescindError(Exception):
+    """Anything this service raises on purpose."""
+
+
+class RequestError(RescindError):
+    """A request that is refused. `code` is the contract's (service.md 7, decisions 1)."""
+
+    code: ClassVar[str]
+
+
+class InvalidRequest(RequestError):
+    """The body, a parameter or the cursor is not acceptable."""
+
+    code = "invalid_request"
+
+
+class Unauthorized(RequestError):
+    """There is no Authorization header, or it is not of the Bearer scheme."""
+
+    code = "unauthorized"
+
+
+class InvalidApiKey(RequestError):
+    """Malformed, unknown, revoked, expired or disabled: one answer, so none can be told apart."""
+
+    code = "invalid_api_key"
+
+    def __init__(self) -> None:
+        super().__init__("The provided API key is invalid.")
+
+
+class InsufficientScope(RequestError):
+    """The key lacks every one of the scopes that the operation accepts."""
+
+    code = "insufficient_scope"
+
+    def __init__(self, scopes: Iterable[str]) -> None:
+        super().__init__(f"This endpoint requires the scope {' or '.join(scopes)}.")
+
+
+class NotFound(RequestError):
+    """No such resource for this tenant, or no such route."""
+
+    code = "not_found"
+
+    def __init__(self, message: str = "The resource does not exist.") -> None:
+        super().__init__(message)
+
+
+class MethodNotAllowed(RequestError):
+    """The route exists, the method does not; `allow` lists those that do."""
+
+    code = "method_not_allowed"
+
+    def __init__(self, allow: Iterable[str]) -> None:
+        self.allow = tuple(sorted(allow))
+        super().__init__(f"This path allows the method {' or '.join(self.allow)}.")
+
+
+class InvalidState(RequestError):
+    """The transition is not allowed from the present state."""
+
+    code = "invalid_state"
+
+
+class RequestConflict(RequestError):
+    """An identifier is taken, a quota is reached, or the last admin key would go."""
+
+    code = "conflict"
+
+
+class PayloadTooLarge(RequestError):
+    """The body is larger than the endpoint takes."""
+
+    code = "payload_too_large"
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"The body may be at most {limit} bytes.")
+
+
+class UnsupportedMediaType(RequestError):
+    """A body came without the JSON content type."""
+
+    code = "unsupported_media_type"
+
+    def __init__(self) -> None:
+        super().__init__("Content-Type: a body must be sent as application/json in UTF-8.")
+
+
+class RateLimited(RequestError):
+    """The bucket is empty; `retry_after` is in seconds."""
+
+    code = "rate_limited"
+
+    def __init__(self, *, retry_after: int) -> None:
+        self.retry_after = retry_after
+        super().__init__("The rate limit is exceeded; retry after the time in Retry-After.")
+
+
+class Unavailable(RescindError):
+    """A port cannot answer now. Nothing is half done, and nothing may be concluded from it."""
+
+    code = "unavailable"
+    retry_after = 1
+
+
+class Corrupt(Unavailable):
+    """A record, blob or sealed seed is not what was once written."""
+
+
+class Conflict(RescindError):
+    """A write lost its expectation and changed nothing. `lost` names what was not as expected."""
+
+    def __init__(self, lost: Iterable[object]) -> None:
+        self.lost = tuple(lost)
+        super().__init__(f"{len(self.lost)} expectation(s) did not hold")
+
+
+class InvalidSrl(RescindError):
+    """The list must not be believed. `reason` is one stable word for why."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        self.reason = reason
+        super().__init__(message)
+
+
+class InvalidSettings(RescindError):
+    """One or more settings are missing or wrong; `problems` has a line for each."""
+
+    def __init__(self, problems: Iterable[str]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(self.problems))

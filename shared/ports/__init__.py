@@ -1,0 +1,24 @@
+"""What the core needs from the world, and what each part of it promises."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from shared.ports.blobs import BlobStore
+from shared.ports.key_wrapper import KeyWrapper
+from shared.ports.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """The world, as one value that every operation takes first.
+
+    `now` is the present time in UTC. `new_id` makes a fresh identifier of a kind (`ak`, `rev`, …)
+    that sorts after those made before it.
+    """
+
+    store: Store
+    blobs: BlobStore
+    keys: KeyWrapper
+    now: Callable[[], datetime]
+    new_id: Callable[[str], str]

@@ -1,0 +1,26 @@
+"""Where published lists live: immutable blobs, found by name."""
+
+from typing import Protocol
+
+
+class BlobStore(Protocol):
+    """Blobs that are written once and never change.
+
+    - A reader sees the whole blob or none, from the moment `put` returns.
+    - Names are relative paths of lower-case letters, digits, `-`, `_`, `.` and `/`; another name
+      raises `ValueError`, since names are made by this service alone.
+    - Whatever cannot be answered is `Unavailable`; only a blob that is not there is None.
+    - Safe to share between threads.
+    """
+
+    def put(self, name: str, data: bytes) -> None:
+        """Store a new blob durably. Raises `Conflict` where the name is taken, `Unavailable`."""
+        ...
+
+    def get(self, name: str) -> bytes | None:
+        """The blob's bytes, or None where there is none. Raises `Unavailable`."""
+        ...
+
+    def url(self, name: str, *, ttl_seconds: int) -> str:
+        """An address that serves the blob without further proof until `ttl_seconds` from now."""
+        ...

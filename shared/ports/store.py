@@ -1,0 +1,158 @@
+"""Where records live: three tables of items, each item found by a partition and a sort key.
+
+The promises on `Store` are what the operations rely on; `tests/contracts/test_store.py` holds
+every adapter to them.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum, StrEnum
+from typing import NamedTuple, Protocol, TypeAlias, Union
+
+# What an item may hold: integers of at most 64 bits, strings without lone surrogates.
+Value: TypeAlias = Union[str, int, bool, bytes, list["Value"], dict[str, "Value"], None]
+Item: TypeAlias = Mapping[str, Value]
+
+MOST_CHANGES = 100
+
+
+class Table(StrEnum):
+    """The tables of the data model."""
+
+    KEYS = "keys"
+    REVOCATIONS = "revocations"
+    AUDIT = "audit"
+
+
+class Key(NamedTuple):
+    """The address of an item. Neither `pk` nor `sk` is ever empty."""
+
+    table: Table
+    pk: str
+    sk: str = "-"
+
+
+class Partition(NamedTuple):
+    """The items of a table that share a partition key."""
+
+    table: Table
+    pk: str
+
+    def key(self, sk: str) -> Key:
+        """The address of one item in this partition."""
+        return Key(self.table, self.pk, sk)
+
+
+class Entry(NamedTuple):
+    """One item of a partition, with its sort key."""
+
+    sk: str
+    item: Item
+
+
+class Expect(Enum):
+    """What a change takes for granted about the item that it finds."""
+
+    ABSENT = "absent"
+    PRESENT = "present"
+    ANYTHING = "anything"
+
+
+@dataclass(frozen=True, slots=True)
+class At:
+    """The item is present and its attribute `version` is this number.
+
+    The version belongs to the record: whoever puts the item writes the next number into it.
+    """
+
+    version: int
+
+
+Expectation: TypeAlias = Expect | At
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """Write the whole item in place of whatever is there."""
+
+    key: Key
+    item: Item
+    expect: Expectation
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Remove the item; removing an absent one is no fault where the expectation allows it."""
+
+    key: Key
+    expect: Expectation
+
+
+@dataclass(frozen=True, slots=True)
+class Increment:
+    """Add to integer attributes, taking absent ones (and an absent item) for zero."""
+
+    key: Key
+    amounts: Mapping[str, int]
+    expect: Expectation
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Change nothing, but let the whole write depend on this."""
+
+    key: Key
+    expect: Expectation
+
+
+Change: TypeAlias = Put | Delete | Increment | Check
+
+
+class Store(Protocol):
+    """Items in tables, strongly consistent.
+
+    - Every read sees every write that was acknowledged before the read began.
+    - A read is complete or raises: a missing item means absent, never "not processed".
+    - Whatever cannot be answered (throttled, timed out, broken, unreadable) is `Unavailable`.
+      Contention and throttling are retried inside the adapter, with jitter, up to a deadline.
+    - Safe to share between threads.
+    """
+
+    def get(self, key: Key) -> Item | None:
+        """The item, or None where there is none. Raises `Unavailable`."""
+        ...
+
+    def get_many(self, keys: Iterable[Key]) -> dict[Key, Item]:
+        """The items that exist among `keys`, of any number, repeats allowed.
+
+        Each item is read consistently; together they are no snapshot. Raises `Unavailable`.
+        """
+        ...
+
+    def query(
+        self,
+        partition: Partition,
+        *,
+        after: str | None = None,
+        before: str | None = None,
+        newest_first: bool = False,
+        limit: int | None = None,
+    ) -> Iterator[Entry]:
+        """The partition's entries in order of sort key (bytewise), or in the reverse order.
+
+        `after` and `before` bound the sort key on both sides, exclusively. At most `limit` entries
+        come back. The walk is no snapshot, but an item that is present all through it comes
+        exactly once. Raises `Unavailable` from any step, and then the walk is void.
+        """
+        ...
+
+    def write(self, *changes: Change, token: str | None = None) -> None:
+        """Apply every change or none, durably; at most `MOST_CHANGES`, each to another key.
+
+        `token` (1 to 36 characters) names the write: sent again within ten minutes with the same
+        changes it counts once. Without one, a retry inside the adapter still counts once.
+
+        Raises `Conflict`, with the keys whose expectation did not hold, and `Unavailable`, after
+        which the write may or may not have happened, but never in part.
+        """
+        ...

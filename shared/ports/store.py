@@ -7,10 +7,10 @@ every adapter to them.
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum, StrEnum
-from typing import NamedTuple, Protocol, TypeAlias, Union
+from typing import NamedTuple, Protocol, TypeAlias
 
 # What an item may hold: integers of at most 64 bits, strings without lone surrogates.
-Value: TypeAlias = Union[str, int, bool, bytes, list["Value"], dict[str, "Value"], None]
+Value: TypeAlias = str | int | bool | bytes | list["Value"] | dict[str, "Value"] | None
 Item: TypeAlias = Mapping[str, Value]
 
 MOST_CHANGES = 100

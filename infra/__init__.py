@@ -1,0 +1,1 @@
+"""What runs the service: the local server, the operator's commands, the stacks."""

@@ -1,0 +1,1 @@
+"""What the service does: one function an operation, with the ports passed in."""

@@ -6,48 +6,17 @@ every adapter to them.
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from enum import Enum, StrEnum
-from typing import NamedTuple, Protocol, TypeAlias
+from enum import Enum
+from typing import Protocol, TypeAlias
 
-# What an item may hold: integers of at most 64 bits, strings without lone surrogates.
-Value: TypeAlias = str | int | bool | bytes | list["Value"] | dict[str, "Value"] | None
-Item: TypeAlias = Mapping[str, Value]
+from shared.model.items import Entry as Entry
+from shared.model.items import Item as Item
+from shared.model.items import Key as Key
+from shared.model.items import Partition as Partition
+from shared.model.items import Table as Table
+from shared.model.items import Value as Value
 
 MOST_CHANGES = 100
-
-
-class Table(StrEnum):
-    """The tables of the data model."""
-
-    KEYS = "keys"
-    REVOCATIONS = "revocations"
-    AUDIT = "audit"
-
-
-class Key(NamedTuple):
-    """The address of an item. Neither `pk` nor `sk` is ever empty."""
-
-    table: Table
-    pk: str
-    sk: str = "-"
-
-
-class Partition(NamedTuple):
-    """The items of a table that share a partition key."""
-
-    table: Table
-    pk: str
-
-    def key(self, sk: str) -> Key:
-        """The address of one item in this partition."""
-        return Key(self.table, self.pk, sk)
-
-
-class Entry(NamedTuple):
-    """One item of a partition, with its sort key."""
-
-    sk: str
-    item: Item
 
 
 class Expect(Enum):

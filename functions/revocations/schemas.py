@@ -1,0 +1,107 @@
+"""Bodies of the revocation endpoints (service.md 2.3 and 4.3)."""
+
+from typing import Annotated, Final, Self
+
+from pydantic import BaseModel, Field
+
+from shared.model.revocations import Revocation, Verdict
+from shared.operations.paging import Page
+from shared.web.fields import MomentOut, Reason, RequestBody, ResponseBody, WarrantId
+
+BATCH_MAX: Final = 1000
+BATCH_BODY_MAX: Final = 1024 * 1024
+
+
+class CreateRevocation(RequestBody):
+    """The body of POST /v1/revocations."""
+
+    warrant_id: WarrantId
+    reason: Reason
+
+
+class CheckQuery(BaseModel):
+    """The query of GET /v1/revocations/check."""
+
+    warrant_id: WarrantId
+
+
+class CheckBatch(RequestBody):
+    """The body of POST /v1/revocations/check-batch."""
+
+    warrant_ids: Annotated[list[WarrantId], Field(min_length=1, max_length=BATCH_MAX)]
+
+
+class RevocationRecord(ResponseBody):
+    """A revocation record."""
+
+    id: str
+    warrant_id: str
+    reason: str
+    created_at: MomentOut
+    created_by: str
+
+    @classmethod
+    def of(cls, record: Revocation) -> Self:
+        """The record."""
+        return cls(
+            id=record.id,
+            warrant_id=record.warrant_id,
+            reason=record.reason,
+            created_at=record.created_at,
+            created_by=record.created_by,
+        )
+
+
+class RevocationList(ResponseBody):
+    """A page of revocation records."""
+
+    revocations: list[RevocationRecord]
+    total: int
+    cursor: str | None
+
+    @classmethod
+    def of(cls, page: Page[Revocation], *, cursor: str | None) -> Self:
+        """The page, with the cursor to the next."""
+        records = [RevocationRecord.of(record) for record in page.entries]
+        return cls(revocations=records, total=page.total, cursor=cursor)
+
+
+class CheckResult(ResponseBody):
+    """Whether one warrant is revoked; when and why only if it is."""
+
+    warrant_id: str
+    revoked: bool
+    revoked_at: MomentOut | None = None
+    reason: str | None = None
+
+    @classmethod
+    def of(cls, verdict: Verdict) -> Self:
+        """The verdict."""
+        if not verdict.revoked:
+            return cls(warrant_id=verdict.warrant_id, revoked=False)
+        return cls(
+            warrant_id=verdict.warrant_id,
+            revoked=True,
+            revoked_at=verdict.revoked_at,
+            reason=verdict.reason,
+        )
+
+
+class BatchResult(ResponseBody):
+    """Whether one warrant of a batch is revoked, and when."""
+
+    revoked: bool
+    revoked_at: MomentOut | None = None
+
+    @classmethod
+    def of(cls, verdict: Verdict) -> Self:
+        """The verdict."""
+        if not verdict.revoked:
+            return cls(revoked=False)
+        return cls(revoked=True, revoked_at=verdict.revoked_at)
+
+
+class BatchResults(ResponseBody):
+    """The verdict on each warrant of a batch."""
+
+    results: dict[str, BatchResult]

@@ -1,0 +1,49 @@
+"""One folder that holds all of a deployment on one machine: store, blobs, master key."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from shared.adapters.local_keys import KeyFile
+from shared.errors import InvalidSettings
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """The settings that keep everything in `folder` (see `shared.settings`)."""
+    return {
+        "SVC_STORE": f"sqlite:{folder / 'svc.db'}",
+        "SVC_BLOBS": f"file:{folder / 'blobs'}",
+        "SVC_KEYS": f"file:{folder / 'master.key'}",
+    }
+
+
+def prepare(folder: Path) -> None:
+    """Make the folder with its master key, for its owner only, where there is none yet.
+
+    Raises `InvalidSettings` where it cannot be made, or where data is there without its key: a
+    new key would open none of the seeds that the old one sealed.
+    """
+    key = folder / "master.key"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise InvalidSettings([f"{folder} cannot be made: {error.strerror}."]) from error
+    if key.exists():
+        return
+    if (folder / "svc.db").exists():
+        raise InvalidSettings([f"{key} is missing, but {folder} has data. Restore its copy."])
+    KeyFile.create(key)
+
+
+def chosen(folder: Path | None, environment_: Mapping[str, str]) -> dict[str, str]:
+    """The environment, with its settings replaced by those of `folder` where one is given."""
+    return dict(environment_) | (environment(folder) if folder else {})
+
+
+def write_secret(path: Path, secret: str) -> None:
+    """Write a secret to a new file that only its owner can read."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with open(descriptor, "w", encoding="ascii") as file:  # noqa: PTH123 (a descriptor, no path)
+        file.write(secret + "\n")
+        file.flush()
+        os.fsync(file.fileno())

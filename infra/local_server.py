@@ -1,0 +1,114 @@
+"""The whole service on one machine: every function behind one address, data in one folder.
+
+    python -m infra.local_server --port 8080 --data .data --workers 1
+
+The first start makes the tenant `local` and its admin key. The list is republished on a timer, by
+the same operation that the schedule runs on AWS.
+"""
+
+import argparse
+import logging
+import os
+import socket
+import sys
+import threading
+from pathlib import Path
+
+import uvicorn
+
+from infra import data_folder
+from shared import wiring
+from shared.adapters.filesystem import FileBlobs
+from shared.errors import InvalidSettings, NotFound
+from shared.operations import onboarding, srl, tenants
+from shared.ports import Ports
+
+_HOST = "127.0.0.1"
+_TENANT = "local"
+_PUBLISH_SECONDS = 60
+# As long as the bucket on AWS keeps them: far longer than any list is valid.
+_BLOB_AGE_MAX_SECONDS = 30 * 24 * 3600
+
+_log = logging.getLogger("rescind")
+
+
+def main() -> int:
+    """Serve until interrupted; 0, or 1 with a message where the service cannot start."""
+    arguments = _arguments()
+    logging.basicConfig(format="%(levelname)s %(name)s: %(message)s")
+    try:
+        _check_port(arguments.port)
+        data_folder.prepare(arguments.data)
+        # Worker processes find the data by these.
+        os.environ.update(data_folder.environment(arguments.data))
+        ports = wiring.from_environment()
+        _say_hello(ports, arguments)
+    except InvalidSettings as error:
+        print(f"Cannot start:\n{error}", file=sys.stderr)
+        return 1
+    stopped = threading.Event()
+    timer = threading.Thread(target=_publish_on_time, args=(ports, stopped))
+    timer.start()
+    try:
+        uvicorn.run(
+            "infra.local_app:app",
+            host=_HOST,
+            port=arguments.port,
+            workers=arguments.workers,
+            log_level="warning",
+            lifespan="off",
+            ws="none",
+            # The peer's own address counts; a forwarded one is anybody's claim.
+            proxy_headers=False,
+            server_header=False,
+        )
+    except KeyboardInterrupt:
+        pass
+    finally:
+        stopped.set()
+        timer.join()
+    print("\nStopped; the data is in", arguments.data)
+    return 0
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m infra.local_server", description=__doc__)
+    parser.add_argument("--port", type=int, default=8080, help="on 127.0.0.1 (default 8080)")
+    parser.add_argument("--data", type=Path, default=Path(".data"), help="folder (default .data)")
+    parser.add_argument("--workers", type=int, default=1, help="server processes (default 1)")
+    return parser.parse_args()
+
+
+def _check_port(port: int) -> None:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((_HOST, port))
+        except (OSError, OverflowError) as error:
+            raise InvalidSettings([f"port {port}: {error}. Try: make run PORT=8081"]) from error
+
+
+def _say_hello(ports: Ports, arguments: argparse.Namespace) -> None:
+    key_file = arguments.data / "admin.key"
+    try:
+        tenants.find(ports, _TENANT)
+    except NotFound:
+        _, created = onboarding.create_tenant(ports, handle=_TENANT)
+        data_folder.write_secret(key_file, created.secret)
+        print(f"Created the tenant {_TENANT}. Its admin key, shown this once: {created.secret}")
+    if not key_file.exists():
+        command = f"python -m infra.admin --data {arguments.data} admin-key {_TENANT}"
+        print(f"There is no {key_file}; for a new admin key run: {command}")
+    print(f"Rescind serves on http://{_HOST}:{arguments.port}, data in {arguments.data},")
+    print(f"admin key in {key_file}. Ctrl-C stops it.", flush=True)
+
+
+def _publish_on_time(ports: Ports, stopped: threading.Event) -> None:
+    while not stopped.wait(_PUBLISH_SECONDS):
+        tick = srl.publish_due(ports)
+        if not tick.failed and isinstance(ports.blobs, FileBlobs):
+            ports.blobs.prune(older_than_seconds=_BLOB_AGE_MAX_SECONDS)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,126 @@
+"""API keys: what a caller proves itself with (service.md 2.1 and 5, decisions 2 and 3)."""
+
+import hashlib
+import secrets
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Final
+
+from shared.model.callers import Scope
+from shared.model.items import Key, Partition, Table
+from shared.model.records import Record
+
+_SECRET_BYTES: Final = 32
+
+
+class Status(StrEnum):
+    """Whether a key was revoked; reaching `expires_at` changes no status."""
+
+    ACTIVE = "active"
+    REVOKED = "revoked"
+
+
+@dataclass(frozen=True, slots=True)
+class ApiKey(Record):
+    """A key as its owners see it. `digest` finds its credential; the secret itself is not kept."""
+
+    id: str
+    tenant_id: str
+    name: str
+    scopes: tuple[Scope, ...]
+    status: Status
+    digest: str
+    created_at: datetime
+    expires_at: datetime | None = None
+    revoked_at: datetime | None = None
+    service_account_id: str | None = None
+    version: int = 1
+
+    @property
+    def key(self) -> Key:
+        """Where the record is stored."""
+        return records(self.tenant_id).key(self.id)
+
+    def is_live_admin(self, now: datetime) -> bool:
+        """Whether this key can administer the tenant at `now`."""
+        return (
+            Scope.ADMIN in self.scopes
+            and self.status is Status.ACTIVE
+            and not _has_expired(self.expires_at, now)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Credential(Record):
+    """All that authentication needs to know of a key, in one item.
+
+    It goes when the key is revoked or deleted: what is not there cannot be let in.
+    """
+
+    digest: str
+    tenant_id: str
+    key_id: str
+    identity: str
+    scopes: tuple[Scope, ...]
+    expires_at: datetime | None = None
+    disabled: bool = False
+
+    @property
+    def key(self) -> Key:
+        """Where the credential is stored."""
+        return credential_key(self.digest)
+
+    def opens(self, now: datetime) -> bool:
+        """Whether the key is accepted at `now` (service.md 5.5)."""
+        return not self.disabled and not _has_expired(self.expires_at, now)
+
+
+@dataclass(frozen=True, slots=True)
+class Usage(Record):
+    """How often a key was used, apart from what authentication reads."""
+
+    request_count: int = 0
+    last_used_at: datetime | None = None
+
+
+def new_secret() -> str:
+    """A fresh key string: `svc_` and 43 characters of base64url, 256 random bits."""
+    return "svc_" + secrets.token_urlsafe(_SECRET_BYTES)
+
+
+def digest(secret: str) -> str:
+    """What is stored of a key string: SHA-256 over the whole string, in hex.
+
+    Never over the decoded bytes: four strings decode to the same 32 bytes.
+    """
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def records(tenant_id: str) -> Partition:
+    """A tenant's keys, in order of creation."""
+    return Partition(Table.KEYS, f"{tenant_id}#api-keys")
+
+
+def usage(tenant_id: str) -> Partition:
+    """The usage of a tenant's keys, found by key identifier."""
+    return Partition(Table.KEYS, f"{tenant_id}#usage")
+
+
+def count_key(tenant_id: str) -> Key:
+    """The number of a tenant's keys, in the attribute `count`."""
+    return Key(Table.KEYS, tenant_id, "counts#api-keys")
+
+
+def admins_key(tenant_id: str) -> Key:
+    """What every loss of an admin key moves on, so that two cannot go at once unseen."""
+    return Key(Table.KEYS, tenant_id, "admins")
+
+
+def credential_key(digest_: str) -> Key:
+    """Where the credential of a key string with this digest is stored."""
+    return Key(Table.KEYS, f"api-key#{digest_}")
+
+
+def _has_expired(expires_at: datetime | None, now: datetime) -> bool:
+    return expires_at is not None and expires_at <= now

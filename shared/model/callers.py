@@ -1,0 +1,38 @@
+"""Who asks, and what they may ask for (service.md 5, decisions 2)."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Self
+
+
+class Scope(StrEnum):
+    """What an API key opens."""
+
+    ADMIN = "admin"
+    AUTHORIZER = "authorizer"
+    READ_ONLY = "read-only"
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Whoever calls an operation, within one tenant.
+
+    `identity` is e-mail-like and goes into records and the audit log. `source_ip` and `request_id`
+    are None for what does not come over HTTP.
+    """
+
+    tenant_id: str
+    identity: str
+    scopes: tuple[Scope, ...]
+    source_ip: str | None = None
+    request_id: str | None = None
+
+    @classmethod
+    def inside(cls, tenant_id: str, *, name: str, handle: str) -> Self:
+        """The service itself, such as its schedule, or the operator at the command line."""
+        return cls(tenant_id, identity(name, handle=handle), (Scope.ADMIN,))
+
+
+def identity(name: str, *, handle: str) -> str:
+    """The e-mail-like identity of `name` in the tenant with this handle."""
+    return f"{name}@{handle}.svc"

@@ -1,0 +1,35 @@
+"""Identifiers: `svc_<kind>_<ULID>`, which sort by creation (decisions 1, identifiers)."""
+
+import re
+from typing import Final
+
+API_KEY: Final = "ak"
+SIGNING_KEY: Final = "key"
+REVOCATION: Final = "rev"
+SERVICE_ACCOUNT: Final = "sa"
+AUDIT_ENTRY: Final = "evt"
+TENANT: Final = "tnt"
+
+# A ULID has 128 bits in 26 digits of five, so its first digit is at most 7.
+_ULID: Final = "[0-7][0-9a-hjkmnp-tv-z]{25}"
+_WARRANT_ID: Final = re.compile(r"svc_wrt_[A-Za-z0-9_-]{1,64}")
+
+# Every warrant identifier sorts after this one.
+BEFORE_WARRANT_IDS: Final = "svc_wrt_"
+
+
+def is_identifier(value: str, *, kind: str) -> bool:
+    """Whether `value` has the form of an identifier of `kind` that this service makes."""
+    return re.fullmatch(f"svc_{kind}_{_ULID}", value) is not None
+
+
+def is_warrant_id(value: str) -> bool:
+    """Whether `value` may name a warrant; callers bring identifiers of their own making."""
+    return _WARRANT_ID.fullmatch(value) is not None
+
+
+def warrant_id(value: str) -> str:
+    """`value` itself. Raises ValueError, fit for the caller, where it cannot name a warrant."""
+    if not is_warrant_id(value):
+        raise ValueError("must be svc_wrt_ followed by 1 to 64 letters, digits, '_' or '-'")
+    return value

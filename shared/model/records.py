@@ -1,0 +1,98 @@
+"""Records to items and back, by the types that a record's fields declare."""
+
+from collections.abc import Callable
+from dataclasses import fields
+from datetime import datetime
+from enum import StrEnum
+from functools import cache
+from types import NoneType
+from typing import Any, Self, get_args, get_origin, get_type_hints
+
+from shared.errors import Corrupt
+from shared.model import times
+from shared.model.items import Item, Value
+
+_Read = Callable[[Value], Any]
+
+
+class Record:
+    """A frozen dataclass that is stored as one item.
+
+    Fields are strings, integers, booleans, bytes, moments, string enumerations, or tuples of
+    strings or enumerations; a field that may be None is left out of the item when it is.
+    """
+
+    __slots__ = ()
+
+    def to_item(self) -> dict[str, Value]:
+        """The item that `from_item` turns back into an equal record."""
+        values = ((field.name, getattr(self, field.name)) for field in fields(self))  # type: ignore[arg-type]
+        return {name: _written(value) for name, value in values if value is not None}
+
+    @classmethod
+    def from_item(cls, item: Item) -> Self:
+        """The record of an item. Raises `Corrupt` where a field is missing or of another type."""
+        values = {name: read(item.get(name)) for name, read in _readers(cls).items()}  # type: ignore[arg-type]
+        return cls(**values)
+
+
+def _written(value: Any) -> Value:
+    if isinstance(value, datetime):
+        return times.text(value)
+    if isinstance(value, StrEnum):
+        return value.value
+    if isinstance(value, tuple):
+        return [_written(member) for member in value]
+    return value  # type: ignore[no-any-return]
+
+
+def integer(item: Item, name: str) -> int:
+    """The integer that `item` holds under `name`. Raises `Corrupt` where there is none."""
+    value = item.get(name)
+    if type(value) is not int:
+        raise Corrupt(f"stored counter {name} is malformed")
+    return value
+
+
+@cache
+def _readers(record: type[Record]) -> dict[str, _Read]:
+    hints = get_type_hints(record)
+    return {
+        field.name: _reader(hints[field.name], f"{record.__name__}.{field.name}")
+        for field in fields(record)  # type: ignore[arg-type]
+    }
+
+
+def _reader(declared: Any, where: str) -> _Read:
+    accepted = [member for member in get_args(declared) or [declared] if member is not NoneType]
+    optional = NoneType in get_args(declared)
+    kind = declared if get_origin(declared) is tuple else accepted[0]
+    convert = _converter(kind)
+
+    def read(value: Value) -> Any:
+        if value is None and optional:
+            return None
+        try:
+            return convert(value)
+        except (TypeError, ValueError):
+            raise Corrupt(f"stored field {where} is malformed") from None
+
+    return read
+
+
+def _converter(kind: Any) -> Callable[[Any], Any]:
+    if get_origin(kind) is tuple:
+        member = _converter(get_args(kind)[0])
+        return lambda value: tuple(member(each) for each in _exactly(list, value))
+    if kind is datetime:
+        return lambda value: times.parse(_exactly(str, value))
+    if issubclass(kind, StrEnum):
+        return lambda value: kind(_exactly(str, value))
+    return lambda value: _exactly(kind, value)
+
+
+def _exactly(kind: type, value: Any) -> Any:
+    # `bool` is an `int` to isinstance, and 1 is no flag.
+    if type(value) is not kind:
+        raise TypeError(kind.__name__)
+    return value

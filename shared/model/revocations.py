@@ -1,0 +1,78 @@
+"""Revocations: warrants that hold no longer (service.md 2.3 and 4.3, decisions 3)."""
+
+import hashlib
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from shared.model.items import Key, Partition, Table
+from shared.model.records import Record
+
+# Enough that concurrent writes rarely meet on a counter, few enough to read in one batch.
+SHARDS: Final = 16
+
+# The counter of a shard sorts before every warrant identifier.
+_COUNTER: Final = "#count"
+
+
+@dataclass(frozen=True, slots=True)
+class Revocation(Record):
+    """The record of one revocation, in order of time: listed, and deleted by identifier."""
+
+    id: str
+    warrant_id: str
+    reason: str
+    created_at: datetime
+    created_by: str
+
+
+@dataclass(frozen=True, slots=True)
+class RevokedWarrant(Record):
+    """One revoked warrant, found by its identifier: what check and publication read."""
+
+    revocation_id: str
+    reason: str
+    revoked_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether a warrant still holds; when and why not."""
+
+    warrant_id: str
+    revoked_at: datetime | None = None
+    reason: str | None = None
+
+    @property
+    def revoked(self) -> bool:
+        """True where the warrant holds no longer."""
+        return self.revoked_at is not None
+
+
+def records(tenant_id: str) -> Partition:
+    """A tenant's revocation records, in order of creation."""
+    return Partition(Table.REVOCATIONS, f"{tenant_id}#revocations")
+
+
+def shards(tenant_id: str) -> list[Partition]:
+    """The partitions that together hold a tenant's revoked warrants."""
+    return [_shard(tenant_id, number) for number in range(SHARDS)]
+
+
+def revoked_key(tenant_id: str, warrant_id: str) -> Key:
+    """Where a warrant is found if it is revoked."""
+    return shard_of(tenant_id, warrant_id).key(warrant_id)
+
+
+def counter_key(shard: Partition) -> Key:
+    """The counter of a shard: `count` of its warrants, `changes` ever made to it."""
+    return shard.key(_COUNTER)
+
+
+def shard_of(tenant_id: str, warrant_id: str) -> Partition:
+    """The shard of a warrant: from a hash, so that no choice of names crowds one shard."""
+    return _shard(tenant_id, hashlib.sha256(warrant_id.encode()).digest()[0] % SHARDS)
+
+
+def _shard(tenant_id: str, number: int) -> Partition:
+    return Partition(Table.REVOCATIONS, f"{tenant_id}#revoked#{number:02x}")

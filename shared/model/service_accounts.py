@@ -1,0 +1,43 @@
+"""Service accounts: the programs that API keys belong to (decisions 3, service accounts)."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Final
+
+from shared.model.items import Key, Partition, Table
+from shared.model.records import Record
+
+API_KEYS_MAX: Final = 50
+
+
+class Status(StrEnum):
+    """Whether the account's keys are accepted."""
+
+    ACTIVE = "active"
+    DISABLED = "disabled"
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceAccount(Record):
+    """An account. `api_key_count` counts the keys it owns, revoked ones too, until deleted."""
+
+    id: str
+    tenant_id: str
+    name: str
+    email: str
+    description: str | None
+    status: Status
+    created_at: datetime
+    api_key_count: int = 0
+    version: int = 1
+
+    @property
+    def key(self) -> Key:
+        """Where the account is stored."""
+        return accounts(self.tenant_id).key(self.id)
+
+
+def accounts(tenant_id: str) -> Partition:
+    """A tenant's service accounts, in order of creation."""
+    return Partition(Table.KEYS, f"{tenant_id}#service-accounts")

@@ -1,0 +1,105 @@
+"""The Signed Revocation List: content, encoding and place (service.md 2.4, decisions 3)."""
+
+import base64
+import json
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+import cbor2
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from shared.model import times
+from shared.model.items import Key, Partition, Table
+from shared.model.records import Record
+
+_VERSION_DIGITS: Final = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Payload:
+    """What a list says. `revoked_ids` are warrant identifiers, sorted bytewise, each once."""
+
+    version: int
+    issued_at: datetime
+    expires_at: datetime
+    revoked_ids: list[str]
+
+    def members(self) -> dict[str, Any]:
+        """The four members, named and ordered as the contract has them."""
+        return {
+            "Version": self.version,
+            "IssuedAt": times.text(self.issued_at),
+            "ExpiresAt": times.text(self.expires_at),
+            "RevokedIDs": self.revoked_ids,
+        }
+
+    def encode(self) -> bytes:
+        """Deterministic CBOR; the members stand in the order of RFC 8949 4.2.1 already."""
+        return cbor2.dumps(self.members(), canonical=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Head(Record):
+    """The published list of a tenant: which blob it is, and what it was made from.
+
+    `changes` is the sum of the shards' change counters, read before the list was: whatever moved
+    them since is not surely in it. `sha256` is of the blob, in hex; `size` is its bytes.
+    """
+
+    version: int
+    issued_at: datetime
+    expires_at: datetime
+    count: int
+    changes: int
+    blob: str
+    sha256: str
+    size: int
+    key_id: str
+
+    @property
+    def etag(self) -> str:
+        """A strong validator that depends on the content alone."""
+        return f'"{self.sha256}"'
+
+    def history_key(self, tenant_id: str) -> Key:
+        """Where this version is remembered once others have followed."""
+        return publications(tenant_id).key(f"{self.version:0{_VERSION_DIGITS}d}")
+
+
+def sign(payload: Payload, *, seed: bytes) -> bytes:
+    """The response body of the SRL endpoint: payload, and its encoding signed with Ed25519.
+
+    `seed` is the 32 bytes of the private key. The signature is over the bytes in `Payload`.
+    """
+    encoded = payload.encode()
+    signature = Ed25519PrivateKey.from_private_bytes(seed).sign(encoded)
+    document = {
+        "payload": payload.members(),
+        "srl": {
+            "Payload": base64.b64encode(encoded).decode(),
+            "Signature": base64.b64encode(signature).decode(),
+        },
+    }
+    return json.dumps(document, separators=(",", ":")).encode()
+
+
+def revoked_ids(body: bytes) -> list[str]:
+    """The identifiers in a response body that this service made."""
+    ids: list[str] = json.loads(body)["payload"]["RevokedIDs"]
+    return ids
+
+
+def blob_name(tenant_id: str, *, sha256: str) -> str:
+    """The blob of a response body: named by its content, so that a name never changes meaning."""
+    return f"srl/{tenant_id}/{sha256}.json"
+
+
+def publications(tenant_id: str) -> Partition:
+    """The head of a tenant, and the versions that were published."""
+    return Partition(Table.REVOCATIONS, f"{tenant_id}#srl")
+
+
+def head_key(tenant_id: str) -> Key:
+    """Where the pointer to the published list is stored."""
+    return publications(tenant_id).key("head")

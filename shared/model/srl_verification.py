@@ -1,0 +1,144 @@
+"""What a stranger checks before believing a Signed Revocation List.
+
+The publisher holds every list to the same checks before it lets it out.
+"""
+
+import base64
+import binascii
+from datetime import datetime, timedelta
+from itertools import pairwise
+from typing import Any, Final
+
+import cbor2
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+from shared.errors import InvalidSrl
+from shared.model import identifiers, strict_json, times
+from shared.model.srl import Payload
+
+# How far the publisher's clock may be ahead of the verifier's.
+CLOCK_TOLERANCE: Final = timedelta(minutes=5)
+
+_PUBLIC_KEY_BYTES: Final = 32
+
+
+def verify(body: bytes, *, public_key: bytes, now: datetime, min_version: int = 1) -> Payload:
+    """The content of a response body of the SRL endpoint, once every check has passed.
+
+    `public_key` is the 32 raw bytes of the signer; a list below `min_version`, the highest version
+    seen so far, is a rollback. Raises `InvalidSrl`; its `reason` is one of `malformed`,
+    `signature`, `encoding`, `content`, `mixed`, `times`, `order`, `rollback`, `future`, `expired`.
+    """
+    shown, encoded, signature = _open(body)
+    _check_signature(encoded, signature, public_key)
+    members = _decode(encoded)
+    payload = _content(members)
+    if not _same(shown, members):
+        raise InvalidSrl("mixed", "payload does not say what the signed Payload says")
+    _check_order(payload)
+    _check_times(payload, now)
+    if payload.version < min_version:
+        raise InvalidSrl("rollback", f"version {payload.version} is older than {min_version}")
+    return payload
+
+
+def public_key_bytes(value: str) -> bytes:
+    """The raw public key that `value` holds in base64. Raises ValueError."""
+    key = _base64(value)
+    if len(key) != _PUBLIC_KEY_BYTES:
+        raise ValueError(f"a public key has {_PUBLIC_KEY_BYTES} bytes, this one has {len(key)}")
+    return key
+
+
+def _open(body: bytes) -> tuple[Any, bytes, bytes]:
+    try:
+        document = strict_json.parse(body)
+        shown, srl = _members(document, "payload", "srl")
+        payload, signature = _members(srl, "Payload", "Signature")
+        return shown, _base64(payload), _base64(signature)
+    except (TypeError, ValueError) as error:
+        raise InvalidSrl("malformed", f"not a response of the SRL endpoint: {error}") from None
+
+
+def _members(value: Any, *names: str) -> list[Any]:
+    if not isinstance(value, dict) or set(value) != set(names):
+        raise TypeError(f"an object with the members {' and '.join(names)} is expected")
+    return [value[name] for name in names]
+
+
+def _base64(value: Any) -> bytes:
+    if not isinstance(value, str):
+        raise TypeError("base64 text is expected")
+    try:
+        decoded = base64.b64decode(value, validate=True)
+    except binascii.Error:
+        raise ValueError("padded base64 of the standard alphabet is expected") from None
+    # Spare bits let several texts stand for the same bytes: only one of them is right.
+    if base64.b64encode(decoded).decode() != value:
+        raise ValueError("base64 with zero spare bits is expected")
+    return decoded
+
+
+def _check_signature(encoded: bytes, signature: bytes, public_key: bytes) -> None:
+    try:
+        Ed25519PublicKey.from_public_bytes(public_key).verify(signature, encoded)
+    except InvalidSignature:
+        raise InvalidSrl("signature", "the signature is not the given key's") from None
+
+
+def _decode(encoded: bytes) -> Any:
+    try:
+        members = cbor2.loads(encoded)
+        # Whatever differs from its own re-encoding has duplicate keys, tags, or another order.
+        if cbor2.dumps(members, canonical=True) == encoded:
+            return members
+    except (cbor2.CBORError, UnicodeError, RecursionError, TypeError, ValueError):
+        pass
+    raise InvalidSrl("encoding", "Payload is not deterministically encoded CBOR")
+
+
+def _content(members: Any) -> Payload:
+    try:
+        version, issued_at, expires_at, revoked_ids = _members(
+            members, "Version", "IssuedAt", "ExpiresAt", "RevokedIDs"
+        )
+        if type(version) is not int or version < 1:
+            raise TypeError("Version is a positive integer")
+        if not isinstance(revoked_ids, list) or not all(map(_is_warrant_id, revoked_ids)):
+            raise TypeError("RevokedIDs is an array of warrant identifiers")
+        return Payload(version, _moment(issued_at), _moment(expires_at), revoked_ids)
+    except (TypeError, ValueError) as error:
+        raise InvalidSrl("content", f"the signed content is not a list: {error}") from None
+
+
+def _is_warrant_id(value: Any) -> bool:
+    return isinstance(value, str) and identifiers.is_warrant_id(value)
+
+
+def _moment(value: Any) -> datetime:
+    if not isinstance(value, str):
+        raise TypeError("a time is text")
+    moment = times.parse(value)
+    if times.text(moment) != value:
+        raise ValueError("a time is in UTC, whole seconds, with Z")
+    return moment
+
+
+def _same(shown: Any, members: dict[str, Any]) -> bool:
+    # `1 == True == 1.0`, but a list that says so is not the signed one.
+    return bool(shown == members) and type(shown["Version"]) is int
+
+
+def _check_order(payload: Payload) -> None:
+    if any(first >= second for first, second in pairwise(payload.revoked_ids)):
+        raise InvalidSrl("order", "RevokedIDs is not sorted bytewise, or repeats an identifier")
+
+
+def _check_times(payload: Payload, now: datetime) -> None:
+    if payload.expires_at <= payload.issued_at:
+        raise InvalidSrl("times", "ExpiresAt is not after IssuedAt")
+    if payload.issued_at > now + CLOCK_TOLERANCE:
+        raise InvalidSrl("future", f"issued in the future, at {times.text(payload.issued_at)}")
+    if payload.expires_at <= now:
+        raise InvalidSrl("expired", f"expired at {times.text(payload.expires_at)}")

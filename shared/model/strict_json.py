@@ -1,0 +1,54 @@
+"""JSON without the liberties that Python's parser takes (decisions 1, body).
+
+Duplicate keys, NaN and Infinity, numbers past 64 bits, lone surrogates, a byte order mark and any
+encoding but UTF-8 are errors.
+"""
+
+import json
+from collections.abc import Iterable
+from typing import Any, Final, NoReturn
+
+# The longest integer of 64 bits, with its sign; converting longer text is work for nothing.
+_DIGITS_MAX: Final = 20
+
+
+def parse(data: bytes) -> Any:
+    """The value that `data` holds.
+
+    Raises ValueError, with a message that repeats nothing of the input.
+    """
+    try:
+        value = _decode(data.decode("utf-8"))
+        if b"\\u" in data:
+            # Only an escape can smuggle in half a character.
+            json.dumps(value, ensure_ascii=False).encode("utf-8")
+    except UnicodeError:
+        raise ValueError("must be UTF-8 without lone surrogates") from None
+    except RecursionError:
+        raise ValueError("must not be nested so deeply") from None
+    except json.JSONDecodeError:
+        raise ValueError("must be one JSON value and nothing else") from None
+    return value
+
+
+def _unique(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    pairs = list(pairs)
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        raise ValueError("must not repeat a key within an object")
+    return members
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > _DIGITS_MAX:
+        raise ValueError("must not hold an integer of more than 64 bits")
+    return int(digits)
+
+
+def _constant(_name: str) -> NoReturn:
+    raise ValueError("must not hold NaN or Infinity")
+
+
+_decode = json.JSONDecoder(
+    object_pairs_hook=_unique, parse_int=_integer, parse_constant=_constant
+).decode

@@ -1,0 +1,78 @@
+"""Tenants: who keeps keys and revocations apart from everyone else's."""
+
+import re
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from shared.model.items import Key, Partition, Table
+from shared.model.records import Record
+
+SRL_TTL_SECONDS_DEFAULT: Final = 3600
+AUDIT_RETENTION_DAYS_DEFAULT: Final = 400
+
+_HANDLE: Final = re.compile(r"[a-z0-9-]{1,63}")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings(Record):
+    """A tenant's settings. `handle` is what the operator named it, and never changes."""
+
+    tenant_id: str
+    handle: str
+    name: str
+    srl_ttl_seconds: int
+    audit_retention_days: int
+    created_at: datetime
+    version: int = 1
+
+    @property
+    def srl_ttl(self) -> timedelta:
+        """How long a published list is valid."""
+        return timedelta(seconds=self.srl_ttl_seconds)
+
+    @property
+    def audit_retention(self) -> timedelta:
+        """How long an audit entry is kept."""
+        return timedelta(days=self.audit_retention_days)
+
+    @property
+    def key(self) -> Key:
+        """Where the settings are stored."""
+        return settings_key(self.tenant_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Listing(Record):
+    """A tenant as the operator and the schedule see it."""
+
+    tenant_id: str
+    handle: str
+    created_at: datetime
+    srl_due_at: datetime
+
+    @property
+    def key(self) -> Key:
+        """Where the listing is stored."""
+        return DIRECTORY.key(self.tenant_id)
+
+
+# All tenants, in order of creation.
+DIRECTORY: Final = Partition(Table.KEYS, "tenants")
+
+
+def handle(value: str) -> str:
+    """`value` itself. Raises ValueError where it cannot be a tenant's handle."""
+    if not _HANDLE.fullmatch(value):
+        raise ValueError("must be 1 to 63 lower-case letters, digits or '-'")
+    return value
+
+
+def settings_key(tenant_id: str) -> Key:
+    """Where a tenant's settings are stored."""
+    return Key(Table.KEYS, tenant_id, "settings")
+
+
+def handle_key(value: str) -> Key:
+    """What keeps a handle with one tenant; its item holds the tenant's identifier."""
+    return Key(Table.KEYS, f"tenant-handle#{value}")

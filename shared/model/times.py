@@ -1,0 +1,36 @@
+"""Moments: RFC 3339 text outside, aware UTC datetimes inside (decisions 1, timestamps)."""
+
+import re
+from datetime import UTC, datetime
+
+_RFC3339 = re.compile(
+    r"\d{4}-\d{2}-\d{2}[Tt]\d{2}:\d{2}:[0-5]\d(\.\d+)?([Zz]|[+-]([01]\d|2[0-3]):[0-5]\d)",
+    re.ASCII,
+)
+
+
+def text(moment: datetime) -> str:
+    """`moment` in UTC as `2026-11-21T00:10:32Z`, parts of a second cut off."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def whole(moment: datetime) -> datetime:
+    """`moment` with parts of a second cut off."""
+    return moment.replace(microsecond=0)
+
+
+def parse(value: str) -> datetime:
+    """The moment that a caller wrote, in UTC, parts of a second cut off.
+
+    Raises ValueError, with a message fit for the caller, for anything but RFC 3339 with seconds and
+    an offset; a leap second is refused too.
+    """
+    if not _RFC3339.fullmatch(value):
+        raise ValueError(_ALLOWED)
+    try:
+        return datetime.fromisoformat(value.upper()).astimezone(UTC).replace(microsecond=0)
+    except (ValueError, OverflowError):
+        raise ValueError(_ALLOWED) from None
+
+
+_ALLOWED = "must be an RFC 3339 timestamp with seconds and an offset, such as 2026-11-21T00:10:32Z"

@@ -1,0 +1,223 @@
+"""API keys: list, create, get, revoke, delete, and the check that lets a request in."""
+
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from shared.errors import InvalidApiKey, InvalidRequest, InvalidState, NotFound, RequestConflict
+from shared.model import api_keys as model
+from shared.model import service_accounts
+from shared.model.api_keys import ApiKey, Credential, Status, Usage
+from shared.model.audit_log import Action
+from shared.model.callers import Caller, Scope, identity
+from shared.model.identifiers import API_KEY, SERVICE_ACCOUNT, is_identifier
+from shared.model.service_accounts import ServiceAccount
+from shared.model.tenants import Settings
+from shared.operations import audit_log, last_admin, tenants
+from shared.operations.operation import operation
+from shared.operations.paging import Page, count, newest
+from shared.ports import Ports
+from shared.ports.store import At, Change, Delete, Expect, Increment, Put
+
+
+@dataclass(frozen=True, slots=True)
+class Created:
+    """A new key with its secret, which is shown this once and kept nowhere."""
+
+    api_key: ApiKey
+    secret: str = field(repr=False)
+
+
+def authenticate(ports: Ports, secret: str) -> Credential:
+    """The credential of a key string, by one consistent read (decisions 2).
+
+    Raises `InvalidApiKey` for any that does not open, `Unavailable` where that cannot be known.
+    """
+    item = ports.store.get(model.credential_key(model.digest(secret)))
+    if item is None:
+        raise InvalidApiKey
+    credential = Credential.from_item(item)
+    if not credential.opens(ports.now()):
+        raise InvalidApiKey
+    return credential
+
+
+@operation(Scope.ADMIN, Scope.READ_ONLY)
+def page(
+    ports: Ports, caller: Caller, *, before: str | None, limit: int
+) -> Page[tuple[ApiKey, Usage]]:
+    """The tenant's keys, newest first (service.md 4.1)."""
+    found, next_before = newest(ports, model.records(caller.tenant_id), before=before, limit=limit)
+    usage_of = model.usage(caller.tenant_id)
+    usages = ports.store.get_many(usage_of.key(entry.sk) for entry in found)
+    keys = [
+        (ApiKey.from_item(entry.item), Usage.from_item(usages[usage_of.key(entry.sk)]))
+        for entry in found
+        # A key deleted since the page was read took its usage with it.
+        if usage_of.key(entry.sk) in usages
+    ]
+    return Page(keys, count(ports, model.count_key(caller.tenant_id)), next_before)
+
+
+@operation(Scope.ADMIN)
+def create(
+    ports: Ports,
+    caller: Caller,
+    *,
+    name: str,
+    scopes: tuple[Scope, ...],
+    expires_at: datetime | None = None,
+    service_account_id: str | None = None,
+) -> Created:
+    """A new active key (service.md 3, API key).
+
+    Raises `InvalidRequest` where `expires_at` has passed or the account is unknown, `InvalidState`
+    where the account is disabled, `RequestConflict` where it has all the keys it may have.
+    """
+    if expires_at is not None and expires_at <= ports.now():
+        raise InvalidRequest("expires_at: must lie in the future.")
+    settings = tenants.settings(ports, caller.tenant_id)
+    account = _account(ports, caller, service_account_id) if service_account_id else None
+    created, changes = creation(
+        ports, settings, name=name, scopes=scopes, expires_at=expires_at, account=account
+    )
+    entry = audit_log.entry(
+        ports,
+        caller,
+        Action.API_KEY_CREATE,
+        created.api_key.id,
+        settings=settings,
+        name=name,
+        scopes=[scope.value for scope in scopes],
+    )
+    ports.store.write(*changes, *_join_account(account), entry)
+    return created
+
+
+@operation(Scope.ADMIN, Scope.READ_ONLY)
+def get(ports: Ports, caller: Caller, *, key_id: str) -> tuple[ApiKey, Usage]:
+    """One key of the tenant, with its usage. Raises `NotFound`."""
+    key = _find(ports, caller, key_id)
+    item = ports.store.get(model.usage(caller.tenant_id).key(key_id))
+    if item is None:
+        raise NotFound
+    return key, Usage.from_item(item)
+
+
+@operation(Scope.ADMIN)
+def revoke(ports: Ports, caller: Caller, *, key_id: str) -> ApiKey:
+    """Revoke a key for good; the next request with it is refused (service.md 3, API key).
+
+    A revoked key answers as it stands. Raises `NotFound`, and `RequestConflict` for the last admin.
+    """
+    key = _find(ports, caller, key_id)
+    if key.status is Status.REVOKED:
+        return key
+    revoked = replace(key, status=Status.REVOKED, revoked_at=ports.now(), version=key.version + 1)
+    ports.store.write(
+        Put(key.key, revoked.to_item(), At(key.version)),
+        Delete(model.credential_key(key.digest), Expect.PRESENT),
+        *last_admin.guard(ports, key),
+        _entry(ports, caller, Action.API_KEY_REVOKE, key),
+    )
+    return revoked
+
+
+@operation(Scope.ADMIN)
+def delete(ports: Ports, caller: Caller, *, key_id: str) -> None:
+    """Remove a key in any state (service.md 3, API key).
+
+    Raises `NotFound`, and `RequestConflict` for the last admin.
+    """
+    key = _find(ports, caller, key_id)
+    ports.store.write(
+        Delete(key.key, At(key.version)),
+        # A revoked key has none any more.
+        Delete(model.credential_key(key.digest), Expect.ANYTHING),
+        Delete(model.usage(key.tenant_id).key(key.id), Expect.PRESENT),
+        Increment(model.count_key(key.tenant_id), {"count": -1}, Expect.PRESENT),
+        *_leave_account(key),
+        *last_admin.guard(ports, key),
+        _entry(ports, caller, Action.API_KEY_DELETE, key),
+    )
+
+
+def creation(
+    ports: Ports,
+    settings: Settings,
+    *,
+    name: str,
+    scopes: tuple[Scope, ...],
+    expires_at: datetime | None = None,
+    account: ServiceAccount | None = None,
+) -> tuple[Created, list[Change]]:
+    """A new key and the changes that bring it into being, with the identity of its account."""
+    secret = model.new_secret()
+    key = ApiKey(
+        id=ports.new_id(API_KEY),
+        tenant_id=settings.tenant_id,
+        name=name,
+        scopes=scopes,
+        status=Status.ACTIVE,
+        digest=model.digest(secret),
+        created_at=ports.now(),
+        expires_at=expires_at,
+        service_account_id=account.id if account else None,
+    )
+    credential = Credential(
+        digest=key.digest,
+        tenant_id=key.tenant_id,
+        key_id=key.id,
+        identity=account.email if account else identity(key.id, handle=settings.handle),
+        scopes=scopes,
+        expires_at=expires_at,
+    )
+    return Created(key, secret), [
+        Put(key.key, key.to_item(), Expect.ABSENT),
+        Put(credential.key, credential.to_item(), Expect.ABSENT),
+        Put(model.usage(key.tenant_id).key(key.id), Usage().to_item(), Expect.ABSENT),
+        Increment(model.count_key(key.tenant_id), {"count": 1}, Expect.ANYTHING),
+    ]
+
+
+def _find(ports: Ports, caller: Caller, key_id: str) -> ApiKey:
+    if not is_identifier(key_id, kind=API_KEY):
+        raise NotFound
+    item = ports.store.get(model.records(caller.tenant_id).key(key_id))
+    if item is None:
+        raise NotFound
+    return ApiKey.from_item(item)
+
+
+def _entry(ports: Ports, caller: Caller, action: Action, key: ApiKey) -> Put:
+    settings = tenants.settings(ports, caller.tenant_id)
+    return audit_log.entry(ports, caller, action, key.id, settings=settings)
+
+
+def _account(ports: Ports, caller: Caller, account_id: str) -> ServiceAccount:
+    if not is_identifier(account_id, kind=SERVICE_ACCOUNT):
+        raise InvalidRequest("service_account_id: must be the identifier of a service account.")
+    item = ports.store.get(service_accounts.accounts(caller.tenant_id).key(account_id))
+    if item is None:
+        raise InvalidRequest("service_account_id: must be the identifier of a service account.")
+    account = ServiceAccount.from_item(item)
+    if account.status is not service_accounts.Status.ACTIVE:
+        raise InvalidState("The service account is disabled; enable it first.")
+    if account.api_key_count >= service_accounts.API_KEYS_MAX:
+        most = service_accounts.API_KEYS_MAX
+        raise RequestConflict(f"The service account has {most} API keys; delete one first.")
+    return account
+
+
+def _join_account(account: ServiceAccount | None) -> list[Change]:
+    if account is None:
+        return []
+    # Expecting the version, since the decision that there is room was made on it.
+    joined = replace(account, api_key_count=account.api_key_count + 1, version=account.version + 1)
+    return [Put(account.key, joined.to_item(), At(account.version))]
+
+
+def _leave_account(key: ApiKey) -> list[Change]:
+    if key.service_account_id is None:
+        return []
+    account = service_accounts.accounts(key.tenant_id).key(key.service_account_id)
+    return [Increment(account, {"api_key_count": -1, "version": 1}, Expect.PRESENT)]

@@ -1,0 +1,82 @@
+"""Bringing tenants in: what the operator does at the command line (decisions 3, tenants)."""
+
+from shared.errors import RequestConflict
+from shared.model import tenants as model
+from shared.model.audit_log import Action
+from shared.model.callers import Caller, Scope, identity
+from shared.model.identifiers import SERVICE_ACCOUNT, TENANT
+from shared.model.service_accounts import ServiceAccount, Status
+from shared.model.tenants import Settings
+from shared.operations import api_keys, audit_log, publication, srl_keys, tenants
+from shared.operations.api_keys import Created
+from shared.operations.operation import settle
+from shared.ports import Ports
+from shared.ports.store import Expect, Put
+
+_ADMIN = "admin"
+_OPERATOR = "operator"
+
+
+def create_tenant(ports: Ports, *, handle: str) -> tuple[Settings, Created]:
+    """A new tenant with its list signer, version 1 of its list, an account and an admin key.
+
+    All of it or nothing. Raises ValueError where `handle` cannot be one, `RequestConflict` where
+    it is taken.
+    """
+    model.handle(handle)
+    return settle(lambda: _create_tenant(ports, handle))
+
+
+def _create_tenant(ports: Ports, handle: str) -> tuple[Settings, Created]:
+    settings = _new_settings(ports, handle)
+    if ports.store.get(model.handle_key(handle)) is not None:
+        raise RequestConflict("A tenant of this name exists; choose another name.")
+    signer = srl_keys.make(ports, settings.tenant_id)
+    account = _admin_account(ports, settings)
+    created, changes = api_keys.creation(
+        ports, settings, name=_ADMIN, scopes=(Scope.ADMIN,), account=account
+    )
+    operator = Caller.inside(settings.tenant_id, name=_OPERATOR, handle=handle)
+    ports.store.write(
+        Put(model.handle_key(handle), {"tenant_id": settings.tenant_id}, Expect.ABSENT),
+        Put(settings.key, settings.to_item(), Expect.ABSENT),
+        Put(signer.key, signer.to_item(), Expect.ABSENT),
+        Put(account.key, account.to_item(), Expect.ABSENT),
+        *changes,
+        *publication.first(ports, settings, signer),
+        audit_log.entry(
+            ports, operator, Action.TENANT_CREATE, settings.tenant_id, settings=settings
+        ),
+    )
+    return settings, created
+
+
+def mint_admin_key(ports: Ports, *, handle: str) -> Created:
+    """A new admin key for a tenant that is locked out. Raises `NotFound`."""
+    settings = tenants.find(ports, handle)
+    operator = Caller.inside(settings.tenant_id, name=_OPERATOR, handle=settings.handle)
+    return api_keys.create(ports, operator, name=_ADMIN, scopes=(Scope.ADMIN,))
+
+
+def _new_settings(ports: Ports, handle: str) -> Settings:
+    return Settings(
+        tenant_id=ports.new_id(TENANT),
+        handle=handle,
+        name=handle,
+        srl_ttl_seconds=model.SRL_TTL_SECONDS_DEFAULT,
+        audit_retention_days=model.AUDIT_RETENTION_DAYS_DEFAULT,
+        created_at=ports.now(),
+    )
+
+
+def _admin_account(ports: Ports, settings: Settings) -> ServiceAccount:
+    return ServiceAccount(
+        id=ports.new_id(SERVICE_ACCOUNT),
+        tenant_id=settings.tenant_id,
+        name=_ADMIN,
+        email=identity(_ADMIN, handle=settings.handle),
+        description=None,
+        status=Status.ACTIVE,
+        created_at=ports.now(),
+        api_key_count=1,
+    )

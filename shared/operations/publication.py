@@ -1,0 +1,168 @@
+"""Publishing a Signed Revocation List, in the one order that loses nothing (docs/adr/0004).
+
+1. read the head          2. read what is revoked      3. build, sign, check
+4. store the blob         5. move the head on, expecting the one that was read
+
+Stopped anywhere, it leaves the old list in force and at most a blob that nobody points to.
+"""
+
+import hashlib
+import logging
+from collections.abc import Iterable
+from contextlib import suppress
+from datetime import datetime, timedelta
+
+from shared.errors import Conflict, Corrupt, InvalidSrl
+from shared.model import identifiers, revocations, srl, times
+from shared.model.audit_log import Action
+from shared.model.callers import Caller
+from shared.model.records import integer
+from shared.model.srl import Head, Payload
+from shared.model.srl_keys import SrlKey, seal_context
+from shared.model.srl_verification import verify
+from shared.model.tenants import Listing, Settings
+from shared.operations import audit_log, srl_keys, tenants
+from shared.ports import Ports
+from shared.ports.store import At, Check, Expect, Put
+
+_log = logging.getLogger(__name__)
+
+
+def first(ports: Ports, settings: Settings, signer: SrlKey) -> list[Put]:
+    """Store version 1, which is empty, and return the writes that publish it (decisions 3, SRL)."""
+    payload = _payload(settings, version=1, issued_at=ports.now(), revoked_ids=[])
+    head = _store(ports, signer, payload, changes=0)
+    return _writes(settings, head, Expect.ABSENT)
+
+
+def publish(ports: Ports, caller: Caller) -> Head:
+    """Publish the next version, whether or not anything changed (one attempt: see `settle`).
+
+    Raises `Conflict` where another publication or a rotation of the signer came between,
+    `Unavailable` where a port did, `Corrupt` where the list would not be right; the old list stays.
+    """
+    settings = tenants.settings(ports, caller.tenant_id)
+    head = current(ports, caller.tenant_id)
+    signer = srl_keys.current(ports, caller.tenant_id)
+    changes = count_changes(ports, caller.tenant_id)
+    revoked_ids = _revoked_ids(ports, caller.tenant_id)
+    _check_departures(ports, caller.tenant_id, head, revoked_ids)
+    # The clock may have stepped back; the list's own time never does.
+    issued_at = max(ports.now(), head.issued_at)
+    payload = _payload(
+        settings, version=head.version + 1, issued_at=issued_at, revoked_ids=revoked_ids
+    )
+    published = _store(ports, signer, payload, changes=changes)
+    action, resource = Action.SRL_REGENERATE, f"srl/{published.version}"
+    ports.store.write(
+        *_writes(settings, published, At(head.version)),
+        Check(signer.key, At(signer.version)),
+        audit_log.entry(ports, caller, action, resource, settings=settings, count=published.count),
+    )
+    return published
+
+
+def current(ports: Ports, tenant_id: str) -> Head:
+    """The head of the tenant: which list is in force. Raises `Corrupt` where there is none."""
+    item = ports.store.get(srl.head_key(tenant_id))
+    if item is None:
+        raise Corrupt("a tenant has no published list")
+    return Head.from_item(item)
+
+
+def count_changes(ports: Ports, tenant_id: str) -> int:
+    """How many changes were ever made to what the tenant has revoked."""
+    counters = map(revocations.counter_key, revocations.shards(tenant_id))
+    return sum(integer(item, "changes") for item in ports.store.get_many(counters).values())
+
+
+def read(ports: Ports, head: Head) -> bytes:
+    """The response body that `head` points to, unaltered. Raises `Corrupt` where it is not."""
+    body = ports.blobs.get(head.blob)
+    if body is None or hashlib.sha256(body).hexdigest() != head.sha256:
+        raise Corrupt(f"the blob of version {head.version} is missing or altered")
+    return body
+
+
+def _revoked_ids(ports: Ports, tenant_id: str) -> list[str]:
+    revoked = [
+        _warrant_id(entry.sk)
+        for shard in revocations.shards(tenant_id)
+        for entry in ports.store.query(shard, after=identifiers.BEFORE_WARRANT_IDS)
+    ]
+    revoked.sort()
+    return revoked
+
+
+def _warrant_id(value: str) -> str:
+    # Never skipped: a record that cannot be read may be the one that keeps a thief out.
+    if not identifiers.is_warrant_id(value):
+        raise Corrupt("a revoked warrant is stored under a malformed identifier")
+    return value
+
+
+def _check_departures(ports: Ports, tenant_id: str, head: Head, revoked_ids: Iterable[str]) -> None:
+    """Let no identifier leave the list that is still revoked, whatever the walk missed."""
+    try:
+        previous = srl.revoked_ids(read(ports, head))
+    except Corrupt:
+        _log.exception("the previous list cannot be read; publishing a full rebuild without it")
+        return
+    gone = set(previous).difference(revoked_ids)
+    keys = (revocations.revoked_key(tenant_id, warrant_id) for warrant_id in gone)
+    still_revoked = ports.store.get_many(keys)
+    if still_revoked:
+        raise Conflict(still_revoked)
+
+
+def _payload(
+    settings: Settings, *, version: int, issued_at: datetime, revoked_ids: list[str]
+) -> Payload:
+    issued_at = times.whole(issued_at)
+    return Payload(version, issued_at, issued_at + settings.srl_ttl, revoked_ids)
+
+
+def _store(ports: Ports, signer: SrlKey, payload: Payload, *, changes: int) -> Head:
+    """Sign the list, check it as a stranger would, store it; the head that would publish it."""
+    context = seal_context(signer.tenant_id, signer.id)
+    body = srl.sign(payload, seed=ports.keys.unwrap(signer.sealed_seed, context=context))
+    try:
+        seen = verify(body, public_key=signer.public_bytes, now=payload.issued_at)
+    except InvalidSrl as error:
+        raise Corrupt(f"refusing to publish a list that is not valid: {error}") from error
+    if seen != payload:
+        raise Corrupt("refusing to publish a list that does not say what was revoked")
+    sha256 = hashlib.sha256(body).hexdigest()
+    name = srl.blob_name(signer.tenant_id, sha256=sha256)
+    # A name that is taken holds these very bytes, left by a run that stopped here.
+    with suppress(Conflict):
+        ports.blobs.put(name, body)
+    return Head(
+        version=payload.version,
+        issued_at=payload.issued_at,
+        expires_at=payload.expires_at,
+        count=len(payload.revoked_ids),
+        changes=changes,
+        blob=name,
+        sha256=sha256,
+        size=len(body),
+        key_id=signer.id,
+    )
+
+
+def _writes(settings: Settings, head: Head, expected: At | Expect) -> list[Put]:
+    listing = Listing(
+        settings.tenant_id, settings.handle, settings.created_at, srl_due_at=due_at(head)
+    )
+    item = head.to_item()
+    return [
+        Put(srl.head_key(settings.tenant_id), item, expected),
+        Put(head.history_key(settings.tenant_id), item, Expect.ABSENT),
+        Put(listing.key, listing.to_item(), Expect.ANYTHING),
+    ]
+
+
+def due_at(head: Head) -> datetime:
+    """When to replace the list: half of its lifetime in, which leaves time to fail and retry."""
+    lifetime: timedelta = head.expires_at - head.issued_at
+    return times.whole(head.issued_at + lifetime / 2)

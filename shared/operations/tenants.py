@@ -1,0 +1,29 @@
+"""Tenants: their settings, and the directory of all of them."""
+
+from collections.abc import Iterator
+
+from shared.errors import Corrupt, NotFound
+from shared.model import tenants as model
+from shared.model.tenants import Listing, Settings
+from shared.ports import Ports
+
+
+def settings(ports: Ports, tenant_id: str) -> Settings:
+    """The settings of a tenant. Raises `Corrupt` where a tenant has none."""
+    item = ports.store.get(model.settings_key(tenant_id))
+    if item is None:
+        raise Corrupt("a tenant has no settings")
+    return Settings.from_item(item)
+
+
+def listing(ports: Ports) -> Iterator[Listing]:
+    """All tenants, oldest first."""
+    return (Listing.from_item(entry.item) for entry in ports.store.query(model.DIRECTORY))
+
+
+def find(ports: Ports, handle: str) -> Settings:
+    """The settings of the tenant with this handle. Raises `NotFound`."""
+    item = ports.store.get(model.handle_key(handle))
+    if item is None:
+        raise NotFound("There is no tenant of this name; `tenant list` shows those there are.")
+    return settings(ports, str(item["tenant_id"]))

@@ -1,0 +1,51 @@
+"""The Authorization header, and the caller that its key stands for (service.md 5, decisions 2)."""
+
+import re
+from typing import Final
+
+from starlette.requests import Request
+
+from shared.errors import InvalidApiKey, Unauthorized
+from shared.model.callers import Caller
+from shared.operations import api_keys
+from shared.ports import Ports
+
+_SECRET: Final = re.compile(r"svc_[A-Za-z0-9_-]{43}")
+
+
+def authenticate(ports: Ports, request: Request, *, request_id: str) -> Caller:
+    """Who sends the request, by its key alone.
+
+    Raises `Unauthorized` without a Bearer header, `InvalidApiKey` for any key that does not open,
+    `Unavailable` where the store cannot tell.
+    """
+    secret = _secret(request.headers.getlist("authorization"))
+    # A malformed key is looked up like any other, so that time tells nobody more than the answer.
+    credential = api_keys.authenticate(ports, secret)
+    if not _SECRET.fullmatch(secret):
+        raise InvalidApiKey
+    return Caller(
+        tenant_id=credential.tenant_id,
+        identity=credential.identity,
+        scopes=credential.scopes,
+        source_ip=source_address(request),
+        request_id=request_id,
+    )
+
+
+def source_address(request: Request) -> str:
+    """The peer's address as the server or gateway saw it; forwarded headers prove nothing."""
+    return request.client.host if request.client else "unknown"
+
+
+def _secret(values: list[str]) -> str:
+    if not values:
+        raise Unauthorized("Authorization: the header is required, as Bearer and an API key.")
+    value = ", ".join(values)
+    if "," in value:
+        # Two headers, or what a gateway made of them: which key is meant is anyone's guess.
+        return value
+    scheme, _, secret = value.partition(" ")
+    if scheme != "Bearer":
+        raise Unauthorized("Authorization: the scheme must be Bearer, with an API key.")
+    return secret

@@ -1,0 +1,52 @@
+"""Errors as responses: the one table of statuses, the one body (service.md 7, decisions 1)."""
+
+import json
+from typing import Final
+
+from starlette.responses import Response
+
+from shared import errors
+
+STATUS: Final[dict[type[errors.RescindError], int]] = {
+    errors.InvalidRequest: 400,
+    errors.Unauthorized: 401,
+    errors.InvalidApiKey: 401,
+    errors.InsufficientScope: 403,
+    errors.NotFound: 404,
+    errors.MethodNotAllowed: 405,
+    errors.InvalidState: 409,
+    errors.RequestConflict: 409,
+    errors.PayloadTooLarge: 413,
+    errors.UnsupportedMediaType: 415,
+    errors.RateLimited: 429,
+}
+
+_UNAVAILABLE: Final = "The service cannot answer now; retry after the time in Retry-After."
+_INTERNAL: Final = "The service failed; report the X-Request-Id of this response to its operator."
+
+
+def response(error: Exception) -> Response:
+    """The response that tells a caller of `error`; what is not theirs to know is left out."""
+    if isinstance(error, errors.RequestError):
+        return _response(STATUS[type(error)], error.code, str(error), _headers(error))
+    if isinstance(error, errors.Unavailable):
+        retry = {"Retry-After": str(error.retry_after)}
+        return _response(503, error.code, _UNAVAILABLE, retry)
+    return _response(500, "internal_error", _INTERNAL, {})
+
+
+def _headers(error: errors.RequestError) -> dict[str, str]:
+    match error:
+        case errors.Unauthorized() | errors.InvalidApiKey():
+            return {"WWW-Authenticate": "Bearer"}
+        case errors.MethodNotAllowed():
+            return {"Allow": ", ".join(error.allow)}
+        case errors.RateLimited():
+            return {"Retry-After": str(error.retry_after)}
+        case _:
+            return {}
+
+
+def _response(status: int, code: str, message: str, headers: dict[str, str]) -> Response:
+    body = json.dumps({"error": {"code": code, "message": message}})
+    return Response(body, status, headers, media_type="application/json")

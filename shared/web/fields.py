@@ -1,0 +1,39 @@
+"""The types of fields that bodies and parameters share, each with its rule of the contract."""
+
+from datetime import datetime
+from typing import Annotated, Any, Final
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, PlainSerializer
+from pydantic.json_schema import WithJsonSchema
+
+from shared.model import identifiers, text, times
+
+Name = Annotated[str, AfterValidator(text.name)]
+Reason = Annotated[str, AfterValidator(text.reason)]
+WarrantId = Annotated[str, AfterValidator(identifiers.warrant_id)]
+
+
+def _moment(value: Any) -> datetime:
+    # Only text: to pydantic, a number or a date is a moment too.
+    if not isinstance(value, str):
+        raise ValueError("must be an RFC 3339 timestamp in a string")  # noqa: TRY004 (pydantic's)
+    return times.parse(value)
+
+
+_TIMESTAMP: Final = WithJsonSchema({"type": "string", "format": "date-time"})
+
+# A moment in a request, and one in a response.
+MomentIn = Annotated[datetime, BeforeValidator(_moment), _TIMESTAMP]
+MomentOut = Annotated[datetime, PlainSerializer(times.text), _TIMESTAMP]
+
+
+class RequestBody(BaseModel):
+    """A JSON object with the declared fields only, each of exactly its type."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class ResponseBody(BaseModel):
+    """A JSON object with exactly the fields that were set."""
+
+    model_config = ConfigDict(extra="forbid")

@@ -1,0 +1,68 @@
+"""Cursors and the parameters of list endpoints (decisions 1, pagination)."""
+
+import base64
+import hashlib
+import re
+from typing import Annotated, Final
+
+from fastapi import Query
+from pydantic import BaseModel, BeforeValidator, Field
+
+from shared.errors import InvalidRequest
+from shared.model.callers import Caller
+
+LIMIT_DEFAULT: Final = 50
+LIMIT_MAX: Final = 100
+
+_DECIMAL: Final = re.compile(r"[0-9]{1,9}")
+_CHECK_BYTES: Final = 12
+
+
+def _plain_decimal(value: object) -> object:
+    # Python and pydantic take `+5`, ` 5` and `1_0` for integers; the contract does not.
+    if isinstance(value, str) and not _DECIMAL.fullmatch(value):
+        raise ValueError(f"must be a whole number from 1 to {LIMIT_MAX}")
+    return value
+
+
+class PageQuery(BaseModel):
+    """The query of a list endpoint."""
+
+    limit: Annotated[int, BeforeValidator(_plain_decimal), Field(ge=1, le=LIMIT_MAX)] = (
+        LIMIT_DEFAULT
+    )
+    cursor: str | None = None
+
+
+Paging = Annotated[PageQuery, Query()]
+
+
+def encode(position: str | None, caller: Caller, *, endpoint: str) -> str | None:
+    """The cursor that continues after `position`, for this tenant, endpoint and its filters.
+
+    None where there is nothing to continue. It carries a checksum, no secret: whoever forges one
+    reaches nothing but another place in a list of their own.
+    """
+    if position is None:
+        return None
+    data = _check(position, caller, endpoint) + position.encode()
+    return base64.urlsafe_b64encode(data).decode().rstrip("=")
+
+
+def decode(cursor: str | None, caller: Caller, *, endpoint: str) -> str | None:
+    """The position that `encode` made a cursor of. Raises `InvalidRequest` for any other text."""
+    if cursor is None:
+        return None
+    try:
+        data = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
+        position = data[_CHECK_BYTES:].decode()
+    except ValueError:
+        position = ""
+    if not position or encode(position, caller, endpoint=endpoint) != cursor:
+        raise InvalidRequest("cursor: must come from the page before, with the same filters.")
+    return position
+
+
+def _check(position: str, caller: Caller, endpoint: str) -> bytes:
+    bound = f"{caller.tenant_id}\n{endpoint}\n{position}"
+    return hashlib.sha256(bound.encode()).digest()[:_CHECK_BYTES]

@@ -1,0 +1,72 @@
+"""The whole API as its callers meet it: one client a caller, over the real ASGI application."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.testclient import TestClient
+
+from infra.local_app import ROUTERS
+from shared.model.callers import Caller, Scope
+from shared.operations import api_keys, onboarding
+from shared.ports import Ports
+from shared.web.app import create_app
+
+
+@dataclass(frozen=True)
+class Client:
+    """A caller with a key of its own; None calls without one."""
+
+    http: TestClient
+    secret: str | None
+    key_id: str = ""
+
+    def request(self, method: str, path: str, **options: Any) -> Any:
+        headers = {"Authorization": f"Bearer {self.secret}"} if self.secret else {}
+        headers |= options.pop("headers", {})
+        return self.http.request(method, path, headers=headers, follow_redirects=False, **options)
+
+    def get(self, path: str, **options: Any) -> Any:
+        return self.request("GET", path, **options)
+
+    def post(self, path: str, **options: Any) -> Any:
+        return self.request("POST", path, **options)
+
+    def delete(self, path: str, **options: Any) -> Any:
+        return self.request("DELETE", path, **options)
+
+
+class Tenant:
+    """A tenant with a client for each scope, and one that has no key."""
+
+    def __init__(self, ports: Ports, http: TestClient, *, handle: str) -> None:
+        settings, created = onboarding.create_tenant(ports, handle=handle)
+        self.id = settings.tenant_id
+        self.handle = handle
+        self.ports = ports
+        self._http = http
+        self.operator = Caller.inside(self.id, name="operator", handle=handle)
+        self.admin = Client(http, created.secret, created.api_key.id)
+        self.authorizer = self.client(Scope.AUTHORIZER)
+        self.read_only = self.client(Scope.READ_ONLY)
+        self.stranger = Client(http, None)
+
+    def client(self, *scopes: Scope, **options: Any) -> Client:
+        """A client with a new key of these scopes."""
+        created = api_keys.create(self.ports, self.operator, name="k", scopes=scopes, **options)
+        return Client(self._http, created.secret, created.api_key.id)
+
+    def holding(self, secret: str | None) -> Client:
+        """A client with this very key string."""
+        return Client(self._http, secret)
+
+    def revoke(self, warrant_id: str, reason: str = "stolen") -> str:
+        """Revoke a warrant and return the identifier of the record."""
+        body = {"warrant_id": warrant_id, "reason": reason}
+        answer = self.admin.post("/v1/revocations", json=body)
+        assert answer.status_code == 201, answer.text
+        return str(answer.json()["id"])
+
+
+def serve(ports: Ports) -> TestClient:
+    """An instance of the service on these ports; two on the same ports are two instances."""
+    return TestClient(create_app(*ROUTERS, ports=lambda: ports), raise_server_exceptions=False)

@@ -1,0 +1,37 @@
+"""Worlds to test in: a clock that the test owns, and ports on the embedded adapters."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from shared.adapters.filesystem import FileBlobs
+from shared.adapters.local_keys import KeyFile
+from shared.adapters.sqlite import SqliteStore
+from shared.ports import Ports
+from shared.wiring import identifiers
+
+
+@dataclass
+class Clock:
+    """A clock that moves only when told to."""
+
+    moment: datetime = field(default=datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC))
+
+    def __call__(self) -> datetime:
+        return self.moment
+
+    def advance(self, **by: float) -> None:
+        self.moment += timedelta(**by)
+
+
+def embedded(folder: Path, clock: Callable[[], datetime], *, store: str = ":memory:") -> Ports:
+    """Ports on one machine: SQLite, files below `folder`, a key file."""
+    key_file = folder / "master.key"
+    return Ports(
+        store=SqliteStore(store),
+        blobs=FileBlobs(folder / "blobs", clock=lambda: clock().timestamp()),
+        keys=KeyFile(key_file) if key_file.exists() else KeyFile.create(key_file),
+        now=clock,
+        new_id=identifiers(clock),
+    )

@@ -1,0 +1,144 @@
+"""Every mutation, broken at every call: all of it happened, or none of it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+
+from shared.errors import NotFound, RescindError, Unavailable
+from shared.model.callers import Scope
+from shared.operations import api_keys, revocations, srl_keys
+from shared.ports import Ports
+from tests.faults import Crash, Hook, Script, raises, scripted
+from tests.operations.tenants import Tenant
+
+Mutation = Callable[[Ports, Tenant, str], object]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A mutation, what it needs to exist, the audit action that it leaves."""
+
+    action: str
+    prepare: Callable[[Ports, Tenant], str]
+    run: Mutation
+
+
+def _key(ports: Ports, tenant: Tenant) -> str:
+    created = api_keys.create(ports, tenant.operator, name="k", scopes=(Scope.ADMIN,))
+    return created.api_key.id
+
+
+def _nothing(_ports: Ports, _tenant: Tenant) -> str:
+    return ""
+
+
+def _create_key(ports: Ports, tenant: Tenant, _id: str) -> object:
+    account = api_keys.page(ports, tenant.operator, before=None, limit=1).entries[-1][0]
+    return api_keys.create(
+        ports,
+        tenant.operator,
+        name="k",
+        scopes=(Scope.ADMIN,),
+        service_account_id=account.service_account_id,
+    )
+
+
+_CASES = [
+    Case("api_key.create", _nothing, _create_key),
+    Case("api_key.revoke", _key, lambda p, t, i: api_keys.revoke(p, t.operator, key_id=i)),
+    Case("api_key.delete", _key, lambda p, t, i: api_keys.delete(p, t.operator, key_id=i)),
+    Case("revocation.create", _nothing, lambda p, t, _: t.revoke(p, "svc_wrt_a")),
+    Case(
+        "revocation.delete",
+        lambda p, t: t.revoke(p, "svc_wrt_a"),
+        lambda p, t, i: revocations.delete(p, t.operator, revocation_id=i),
+    ),
+    Case("srl.rotate_key", _nothing, lambda p, t, _: srl_keys.rotate(p, t.operator)),
+]
+_EACH_CASE = pytest.mark.parametrize("case", _CASES, ids=[case.action for case in _CASES])
+
+
+def _calls(ports: Ports, case: Case) -> list[str]:
+    tenant = Tenant.create(ports, "rehearsal")
+    script = Script()
+    prepared = case.prepare(ports, tenant)
+    case.run(scripted(ports, script), tenant, prepared)
+    return script.calls
+
+
+def _attempt(ports: Ports, tenant: Tenant, case: Case, prepared: str) -> bool:
+    try:
+        case.run(ports, tenant, prepared)
+    except (RescindError, Crash):
+        return False
+    return True
+
+
+@_EACH_CASE
+@pytest.mark.parametrize("error", [Unavailable("down"), Crash()], ids=["fault", "crash"])
+@pytest.mark.parametrize("late", [False, True], ids=["before", "after"])
+def test_broken_at_every_call(ports: Ports, case: Case, error: BaseException, late: bool) -> None:
+    """F22, F25, F31: the change and its entry stand or fall together, and totals stay right."""
+    for number, call in enumerate(_calls(ports, case)):
+        tenant = Tenant.create(ports, f"t{number}")
+        prepared = case.prepare(ports, tenant)
+        before = tenant.actions(ports).count(case.action)
+        hooks: dict[int, Hook] = {number: raises(error)}
+        script = Script(after=hooks) if late else Script(before=hooks)
+        assert not _attempt(scripted(ports, script), tenant, case, prepared)
+        took_effect = int(late and call == "write")
+        assert tenant.actions(ports).count(case.action) == before + took_effect
+        tenant.check_totals(ports)
+
+
+@_EACH_CASE
+def test_every_write_has_its_audit_entry_in_it(ports: Ports, case: Case) -> None:
+    """F25: a mutation is one write, so its entry cannot be lost without it."""
+    assert _calls(ports, case).count("write") == 1
+
+
+def test_two_revocations_of_one_warrant(ports: Ports) -> None:
+    """F30: one takes effect; the other answers with the first record."""
+    tenant = Tenant.create(ports)
+    first: list[str] = []
+    script = Script(before={2: lambda: first.append(tenant.revoke(ports, "svc_wrt_a"))})
+    record, is_new = revocations.create(
+        scripted(ports, script), tenant.operator, warrant_id="svc_wrt_a", reason="again"
+    )
+    assert (record.id, record.reason, is_new) == (first[0], "stolen", False)
+    assert tenant.actions(ports).count("revocation.create") == 1
+    tenant.check_totals(ports)
+
+
+def test_two_deletions_of_one_revocation(ports: Ports) -> None:
+    """F30: one takes effect; the other finds nothing."""
+    tenant = Tenant.create(ports)
+    revocation_id = tenant.revoke(ports, "svc_wrt_a")
+
+    def delete(through: Ports) -> None:
+        revocations.delete(through, tenant.operator, revocation_id=revocation_id)
+
+    script = Script(before={2: lambda: delete(ports)})
+    with pytest.raises(NotFound):
+        delete(scripted(ports, script))
+    assert tenant.actions(ports).count("revocation.delete") == 1
+    tenant.check_totals(ports)
+
+
+def test_a_warrant_taken_back_between_two_reads(ports: Ports) -> None:
+    """F05: a revocation that met a deletion takes effect itself."""
+    tenant = Tenant.create(ports)
+    old = tenant.revoke(ports, "svc_wrt_a")
+
+    def take_back() -> None:
+        revocations.delete(ports, tenant.operator, revocation_id=old)
+
+    _, is_new = revocations.create(
+        scripted(ports, Script(before={1: take_back})),
+        tenant.operator,
+        warrant_id="svc_wrt_a",
+        reason="again",
+    )
+    assert is_new
+    tenant.check_totals(ports)

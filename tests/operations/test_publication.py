@@ -1,0 +1,292 @@
+"""Publishing: whatever stops, races or lies, the list in force is valid and loses nothing."""
+
+import threading
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shared.errors import Conflict, Corrupt, Unavailable
+from shared.model import revocations as model
+from shared.model import srl as srl_model
+from shared.operations import operation, publication, revocations, srl, srl_keys
+from shared.ports import Ports
+from shared.ports.store import Entry, Expect, Partition, Put
+from tests.faults import Crash, Script, raises, scripted
+from tests.operations.tenants import Tenant
+from tests.worlds import Clock, embedded
+
+
+@pytest.fixture
+def tenant(ports: Ports) -> Tenant:
+    made = Tenant.create(ports)
+    made.revoke(ports, "svc_wrt_before")
+    made.regenerate(ports)
+    return made
+
+
+# The calls of one publication, in order; `test_the_order_of_calls` says what they are.
+_ORDER = [
+    *["get", "get", "query", "get_many"],
+    *["query"] * model.SHARDS,
+    *["get_blob", "get_many", "unwrap", "put", "write"],
+]
+_STEPS = range(len(_ORDER))
+_WRITE = len(_ORDER) - 1
+
+
+def test_the_order_of_calls(ports: Ports, tenant: Tenant) -> None:
+    """The head is read before the revocations, the blob stored before the head moves."""
+    script = Script()
+    publication.publish(scripted(ports, script), tenant.operator)
+    assert script.calls == _ORDER
+
+
+@pytest.mark.parametrize("step", _STEPS)
+def test_a_crash_before_a_step_leaves_the_old_list(ports: Ports, tenant: Tenant, step: int) -> None:
+    """F01: nothing is published, the old list is served and valid, the next run publishes v+1."""
+    script = Script(before={step: raises(Crash())})
+    with pytest.raises(Crash):
+        publication.publish(scripted(ports, script), tenant.operator)
+    assert tenant.published(ports).version == 2
+    assert tenant.regenerate(ports).version == 3
+
+
+@pytest.mark.parametrize("step", _STEPS)
+def test_a_crash_after_a_step_heals(ports: Ports, tenant: Tenant, step: int) -> None:
+    """F01, F02: only the last step publishes; after it v+1 is live, and a retry gives v+2."""
+    script = Script(after={step: raises(Crash())})
+    with pytest.raises(Crash):
+        publication.publish(scripted(ports, script), tenant.operator)
+    published = 3 if step == _WRITE else 2
+    assert tenant.published(ports).version == published
+    assert tenant.regenerate(ports).version == published + 1
+
+
+@pytest.mark.parametrize("step", [n for n, call in enumerate(_ORDER) if call != "get_blob"])
+def test_a_fault_at_any_step_is_unavailable(ports: Ports, tenant: Tenant, step: int) -> None:
+    """F22, F26: a port that fails stops the publication; the old list stays, nothing is half done.
+
+    The previous list's blob is the exception: see test_a_missing_previous_list_is_rebuilt.
+    """
+    script = Script(before={step: raises(Unavailable("down"))})
+    with pytest.raises(Unavailable):
+        publication.publish(scripted(ports, script), tenant.operator)
+    assert tenant.published(ports).version == 2
+    assert tenant.actions(ports).count("srl.regenerate") == 1
+
+
+def test_a_run_stopped_after_its_blob_finds_it_again(ports: Ports, tenant: Tenant) -> None:
+    """F01: the orphan that an identical run left is taken for what it is."""
+    script = Script(before={_WRITE: raises(Crash())})
+    with pytest.raises(Crash):
+        publication.publish(scripted(ports, script), tenant.operator)
+    assert publication.publish(ports, tenant.operator).version == 3
+
+
+def test_concurrent_regenerations_rise_one_by_one(tmp_path: Path, clock: Clock) -> None:
+    """F03: N at once give N versions, none twice, each holding what was revoked before it."""
+    ports = embedded(tmp_path, clock, store=str(tmp_path / "svc.db"))
+    tenant = Tenant.create(ports)
+    revoked = [f"svc_wrt_{number}" for number in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda warrant_id: tenant.revoke(ports, warrant_id), revoked))
+        heads = list(pool.map(lambda _: srl.regenerate(ports, tenant.operator), range(16)))
+    assert sorted(head.version for head in heads) == list(range(2, 18))
+    assert all(head.count == len(revoked) for head in heads)
+    ports.store.close()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("step", _STEPS)
+def test_a_revocation_during_a_publication(ports: Ports, tenant: Tenant, step: int) -> None:
+    """F04: it may miss the list under way, but check says so at once and the next list has it."""
+
+    def revoke() -> None:
+        tenant.revoke(ports, "svc_wrt_during")
+        verdict = revocations.check(ports, tenant.operator, warrant_id="svc_wrt_during")
+        assert verdict.revoked
+
+    head = publication.publish(scripted(ports, Script(before={step: revoke})), tenant.operator)
+    counted = publication.count_changes(ports, tenant.id)
+    # Whatever is surely in it was counted before; anything later makes the tenant due.
+    assert "svc_wrt_during" in tenant.published(ports).revoked_ids or head.changes < counted
+    assert "svc_wrt_during" in tenant.regenerate(ports).revoked_ids
+
+
+@pytest.mark.parametrize("step", _STEPS)
+@pytest.mark.parametrize("last", ["deleted", "revoked"])
+def test_taken_back_and_revoked_again(ports: Ports, tenant: Tenant, step: int, last: str) -> None:
+    """F05: the last acknowledged state is in the next list, and the counts are right."""
+
+    def back_and_forth() -> None:
+        record_id = tenant.revoke(ports, "svc_wrt_before")
+        revocations.delete(ports, tenant.operator, revocation_id=record_id)
+        if last == "revoked":
+            tenant.revoke(ports, "svc_wrt_before")
+
+    script = Script(before={step: back_and_forth})
+    operation.settle(lambda: publication.publish(scripted(ports, script), tenant.operator))
+    expected = ["svc_wrt_before"] if last == "revoked" else []
+    assert tenant.regenerate(ports).revoked_ids == expected
+    tenant.check_totals(ports)
+
+
+def test_a_run_that_slept_is_fenced(ports: Ports, tenant: Tenant) -> None:
+    """F07: others published meanwhile; the sleeper publishes nothing and hands nothing out."""
+
+    def others() -> None:
+        tenant.regenerate(ports)
+        tenant.regenerate(ports)
+
+    with pytest.raises(Conflict):
+        publication.publish(scripted(ports, Script(before={_WRITE: others})), tenant.operator)
+    assert tenant.published(ports).version == 4
+
+
+def test_a_rotation_of_the_signer_fences_too(ports: Ports, tenant: Tenant) -> None:
+    """No list is signed by a key that was rotated before the list came out."""
+
+    def rotate() -> None:
+        srl_keys.rotate(ports, tenant.operator)
+
+    script = Script(before={_WRITE: rotate})
+    with pytest.raises(Conflict):
+        publication.publish(scripted(ports, script), tenant.operator)
+    new_head = srl.regenerate(ports, tenant.operator)
+    assert new_head.key_id == srl_keys.current(ports, tenant.id).id
+
+
+@pytest.mark.parametrize("step_back", [timedelta(minutes=5), timedelta(days=400)])
+def test_a_clock_that_steps_back(
+    ports: Ports, clock: Clock, tenant: Tenant, step_back: timedelta
+) -> None:
+    """F09: IssuedAt never goes back, ExpiresAt stays after it, versions know no clock."""
+    before = tenant.published(ports)
+    clock.moment -= step_back
+    after = tenant.regenerate(ports)
+    assert after.issued_at >= before.issued_at
+    assert after.expires_at > after.issued_at
+    assert after.version == before.version + 1
+
+
+def test_a_malformed_identifier_stops_the_publication(ports: Ports, tenant: Tenant) -> None:
+    """F10: it is never skipped in silence; the old list stays in force."""
+    shard = model.shards(tenant.id)[3]
+    ports.store.write(Put(shard.key("svc_wrt_no way"), {}, Expect.ABSENT))
+    with pytest.raises(Corrupt):
+        srl.regenerate(ports, tenant.operator)
+    assert tenant.published(ports).version == 2
+
+
+@pytest.mark.parametrize("field", ["version", "issued_at", "sealed_seed", "srl_ttl_seconds"])
+def test_a_malformed_record_stops_the_publication(ports: Ports, tenant: Tenant, field: str) -> None:
+    """F10: head, signer or settings that cannot be read are an error, never a default."""
+    places = [
+        srl_model.head_key(tenant.id),
+        srl_keys.current(ports, tenant.id).key,
+        Partition(srl_keys.current(ports, tenant.id).key.table, tenant.id).key("settings"),
+    ]
+    for place in places:
+        item = dict(ports.store.get(place) or {})
+        if field in item:
+            ports.store.write(Put(place, item | {field: None}, Expect.PRESENT))
+    with pytest.raises(Corrupt):
+        srl.regenerate(ports, tenant.operator)
+
+
+class _Forgetful:
+    """A store whose walks miss entries, as no adapter may."""
+
+    def __init__(self, ports: Ports, missing: str) -> None:
+        self._store = ports.store
+        self._missing = missing
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def query(self, partition: Partition, **options: Any) -> Iterator[Entry]:
+        entries: Iterable[Entry] = self._store.query(partition, **options)
+        return (entry for entry in entries if entry.sk != self._missing)
+
+
+def test_a_walk_that_misses_a_revocation_publishes_nothing(
+    ports: Ports, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was on the list and is still revoked never leaves it, even if the store forgets it."""
+    monkeypatch.setattr(operation, "CONTENTION_SECONDS", 0.05)
+    forgetful: Any = _Forgetful(ports, "svc_wrt_before")
+    with pytest.raises(Unavailable):
+        srl.regenerate(replace(ports, store=forgetful), tenant.operator)
+    assert tenant.published(ports).revoked_ids == ["svc_wrt_before"]
+
+
+@pytest.mark.parametrize("damage", [b"", b"{}"])
+def test_a_missing_previous_list_is_rebuilt(
+    ports: Ports, tenant: Tenant, tmp_path: Path, damage: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A lost or altered blob is refused to readers and healed by the next publication, loudly."""
+    head = publication.current(ports, tenant.id)
+    blob = tmp_path / "blobs" / head.blob
+    blob.write_bytes(damage) if damage else blob.unlink()
+    with pytest.raises(Corrupt):
+        srl.body(ports, tenant.operator, of=head)
+    assert tenant.regenerate(ports).revoked_ids == ["svc_wrt_before"]
+    assert "previous list cannot be read" in caplog.text
+
+
+def test_a_seed_of_another_key_publishes_nothing(ports: Ports, tenant: Tenant) -> None:
+    """The self-check refuses a list that its own key does not verify."""
+    signer = srl_keys.current(ports, tenant.id)
+    stranger = srl_keys.make(ports, tenant.id)
+    wrong = replace(signer, public_key=stranger.public_key, version=signer.version + 1)
+    ports.store.write(Put(signer.key, wrong.to_item(), Expect.PRESENT))
+    with pytest.raises(Corrupt, match="refusing to publish"):
+        srl.regenerate(ports, tenant.operator)
+    assert publication.current(ports, tenant.id).version == 2
+
+
+def test_the_schedule_publishes_what_is_due(ports: Ports, clock: Clock, tenant: Tenant) -> None:
+    """F08: changed, or half of the lifetime gone; otherwise it leaves the list alone."""
+    assert srl.publish_due(ports).published == []
+    tenant.revoke(ports, "svc_wrt_new")
+    assert srl.publish_due(ports).published == [tenant.id]
+    assert srl.publish_due(ports).published == []
+    clock.advance(minutes=29, seconds=59)
+    assert srl.publish_due(ports).published == []
+    clock.advance(seconds=1)
+    assert srl.publish_due(ports).published == [tenant.id]
+
+
+def test_schedules_that_overlap(tmp_path: Path, clock: Clock) -> None:
+    """F08: two runs at once give one version more, or two that rise; never churn."""
+    ports = embedded(tmp_path, clock, store=str(tmp_path / "svc.db"))
+    tenant = Tenant.create(ports)
+    tenant.revoke(ports, "svc_wrt_a")
+    start = threading.Barrier(4)
+
+    def run() -> srl.Tick:
+        start.wait()
+        return srl.publish_due(ports)
+
+    with ThreadPoolExecutor(4) as pool:
+        ticks = [each.result() for each in [pool.submit(run) for _ in range(4)]]
+    published = sum(len(tick.published) for tick in ticks)
+    assert 1 <= published <= 4
+    assert tenant.published(ports).version == 1 + published
+    assert srl.publish_due(ports).published == []
+    ports.store.close()  # type: ignore[attr-defined]
+
+
+def test_a_tenant_that_fails_holds_back_no_other(ports: Ports, tenant: Tenant) -> None:
+    """One tenant's broken record is its own trouble."""
+    second = Tenant.create(ports, "globex")
+    for each in (tenant, second):
+        each.revoke(ports, "svc_wrt_new")
+    signer = srl_keys.current(ports, tenant.id)
+    ports.store.write(Put(signer.key, {"id": signer.id}, Expect.PRESENT))
+    tick = srl.publish_due(ports)
+    assert tick == srl.Tick(published=[second.id], failed=[tenant.id])

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -50,7 +50,14 @@ class Account:
     kms: KMSClient
     table_prefix: str
     bucket: str
-    key_id: str
+
+    @cached_property
+    def key_id(self) -> str:
+        """The key's alias. The key is made when first asked for: that takes a while."""
+        alias: str = stack()["KeyAlias"]["Properties"]["AliasName"]
+        key = self.kms.create_key()
+        self.kms.create_alias(AliasName=alias, TargetKeyId=key["KeyMetadata"]["KeyId"])
+        return alias
 
 
 @cache
@@ -71,11 +78,9 @@ def aws() -> Iterator[Account]:
             *_clients(),
             table_prefix=table_prefix(STAGE),
             bucket=stack()["Bucket"]["Properties"]["BucketName"],
-            key_id=stack()["KeyAlias"]["Properties"]["AliasName"],
         )
         create_tables(account.dynamodb)
         _create_bucket(account)
-        _create_key(account)
         yield account
 
 
@@ -150,8 +155,3 @@ def _create_bucket(account: Account) -> None:
     account.s3.put_bucket_versioning(
         Bucket=account.bucket, VersioningConfiguration={"Status": "Enabled"}
     )
-
-
-def _create_key(account: Account) -> None:
-    key = account.kms.create_key()
-    account.kms.create_alias(AliasName=account.key_id, TargetKeyId=key["KeyMetadata"]["KeyId"])

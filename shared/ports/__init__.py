@@ -7,6 +7,7 @@ from datetime import datetime
 from shared.ports.blobs import BlobStore
 from shared.ports.key_wrapper import KeyWrapper
 from shared.ports.store import Store
+from shared.ports.token_buckets import TokenBuckets
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +19,7 @@ class Ports:
     """
 
     store: Store
+    buckets: TokenBuckets
     blobs: BlobStore
     keys: KeyWrapper
     now: Callable[[], datetime]

@@ -5,7 +5,7 @@ every adapter to them.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol, TypeAlias
 
@@ -59,11 +59,15 @@ class Delete:
 
 @dataclass(frozen=True, slots=True)
 class Increment:
-    """Add to integer attributes, taking absent ones (and an absent item) for zero."""
+    """Add to integer attributes, taking absent ones (and an absent item) for zero.
+
+    `assign` sets other attributes in the same change.
+    """
 
     key: Key
     amounts: Mapping[str, int]
     expect: Expectation
+    assign: Item = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,75 @@
+"""What the AWS adapters share: how long a client tries, and what its errors mean."""
+
+import binascii
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http import HTTPStatus
+from typing import Any
+
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError, ParamValidationError
+from botocore.parsers import ResponseParserError
+
+from shared.adapters.messages import UNAVAILABLE
+from shared.errors import Unavailable
+
+# The request itself is wrong, and would be wrong again: a fault in the code, never an outage.
+_OUR_FAULTS = frozenset(
+    {
+        "IdempotentParameterMismatchException",
+        "SerializationException",
+        "TransactionCanceledException",
+        "ValidationException",
+    }
+)
+
+
+def client_config(*, read_timeout_seconds: float = 3, **more: Any) -> Config:
+    """Settings of a client that gives up in seconds, where the defaults wait for minutes."""
+    return Config(
+        connect_timeout=1,
+        read_timeout=read_timeout_seconds,
+        retries={"total_max_attempts": 3, "mode": "standard"},
+        max_pool_connections=32,
+        **more,
+    )
+
+
+def refuse_broken_answers(client: Any) -> None:
+    """Make a client whose service speaks JSON raise where a success came without its whole body.
+
+    botocore reads a body that is no JSON as an empty answer, which would say "absent", and hands
+    out one of a wrong checksum once it has tried again.
+    """
+    client.meta.events.register("after-call", _check_answer, unique_id="whole-answers")
+
+
+def _check_answer(http_response: Any, **_: object) -> None:
+    if http_response.status_code >= HTTPStatus.MULTIPLE_CHOICES:
+        return
+    body: bytes = http_response.content
+    checksum = http_response.headers.get("x-amz-crc32")
+    if not (body.startswith(b"{") and body.rstrip().endswith(b"}")):
+        raise ResponseParserError("a body that is not JSON")
+    if checksum is not None and checksum != str(binascii.crc32(body)):
+        raise ResponseParserError("a body that does not match its checksum")
+
+
+def code_of(error: ClientError) -> str:
+    """The service's name for the error."""
+    return str(error.response.get("Error", {}).get("Code", ""))
+
+
+@contextmanager
+def answering() -> Iterator[None]:
+    """Raise `Unavailable` for every call inside that got no answer; faults of ours fly."""
+    try:
+        yield
+    except ParamValidationError:
+        raise
+    except ClientError as error:
+        if code_of(error) in _OUR_FAULTS:
+            raise
+        raise Unavailable(UNAVAILABLE) from error
+    except (BotoCoreError, ResponseParserError) as error:
+        raise Unavailable(UNAVAILABLE) from error

@@ -1,0 +1,252 @@
+"""The store on DynamoDB: three tables, every read consistent, every write a transaction.
+
+A transaction costs twice a plain write, even for one change. It buys the request token: a write
+whose answer was lost is sent again and counts once, instead of failing on its own first attempt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import boto3
+from botocore.exceptions import ClientError
+
+from shared.adapters.aws import answering, client_config, code_of, refuse_broken_answers
+from shared.adapters.dynamodb_items import Attribute, address, decode_item, encode, encode_item
+from shared.adapters.messages import UNAVAILABLE
+from shared.adapters.preconditions import check_write
+from shared.adapters.retries import PATIENCE, Patience
+from shared.errors import Conflict, Unavailable
+from shared.ports.store import (
+    At,
+    Change,
+    Check,
+    Delete,
+    Entry,
+    Expect,
+    Expectation,
+    Increment,
+    Item,
+    Key,
+    Partition,
+    Put,
+    Table,
+)
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+_MOST_KEYS_IN_A_BATCH = 100
+
+# Reasons for a cancelled transaction that may be gone at the next attempt.
+_PASSING = frozenset(
+    {"TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded", "None"}
+)
+
+
+def connect(*, region: str | None = None, endpoint_url: str | None = None) -> DynamoDBClient:
+    """A client that gives up in seconds; both arguments default to the process's AWS settings."""
+    return boto3.client(
+        "dynamodb", region_name=region, endpoint_url=endpoint_url, config=client_config()
+    )
+
+
+class DynamoStore:
+    """A `Store` over the tables `<table_prefix>keys`, `…revocations` and `…audit`."""
+
+    def __init__(
+        self, client: DynamoDBClient, *, table_prefix: str, patience: Patience = PATIENCE
+    ) -> None:
+        refuse_broken_answers(client)
+        self._client: Any = client  # requests are built as plain dictionaries
+        self._patience = patience
+        self._names = {table: f"{table_prefix}{table}" for table in Table}
+        self._tables = {name: table for table, name in self._names.items()}
+
+    def get(self, key: Key) -> Item | None:
+        """The item, or None where there is none. Raises `Unavailable`."""
+        with answering():
+            answer = self._client.get_item(
+                TableName=self._names[key.table], Key=address(key), ConsistentRead=True
+            )
+        found = answer.get("Item")
+        return None if found is None else decode_item(found)
+
+    def get_many(self, keys: Iterable[Key]) -> dict[Key, Item]:
+        """The items that exist among `keys`. Raises `Unavailable` unless all were looked for."""
+        found: dict[Key, Item] = {}
+        wanted = iter(dict.fromkeys(keys))
+        while batch := list(islice(wanted, _MOST_KEYS_IN_A_BATCH)):
+            found.update(self._get_batch(batch))
+        return found
+
+    def _get_batch(self, keys: Sequence[Key]) -> Iterator[tuple[Key, Item]]:
+        pending: dict[str, Any] = {}
+        for key in keys:
+            request = pending.setdefault(
+                self._names[key.table], {"Keys": [], "ConsistentRead": True}
+            )
+            request["Keys"].append(address(key))
+        for _ in self._patience.attempts():
+            with answering():
+                answer = self._client.batch_get_item(RequestItems=pending)
+            for name, items in answer["Responses"].items():
+                for found in items:
+                    key = Key(self._tables[name], found["pk"]["S"], found["sk"]["S"])
+                    yield key, decode_item(found)
+            pending = answer.get("UnprocessedKeys")
+            if not pending:
+                return
+        raise Unavailable(UNAVAILABLE)
+
+    def query(
+        self,
+        partition: Partition,
+        *,
+        after: str | None = None,
+        before: str | None = None,
+        newest_first: bool = False,
+        limit: int | None = None,
+    ) -> Iterator[Entry]:
+        """The partition's entries in order, in pages of at most 1 MB. Raises `Unavailable`."""
+        if before is not None and before <= (after or ""):
+            return
+        request = {
+            "TableName": self._names[partition.table],
+            "ConsistentRead": True,
+            "ScanIndexForward": not newest_first,
+            **_range(partition.pk, after or None, before),
+        }
+        if limit is not None:
+            request["Limit"] = limit + 2  # the ends of a closed range are dropped below
+        entries = (entry for entry in self._walk(request) if entry.sk not in {after, before})
+        yield from islice(entries, limit)
+
+    def _walk(self, request: dict[str, Any]) -> Iterator[Entry]:
+        while True:
+            with answering():
+                page = self._client.query(**request)
+            for found in page["Items"]:
+                yield Entry(found["sk"]["S"], decode_item(found))
+            # An empty page is not the end: only a page without this key is.
+            if "LastEvaluatedKey" not in page:
+                return
+            request["ExclusiveStartKey"] = page["LastEvaluatedKey"]
+
+    def write(self, *changes: Change, token: str | None = None) -> None:
+        """Apply every change or none.
+
+        Raises `Conflict` with the keys whose expectation did not hold, `Unavailable`, and
+        `ValueError` for a token that already names another write.
+        """
+        check_write(changes, token)
+        request = {
+            "TransactItems": [self._operation(change) for change in changes],
+            "ClientRequestToken": token or str(uuid4()),
+        }
+        refused = None
+        for _ in self._patience.attempts():
+            with answering():
+                try:
+                    self._client.transact_write_items(**request)
+                except ClientError as error:
+                    if not _is_passing(error, changes):
+                        raise
+                    refused = error
+                else:
+                    return
+        raise Unavailable(UNAVAILABLE) from refused
+
+    def _operation(self, change: Change) -> dict[str, Any]:
+        target = {"TableName": self._names[change.key.table]}
+        condition = _condition(change.expect)
+        match change:
+            case Put(key=key, item=item):
+                return {"Put": target | condition | {"Item": address(key) | encode_item(item)}}
+            case Delete(key=key):
+                return {"Delete": target | condition | {"Key": address(key)}}
+            case Check(key=key):
+                return {"ConditionCheck": target | condition | {"Key": address(key)}}
+            case Increment(key=key):
+                return {"Update": target | {"Key": address(key)} | _addition(change, condition)}
+
+
+def _range(pk: str, after: str | None, before: str | None) -> dict[str, Any]:
+    """The key condition: one on `sk` at most, so two bounds make a closed range."""
+    match after, before:
+        case None, None:
+            condition = ""
+        case _, None:
+            condition = " AND #sk > :after"
+        case None, _:
+            condition = " AND #sk < :before"
+        case _:
+            condition = " AND #sk BETWEEN :after AND :before"
+    values = {":pk": pk, ":after": after, ":before": before}
+    return {
+        "KeyConditionExpression": f"#pk = :pk{condition}",
+        "ExpressionAttributeNames": {"#pk": "pk"} | ({"#sk": "sk"} if condition else {}),
+        "ExpressionAttributeValues": {
+            name: encode(value) for name, value in values.items() if value is not None
+        },
+    }
+
+
+def _condition(expect: Expectation) -> dict[str, Any]:
+    match expect:
+        case Expect.ANYTHING:
+            return {}
+        case Expect.ABSENT:
+            return _expression("attribute_not_exists(#pk)", {"#pk": "pk"})
+        case Expect.PRESENT:
+            return _expression("attribute_exists(#pk)", {"#pk": "pk"})
+        case At(version=version):
+            return _expression("#version = :version", {"#version": "version"}) | {
+                "ExpressionAttributeValues": {":version": encode(version)}
+            }
+
+
+def _expression(text: str, names: dict[str, str]) -> dict[str, Any]:
+    return {"ConditionExpression": text, "ExpressionAttributeNames": names}
+
+
+def _addition(change: Increment, condition: dict[str, Any]) -> dict[str, Any]:
+    """An update expression, sharing its names and values with the condition."""
+    names: dict[str, str] = dict(condition.get("ExpressionAttributeNames", {}))
+    values: dict[str, Attribute] = dict(condition.get("ExpressionAttributeValues", {}))
+    terms = []
+    for number, (name, amount) in enumerate(change.amounts.items()):
+        names[f"#n{number}"] = name
+        values[f":n{number}"] = encode(amount)
+        terms.append(f"#n{number} :n{number}")
+    expression = f"ADD {', '.join(terms)}"
+    for number, (name, value) in enumerate(change.assign.items()):
+        names[f"#s{number}"] = name
+        values[f":s{number}"] = encode(value)
+        expression += f"{', ' if number else ' SET '}#s{number} = :s{number}"
+    return condition | {
+        "UpdateExpression": expression,
+        "ExpressionAttributeNames": names,
+        "ExpressionAttributeValues": values,
+    }
+
+
+def _is_passing(error: ClientError, changes: Sequence[Change]) -> bool:
+    """Whether another attempt may succeed. Raises `Conflict` where an expectation was lost."""
+    code = code_of(error)
+    if code == "IdempotentParameterMismatchException":
+        raise ValueError("the token names another write") from error
+    if code != "TransactionCanceledException":
+        return code == "TransactionInProgressException"
+    reasons = [reason.get("Code") for reason in error.response.get("CancellationReasons", [])]
+    lost = [
+        change.key
+        for change, reason in zip(changes, reasons, strict=False)
+        if reason == "ConditionalCheckFailed"
+    ]
+    if lost:
+        raise Conflict(lost) from error
+    return _PASSING.issuperset(reasons)

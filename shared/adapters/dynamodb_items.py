@@ -1,0 +1,81 @@
+"""Items as DynamoDB holds them: attributes beside the keys `pk` and `sk`, each with its type."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+from shared.adapters.messages import CORRUPT
+from shared.errors import Corrupt
+from shared.ports.store import Item, Key, Value
+
+Attribute: TypeAlias = dict[str, Any]
+Attributes: TypeAlias = Mapping[str, Attribute]
+
+
+def address(key: Key) -> dict[str, Attribute]:
+    """The key attributes of an item."""
+    return {"pk": {"S": key.pk}, "sk": {"S": key.sk}}
+
+
+def encode(value: Value) -> Attribute:
+    """One value with its type."""
+    match value:
+        case str():
+            attribute: Attribute = {"S": value}
+        case bool():  # before int, of which it is a kind
+            attribute = {"BOOL": value}
+        case int():
+            attribute = {"N": str(int(value))}
+        case bytes():
+            attribute = {"B": value}
+        case None:
+            attribute = {"NULL": True}
+        case list():
+            attribute = {"L": [encode(each) for each in value]}
+        case _:
+            attribute = {"M": encode_item(value)}
+    return attribute
+
+
+def encode_item(item: Item) -> dict[str, Attribute]:
+    """Every value with its type, by name."""
+    return {name: encode(value) for name, value in item.items()}
+
+
+def decode_item(attributes: Attributes) -> dict[str, Value]:
+    """The item without its keys. Raises `Corrupt` for a type that `encode` never writes."""
+    return {
+        name: _decode(attribute)
+        for name, attribute in attributes.items()
+        if name not in {"pk", "sk"}
+    }
+
+
+def _decode(attribute: Attribute) -> Value:
+    try:
+        ((kind, held),) = attribute.items()
+        return _DECODERS[kind](held)
+    except (KeyError, ValueError) as error:
+        raise Corrupt(CORRUPT) from error
+
+
+def _as_is(held: Any) -> Any:
+    return held
+
+
+def _decode_list(held: list[Attribute]) -> list[Value]:
+    return [_decode(each) for each in held]
+
+
+def _decode_map(held: Attributes) -> dict[str, Value]:
+    return {name: _decode(each) for name, each in held.items()}
+
+
+_DECODERS: Mapping[str, Callable[[Any], Value]] = {
+    "NULL": lambda _: None,
+    "BOOL": _as_is,
+    "S": _as_is,
+    "N": int,
+    "B": _as_is,
+    "L": _decode_list,
+    "M": _decode_map,
+}

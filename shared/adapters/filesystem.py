@@ -1,0 +1,121 @@
+"""Blobs as files below one folder, for one machine: any number of threads and processes."""
+
+import hashlib
+import hmac
+import math
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from shared.adapters import files
+from shared.adapters.messages import CORRUPT, UNAVAILABLE
+from shared.adapters.preconditions import check_blob_name
+from shared.errors import Conflict, Corrupt, Unavailable
+
+# No blob's name has a part that begins with a dot.
+_SCRATCH = ".tmp"
+_URL_KEY = ".url-key"
+_URL_KEY_BYTES = 32
+
+
+class FileBlobs:
+    """A `BlobStore` below `root`, made where there is none.
+
+    `clock` gives seconds since the epoch. Raises `Unavailable`.
+    """
+
+    def __init__(self, root: Path, *, clock: Callable[[], float] = time.time) -> None:
+        self._root = root
+        self._clock = clock
+        with _answering():
+            self._scratch.mkdir(parents=True, exist_ok=True)
+
+    @property
+    def _scratch(self) -> Path:
+        return self._root / _SCRATCH
+
+    def put(self, name: str, data: bytes) -> None:
+        """Store a new blob durably. Raises `Conflict` where the name is taken, `Unavailable`."""
+        path = self._path(name)
+        with _answering():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                files.create(path, data, root=self._root, scratch=self._scratch)
+            except FileExistsError as error:
+                raise Conflict([name]) from error
+
+    def get(self, name: str) -> bytes | None:
+        """The blob's bytes, or None where there is none. Raises `Unavailable`."""
+        path = self._path(name)
+        with _answering():
+            try:
+                return path.read_bytes()
+            except FileNotFoundError:
+                if not self._scratch.is_dir():  # the whole folder is gone: that says nothing
+                    raise
+                return None
+
+    def url(self, name: str, *, ttl_seconds: int) -> str:
+        """A reference, relative to the server's root, that `open_url` honours until it expires."""
+        check_blob_name(name)
+        expires = str(math.ceil(self._clock() + ttl_seconds))
+        return f"/blobs/{name}?expires={expires}&signature={self._sign(name, expires)}"
+
+    def open_url(self, name: str, *, expires: str, signature: str) -> bytes | None:
+        """The blob that a reference of `url` stands for, its parts given as they were received.
+
+        None where the reference was altered or has expired, or the blob is gone. Raises
+        `Unavailable`.
+        """
+        expected = self._sign(name, expires).encode()
+        if not hmac.compare_digest(expected, signature.encode(errors="replace")):
+            return None
+        # Authentic from here on, so `expires` is a number and `name` is a blob's.
+        return self.get(name) if self._clock() < int(expires) else None
+
+    def prune(self, *, older_than_seconds: float) -> int:
+        """Remove blobs, and what crashes left behind, above this age; say how many files.
+
+        Raises `Unavailable`.
+        """
+        oldest = self._clock() - older_than_seconds
+        removed = 0
+        with _answering():
+            for path in self._root.rglob("*"):
+                # Another process may prune at the same time.
+                with suppress(FileNotFoundError):
+                    if path.name != _URL_KEY and path.is_file() and path.stat().st_mtime < oldest:
+                        path.unlink()
+                        removed += 1
+        return removed
+
+    def _path(self, name: str) -> Path:
+        check_blob_name(name)
+        return self._root / name
+
+    def _sign(self, name: str, expires: str) -> str:
+        message = f"{expires}\n{name}".encode(errors="replace")
+        return hmac.new(self._url_key(), message, hashlib.sha256).hexdigest()
+
+    def _url_key(self) -> bytes:
+        """The key that all processes on this folder share; the first of them makes it."""
+        path = self._root / _URL_KEY
+        with _answering():
+            if not path.exists():
+                made = os.urandom(_URL_KEY_BYTES)
+                with suppress(FileExistsError):
+                    files.create(path, made, root=self._root, scratch=self._scratch)
+            key = path.read_bytes()
+        if len(key) != _URL_KEY_BYTES:
+            raise Corrupt(CORRUPT)  # a short key would let others sign
+        return key
+
+
+@contextmanager
+def _answering() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise Unavailable(UNAVAILABLE) from error

@@ -1,0 +1,61 @@
+"""Seals under a key of AWS KMS, which never leaves the service."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import boto3
+from botocore.exceptions import ClientError
+
+from shared.adapters.aws import answering, client_config, code_of, refuse_broken_answers
+from shared.adapters.messages import CORRUPT
+from shared.adapters.preconditions import check_context, check_secret
+from shared.errors import Corrupt
+
+if TYPE_CHECKING:
+    from mypy_boto3_kms import KMSClient
+
+_MOST_SEALED_BYTES = 6144
+_NOT_OURS = frozenset({"InvalidCiphertextException", "IncorrectKeyException"})
+
+
+def connect(*, region: str | None = None, endpoint_url: str | None = None) -> KMSClient:
+    """A client that gives up in seconds; both arguments default to the process's AWS settings."""
+    return boto3.client(
+        "kms", region_name=region, endpoint_url=endpoint_url, config=client_config()
+    )
+
+
+class KmsKeys:
+    """A `KeyWrapper` under the KMS key `key_id`: an identifier, ARN or alias."""
+
+    def __init__(self, client: KMSClient, *, key_id: str) -> None:
+        refuse_broken_answers(client)
+        self._client = client
+        self._key_id = key_id
+
+    def wrap(self, secret: bytes, *, context: Mapping[str, str]) -> bytes:
+        """Seal 1 to 4096 bytes, bound to `context`. Raises `Unavailable`."""
+        check_secret(secret, context)
+        with answering():
+            answer = self._client.encrypt(
+                KeyId=self._key_id, Plaintext=secret, EncryptionContext=context
+            )
+        return answer["CiphertextBlob"]
+
+    def unwrap(self, sealed: bytes, *, context: Mapping[str, str]) -> bytes:
+        """Open what `wrap` sealed. Raises `Corrupt`, `Unavailable`."""
+        check_context(context)
+        if not 0 < len(sealed) <= _MOST_SEALED_BYTES:
+            raise Corrupt(CORRUPT)  # KMS would call the request invalid
+        with answering():
+            try:
+                answer = self._client.decrypt(
+                    KeyId=self._key_id, CiphertextBlob=sealed, EncryptionContext=context
+                )
+            except ClientError as error:
+                if code_of(error) in _NOT_OURS:
+                    raise Corrupt(CORRUPT) from error
+                raise
+        return answer["Plaintext"]

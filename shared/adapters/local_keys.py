@@ -1,0 +1,96 @@
+"""Seals under a key kept in a file, for one machine.
+
+Whoever reads the file can open every seal made with it, and without it no seal opens again: keep
+a copy away from the data.
+"""
+
+import os
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Self
+
+import cbor2
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from shared.adapters import files
+from shared.adapters.messages import CORRUPT
+from shared.adapters.preconditions import check_context, check_secret
+from shared.errors import Corrupt, InvalidSettings
+
+_KEY_BYTES = 32
+_OWNER_ONLY = 0o600
+_VERSION = b"\x01"
+_NONCE_BYTES = 12
+_HEAD_BYTES = len(_VERSION) + _NONCE_BYTES
+
+
+class KeyFile:
+    """A `KeyWrapper`: AES-256-GCM under the key in the file at `path`.
+
+    A seal is a version byte, the nonce of 12 bytes, the ciphertext and its tag. Raises
+    `InvalidSettings` where the file is missing, is no key, or is open to others.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._cipher = AESGCM(_read(path))
+
+    @classmethod
+    def create(cls, path: Path) -> Self:
+        """Make a new random key at `path` and open it.
+
+        Raises `InvalidSettings` where a file is there already, or none can be made.
+        """
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            files.create(path, os.urandom(_KEY_BYTES), root=path.parent, scratch=path.parent)
+        except FileExistsError as error:
+            raise InvalidSettings(
+                [f"{path} exists already, and a key file is never replaced."]
+            ) from error
+        except OSError as error:
+            raise InvalidSettings([f"{path} cannot be made: {error.strerror}."]) from error
+        return cls(path)
+
+    def wrap(self, secret: bytes, *, context: Mapping[str, str]) -> bytes:
+        """Seal 1 to 4096 bytes, bound to `context`."""
+        check_secret(secret, context)
+        nonce = os.urandom(_NONCE_BYTES)
+        return _VERSION + nonce + self._cipher.encrypt(nonce, secret, _bound(context))
+
+    def unwrap(self, sealed: bytes, *, context: Mapping[str, str]) -> bytes:
+        """Open what `wrap` sealed. Raises `Corrupt`."""
+        check_context(context)
+        nonce, ciphertext = sealed[len(_VERSION) : _HEAD_BYTES], sealed[_HEAD_BYTES:]
+        if not sealed.startswith(_VERSION) or len(nonce) < _NONCE_BYTES:
+            raise Corrupt(CORRUPT)
+        try:
+            return self._cipher.decrypt(nonce, ciphertext, _bound(context))
+        except InvalidTag as error:
+            raise Corrupt(CORRUPT) from error
+
+
+def _bound(context: Mapping[str, str]) -> bytes:
+    """The version and the context, in one encoding that no other context shares."""
+    return _VERSION + cbor2.dumps(sorted(context.items()))
+
+
+def _read(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+            key = file.read(_KEY_BYTES + 1)
+    except OSError as error:
+        raise InvalidSettings(
+            [f"{path} cannot be read: {error.strerror}. Make a key file, or restore its copy."]
+        ) from error
+    if mode & ~_OWNER_ONLY:
+        raise InvalidSettings(
+            [f"{path} is open to others (mode {mode:04o}). Run: chmod 600 {path}"]
+        )
+    if len(key) != _KEY_BYTES:
+        raise InvalidSettings(
+            [f"{path} is no key file: it must hold {_KEY_BYTES} bytes. Restore its copy."]
+        )
+    return key

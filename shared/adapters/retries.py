@@ -1,0 +1,35 @@
+"""When to try again: full jitter between the attempts, until a deadline."""
+
+import random
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+_FIRST_PAUSE_SECONDS = 0.025
+_LONGEST_PAUSE_SECONDS = 1.0
+_MOST_DOUBLINGS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long an adapter keeps trying; `sleep` and `clock` (seconds) are a test's to replace."""
+
+    deadline_seconds: float = 4.0
+    sleep: Callable[[float], object] = time.sleep
+    clock: Callable[[], float] = time.monotonic
+
+    def attempts(self) -> Iterator[int]:
+        """Number the attempts from 0, pause between them, end when the deadline would pass."""
+        end = self.clock() + self.deadline_seconds
+        attempt = 0
+        while True:
+            yield attempt
+            ceiling = _FIRST_PAUSE_SECONDS * 2 ** min(attempt, _MOST_DOUBLINGS)
+            pause = random.uniform(0, min(ceiling, _LONGEST_PAUSE_SECONDS))  # noqa: S311 - jitter
+            if self.clock() + pause >= end:
+                return
+            self.sleep(pause)
+            attempt += 1
+
+
+PATIENCE = Patience()

@@ -1,0 +1,98 @@
+"""Blobs as objects of one private S3 bucket."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import boto3
+from botocore.exceptions import ClientError, FlexibleChecksumError
+
+from shared.adapters.aws import answering, client_config, code_of
+from shared.adapters.messages import CORRUPT, UNAVAILABLE
+from shared.adapters.preconditions import check_blob_name
+from shared.adapters.retries import PATIENCE, Patience
+from shared.errors import Conflict, Corrupt, Unavailable
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+
+def connect(*, region: str | None = None, endpoint_url: str | None = None) -> S3Client:
+    """A client that gives up in seconds; both arguments default to the process's AWS settings."""
+    # A signed address must name the bucket's region: the global name answers with a redirect,
+    # which breaks the signature. Servers at an address of their own know only the path form.
+    style = "virtual" if endpoint_url is None else "path"
+    config = client_config(
+        read_timeout_seconds=10, signature_version="s3v4", s3={"addressing_style": style}
+    )
+    return boto3.client("s3", region_name=region, endpoint_url=endpoint_url, config=config)
+
+
+class S3Blobs:
+    """A `BlobStore` in `bucket`.
+
+    S3 says that an object is not there only to those who may list the bucket; to others it says
+    that access is denied, which is `Unavailable` here.
+    """
+
+    def __init__(self, client: S3Client, *, bucket: str, patience: Patience = PATIENCE) -> None:
+        self._client = client
+        self._bucket = bucket
+        self._patience = patience
+
+    def put(self, name: str, data: bytes) -> None:
+        """Store a new blob durably. Raises `Conflict` where the name is taken, `Unavailable`."""
+        check_blob_name(name)
+        refused = None
+        for _ in self._patience.attempts():
+            with answering():
+                try:
+                    self._create(name, data)
+                except ClientError as error:
+                    if code_of(error) != "ConditionalRequestConflict":
+                        raise
+                    refused = error  # another writer is at this name; who won shows next time
+                else:
+                    return
+        raise Unavailable(UNAVAILABLE) from refused
+
+    def _create(self, name: str, data: bytes) -> None:
+        try:
+            self._client.put_object(
+                Bucket=self._bucket,
+                Key=name,
+                Body=data,
+                IfNoneMatch="*",
+                ChecksumAlgorithm="SHA256",
+            )
+        except ClientError as error:
+            if code_of(error) != "PreconditionFailed":
+                raise
+            # A repeated request may have met the object of its own first attempt.
+            repeated = error.response["ResponseMetadata"].get("RetryAttempts", 0) > 0
+            if not (repeated and self.get(name) == data):
+                raise Conflict([name]) from error
+
+    def get(self, name: str) -> bytes | None:
+        """The blob's bytes, or None where there is none. Raises `Unavailable`."""
+        check_blob_name(name)
+        with answering():
+            try:
+                answer = self._client.get_object(
+                    Bucket=self._bucket, Key=name, ChecksumMode="ENABLED"
+                )
+                return answer["Body"].read()
+            except FlexibleChecksumError as error:
+                raise Corrupt(CORRUPT) from error
+            except ClientError as error:
+                if code_of(error) != "NoSuchKey":
+                    raise
+                return None
+
+    def url(self, name: str, *, ttl_seconds: int) -> str:
+        """A presigned address; it ends earlier where the signing credentials do."""
+        check_blob_name(name)
+        with answering():
+            return self._client.generate_presigned_url(
+                "get_object", Params={"Bucket": self._bucket, "Key": name}, ExpiresIn=ttl_seconds
+            )

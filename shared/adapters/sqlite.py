@@ -1,0 +1,273 @@
+"""The store in one SQLite file, for one machine: any number of threads and processes.
+
+Each write is one transaction, on the disk before it is acknowledged. With `:memory:` it is the
+test double.
+"""
+
+import hashlib
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import cbor2
+
+from shared.adapters.messages import CORRUPT, UNAVAILABLE
+from shared.adapters.preconditions import check_write
+from shared.errors import Conflict, Corrupt, Unavailable
+from shared.model.rate_limit import Bucket
+from shared.model.records import integer
+from shared.ports.store import (
+    At,
+    Change,
+    Check,
+    Delete,
+    Entry,
+    Expect,
+    Increment,
+    Item,
+    Key,
+    Partition,
+    Put,
+    Table,
+    Value,
+)
+from shared.ports.token_buckets import Lease
+
+_PAGE = 1000
+_TOKEN_SECONDS = 600
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS items (
+    tbl TEXT NOT NULL, pk TEXT NOT NULL, sk TEXT NOT NULL, item BLOB NOT NULL,
+    PRIMARY KEY (tbl, pk, sk)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS writes (
+    token TEXT NOT NULL PRIMARY KEY, digest BLOB NOT NULL, made_at REAL NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS writes_by_age ON writes (made_at);
+"""
+
+_GET = "SELECT item FROM items WHERE tbl = ? AND pk = ? AND sk = ?"
+_PUT = "INSERT OR REPLACE INTO items (tbl, pk, sk, item) VALUES (?, ?, ?, ?)"
+_DELETE = "DELETE FROM items WHERE tbl = ? AND pk = ? AND sk = ?"
+_PAGE_UP = """SELECT sk, item FROM items
+    WHERE tbl = ? AND pk = ? AND sk > ? AND sk < ? ORDER BY sk LIMIT ?"""
+_PAGE_DOWN = """SELECT sk, item FROM items
+    WHERE tbl = ? AND pk = ? AND sk > ? AND sk < ? ORDER BY sk DESC LIMIT ?"""
+
+# Bounds that hold every sort key: none is empty, and SQLite sorts any blob after every text.
+_LOWEST = ""
+_HIGHEST = b""
+
+
+class SqliteStore:
+    """A `Store`, and `TokenBuckets`, in the file at `path`, made new if need be, or `:memory:`.
+
+    `busy_seconds` is how long to wait for another process; `clock` gives seconds since the epoch.
+    """
+
+    def __init__(
+        self, path: str, *, busy_seconds: float = 5, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        try:
+            self._connection = _open(path, busy_seconds)
+        except (sqlite3.DatabaseError, OSError) as error:
+            raise Unavailable(UNAVAILABLE) from error
+
+    def close(self) -> None:
+        """Let go of the file; whatever is asked afterwards is `Unavailable`."""
+        with self._lock:
+            self._connection.close()
+
+    def get(self, key: Key) -> Item | None:
+        """The item, or None where there is none. Raises `Unavailable`."""
+        return self.get_many([key]).get(key)
+
+    def get_many(self, keys: Iterable[Key]) -> dict[Key, Item]:
+        """The items that exist among `keys`. Raises `Unavailable`."""
+        wanted = dict.fromkeys(keys)
+        with self._answering() as connection:
+            rows = [(key, connection.execute(_GET, key).fetchone()) for key in wanted]
+        return {key: _decode(row[0]) for key, row in rows if row is not None}
+
+    def query(
+        self,
+        partition: Partition,
+        *,
+        after: str | None = None,
+        before: str | None = None,
+        newest_first: bool = False,
+        limit: int | None = None,
+    ) -> Iterator[Entry]:
+        """The partition's entries in order, a page at a time. Raises `Unavailable`."""
+        statement = _PAGE_DOWN if newest_first else _PAGE_UP
+        low = _LOWEST if after is None else after
+        high = _HIGHEST if before is None else before
+        while limit is None or limit > 0:
+            size = _PAGE if limit is None else min(_PAGE, limit)
+            # Neither lock nor cursor outlives a page: the caller may write between two.
+            with self._answering() as connection:
+                rows = connection.execute(statement, (*partition, low, high, size)).fetchall()
+            for sk, item in rows:
+                yield Entry(sk, _decode(item))
+            if len(rows) < size:
+                return
+            low, high = (low, rows[-1][0]) if newest_first else (rows[-1][0], high)
+            limit = None if limit is None else limit - size
+
+    def write(self, *changes: Change, token: str | None = None) -> None:
+        """Apply every change or none.
+
+        Raises `Conflict` with the keys whose expectation did not hold, `Unavailable`, and
+        `ValueError` for a token that already names another write.
+        """
+        check_write(changes, token)
+        with self._transaction() as connection:
+            if token is not None and not self._is_new(connection, token, changes):
+                return
+            lost = [change.key for change in changes if not _holds(connection, change)]
+            if lost:
+                raise Conflict(lost)
+            for change in changes:
+                _apply(connection, change)
+
+    def lease(self, name: str, tokens: int, *, now: int) -> Lease:
+        """Take up to `tokens` of a bucket at `now`, in microseconds. Raises `Unavailable`."""
+        key = Key(Table.KEYS, f"{name}#bucket")
+        with self._transaction() as connection:
+            row = connection.execute(_GET, key).fetchone()
+            bucket = Bucket(integer(_decode(row[0]), "full_at") if row else now, now)
+            granted = min(tokens, bucket.tokens)
+            if not granted:
+                return Lease(0, bucket.full_at)
+            full_at = bucket.take(granted).full_at
+            connection.execute(_PUT, (*key, cbor2.dumps({"full_at": full_at})))
+            return Lease(granted, full_at)
+
+    def _is_new(
+        self, connection: sqlite3.Connection, token: str, changes: Sequence[Change]
+    ) -> bool:
+        now = self._clock()
+        digest = _digest(changes)
+        connection.execute("DELETE FROM writes WHERE made_at < ?", (now - _TOKEN_SECONDS,))
+        row = connection.execute("SELECT digest FROM writes WHERE token = ?", (token,)).fetchone()
+        if row is None:
+            connection.execute("INSERT INTO writes VALUES (?, ?, ?)", (token, digest, now))
+            return True
+        if row[0] != digest:
+            raise ValueError("the token names another write")
+        return False
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        """Commit what the body did, or undo it where it raised."""
+        with self._answering() as connection:
+            # Takes the write lock at once: what the body reads stays true until it commits.
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+                connection.execute("COMMIT")
+            finally:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+
+    @contextmanager
+    def _answering(self) -> Iterator[sqlite3.Connection]:
+        with self._lock:
+            try:
+                yield self._connection
+            except sqlite3.DatabaseError as error:
+                raise Unavailable(UNAVAILABLE) from error
+
+
+def _open(path: str, busy_seconds: float) -> sqlite3.Connection:
+    if path != ":memory:":
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+    connection = sqlite3.connect(
+        path, timeout=busy_seconds, isolation_level=None, check_same_thread=False
+    )
+    try:
+        _prepare(connection, busy_seconds)
+    except sqlite3.DatabaseError:
+        connection.close()
+        raise
+    return connection
+
+
+def _prepare(connection: sqlite3.Connection, busy_seconds: float) -> None:
+    end = time.monotonic() + busy_seconds
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            break
+        except sqlite3.OperationalError as error:
+            # SQLite does not always wait by itself while another process changes the same mode.
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() >= end:
+                raise
+            time.sleep(0.01)
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.executescript(_SCHEMA)
+
+
+def _holds(connection: sqlite3.Connection, change: Change) -> bool:
+    if change.expect is Expect.ANYTHING:
+        return True
+    row = connection.execute(_GET, change.key).fetchone()
+    if not isinstance(change.expect, At):
+        return (row is not None) == (change.expect is Expect.PRESENT)
+    version = None if row is None else _decode(row[0]).get("version")
+    return type(version) is int and version == change.expect.version
+
+
+def _apply(connection: sqlite3.Connection, change: Change) -> None:
+    match change:
+        case Put(key=key, item=item):
+            connection.execute(_PUT, (*key, cbor2.dumps(dict(item))))
+        case Delete(key=key):
+            connection.execute(_DELETE, key)
+        case Increment(key=key):
+            row = connection.execute(_GET, key).fetchone()
+            item = {} if row is None else _decode(row[0])
+            connection.execute(_PUT, (*key, cbor2.dumps(_added(item, change))))
+        case Check():
+            pass
+
+
+def _added(item: dict[str, Value], change: Increment) -> dict[str, Value]:
+    sums = dict(item)
+    for name, amount in change.amounts.items():
+        held = sums.get(name, 0)
+        if type(held) is not int:
+            raise TypeError("only an integer is incremented")
+        sums[name] = held + amount
+    return sums | dict(change.assign)
+
+
+def _decode(blob: bytes) -> dict[str, Value]:
+    try:
+        item = cbor2.loads(blob)
+    except cbor2.CBORDecodeError as error:
+        raise Corrupt(CORRUPT) from error
+    if not isinstance(item, dict):
+        raise Corrupt(CORRUPT)
+    return item
+
+
+def _digest(changes: Sequence[Change]) -> bytes:
+    """One value for one set of changes, whatever the order inside their maps."""
+    told: list[list[object]] = [
+        [
+            type(change).__name__,
+            [str(part) for part in change.key],
+            change.expect.version if isinstance(change.expect, At) else change.expect.value,
+            dict(change.item) if isinstance(change, Put) else None,
+            [dict(change.amounts), dict(change.assign)] if isinstance(change, Increment) else None,
+        ]
+        for change in changes
+    ]
+    return hashlib.sha256(cbor2.dumps(told, canonical=True)).digest()

@@ -1,0 +1,374 @@
+"""The store on DynamoDB, where DynamoDB fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+import pytest
+from botocore.exceptions import ClientError, ParamValidationError, ReadTimeoutError
+
+from shared.adapters.dynamodb import DynamoStore
+from shared.errors import Conflict, Corrupt, Unavailable
+from shared.ports.store import (
+    At,
+    Check,
+    Expect,
+    Increment,
+    Key,
+    Partition,
+    Put,
+    Table,
+)
+from tests.adapters.answers import Answer, Answers, FakeTime, Step, error
+from tests.adapters.outages import OUTAGES, PASSING, URL
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+KEY = Key(Table.KEYS, "t1#api-keys", "svc_ak_1")
+OTHER = Key(Table.AUDIT, "t1#2026-01", "svc_evt_1")
+PARTITION = Partition(Table.KEYS, KEY.pk)
+NAMES = {Table.KEYS: "a-keys", Table.AUDIT: "a-audit"}
+
+CALLS: dict[str, Callable[[DynamoStore], object]] = {
+    "get": lambda store: store.get(KEY),
+    "get_many": lambda store: store.get_many([KEY, OTHER]),
+    "query": lambda store: list(store.query(PARTITION)),
+    "write": lambda store: store.write(Put(KEY, {}, Expect.ANYTHING)),
+}
+# What each call is answered where nothing was ever stored.
+NOTHING = Answer({"Responses": {}, "Items": []})
+
+
+@pytest.fixture
+def store(dynamodb_client: DynamoDBClient, fake_time: FakeTime) -> DynamoStore:
+    return DynamoStore(dynamodb_client, table_prefix="a-", patience=fake_time.patience())
+
+
+def stored(key: Key, **attributes: Any) -> dict[str, Any]:
+    return {"pk": {"S": key.pk}, "sk": {"S": key.sk}} | attributes
+
+
+# --- outages ---
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("outage", OUTAGES)
+def test_an_outage_is_unavailable(
+    dynamodb_client: DynamoDBClient, store: DynamoStore, outage: str, call: str
+) -> None:
+    """F22: no answer is `Unavailable` after a bounded number of tries, and tells no names."""
+    answers = Answers(dynamodb_client, OUTAGES[outage])
+    with pytest.raises(Unavailable) as caught:
+        CALLS[call](store)
+    # A checksum that does not match is botocore's to retry, as PASSING are.
+    assert len(answers.requests) == (3 if outage in {*PASSING, "answer altered"} else 1)
+    assert not any(word in str(caught.value).lower() for word in ("a-keys", "dynamo", "aws"))
+    assert caught.value.__cause__ is not None
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("outage", PASSING)
+def test_a_short_outage_is_not_noticed(
+    dynamodb_client: DynamoDBClient, store: DynamoStore, outage: str, call: str
+) -> None:
+    """F22: what succeeds at a further try is a success."""
+    Answers(dynamodb_client, PASSING[outage], NOTHING)
+    assert not CALLS[call](store)
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_a_fault_of_ours_is_no_outage(
+    dynamodb_client: DynamoDBClient, store: DynamoStore, call: str
+) -> None:
+    """A request that DynamoDB calls invalid flies as what it is, so that it is seen and mended."""
+    Answers(dynamodb_client, error("ValidationException"))
+    with pytest.raises(ClientError):
+        CALLS[call](store)
+
+
+def test_a_request_that_cannot_be_built_is_no_outage(store: DynamoStore) -> None:
+    """A key of the wrong type is a fault in the code."""
+    key: Any = Key(Table.KEYS, "pk", None)  # type: ignore[arg-type]
+    with pytest.raises(ParamValidationError):
+        store.get(key)
+
+
+def test_the_client_gives_up_in_seconds(dynamodb_client: DynamoDBClient) -> None:
+    """F22: no call outlasts the function that makes it."""
+    config: Any = dynamodb_client.meta.config
+    assert (config.connect_timeout, config.read_timeout) == (1, 3)
+    assert config.retries == {"total_max_attempts": 3, "mode": "standard"}
+
+
+# --- reads ---
+
+
+@pytest.mark.parametrize("call", ["get", "get_many", "query"])
+def test_every_read_is_consistent(
+    dynamodb_client: DynamoDBClient, store: DynamoStore, call: str
+) -> None:
+    """F13: a read that may lag behind a revocation is never asked for."""
+    answers = Answers(dynamodb_client, NOTHING)
+    CALLS[call](store)
+    (body,) = answers.bodies
+    for request in body.get("RequestItems", {"": body}).values():
+        assert request["ConsistentRead"] is True
+
+
+def test_unprocessed_keys_are_asked_for_again(
+    dynamodb_client: DynamoDBClient, store: DynamoStore, fake_time: FakeTime
+) -> None:
+    """F23: an answer that leaves keys out is completed, from either table, after a pause."""
+    left = {"a-audit": {"Keys": [stored(OTHER)], "ConsistentRead": True}}
+    answers = Answers(
+        dynamodb_client,
+        Answer({"Responses": {"a-keys": [stored(KEY, n={"N": "1"})]}, "UnprocessedKeys": left}),
+        Answer({"Responses": {}, "UnprocessedKeys": left}),
+        Answer({"Responses": {"a-audit": [stored(OTHER)]}, "UnprocessedKeys": {}}),
+    )
+    assert store.get_many([KEY, OTHER]) == {KEY: {"n": 1}, OTHER: {}}
+    assert [body["RequestItems"] for body in answers.bodies[1:]] == [left, left]
+    assert len(fake_time.slept) == 2
+
+
+def test_keys_that_stay_unprocessed_are_unavailable(
+    dynamodb_client: DynamoDBClient, store: DynamoStore, fake_time: FakeTime
+) -> None:
+    """F23: a key that was never read is not taken for absent."""
+    left = {"a-keys": {"Keys": [stored(KEY)], "ConsistentRead": True}}
+    answers = Answers(dynamodb_client, Answer({"Responses": {}, "UnprocessedKeys": left}))
+    with pytest.raises(Unavailable):
+        store.get_many([KEY, OTHER])
+    assert len(answers.requests) > 3
+    assert 2 < sum(fake_time.slept) < 4
+
+
+def test_a_key_is_asked_for_once(dynamodb_client: DynamoDBClient, store: DynamoStore) -> None:
+    """F23: repeats, which DynamoDB refuses, do not reach it; a batch has a hundred keys at most."""
+    answers = Answers(dynamodb_client, NOTHING)
+    store.get_many([PARTITION.key(str(number % 150)) for number in range(300)])
+    sizes = [len(body["RequestItems"]["a-keys"]["Keys"]) for body in answers.bodies]
+    assert sizes == [100, 50]
+
+
+def test_an_empty_page_is_not_the_end(dynamodb_client: DynamoDBClient, store: DynamoStore) -> None:
+    """F23: a walk ends with the page that says so, not with one that is empty."""
+    keys = [PARTITION.key(sk) for sk in "abc"]
+    Answers(
+        dynamodb_client,
+        Answer({"Items": [], "LastEvaluatedKey": stored(keys[0])}),
+        Answer({"Items": [stored(keys[1])], "LastEvaluatedKey": stored(keys[1])}),
+        Answer({"Items": [], "LastEvaluatedKey": stored(keys[1])}),
+        Answer({"Items": [stored(keys[2])]}),
+    )
+    assert [entry.sk for entry in store.query(PARTITION)] == ["b", "c"]
+
+
+def test_a_page_that_fails_fails_the_walk(
+    dynamodb_client: DynamoDBClient, store: DynamoStore
+) -> None:
+    """F23: a walk that breaks off raises, it does not just end."""
+    first = {"Items": [stored(KEY)], "LastEvaluatedKey": stored(KEY)}
+    Answers(dynamodb_client, Answer(first), error("InternalServerError", status=500))
+    walk = store.query(PARTITION)
+    assert next(walk).sk == KEY.sk
+    with pytest.raises(Unavailable):
+        next(walk)
+
+
+def test_a_walk_asks_for_no_more_than_it_needs(
+    dynamodb_client: DynamoDBClient, store: DynamoStore
+) -> None:
+    """A limit reaches DynamoDB, with room for the ends of the range, and stops the walk."""
+    keys = [PARTITION.key(sk) for sk in "abcd"]
+    page = {"Items": [stored(key) for key in keys], "LastEvaluatedKey": stored(keys[3])}
+    answers = Answers(dynamodb_client, Answer(page))
+    assert [entry.sk for entry in store.query(PARTITION, after="a", before="z", limit=2)] == [
+        "b",
+        "c",
+    ]
+    (body,) = answers.bodies
+    assert body["Limit"] == 4
+    assert list(store.query(PARTITION, limit=0)) == []
+    assert list(store.query(PARTITION, after="b", before="b")) == []
+    assert len(answers.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("bounds", "used"),
+    [
+        ({}, {"#pk", ":pk"}),
+        ({"after": "a"}, {"#pk", ":pk", "#sk", ":after"}),
+        ({"before": "a"}, {"#pk", ":pk", "#sk", ":before"}),
+        ({"after": "a", "before": "b"}, {"#pk", ":pk", "#sk", ":after", ":before"}),
+    ],
+)
+def test_a_query_names_only_what_it_uses(
+    dynamodb_client: DynamoDBClient, store: DynamoStore, bounds: dict[str, str], used: set[str]
+) -> None:
+    """DynamoDB refuses a request with a name or value that its expression does not use."""
+    answers = Answers(dynamodb_client, NOTHING)
+    list(store.query(PARTITION, after=bounds.get("after"), before=bounds.get("before")))
+    (body,) = answers.bodies
+    words = {word for word in body["KeyConditionExpression"].split() if word[0] in "#:"}
+    assert {*body["ExpressionAttributeNames"], *body["ExpressionAttributeValues"]} == used
+    assert words == used
+
+
+@pytest.mark.parametrize(
+    "attribute",
+    [
+        {"SS": ["a"]},
+        {"NS": ["1"]},
+        {"N": "1.5"},
+        {"N": "1E3"},
+        {"L": [{"BS": ["YQ=="]}]},
+        {"M": {"a": {"N": "NaN"}}},
+        {},
+    ],
+    ids=str,
+)
+def test_an_item_of_another_hand_is_corrupt(
+    dynamodb_client: DynamoDBClient, store: DynamoStore, attribute: dict[str, Any]
+) -> None:
+    """F10: an attribute of a type that is never written is not guessed at, in any read."""
+    found = stored(KEY, odd=attribute)
+    Answers(
+        dynamodb_client,
+        Answer({"Item": found, "Items": [found], "Responses": {"a-keys": [found]}}),
+    )
+    for call in ("get", "get_many", "query"):
+        with pytest.raises(Corrupt):
+            CALLS[call](store)
+
+
+# --- writes ---
+
+CHANGES = (
+    Put(KEY, {"version": 2}, At(1)),
+    Check(OTHER, Expect.PRESENT),
+    Increment(PARTITION.key("counts"), {"n": 1}, Expect.PRESENT),
+)
+FAILED = "ConditionalCheckFailed"
+
+
+def cancelled(*codes: str) -> Answer:
+    reasons = [{"Code": code, "Message": "said by a test"} for code in codes]
+    return error("TransactionCanceledException", CancellationReasons=reasons)
+
+
+@pytest.mark.parametrize(
+    ("codes", "lost"),
+    [
+        ((FAILED, "None", "None"), [0]),
+        (("None", "None", FAILED), [2]),
+        ((FAILED, FAILED, FAILED), [0, 1, 2]),
+        (("TransactionConflict", FAILED, "None"), [1]),
+        (("ThrottlingError", FAILED, "ProvisionedThroughputExceeded"), [1]),
+    ],
+)
+def test_a_lost_expectation_is_a_conflict(
+    dynamodb_client: DynamoDBClient, store: DynamoStore, codes: tuple[str, ...], lost: list[int]
+) -> None:
+    """F24: any failed condition makes it a `Conflict` that names just the keys concerned."""
+    answers = Answers(dynamodb_client, cancelled(*codes))
+    with pytest.raises(Conflict) as caught:
+        store.write(*CHANGES)
+    assert caught.value.lost == tuple(CHANGES[number].key for number in lost)
+    assert len(answers.requests) == 1
+
+
+PASSING_REFUSALS: dict[str, Step] = {
+    "conflict": cancelled("None", "TransactionConflict", "None"),
+    "throttled": cancelled("ThrottlingError", "None", "None"),
+    "no throughput": cancelled("None", "None", "ProvisionedThroughputExceeded"),
+    "several": cancelled("TransactionConflict", "ThrottlingError", "None"),
+    "no reasons": error("TransactionCanceledException"),
+    "in progress": error("TransactionInProgressException"),
+}
+
+
+@pytest.mark.parametrize("name", PASSING_REFUSALS)
+def test_contention_is_tried_again(
+    dynamodb_client: DynamoDBClient, store: DynamoStore, fake_time: FakeTime, name: str
+) -> None:
+    """F24: a write that met another is repeated after a pause, under the same token."""
+    refusals = [PASSING_REFUSALS[name]] * 4
+    answers = Answers(dynamodb_client, *refusals, NOTHING)
+    store.write(*CHANGES)
+    assert len(answers.requests) == 5
+    assert len({body["ClientRequestToken"] for body in answers.bodies}) == 1
+    assert fake_time.slept
+
+
+@pytest.mark.parametrize("name", PASSING_REFUSALS)
+def test_lasting_contention_is_unavailable(
+    dynamodb_client: DynamoDBClient, store: DynamoStore, fake_time: FakeTime, name: str
+) -> None:
+    """F24: at the deadline contention becomes `Unavailable`; it is never a `Conflict`."""
+    Answers(dynamodb_client, PASSING_REFUSALS[name])
+    with pytest.raises(Unavailable):
+        store.write(*CHANGES)
+    assert 2 < sum(fake_time.slept) < 4
+
+
+@pytest.mark.parametrize("codes", [("ValidationError", "None"), ("ValidationError", "Throttled")])
+def test_an_invalid_change_is_no_outage(
+    dynamodb_client: DynamoDBClient, store: DynamoStore, codes: tuple[str, ...]
+) -> None:
+    """A change that can never succeed is not repeated, and not called an outage."""
+    answers = Answers(dynamodb_client, cancelled(*codes))
+    with pytest.raises(ClientError):
+        store.write(*CHANGES)
+    assert len(answers.requests) == 1
+
+
+def test_a_lost_answer_is_asked_for_under_the_same_token(
+    dynamodb_client: DynamoDBClient, store: DynamoStore
+) -> None:
+    """F22: a creation whose answer was lost is repeated as the same write, not as a second one."""
+    answers = Answers(dynamodb_client, ReadTimeoutError(endpoint_url=URL), NOTHING)
+    store.write(Put(KEY, {}, Expect.ABSENT))
+    first, second = answers.bodies
+    assert first == second
+    assert str(UUID(first["ClientRequestToken"])) == first["ClientRequestToken"]
+
+
+def test_each_write_has_a_token(dynamodb_client: DynamoDBClient, store: DynamoStore) -> None:
+    """F22: a write goes under its caller's token, or under one that no other write has."""
+    answers = Answers(dynamodb_client, NOTHING)
+    for token in (None, None, "of-the-caller"):
+        store.write(Put(KEY, {}, Expect.ANYTHING), token=token)
+    first, second, third = (body["ClientRequestToken"] for body in answers.bodies)
+    assert first != second
+    assert third == "of-the-caller"
+
+
+def test_a_token_of_another_write_is_a_value_error(
+    dynamodb_client: DynamoDBClient, store: DynamoStore
+) -> None:
+    """A token that comes back with other changes is a fault in the code."""
+    Answers(dynamodb_client, error("IdempotentParameterMismatchException"))
+    with pytest.raises(ValueError, match="token"):
+        store.write(*CHANGES, token="token")
+
+
+def test_a_change_names_only_what_it_uses(
+    dynamodb_client: DynamoDBClient, store: DynamoStore
+) -> None:
+    """DynamoDB refuses a change with a name or value that its expressions do not use."""
+    answers = Answers(dynamodb_client, NOTHING)
+    store.write(*CHANGES, Put(PARTITION.key("free"), {"n": 1}, Expect.ANYTHING))
+    (body,) = answers.bodies
+    for operation in body["TransactItems"]:
+        ((kind, change),) = operation.items()
+        text = f"{change.get('ConditionExpression', '')} {change.get('UpdateExpression', '')}"
+        given = {
+            *change.get("ExpressionAttributeNames", {}),
+            *change.get("ExpressionAttributeValues", {}),
+        }
+        words = text.replace("(", " ").replace(")", " ").replace(",", " ").split()
+        assert {word for word in words if word[0] in "#:"} == given, kind

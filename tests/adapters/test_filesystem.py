@@ -1,0 +1,271 @@
+"""Blobs as files: crashes, races, addresses and clearing up."""
+
+import os
+import stat
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from shared.adapters import files
+from shared.adapters.filesystem import FileBlobs
+from shared.errors import Conflict, Corrupt, Unavailable
+
+NAME = "srl/t1/1.json"
+
+
+class Power(BaseException):
+    """The machine stops here."""
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "blobs"
+
+
+@pytest.fixture
+def blobs(root: Path) -> FileBlobs:
+    return FileBlobs(root)
+
+
+def left_in(folder: Path) -> list[str]:
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+
+# --- crashes and races ---
+
+
+@pytest.mark.parametrize("step", ["fsync", "link"])
+def test_a_put_cut_off_is_never_visible(
+    root: Path, blobs: FileBlobs, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """F01: a put that dies before it is whole leaves no blob, and the name can be used again."""
+
+    def stop(*_: object, **__: object) -> None:
+        raise Power
+
+    with monkeypatch.context() as broken:
+        broken.setattr(os, step, stop)
+        broken.setattr(Path, "unlink", stop)  # a crash tidies nothing up
+        with pytest.raises(Power):
+            blobs.put(NAME, b"data")
+    assert blobs.get(NAME) is None
+    assert len(left_in(root)) == 1
+    blobs.put(NAME, b"data")
+    assert blobs.get(NAME) == b"data"
+
+
+def test_a_put_is_on_the_disk_before_it_returns(
+    root: Path, blobs: FileBlobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F02: data, then name, then every new folder is synced, also where the name was taken."""
+    done: list[str] = []
+    fsync, link = os.fsync, os.link
+
+    def note_sync(descriptor: int) -> None:
+        name = Path(f"/proc/self/fd/{descriptor}").readlink().relative_to(root.resolve())
+        done.append("data" if name.parts[:1] == (".tmp",) else f"folder {name}")
+        fsync(descriptor)
+
+    def note_link(*paths: Path) -> None:
+        done.append("name")
+        link(*paths)
+
+    monkeypatch.setattr(os, "fsync", note_sync)
+    monkeypatch.setattr(os, "link", note_link)
+    blobs.put(NAME, b"data")
+    whole = ["data", "name", "folder srl/t1", "folder srl", "folder ."]
+    assert done == whole
+    with pytest.raises(Conflict):
+        blobs.put(NAME, b"data")
+    assert done == whole * 2
+
+
+def test_nothing_is_left_beside_the_blob(root: Path, blobs: FileBlobs) -> None:
+    """A put tidies up after itself, whether it succeeded or lost."""
+    blobs.put(NAME, b"data")
+    with pytest.raises(Conflict):
+        blobs.put(NAME, b"more")
+    assert left_in(root) == [NAME]
+
+
+def test_of_many_puts_at_once_one_wins(root: Path) -> None:
+    """F03: of writers at one name one wins, and its bytes are the blob's."""
+
+    def put(number: int) -> int | None:
+        try:
+            FileBlobs(root).put(NAME, bytes([number]) * 1000)
+        except Conflict:
+            return None
+        return number
+
+    with ThreadPoolExecutor(8) as pool:
+        (winner,) = [number for number in pool.map(put, range(16)) if number is not None]
+    assert FileBlobs(root).get(NAME) == bytes([winner]) * 1000
+
+
+def test_a_blob_is_the_owners_alone(root: Path, blobs: FileBlobs) -> None:
+    """F17: other users of the machine can read neither blobs nor the key of addresses."""
+    blobs.put(NAME, b"data")
+    blobs.url(NAME, ttl_seconds=1)
+    files_ = [root / name for name in left_in(root)]
+    assert len(files_) == 2
+    assert {stat.S_IMODE(path.stat().st_mode) for path in files_} == {0o600}
+
+
+# --- outages ---
+
+
+def test_a_folder_that_is_gone_is_unavailable(root: Path, blobs: FileBlobs) -> None:
+    """F26: a disk that is not there says nothing about its blobs."""
+    (root / ".tmp").rmdir()
+    calls: list[Callable[[], object]] = [
+        lambda: blobs.get(NAME),
+        lambda: blobs.put(NAME, b"data"),
+        lambda: blobs.url(NAME, ttl_seconds=1),
+    ]
+    for call in calls:
+        with pytest.raises(Unavailable) as caught:
+            call()
+        assert str(root) not in str(caught.value)
+
+
+def test_what_is_no_blob_is_unavailable(root: Path, blobs: FileBlobs) -> None:
+    """F26: only a missing file is an absent blob; anything else that fails is an outage."""
+    blobs.put("a/b", b"data")
+    with pytest.raises(Unavailable):
+        blobs.get("a")
+    with pytest.raises(Unavailable):
+        blobs.get("a/b/c")
+    with pytest.raises(Unavailable):
+        blobs.put("a/b/c", b"data")
+    with pytest.raises(Unavailable):
+        FileBlobs(root / "a" / "b")
+
+
+# --- addresses ---
+
+
+def parts(url: str) -> dict[str, str]:
+    split = urlsplit(url)
+    query = {name: values[0] for name, values in parse_qs(split.query).items()}
+    return {"name": split.path.removeprefix("/blobs/")} | query
+
+
+def test_an_address_opens_until_it_expires(root: Path) -> None:
+    """An address is good for its time and not a second longer."""
+    now = [1000.0]
+    blobs = FileBlobs(root, clock=lambda: now[0])
+    blobs.put(NAME, b"data")
+    asked = parts(blobs.url(NAME, ttl_seconds=60))
+    for later, answer in ((0, b"data"), (59.9, b"data"), (0.1, None), (1e6, None)):
+        now[0] += later
+        assert blobs.open_url(**asked) == answer
+
+
+@pytest.mark.parametrize(
+    "altered",
+    [
+        {"name": "srl/t2/1.json"},
+        {"name": "srl/../srl/t1/1.json"},
+        {"name": ".url-key"},
+        {"name": ""},
+        {"expires": "9999999999"},
+        {"expires": ""},
+        {"expires": "x"},
+        {"expires": "\ud800"},
+        {"signature": ""},
+        {"signature": "0" * 64},
+        {"signature": "é" * 32},
+        {"signature": "\ud800"},
+    ],
+    ids=str,
+)
+def test_an_altered_address_opens_nothing(blobs: FileBlobs, altered: dict[str, str]) -> None:
+    """F12: a signature is good for one name and one time, whatever a stranger sends instead."""
+    blobs.put(NAME, b"data")
+    blobs.put("srl/t2/1.json", b"of another")
+    asked = parts(blobs.url(NAME, ttl_seconds=60))
+    assert blobs.open_url(**asked) == b"data"
+    assert blobs.open_url(**(asked | altered)) is None
+
+
+def test_an_address_of_a_missing_blob_opens_nothing(blobs: FileBlobs) -> None:
+    """A blob that was pruned since is absent."""
+    assert blobs.open_url(**parts(blobs.url(NAME, ttl_seconds=60))) is None
+
+
+def test_processes_share_the_key_of_addresses(root: Path) -> None:
+    """Whichever of many processes makes the key first, an address opens at each."""
+    with ThreadPoolExecutor(8) as pool:
+        urls = list(pool.map(lambda _: FileBlobs(root).url(NAME, ttl_seconds=60), range(16)))
+    FileBlobs(root).put(NAME, b"data")
+    assert all(FileBlobs(root).open_url(**parts(url)) == b"data" for url in urls)
+
+
+def test_losing_the_race_for_the_key_is_no_fault(
+    root: Path, blobs: FileBlobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that finds the key made in the meantime uses that one."""
+    create = files.create
+
+    def lose(path: Path, data: bytes, *, root: Path, scratch: Path) -> None:
+        create(path, b"k" * 32, root=root, scratch=scratch)
+        create(path, data, root=root, scratch=scratch)
+
+    with monkeypatch.context() as race:
+        race.setattr(files, "create", lose)
+        url = blobs.url(NAME, ttl_seconds=60)
+    assert (root / ".url-key").read_bytes() == b"k" * 32
+    blobs.put(NAME, b"data")
+    assert blobs.open_url(**parts(url)) == b"data"
+
+
+def test_a_short_key_signs_nothing(root: Path, blobs: FileBlobs) -> None:
+    """An emptied key file does not make addresses that anyone could forge."""
+    (root / ".url-key").write_bytes(b"")
+    with pytest.raises(Corrupt):
+        blobs.url(NAME, ttl_seconds=60)
+
+
+# --- clearing up ---
+
+
+def test_prune_removes_what_is_old(root: Path) -> None:
+    """Old blobs and what crashes left go; young blobs and the key of addresses stay."""
+    now = [0.0]
+    blobs = FileBlobs(root, clock=lambda: now[0])
+    for name in ("srl/old", "srl/young"):
+        blobs.put(name, b"data")
+    blobs.url("srl/old", ttl_seconds=1)
+    (root / ".tmp" / "left").write_bytes(b"da")
+    for name in left_in(root):
+        os.utime(root / name, (1000, 1000))
+    os.utime(root / "srl/young", (2000, 2000))
+    for at, removed in ((1100, 0), (1101, 2), (1101, 0), (2100, 0)):
+        now[0] = at
+        assert blobs.prune(older_than_seconds=100) == removed
+    assert left_in(root) == [".url-key", "srl/young"]
+    assert blobs.get("srl/old") is None
+    blobs.put("srl/old", b"again")
+
+
+def test_two_prunes_at_once_are_no_fault(
+    root: Path, blobs: FileBlobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file that another process removed first is not counted, and the rest still goes."""
+    unlink = Path.unlink
+
+    def late(path: Path) -> None:
+        unlink(path)
+        if path.name == "a":
+            unlink(path)
+
+    for name in ("a", "b"):
+        blobs.put(name, b"")
+        os.utime(root / name, (0, 0))
+    monkeypatch.setattr(Path, "unlink", late)
+    assert blobs.prune(older_than_seconds=1) == 1
+    assert left_in(root) == []

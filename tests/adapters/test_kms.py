@@ -1,0 +1,69 @@
+"""Seals under KMS, where KMS fails."""
+
+from __future__ import annotations
+
+import base64
+from typing import TYPE_CHECKING
+
+import pytest
+from botocore.exceptions import ClientError
+
+from shared.adapters.kms import KmsKeys
+from shared.errors import Corrupt, Unavailable
+from tests.adapters import outages
+from tests.adapters.answers import Answer, Answers, Step, error
+
+if TYPE_CHECKING:
+    from mypy_boto3_kms import KMSClient
+
+CONTEXT = {"tenant": "t1", "key": "svc_key_1"}
+OUTAGES: dict[str, Step] = outages.OUTAGES | {
+    "disabled": error("DisabledException"),
+    "awaits deletion": error("KMSInvalidStateException"),
+    "no such key": error("NotFoundException"),
+}
+
+
+@pytest.fixture
+def keys(kms_client: KMSClient) -> KmsKeys:
+    return KmsKeys(kms_client, key_id="alias/a-key")
+
+
+@pytest.mark.parametrize("name", OUTAGES)
+def test_an_outage_is_unavailable(kms_client: KMSClient, keys: KmsKeys, name: str) -> None:
+    """F26: a key that cannot be used now says nothing about the seal."""
+    Answers(kms_client, OUTAGES[name])
+    for call in (keys.wrap, keys.unwrap):
+        with pytest.raises(Unavailable) as caught:
+            call(b"bytes", context=CONTEXT)
+        assert type(caught.value) is Unavailable
+        assert "a-key" not in str(caught.value)
+
+
+@pytest.mark.parametrize("code", ["InvalidCiphertextException", "IncorrectKeyException"])
+def test_a_seal_that_is_not_ours_is_corrupt(
+    kms_client: KMSClient, keys: KmsKeys, code: str
+) -> None:
+    """F10: altered bytes, another context or another key do not pass for an outage."""
+    answers = Answers(kms_client, error(code))
+    with pytest.raises(Corrupt):
+        keys.unwrap(b"sealed", context=CONTEXT)
+    assert len(answers.requests) == 1
+
+
+def test_both_ways_name_key_and_context(kms_client: KMSClient, keys: KmsKeys) -> None:
+    """F12: KMS itself binds a seal to its context and refuses one of another key."""
+    told = base64.b64encode(b"told").decode()
+    answers = Answers(kms_client, Answer({"CiphertextBlob": told, "Plaintext": told}))
+    assert keys.wrap(b"secret", context=CONTEXT) == b"told"
+    assert keys.unwrap(b"sealed", context=CONTEXT) == b"told"
+    for body in answers.bodies:
+        assert body["KeyId"] == "alias/a-key"
+        assert body["EncryptionContext"] == CONTEXT
+
+
+def test_a_fault_of_ours_is_no_outage(kms_client: KMSClient, keys: KmsKeys) -> None:
+    """A request that KMS calls invalid flies as what it is."""
+    Answers(kms_client, error("ValidationException"))
+    with pytest.raises(ClientError):
+        keys.unwrap(b"sealed", context=CONTEXT)

@@ -1,0 +1,161 @@
+"""Blobs in S3, where S3 fails."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from botocore.exceptions import ReadTimeoutError
+
+from shared.adapters import s3
+from shared.adapters.s3 import S3Blobs
+from shared.errors import Conflict, Corrupt, Unavailable
+from tests.adapters import outages
+from tests.adapters.answers import Answer, Answers, FakeTime, Step
+from tests.aws import REGION
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+NAME = "srl/t1/1.json"
+STORED = Answer(b"")
+LOST = ReadTimeoutError(endpoint_url=outages.URL)
+
+
+def refusal(code: str, status: int) -> Answer:
+    body = f"<Error><Code>{code}</Code><Message>said by a test</Message></Error>"
+    return Answer(body.encode(), status)
+
+
+TAKEN = refusal("PreconditionFailed", 412)
+CONTENDED = refusal("ConditionalRequestConflict", 409)
+OUTAGES: dict[str, Step] = {
+    "denied": refusal("AccessDenied", 403),
+    "no bucket": refusal("NoSuchBucket", 404),
+    "slow down": refusal("SlowDown", 503),
+    "broken": refusal("InternalError", 500),
+    "no words": Answer(b"", 500),
+    "timed out": LOST,
+    "no credentials": outages.NO_CREDENTIALS,
+    "not found by a proxy": Answer(b"", 404),
+}
+
+
+@pytest.fixture
+def blobs(s3_client: S3Client, fake_time: FakeTime) -> S3Blobs:
+    return S3Blobs(s3_client, bucket="a-bucket", patience=fake_time.patience())
+
+
+@pytest.mark.parametrize("outage", OUTAGES)
+def test_an_outage_is_unavailable(s3_client: S3Client, blobs: S3Blobs, outage: str) -> None:
+    """F26: whatever is no answer is `Unavailable`; being refused does not mean being absent."""
+    Answers(s3_client, OUTAGES[outage])
+    calls: list[Callable[[], object]] = [
+        lambda: blobs.get(NAME),
+        lambda: blobs.put(NAME, b"data"),
+    ]
+    for call in calls:
+        with pytest.raises(Unavailable) as caught:
+            call()
+        assert "a-bucket" not in str(caught.value)
+
+
+def test_only_a_missing_object_is_none(s3_client: S3Client, blobs: S3Blobs) -> None:
+    """S3's own word for a missing object is the one thing that means absent."""
+    Answers(s3_client, refusal("NoSuchKey", 404))
+    assert blobs.get(NAME) is None
+
+
+def test_a_put_says_that_it_creates(s3_client: S3Client, blobs: S3Blobs) -> None:
+    """The request carries the condition, and a checksum that S3 compares with what arrived."""
+    answers = Answers(s3_client, STORED)
+    blobs.put(NAME, b"data")
+    headers: Any = answers.requests[0].headers
+    assert headers["If-None-Match"] == b"*"
+    assert headers["x-amz-sdk-checksum-algorithm"] == b"SHA256"
+
+
+def test_a_taken_name_is_a_conflict(s3_client: S3Client, blobs: S3Blobs) -> None:
+    """F03: a name that is taken stays as it is."""
+    answers = Answers(s3_client, TAKEN)
+    with pytest.raises(Conflict) as caught:
+        blobs.put(NAME, b"data")
+    assert caught.value.lost == (NAME,)
+    assert len(answers.requests) == 1
+
+
+@pytest.mark.parametrize("end", [STORED, TAKEN])
+def test_a_contended_put_is_tried_again(
+    s3_client: S3Client, blobs: S3Blobs, fake_time: FakeTime, end: Answer
+) -> None:
+    """F24: two writers at one name are told apart once one of them has won."""
+    answers = Answers(s3_client, CONTENDED, CONTENDED, end)
+    if end is STORED:
+        blobs.put(NAME, b"data")
+    else:
+        with pytest.raises(Conflict):
+            blobs.put(NAME, b"data")
+    assert len(answers.requests) == 3
+    assert len(fake_time.slept) == 2
+
+
+def test_lasting_contention_is_unavailable(
+    s3_client: S3Client, blobs: S3Blobs, fake_time: FakeTime
+) -> None:
+    """F24: at the deadline contention becomes `Unavailable`; it is never a `Conflict`."""
+    Answers(s3_client, CONTENDED)
+    with pytest.raises(Unavailable):
+        blobs.put(NAME, b"data")
+    assert 2 < sum(fake_time.slept) < 4
+
+
+def test_a_put_whose_answer_was_lost_succeeds(s3_client: S3Client, blobs: S3Blobs) -> None:
+    """F22: a put repeated after a lost answer is not in conflict with itself."""
+    Answers(s3_client, LOST, TAKEN, Answer(b"data"))
+    blobs.put(NAME, b"data")
+
+
+def test_a_put_whose_answer_was_lost_still_finds_anothers_blob(
+    s3_client: S3Client, blobs: S3Blobs
+) -> None:
+    """F22: a repeated put does not take another writer's blob for its own."""
+    Answers(s3_client, LOST, TAKEN, Answer(b"of another"))
+    with pytest.raises(Conflict):
+        blobs.put(NAME, b"data")
+
+
+def test_a_blob_that_was_cut_short_is_unavailable(s3_client: S3Client, blobs: S3Blobs) -> None:
+    """F26: part of a blob is never taken for the whole."""
+    Answers(s3_client, Answer(b"da", headers={"content-length": "4"}))
+    with pytest.raises(Unavailable):
+        blobs.get(NAME)
+
+
+def test_a_blob_that_was_altered_is_corrupt(s3_client: S3Client, blobs: S3Blobs) -> None:
+    """F10: bytes that do not match the checksum they were stored with are not handed out."""
+    checksum = base64.b64encode(hashlib.sha256(b"data").digest()).decode()
+    headers = {"x-amz-checksum-sha256": checksum}
+    Answers(s3_client, Answer(b"data", headers=headers), Answer(b"date", headers=headers))
+    assert blobs.get(NAME) == b"data"
+    with pytest.raises(Corrupt):
+        blobs.get(NAME)
+
+
+def test_an_address_names_region_and_expiry(blobs: S3Blobs) -> None:
+    """A signed address leads to the bucket's own region, since a redirect breaks the signature."""
+    parts = urlsplit(blobs.url(NAME, ttl_seconds=90))
+    query = parse_qs(parts.query)
+    assert parts.netloc == f"a-bucket.s3.{REGION}.amazonaws.com"
+    assert query["X-Amz-Expires"] == ["90"]
+    assert query["X-Amz-Algorithm"] == ["AWS4-HMAC-SHA256"]
+
+
+def test_a_server_of_ones_own_is_asked_by_path(cloud: None) -> None:
+    """An emulator has no name for each bucket."""
+    client = s3.connect(endpoint_url="http://127.0.0.1:9")
+    url = S3Blobs(client, bucket="a-bucket").url(NAME, ttl_seconds=1)
+    assert url.startswith(f"http://127.0.0.1:9/a-bucket/{NAME}?")

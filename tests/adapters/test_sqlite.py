@@ -1,0 +1,322 @@
+"""The store in SQLite: durability, contention, and what a broken file does."""
+
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+
+import cbor2
+import pytest
+
+from shared.adapters.sqlite import SqliteStore
+from shared.errors import Conflict, Corrupt, Unavailable
+from shared.ports.store import (
+    At,
+    Delete,
+    Expect,
+    Increment,
+    Key,
+    Partition,
+    Put,
+    Table,
+)
+
+KEY = Key(Table.KEYS, "t1", "settings")
+OTHER = Key(Table.REVOCATIONS, "t1#revoked#00", "svc_wrt_1")
+PARTITION = Partition(Table.REVOCATIONS, "t1#revoked#00")
+ANYTHING, ABSENT, PRESENT = Expect.ANYTHING, Expect.ABSENT, Expect.PRESENT
+
+CALLS: dict[str, Callable[[SqliteStore], object]] = {
+    "get": lambda store: store.get(KEY),
+    "get_many": lambda store: store.get_many([KEY, OTHER]),
+    "query": lambda store: list(store.query(PARTITION)),
+    "write": lambda store: store.write(Put(KEY, {}, ANYTHING)),
+}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "data" / "store.db"
+
+
+@pytest.fixture
+def store(path: Path) -> Iterator[SqliteStore]:
+    with closing(SqliteStore(str(path))) as opened:
+        yield opened
+
+
+def pragma(store: SqliteStore, name: str) -> object:
+    return store._connection.execute(f"PRAGMA {name}").fetchone()[0]
+
+
+# --- durability ---
+
+
+def test_an_acknowledged_write_is_on_the_disk(store: SqliteStore) -> None:
+    """The journal and the syncing that make a commit outlive a power cut are in force."""
+    assert pragma(store, "journal_mode") == "wal"
+    assert pragma(store, "synchronous") == 2
+
+
+def test_a_write_outlives_the_process(path: Path) -> None:
+    """F02: what a killed process was told is stored is there for the next one."""
+    killed = f"""
+import os
+from shared.adapters.sqlite import SqliteStore
+from shared.ports.store import Expect, Key, Put, Table
+SqliteStore({str(path)!r}).write(Put(Key(Table.KEYS, "t1", "settings"), {{"n": 1}}, Expect.ABSENT))
+os._exit(0)
+"""
+    subprocess.run([sys.executable, "-c", killed], check=True)
+    with closing(SqliteStore(str(path))) as store:
+        assert store.get(KEY) == {"n": 1}
+
+
+def test_a_write_cut_off_is_undone(path: Path, store: SqliteStore) -> None:
+    """F01: a process killed in the middle of a write leaves nothing of it, and no lock."""
+    killed = f"""
+import os
+from shared.adapters.sqlite import SqliteStore
+store = SqliteStore({str(path)!r})
+store._connection.execute("BEGIN IMMEDIATE")
+store._connection.execute("INSERT INTO items VALUES ('keys', 't1', 'settings', x'a0')")
+os._exit(0)
+"""
+    subprocess.run([sys.executable, "-c", killed], check=True)
+    assert store.get(KEY) is None
+    store.write(Put(KEY, {}, ABSENT))
+
+
+def test_tokens_are_kept_over_reopening(path: Path) -> None:
+    """F22: a write that is sent again to a restarted process counts once."""
+    for _ in range(2):
+        with closing(SqliteStore(str(path))) as store:
+            store.write(Increment(KEY, {"n": 1}, ANYTHING), token="token")
+            assert store.get(KEY) == {"n": 1}
+
+
+def test_tokens_are_kept_for_ten_minutes(tmp_path: Path) -> None:
+    """F22: a token is remembered for ten minutes, then it leaves no trace."""
+    now = [1000.0]
+    with closing(SqliteStore(":memory:", clock=lambda: now[0])) as store:
+        for later, counted in ((0, 1), (600, 1), (0.1, 2)):
+            now[0] += later
+            store.write(Increment(KEY, {"n": 1}, ANYTHING), token="token")
+            assert store.get(KEY) == {"n": counted}
+        now[0] += 601
+        store.write(Increment(OTHER, {"n": 1}, ANYTHING), token="another")
+        tokens = store._connection.execute("SELECT token FROM writes").fetchall()
+        assert tokens == [("another",)]
+
+
+def test_two_memories_are_two_stores() -> None:
+    """The test double shares nothing with another one."""
+    with closing(SqliteStore(":memory:")) as one, closing(SqliteStore(":memory:")) as another:
+        one.write(Put(KEY, {}, ABSENT))
+        assert another.get(KEY) is None
+
+
+# --- contention ---
+
+
+def test_another_connection_sees_every_acknowledged_write(path: Path, store: SqliteStore) -> None:
+    """F13: a read that begins after a write's answer sees it, on any instance."""
+    with closing(SqliteStore(str(path))) as another:
+        for number in range(20):
+            store.write(Put(KEY, {"n": number}, ANYTHING))
+            assert another.get(KEY) == {"n": number}
+            assert [entry.item for entry in another.query(Partition(KEY.table, KEY.pk))] == [
+                {"n": number}
+            ]
+
+
+def test_two_connections_contend_without_loss(path: Path) -> None:
+    """F31: increments by several connections at once are all counted."""
+
+    def count(_: int) -> None:
+        with closing(SqliteStore(str(path))) as store:
+            for _ in range(5):
+                store.write(Increment(KEY, {"n": 1}, ANYTHING))
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(count, range(8)))
+    with closing(SqliteStore(str(path))) as store:
+        assert store.get(KEY) == {"n": 40}
+
+
+def test_many_processes_open_one_new_file(path: Path) -> None:
+    """F30: processes started at once make one store; each step of a version has one winner."""
+    program = f"""
+from shared.adapters.sqlite import SqliteStore
+from shared.errors import Conflict
+from shared.ports.store import At, Expect, Increment, Key, Put, Table
+store = SqliteStore({str(path)!r})
+head = Key(Table.REVOCATIONS, "t1#srl", "head")
+won = 0
+while (version := (store.get(head) or {{"version": 0}})["version"]) < 20:
+    expect = At(version) if version else Expect.ABSENT
+    try:
+        store.write(Put(head, {{"version": version + 1}}, expect),
+                    Put(Key(Table.REVOCATIONS, "t1#srl", str(version + 1)), {{}}, Expect.ABSENT))
+        won += 1
+    except Conflict:
+        pass
+print(won)
+"""
+    started = [
+        subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+        for _ in range(3)
+    ]
+    won = [int(process.communicate(timeout=30)[0]) for process in started]
+    assert [process.returncode for process in started] == [0, 0, 0]
+    assert sum(won) == 20
+
+
+def test_a_locked_file_is_unavailable(path: Path) -> None:
+    """F22: a write that another process blocks is given up after a while, and has not happened."""
+    with (
+        closing(SqliteStore(str(path))) as holder,
+        closing(SqliteStore(str(path), busy_seconds=0.05)) as store,
+    ):
+        holder._connection.execute("BEGIN IMMEDIATE")
+        with pytest.raises(Unavailable) as caught:
+            store.write(Put(KEY, {}, ABSENT))
+        assert "lock" not in str(caught.value)
+        assert store.get(KEY) is None
+        holder._connection.execute("ROLLBACK")
+        store.write(Put(KEY, {}, ABSENT))
+
+
+def test_a_short_lock_is_waited_for(path: Path, store: SqliteStore) -> None:
+    """F24: contention that ends soon is not noticed."""
+    with closing(SqliteStore(str(path))) as holder, ThreadPoolExecutor(1) as pool:
+        holder._connection.execute("BEGIN IMMEDIATE")
+        write = pool.submit(store.write, Put(KEY, {}, ABSENT))
+        time.sleep(0.05)
+        assert not write.done()
+        holder._connection.execute("ROLLBACK")
+        write.result(timeout=5)
+
+
+def test_a_file_locked_while_it_is_opened_is_unavailable(path: Path) -> None:
+    """F22: a store that cannot be prepared in time is not handed out half made."""
+    path.parent.mkdir()
+    with closing(sqlite3.connect(path, isolation_level=None)) as holder:
+        holder.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(Unavailable):
+            SqliteStore(str(path), busy_seconds=0.05)
+
+
+def test_a_file_in_use_while_it_is_opened_is_waited_for(path: Path) -> None:
+    """F22: a process that is only reading delays the start of another, and does not prevent it."""
+    path.parent.mkdir()
+    with (
+        closing(sqlite3.connect(path, isolation_level=None, check_same_thread=False)) as reader,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        reader.executescript("CREATE TABLE other (n); BEGIN; SELECT * FROM other")
+        opening = pool.submit(SqliteStore, str(path))
+        time.sleep(0.05)
+        assert not opening.done()
+        reader.execute("COMMIT")
+        opening.result(timeout=5).close()
+
+
+def test_a_walk_holds_no_lock(path: Path, store: SqliteStore) -> None:
+    """A walk that is left standing keeps nobody from writing."""
+    store.write(*(Put(PARTITION.key(f"{number:03}"), {}, ABSENT) for number in range(100)))
+    walk = store.query(PARTITION)
+    next(walk)
+    with closing(SqliteStore(str(path), busy_seconds=0.05)) as another:
+        another.write(Delete(PARTITION.key("050"), PRESENT))
+    store.write(Delete(PARTITION.key("051"), PRESENT))
+    assert pragma(store, "wal_checkpoint(TRUNCATE)") == 0
+
+
+# --- faults ---
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_a_closed_store_is_unavailable(path: Path, call: str) -> None:
+    """F22: after close nothing is answered, and closing twice is no fault."""
+    store = SqliteStore(str(path))
+    store.close()
+    store.close()
+    with pytest.raises(Unavailable):
+        CALLS[call](store)
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_a_broken_file_is_unavailable(path: Path, store: SqliteStore, call: str) -> None:
+    """F22: a table that cannot be read is an outage, never an absent item."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as vandal:
+        vandal.execute("DROP TABLE items")
+    with pytest.raises(Unavailable):
+        CALLS[call](store)
+
+
+def test_a_failed_write_leaves_no_transaction(path: Path, store: SqliteStore) -> None:
+    """F25: a write that fails half way is undone, and the store goes on."""
+    store._connection.execute(
+        "CREATE TRIGGER full BEFORE INSERT ON items WHEN NEW.tbl = 'audit'"
+        " BEGIN SELECT RAISE(ABORT, 'disk full'); END"
+    )
+    with pytest.raises(Unavailable):
+        store.write(Put(KEY, {}, ANYTHING), Put(Key(Table.AUDIT, "t1"), {}, ANYTHING))
+    assert store.get(KEY) is None
+    store.write(Put(KEY, {}, ABSENT))
+
+
+@pytest.mark.parametrize("parent", ["a file", "a folder"])
+def test_a_file_that_cannot_be_opened_is_unavailable(tmp_path: Path, parent: str) -> None:
+    """F22: no place to keep data in is an outage at the start."""
+    (tmp_path / "a file").write_bytes(b"no database, and long enough to be taken for one" * 10)
+    (tmp_path / "a folder").mkdir()
+    for place in (tmp_path / parent, tmp_path / "a file" / "store.db"):
+        with pytest.raises(Unavailable):
+            SqliteStore(str(place))
+
+
+@pytest.mark.parametrize(
+    "item", [b"", b"\xa1", b"\xff", b"text", cbor2.dumps([1]), cbor2.dumps(None)], ids=repr
+)
+def test_an_item_that_cannot_be_decoded_is_corrupt(store: SqliteStore, item: bytes) -> None:
+    """F10: a malformed item is neither skipped nor absent, in any read or expectation."""
+    store._connection.execute("INSERT INTO items VALUES (?, ?, ?, ?)", (*OTHER, item))
+    for call in ("get_many", "query"):
+        with pytest.raises(Corrupt):
+            CALLS[call](store)
+    for change in (Put(OTHER, {}, At(1)), Increment(OTHER, {"n": 1}, PRESENT)):
+        with pytest.raises(Corrupt):
+            store.write(change)
+    with pytest.raises(Conflict):
+        store.write(Put(OTHER, {}, ABSENT))
+    store.write(Delete(OTHER, PRESENT))
+
+
+def test_an_increment_of_a_text_changes_nothing(store: SqliteStore) -> None:
+    """A fault in the code is no outage, and its write is undone as a whole."""
+    store.write(Put(OTHER, {"n": "text"}, ABSENT))
+    with pytest.raises(TypeError):
+        store.write(Put(KEY, {}, ABSENT), Increment(OTHER, {"n": 1}, PRESENT))
+    assert store.get_many([KEY, OTHER]) == {OTHER: {"n": "text"}}
+
+
+@pytest.mark.parametrize("newest_first", [False, True])
+@pytest.mark.parametrize("bounds", [{}, {"after": "5", "before": "7"}, {"before": "7"}], ids=str)
+def test_a_walk_is_one_range_of_the_index(
+    store: SqliteStore, bounds: dict[str, str], newest_first: bool
+) -> None:
+    """F27: a page costs the same in a partition of a million: no sorting, both bounds searched."""
+    asked: list[str] = []
+    store._connection.set_trace_callback(asked.append)
+    list(store.query(PARTITION, newest_first=newest_first, **bounds))  # type: ignore[arg-type]
+    (statement,) = asked
+    plan = store._connection.execute(f"EXPLAIN QUERY PLAN {statement}").fetchall()
+    assert [step[3] for step in plan] == [
+        "SEARCH items USING PRIMARY KEY (tbl=? AND pk=? AND sk>? AND sk<?)"
+    ]

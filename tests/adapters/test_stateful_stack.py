@@ -1,0 +1,83 @@
+"""`infra/stateful.yaml`: what no deployment may destroy, and what nobody else may read."""
+
+from typing import Any
+
+import pytest
+
+from tests.aws import aws, stack
+
+
+def of_kind(kind: str) -> dict[str, dict[str, Any]]:
+    return {
+        name: resource["Properties"]
+        for name, resource in stack().items()
+        if resource["Type"] == kind
+    }
+
+
+@pytest.mark.parametrize("name", stack())
+def test_no_resource_goes_with_its_stack(name: str) -> None:
+    """F31: removing or replacing the stack leaves every resource of it in place."""
+    assert stack()[name]["DeletionPolicy"] == "Retain"
+    assert stack()[name]["UpdateReplacePolicy"] == "Retain"
+
+
+@pytest.mark.parametrize("name", of_kind("AWS::DynamoDB::Table"))
+def test_a_table_is_protected(name: str) -> None:
+    """Tables cannot be dropped, can be put back to any second, and are encrypted with our key."""
+    table = stack()[name]["Properties"]
+    assert table["DeletionProtectionEnabled"] is True
+    assert table["PointInTimeRecoverySpecification"] == {"PointInTimeRecoveryEnabled": True}
+    assert table["SSESpecification"]["KMSMasterKeyId"] == "Key.Arn"
+    assert "GlobalSecondaryIndexes" not in table  # such a read is never consistent
+
+
+def test_only_audit_entries_expire() -> None:
+    """F30: no key and no revocation goes away by itself."""
+    tables = of_kind("AWS::DynamoDB::Table").values()
+    assert {table["TableName"]: table.get("TimeToLiveSpecification") for table in tables} == {
+        "rescind-test-keys": None,
+        "rescind-test-revocations": None,
+        "rescind-test-audit": {"AttributeName": "expires", "Enabled": True},
+    }
+
+
+def test_the_bucket_is_private() -> None:
+    """Lists are reached by signed addresses over TLS only, and outlive an overwrite."""
+    (bucket,) = of_kind("AWS::S3::Bucket").values()
+    (policy,) = of_kind("AWS::S3::BucketPolicy").values()
+    (statement,) = policy["PolicyDocument"]["Statement"]
+    assert set(bucket["PublicAccessBlockConfiguration"].values()) == {True}
+    assert len(bucket["PublicAccessBlockConfiguration"]) == 4
+    assert bucket["VersioningConfiguration"] == {"Status": "Enabled"}
+    assert statement["Effect"] == "Deny"
+    assert statement["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
+
+
+def test_a_list_outlives_its_validity() -> None:
+    """F06: objects expire long after the list in them did, and only those under `srl/` do."""
+    (bucket,) = of_kind("AWS::S3::Bucket").values()
+    expiring = {
+        rule.get("Prefix"): rule["ExpirationInDays"]
+        for rule in bucket["LifecycleConfiguration"]["Rules"]
+        if "ExpirationInDays" in rule
+    }
+    assert expiring == {"srl/": 30}
+
+
+def test_the_key_is_renewed() -> None:
+    """The key that everything hangs on rotates, and its removal can be undone for a month."""
+    (key,) = of_kind("AWS::KMS::Key").values()
+    assert key["EnableKeyRotation"] is True
+    assert key["PendingWindowInDays"] == 30
+
+
+def test_the_stack_can_be_made() -> None:
+    """What the tests stand on is what the template says."""
+    with aws() as account:
+        names = account.dynamodb.list_tables()["TableNames"]
+        assert sorted(names) == [
+            f"{account.table_prefix}{table}" for table in ("audit", "keys", "revocations")
+        ]
+        expiry = account.dynamodb.describe_time_to_live(TableName="rescind-test-audit")
+        assert expiry["TimeToLiveDescription"]["AttributeName"] == "expires"

@@ -1,0 +1,80 @@
+"""What every blob store promises (`shared.ports.blobs.BlobStore`)."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from shared.errors import Conflict
+from shared.ports.blobs import BlobStore
+
+NAME = "srl/t1/0000000001-9f86d081.cbor"
+
+
+@pytest.mark.parametrize("data", [b"", b"\x00\xff\r\n", b"x" * 1_000_000], ids=len)
+def test_a_blob_comes_back_whole(blobs: BlobStore, data: bytes) -> None:
+    """What was put is read back byte for byte."""
+    blobs.put(NAME, data)
+    assert blobs.get(NAME) == data
+
+
+def test_a_blob_that_was_never_put_is_none(blobs: BlobStore) -> None:
+    """Absent is an answer, also beside a blob of a similar name."""
+    blobs.put("srl/t1/a.b", b"")
+    for name in (NAME, "srl/t1/a", "srl/t1/a.bc", "another"):
+        assert blobs.get(name) is None
+
+
+def test_a_blob_never_changes(blobs: BlobStore) -> None:
+    """F03: a second put of a name is in conflict, whatever it brings, and the first stays."""
+    blobs.put(NAME, b"first")
+    for data in (b"second", b"first"):
+        with pytest.raises(Conflict) as caught:
+            blobs.put(NAME, data)
+        assert caught.value.lost == (NAME,)
+    assert blobs.get(NAME) == b"first"
+
+
+@pytest.mark.parametrize("name", ["a", "a-b_c.d/0/z", "a..b", "-", "_/-", "srl/" + "a" * 200])
+def test_a_name_is_a_relative_path(blobs: BlobStore, name: str) -> None:
+    """Every name of the promised form can be put, read and addressed."""
+    blobs.put(name, name.encode())
+    assert blobs.get(name) == name.encode()
+    assert name in blobs.url(name, ttl_seconds=60)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("", "/", "/a", "a/", "a//b", ".", "..", "../a", "a/../b", "a/.", ".tmp/a"),
+        *("A", "a b", "a\\b", "a\x00", "a\n", "é", "a%2e", "a?b", "~"),
+    ],
+)
+def test_another_name_is_a_value_error(blobs: BlobStore, name: str) -> None:
+    """No name reaches outside the store or is read differently by one of its parts."""
+    with pytest.raises(ValueError, match="name"):
+        blobs.put(name, b"")
+    with pytest.raises(ValueError, match="name"):
+        blobs.get(name)
+    with pytest.raises(ValueError, match="name"):
+        blobs.url(name, ttl_seconds=60)
+
+
+def test_an_address_serves_the_blob(
+    blobs: BlobStore, follow: Callable[[str], bytes | None]
+) -> None:
+    """F27: whoever has the address needs nothing else."""
+    blobs.put(NAME, b"data")
+    assert follow(blobs.url(NAME, ttl_seconds=60)) == b"data"
+
+
+def test_many_threads_share_a_blob_store(blobs: BlobStore) -> None:
+    """Blobs put at once are each complete as soon as their put returns."""
+
+    def put(number: int) -> bool:
+        data = bytes([number]) * 10_000
+        blobs.put(f"srl/{number % 3}/{number}", data)
+        return blobs.get(f"srl/{number % 3}/{number}") == data
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(put, range(24)))

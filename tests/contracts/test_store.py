@@ -1,0 +1,458 @@
+"""What every store promises (`shared.ports.store.Store`)."""
+
+import itertools
+import uuid
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from shared.errors import Conflict
+from shared.ports.store import (
+    MOST_CHANGES,
+    At,
+    Change,
+    Check,
+    Delete,
+    Entry,
+    Expect,
+    Expectation,
+    Increment,
+    Key,
+    Partition,
+    Put,
+    Store,
+    Table,
+    Value,
+)
+
+KEY = Key(Table.KEYS, "t1#api-keys", "svc_ak_1")
+OTHER = Key(Table.REVOCATIONS, "t1#revocations", "svc_rev_1")
+THIRD = Key(Table.AUDIT, "t1#2026-01", "svc_evt_1")
+PARTITION = Partition(Table.REVOCATIONS, "t1#revoked#00")
+
+ANYTHING, ABSENT, PRESENT = Expect.ANYTHING, Expect.ABSENT, Expect.PRESENT
+
+
+def put(store: Store, key: Key, **item: Value) -> None:
+    store.write(Put(key, item, ANYTHING))
+
+
+def fill(store: Store, *sort_keys: str, partition: Partition = PARTITION) -> None:
+    for start in range(0, len(sort_keys), MOST_CHANGES):
+        store.write(
+            *(
+                Put(partition.key(sk), {"held": sk}, ANYTHING)
+                for sk in sort_keys[start : start + MOST_CHANGES]
+            )
+        )
+
+
+def sort_keys(store: Store, **bounds: Any) -> list[str]:
+    return [entry.sk for entry in store.query(PARTITION, **bounds)]
+
+
+# --- reading back ---
+
+
+def test_an_item_that_was_never_put_is_none(store: Store) -> None:
+    """An unknown key is answered with None, on its own and among others."""
+    assert store.get(KEY) is None
+    assert store.get_many([KEY, OTHER]) == {}
+
+
+VALUES: dict[str, Value] = {
+    "text": "plain",
+    "empty": "",
+    "scripts": "e\u0301 \u00e9 \U0001f642 \u202e \x00 \n",
+    "zero": 0,
+    "largest": 2**63 - 1,
+    "smallest": -(2**63),
+    "yes": True,
+    "no": False,
+    "nothing": None,
+    "bytes": b"\x00\xff",
+    "no bytes": b"",
+    "list": ["a", 1, True, None, b"b", [], {}],
+    "map": {"a": {"b": [{"c": False}]}, "1": 1, "pk": "p"},
+}
+
+
+def typed(value: Value) -> object:
+    """The value with every type spelled out: Python holds True and 1 equal."""
+    if isinstance(value, list):
+        return [typed(each) for each in value]
+    if isinstance(value, dict):
+        return {name: typed(each) for name, each in value.items()}
+    return type(value), value
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_a_value_comes_back_as_it_was_put(store: Store, name: str) -> None:
+    """Values keep their type and content, wherever they are nested."""
+    put(store, KEY, value=VALUES[name], nested=[{"value": VALUES[name]}])
+    item = store.get(KEY)
+    assert item is not None
+    assert typed(item["value"]) == typed(VALUES[name])
+    assert typed(item["nested"]) == typed([{"value": VALUES[name]}])
+
+
+RESERVED = ("name", "status", "count", "size", "ttl", "version", "key", "#a", ":b", "a.b", "a[0]")
+
+
+def test_an_attribute_may_have_any_name(store: Store) -> None:
+    """Words that an engine reserves are names like any other, in a put and in an increment."""
+    numbers = dict.fromkeys(RESERVED, 1)
+    store.write(Put(KEY, numbers, ABSENT))
+    store.write(Increment(KEY, numbers, At(1)))
+    assert store.get(KEY) == dict.fromkeys(RESERVED, 2)
+
+
+def test_an_item_without_attributes_is_present(store: Store) -> None:
+    """An empty item is not the same as none."""
+    put(store, KEY)
+    assert store.get(KEY) == {}
+    store.write(Check(KEY, PRESENT))
+
+
+def test_the_same_keys_in_another_table_are_another_item(store: Store) -> None:
+    """Tables share nothing, and one write may change the same keys in each."""
+    keys = [Key(table, "pk", "sk") for table in Table]
+    store.write(*(Put(key, {"table": key.table.value}, ABSENT) for key in keys))
+    assert store.get_many(keys) == {key: {"table": key.table.value} for key in keys}
+
+
+@pytest.mark.parametrize("count", [100, 101, 230])
+def test_get_many_answers_any_number_of_keys(store: Store, count: int) -> None:
+    """F23: any number of keys, repeats and absent ones among them, gives every item there is."""
+    names = [f"{number:03}" for number in range(count)]
+    fill(store, *names)
+    put(store, OTHER, other=True)
+    wanted = [PARTITION.key(sk) for sk in names]
+    absent = [PARTITION.key(f"absent {sk}") for sk in names[:5]]
+    found = store.get_many(iter([*wanted, *absent, OTHER, *wanted[:3], OTHER]))
+    assert found == {key: {"held": key.sk} for key in wanted} | {OTHER: {"other": True}}
+
+
+def test_get_many_of_nothing_is_nothing(store: Store) -> None:
+    """No keys, no items."""
+    assert store.get_many([]) == {}
+
+
+# --- walking a partition ---
+
+
+def test_a_walk_goes_in_the_order_of_bytes(store: Store) -> None:
+    """Sort keys come in the order of their UTF-8 bytes, or in its reverse."""
+    ordered = sorted(
+        ["#count", "-", "A", "Z", "a", "aa", "a\x00", "z", "\u00e9", "\uffee", "\U0001f642"],
+        key=str.encode,
+    )
+    fill(store, *reversed(ordered))
+    assert sort_keys(store) == ordered
+    assert sort_keys(store, newest_first=True) == ordered[::-1]
+
+
+def test_a_walk_brings_the_items(store: Store) -> None:
+    """Each entry is a sort key with the item that is stored there."""
+    fill(store, "a", "b")
+    assert list(store.query(PARTITION)) == [Entry("a", {"held": "a"}), Entry("b", {"held": "b"})]
+
+
+def test_a_walk_stays_in_its_partition(store: Store) -> None:
+    """Neighbours by name, and the same partition of another table, are not seen."""
+    fill(store, "mine")
+    for pk in ("t1#revoked#0", "t1#revoked#000", "t1#revoked#01", "t1#revoked#00 "):
+        fill(store, "theirs", partition=Partition(Table.REVOCATIONS, pk))
+    fill(store, "theirs", partition=Partition(Table.KEYS, PARTITION.pk))
+    assert sort_keys(store) == ["mine"]
+    assert list(store.query(Partition(Table.AUDIT, PARTITION.pk))) == []
+
+
+@pytest.mark.parametrize("newest_first", [False, True])
+@pytest.mark.parametrize("limit", [None, 0, 1, 2, 9])
+def test_bounds_are_exclusive_and_the_limit_exact(
+    store: Store, limit: int | None, newest_first: bool
+) -> None:
+    """Every pair of bounds, on, between and beyond the entries, gives just what lies between."""
+    present = ["b", "d", "f", "h"]
+    fill(store, *present)
+    for after, before in itertools.product([None, "", "b", "c", "h", "i"], repeat=2):
+        inside = [
+            sk
+            for sk in present
+            if (after is None or sk > after) and (before is None or sk < before)
+        ]
+        expected = (inside[::-1] if newest_first else inside)[:limit]
+        found = sort_keys(store, after=after, before=before, limit=limit, newest_first=newest_first)
+        assert found == expected, (after, before)
+
+
+def test_a_walk_over_large_items_is_complete(store: Store) -> None:
+    """More bytes than an engine's page come all, in order, once."""
+    names = [f"{number:02}" for number in range(12)]
+    for sk in names:
+        put(store, PARTITION.key(sk), held="x" * 300_000)
+    assert sort_keys(store) == names
+    assert sort_keys(store, newest_first=True, after="01", before="10") == names[9:1:-1]
+    assert sort_keys(store, limit=7) == names[:7]
+
+
+def test_a_walk_over_many_items_is_complete(exact_store: Store) -> None:
+    """More entries than an engine's page come all, in order, once."""
+    names = [f"{number:05}" for number in range(2500)]
+    fill(exact_store, *names)
+    assert sort_keys(exact_store) == names
+    assert sort_keys(exact_store, newest_first=True, after="00009") == names[:9:-1]
+    assert sort_keys(exact_store, limit=1001) == names[:1001]
+    assert sort_keys(exact_store, before="02000", limit=2000) == names[:2000]
+
+
+@pytest.mark.parametrize("newest_first", [False, True])
+def test_what_stays_is_seen_once_while_others_come_and_go(store: Store, newest_first: bool) -> None:
+    """The store can be written between two steps, and an entry that stays is seen once."""
+    names = [f"{number:02}" for number in range(0, 20, 2)]
+    fill(store, *names)
+    seen = []
+    for entry in store.query(PARTITION, newest_first=newest_first):
+        seen.append(entry.sk)
+        if entry.sk in names:
+            store.write(
+                Delete(PARTITION.key(entry.sk), PRESENT),
+                Put(PARTITION.key(f"{int(entry.sk) + 1:02}"), {}, ABSENT),
+            )
+    assert [sk for sk in seen if sk in names] == (names[::-1] if newest_first else names)
+
+
+# --- expectations ---
+
+STATES: dict[str, dict[str, Value] | None] = {
+    "absent": None,
+    "at version 1": {"version": 1, "n": 5},
+    "at version 2": {"version": 2, "n": 5},
+    "without a version": {"n": 5},
+    "with a version of another type": {"version": "1", "n": 5},
+}
+HOLDS: dict[Expectation, set[str]] = {
+    ANYTHING: set(STATES),
+    ABSENT: {"absent"},
+    PRESENT: set(STATES) - {"absent"},
+    At(1): {"at version 1"},
+    At(2): {"at version 2"},
+}
+MAKERS: dict[str, Callable[[Expectation], Change]] = {
+    "put": lambda expect: Put(KEY, {"new": "item"}, expect),
+    "delete": lambda expect: Delete(KEY, expect),
+    "increment": lambda expect: Increment(KEY, {"n": 2, "m": -1}, expect),
+    "check": lambda expect: Check(KEY, expect),
+}
+
+
+def outcome(kind: str, state: dict[str, Value] | None) -> dict[str, Value] | None:
+    if kind == "put":
+        return {"new": "item"}
+    if kind == "increment":
+        return (state or {}) | {"n": 7 if state else 2, "m": -1}
+    return None if kind == "delete" else state
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+@pytest.mark.parametrize("expect", HOLDS, ids=str)
+def test_a_change_happens_where_its_expectation_holds(
+    store: Store, kind: str, expect: Expectation
+) -> None:
+    """Each kind of change, under each expectation, on each state: applied whole, or `Conflict`."""
+    if kind == "check" and expect is ANYTHING:
+        pytest.skip("a check expects something")
+    for name, state in STATES.items():
+        store.write(Delete(KEY, ANYTHING) if state is None else Put(KEY, state, ANYTHING))
+        if name in HOLDS[expect]:
+            store.write(MAKERS[kind](expect))
+            assert store.get(KEY) == outcome(kind, state), name
+        else:
+            with pytest.raises(Conflict) as caught:
+                store.write(MAKERS[kind](expect))
+            assert caught.value.lost == (KEY,), name
+            assert store.get(KEY) == state, name
+
+
+def test_a_version_is_an_integer(exact_store: Store) -> None:
+    """True is not version 1, though Python holds them equal."""
+    put(exact_store, KEY, version=True)
+    with pytest.raises(Conflict):
+        exact_store.write(Put(KEY, {}, At(1)))
+
+
+def test_a_put_replaces_the_whole_item(store: Store) -> None:
+    """No attribute of the former item stays."""
+    put(store, KEY, a=1, b=2)
+    put(store, KEY, b=3)
+    assert store.get(KEY) == {"b": 3}
+
+
+def test_an_increment_leaves_the_rest(store: Store) -> None:
+    """Increments add up, down too, and touch no other attribute."""
+    put(store, KEY, n=1, text="kept")
+    store.write(Increment(KEY, {"n": 2, "m": 5}, PRESENT))
+    store.write(Increment(KEY, {"n": -4}, PRESENT))
+    assert store.get(KEY) == {"n": -1, "m": 5, "text": "kept"}
+
+
+def test_a_late_increment_brings_nothing_back(store: Store) -> None:
+    """F14: an increment that expects its item present does not make it anew."""
+    with pytest.raises(Conflict):
+        store.write(Increment(KEY, {"n": 1}, PRESENT))
+    assert store.get(KEY) is None
+
+
+def test_a_write_is_all_or_nothing_and_names_what_was_lost(store: Store) -> None:
+    """F24, F25: one lost expectation undoes all, and every lost one is named, in order."""
+    put(store, OTHER, version=1)
+    changes: list[Change] = [
+        Put(KEY, {"n": 1}, ABSENT),
+        Put(OTHER, {"version": 2}, At(7)),
+        Increment(PARTITION.key("#count"), {"count": 1}, ANYTHING),
+        Check(THIRD, PRESENT),
+    ]
+    with pytest.raises(Conflict) as caught:
+        store.write(*changes)
+    assert caught.value.lost == (OTHER, THIRD)
+    keys = [change.key for change in changes]
+    assert store.get_many(keys) == {OTHER: {"version": 1}}
+
+
+def test_a_write_spans_tables_and_kinds(store: Store) -> None:
+    """One write puts, deletes, counts and checks, wherever the items are."""
+    put(store, OTHER, version=1)
+    put(store, THIRD, here=True)
+    counter = PARTITION.key("#count")
+    store.write(
+        Put(KEY, {"n": 1}, ABSENT),
+        Delete(OTHER, At(1)),
+        Increment(counter, {"count": 1}, ANYTHING),
+        Check(THIRD, PRESENT),
+    )
+    keys = [KEY, OTHER, counter, THIRD]
+    assert store.get_many(keys) == {KEY: {"n": 1}, counter: {"count": 1}, THIRD: {"here": True}}
+
+
+def test_the_largest_write(store: Store) -> None:
+    """A hundred changes are one write."""
+    names = [f"{number:03}" for number in range(MOST_CHANGES)]
+    store.write(*(Put(PARTITION.key(sk), {}, ABSENT) for sk in names))
+    assert sort_keys(store) == names
+    with pytest.raises(Conflict) as caught:
+        store.write(*(Delete(PARTITION.key(sk), PRESENT) for sk in [*names[:-1], "100"]))
+    assert caught.value.lost == (PARTITION.key("100"),)
+    assert sort_keys(store) == names
+
+
+# --- what no adapter takes ---
+
+REFUSED: dict[str, list[Change]] = {
+    "no change": [],
+    "too many": [
+        Put(PARTITION.key(str(number)), {}, ANYTHING) for number in range(MOST_CHANGES + 1)
+    ],
+    "one item twice": [Put(KEY, {}, ANYTHING), Check(KEY, PRESENT)],
+    "a check of nothing": [Put(OTHER, {}, ANYTHING), Check(KEY, ANYTHING)],
+    "an item with its key": [Put(KEY, {"pk": "p"}, ANYTHING)],
+    "an item with its sort key": [Put(KEY, {"sk": "p"}, ANYTHING)],
+    "an increment of nothing": [Increment(KEY, {}, ANYTHING)],
+    "an increment of the key": [Increment(KEY, {"sk": 1}, ANYTHING)],
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_write_that_no_store_could_apply_is_a_value_error(store: Store, name: str) -> None:
+    """A fault of the caller's is refused alike, and changes nothing."""
+    with pytest.raises(ValueError, match=r"write|item|check|increment"):
+        store.write(*REFUSED[name])
+    assert store.get_many([KEY, OTHER]) == {}
+
+
+@pytest.mark.parametrize("token", ["", "x" * 37])
+def test_a_token_has_1_to_36_characters(store: Store, token: str) -> None:
+    """A token that DynamoDB would refuse is refused everywhere."""
+    with pytest.raises(ValueError, match="token"):
+        store.write(Put(KEY, {}, ANYTHING), token=token)
+    assert store.get(KEY) is None
+
+
+@pytest.mark.parametrize(
+    "value",
+    [1.5, (1,), {1}, [1.5], {"a": [(1,)]}, {1: 2}, object()],
+    ids=lambda value: type(value).__name__,
+)
+def test_a_value_of_another_type_is_a_type_error(store: Store, value: Any) -> None:
+    """What would come back as something else is not taken."""
+    with pytest.raises(TypeError):
+        store.write(Put(KEY, {"value": value}, ANYTHING))
+    assert store.get(KEY) is None
+
+
+# --- tokens and threads ---
+
+
+def test_a_write_sent_again_under_its_token_counts_once(exact_store: Store) -> None:
+    """F22: whoever did not hear the answer sends the write again, and it has happened once."""
+    write = (Put(KEY, {"b": 1, "a": 2}, ABSENT), Increment(OTHER, {"n": 1}, ANYTHING))
+    token = str(uuid.uuid4())
+    for _ in range(3):
+        exact_store.write(*write, token=token)
+    assert exact_store.get(OTHER) == {"n": 1}
+    exact_store.write(write[1], token=str(uuid.uuid4()))
+    exact_store.write(write[1])
+    assert exact_store.get(OTHER) == {"n": 3}
+
+
+def test_a_token_names_one_write(exact_store: Store) -> None:
+    """A token that comes back with other changes is a fault, not a success."""
+    token = str(uuid.uuid4())
+    exact_store.write(Increment(KEY, {"n": 1}, ANYTHING), token=token)
+    for other in (
+        Increment(KEY, {"n": 2}, ANYTHING),
+        Increment(KEY, {"n": 1}, PRESENT),
+        Increment(OTHER, {"n": 1}, ANYTHING),
+        Put(KEY, {"n": 1}, ANYTHING),
+    ):
+        with pytest.raises(ValueError, match="token"):
+            exact_store.write(other, token=token)
+    assert exact_store.get(KEY) == {"n": 1}
+
+
+def test_a_refused_write_does_not_use_up_its_token(exact_store: Store) -> None:
+    """A write that was in conflict may succeed later under the same token."""
+    token = str(uuid.uuid4())
+    change = Increment(KEY, {"n": 1}, PRESENT)
+    with pytest.raises(Conflict):
+        exact_store.write(change, token=token)
+    put(exact_store, KEY, n=1)
+    exact_store.write(change, token=token)
+    assert exact_store.get(KEY) == {"n": 2}
+
+
+def test_of_many_creations_at_once_one_takes_effect(exact_store: Store) -> None:
+    """F30: threads that create one item at once: one succeeds, the others are told so."""
+
+    def create(number: int) -> int:
+        try:
+            exact_store.write(Put(KEY, {"by": number}, ABSENT), Put(OTHER, {}, ANYTHING))
+        except Conflict:
+            return 0
+        return 1
+
+    with ThreadPoolExecutor(8) as pool:
+        assert sum(pool.map(create, range(24))) == 1
+
+
+def test_increments_at_once_all_count(exact_store: Store) -> None:
+    """F31: no increment of many threads is lost, and contention is no error."""
+    with ThreadPoolExecutor(8) as pool:
+        writes = [
+            pool.submit(exact_store.write, Increment(KEY, {"n": 1}, ANYTHING)) for _ in range(40)
+        ]
+    for write in writes:
+        write.result()
+    assert exact_store.get(KEY) == {"n": 40}

@@ -9,7 +9,7 @@ BIN  := $(VENV)/bin
 PIP  := $(BIN)/python -m pip install --disable-pip-version-check --require-hashes --no-deps
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint format lock clean
+.PHONY: help run test lint format openapi lock clean
 
 help: ## Say what each command does.
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST)
@@ -18,7 +18,7 @@ run: $(VENV)/.infra ## Serve on 127.0.0.1 (PORT=8080 DATA=.data WORKERS=1). Ctrl
 	@exec $(BIN)/python -m infra.local_server --port $(PORT) --data $(DATA) --workers $(WORKERS)
 
 test: lint ## Every check: format, lint, types, import direction, tests, coverage.
-	$(BIN)/pytest
+	$(BIN)/pytest --numprocesses 2 --cov --cov-report=term --cov-fail-under=95
 
 lint: $(VENV)/.tests
 	$(BIN)/ruff format --check .
@@ -29,6 +29,9 @@ lint: $(VENV)/.tests
 format: $(VENV)/.tests ## Rewrite the code in the project's format.
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+openapi: $(VENV)/.tests ## Write docs/openapi.json anew from the code.
+	$(BIN)/python -m infra.openapi
 
 # Each lock holds all that its room needs, pinned by hash; a later one only adds to an earlier one.
 COMPILE := $(BIN)/uv pip compile pyproject.toml --quiet --universal --python-version 3.11 \

@@ -36,8 +36,15 @@ def prepare(folder: Path) -> None:
 
 
 def chosen(folder: Path | None, environment_: Mapping[str, str]) -> dict[str, str]:
-    """The environment, with its settings replaced by those of `folder` where one is given."""
-    return dict(environment_) | (environment(folder) if folder else {})
+    """The environment, with its settings replaced by those of `folder` where one is given.
+
+    Raises `InvalidSettings` where `folder` is no data folder: opening it would begin one.
+    """
+    if folder is None:
+        return dict(environment_)
+    if not (folder / "master.key").exists():
+        raise InvalidSettings([f"{folder} is no data folder: it holds no master.key."])
+    return dict(environment_) | environment(folder)
 
 
 def write_secret(path: Path, secret: str) -> None:

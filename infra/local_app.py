@@ -1,19 +1,21 @@
-"""All functions as one ASGI application, and the short-lived addresses of stored lists."""
+"""All functions as one ASGI application, with the documents and the addresses of stored lists."""
 
 from typing import Final
 
+from fastapi_offline import FastAPIOffline
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Mount, Route, Router
+from starlette.types import Receive, Scope, Send
 
-from functions.api_keys import handler as api_keys
-from functions.revocations import handler as revocations
-from functions.srl import handler as srl
+from infra import openapi
+from infra.routers import ROUTERS
 from shared import wiring
 from shared.adapters.filesystem import FileBlobs
 from shared.errors import NotFound, Unavailable
 from shared.web import errors
 from shared.web.app import create_app
+
+_BESIDE: Final = ("/blobs/", "/docs", "/openapi.json", "/static-offline-docs/")
 
 
 async def _blob(request: Request) -> Response:
@@ -30,19 +32,20 @@ async def _blob(request: Request) -> Response:
         )
     except Unavailable as error:
         return errors.response(error)
-    return (
-        errors.response(NotFound())
-        if data is None
-        else Response(data, media_type="application/json")
-    )
+    if data is None:
+        return errors.response(NotFound())
+    return Response(data, media_type="application/json")
 
 
-ROUTERS: Final = (srl.routes, revocations.routes, api_keys.routes)
+_contract = create_app(*ROUTERS)
 
-app = Router(
-    [
-        Route("/blobs/{name:path}", _blob, methods=["GET"]),
-        Mount("/", create_app(*ROUTERS)),
-    ],
-    redirect_slashes=False,
-)
+# /docs and /openapi.json, with assets that need no network.
+_beside = FastAPIOffline(redoc_url=None, title="Rescind", redirect_slashes=False)
+_beside.openapi = openapi.document  # type: ignore[method-assign]
+_beside.add_route("/blobs/{name:path}", _blob, methods=["GET"])
+
+
+async def app(scope: Scope, receive: Receive, send: Send) -> None:
+    """The contract, and beside it what only this server has, which is only read."""
+    is_beside = scope.get("method") == "GET" and scope["path"].startswith(_BESIDE)
+    await (_beside if is_beside else _contract)(scope, receive, send)

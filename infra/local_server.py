@@ -19,7 +19,7 @@ import uvicorn
 from infra import data_folder
 from shared import wiring
 from shared.adapters.filesystem import FileBlobs
-from shared.errors import InvalidSettings, NotFound
+from shared.errors import InvalidSettings, NotFound, RescindError
 from shared.operations import onboarding, srl, tenants
 from shared.ports import Ports
 
@@ -43,7 +43,7 @@ def main() -> int:
         os.environ.update(data_folder.environment(arguments.data))
         ports = wiring.from_environment()
         _say_hello(ports, arguments)
-    except InvalidSettings as error:
+    except RescindError as error:
         print(f"Cannot start:\n{error}", file=sys.stderr)
         return 1
     stopped = threading.Event()
@@ -93,6 +93,10 @@ def _say_hello(ports: Ports, arguments: argparse.Namespace) -> None:
     try:
         tenants.find(ports, _TENANT)
     except NotFound:
+        if key_file.exists():
+            raise InvalidSettings(
+                [f"{key_file} is of a tenant that is not there any more; move it away."]
+            ) from None
         _, created = onboarding.create_tenant(ports, handle=_TENANT)
         data_folder.write_secret(key_file, created.secret)
         print(f"Created the tenant {_TENANT}. Its admin key, shown this once: {created.secret}")
@@ -105,9 +109,16 @@ def _say_hello(ports: Ports, arguments: argparse.Namespace) -> None:
 
 def _publish_on_time(ports: Ports, stopped: threading.Event) -> None:
     while not stopped.wait(_PUBLISH_SECONDS):
-        tick = srl.publish_due(ports)
-        if not tick.failed and isinstance(ports.blobs, FileBlobs):
-            ports.blobs.prune(older_than_seconds=_BLOB_AGE_MAX_SECONDS)
+        try:
+            _publish(ports)
+        except Exception:  # noqa: BLE001 (without a next attempt every list would run out)
+            _log.exception("nothing could be published; the next attempt follows")
+
+
+def _publish(ports: Ports) -> None:
+    tick = srl.publish_due(ports)
+    if not tick.failed and isinstance(ports.blobs, FileBlobs):
+        ports.blobs.prune(older_than_seconds=_BLOB_AGE_MAX_SECONDS)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ Exit codes: 0 valid, 1 not valid, 2 wrong usage.
 import argparse
 import sys
 from datetime import UTC, datetime
+from pathlib import Path
 
 from shared.errors import InvalidSrl
 from shared.model import srl_verification, times
@@ -15,10 +16,9 @@ def main() -> int:
     """Verify one file and return the exit code."""
     arguments = _arguments()
     try:
-        with arguments.file as file:
-            body = file.read()
+        body = _read(arguments.file)
     except OSError as error:
-        print(f"{arguments.file.name}: {error.strerror}", file=sys.stderr)
+        print(f"{arguments.file}: {error.strerror}", file=sys.stderr)
         return 2
     try:
         payload = srl_verification.verify(
@@ -43,7 +43,7 @@ def _arguments() -> argparse.Namespace:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("file", type=argparse.FileType("rb"), metavar="FILE", help="- for stdin")
+    parser.add_argument("file", metavar="FILE", help="- for stdin")
     parser.add_argument(
         "--key", type=_public_key, required=True, metavar="BASE64", help="public key of the signer"
     )
@@ -51,6 +51,10 @@ def _arguments() -> argparse.Namespace:
         "--min-version", type=int, default=1, metavar="N", help="refuse versions below N"
     )
     return parser.parse_args()
+
+
+def _read(name: str) -> bytes:
+    return sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
 
 
 def _public_key(value: str) -> bytes:

@@ -6,7 +6,7 @@
 | `SVC_BLOBS` | `file:<folder>`, `s3:<bucket>`                           |
 | `SVC_KEYS`  | `file:<key file>`, `kms:<key id, alias or ARN>`          |
 
-AWS regions, credentials and endpoints are the SDK's own variables (`AWS_REGION`, …).
+AWS regions, credentials and endpoints are the SDK's own variables (`AWS_DEFAULT_REGION`, …).
 """
 
 from collections.abc import Mapping

@@ -5,17 +5,21 @@ machine no SDK.
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
+from threading import Lock
 
 from ulid import LaxMonotonicPolicy, ULIDGenerator
 
+from shared.errors import InvalidSettings, Unavailable
 from shared.ports import Ports
 from shared.ports.blobs import BlobStore
 from shared.ports.key_wrapper import KeyWrapper
 from shared.ports.store import Store
+from shared.ports.token_buckets import TokenBuckets
 from shared.settings import Place, Settings
 
 
@@ -27,10 +31,17 @@ def from_environment() -> Ports:
 
 def build(settings: Settings) -> Ports:
     """The ports that the settings name. Raises `InvalidSettings` where a place cannot be used."""
+    # First the keys: without them nothing else is to be made.
+    keys = _keys(settings.keys)
+    with _naming("SVC_STORE", settings.store):
+        store, buckets = _store(settings.store)
+    with _naming("SVC_BLOBS", settings.blobs):
+        blobs = _blobs(settings.blobs)
     return Ports(
-        store=_store(settings.store),
-        blobs=_blobs(settings.blobs),
-        keys=_keys(settings.keys),
+        store=store,
+        buckets=buckets,
+        blobs=blobs,
+        keys=keys,
         now=now,
         new_id=identifiers(now),
     )
@@ -42,19 +53,43 @@ def now() -> datetime:
 
 
 def identifiers(clock: Callable[[], datetime]) -> Callable[[str], str]:
-    """A maker of identifiers; those of one maker sort by creation, even within a millisecond."""
+    """A maker of identifiers; those of one maker sort by creation, whatever the clock does."""
     ulids = ULIDGenerator(policy=LaxMonotonicPolicy())
-    return lambda kind: f"svc_{kind}_{str(ulids.generate(clock())).lower()}"
+    lock = Lock()
+    latest = datetime.min.replace(tzinfo=UTC)
+
+    def new_id(kind: str) -> str:
+        nonlocal latest
+        with lock:
+            latest = max(latest, clock())
+            return f"svc_{kind}_{str(ulids.generate(latest)).lower()}"
+
+    return new_id
 
 
-def _store(place: Place) -> Store:
+@contextmanager
+def _naming(setting: str, place: Place) -> Iterator[None]:
+    try:
+        yield
+    except Unavailable as error:
+        raise InvalidSettings(
+            [f"{setting}: {place.location} cannot be opened: {error.__cause__ or error}"]
+        ) from error
+
+
+def _store(place: Place) -> tuple[Store, TokenBuckets]:
     if place.scheme == "dynamodb":
-        from shared.adapters import dynamodb
+        from shared.adapters import dynamodb, dynamodb_buckets
 
-        return dynamodb.DynamoStore(dynamodb.connect(), table_prefix=place.location)
+        client = dynamodb.connect()
+        return (
+            dynamodb.DynamoStore(client, table_prefix=place.location),
+            dynamodb_buckets.DynamoBuckets(client, table_prefix=place.location),
+        )
     from shared.adapters import sqlite
 
-    return sqlite.SqliteStore(place.location)
+    both = sqlite.SqliteStore(place.location)
+    return both, both
 
 
 def _blobs(place: Place) -> BlobStore:

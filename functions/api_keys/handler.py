@@ -7,6 +7,7 @@ from functions.api_keys.schemas import (
     CreatedApiKey,
     RevokedApiKey,
 )
+from shared.errors import InvalidState, NotFound, RequestConflict
 from shared.model.callers import Scope
 from shared.operations import api_keys
 from shared.web import paging
@@ -28,7 +29,7 @@ async def list_api_keys(here: Here, query: Paging) -> ApiKeyList:
 
 
 @routes.post("/v1/api-keys", status_code=201)
-@serves(api_keys.create)
+@serves(api_keys.create, raises=(InvalidState, RequestConflict))
 async def create_api_key(here: Here, body: CreateApiKey) -> CreatedApiKey:
     """Create an API key; its secret is in this response and nowhere after."""
     created = api_keys.create(
@@ -43,21 +44,21 @@ async def create_api_key(here: Here, body: CreateApiKey) -> CreatedApiKey:
 
 
 @routes.get("/v1/api-keys/{id}")
-@serves(api_keys.get)
+@serves(api_keys.get, raises=(NotFound,))
 async def get_api_key(here: Here, id: str) -> ApiKeyDetail:  # noqa: A002 (the contract's name)
     """Get one API key, with its usage."""
     return ApiKeyDetail.of(*api_keys.get(here.ports, here.caller, key_id=id))
 
 
 @routes.post("/v1/api-keys/{id}/revoke")
-@serves(api_keys.revoke)
+@serves(api_keys.revoke, raises=(NotFound, RequestConflict))
 async def revoke_api_key(here: Here, id: str) -> RevokedApiKey:  # noqa: A002
     """Revoke an API key for good, from the next request on."""
     return RevokedApiKey.of(api_keys.revoke(here.ports, here.caller, key_id=id))
 
 
 @routes.delete("/v1/api-keys/{id}", status_code=204)
-@serves(api_keys.delete)
+@serves(api_keys.delete, raises=(NotFound, RequestConflict))
 async def delete_api_key(here: Here, id: str) -> None:  # noqa: A002
     """Remove an API key for good."""
     api_keys.delete(here.ports, here.caller, key_id=id)

@@ -15,6 +15,7 @@ from functions.revocations.schemas import (
     RevocationList,
     RevocationRecord,
 )
+from shared.errors import NotFound
 from shared.operations import revocations
 from shared.web import paging
 from shared.web.app import create_app, lambda_handler
@@ -51,7 +52,11 @@ async def list_revocations(here: Here, query: Paging) -> RevocationList:
     return RevocationList.of(page, cursor=cursor)
 
 
-@routes.post("/v1/revocations", status_code=201)
+@routes.post(
+    "/v1/revocations",
+    status_code=201,
+    responses={200: {"model": RevocationRecord, "description": "Revoked already"}},
+)
 @serves(revocations.create)
 async def create_revocation(
     here: Here, body: CreateRevocation, response: Response
@@ -65,7 +70,7 @@ async def create_revocation(
 
 
 @routes.delete("/v1/revocations/{id}", status_code=204)
-@serves(revocations.delete)
+@serves(revocations.delete, raises=(NotFound,))
 async def delete_revocation(here: Here, id: str) -> None:  # noqa: A002 (the contract's name)
     """Take a revocation back; the warrant holds again."""
     revocations.delete(here.ports, here.caller, revocation_id=id)

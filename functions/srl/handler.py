@@ -1,6 +1,6 @@
 """The Signed Revocation List over HTTP (service.md 2.4 and 4.3, decisions 3)."""
 
-from typing import Final
+from typing import Any, Final
 
 from fastapi import Request, Response
 
@@ -19,8 +19,17 @@ _CACHE: Final = "private, no-cache"
 routes = router()
 
 
-@routes.get("/v1/revocations/srl", response_model=SignedRevocationList)
-@routes.get("/v1/revocations/srl/signed", response_model=SignedRevocationList)
+_ETAG: Final = {"ETag": {"schema": {"type": "string"}, "description": "Of the content alone."}}
+_LOCATION: Final = {"Location": {"schema": {"type": "string"}, "description": "Short-lived."}}
+_RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
+    200: {"headers": _ETAG},
+    304: {"description": "The caller has this very list", "headers": _ETAG},
+    307: {"description": "A list of more than 4 MiB lies there", "headers": _LOCATION},
+}
+
+
+@routes.get("/v1/revocations/srl", response_model=SignedRevocationList, responses=_RESPONSES)
+@routes.get("/v1/revocations/srl/signed", response_model=SignedRevocationList, responses=_RESPONSES)
 @serves(srl.head)
 async def get_srl(here: Here, request: Request) -> Response:
     """Get the list in force, signed."""

@@ -2,8 +2,9 @@
 
 from typing import Self
 
+from shared.model.seeds import ALGORITHM
 from shared.model.srl import Head
-from shared.model.srl_keys import ALGORITHM, SrlKey, Status
+from shared.model.srl_keys import SrlKey, Status
 from shared.web.fields import MomentOut, ResponseBody
 
 

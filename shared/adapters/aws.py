@@ -7,11 +7,16 @@ from http import HTTPStatus
 from typing import Any
 
 from botocore.config import Config
-from botocore.exceptions import BotoCoreError, ClientError, ParamValidationError
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    NoRegionError,
+    ParamValidationError,
+)
 from botocore.parsers import ResponseParserError
 
 from shared.adapters.messages import UNAVAILABLE
-from shared.errors import Unavailable
+from shared.errors import InvalidSettings, Unavailable
 
 # The request itself is wrong, and would be wrong again: a fault in the code, never an outage.
 _OUR_FAULTS = frozenset(
@@ -33,6 +38,15 @@ def client_config(*, read_timeout_seconds: float = 3, **more: Any) -> Config:
         max_pool_connections=32,
         **more,
     )
+
+
+@contextmanager
+def needing_a_region() -> Iterator[None]:
+    """Raise `InvalidSettings` where a client made inside does not know its region."""
+    try:
+        yield
+    except NoRegionError as error:
+        raise InvalidSettings(["AWS_DEFAULT_REGION is not set; set it to the region."]) from error
 
 
 def refuse_broken_answers(client: Any) -> None:

@@ -14,7 +14,13 @@ from uuid import uuid4
 import boto3
 from botocore.exceptions import ClientError
 
-from shared.adapters.aws import answering, client_config, code_of, refuse_broken_answers
+from shared.adapters.aws import (
+    answering,
+    client_config,
+    code_of,
+    needing_a_region,
+    refuse_broken_answers,
+)
 from shared.adapters.dynamodb_items import Attribute, address, decode_item, encode, encode_item
 from shared.adapters.messages import UNAVAILABLE
 from shared.adapters.preconditions import check_write
@@ -49,9 +55,10 @@ _PASSING = frozenset(
 
 def connect(*, region: str | None = None, endpoint_url: str | None = None) -> DynamoDBClient:
     """A client that gives up in seconds; both arguments default to the process's AWS settings."""
-    return boto3.client(
-        "dynamodb", region_name=region, endpoint_url=endpoint_url, config=client_config()
-    )
+    with needing_a_region():
+        return boto3.client(
+            "dynamodb", region_name=region, endpoint_url=endpoint_url, config=client_config()
+        )
 
 
 class DynamoStore:

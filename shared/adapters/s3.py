@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import boto3
 from botocore.exceptions import ClientError, FlexibleChecksumError
 
-from shared.adapters.aws import answering, client_config, code_of
+from shared.adapters.aws import answering, client_config, code_of, needing_a_region
 from shared.adapters.messages import CORRUPT, UNAVAILABLE
 from shared.adapters.preconditions import check_blob_name
 from shared.adapters.retries import PATIENCE, Patience
@@ -25,7 +25,8 @@ def connect(*, region: str | None = None, endpoint_url: str | None = None) -> S3
     config = client_config(
         read_timeout_seconds=10, signature_version="s3v4", s3={"addressing_style": style}
     )
-    return boto3.client("s3", region_name=region, endpoint_url=endpoint_url, config=config)
+    with needing_a_region():
+        return boto3.client("s3", region_name=region, endpoint_url=endpoint_url, config=config)
 
 
 class S3Blobs:

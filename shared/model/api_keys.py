@@ -107,6 +107,11 @@ def usage(tenant_id: str) -> Partition:
     return Partition(Table.KEYS, f"{tenant_id}#usage")
 
 
+def owned_by(tenant_id: str, account_id: str) -> Partition:
+    """The identifiers of the keys that a service account owns, revoked ones too."""
+    return Partition(Table.KEYS, f"{tenant_id}#api-keys-of#{account_id}")
+
+
 def count_key(tenant_id: str) -> Key:
     """The number of a tenant's keys, in the attribute `count`."""
     return Key(Table.KEYS, tenant_id, "counts#api-keys")

@@ -1,12 +1,12 @@
 """The audit log: what was done, by whom, from where (decisions 3, audit log)."""
 
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from shared.model import times
-from shared.model.callers import Caller
-from shared.model.items import Item, Key, Partition, Table, Value
+from shared.model.items import Partition, Table, Value
+from shared.model.records import Record
 
 
 class Action(StrEnum):
@@ -15,45 +15,72 @@ class Action(StrEnum):
     API_KEY_CREATE = "api_key.create"
     API_KEY_REVOKE = "api_key.revoke"
     API_KEY_DELETE = "api_key.delete"
+    KEY_CREATE = "key.create"
+    KEY_ROTATE = "key.rotate"
+    KEY_REVOKE = "key.revoke"
+    KEY_SUSPEND = "key.suspend"
+    KEY_ENABLE = "key.enable"
+    KEY_SIGN = "key.sign"
     REVOCATION_CREATE = "revocation.create"
     REVOCATION_DELETE = "revocation.delete"
     SRL_REGENERATE = "srl.regenerate"
     SRL_ROTATE_KEY = "srl.rotate_key"
+    SERVICE_ACCOUNT_CREATE = "service_account.create"
+    SERVICE_ACCOUNT_DISABLE = "service_account.disable"
+    SERVICE_ACCOUNT_ENABLE = "service_account.enable"
+    SERVICE_ACCOUNT_DELETE = "service_account.delete"
     TENANT_CREATE = "tenant.create"
+    TENANT_UPDATE_SETTINGS = "tenant.update_settings"
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """One change, written in the same transaction as the change itself."""
+class Entry(Record):
+    """One change, written in the same transaction as the change itself.
+
+    `source_ip` and `request_id` are None for what did not come over HTTP. The store drops the
+    entry some time after `expires`, in seconds since the epoch.
+    """
 
     id: str
     timestamp: datetime
-    caller: Caller
+    actor: str
     action: Action
     resource_id: str
-    details: dict[str, Value] = field(default_factory=dict)
-
-    def to_item(self, *, retention: timedelta) -> Item:
-        """The item; the store drops it once its `expires` (epoch seconds) has passed."""
-        return {
-            "id": self.id,
-            "timestamp": times.text(self.timestamp),
-            "actor": self.caller.identity,
-            "action": self.action.value,
-            "resource_id": self.resource_id,
-            "result": "success",
-            "source_ip": self.caller.source_ip,
-            "request_id": self.caller.request_id,
-            "details": self.details,
-            "expires": int((self.timestamp + retention).timestamp()),
-        }
-
-    @property
-    def key(self) -> Key:
-        """Where it is stored: with the other entries of its tenant and month, in order of time."""
-        return months(self.caller.tenant_id, self.timestamp).key(self.id)
+    result: str
+    source_ip: str | None
+    request_id: str | None
+    details: dict[str, Value]
+    expires: int
 
 
-def months(tenant_id: str, moment: datetime) -> Partition:
-    """The entries of the month in which `moment` lies."""
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """Which entries are meant: all that are given must match; the times are both included."""
+
+    start: datetime
+    end: datetime
+    action: Action | None = None
+    actor: str | None = None
+    resource_id: str | None = None
+
+    def match(self, entry: Entry) -> bool:
+        """Whether `entry` is meant."""
+        return (
+            self.start <= entry.timestamp <= self.end
+            and self.action in (None, entry.action)
+            and self.actor in (None, entry.actor)
+            and self.resource_id in (None, entry.resource_id)
+        )
+
+
+def month(tenant_id: str, moment: datetime) -> Partition:
+    """The entries of the month in which `moment` lies, in order of time."""
     return Partition(Table.AUDIT, f"{tenant_id}#{moment:%Y-%m}")
+
+
+def months(tenant_id: str, filters: Filters) -> Iterator[Partition]:
+    """The months that the filters reach over, newest first."""
+    moment = filters.end
+    while (moment.year, moment.month) >= (filters.start.year, filters.start.month):
+        yield month(tenant_id, moment)
+        moment = moment.replace(day=1) - timedelta(days=1)

@@ -17,13 +17,14 @@ class Scope(StrEnum):
 class Caller:
     """Whoever calls an operation, within one tenant.
 
-    `identity` is e-mail-like and goes into records and the audit log. `source_ip` and `request_id`
-    are None for what does not come over HTTP.
+    `identity` is e-mail-like and goes into records and the audit log. `key_id` is of the API key;
+    it, `source_ip` and `request_id` are None for what does not come over HTTP.
     """
 
     tenant_id: str
     identity: str
     scopes: tuple[Scope, ...]
+    key_id: str | None = None
     source_ip: str | None = None
     request_id: str | None = None
 

@@ -9,10 +9,12 @@ REVOCATION: Final = "rev"
 SERVICE_ACCOUNT: Final = "sa"
 AUDIT_ENTRY: Final = "evt"
 TENANT: Final = "tnt"
+WARRANT: Final = "wrt"
 
 # A ULID has 128 bits in 26 digits of five, so its first digit is at most 7.
 _ULID: Final = "[0-7][0-9a-hjkmnp-tv-z]{25}"
-_WARRANT_ID: Final = re.compile(r"svc_wrt_[A-Za-z0-9_-]{1,64}")
+WARRANT_ID_PATTERN: Final = "svc_wrt_[A-Za-z0-9_-]{1,64}"
+_WARRANT_ID: Final = re.compile(WARRANT_ID_PATTERN)
 
 # Every warrant identifier sorts after this one.
 BEFORE_WARRANT_IDS: Final = "svc_wrt_"

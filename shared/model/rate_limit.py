@@ -1,6 +1,7 @@
 """A token bucket kept as one moment: the generic cell rate algorithm (decisions 2, rate limit).
 
 `full_at` is when the bucket will be full again; each token taken puts it off by one interval.
+Moments are in microseconds since the epoch.
 """
 
 from dataclasses import dataclass
@@ -10,13 +11,13 @@ from typing import Final
 RATE_PER_SECOND: Final = 1000
 BURST: Final = 2000
 
-_SECOND: Final = 1_000_000
-_INTERVAL: Final = _SECOND // RATE_PER_SECOND
+SECOND: Final = 1_000_000
+INTERVAL: Final = SECOND // RATE_PER_SECOND
 
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """A bucket at a moment; times are in microseconds since the epoch."""
+    """A bucket at a moment."""
 
     full_at: int
     now: int
@@ -24,20 +25,22 @@ class Bucket:
     @property
     def tokens(self) -> int:
         """The tokens left, from 0 to `BURST`."""
-        return BURST - ceil((max(self.full_at, self.now) - self.now) / _INTERVAL)
+        return max(0, BURST - ceil(max(0, self.full_at - self.now) / INTERVAL))
 
-    def take(self) -> "Bucket | None":
-        """The bucket with one token less, or None where there is none left."""
-        if self.tokens < 1:
-            return None
-        return Bucket(max(self.full_at, self.now) + _INTERVAL, self.now)
+    def take(self, tokens: int) -> "Bucket":
+        """The bucket with that many tokens less; there must be as many."""
+        return Bucket(max(self.full_at, self.now) + tokens * INTERVAL, self.now)
 
-    @property
-    def remaining(self) -> int:
-        """What X-RateLimit-Remaining says: tokens left, never more than the limit."""
-        return min(self.tokens, RATE_PER_SECOND)
 
-    @property
-    def reset(self) -> int:
-        """What X-RateLimit-Reset says: the Unix second at which the bucket is full again."""
-        return ceil(max(self.full_at, self.now) / _SECOND)
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What the headers of a response say of the rate limit (service.md 8)."""
+
+    remaining: int
+    reset: int
+
+    @classmethod
+    def of(cls, bucket: Bucket, *, leased: int = 0) -> "Figures":
+        """The figures of a bucket, of which `leased` tokens are in hand already."""
+        remaining = min(bucket.tokens + leased, RATE_PER_SECOND)
+        return cls(remaining, ceil(max(bucket.full_at, bucket.now) / SECOND))

@@ -18,8 +18,8 @@ _Read = Callable[[Value], Any]
 class Record:
     """A frozen dataclass that is stored as one item.
 
-    Fields are strings, integers, booleans, bytes, moments, string enumerations, or tuples of
-    strings or enumerations; a field that may be None is left out of the item when it is.
+    Fields are strings, integers, booleans, bytes, moments, string enumerations, tuples of strings
+    or enumerations, or maps; a field that may be None is left out of the item when it is.
     """
 
     __slots__ = ()
@@ -54,6 +54,17 @@ def integer(item: Item, name: str) -> int:
     return value
 
 
+def moment(item: Item, name: str) -> datetime | None:
+    """The moment that `item` holds under `name`, if any. Raises `Corrupt` for anything else."""
+    value = item.get(name)
+    if value is None:
+        return None
+    try:
+        return times.parse(_exactly(str, value))
+    except (TypeError, ValueError):
+        raise Corrupt(f"stored moment {name} is malformed") from None
+
+
 @cache
 def _readers(record: type[Record]) -> dict[str, _Read]:
     hints = get_type_hints(record)
@@ -66,7 +77,7 @@ def _readers(record: type[Record]) -> dict[str, _Read]:
 def _reader(declared: Any, where: str) -> _Read:
     accepted = [member for member in get_args(declared) or [declared] if member is not NoneType]
     optional = NoneType in get_args(declared)
-    kind = declared if get_origin(declared) is tuple else accepted[0]
+    kind = declared if get_origin(declared) in (tuple, dict) else accepted[0]
     convert = _converter(kind)
 
     def read(value: Value) -> Any:
@@ -84,6 +95,8 @@ def _converter(kind: Any) -> Callable[[Any], Any]:
     if get_origin(kind) is tuple:
         member = _converter(get_args(kind)[0])
         return lambda value: tuple(member(each) for each in _exactly(list, value))
+    if get_origin(kind) is dict:
+        return lambda value: _exactly(dict, value)
     if kind is datetime:
         return lambda value: times.parse(_exactly(str, value))
     if issubclass(kind, StrEnum):

@@ -28,20 +28,25 @@ class Revocation(Record):
 
 @dataclass(frozen=True, slots=True)
 class RevokedWarrant(Record):
-    """One revoked warrant, found by its identifier: what check and publication read."""
+    """One revoked warrant, found by its identifier: what check and publication read.
+
+    `expires_at` is the warrant's own, where this service signed it.
+    """
 
     revocation_id: str
     reason: str
     revoked_at: datetime
+    expires_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether a warrant still holds; when and why not."""
+    """Whether a warrant still holds; when and why not, and when it would have expired anyway."""
 
     warrant_id: str
     revoked_at: datetime | None = None
     reason: str | None = None
+    expires_at: datetime | None = None
 
     @property
     def revoked(self) -> bool:

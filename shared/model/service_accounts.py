@@ -1,5 +1,6 @@
 """Service accounts: the programs that API keys belong to (decisions 3, service accounts)."""
 
+import re
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -9,6 +10,8 @@ from shared.model.items import Key, Partition, Table
 from shared.model.records import Record
 
 API_KEYS_MAX: Final = 50
+
+_NAME: Final = re.compile(r"[a-z0-9-]{1,63}")
 
 
 class Status(StrEnum):
@@ -36,6 +39,23 @@ class ServiceAccount(Record):
     def key(self) -> Key:
         """Where the account is stored."""
         return accounts(self.tenant_id).key(self.id)
+
+
+def name(value: str) -> str:
+    """`value` itself. Raises ValueError where it cannot be an account's name."""
+    if not _NAME.fullmatch(value):
+        raise ValueError("must be 1 to 63 lower-case letters, digits or '-'")
+    return value
+
+
+def name_key(tenant_id: str, name_: str) -> Key:
+    """What keeps a name with one account; its item holds the account's identifier."""
+    return Key(Table.KEYS, tenant_id, f"service-account-name#{name_}")
+
+
+def count_key(tenant_id: str) -> Key:
+    """The number of a tenant's accounts, in the attribute `count`."""
+    return Key(Table.KEYS, tenant_id, "counts#service-accounts")
 
 
 def accounts(tenant_id: str) -> Partition:

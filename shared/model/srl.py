@@ -7,9 +7,8 @@ from datetime import datetime
 from typing import Any, Final
 
 import cbor2
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from shared.model import times
+from shared.model import seeds, times
 from shared.model.items import Key, Partition, Table
 from shared.model.records import Record
 
@@ -73,12 +72,11 @@ def sign(payload: Payload, *, seed: bytes) -> bytes:
     `seed` is the 32 bytes of the private key. The signature is over the bytes in `Payload`.
     """
     encoded = payload.encode()
-    signature = Ed25519PrivateKey.from_private_bytes(seed).sign(encoded)
     document = {
         "payload": payload.members(),
         "srl": {
             "Payload": base64.b64encode(encoded).decode(),
-            "Signature": base64.b64encode(signature).decode(),
+            "Signature": seeds.sign(encoded, seed=seed),
         },
     }
     return json.dumps(document, separators=(",", ":")).encode()

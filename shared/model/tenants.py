@@ -8,7 +8,11 @@ from typing import Final
 from shared.model.items import Key, Partition, Table
 from shared.model.records import Record
 
+SRL_TTL_SECONDS_MIN: Final = 300
+SRL_TTL_SECONDS_MAX: Final = 604_800
 SRL_TTL_SECONDS_DEFAULT: Final = 3600
+AUDIT_RETENTION_DAYS_MIN: Final = 30
+AUDIT_RETENTION_DAYS_MAX: Final = 3650
 AUDIT_RETENTION_DAYS_DEFAULT: Final = 400
 
 _HANDLE: Final = re.compile(r"[a-z0-9-]{1,63}")

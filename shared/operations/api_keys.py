@@ -10,6 +10,7 @@ from shared.model.api_keys import ApiKey, Credential, Status, Usage
 from shared.model.audit_log import Action
 from shared.model.callers import Caller, Scope, identity
 from shared.model.identifiers import API_KEY, SERVICE_ACCOUNT, is_identifier
+from shared.model.items import Key
 from shared.model.service_accounts import ServiceAccount
 from shared.model.tenants import Settings
 from shared.operations import audit_log, last_admin, tenants
@@ -46,14 +47,15 @@ def page(
     ports: Ports, caller: Caller, *, before: str | None, limit: int
 ) -> Page[tuple[ApiKey, Usage]]:
     """The tenant's keys, newest first (service.md 4.1)."""
-    found, next_before = newest(ports, model.records(caller.tenant_id), before=before, limit=limit)
+    records = model.records(caller.tenant_id)
+    found, next_before = newest(ports, records, read=ApiKey.from_item, before=before, limit=limit)
     usage_of = model.usage(caller.tenant_id)
-    usages = ports.store.get_many(usage_of.key(entry.sk) for entry in found)
+    usages = ports.store.get_many(usage_of.key(key.id) for key in found)
     keys = [
-        (ApiKey.from_item(entry.item), Usage.from_item(usages[usage_of.key(entry.sk)]))
-        for entry in found
+        (key, Usage.from_item(usages[usage_of.key(key.id)]))
+        for key in found
         # A key deleted since the page was read took its usage with it.
-        if usage_of.key(entry.sk) in usages
+        if usage_of.key(key.id) in usages
     ]
     return Page(keys, count(ports, model.count_key(caller.tenant_id)), next_before)
 
@@ -116,7 +118,7 @@ def revoke(ports: Ports, caller: Caller, *, key_id: str) -> ApiKey:
     ports.store.write(
         Put(key.key, revoked.to_item(), At(key.version)),
         Delete(model.credential_key(key.digest), Expect.PRESENT),
-        *last_admin.guard(ports, key),
+        *last_admin.guard(ports, key.tenant_id, losing=[key]),
         _entry(ports, caller, Action.API_KEY_REVOKE, key),
     )
     return revoked
@@ -136,7 +138,7 @@ def delete(ports: Ports, caller: Caller, *, key_id: str) -> None:
         Delete(model.usage(key.tenant_id).key(key.id), Expect.PRESENT),
         Increment(model.count_key(key.tenant_id), {"count": -1}, Expect.PRESENT),
         *_leave_account(key),
-        *last_admin.guard(ports, key),
+        *last_admin.guard(ports, key.tenant_id, losing=[key]),
         _entry(ports, caller, Action.API_KEY_DELETE, key),
     )
 
@@ -176,6 +178,7 @@ def creation(
         Put(credential.key, credential.to_item(), Expect.ABSENT),
         Put(model.usage(key.tenant_id).key(key.id), Usage().to_item(), Expect.ABSENT),
         Increment(model.count_key(key.tenant_id), {"count": 1}, Expect.ANYTHING),
+        *([Put(_owned(account.id, key), {"id": key.id}, Expect.ABSENT)] if account else []),
     ]
 
 
@@ -220,4 +223,11 @@ def _leave_account(key: ApiKey) -> list[Change]:
     if key.service_account_id is None:
         return []
     account = service_accounts.accounts(key.tenant_id).key(key.service_account_id)
-    return [Increment(account, {"api_key_count": -1, "version": 1}, Expect.PRESENT)]
+    return [
+        Increment(account, {"api_key_count": -1, "version": 1}, Expect.PRESENT),
+        Delete(_owned(key.service_account_id, key), Expect.PRESENT),
+    ]
+
+
+def _owned(account_id: str, key: ApiKey) -> Key:
+    return model.owned_by(key.tenant_id, account_id).key(key.id)

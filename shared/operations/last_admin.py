@@ -1,30 +1,42 @@
 """A tenant never loses its last admin key (decisions 3, API keys)."""
 
+from collections.abc import Collection
+
 from shared.errors import RequestConflict
 from shared.model import api_keys as model
+from shared.model import service_accounts
 from shared.model.api_keys import ApiKey
 from shared.model.records import integer
+from shared.model.service_accounts import ServiceAccount
 from shared.ports import Ports
 from shared.ports.store import At, Change, Expect, Put
 
 
-def guard(ports: Ports, key: ApiKey) -> list[Change]:
-    """The changes that make the loss of `key` depend on no other admin key going with it.
+def guard(ports: Ports, tenant_id: str, *, losing: Collection[ApiKey]) -> list[Change]:
+    """The changes that make the loss of these keys depend on no other admin key going with them.
 
-    Raises `RequestConflict` where `key` is the last one that is active and unexpired.
+    Raises `RequestConflict` where one of them is an admin key, and none but them is accepted.
     """
-    if not key.is_live_admin(ports.now()):
+    now = ports.now()
+    if not any(key.is_live_admin(now) for key in losing):
         return []
     # Read before the keys: whoever moves it on after this makes the write lose.
-    item = ports.store.get(model.admins_key(key.tenant_id))
-    if not _another_lives(ports, key):
-        raise RequestConflict("This is the last active admin key; create another one first.")
+    item = ports.store.get(model.admins_key(tenant_id))
+    if not _another_lives(ports, tenant_id, {key.id for key in losing}):
+        raise RequestConflict("This would end the last active admin key; create another one first.")
     version = integer(item, "version") if item else 0
     expected = At(version) if item else Expect.ABSENT
-    return [Put(model.admins_key(key.tenant_id), {"version": version + 1}, expected)]
+    return [Put(model.admins_key(tenant_id), {"version": version + 1}, expected)]
 
 
-def _another_lives(ports: Ports, key: ApiKey) -> bool:
-    entries = ports.store.query(model.records(key.tenant_id), newest_first=True)
-    others = (ApiKey.from_item(entry.item) for entry in entries if entry.sk != key.id)
-    return any(other.is_live_admin(ports.now()) for other in others)
+def _another_lives(ports: Ports, tenant_id: str, losing: set[str]) -> bool:
+    entries = ports.store.query(model.records(tenant_id), newest_first=True)
+    keys = (ApiKey.from_item(entry.item) for entry in entries if entry.sk not in losing)
+    owners = {key.service_account_id for key in keys if key.is_live_admin(ports.now())}
+    accounts = service_accounts.accounts(tenant_id)
+    items = ports.store.get_many(accounts.key(owner) for owner in owners if owner is not None)
+    # A key of no account lives by itself, any other with its account.
+    return None in owners or any(
+        ServiceAccount.from_item(item).status is service_accounts.Status.ACTIVE
+        for item in items.values()
+    )

@@ -7,7 +7,7 @@ from shared.model.callers import Caller, Scope, identity
 from shared.model.identifiers import SERVICE_ACCOUNT, TENANT
 from shared.model.service_accounts import ServiceAccount, Status
 from shared.model.tenants import Settings
-from shared.operations import api_keys, audit_log, publication, srl_keys, tenants
+from shared.operations import api_keys, audit_log, publication, service_accounts, srl_keys, tenants
 from shared.operations.api_keys import Created
 from shared.operations.operation import settle
 from shared.ports import Ports
@@ -41,7 +41,7 @@ def _create_tenant(ports: Ports, handle: str) -> tuple[Settings, Created]:
         Put(model.handle_key(handle), {"tenant_id": settings.tenant_id}, Expect.ABSENT),
         Put(settings.key, settings.to_item(), Expect.ABSENT),
         Put(signer.key, signer.to_item(), Expect.ABSENT),
-        Put(account.key, account.to_item(), Expect.ABSENT),
+        *service_accounts.creation(account),
         *changes,
         *publication.first(ports, settings, signer),
         audit_log.entry(

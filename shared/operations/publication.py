@@ -8,20 +8,23 @@ Stopped anywhere, it leaves the old list in force and at most a blob that nobody
 
 import hashlib
 import logging
-from collections.abc import Iterable
 from contextlib import suppress
 from datetime import datetime, timedelta
 
 from shared.errors import Conflict, Corrupt, InvalidSrl
-from shared.model import identifiers, revocations, srl, times
+from shared.model import identifiers, revocations, srl, times, warrants
 from shared.model.audit_log import Action
 from shared.model.callers import Caller
-from shared.model.records import integer
+from shared.model.records import integer, moment
+from shared.model.seeds import seal_context
+from shared.model.signing_keys import RevokedSigners, Signer, revoked_signers_key
 from shared.model.srl import Head, Payload
-from shared.model.srl_keys import SrlKey, seal_context
+from shared.model.srl_keys import SrlKey
 from shared.model.srl_verification import verify
 from shared.model.tenants import Listing, Settings
+from shared.model.warrants import Warrant, left_behind
 from shared.operations import audit_log, srl_keys, tenants
+from shared.operations.verdicts import verdicts
 from shared.ports import Ports
 from shared.ports.store import At, Check, Expect, Put
 
@@ -44,11 +47,11 @@ def publish(ports: Ports, caller: Caller) -> Head:
     settings = tenants.settings(ports, caller.tenant_id)
     head = current(ports, caller.tenant_id)
     signer = srl_keys.current(ports, caller.tenant_id)
-    changes = count_changes(ports, caller.tenant_id)
-    revoked_ids = _revoked_ids(ports, caller.tenant_id)
-    _check_departures(ports, caller.tenant_id, head, revoked_ids)
+    changes, signers = _changes_and_signers(ports, caller.tenant_id)
     # The clock may have stepped back; the list's own time never does.
     issued_at = max(ports.now(), head.issued_at)
+    revoked_ids = _revoked_ids(ports, settings, signers, issued_at)
+    _check_departures(ports, settings, head, revoked_ids, issued_at)
     payload = _payload(
         settings, version=head.version + 1, issued_at=issued_at, revoked_ids=revoked_ids
     )
@@ -71,9 +74,8 @@ def current(ports: Ports, tenant_id: str) -> Head:
 
 
 def count_changes(ports: Ports, tenant_id: str) -> int:
-    """How many changes were ever made to what the tenant has revoked."""
-    counters = map(revocations.counter_key, revocations.shards(tenant_id))
-    return sum(integer(item, "changes") for item in ports.store.get_many(counters).values())
+    """How many changes were ever made to what the tenant has revoked, keys included."""
+    return _changes_and_signers(ports, tenant_id)[0]
 
 
 def read(ports: Ports, head: Head) -> bytes:
@@ -84,14 +86,37 @@ def read(ports: Ports, head: Head) -> bytes:
     return body
 
 
-def _revoked_ids(ports: Ports, tenant_id: str) -> list[str]:
-    revoked = [
+def _changes_and_signers(ports: Ports, tenant_id: str) -> tuple[int, RevokedSigners]:
+    counters = [revocations.counter_key(shard) for shard in revocations.shards(tenant_id)]
+    signers_key = revoked_signers_key(tenant_id)
+    items = ports.store.get_many([*counters, signers_key])
+    signers_item = items.pop(signers_key, None)
+    signers = RevokedSigners.from_item(signers_item) if signers_item else RevokedSigners()
+    changes = sum(integer(item, "changes") for item in items.values())
+    return changes + signers.version, signers
+
+
+def _revoked_ids(
+    ports: Ports, settings: Settings, signers: RevokedSigners, now: datetime
+) -> list[str]:
+    """Every warrant with a revocation, or of a revoked key, that did not expire long ago."""
+    tenant_id, ttl = settings.tenant_id, settings.srl_ttl
+    revoked = {
         _warrant_id(entry.sk)
         for shard in revocations.shards(tenant_id)
         for entry in ports.store.query(shard, after=identifiers.BEFORE_WARRANT_IDS)
-    ]
-    revoked.sort()
-    return revoked
+        if not left_behind(moment(entry.item, "expires_at"), now, ttl=ttl)
+    }
+    for signer in map(Signer.parse, signers.signers):
+        entries = ports.store.query(warrants.signed_by(tenant_id, signer.key_id))
+        signed = (Warrant.from_item(entry.item) for entry in entries)
+        revoked.update(
+            _warrant_id(warrant.warrant_id)
+            for warrant in signed
+            if signer.key_version in (None, warrant.key_version)
+            and not left_behind(warrant.expires_at, now, ttl=ttl)
+        )
+    return sorted(revoked)
 
 
 def _warrant_id(value: str) -> str:
@@ -101,7 +126,9 @@ def _warrant_id(value: str) -> str:
     return value
 
 
-def _check_departures(ports: Ports, tenant_id: str, head: Head, revoked_ids: Iterable[str]) -> None:
+def _check_departures(
+    ports: Ports, settings: Settings, head: Head, revoked_ids: list[str], now: datetime
+) -> None:
     """Let no identifier leave the list that is still revoked, whatever the walk missed."""
     try:
         previous = srl.revoked_ids(read(ports, head))
@@ -109,8 +136,11 @@ def _check_departures(ports: Ports, tenant_id: str, head: Head, revoked_ids: Ite
         _log.exception("the previous list cannot be read; publishing a full rebuild without it")
         return
     gone = set(previous).difference(revoked_ids)
-    keys = (revocations.revoked_key(tenant_id, warrant_id) for warrant_id in gone)
-    still_revoked = ports.store.get_many(keys)
+    still_revoked = [
+        verdict
+        for verdict in verdicts(ports, settings.tenant_id, gone).values()
+        if verdict.revoked and not left_behind(verdict.expires_at, now, ttl=settings.srl_ttl)
+    ]
     if still_revoked:
         raise Conflict(still_revoked)
 

@@ -1,16 +1,20 @@
 """Revocations: create, list, delete, and the check of live records (service.md 4.3)."""
 
 from collections.abc import Iterable
+from datetime import datetime
 
 from shared.errors import NotFound
 from shared.model import revocations as model
+from shared.model import warrants
 from shared.model.audit_log import Action
 from shared.model.callers import Caller, Scope
 from shared.model.identifiers import REVOCATION, is_identifier
 from shared.model.revocations import Revocation, RevokedWarrant, Verdict
+from shared.model.warrants import Warrant
 from shared.operations import audit_log, tenants
 from shared.operations.operation import operation
 from shared.operations.paging import Page, count, newest
+from shared.operations.verdicts import verdicts
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Increment, Put
 
@@ -27,7 +31,8 @@ def create(
     if existing is not None:
         return existing, False
     record = Revocation(ports.new_id(REVOCATION), warrant_id, reason, ports.now(), caller.identity)
-    revoked = RevokedWarrant(record.id, reason, record.created_at)
+    expires_at = _expiry(ports, caller, warrant_id)
+    revoked = RevokedWarrant(record.id, reason, record.created_at, expires_at)
     shard = model.shard_of(caller.tenant_id, warrant_id)
     ports.store.write(
         Put(shard.key(warrant_id), revoked.to_item(), Expect.ABSENT),
@@ -54,9 +59,11 @@ def delete(ports: Ports, caller: Caller, *, revocation_id: str) -> None:
 @operation(Scope.ADMIN)
 def page(ports: Ports, caller: Caller, *, before: str | None, limit: int) -> Page[Revocation]:
     """The tenant's revocation records, newest first (service.md 4.3)."""
-    found, next_before = newest(ports, model.records(caller.tenant_id), before=before, limit=limit)
+    partition = model.records(caller.tenant_id)
+    records, next_before = newest(
+        ports, partition, read=Revocation.from_item, before=before, limit=limit
+    )
     counters = map(model.counter_key, model.shards(caller.tenant_id))
-    records = [Revocation.from_item(entry.item) for entry in found]
     return Page(records, count(ports, *counters), next_before)
 
 
@@ -66,25 +73,13 @@ def check(ports: Ports, caller: Caller, *, warrant_id: str) -> Verdict:
 
     Raises `Unavailable` where that cannot be known: a fault is never an answer.
     """
-    return check_batch(ports, caller, warrant_ids=[warrant_id])[warrant_id]
+    return verdicts(ports, caller.tenant_id, [warrant_id])[warrant_id]
 
 
 @operation(Scope.ADMIN, Scope.AUTHORIZER)
 def check_batch(ports: Ports, caller: Caller, *, warrant_ids: Iterable[str]) -> dict[str, Verdict]:
     """The verdict on each warrant, as `check` gives it."""
-    keys = {
-        warrant_id: model.revoked_key(caller.tenant_id, warrant_id) for warrant_id in warrant_ids
-    }
-    items = ports.store.get_many(keys.values())
-    verdicts = {}
-    for warrant_id, key in keys.items():
-        revoked = RevokedWarrant.from_item(items[key]) if key in items else None
-        verdicts[warrant_id] = (
-            Verdict(warrant_id, revoked.revoked_at, revoked.reason)
-            if revoked
-            else Verdict(warrant_id)
-        )
-    return verdicts
+    return verdicts(ports, caller.tenant_id, warrant_ids)
 
 
 def _existing(ports: Ports, caller: Caller, warrant_id: str) -> Revocation | None:
@@ -95,6 +90,11 @@ def _existing(ports: Ports, caller: Caller, warrant_id: str) -> Revocation | Non
     record = ports.store.get(model.records(caller.tenant_id).key(record_id))
     # Taken back between the two reads: then it is not revoked.
     return Revocation.from_item(record) if record else None
+
+
+def _expiry(ports: Ports, caller: Caller, warrant_id: str) -> datetime | None:
+    item = ports.store.get(warrants.warrant_key(caller.tenant_id, warrant_id))
+    return Warrant.from_item(item).expires_at if item else None
 
 
 def _find(ports: Ports, caller: Caller, revocation_id: str) -> Revocation:

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from shared.errors import Corrupt
+from shared.model import seeds
 from shared.model import srl_keys as model
 from shared.model.audit_log import Action
 from shared.model.callers import Caller, Scope
@@ -53,6 +54,6 @@ def current(ports: Ports, tenant_id: str) -> SrlKey:
 def make(ports: Ports, tenant_id: str) -> SrlKey:
     """A new active signer, its seed sealed for it alone; nothing is stored yet."""
     key_id = ports.new_id(SIGNING_KEY)
-    seed, public_key = model.new_seed()
-    sealed = ports.keys.wrap(seed, context=model.seal_context(tenant_id, key_id))
+    seed, public_key = seeds.new()
+    sealed = ports.keys.wrap(seed, context=seeds.seal_context(tenant_id, key_id))
     return SrlKey(key_id, tenant_id, public_key, Status.ACTIVE, ports.now(), sealed)

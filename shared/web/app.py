@@ -1,7 +1,7 @@
 """The application of a function: its routes behind the gate, and its Lambda handler."""
 
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 from fastapi import APIRouter, FastAPI
 from mangum import Mangum
@@ -40,10 +40,30 @@ def create_app(
 
 def lambda_handler(app: FastAPI) -> Callable[[dict[str, Any], Any], dict[str, Any]]:
     """The entry point that Lambda calls with events of API Gateway, REST (1.0) or HTTP (2.0)."""
-    return Mangum(app, lifespan="off")
+    mangum = Mangum(app, lifespan="off")
+
+    def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
+        return mangum(_without(_UNREAD, event), context)
+
+    return handler
+
+
+# Nothing here reads them; Mangum does, and fails on what a caller may have written there.
+_UNREAD: Final = {"host", "x-forwarded-port"}
+
+
+def _without(names: set[str], event: dict[str, Any]) -> dict[str, Any]:
+    cleaned = {
+        group: {name: value for name, value in event[group].items() if name.lower() not in names}
+        for group in ("headers", "multiValueHeaders")
+        if event.get(group)
+    }
+    return event | cleaned
 
 
 def _methods(routes: list[BaseRoute], scope: Scope) -> set[str]:
     """The methods of every route that the path matches; Starlette names those of the first only."""
-    matching = (route for route in routes if route.matches(scope)[0] is not Match.NONE)
-    return {method for route in matching for method in getattr(route, "methods", None) or ()}
+    matching = [route for route in routes if route.matches(scope)[0] is not Match.NONE]
+    # A path of its own is no identifier: /v1/revocations/check is not /v1/revocations/{id}.
+    own = [route for route in matching if getattr(route, "path", None) == scope["path"]]
+    return {method for route in own or matching for method in getattr(route, "methods", ())}

@@ -28,6 +28,7 @@ def authenticate(ports: Ports, request: Request, *, request_id: str) -> Caller:
         tenant_id=credential.tenant_id,
         identity=credential.identity,
         scopes=credential.scopes,
+        key_id=credential.key_id,
         source_ip=source_address(request),
         request_id=request_id,
     )

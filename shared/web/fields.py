@@ -8,9 +8,21 @@ from pydantic.json_schema import WithJsonSchema
 
 from shared.model import identifiers, text, times
 
-Name = Annotated[str, AfterValidator(text.name)]
-Reason = Annotated[str, AfterValidator(text.reason)]
-WarrantId = Annotated[str, AfterValidator(identifiers.warrant_id)]
+Name = Annotated[
+    str,
+    AfterValidator(text.name),
+    WithJsonSchema({"type": "string", "minLength": 1, "maxLength": text.NAME_MAX}),
+]
+Reason = Annotated[
+    str,
+    AfterValidator(text.reason),
+    WithJsonSchema({"type": "string", "minLength": 1, "maxLength": text.REASON_MAX}),
+]
+WarrantId = Annotated[
+    str,
+    AfterValidator(identifiers.warrant_id),
+    WithJsonSchema({"type": "string", "pattern": f"^{identifiers.WARRANT_ID_PATTERN}$"}),
+]
 
 
 def _moment(value: Any) -> datetime:

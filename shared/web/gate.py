@@ -6,6 +6,7 @@ error becomes a response.
 """
 
 import logging
+import time
 import traceback
 import uuid
 from collections.abc import Callable
@@ -14,13 +15,14 @@ from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from shared.errors import InvalidApiKey, RequestError, Unauthorized, Unavailable
-from shared.model.rate_limit import Bucket
+from shared.errors import InvalidApiKey, InvalidSettings, RequestError, Unauthorized, Unavailable
+from shared.model.rate_limit import RATE_PER_SECOND, Figures
 from shared.ports import Ports
 from shared.web import errors, rate_limit
 from shared.web.authentication import authenticate, source_address
-from shared.web.rate_limit import Limiter
+from shared.web.rate_limit import StrangerLimiter, TenantLimiter
 from shared.web.routes import Call
+from shared.web.usage import UsageCounter
 
 _log = logging.getLogger(__name__)
 
@@ -31,7 +33,9 @@ class Gate:
     def __init__(self, app: ASGIApp, ports: Callable[[], Ports]) -> None:
         self._app = app
         self._ports = ports
-        self._limiter = Limiter(lambda: ports().now())
+        self._tenants = TenantLimiter(ports)
+        self._strangers = StrangerLimiter(lambda: ports().now())
+        self._usage = UsageCounter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -51,15 +55,18 @@ class Gate:
 
     def _admit(self, request: Request, exchange: "_Exchange") -> Call:
         ports = self._ports()
-        stranger = f"address {source_address(request)}"
-        exchange.bucket = self._limiter.look(stranger)
+        address = source_address(request)
+        exchange.figures = self._strangers.look(address)
         try:
             caller = authenticate(ports, request, request_id=exchange.request_id)
         except (Unauthorized, InvalidApiKey):
-            exchange.bucket = self._limiter.take(stranger)
+            exchange.figures = self._strangers.take(address)
             raise
-        exchange.bucket = self._limiter.look(caller.tenant_id)
-        exchange.bucket = self._limiter.take(caller.tenant_id)
+        try:
+            self._tenants.take(caller.tenant_id)
+        finally:
+            exchange.figures = self._tenants.look(caller.tenant_id)
+        self._usage.count(ports, caller)
         return Call(ports, caller)
 
 
@@ -69,7 +76,8 @@ class _Exchange:
     def __init__(self, send: Send) -> None:
         self._send = send
         self.request_id = uuid.uuid4().hex
-        self.bucket: Bucket | None = None
+        # A full bucket, until it is known which one the request draws on.
+        self.figures = Figures(RATE_PER_SECOND, int(time.time()))
         self.started = False
 
     async def send(self, message: Message) -> None:
@@ -79,7 +87,7 @@ class _Exchange:
             headers = MutableHeaders(scope=message)
             headers["X-Request-Id"] = self.request_id
             headers.setdefault("Cache-Control", "no-store")
-            headers.update(rate_limit.headers(self.bucket) if self.bucket else {})
+            headers.update(rate_limit.headers(self.figures))
         await self._send(message)
 
 
@@ -90,6 +98,9 @@ def _report(error: Exception, request_id: str) -> None:
     if isinstance(error, Unavailable):
         cause = type(error.__cause__).__name__ if error.__cause__ else "none"
         _log.error("request %s: unavailable: %s (cause: %s)", request_id, error, cause)
+        return
+    if isinstance(error, InvalidSettings):
+        _log.critical("request %s: the settings are wrong: %s", request_id, error)
         return
     frames = "".join(traceback.format_tb(error.__traceback__))
     _log.critical("request %s: %s at\n%s", request_id, type(error).__name__, frames)

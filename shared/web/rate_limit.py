@@ -1,46 +1,188 @@
-"""The rate limit of this instance: a bucket per tenant, and one per address without a valid key."""
+"""The rate limit: a bucket for each tenant, shared by all instances, and one for each stranger.
 
+A write for every request would make the bucket's item the bottleneck that it is to prevent. So an
+instance leases tokens, as many as it lately used in a tenth of a second, but few where few are
+left; what it has not used within a second lapses. Where it got too few, it remembers for a while
+that there are no more.
+"""
+
+import logging
+import random
 from collections import OrderedDict
 from collections.abc import Callable
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from shared.errors import RateLimited
-from shared.model.rate_limit import RATE_PER_SECOND, Bucket
+from shared.errors import RateLimited, Unavailable
+from shared.model.rate_limit import BURST, INTERVAL, RATE_PER_SECOND, SECOND, Bucket, Figures
+from shared.ports import Ports
+from shared.ports.token_buckets import Lease
+
+_log = logging.getLogger(__name__)
 
 # Bounds the memory that strangers can take; the bucket longest unused is forgotten first.
 _BUCKETS_MAX: Final = 10_000
+_WINDOW: Final = SECOND // 10
+# What one instance may lease at a time of the tokens that are left. Tokens that lapse are lost to
+# all, so it is a small part; but the last tokens must not cost a write each.
+_SHARE: Final = 32
+_LEASE_LEAST: Final = 8
+_LAPSE: Final = SECOND
+_REFUSED_MIN: Final = SECOND // 10
+_REFUSED_MAX: Final = 4 * SECOND // 10
 _RETRY_AFTER_SECONDS: Final = 1
+# No bucket takes this long to fill: another clock than this one has written it.
+_FULL_AT_MAX: Final = 10 * SECOND
+_EPOCH: Final = datetime.fromtimestamp(0, UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
 
 
-class Limiter:
-    """Buckets in memory, found by tenant or by source address."""
+def headers(figures: Figures) -> dict[str, str]:
+    """What every response says of the bucket that its request drew on (service.md 8)."""
+    return {
+        "X-RateLimit-Limit": str(RATE_PER_SECOND),
+        "X-RateLimit-Remaining": str(figures.remaining),
+        "X-RateLimit-Reset": str(figures.reset),
+    }
+
+
+class StrangerLimiter:
+    """Buckets in this instance's memory, found by source address."""
 
     def __init__(self, now: Callable[[], datetime]) -> None:
         self._now = now
         self._full_at: OrderedDict[str, int] = OrderedDict()
 
-    def take(self, name: str) -> Bucket:
-        """Take a token from the bucket of `name`. Raises `RateLimited` where it has none."""
-        taken = self.look(name).take()
-        if taken is None:
+    def look(self, address: str) -> Figures:
+        """What the headers say while nothing is taken."""
+        return Figures.of(self._bucket(address))
+
+    def take(self, address: str) -> Figures:
+        """Take a token. Raises `RateLimited` where there is none."""
+        bucket = self._bucket(address)
+        if bucket.tokens < 1:
             raise RateLimited(retry_after=_RETRY_AFTER_SECONDS)
-        self._full_at[name] = taken.full_at
-        self._full_at.move_to_end(name)
+        taken = bucket.take(1)
+        self._full_at[address] = taken.full_at
+        self._full_at.move_to_end(address)
         if len(self._full_at) > _BUCKETS_MAX:
             self._full_at.popitem(last=False)
-        return taken
+        return Figures.of(taken)
 
-    def look(self, name: str) -> Bucket:
-        """The bucket of `name` as it stands."""
-        now = int(self._now().timestamp() * 1_000_000)
-        return Bucket(self._full_at.get(name, now), now)
+    def _bucket(self, address: str) -> Bucket:
+        now = _microseconds(self._now())
+        # However far the clock stepped back, a bucket is no more than empty.
+        return Bucket(min(self._full_at.get(address, now), now + BURST * INTERVAL), now)
 
 
-def headers(bucket: Bucket) -> dict[str, str]:
-    """What every response says of the bucket that its request drew on (service.md 8)."""
-    return {
-        "X-RateLimit-Limit": str(RATE_PER_SECOND),
-        "X-RateLimit-Remaining": str(bucket.remaining),
-        "X-RateLimit-Reset": str(bucket.reset),
-    }
+@dataclass(slots=True)
+class _Account:
+    """What this instance holds of a tenant's bucket, and how fast it uses it."""
+
+    full_at: int = 0
+    leased: int = 0
+    lapses_at: int = 0
+    short: bool = False
+    refused_until: int = 0
+    window: int = 0
+    used: int = 0
+    used_before: int = 0
+
+    def count(self, now: int) -> None:
+        """Count a request in the present tenth of a second."""
+        window = now // _WINDOW
+        if window != self.window:
+            self.used_before = self.used if window == self.window + 1 else 0
+            self.window, self.used = window, 0
+        self.used += 1
+
+    def hold(self, tokens: int, now: int) -> None:
+        """Have that many tokens in hand until they lapse."""
+        self.leased, self.lapses_at = tokens, now + _LAPSE
+
+    def enter(self, lease: Lease, wanted: int, now: int) -> None:
+        """Hold what was granted; less than was wanted is all that there was."""
+        self.full_at = lease.full_at
+        self.hold(lease.granted, now)
+        was_short, self.short = self.short, lease.granted < wanted
+        if self.short:
+            # Short twice in a row, others are after the same tokens: leave them a turn.
+            wait = random.randint(_REFUSED_MIN, _REFUSED_MAX) if was_short else _REFUSED_MIN  # noqa: S311
+            self.refused_until = now + wait
+
+    def in_hand(self, now: int) -> int:
+        """The leased tokens that have not lapsed."""
+        return self.leased if now < self.lapses_at else 0
+
+    def is_refused(self, now: int) -> bool:
+        """Whether it is too early to ask for more; a clock stepping back does not make it so."""
+        return now < self.refused_until <= now + _REFUSED_MAX
+
+    def wanted(self, now: int) -> int:
+        """How many tokens to lease: what a tenth of a second lately took, in measure."""
+        left = Bucket(self.full_at, now).tokens
+        return min(max(self.used, self.used_before), max(left // _SHARE, _LEASE_LEAST))
+
+    def figures(self, now: int) -> Figures:
+        """What the headers say: nothing more can be had while it is too early to ask."""
+        known = Figures.of(Bucket(self.full_at, now), leased=self.in_hand(now))
+        return Figures(self.in_hand(now), known.reset) if self.is_refused(now) else known
+
+
+class TenantLimiter:
+    """Tokens of the tenants' shared buckets, leased by this instance as it needs them."""
+
+    def __init__(self, ports: Callable[[], Ports]) -> None:
+        self._ports = ports
+        self._accounts: OrderedDict[str, _Account] = OrderedDict()
+
+    def look(self, tenant_id: str) -> Figures:
+        """What the headers say, as far as this instance knows."""
+        return self._accounts.get(tenant_id, _Account()).figures(self._now())
+
+    def take(self, tenant_id: str) -> None:
+        """Take a token. Raises `RateLimited` where there is none.
+
+        Where the buckets cannot tell, the request is admitted, and that is logged (decisions 2).
+        """
+        now = self._now()
+        account = self._account(tenant_id)
+        account.count(now)
+        if not account.in_hand(now):
+            self._lease(tenant_id, account, now)
+        account.leased -= 1
+
+    def _lease(self, tenant_id: str, account: _Account, now: int) -> None:
+        if account.is_refused(now):
+            raise RateLimited(retry_after=_RETRY_AFTER_SECONDS)
+        wanted = account.wanted(now)
+        try:
+            lease = self._ports().buckets.lease(tenant_id, wanted, now=now)
+        except Unavailable:
+            _log.exception("the rate limit cannot be read; admitting for a second without it")
+            account.hold(BURST, now)
+            return
+        if lease.full_at > now + _FULL_AT_MAX:
+            _log.error("the rate limit is ahead of this clock; admitting for a second without it")
+            account.hold(BURST, now)
+            return
+        account.enter(lease, wanted, now)
+        if not lease.granted:
+            raise RateLimited(retry_after=_RETRY_AFTER_SECONDS)
+
+    def _account(self, tenant_id: str) -> _Account:
+        account = self._accounts.get(tenant_id)
+        if account is None:
+            account = self._accounts[tenant_id] = _Account()
+        self._accounts.move_to_end(tenant_id)
+        if len(self._accounts) > _BUCKETS_MAX:
+            self._accounts.popitem(last=False)
+        return account
+
+    def _now(self) -> int:
+        return _microseconds(self._ports().now())
+
+
+def _microseconds(moment: datetime) -> int:
+    return (moment - _EPOCH) // _MICROSECOND

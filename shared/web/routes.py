@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import Response
 
-from shared.errors import InvalidRequest
+from shared.errors import InvalidRequest, RequestError
 from shared.model.callers import Caller
 from shared.operations.operation import Operation
 from shared.ports import Ports
@@ -42,13 +42,20 @@ Here = Annotated[Call, Depends(_call)]
 
 
 def serves(
-    operation: Operation[Any, Any], *, body_max: int = bodies.BODY_MAX
+    operation: Operation[Any, Any],
+    *,
+    body_max: int = bodies.BODY_MAX,
+    raises: tuple[type[RequestError], ...] = (),
 ) -> Callable[[Endpoint], Endpoint]:
-    """Mark an endpoint with the operation that it calls, and the bytes that its body may have."""
+    """Mark an endpoint with the operation that it calls, and the bytes that its body may have.
+
+    `raises` are the errors of the operation, beside those that any endpoint answers with.
+    """
 
     def mark(endpoint: Endpoint) -> Endpoint:
         endpoint.operation = operation  # type: ignore[attr-defined]
         endpoint.body_max = body_max  # type: ignore[attr-defined]
+        endpoint.raises = raises  # type: ignore[attr-defined]
         return endpoint
 
     return mark
@@ -108,7 +115,10 @@ def _names(fields: Iterable[ModelField]) -> set[str]:
     for field in fields:
         model: Any = field.field_info.annotation
         is_model = isinstance(model, type) and issubclass(model, BaseModel)
-        names |= set(model.model_fields) if is_model else {field.alias}
+        if is_model:
+            names |= {inner.alias or name for name, inner in model.model_fields.items()}
+        else:
+            names.add(field.alias)
     return names
 
 

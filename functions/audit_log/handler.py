@@ -1,0 +1,50 @@
+"""The audit log over HTTP (decisions 3, audit log)."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Final
+
+from fastapi import Query
+
+from functions.audit_log.schemas import AuditLog, AuditQuery
+from shared.errors import InvalidRequest
+from shared.model import times
+from shared.model.audit_log import Filters
+from shared.operations import audit_log
+from shared.web import paging
+from shared.web.app import create_app, lambda_handler
+from shared.web.routes import Call, Here, router, serves
+
+_WINDOW: Final = timedelta(days=7)
+# Nothing happened before; and the calendar ends not far behind the year 1.
+_EARLIEST: Final = datetime(2000, 1, 1, tzinfo=UTC)
+
+routes = router()
+
+
+@routes.get("/v1/audit-logs")
+@serves(audit_log.page)
+async def list_audit_log(here: Here, query: Annotated[AuditQuery, Query()]) -> AuditLog:
+    """List what was done, newest first; the last 7 days unless `from` or `to` says otherwise."""
+    filters = _filters(here, query)
+    endpoint = "audit-logs?" + query.model_dump_json(exclude={"limit", "cursor"})
+    page = audit_log.page(
+        here.ports,
+        here.caller,
+        filters=filters,
+        before=paging.decode(query.cursor, here.caller, endpoint=endpoint),
+        limit=query.limit,
+    )
+    cursor = paging.encode(page.next_before, here.caller, endpoint=endpoint)
+    return AuditLog.of(page, cursor=cursor)
+
+
+def _filters(here: Call, query: AuditQuery) -> Filters:
+    end = query.to or times.whole(here.ports.now())
+    start = query.from_ or (end - _WINDOW if end >= _EARLIEST else end)
+    if start > end:
+        raise InvalidRequest("from: must not be later than to.")
+    return Filters(start, end, query.action, query.actor, query.resource_id)
+
+
+app = create_app(routes)
+handler = lambda_handler(app)

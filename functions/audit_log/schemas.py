@@ -1,0 +1,63 @@
+"""Bodies of the audit log endpoint (decisions 3, audit log)."""
+
+from typing import Any, Self
+
+from pydantic import Field
+
+from shared.model.audit_log import Action, Entry
+from shared.operations.paging import Page
+from shared.web.fields import MomentIn, MomentOut, ResponseBody
+from shared.web.paging import PageQuery
+
+
+class AuditQuery(PageQuery):
+    """The query of GET /v1/audit-logs; both times are included."""
+
+    action: Action | None = None
+    actor: str | None = None
+    resource_id: str | None = None
+    from_: MomentIn | None = Field(default=None, alias="from")
+    to: MomentIn | None = None
+
+
+class AuditEntry(ResponseBody):
+    """One entry of the audit log."""
+
+    id: str
+    timestamp: MomentOut
+    actor: str
+    action: Action
+    resource_id: str
+    result: str
+    source_ip: str | None
+    request_id: str | None
+    details: dict[str, Any]
+
+    @classmethod
+    def of(cls, entry: Entry) -> Self:
+        """The entry."""
+        return cls(
+            id=entry.id,
+            timestamp=entry.timestamp,
+            actor=entry.actor,
+            action=entry.action,
+            resource_id=entry.resource_id,
+            result=entry.result,
+            source_ip=entry.source_ip,
+            request_id=entry.request_id,
+            details=entry.details,
+        )
+
+
+class AuditLog(ResponseBody):
+    """A page of the audit log."""
+
+    audit_logs: list[AuditEntry]
+    total: int
+    cursor: str | None
+
+    @classmethod
+    def of(cls, page: Page[Entry], *, cursor: str | None) -> Self:
+        """The page, with the cursor to the next."""
+        entries = [AuditEntry.of(entry) for entry in page.entries]
+        return cls(audit_logs=entries, total=page.total, cursor=cursor)

@@ -1,0 +1,263 @@
+"""Bodies of the signing key endpoints (service.md 2.2 and 4.2, decisions 3)."""
+
+import base64
+from typing import Annotated, Any, Final, Literal, Self
+
+from pydantic import BeforeValidator, WithJsonSchema
+
+from shared.model.seeds import ALGORITHM
+from shared.model.signing_keys import SigningKey, Status, Type
+from shared.model.warrants import Warrant
+from shared.operations.paging import Page
+from shared.operations.warrants import Signed
+from shared.web.fields import (
+    MomentIn,
+    MomentOut,
+    Name,
+    Reason,
+    RequestBody,
+    ResponseBody,
+    WarrantId,
+)
+from shared.web.paging import PageQuery
+
+PAYLOAD_MAX: Final = 64 * 1024
+
+_BASE64: Final = WithJsonSchema({"type": "string", "contentEncoding": "base64"})
+
+TypeName = Literal["root", "issuer", "notary"]
+StatusName = Literal["active", "revoked", "suspended", "rotated"]
+
+
+_PAYLOAD_ALLOWED: Final = "must be padded base64 of the standard alphabet"
+
+
+def _payload(value: Any) -> bytes:
+    try:
+        payload = base64.b64decode(value.encode("ascii"), validate=True)
+    except (AttributeError, ValueError):
+        raise ValueError(_PAYLOAD_ALLOWED) from None
+    # Python passes over padding beyond need, and bits that no byte takes up.
+    if base64.b64encode(payload).decode() != value:
+        raise ValueError(_PAYLOAD_ALLOWED)
+    if len(payload) > PAYLOAD_MAX:
+        raise ValueError(f"must hold at most {PAYLOAD_MAX} bytes")
+    return payload
+
+
+class KeyQuery(PageQuery):
+    """The query of GET /v1/keys."""
+
+    type: TypeName | None = None
+    status: StatusName | None = None
+
+
+class CreateKey(RequestBody):
+    """The body of POST /v1/keys."""
+
+    type: TypeName
+    name: Name
+    parent_id: str | None = None
+    expires_at: MomentIn | None = None
+
+
+class RevokeKey(RequestBody):
+    """The body of POST /v1/keys/{keyId}/revoke."""
+
+    reason: Reason
+    cascade: bool = False
+
+
+class Sign(RequestBody):
+    """The body of POST /v1/keys/{keyId}/sign; `payload` is the bytes to sign, in base64."""
+
+    payload: Annotated[bytes, BeforeValidator(_payload), _BASE64]
+    warrant_id: WarrantId | None = None
+    expires_at: MomentIn | None = None
+
+
+class KeyFields(ResponseBody):
+    """A signing key; `rotated_at` only where the record is a superseded version."""
+
+    id: str
+    type: Type
+    name: str
+    status: Status
+    parent_id: str | None
+    public_key: str
+    created_at: MomentOut
+    expires_at: MomentOut | None
+    rotated_at: MomentOut | None = None
+
+    @classmethod
+    def of(cls, key: SigningKey) -> Self:
+        """The public side of the key."""
+        return cls(**_fields(key))
+
+
+class KeyList(ResponseBody):
+    """A page of keys."""
+
+    keys: list[KeyFields]
+    total: int
+    cursor: str | None
+
+    @classmethod
+    def of(cls, page: Page[SigningKey], *, cursor: str | None) -> Self:
+        """The page, with the cursor to the next."""
+        keys = [KeyFields.of(key) for key in page.entries]
+        return cls(keys=keys, total=page.total, cursor=cursor)
+
+
+class RotatedKey(ResponseBody):
+    """A key under its new version."""
+
+    id: str
+    type: Type
+    name: str
+    status: Status
+    public_key: str
+    rotated_at: MomentOut | None
+
+    @classmethod
+    def of(cls, key: SigningKey) -> Self:
+        """The public side of the new version."""
+        return cls(
+            id=key.id,
+            type=key.type,
+            name=key.name,
+            status=key.status,
+            public_key=key.public_key,
+            rotated_at=key.rotated_at,
+        )
+
+
+class SuspendedKey(KeyFields):
+    """A key that is disabled for a time."""
+
+    suspended_at: MomentOut | None
+
+    @classmethod
+    def of(cls, key: SigningKey) -> Self:
+        """The public side of the key, and since when."""
+        return cls(**_fields(key), suspended_at=key.suspended_at)
+
+
+class RevokedKey(KeyFields):
+    """A key that is revoked for good."""
+
+    revoked_at: MomentOut | None
+    reason: str | None
+
+    @classmethod
+    def of(cls, key: SigningKey) -> Self:
+        """The public side of the key, since when and why."""
+        return cls(**_fields(key), revoked_at=key.revoked_at, reason=key.revoked_reason)
+
+
+class KeyVersion(ResponseBody):
+    """One version of a key; `key_id` is that of its own record."""
+
+    key_id: str
+    version: int
+    status: Status
+    public_key: str
+    created_at: MomentOut
+    rotated_at: MomentOut | None
+
+
+class KeyVersions(ResponseBody):
+    """All versions of a key, newest first."""
+
+    versions: list[KeyVersion]
+
+    @classmethod
+    def of(cls, keys: list[SigningKey]) -> Self:
+        """The versions: the one in use has not been rotated, whenever it came."""
+        return cls(versions=[_version(key) for key in keys])
+
+
+class SignedWarrant(ResponseBody):
+    """A signature, and what verifies it."""
+
+    warrant_id: str
+    key_id: str
+    key_version: int
+    algorithm: str
+    public_key: str
+    signature: str
+    signed_at: MomentOut
+    expires_at: MomentOut | None
+
+    @classmethod
+    def of(cls, signed: Signed) -> Self:
+        """The warrant with its signature."""
+        warrant = signed.warrant
+        return cls(
+            warrant_id=warrant.warrant_id,
+            key_id=warrant.key_id,
+            key_version=warrant.key_version,
+            algorithm=ALGORITHM,
+            public_key=signed.public_key,
+            signature=signed.signature,
+            signed_at=warrant.signed_at,
+            expires_at=warrant.expires_at,
+        )
+
+
+class WarrantFields(ResponseBody):
+    """One warrant that a key signed."""
+
+    warrant_id: str
+    key_version: int
+    signed_at: MomentOut
+    expires_at: MomentOut | None
+
+
+class WarrantList(ResponseBody):
+    """A page of what a key signed."""
+
+    warrants: list[WarrantFields]
+    total: int
+    cursor: str | None
+
+    @classmethod
+    def of(cls, page: Page[Warrant], *, cursor: str | None) -> Self:
+        """The page, with the cursor to the next."""
+        warrants = [
+            WarrantFields(
+                warrant_id=warrant.warrant_id,
+                key_version=warrant.key_version,
+                signed_at=warrant.signed_at,
+                expires_at=warrant.expires_at,
+            )
+            for warrant in page.entries
+        ]
+        return cls(warrants=warrants, total=page.total, cursor=cursor)
+
+
+def _fields(key: SigningKey) -> dict[str, Any]:
+    fields = {
+        "id": key.id,
+        "type": key.type,
+        "name": key.name,
+        "status": key.status,
+        "parent_id": key.parent_id,
+        "public_key": key.public_key,
+        "created_at": key.created_at,
+        "expires_at": key.expires_at,
+    }
+    if key.current_id is not None:
+        fields["rotated_at"] = key.rotated_at
+    return fields
+
+
+def _version(key: SigningKey) -> KeyVersion:
+    return KeyVersion(
+        key_id=key.id,
+        version=key.key_version,
+        status=key.status,
+        public_key=key.public_key,
+        created_at=key.version_created_at,
+        rotated_at=key.rotated_at if key.current_id else None,
+    )

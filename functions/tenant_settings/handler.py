@@ -1,0 +1,27 @@
+"""Tenant settings over HTTP (decisions 3, tenant settings)."""
+
+from functions.tenant_settings.schemas import TenantSettings, UpdateSettings
+from shared.operations import tenant_settings
+from shared.web.app import create_app, lambda_handler
+from shared.web.routes import Here, router, serves
+
+routes = router()
+
+
+@routes.get("/v1/tenant/settings")
+@serves(tenant_settings.get)
+async def get_settings(here: Here) -> TenantSettings:
+    """Get the tenant's settings."""
+    return TenantSettings.of(tenant_settings.get(here.ports, here.caller))
+
+
+@routes.patch("/v1/tenant/settings")
+@serves(tenant_settings.update)
+async def update_settings(here: Here, body: UpdateSettings) -> TenantSettings:
+    """Change some of the tenant's settings."""
+    changes = body.model_dump(exclude_unset=True)
+    return TenantSettings.of(tenant_settings.update(here.ports, here.caller, changes=changes))
+
+
+app = create_app(routes)
+handler = lambda_handler(app)

@@ -1,0 +1,21 @@
+"""The routes of every HTTP function: what the local server serves and OpenAPI describes."""
+
+from typing import Final
+
+from functions.api_keys import handler as api_keys
+from functions.audit_log import handler as audit_log
+from functions.revocations import handler as revocations
+from functions.service_accounts import handler as service_accounts
+from functions.signing_keys import handler as signing_keys
+from functions.srl import handler as srl
+from functions.tenant_settings import handler as tenant_settings
+
+ROUTERS: Final = (
+    api_keys.routes,
+    signing_keys.routes,
+    srl.routes,
+    revocations.routes,
+    service_accounts.routes,
+    audit_log.routes,
+    tenant_settings.routes,
+)

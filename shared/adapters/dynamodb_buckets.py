@@ -1,0 +1,92 @@
+"""The tenants' token buckets on DynamoDB: one item a bucket, in the keys table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from botocore.exceptions import ClientError
+
+from shared.adapters.aws import answering, code_of, refuse_broken_answers
+from shared.adapters.dynamodb_items import Attributes, address, decode_item, encode
+from shared.model.rate_limit import BURST, INTERVAL, Bucket
+from shared.model.records import integer
+from shared.ports.store import Key, Table
+from shared.ports.token_buckets import Lease
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+# A round is lost only to another instance, which then had the tokens.
+_ROUNDS: Final = 4
+
+_NAMES: Final = {"#full": "full_at"}
+# Not yet full, and as many tokens in it as are asked for.
+_TAKE: Final = {
+    "UpdateExpression": "SET #full = #full + :cost",
+    "ConditionExpression": "#full BETWEEN :now AND :latest",
+}
+# Full, or never used.
+_BEGIN: Final = {
+    "UpdateExpression": "SET #full = :now + :cost",
+    "ConditionExpression": "attribute_not_exists(#full) OR #full < :now",
+}
+
+
+class DynamoBuckets:
+    """`TokenBuckets` in the table `<table_prefix>keys`.
+
+    A write here is plain, no transaction: counted twice after a lost answer, it takes too many
+    tokens, never too few.
+    """
+
+    def __init__(self, client: DynamoDBClient, *, table_prefix: str) -> None:
+        refuse_broken_answers(client)
+        self._client: Any = client  # requests are built as plain dictionaries
+        self._table = f"{table_prefix}{Table.KEYS}"
+
+    def lease(self, name: str, tokens: int, *, now: int) -> Lease:
+        """Take up to `tokens` at `now`, in microseconds. Raises `Unavailable`."""
+        tokens = min(tokens, BURST)
+        granted, full_at = False, None
+        for _ in range(_ROUNDS):
+            # Where nothing is known yet, take the bucket for one in use.
+            granted, full_at = self._update(name, _TAKE, tokens, now)
+            if not granted and (full_at is None or full_at < now):
+                granted, full_at = self._update(name, _BEGIN, tokens, now)
+            if granted:
+                break
+            tokens = min(tokens, Bucket(full_at or now, now).tokens)
+            if tokens < 1:
+                break
+        return Lease(tokens if granted else 0, full_at or now)
+
+    def _update(
+        self, name: str, update: dict[str, str], tokens: int, now: int
+    ) -> tuple[bool, int | None]:
+        """Whether the bucket gave the tokens, and when it is full; None for one never used."""
+        cost = tokens * INTERVAL
+        values = {":now": now, ":cost": cost, ":latest": now + BURST * INTERVAL - cost}
+        text = " ".join(update.values())
+        request = {
+            "TableName": self._table,
+            "Key": address(Key(Table.KEYS, f"{name}#bucket")),
+            "ExpressionAttributeNames": _NAMES,
+            "ExpressionAttributeValues": {
+                name: encode(value) for name, value in values.items() if name in text
+            },
+            "ReturnValues": "UPDATED_NEW",
+            "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+        }
+        with answering():
+            try:
+                answer = self._client.update_item(**request, **update)
+            except ClientError as error:
+                if code_of(error) != "ConditionalCheckFailedException":
+                    raise
+                found: Any = error.response.get("Item")
+                return False, _full_at(found) if found else None
+        return True, _full_at(answer.get("Attributes", {}))
+
+
+def _full_at(attributes: Attributes) -> int:
+    return integer(decode_item(attributes), "full_at")

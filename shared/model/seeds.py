@@ -1,0 +1,28 @@
+"""Private seeds: how they are made, what they sign, what they are sealed under."""
+
+import base64
+from typing import Final
+
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+ALGORITHM: Final = "Ed25519"
+
+
+def new() -> tuple[bytes, str]:
+    """A fresh seed of 32 bytes, and its public key: base64 of the 32 raw bytes."""
+    private = Ed25519PrivateKey.generate()
+    public = private.public_key().public_bytes(
+        serialization.Encoding.Raw, serialization.PublicFormat.Raw
+    )
+    return private.private_bytes_raw(), base64.b64encode(public).decode()
+
+
+def sign(data: bytes, *, seed: bytes) -> str:
+    """The Ed25519 signature over `data`, in base64."""
+    return base64.b64encode(Ed25519PrivateKey.from_private_bytes(seed).sign(data)).decode()
+
+
+def seal_context(tenant_id: str, key_id: str) -> dict[str, str]:
+    """What a sealed seed is bound to: no other tenant and no other key can open it."""
+    return {"tenant": tenant_id, "key": key_id}

@@ -1,0 +1,288 @@
+"""Signing keys: list, create, get, rotate, suspend, enable (service.md 3 and 4.2)."""
+
+from collections.abc import Callable
+from datetime import datetime
+
+from shared.errors import InvalidRequest, InvalidState, NotFound, RequestConflict
+from shared.model import seeds
+from shared.model import signing_keys as model
+from shared.model.audit_log import Action
+from shared.model.callers import Caller, Scope
+from shared.model.identifiers import SIGNING_KEY, is_identifier
+from shared.model.records import integer
+from shared.model.signing_keys import PARENTS, TRANSITIONS, SigningKey, Status, Type
+from shared.operations import audit_log, tenants
+from shared.operations.operation import operation
+from shared.operations.paging import Page, newest
+from shared.ports import Ports
+from shared.ports.store import At, Change, Check, Expect, Increment, Put
+
+
+@operation(Scope.ADMIN, Scope.READ_ONLY)
+def page(
+    ports: Ports,
+    caller: Caller,
+    *,
+    before: str | None,
+    limit: int,
+    type_: Type | None = None,
+    status: Status | None = None,
+) -> Page[SigningKey]:
+    """The tenant's keys of this type and status, newest first (service.md 4.2)."""
+
+    def matches(key: SigningKey) -> bool:
+        return type_ in (None, key.type) and status in (None, key.status)
+
+    keys, next_before = newest(
+        ports,
+        model.keys(caller.tenant_id),
+        read=SigningKey.from_item,
+        before=before,
+        limit=limit,
+        keep=matches,
+    )
+    names = [
+        model.count_name(each_type, each_status)
+        for each_type in Type
+        for each_status in Status
+        if type_ in (None, each_type) and status in (None, each_status)
+    ]
+    return Page(keys, _count(ports, caller.tenant_id, names), next_before)
+
+
+@operation(Scope.ADMIN, Scope.READ_ONLY)
+def get(ports: Ports, caller: Caller, *, key_id: str) -> SigningKey:
+    """One key, or superseded version, of the tenant. Raises `NotFound`."""
+    return find(ports, caller, key_id)
+
+
+@operation(Scope.ADMIN, Scope.READ_ONLY)
+def versions(ports: Ports, caller: Caller, *, key_id: str) -> list[SigningKey]:
+    """All versions of a key, newest first, whichever of them `key_id` names."""
+    key = find(ports, caller, key_id)
+    current = key if key.current_id is None else find(ports, caller, key.current_id)
+    entries = ports.store.query(
+        model.versions(caller.tenant_id, current.id),
+        # A rotation since the key was read would show that version twice.
+        before=model.version_sk(current.key_version),
+        newest_first=True,
+    )
+    places = [model.keys(caller.tenant_id).key(str(entry.item["id"])) for entry in entries]
+    items = ports.store.get_many(places)
+    return [current, *(SigningKey.from_item(items[place]) for place in places)]
+
+
+@operation(Scope.ADMIN)
+def create(
+    ports: Ports,
+    caller: Caller,
+    *,
+    type_: Type,
+    name: str,
+    parent_id: str | None = None,
+    expires_at: datetime | None = None,
+) -> SigningKey:
+    """A new active key (service.md 4.2; decisions 3, signing keys).
+
+    Raises `InvalidRequest` where the parent is not one that the type may have or would be outlived,
+    `InvalidState` where the parent cannot have children now, `RequestConflict` at the quota.
+    """
+    if expires_at is not None and expires_at <= ports.now():
+        raise InvalidRequest("expires_at: must lie in the future.")
+    parent = _parent(ports, caller, type_, parent_id)
+    settings = tenants.settings(ports, caller.tenant_id)
+    _check_quota(ports, caller.tenant_id)
+    key = _new(ports, caller, type_, name, parent, _expiry(parent, expires_at))
+    ports.store.write(
+        Put(key.key, key.to_item(), Expect.ABSENT),
+        *([Check(parent.key, At(parent.version))] if parent else []),
+        counted(caller.tenant_id, {model.count_name(key.type, key.status): 1}),
+        audit_log.entry(
+            ports,
+            caller,
+            Action.KEY_CREATE,
+            key.id,
+            settings=settings,
+            type=type_.value,
+            name=name,
+            parent_id=parent_id,
+        ),
+    )
+    return key
+
+
+@operation(Scope.ADMIN)
+def rotate(ports: Ports, caller: Caller, *, key_id: str) -> SigningKey:
+    """Give a key a new version; the one before becomes a record of its own, and signs no more.
+
+    Raises `NotFound`, `InvalidState` unless the key is active, `RequestConflict` at the quota.
+    """
+    key = find(ports, caller, key_id)
+    _check_transition(key, Status.ROTATED)
+    settings = tenants.settings(ports, caller.tenant_id)
+    _check_quota(ports, caller.tenant_id)
+    now = ports.now()
+    superseded = key.superseded(now, record_id=ports.new_id(SIGNING_KEY))
+    public_key, sealed = _seed(ports, caller.tenant_id, key.id)
+    rotated = key.rotated(now, public_key=public_key, sealed_seed=sealed)
+    place = model.versions(caller.tenant_id, key.id).key(model.version_sk(key.key_version))
+    ports.store.write(
+        Put(key.key, rotated.to_item(), At(key.version)),
+        Put(superseded.key, superseded.to_item(), Expect.ABSENT),
+        Put(place, {"id": superseded.id}, Expect.ABSENT),
+        counted(caller.tenant_id, {model.count_name(key.type, Status.ROTATED): 1}),
+        audit_log.entry(
+            ports,
+            caller,
+            Action.KEY_ROTATE,
+            key.id,
+            settings=settings,
+            superseded_id=superseded.id,
+            key_version=rotated.key_version,
+        ),
+    )
+    return rotated
+
+
+@operation(Scope.ADMIN)
+def suspend(ports: Ports, caller: Caller, *, key_id: str) -> SigningKey:
+    """Disable a key for a time; a suspended one answers as it stands.
+
+    Raises `NotFound`, `InvalidState` unless the key is active.
+    """
+    return _move(
+        ports,
+        caller,
+        key_id,
+        Action.KEY_SUSPEND,
+        Status.SUSPENDED,
+        lambda key: key.suspended(ports.now()),
+    )
+
+
+@operation(Scope.ADMIN)
+def enable(ports: Ports, caller: Caller, *, key_id: str) -> SigningKey:
+    """Put a suspended key back in use; an active one answers as it stands.
+
+    Raises `NotFound`, `InvalidState` unless the key is suspended.
+    """
+    return _move(ports, caller, key_id, Action.KEY_ENABLE, Status.ACTIVE, SigningKey.enabled)
+
+
+def find(ports: Ports, caller: Caller, key_id: str) -> SigningKey:
+    """The caller's key of this identifier. Raises `NotFound`."""
+    if not is_identifier(key_id, kind=SIGNING_KEY):
+        raise NotFound
+    item = ports.store.get(model.keys(caller.tenant_id).key(key_id))
+    if item is None:
+        raise NotFound
+    return SigningKey.from_item(item)
+
+
+def counted(tenant_id: str, amounts: dict[str, int]) -> Change:
+    """The change of the counts of keys by type and status."""
+    return Increment(model.counts_key(tenant_id), amounts, Expect.ANYTHING)
+
+
+def _move(
+    ports: Ports,
+    caller: Caller,
+    key_id: str,
+    action: Action,
+    target: Status,
+    change: Callable[[SigningKey], SigningKey],
+) -> SigningKey:
+    key = find(ports, caller, key_id)
+    if key.status is target:
+        return key
+    _check_transition(key, target)
+    settings = tenants.settings(ports, caller.tenant_id)
+    moved = change(key)
+    old, new = (model.count_name(key.type, status) for status in (key.status, target))
+    ports.store.write(
+        Put(key.key, moved.to_item(), At(key.version)),
+        counted(caller.tenant_id, {old: -1, new: 1}),
+        audit_log.entry(ports, caller, action, key.id, settings=settings),
+    )
+    return moved
+
+
+def _check_transition(key: SigningKey, target: Status) -> None:
+    allowed = TRANSITIONS[target]
+    if key.status not in allowed:
+        states = " or ".join(sorted(allowed))
+        raise InvalidState(f"The key is {key.status}; this needs a key that is {states}.")
+
+
+def _parent(ports: Ports, caller: Caller, type_: Type, parent_id: str | None) -> SigningKey | None:
+    allowed = PARENTS[type_]
+    if not allowed:
+        if parent_id is not None:
+            raise InvalidRequest(f"parent_id: a {type_} key has no parent; leave it out.")
+        return None
+    if parent_id is None:
+        raise InvalidRequest(f"parent_id: is required for a key of type {type_}.")
+    try:
+        parent = find(ports, caller, parent_id)
+    except NotFound:
+        raise InvalidRequest(_PARENT_ALLOWED) from None
+    if parent.type not in allowed:
+        raise InvalidRequest(_PARENT_ALLOWED)
+    if parent.status is not Status.ACTIVE or parent.has_expired(ports.now()):
+        raise InvalidState("The parent must be active and unexpired.")
+    if len(parent.ancestors) >= model.ANCESTORS_MAX:
+        raise RequestConflict(f"A key has at most {model.ANCESTORS_MAX} ancestors.")
+    return parent
+
+
+_PARENT_ALLOWED = "parent_id: must be the identifier of a root or issuer key."
+
+
+def _expiry(parent: SigningKey | None, expires_at: datetime | None) -> datetime | None:
+    if parent is None or parent.expires_at is None:
+        return expires_at
+    if expires_at is not None and expires_at > parent.expires_at:
+        raise InvalidRequest("expires_at: must not be later than that of the parent.")
+    return expires_at or parent.expires_at
+
+
+def _new(
+    ports: Ports,
+    caller: Caller,
+    type_: Type,
+    name: str,
+    parent: SigningKey | None,
+    expires_at: datetime | None,
+) -> SigningKey:
+    key_id, now = ports.new_id(SIGNING_KEY), ports.now()
+    public_key, sealed = _seed(ports, caller.tenant_id, key_id)
+    return SigningKey(
+        id=key_id,
+        tenant_id=caller.tenant_id,
+        type=type_,
+        name=name,
+        status=Status.ACTIVE,
+        parent_id=parent.id if parent else None,
+        ancestors=(parent.id, *parent.ancestors) if parent else (),
+        public_key=public_key,
+        created_at=now,
+        version_created_at=now,
+        expires_at=expires_at,
+        sealed_seed=sealed,
+    )
+
+
+def _seed(ports: Ports, tenant_id: str, key_id: str) -> tuple[str, bytes]:
+    seed, public_key = seeds.new()
+    return public_key, ports.keys.wrap(seed, context=seeds.seal_context(tenant_id, key_id))
+
+
+def _check_quota(ports: Ports, tenant_id: str) -> None:
+    every = [model.count_name(type_, status) for type_ in Type for status in Status]
+    if _count(ports, tenant_id, every) >= model.KEYS_MAX:
+        raise RequestConflict(f"A tenant has at most {model.KEYS_MAX} keys, all versions counted.")
+
+
+def _count(ports: Ports, tenant_id: str, names: list[str]) -> int:
+    item = ports.store.get(model.counts_key(tenant_id)) or {}
+    return sum(integer(item, name) for name in names if name in item)

@@ -1,0 +1,42 @@
+"""Tenant settings: get, update (decisions 3, tenant settings)."""
+
+from dataclasses import replace
+
+from shared.model.audit_log import Action
+from shared.model.callers import Caller, Scope
+from shared.model.tenants import Settings
+from shared.operations import audit_log, tenants
+from shared.operations.operation import operation
+from shared.ports import Ports
+from shared.ports.store import At, Put
+
+
+@operation(Scope.ADMIN, Scope.READ_ONLY)
+def get(ports: Ports, caller: Caller) -> Settings:
+    """The caller's tenant's settings."""
+    return tenants.settings(ports, caller.tenant_id)
+
+
+@operation(Scope.ADMIN)
+def update(ports: Ports, caller: Caller, *, changes: dict[str, str | int]) -> Settings:
+    """Change `name`, `srl_ttl_seconds` or `audit_retention_days`; the list follows when next due.
+
+    What is so already is not written.
+    """
+    settings = tenants.settings(ports, caller.tenant_id)
+    changed = {name: value for name, value in changes.items() if getattr(settings, name) != value}
+    if not changed:
+        return settings
+    updated = replace(settings, version=settings.version + 1, **changed)  # type: ignore[arg-type]
+    ports.store.write(
+        Put(settings.key, updated.to_item(), At(settings.version)),
+        audit_log.entry(
+            ports,
+            caller,
+            Action.TENANT_UPDATE_SETTINGS,
+            caller.tenant_id,
+            settings=updated,
+            **changed,
+        ),
+    )
+    return updated

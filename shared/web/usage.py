@@ -1,0 +1,78 @@
+"""Usage counts of API keys: added up in this instance, written at most once a second a key.
+
+An instance that is killed loses what it has not written: for a key in use, a second of counts. A
+key that falls silent is written during the requests of others, one key a request.
+"""
+
+import logging
+from collections import OrderedDict
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from shared.errors import Unavailable
+from shared.model.callers import Caller
+from shared.operations import usage
+from shared.ports import Ports
+
+_log = logging.getLogger(__name__)
+
+_PERIOD: Final = timedelta(seconds=1)
+
+
+@dataclass(slots=True)
+class _Tally:
+    tenant_id: str
+    last_used_at: datetime
+    requests: int = 0
+    written_at: datetime | None = None
+
+    def is_due(self, now: datetime) -> bool:
+        return self.written_at is None or not now - _PERIOD < self.written_at <= now
+
+
+class UsageCounter:
+    """The counts of the keys that this instance wrote within a second, or has still to write.
+
+    The longest unwritten come first.
+    """
+
+    def __init__(self) -> None:
+        self._tallies: OrderedDict[str, _Tally] = OrderedDict()
+
+    def count(self, ports: Ports, caller: Caller) -> None:
+        """Count a request of the caller's key; it goes on even where that cannot be written."""
+        if caller.key_id is None:
+            return
+        now = ports.now()
+        tally = self._tallies.setdefault(caller.key_id, _Tally(caller.tenant_id, now))
+        tally.requests += 1
+        tally.last_used_at = now
+        if tally.is_due(now):
+            self._write(ports, caller.key_id, tally, now)
+        self._write_a_silent_one(ports, now)
+
+    def _write_a_silent_one(self, ports: Ports, now: datetime) -> None:
+        key_id, tally = next(iter(self._tallies.items()))
+        while tally.is_due(now):
+            if tally.requests:
+                self._write(ports, key_id, tally, now)
+                return
+            # Nothing to remember: a key that is not known is due as well.
+            del self._tallies[key_id]
+            key_id, tally = next(iter(self._tallies.items()))
+
+    def _write(self, ports: Ports, key_id: str, tally: _Tally, now: datetime) -> None:
+        requests, tally.requests, tally.written_at = tally.requests, 0, now
+        self._tallies.move_to_end(key_id)
+        try:
+            usage.add(
+                ports,
+                tally.tenant_id,
+                key_id,
+                requests=requests,
+                last_used_at=tally.last_used_at,
+            )
+        except Unavailable:
+            # Counted again, they might count twice: a count too few is the lesser fault.
+            _log.exception("%d requests of key %s were not counted", requests, key_id)

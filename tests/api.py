@@ -5,7 +5,7 @@ from typing import Any
 
 from starlette.testclient import TestClient
 
-from infra.local_app import ROUTERS
+from infra.routers import ROUTERS
 from shared.model.callers import Caller, Scope
 from shared.operations import api_keys, onboarding
 from shared.ports import Ports

@@ -1,5 +1,6 @@
 """Fixtures that every room's tests share."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,13 +22,23 @@ def ports(tmp_path: Path, clock: Clock) -> Ports:
 
 
 @pytest.fixture
-def http(ports: Ports) -> TestClient:
-    return serve(ports)
+def http(ports: Ports) -> Iterator[TestClient]:
+    # Entered, so that all requests share one event loop.
+    with serve(ports) as client:
+        yield client
 
 
 @pytest.fixture
 def tenant(ports: Ports, http: TestClient) -> Tenant:
     return Tenant(ports, http, handle="acme")
+
+
+@pytest.fixture(scope="module")
+def standing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tenant]:
+    """A tenant for all tests of a module whose requests are refused, or do not mind each other."""
+    ports = embedded(tmp_path_factory.mktemp("standing"), Clock())
+    with serve(ports) as client:
+        yield Tenant(ports, client, handle="acme")
 
 
 @pytest.fixture

@@ -28,8 +28,10 @@ class Clock:
 def embedded(folder: Path, clock: Callable[[], datetime], *, store: str = ":memory:") -> Ports:
     """Ports on one machine: SQLite, files below `folder`, a key file."""
     key_file = folder / "master.key"
+    sqlite = SqliteStore(store)
     return Ports(
-        store=SqliteStore(store),
+        store=sqlite,
+        buckets=sqlite,
         blobs=FileBlobs(folder / "blobs", clock=lambda: clock().timestamp()),
         keys=KeyFile(key_file) if key_file.exists() else KeyFile.create(key_file),
         now=clock,

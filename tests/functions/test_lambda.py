@@ -1,0 +1,284 @@
+"""The functions as Lambda calls them: events in, answers out, on both sets of adapters."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from functions.api_keys import handler as api_keys
+from functions.audit_log import handler as audit_log
+from functions.revocations import handler as revocations
+from functions.srl import handler as srl
+from infra import data_folder
+from shared import wiring
+from shared.adapters.sqlite import SqliteStore
+from shared.model.srl_verification import public_key_bytes, verify
+from shared.operations import onboarding
+from shared.ports import Ports
+from tests.aws import aws
+from tests.lambda_events import (
+    FORMATS,
+    GROUPS,
+    SOURCE_IP,
+    Answer,
+    Caller,
+    Format,
+    Group,
+    Pairs,
+    Request,
+    assert_error,
+)
+
+each_format = pytest.mark.parametrize("form", FORMATS, ids=lambda form: form.__name__)
+each_group = pytest.mark.parametrize("group", GROUPS, ids=lambda group: group.name)
+
+
+@dataclass(frozen=True)
+class World:
+    """What the environment names, and an admin key of its one tenant."""
+
+    ports: Ports
+    tenant_id: str
+    secret: str
+
+
+@pytest.fixture(autouse=True)
+def event_loop() -> None:
+    """What the runtime's main thread has: a loop, even where a test before has closed its own."""
+    try:
+        asyncio.get_event_loop()
+    except RuntimeError:
+        asyncio.set_event_loop(asyncio.new_event_loop())
+
+
+@pytest.fixture(params=["embedded", "aws"])
+def world(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[World]:
+    """A tenant on each set of adapters, chosen as in production: by the environment."""
+    with ExitStack() as stack:
+        if request.param == "embedded":
+            settings = _embedded(tmp_path)
+        else:
+            account = stack.enter_context(aws())
+            settings = {
+                "SVC_STORE": f"dynamodb:{account.table_prefix}",
+                "SVC_BLOBS": f"s3:{account.bucket}",
+                "SVC_KEYS": f"kms:{account.key_id}",
+            }
+        yield from _world(settings, monkeypatch)
+
+
+@pytest.fixture
+def embedded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    yield from _world(_embedded(tmp_path), monkeypatch)
+
+
+def _embedded(folder: Path) -> dict[str, str]:
+    data_folder.prepare(folder)
+    return data_folder.environment(folder)
+
+
+def _world(settings: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
+    wiring.from_environment.cache_clear()
+    ports = wiring.from_environment()
+    tenant, created = onboarding.create_tenant(ports, handle="acme")
+    yield World(ports, tenant.tenant_id, created.secret)
+    wiring.from_environment.cache_clear()
+    if isinstance(ports.store, SqliteStore):
+        ports.store.close()
+
+
+@each_format
+def test_a_session_over_the_functions(world: World, form: Format) -> None:
+    """From a new key over a revocation to a verified list: the functions work as one service."""
+    admin = Caller(form, world.secret)
+    key = _create_key(admin, "authorizer")
+    authorizer = Caller(form, key["key"])
+    revocation = _revoke(admin, "svc_wrt_a")
+    assert _is_revoked(authorizer, "svc_wrt_a")
+    assert _publish(admin) == {"version": 2, "revocation_count": 1}
+    assert _read_list(authorizer) == ["svc_wrt_a"]
+    gone = admin.call(revocations.handler, "DELETE", f"/v1/revocations/{revocation['id']}")
+    assert (gone.status, gone.body) == (204, b"")
+    assert not _is_revoked(authorizer, "svc_wrt_a")
+    revoked = admin.call(api_keys.handler, "POST", f"/v1/api-keys/{key['id']}/revoke")
+    assert revoked.json()["status"] == "revoked"
+    refused = authorizer.call(srl.handler, "GET", "/v1/revocations/srl/signed")
+    assert_error(refused, 401, "invalid_api_key")
+
+
+@each_format
+def test_an_unchanged_list_is_not_sent_again(embedded: World, form: Format) -> None:
+    """A list that the caller holds is answered by 304 without a body, its ETag repeated."""
+    admin = Caller(form, embedded.secret)
+    etag = admin.call(srl.handler, "GET", "/v1/revocations/srl/signed").headers["etag"]
+    held = (("If-None-Match", '"other"'), ("If-None-Match", etag))
+    again = admin.call(srl.handler, "GET", "/v1/revocations/srl/signed", headers=held)
+    assert (again.status, again.body, again.headers["etag"]) == (304, b"", etag)
+
+
+@each_format
+def test_a_body_in_base64_is_the_same_body(embedded: World, form: Format) -> None:
+    """What API Gateway sends in base64 is read as the bytes that the caller sent."""
+    admin = Caller(form, embedded.secret)
+    body = json.dumps({"warrant_id": "svc_wrt_a", "reason": "gestohlen ✗ 🔑"}, ensure_ascii=False)
+    created = admin.call(
+        revocations.handler, "POST", "/v1/revocations", body=body.encode(), as_base64=True
+    )
+    assert (created.status, created.json()["reason"]) == (201, "gestohlen ✗ 🔑")
+    broken = admin.call(
+        revocations.handler, "POST", "/v1/revocations", body=b'{"reason":"\xff"}', as_base64=True
+    )
+    assert_error(broken, 400, "invalid_request")
+
+
+@each_format
+def test_parameters_arrive_as_they_were_sent(embedded: World, form: Format) -> None:
+    """A cursor goes through API Gateway unharmed, and a page follows the other."""
+    admin = Caller(form, embedded.secret)
+    for name in "abc":
+        _revoke(admin, f"svc_wrt_{name}")
+    seen: list[str] = []
+    query: Pairs = (("limit", "1"),)
+    while True:
+        page = admin.call(revocations.handler, "GET", "/v1/revocations", query=query).json()
+        seen += [record["warrant_id"] for record in page["revocations"]]
+        if page["cursor"] is None:
+            break
+        query = (("limit", "1"), ("cursor", page["cursor"]))
+    assert seen == ["svc_wrt_c", "svc_wrt_b", "svc_wrt_a"]
+
+
+@each_format
+@pytest.mark.parametrize("value", ["svc_wrt_a%20", "svc_wrt_a&b", "svc_wrt_a+b", "", "svc_wrt_é"])
+def test_a_parameter_is_decoded_once(embedded: World, form: Format, value: str) -> None:
+    """A parameter that is no warrant identifier is none after decoding, whatever stands in it."""
+    admin = Caller(form, embedded.secret)
+    query = (("warrant_id", value),)
+    checked = admin.call(revocations.handler, "GET", "/v1/revocations/check", query=query)
+    assert_error(checked, 400, "invalid_request")
+
+
+@each_format
+def test_a_repeated_parameter_is_refused(embedded: World, form: Format) -> None:
+    """F20: a parameter given twice reaches the function twice and is refused."""
+    admin = Caller(form, embedded.secret)
+    query = (("limit", "1"), ("limit", "1"))
+    repeated = admin.call(revocations.handler, "GET", "/v1/revocations", query=query)
+    assert_error(repeated, 400, "invalid_request")
+
+
+@each_format
+def test_two_keys_are_none(embedded: World, form: Format) -> None:
+    """F15: an Authorization header sent twice opens nothing, even with a right key in it."""
+    admin = Caller(form, embedded.secret)
+    twice = (("Authorization", f"Bearer {embedded.secret}"),)
+    refused = admin.call(api_keys.handler, "GET", "/v1/api-keys", headers=twice)
+    assert_error(refused, 401, "invalid_api_key")
+
+
+@each_format
+@each_group
+def test_without_a_key_nothing_is_told(embedded: World, form: Format, group: Group) -> None:
+    """F15: without a key, any route, method and body is answered alike."""
+    stranger = Caller(form, None)
+    answers = [
+        stranger.call(group.handler, "GET", group.path),
+        stranger.call(group.handler, "PUT", group.path, body=b"{"),
+        stranger.call(group.handler, "GET", "/nothing/here"),
+    ]
+    for answer in answers:
+        assert_error(answer, 401, "unauthorized")
+        assert answer.headers["www-authenticate"] == "Bearer"
+    assert len({answer.body for answer in answers}) == 1
+
+
+@each_format
+def test_the_source_address_is_the_gateways_word(embedded: World, form: Format) -> None:
+    """F15: the audit log has the address that API Gateway saw, whatever X-Forwarded-For says."""
+    forged = (("X-Forwarded-For", "192.0.2.1"), ("Forwarded", "for=192.0.2.1"))
+    body = {"warrant_id": "svc_wrt_a", "reason": "stolen"}
+    admin = Caller(form, embedded.secret)
+    admin.call(revocations.handler, "POST", "/v1/revocations", json=body, headers=forged)
+    query = (("action", "revocation.create"),)
+    entries = admin.call(audit_log.handler, "GET", "/v1/audit-logs", query=query).json()
+    assert [entry["source_ip"] for entry in entries["audit_logs"]] == [SOURCE_IP]
+
+
+@each_format
+@each_group
+def test_an_unknown_path_is_not_found(embedded: World, form: Format, group: Group) -> None:
+    """F21: a path that the function does not serve is 404 in the contract's shape."""
+    for unknown in ("/", "/v1", f"{group.path}/", f"/prod{group.path}", f"/v1/..{group.path}"):
+        answer = Caller(form, embedded.secret).call(group.handler, "GET", unknown)
+        assert_error(answer, 404, "not_found")
+
+
+@each_format
+@each_group
+def test_another_method_is_not_allowed(embedded: World, form: Format, group: Group) -> None:
+    """F21: a method that the path does not have is 405, with those that it has."""
+    assert "PUT" not in group.methods
+    answer = Caller(form, embedded.secret).call(group.handler, "PUT", group.path)
+    assert_error(answer, 405, "method_not_allowed")
+    assert answer.headers["allow"] == ", ".join(group.methods)
+
+
+@each_group
+def test_a_function_without_settings_answers_in_the_contracts_shape(
+    group: Group, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A function that was set up wrongly answers 500 in the contract's shape, naming nothing."""
+    for name in ("SVC_STORE", "SVC_BLOBS", "SVC_KEYS"):
+        monkeypatch.delenv(name, raising=False)
+    wiring.from_environment.cache_clear()
+    answer = Answer.of(group.handler(Request("GET", group.path).http_api(), None))
+    assert (answer.status, answer.json()["error"]["code"]) == (500, "internal_error")
+    assert b"SVC_" not in answer.body
+
+
+def _create_key(admin: Caller, scope: str) -> dict[str, Any]:
+    body = {"name": "authoriser", "scopes": [scope]}
+    answer = admin.call(api_keys.handler, "POST", "/v1/api-keys", json=body)
+    assert answer.status == 201, answer.body
+    created: dict[str, Any] = answer.json()
+    return created
+
+
+def _revoke(admin: Caller, warrant_id: str) -> dict[str, Any]:
+    body = {"warrant_id": warrant_id, "reason": "stolen"}
+    answer = admin.call(revocations.handler, "POST", "/v1/revocations", json=body)
+    assert answer.status == 201, answer.body
+    record: dict[str, Any] = answer.json()
+    return record
+
+
+def _is_revoked(caller: Caller, warrant_id: str) -> bool:
+    query = (("warrant_id", warrant_id),)
+    one = caller.call(revocations.handler, "GET", "/v1/revocations/check", query=query)
+    body = {"warrant_ids": [warrant_id]}
+    many = caller.call(revocations.handler, "POST", "/v1/revocations/check-batch", json=body)
+    revoked = bool(one.json()["revoked"])
+    assert many.json()["results"][warrant_id]["revoked"] == revoked
+    return revoked
+
+
+def _publish(admin: Caller) -> dict[str, int]:
+    published = admin.call(srl.handler, "POST", "/v1/revocations/srl/regenerate").json()
+    return {name: published[name] for name in ("version", "revocation_count")}
+
+
+def _read_list(caller: Caller) -> list[str]:
+    keys = caller.call(srl.handler, "GET", "/v1/revocations/srl/keys").json()["keys"]
+    answer = caller.call(srl.handler, "GET", "/v1/revocations/srl/signed")
+    key = public_key_bytes(keys[0]["public_key"])
+    return verify(answer.body, public_key=key, now=datetime.now(UTC)).revoked_ids

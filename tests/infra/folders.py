@@ -1,0 +1,27 @@
+"""Data folders, looked into past the server."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from infra import data_folder
+from shared import wiring
+from shared.adapters.sqlite import SqliteStore
+from shared.ports import Ports
+from shared.settings import Settings
+
+
+@contextmanager
+def opened(data: Path) -> Iterator[Ports]:
+    """The ports on a data folder."""
+    ports = wiring.build(Settings.load(data_folder.environment(data)))
+    try:
+        yield ports
+    finally:
+        close(ports)
+
+
+def close(ports: Ports) -> None:
+    """Let go of the store's file."""
+    assert isinstance(ports.store, SqliteStore)
+    ports.store.close()

@@ -1,0 +1,260 @@
+"""The operator's command line."""
+
+import sys
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from infra import admin, data_folder
+from shared import wiring
+from shared.errors import InvalidApiKey
+from shared.model import api_keys as model
+from shared.model.api_keys import ApiKey
+from shared.model.callers import Scope
+from shared.operations import api_keys, publication, tenants
+from shared.ports import Ports
+from shared.ports.store import Delete, Expect, Increment, Put
+from shared.settings import Settings
+from tests import processes
+from tests.aws import aws
+from tests.infra.folders import opened
+
+
+@dataclass(frozen=True)
+class Command:
+    """How a command ended, and what it said where."""
+
+    code: int
+    out: str
+    err: str
+
+
+class Operator:
+    """Runs commands in this process, as typed after `python -m infra.admin`."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+        self._capsys = capsys
+        self._monkeypatch = monkeypatch
+
+    def run(self, *arguments: str | Path) -> Command:
+        self._monkeypatch.setattr(sys, "argv", ["admin", *map(str, arguments)])
+        try:
+            code: int | str | None = admin.main()
+        except SystemExit as exit_:
+            code = exit_.code
+        assert isinstance(code, int)
+        return Command(code, *self._capsys.readouterr())
+
+
+@pytest.fixture
+def operator(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Operator:
+    for name in ("SVC_STORE", "SVC_BLOBS", "SVC_KEYS"):
+        monkeypatch.delenv(name, raising=False)
+    return Operator(capsys, monkeypatch)
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """A data folder with nothing in it yet but its master key."""
+    folder = tmp_path / "data"
+    data_folder.prepare(folder)
+    return folder
+
+
+def test_a_new_tenant_comes_with_a_key_that_works(operator: Operator, data: Path) -> None:
+    """`tenant create` prints the secret of the first admin key, and nothing else, on stdout."""
+    done = operator.run("--data", data, "tenant", "create", "acme")
+    assert done.code == 0
+    assert "acme" in done.err
+    assert done.out.strip() not in done.err
+    with opened(data) as ports:
+        credential = api_keys.authenticate(ports, done.out.removesuffix("\n"))
+        assert credential.tenant_id == tenants.find(ports, "acme").tenant_id
+        assert credential.scopes == (Scope.ADMIN,)
+        assert publication.current(ports, credential.tenant_id).version == 1
+
+
+def test_tenants_are_listed_oldest_first(operator: Operator, data: Path) -> None:
+    """`tenant list` prints a line for each tenant: name, identifier, time of creation."""
+    for name in ("globex", "acme"):
+        operator.run("--data", data, "tenant", "create", name)
+    listed = operator.run("--data", data, "tenant", "list")
+    lines = [line.split() for line in listed.out.splitlines()]
+    assert (listed.code, listed.err) == (0, "")
+    assert [line[0] for line in lines] == ["globex", "acme"]
+    with opened(data) as ports:
+        assert [line[1] for line in lines] == [
+            tenants.find(ports, name).tenant_id for name in ("globex", "acme")
+        ]
+    assert all(line[2].endswith("Z") for line in lines)
+
+
+def test_there_may_be_no_tenant(operator: Operator, data: Path) -> None:
+    """`tenant list` on a store without tenants prints nothing and succeeds."""
+    assert operator.run("--data", data, "tenant", "list") == Command(0, "", "")
+
+
+@pytest.mark.parametrize("how", ["expired", "deleted"])
+def test_a_tenant_locked_out_gets_in_again(operator: Operator, data: Path, how: str) -> None:
+    """`admin-key` mints a key for a tenant that has none which opens any more."""
+    lost = operator.run("--data", data, "tenant", "create", "acme").out.strip()
+    with opened(data) as ports:
+        _expire(ports, lost) if how == "expired" else _delete(ports, lost)
+    minted = operator.run("--data", data, "admin-key", "acme")
+    assert minted.code == 0
+    with opened(data) as ports:
+        with pytest.raises(InvalidApiKey):
+            api_keys.authenticate(ports, lost)
+        credential = api_keys.authenticate(ports, minted.out.removesuffix("\n"))
+        assert credential.tenant_id == tenants.find(ports, "acme").tenant_id
+        assert credential.scopes == (Scope.ADMIN,)
+
+
+def test_a_name_that_is_taken_is_refused(operator: Operator, data: Path) -> None:
+    """A second tenant of one name is refused with 1, and there is still one."""
+    first = operator.run("--data", data, "tenant", "create", "acme")
+    second = operator.run("--data", data, "tenant", "create", "acme")
+    assert (second.code, second.out) == (1, "")
+    assert "exists" in second.err
+    with opened(data) as ports:
+        assert len(list(tenants.listing(ports))) == 1
+        api_keys.authenticate(ports, first.out.strip())
+
+
+def test_an_unknown_tenant_gets_no_key(operator: Operator, data: Path) -> None:
+    """A key for a tenant that is not there is refused with 1."""
+    refused = operator.run("--data", data, "admin-key", "nobody")
+    assert (refused.code, refused.out) == (1, "")
+    assert "no tenant of this name" in refused.err
+
+
+@pytest.mark.parametrize("name", ["", "Acme", "a b", "a" * 64, "a/b", "é", "a\n"])
+@pytest.mark.parametrize("command", ["tenant create", "admin-key"])
+def test_a_name_that_cannot_be_is_wrong_usage(
+    operator: Operator, data: Path, command: str, name: str
+) -> None:
+    """A name that no tenant can have is refused with 2, saying what is allowed."""
+    refused = operator.run("--data", data, *command.split(), name)
+    assert (refused.code, refused.out) == (2, "")
+    assert "1 to 63 lower-case letters, digits or '-'" in refused.err
+
+
+@pytest.mark.parametrize("arguments", [[], ["tenant"], ["admin-key"], ["tenant", "rename"]])
+def test_a_command_cut_short_is_wrong_usage(operator: Operator, arguments: list[str]) -> None:
+    """Without a command, an action or a name, the usage is shown with 2."""
+    refused = operator.run(*arguments)
+    assert (refused.code, refused.out) == (2, "")
+    assert refused.err.startswith("usage: python -m infra.admin")
+
+
+@pytest.mark.parametrize(
+    "arguments", [[], ["tenant"], ["tenant", "create"], ["tenant", "list"], ["admin-key"]]
+)
+def test_help_is_there_at_every_level(operator: Operator, arguments: list[str]) -> None:
+    """`--help` after any part of a command explains it and succeeds, whatever the settings."""
+    shown = operator.run(*arguments, "--help")
+    assert (shown.code, shown.err) == (0, "")
+    assert shown.out.startswith("usage: ")
+
+
+def test_every_missing_setting_is_named_at_once(operator: Operator) -> None:
+    """Without settings, the command names all of them and what they may be, with 2."""
+    refused = operator.run("tenant", "list")
+    assert (refused.code, refused.out) == (2, "")
+    for words in ("SVC_STORE", "sqlite:", "dynamodb:", "SVC_BLOBS", "s3:", "SVC_KEYS", "kms:"):
+        assert words in refused.err
+    assert "--data" in refused.err
+
+
+def test_a_folder_without_data_is_not_made_into_one(operator: Operator, tmp_path: Path) -> None:
+    """A folder misspelt after `--data` is refused with 2, and nothing is made there."""
+    refused = operator.run("--data", tmp_path / "dtaa", "tenant", "list")
+    assert (refused.code, refused.out) == (2, "")
+    assert "dtaa" in refused.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_environment_names_the_store(
+    operator: Operator, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without `--data`, commands work on what the environment names; with it, on the folder."""
+    other = data.with_name("other")
+    data_folder.prepare(other)
+    for name, value in data_folder.environment(data).items():
+        monkeypatch.setenv(name, value)
+    operator.run("tenant", "create", "acme")
+    operator.run("--data", other, "tenant", "create", "globex")
+    assert operator.run("tenant", "list").out.startswith("acme ")
+    assert operator.run("--data", other, "tenant", "list").out.startswith("globex ")
+
+
+def test_it_works_on_the_stores_of_aws(operator: Operator, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same commands work on DynamoDB, S3 and KMS."""
+    with aws() as account:
+        monkeypatch.setenv("SVC_STORE", f"dynamodb:{account.table_prefix}")
+        monkeypatch.setenv("SVC_BLOBS", f"s3:{account.bucket}")
+        monkeypatch.setenv("SVC_KEYS", f"kms:{account.key_id}")
+        secrets = [
+            operator.run("tenant", "create", "acme").out.strip(),
+            operator.run("admin-key", "acme").out.strip(),
+        ]
+        assert operator.run("tenant", "create", "acme").code == 1
+        assert operator.run("tenant", "list").out.startswith("acme svc_tnt_")
+        ports = wiring.build(Settings.load(_settings_of_aws(account.table_prefix, account.bucket)))
+        for secret in secrets:
+            api_keys.authenticate(ports, secret)
+
+
+def test_a_region_that_is_missing_is_named() -> None:
+    """AWS stores without a region are wrong settings: 2 and a message, not a traceback."""
+    settings = _settings_of_aws("x-", "b") | {
+        "AWS_CONFIG_FILE": "/dev/null",
+        "AWS_SHARED_CREDENTIALS_FILE": "/dev/null",
+        "AWS_EC2_METADATA_DISABLED": "true",
+    }
+    refused = processes.run("-m", "infra.admin", "tenant", "list", settings=settings)
+    assert "Traceback" not in refused.stderr
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "region" in refused.stderr
+
+
+def test_it_runs_as_a_program(data: Path) -> None:
+    """As a program it prints the secret alone on stdout, and its exit codes are those of main."""
+    command = ("-m", "infra.admin", "--data", str(data))
+    created = processes.run(*command, "tenant", "create", "acme")
+    assert created.returncode == 0, created.stderr
+    assert len(created.stdout) == len("svc_") + 43 + 1
+    assert processes.run(*command, "tenant", "create", "acme").returncode == 1
+    assert processes.run("-m", "infra.admin", "tenant", "list").returncode == 2
+    assert processes.run("-m", "infra.admin", "--help").returncode == 0
+
+
+def _settings_of_aws(table_prefix: str, bucket: str) -> dict[str, str]:
+    return {
+        "SVC_STORE": f"dynamodb:{table_prefix}",
+        "SVC_BLOBS": f"s3:{bucket}",
+        "SVC_KEYS": "kms:alias/any",
+    }
+
+
+def _expire(ports: Ports, secret: str) -> None:
+    """Let the key have expired, as time would have done."""
+    credential = api_keys.authenticate(ports, secret)
+    item = ports.store.get(model.records(credential.tenant_id).key(credential.key_id))
+    assert item is not None
+    for record in (credential, ApiKey.from_item(item)):
+        expired = replace(record, expires_at=ports.now() - timedelta(days=1))
+        ports.store.write(Put(record.key, expired.to_item(), Expect.PRESENT))
+
+
+def _delete(ports: Ports, secret: str) -> None:
+    """Remove the key from the store, past the guard of the last admin key."""
+    credential = api_keys.authenticate(ports, secret)
+    record = model.records(credential.tenant_id).key(credential.key_id)
+    usage = model.usage(credential.tenant_id).key(credential.key_id)
+    ports.store.write(
+        *(Delete(key, Expect.PRESENT) for key in (record, usage, credential.key)),
+        Increment(model.count_key(credential.tenant_id), {"count": -1}, Expect.PRESENT),
+    )

@@ -1,0 +1,177 @@
+"""The short-lived addresses that the local server gives to stored lists."""
+
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import httpx2
+import pytest
+from starlette.testclient import TestClient
+
+from infra import data_folder, local_app
+from shared import wiring
+from shared.model import revocations as model
+from shared.model.revocations import RevokedWarrant
+from shared.model.srl_verification import public_key_bytes, verify
+from shared.operations import tenants
+from shared.ports import Ports
+from shared.ports.store import Change, Expect, Increment, Put
+from tests.aws import aws
+from tests.infra.folders import close, opened
+from tests.processes import local_server
+
+_NAME = "srl/tenant/list.json"
+_BODY = b'{"payload":{},"srl":{}}'
+
+
+@dataclass(frozen=True)
+class Local:
+    """The local application in this process, and the ports that it is on."""
+
+    http: TestClient
+    ports: Ports
+    data: Path
+
+    def address(self) -> str:
+        """A fresh address of a stored blob."""
+        self.ports.blobs.put(_NAME, _BODY)
+        return self.ports.blobs.url(_NAME, ttl_seconds=60)
+
+
+@pytest.fixture
+def local(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Local]:
+    data_folder.prepare(tmp_path)
+    for name, value in data_folder.environment(tmp_path).items():
+        monkeypatch.setenv(name, value)
+    wiring.from_environment.cache_clear()
+    ports = wiring.from_environment()
+    yield Local(TestClient(local_app.app), ports, tmp_path)
+    wiring.from_environment.cache_clear()
+    close(ports)
+
+
+def test_an_address_serves_the_blob_without_a_key(local: Local) -> None:
+    """Whoever holds an address gets the stored bytes, as they are, with no further proof."""
+    answer = local.http.get(local.address())
+    assert (answer.status_code, answer.content) == (200, _BODY)
+    assert answer.headers["content-type"] == "application/json"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("list.json", "lisu.json"),
+        ("tenant/", "tenant/%2e%2e/tenant/"),
+        ("srl/", "%2e/srl/"),
+        ("expires=", "expires=9"),
+        ("expires=", "expired="),
+        ("signature=", "signature=0"),
+        ("signature=", "signed="),
+        ("signature=", "signature=%C3%A9"),
+    ],
+)
+def test_an_altered_address_opens_nothing(local: Local, old: str, new: str) -> None:
+    """A changed name, time or signature is answered as if nothing were there."""
+    address = local.address()
+    assert old in address
+    _assert_error(local.http.get(address.replace(old, new)), 404, "not_found")
+
+
+def test_an_expired_address_opens_nothing(local: Local) -> None:
+    """An address that was right is answered like a wrong one once its time is over."""
+    local.address()
+    expired = local.ports.blobs.url(_NAME, ttl_seconds=-1)
+    _assert_error(local.http.get(expired), 404, "not_found")
+
+
+def test_the_address_of_a_blob_that_is_gone_opens_nothing(local: Local) -> None:
+    """An address outlives its blob without harm."""
+    address = local.address()
+    (local.data / "blobs" / _NAME).unlink()
+    _assert_error(local.http.get(address), 404, "not_found")
+
+
+def test_a_blob_store_that_cannot_answer_is_said_to_be_unavailable(local: Local) -> None:
+    """F26: a fault of the blob store is 503 with Retry-After, never "not found"."""
+    address = local.address()
+    (local.data / "blobs" / ".url-key").write_bytes(b"cut")
+    answer = local.http.get(address)
+    _assert_error(answer, 503, "unavailable")
+    assert answer.headers["retry-after"] == "1"
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS"])
+def test_an_address_is_only_read(local: Local, method: str) -> None:
+    """F21: any other method at an address is refused in the contract's shape."""
+    _assert_error(local.http.request(method, local.address()), 401, "unauthorized")
+
+
+def test_blobs_of_another_store_are_not_served_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where blobs lie in S3, whose own addresses serve them, there is nothing at this path."""
+    data_folder.prepare(tmp_path)
+    with aws() as account:
+        for name, value in data_folder.environment(tmp_path).items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setenv("SVC_BLOBS", f"s3:{account.bucket}")
+        wiring.from_environment.cache_clear()
+        answer = TestClient(local_app.app).get(f"/blobs/{_NAME}?expires=1&signature=0")
+        close(wiring.from_environment())
+        wiring.from_environment.cache_clear()
+    _assert_error(answer, 404, "not_found")
+
+
+def test_a_list_too_long_to_answer_with_is_fetched_from_its_address(tmp_path: Path) -> None:
+    """F27: a list over the answer limit is fetched by its short-lived address, whole and valid."""
+    with local_server(tmp_path / "data") as server:
+        revoked = _revoke_many(server.data, 25_000)
+        headers = {"Authorization": f"Bearer {server.admin_key}"}
+        with httpx2.Client(base_url=server.url, headers=headers, timeout=60) as http:
+            assert http.post("/v1/revocations/srl/regenerate").status_code == 200
+            key = http.get("/v1/revocations/srl/keys").json()["keys"][0]["public_key"]
+            redirect = http.get("/v1/revocations/srl/signed")
+        assert redirect.status_code == 307
+        location = redirect.headers["location"]
+        body = httpx2.get(server.url + location)
+        altered = httpx2.get(server.url + location[:-1] + ("0" if location[-1] != "0" else "1"))
+    seconds = int(parse_qs(urlsplit(location).query)["expires"][0]) - time.time()
+    assert 0 < seconds <= 301
+    assert (body.status_code, len(body.content) > 4 * 1024 * 1024) == (200, True)
+    payload = verify(body.content, public_key=public_key_bytes(key), now=datetime.now(UTC))
+    assert payload.revoked_ids == revoked
+    _assert_error(altered, 404, "not_found")
+
+
+def _revoke_many(data: Path, many: int) -> list[str]:
+    """Put revoked warrants with the longest identifiers into the store, as revocations would."""
+    warrant_ids = [f"svc_wrt_{number:064d}" for number in range(many)]
+    with opened(data) as ports:
+        tenant_id = tenants.find(ports, "local").tenant_id
+        changes = iter(_revocations(tenant_id, warrant_ids))
+        while some := list(islice(changes, 100)):
+            ports.store.write(*some)
+        counter = model.counter_key(model.shards(tenant_id)[0])
+        amounts = {"count": many, "changes": many}
+        ports.store.write(Increment(counter, amounts, Expect.ANYTHING))
+    return warrant_ids
+
+
+def _revocations(tenant_id: str, warrant_ids: list[str]) -> Iterator[Change]:
+    item = RevokedWarrant("svc_rev_1", "stolen", datetime.now(UTC)).to_item()
+    for warrant_id in warrant_ids:
+        yield Put(model.revoked_key(tenant_id, warrant_id), item, Expect.ABSENT)
+
+
+def _assert_error(answer: httpx2.Response, status: int, code: str) -> None:
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == "application/json"
+    body = json.loads(answer.content)
+    assert set(body) == {"error"}
+    assert set(body["error"]) == {"code", "message"}
+    assert body["error"]["code"] == code

@@ -1,0 +1,172 @@
+"""The local server as a real process: what `make run` promises to whoever starts and stops it."""
+
+import re
+import shlex
+import socket
+import stat
+import time
+from contextlib import closing
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import httpx2
+import pytest
+
+from tests import processes
+from tests.processes import HOST, free_port, start_in_vain
+
+_SECRET = re.compile(r"svc_[A-Za-z0-9_-]{43}\b")
+
+
+def test_the_first_start_makes_a_tenant_and_shows_its_admin_key_once(tmp_path: Path) -> None:
+    """The first start makes the tenant, shows its admin key once, and keeps it for the owner."""
+    with processes.local_server(tmp_path / "data") as server:
+        assert _SECRET.findall(server.output.read_text()) == [server.admin_key]
+        assert _mode(server.data / "admin.key") == 0o600
+        assert _mode(server.data / "master.key") == 0o600
+        assert _mode(server.data) == 0o700
+        assert [key["name"] for key in _api_keys(server)] == ["admin"]
+
+
+def test_another_start_shows_no_key_and_changes_nothing(tmp_path: Path) -> None:
+    """A start on existing data makes no key, tells none, and leaves what is there as it is."""
+    with processes.local_server(tmp_path / "data") as server:
+        before = _key_ids(server), _secrets(server.data)
+        assert server.interrupt() == 0
+    with processes.local_server(tmp_path / "data") as server:
+        assert not _SECRET.search(server.output.read_text())
+        assert (_key_ids(server), _secrets(server.data)) == before
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_ctrl_c_stops_it_at_once_and_cleanly(tmp_path: Path, workers: int) -> None:
+    """Ctrl-C ends every process within seconds, with exit code 0 and a line that says so."""
+    with processes.local_server(tmp_path / "data", workers=workers) as server:
+        with httpx2.Client(base_url=server.url) as idle:
+            assert idle.get("/").status_code == 401
+            began = time.monotonic()
+            assert server.interrupt() == 0
+        assert time.monotonic() - began < 5
+        said = server.output.read_text()
+        assert said.endswith(f"Stopped; the data is in {server.data}\n")
+        assert "Traceback" not in said
+        _bind(server.port).close()
+
+
+def test_ctrl_c_stops_it_while_it_starts(tmp_path: Path) -> None:
+    """Ctrl-C before the first answer ends it like any other: exit code 0, and a start follows."""
+    for _ in range(2):
+        with processes.local_server(tmp_path / "data", ready=False) as server:
+            assert server.interrupt() == 0
+            said = server.output.read_text()
+            assert said.endswith(f"Stopped; the data is in {server.data}\n")
+            assert "Traceback" not in said
+
+
+def test_a_lost_admin_key_is_replaced_by_the_command_that_the_start_names(tmp_path: Path) -> None:
+    """A start that finds no admin.key names the command that mints a key, and it works."""
+    with processes.local_server(tmp_path / "data") as server:
+        (server.data / "admin.key").unlink()
+        assert server.interrupt() == 0
+    with processes.local_server(tmp_path / "data") as server:
+        said = server.output.read_text()
+        command = re.search(r"for a new admin key run: python (.*)", said)
+        assert command
+        minted = processes.run(*shlex.split(command[1]))
+        assert minted.returncode == 0, minted.stderr
+        (server.data / "admin.key").write_text(minted.stdout)
+        assert len(_api_keys(server)) == 2
+        assert server.interrupt() == 0
+
+
+def test_a_port_in_use_is_said_before_anything_is_written(tmp_path: Path) -> None:
+    """Where the port is taken, the start names it, says what to try, and makes no data folder."""
+    with closing(_bind(0)) as taken:
+        taken.listen()
+        port = taken.getsockname()[1]
+        refused = start_in_vain(tmp_path / "data", port=port)
+    _assert_refused(refused, f"port {port}", "make run PORT=")
+    assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize("port", [-1, 65536])
+def test_a_port_that_cannot_be_is_refused(tmp_path: Path, port: int) -> None:
+    """A number that is no port is refused in plain words."""
+    _assert_refused(start_in_vain(tmp_path / "data", port=port), f"port {port}")
+
+
+@pytest.mark.parametrize("data", ["file", "file/data"])
+def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path, data: str) -> None:
+    """Where the data folder cannot be made, the start says which and why."""
+    (tmp_path / "file").write_text("in the way")
+    refused = start_in_vain(tmp_path / data, port=free_port())
+    _assert_refused(refused, str(tmp_path / data), "cannot be made")
+    assert (tmp_path / "file").read_text() == "in the way"
+
+
+def test_data_without_its_master_key_is_left_alone(tmp_path: Path) -> None:
+    """Data whose master key is missing is not opened with a new one: refused, nothing written."""
+    (tmp_path / "svc.db").write_bytes(b"data")
+    refused = start_in_vain(tmp_path, port=free_port())
+    _assert_refused(refused, str(tmp_path / "master.key"), "missing", "Restore")
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"svc.db": b"data"}
+
+
+def test_a_master_key_that_others_can_read_is_refused(tmp_path: Path) -> None:
+    """A master key open to others stops the start, with the command that closes it."""
+    (tmp_path / "master.key").write_bytes(bytes(32))
+    (tmp_path / "master.key").chmod(0o644)
+    _assert_refused(start_in_vain(tmp_path, port=free_port()), "chmod 600", "master.key")
+
+
+def test_a_store_that_cannot_be_opened_is_refused_in_plain_words(tmp_path: Path) -> None:
+    """A store file that is no database stops the start with a message, not with a traceback."""
+    (tmp_path / "svc.db").write_text("no database " * 100)
+    (tmp_path / "master.key").write_bytes(bytes(32))
+    (tmp_path / "master.key").chmod(0o600)
+    _assert_refused(start_in_vain(tmp_path, port=free_port()))
+
+
+def test_the_key_of_a_tenant_that_is_gone_is_not_taken_for_a_new_one(tmp_path: Path) -> None:
+    """An admin.key left from removed data stops the start, before a tenant is made without one."""
+    (tmp_path / "admin.key").write_text("svc_old\n")
+    for _ in range(2):
+        refused = start_in_vain(tmp_path, port=free_port())
+        _assert_refused(refused, str(tmp_path / "admin.key"), "move it away")
+    assert (tmp_path / "admin.key").read_text() == "svc_old\n"
+
+
+def _api_keys(server: processes.LocalServer) -> list[dict[str, object]]:
+    headers = {"Authorization": f"Bearer {server.admin_key}"}
+    answer = httpx2.get(f"{server.url}/v1/api-keys", headers=headers)
+    assert answer.status_code == 200, answer.text
+    keys: list[dict[str, object]] = answer.json()["api_keys"]
+    return keys
+
+
+def _key_ids(server: processes.LocalServer) -> list[object]:
+    return [key["id"] for key in _api_keys(server)]
+
+
+def _secrets(data: Path) -> list[bytes]:
+    return [(data / name).read_bytes() for name in ("admin.key", "master.key")]
+
+
+def _mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def _bind(port: int) -> socket.socket:
+    bound = socket.socket()
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    bound.bind((HOST, port))
+    return bound
+
+
+def _assert_refused(process: CompletedProcess[str], *words: str) -> None:
+    assert process.returncode == 1
+    assert process.stderr.startswith("Cannot start:\n")
+    assert "Traceback" not in process.stderr
+    assert process.stdout == ""
+    for word in words:
+        assert word in process.stderr

@@ -1,0 +1,116 @@
+"""The local server's timer, which does what the schedule does on AWS."""
+
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from infra import local_server
+from shared.model.srl import head_key
+from shared.operations import publication
+from shared.ports import Ports
+from shared.ports.store import Expect, Put
+from tests.operations.tenants import Tenant
+from tests.worlds import embedded
+
+
+def test_the_timer_publishes_what_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was revoked is in the published list after the next tick, and then nothing is."""
+    ports = embedded(tmp_path, _now)
+    tenant = Tenant.create(ports)
+    tenant.revoke(ports, "svc_wrt_a")
+    with _timer(ports, monkeypatch):
+        _wait_until(lambda: publication.current(ports, tenant.id).version == 2)
+        assert tenant.published(ports).revoked_ids == ["svc_wrt_a"]
+        time.sleep(0.2)
+    assert publication.current(ports, tenant.id).version == 2
+
+
+def test_the_timer_goes_on_after_a_tick_that_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A tick that the store failed is logged, and the next one publishes."""
+    file = tmp_path / "svc.db"
+    ports = embedded(tmp_path, _now, store=str(file))
+    tenant = Tenant.create(ports)
+    tenant.revoke(ports, "svc_wrt_a")
+    _execute(file, "ALTER TABLE items RENAME TO elsewhere")
+    with _timer(ports, monkeypatch):
+        _wait_until(lambda: bool(caplog.records))
+        _execute(file, "ALTER TABLE elsewhere RENAME TO items")
+        _wait_until(lambda: publication.current(ports, tenant.id).count == 1)
+
+
+def test_the_timer_prunes_blobs_that_no_list_points_to_any_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A blob older than any list is valid is removed; the list in force stays."""
+    ports = embedded(tmp_path, _now)
+    tenant, old = _with_old_blob(ports, tmp_path)
+    with _timer(ports, monkeypatch):
+        _wait_until(lambda: not old.exists())
+        time.sleep(0.1)
+    assert tenant.published(ports).version == 2
+
+
+def test_the_timer_removes_nothing_while_a_tenant_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """F10: while the list of any tenant cannot be published, no blob is removed, however old."""
+    ports = embedded(tmp_path, _now)
+    tenant, old = _with_old_blob(ports, tmp_path)
+    head = ports.store.get(head_key(tenant.id))
+    assert head is not None
+    ports.store.write(Put(head_key(tenant.id), {**head, "version": "2"}, Expect.PRESENT))
+    with _timer(ports, monkeypatch):
+        _wait_until(lambda: len(caplog.records) > 2)
+    assert old.exists()
+
+
+def _with_old_blob(ports: Ports, folder: Path) -> tuple[Tenant, Path]:
+    """A tenant on version 2 of its list, and the file of version 1, a month old."""
+    tenant = Tenant.create(ports)
+    old = folder / "blobs" / publication.current(ports, tenant.id).blob
+    tenant.revoke(ports, "svc_wrt_a")
+    tenant.regenerate(ports)
+    age = (_now() - timedelta(days=31)).timestamp()
+    os.utime(old, (age, age))
+    return tenant, old
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+@contextmanager
+def _timer(ports: Ports, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The server's own timer at work, in a hurry; it has ended at the end."""
+    monkeypatch.setattr(local_server, "_PUBLISH_SECONDS", 0.02)
+    stopped = threading.Event()
+    timer = threading.Thread(target=local_server._publish_on_time, args=(ports, stopped))
+    timer.start()
+    try:
+        yield
+        assert timer.is_alive()
+    finally:
+        stopped.set()
+        timer.join(timeout=10)
+    assert not timer.is_alive()
+
+
+def _wait_until(condition: Callable[[], bool], *, seconds: float = 10) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def _execute(file: Path, statement: str) -> None:
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute(statement)

@@ -1,0 +1,143 @@
+"""The service as processes of their own: started, watched, and always ended.
+
+A process is started as the leader of its own group, so that whatever it starts goes with it and
+nothing else does.
+"""
+
+import http.client
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).parent.parent
+HOST: Final = "127.0.0.1"
+_START_SECONDS: Final = 30
+_STOP_SECONDS: Final = 10
+
+
+@dataclass(frozen=True)
+class LocalServer:
+    """A running local server; `output` is the file of all that it prints."""
+
+    process: subprocess.Popen[bytes]
+    data: Path
+    port: int
+    output: Path
+
+    @property
+    def url(self) -> str:
+        return f"http://{HOST}:{self.port}"
+
+    @property
+    def admin_key(self) -> str:
+        return (self.data / "admin.key").read_text().strip()
+
+    def interrupt(self) -> int:
+        """Ctrl-C, which a terminal sends to the whole group; the exit code."""
+        os.killpg(self.process.pid, signal.SIGINT)
+        return self.process.wait(timeout=_STOP_SECONDS)
+
+    def kill(self) -> None:
+        """Let no process of the group run another instruction."""
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait(timeout=_STOP_SECONDS)
+
+
+@contextmanager
+def local_server(data: Path, *, workers: int = 1, ready: bool = True) -> Iterator[LocalServer]:
+    """The real server on the folder `data`; it is gone at the end.
+
+    It answers, or, where `ready` is false, has only said that it will.
+    """
+    port = free_port()
+    output = data.with_name(f"{data.name}-{port}.log")
+    with output.open("wb") as log:
+        process = subprocess.Popen(
+            [*_command(data, port), "--workers", str(workers)],
+            cwd=ROOT,
+            env=environment(),
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    server = LocalServer(process, data, port, output)
+    try:
+        _wait_until(server, _answers if ready else _is_coming)
+        yield server
+    finally:
+        server.kill()
+
+
+def start_in_vain(data: Path, *, port: int) -> subprocess.CompletedProcess[str]:
+    """What a server says that ends by itself."""
+    return run(*_command(data, port)[1:])
+
+
+def run(
+    *arguments: str, settings: dict[str, str] | None = None, stdin: str = ""
+) -> subprocess.CompletedProcess[str]:
+    """Run Python with these arguments to its end."""
+    return subprocess.run(
+        [sys.executable, *arguments],
+        cwd=ROOT,
+        env=environment(settings),
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=_START_SECONDS,
+        check=False,
+    )
+
+
+def environment(settings: dict[str, str] | None = None) -> dict[str, str]:
+    """The environment of a process: nothing of whoever runs the tests leads it anywhere else."""
+    inherited = {
+        name: value for name, value in os.environ.items() if not name.startswith(("SVC_", "AWS_"))
+    }
+    return inherited | (settings or {})
+
+
+def free_port() -> int:
+    """A port that nobody listened on a moment ago."""
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _command(data: Path, port: int) -> list[str]:
+    options = ["--port", str(port), "--data", str(data)]
+    return [sys.executable, "-m", "infra.local_server", *options]
+
+
+def _wait_until(server: LocalServer, condition: Callable[[LocalServer], bool]) -> None:
+    deadline = time.monotonic() + _START_SECONDS
+    while not condition(server):
+        said = server.output.read_text()
+        assert server.process.poll() is None, f"the server has ended: {said}"
+        assert time.monotonic() < deadline, f"the server does not answer: {said}"
+        time.sleep(0.02)
+
+
+def _is_coming(server: LocalServer) -> bool:
+    return "Ctrl-C stops it" in server.output.read_text()
+
+
+def _answers(server: LocalServer) -> bool:
+    connection = http.client.HTTPConnection(HOST, server.port, timeout=5)
+    try:
+        connection.request("GET", "/")
+        return connection.getresponse().status == http.client.UNAUTHORIZED
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()

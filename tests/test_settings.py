@@ -1,0 +1,72 @@
+"""The settings of a process: all of them right, or every problem named at once."""
+
+import pytest
+
+from shared.errors import InvalidSettings
+from shared.settings import Place, Settings
+
+_GOOD = {"SVC_STORE": "sqlite:svc.db", "SVC_BLOBS": "file:blobs", "SVC_KEYS": "file:master.key"}
+_AWS = {"SVC_STORE": "dynamodb:svc-", "SVC_BLOBS": "s3:bucket", "SVC_KEYS": "kms:alias/svc"}
+_ALLOWED = {
+    "SVC_STORE": "set it to sqlite:… or dynamodb:…",
+    "SVC_BLOBS": "set it to file:… or s3:…",
+    "SVC_KEYS": "set it to file:… or kms:…",
+}
+
+
+def test_each_setting_names_an_adapter_and_a_place() -> None:
+    """What stands before the first colon is the adapter, all that follows is the place."""
+    arn = "arn:aws:kms:eu-west-1:123456789012:key/1"
+    assert Settings.load(_GOOD) == Settings(
+        Place("sqlite", "svc.db"), Place("file", "blobs"), Place("file", "master.key")
+    )
+    assert Settings.load(_AWS | {"SVC_KEYS": f"kms:{arn}"}) == Settings(
+        Place("dynamodb", "svc-"), Place("s3", "bucket"), Place("kms", arn)
+    )
+
+
+@pytest.mark.parametrize("name", _GOOD)
+def test_a_missing_setting_is_named_with_what_it_may_be(name: str) -> None:
+    """A setting that is not there is named, with the values that it may have."""
+    environment = {other: value for other, value in _GOOD.items() if other != name}
+    assert _problems(environment) == (f"{name} is not set; {_ALLOWED[name]}",)
+
+
+@pytest.mark.parametrize("name", _GOOD)
+@pytest.mark.parametrize(
+    "value", ["", ":", "place", "sqlite", "file:", "redis:place", " sqlite:svc.db", "S3:bucket"]
+)
+def test_a_wrong_setting_is_named_with_what_it_may_be(name: str, value: str) -> None:
+    """A setting of another form is named, with what it may be, and its value is not repeated."""
+    assert _problems(_GOOD | {name: value}) == (f"{name} is not valid; {_ALLOWED[name]}",)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("SVC_STORE", "file:svc.db"), ("SVC_BLOBS", "kms:key"), ("SVC_KEYS", "s3:bucket")],
+)
+def test_an_adapter_of_another_setting_is_none_of_this_one(name: str, value: str) -> None:
+    """An adapter that another setting knows is not taken for one of this."""
+    assert _problems(_GOOD | {name: value}) == (f"{name} is not valid; {_ALLOWED[name]}",)
+
+
+def test_every_problem_is_named_at_once() -> None:
+    """All problems come in one error, a line for each, so that one start is enough to see them."""
+    with pytest.raises(InvalidSettings) as refused:
+        Settings.load({"SVC_BLOBS": "blobs"})
+    assert str(refused.value).splitlines() == [
+        f"SVC_STORE is not set; {_ALLOWED['SVC_STORE']}",
+        f"SVC_BLOBS is not valid; {_ALLOWED['SVC_BLOBS']}",
+        f"SVC_KEYS is not set; {_ALLOWED['SVC_KEYS']}",
+    ]
+
+
+def test_other_variables_do_not_matter() -> None:
+    """The rest of the environment is nothing to the settings."""
+    assert Settings.load(_GOOD | {"SVC_OTHER": "x", "PATH": "/bin"}) == Settings.load(_GOOD)
+
+
+def _problems(environment: dict[str, str]) -> tuple[str, ...]:
+    with pytest.raises(InvalidSettings) as refused:
+        Settings.load(environment)
+    return refused.value.problems

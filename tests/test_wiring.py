@@ -1,0 +1,179 @@
+"""From settings to ports: which adapter each URI gives, and identifiers that sort."""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from itertools import chain, pairwise
+from pathlib import Path
+
+import pytest
+
+from infra import data_folder
+from shared import wiring
+from shared.adapters.dynamodb import DynamoStore
+from shared.adapters.filesystem import FileBlobs
+from shared.adapters.kms import KmsKeys
+from shared.adapters.local_keys import KeyFile
+from shared.adapters.s3 import S3Blobs
+from shared.adapters.sqlite import SqliteStore
+from shared.errors import InvalidSettings
+from shared.model.identifiers import is_identifier
+from shared.model.items import Key, Table
+from shared.ports.store import Expect, Put
+from shared.settings import Settings
+from tests.aws import aws, pretend_credentials
+from tests.worlds import Clock
+
+_KEY = Key(Table.KEYS, "some")
+_CONTEXT = {"tenant": "t", "key": "k"}
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> dict[str, str]:
+    """Settings that keep all on one machine, with their key file."""
+    data_folder.prepare(tmp_path)
+    return data_folder.environment(tmp_path)
+
+
+def test_local_settings_give_local_adapters(settings: dict[str, str], tmp_path: Path) -> None:
+    """`sqlite:` and `file:` give the adapters of one machine, at the places that they name."""
+    ports = wiring.build(Settings.load(settings))
+    assert isinstance(ports.store, SqliteStore)
+    assert isinstance(ports.blobs, FileBlobs)
+    assert isinstance(ports.keys, KeyFile)
+    ports.blobs.put("srl/list.json", b"{}")
+    ports.store.close()
+    assert (tmp_path / "svc.db").exists()
+    assert (tmp_path / "blobs/srl/list.json").read_bytes() == b"{}"
+
+
+def test_settings_of_aws_give_adapters_of_aws() -> None:
+    """`dynamodb:`, `s3:` and `kms:` give the adapters of AWS, at the places that they name."""
+    with aws() as account:
+        ports = wiring.build(
+            Settings.load(
+                {
+                    "SVC_STORE": f"dynamodb:{account.table_prefix}",
+                    "SVC_BLOBS": f"s3:{account.bucket}",
+                    "SVC_KEYS": f"kms:{account.key_id}",
+                }
+            )
+        )
+        assert isinstance(ports.store, DynamoStore)
+        assert isinstance(ports.blobs, S3Blobs)
+        assert isinstance(ports.keys, KmsKeys)
+        ports.store.write(Put(_KEY, {"n": 1}, Expect.ABSENT))
+        ports.blobs.put("srl/list.json", b"{}")
+        sealed = ports.keys.wrap(b"seed", context=_CONTEXT)
+        assert account.s3.list_objects_v2(Bucket=account.bucket)["KeyCount"] == 1
+        assert account.dynamodb.scan(TableName=f"{account.table_prefix}keys")["Count"] == 1
+        assert ports.keys.unwrap(sealed, context=_CONTEXT) == b"seed"
+
+
+def test_the_environment_is_read_once(
+    settings: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process has one set of ports, built when they are first asked for."""
+    wiring.from_environment.cache_clear()
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
+    ports = wiring.from_environment()
+    monkeypatch.setenv("SVC_STORE", "nonsense")
+    assert wiring.from_environment() is ports
+    wiring.from_environment.cache_clear()
+    with pytest.raises(InvalidSettings, match="SVC_STORE"):
+        wiring.from_environment()
+    assert isinstance(ports.store, SqliteStore)
+    ports.store.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "break_"),
+    [
+        ("SVC_STORE", lambda folder: (folder / "svc.db").write_text("no database " * 100)),
+        ("SVC_STORE", lambda folder: (folder / "svc.db").mkdir()),
+        ("SVC_BLOBS", lambda folder: (folder / "blobs").write_text("no folder")),
+        ("SVC_KEYS", lambda folder: (folder / "master.key").unlink()),
+        ("SVC_KEYS", lambda folder: (folder / "master.key").chmod(0o644)),
+    ],
+)
+def test_a_place_that_cannot_be_used_is_a_wrong_setting(
+    settings: dict[str, str], tmp_path: Path, name: str, break_: Callable[[Path], object]
+) -> None:
+    """Whatever cannot be opened is told as a setting to mend, with the place that it names."""
+    break_(tmp_path)
+    with pytest.raises(InvalidSettings) as refused:
+        wiring.build(Settings.load(settings))
+    assert settings[name].partition(":")[2] in str(refused.value)
+
+
+def test_a_missing_region_is_a_wrong_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Adapters of AWS without a region are told as a setting to mend, too."""
+    pretend_credentials(monkeypatch)
+    monkeypatch.delenv("AWS_DEFAULT_REGION", raising=False)
+    monkeypatch.delenv("AWS_REGION", raising=False)
+    environment = {"SVC_STORE": "dynamodb:x-", "SVC_BLOBS": "s3:b", "SVC_KEYS": "kms:k"}
+    with pytest.raises(InvalidSettings, match="AWS_DEFAULT_REGION"):
+        wiring.build(Settings.load(environment))
+
+
+def test_the_time_is_in_utc() -> None:
+    """`now` is the present, with its time zone."""
+    assert abs(wiring.now() - datetime.now(UTC)) < timedelta(seconds=5)
+    assert wiring.now().utcoffset() == timedelta()
+
+
+def test_an_identifier_has_the_form_of_its_kind() -> None:
+    """An identifier is of the form that the contract gives, and no other kind's."""
+    made = wiring.identifiers(Clock())("rev")
+    assert is_identifier(made, kind="rev")
+    assert not is_identifier(made, kind="ak")
+
+
+def test_identifiers_sort_while_the_clock_stands_still() -> None:
+    """Within one millisecond, an identifier made later sorts later, and none comes twice."""
+    _assert_rising(map(wiring.identifiers(Clock()), ["evt"] * 10_000))
+
+
+def test_identifiers_sort_as_the_clock_goes() -> None:
+    """Over milliseconds that begin and pass, an identifier made later sorts later."""
+    clock = Clock()
+    new_id = wiring.identifiers(clock)
+    _assert_rising(_made_while(clock, new_id, [0, 1, 0, 0, 400, 600, 0, 999, 1, 0] * 100))
+
+
+def test_identifiers_sort_when_the_clock_steps_back() -> None:
+    """F09: an identifier made after the clock was set back still sorts after those before it."""
+    clock = Clock()
+    new_id = wiring.identifiers(clock)
+    _assert_rising(_made_while(clock, new_id, [0, -1000, 0, 500, -60_000_000, 0, 1000]))
+
+
+def test_threads_share_a_maker() -> None:
+    """Many threads at one maker get as many identifiers, each thread's own in order."""
+    new_id = wiring.identifiers(wiring.now)
+    with ThreadPoolExecutor(8) as pool:
+        batches = list(pool.map(lambda _: [new_id("evt") for _ in range(500)], range(8)))
+    for batch in batches:
+        _assert_rising(batch)
+    assert len(set(chain.from_iterable(batches))) == 8 * 500
+
+
+def test_two_makers_never_meet() -> None:
+    """Two processes at one moment make different identifiers."""
+    clock = Clock()
+    first, second = wiring.identifiers(clock), wiring.identifiers(clock)
+    made = [maker("evt") for maker in (first, second) for _ in range(1000)]
+    assert len(set(made)) == 2000
+
+
+def _made_while(
+    clock: Clock, new_id: Callable[[str], str], microseconds: list[float]
+) -> Iterator[str]:
+    for step in microseconds:
+        clock.advance(microseconds=step)
+        yield new_id("evt")
+
+
+def _assert_rising(made: "Iterator[str] | list[str]") -> None:
+    assert all(first < second for first, second in pairwise(made))

@@ -7,7 +7,7 @@ from pydantic import AfterValidator, Field
 from shared.model.api_keys import ApiKey, Status, Usage
 from shared.operations.api_keys import Created
 from shared.operations.paging import Page
-from shared.web.fields import MomentIn, MomentOut, Name, RequestBody, ResponseBody
+from shared.web.fields import MomentIn, MomentOut, Name, RecordBody, RequestBody, ResponseBody
 
 ScopeName = Literal["admin", "authorizer", "read-only"]
 
@@ -74,19 +74,12 @@ class CreatedApiKey(ApiKeyFields):
         return cls(**_fields(created.api_key), key=created.secret)
 
 
-class RevokedApiKey(ResponseBody):
+class RevokedApiKey(RecordBody):
     """The answer to a revocation."""
 
     id: str
     status: Status
     revoked_at: MomentOut
-
-    @classmethod
-    def of(cls, key: ApiKey) -> Self:
-        """The key as it stands after the revocation."""
-        return cls.model_validate(
-            {"id": key.id, "status": key.status, "revoked_at": key.revoked_at}
-        )
 
 
 class ApiKeyList(ResponseBody):

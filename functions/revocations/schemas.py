@@ -6,7 +6,7 @@ from pydantic import BaseModel, Field
 
 from shared.model.revocations import Revocation, Verdict
 from shared.operations.paging import Page
-from shared.web.fields import MomentOut, Reason, RequestBody, ResponseBody, WarrantId
+from shared.web.fields import MomentOut, Reason, RecordBody, RequestBody, ResponseBody, WarrantId
 
 BATCH_MAX: Final = 1000
 BATCH_BODY_MAX: Final = 1024 * 1024
@@ -31,7 +31,7 @@ class CheckBatch(RequestBody):
     warrant_ids: Annotated[list[WarrantId], Field(min_length=1, max_length=BATCH_MAX)]
 
 
-class RevocationRecord(ResponseBody):
+class RevocationRecord(RecordBody):
     """A revocation record."""
 
     id: str
@@ -39,17 +39,6 @@ class RevocationRecord(ResponseBody):
     reason: str
     created_at: MomentOut
     created_by: str
-
-    @classmethod
-    def of(cls, record: Revocation) -> Self:
-        """The record."""
-        return cls(
-            id=record.id,
-            warrant_id=record.warrant_id,
-            reason=record.reason,
-            created_at=record.created_at,
-            created_by=record.created_by,
-        )
 
 
 class RevocationList(ResponseBody):

@@ -1,11 +1,9 @@
 """Bodies of the Signed Revocation List endpoints (service.md 2.4 and 4.3, decisions 3)."""
 
-from typing import Self
+from pydantic import Field
 
-from shared.model.seeds import ALGORITHM
-from shared.model.srl import Head
-from shared.model.srl_keys import SrlKey, Status
-from shared.web.fields import MomentOut, ResponseBody
+from shared.model.srl_keys import Status
+from shared.web.fields import MomentOut, RecordBody, ResponseBody
 
 
 class SrlPayload(ResponseBody):
@@ -31,44 +29,23 @@ class SignedRevocationList(ResponseBody):
     srl: SignedPayload
 
 
-class Regenerated(ResponseBody):
-    """What was published."""
+class Regenerated(RecordBody):
+    """What was published, and is now in force."""
 
     version: int
     issued_at: MomentOut
     expires_at: MomentOut
-    revocation_count: int
-
-    @classmethod
-    def of(cls, head: Head) -> Self:
-        """The list that is now in force."""
-        return cls(
-            version=head.version,
-            issued_at=head.issued_at,
-            expires_at=head.expires_at,
-            revocation_count=head.count,
-        )
+    revocation_count: int = Field(validation_alias="count")
 
 
-class SrlSigner(ResponseBody):
-    """A key that signs, or signed, the tenant's lists."""
+class SrlSigner(RecordBody):
+    """The public side of a key that signs, or signed, the tenant's lists."""
 
-    key_id: str
+    key_id: str = Field(validation_alias="id")
     algorithm: str
     public_key: str
     status: Status
     created_at: MomentOut
-
-    @classmethod
-    def of(cls, signer: SrlKey) -> Self:
-        """The public side of the signer."""
-        return cls(
-            key_id=signer.id,
-            algorithm=ALGORITHM,
-            public_key=signer.public_key,
-            status=signer.status,
-            created_at=signer.created_at,
-        )
 
 
 class SrlSigners(ResponseBody):

@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from shared.model.items import Key, Partition, Table
 from shared.model.records import Record
+from shared.model.seeds import ALGORITHM
 
 
 class Status(StrEnum):
@@ -27,6 +28,11 @@ class SrlKey(Record):
     created_at: datetime
     sealed_seed: bytes = field(repr=False)
     version: int = 1
+
+    @property
+    def algorithm(self) -> str:
+        """What the public key is for."""
+        return ALGORITHM
 
     @property
     def key(self) -> Key:

@@ -78,7 +78,7 @@ def create(
     if expires_at is not None and expires_at <= ports.now():
         raise InvalidRequest("expires_at: must lie in the future.")
     settings = tenants.settings(ports, caller.tenant_id)
-    account = _account(ports, caller, service_account_id) if service_account_id else None
+    account = None if service_account_id is None else _account(ports, caller, service_account_id)
     created, changes = creation(
         ports, settings, name=name, scopes=scopes, expires_at=expires_at, account=account
     )

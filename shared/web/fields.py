@@ -1,7 +1,7 @@
 """The types of fields that bodies and parameters share, each with its rule of the contract."""
 
 from datetime import datetime
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, PlainSerializer
 from pydantic.json_schema import WithJsonSchema
@@ -49,3 +49,14 @@ class ResponseBody(BaseModel):
     """A JSON object with exactly the fields that were set."""
 
     model_config = ConfigDict(extra="forbid")
+
+
+class RecordBody(ResponseBody):
+    """A JSON object that shows a record: the attributes that have the names of its fields."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    @classmethod
+    def of(cls, record: object) -> Self:
+        """The response that shows `record`."""
+        return cls.model_validate(record)

@@ -61,14 +61,14 @@ class StrangerLimiter:
     def take(self, address: str) -> Figures:
         """Take a token. Raises `RateLimited` where there is none."""
         bucket = self._bucket(address)
-        if bucket.tokens < 1:
-            raise RateLimited(retry_after=_RETRY_AFTER_SECONDS)
-        taken = bucket.take(1)
-        self._full_at[address] = taken.full_at
+        left = bucket.take(1) if bucket.tokens else bucket
+        self._full_at[address] = left.full_at
         self._full_at.move_to_end(address)
         if len(self._full_at) > _BUCKETS_MAX:
             self._full_at.popitem(last=False)
-        return Figures.of(taken)
+        if not bucket.tokens:
+            raise RateLimited(retry_after=_RETRY_AFTER_SECONDS)
+        return Figures.of(left)
 
     def _bucket(self, address: str) -> Bucket:
         now = _microseconds(self._now())
@@ -127,7 +127,9 @@ class _Account:
     def figures(self, now: int) -> Figures:
         """What the headers say: nothing more can be had while it is too early to ask."""
         known = Figures.of(Bucket(self.full_at, now), leased=self.in_hand(now))
-        return Figures(self.in_hand(now), known.reset) if self.is_refused(now) else known
+        if not self.is_refused(now):
+            return known
+        return Figures(min(known.remaining, self.in_hand(now)), known.reset)
 
 
 class TenantLimiter:

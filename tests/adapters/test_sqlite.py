@@ -24,17 +24,21 @@ from shared.ports.store import (
     Put,
     Table,
 )
+from shared.ports.token_buckets import Lease
 
 KEY = Key(Table.KEYS, "t1", "settings")
 OTHER = Key(Table.REVOCATIONS, "t1#revoked#00", "svc_wrt_1")
 PARTITION = Partition(Table.REVOCATIONS, "t1#revoked#00")
 ANYTHING, ABSENT, PRESENT = Expect.ANYTHING, Expect.ABSENT, Expect.PRESENT
+BUCKET = Key(Table.KEYS, "t1#bucket")
+NOW = 1_795_262_400_000_000
 
 CALLS: dict[str, Callable[[SqliteStore], object]] = {
     "get": lambda store: store.get(KEY),
     "get_many": lambda store: store.get_many([KEY, OTHER]),
     "query": lambda store: list(store.query(PARTITION)),
     "write": lambda store: store.write(Put(KEY, {}, ANYTHING)),
+    "lease": lambda store: store.lease("t1", 1, now=NOW),
 }
 
 
@@ -176,6 +180,32 @@ print(won)
     assert sum(won) == 20
 
 
+def test_processes_lease_no_more_than_there_is(path: Path) -> None:
+    """F32: processes that lease from one bucket at once get all its tokens, and not one more."""
+    program = f"""
+from shared.adapters.sqlite import SqliteStore
+store = SqliteStore({str(path)!r})
+leased = 0
+while granted := store.lease("t1", 7, now={NOW}).granted:
+    leased += granted
+print(leased)
+"""
+    started = [
+        subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+        for _ in range(3)
+    ]
+    leased = [int(process.communicate(timeout=30)[0]) for process in started]
+    assert [process.returncode for process in started] == [0, 0, 0]
+    assert sum(leased) == 2000
+
+
+def test_a_bucket_outlives_the_process(path: Path) -> None:
+    """F32: a bucket that was emptied before a restart is empty after it."""
+    for granted in (2000, 0):
+        with closing(SqliteStore(str(path))) as store:
+            assert store.lease("t1", 2000, now=NOW) == Lease(granted, NOW + 2_000_000)
+
+
 def test_a_locked_file_is_unavailable(path: Path) -> None:
     """F22: a write that another process blocks is given up after a while, and has not happened."""
     with (
@@ -296,6 +326,25 @@ def test_an_item_that_cannot_be_decoded_is_corrupt(store: SqliteStore, item: byt
     with pytest.raises(Conflict):
         store.write(Put(OTHER, {}, ABSENT))
     store.write(Delete(OTHER, PRESENT))
+
+
+@pytest.mark.parametrize(
+    "item", [b"\xff", cbor2.dumps({}), cbor2.dumps({"full_at": "0"})], ids=repr
+)
+def test_a_bucket_that_cannot_be_decoded_is_corrupt(store: SqliteStore, item: bytes) -> None:
+    """F10: a malformed bucket is neither full nor empty, and stays as it is."""
+    store._connection.execute("INSERT INTO items VALUES (?, ?, ?, ?)", (*BUCKET, item))
+    with pytest.raises(Corrupt):
+        store.lease("t1", 1, now=NOW)
+    assert store._connection.execute("SELECT item FROM items").fetchall() == [(item,)]
+
+
+def test_a_refused_lease_changes_nothing(store: SqliteStore) -> None:
+    """An empty bucket is not written to."""
+    store.lease("t1", 2000, now=NOW)
+    changes = store._connection.total_changes
+    assert store.lease("t1", 1, now=NOW).granted == 0
+    assert store._connection.total_changes == changes
 
 
 def test_an_increment_of_a_text_changes_nothing(store: SqliteStore) -> None:

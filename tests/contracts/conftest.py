@@ -1,14 +1,17 @@
 """Every adapter of every port, so that one suite holds all of them to the same promises.
 
-With SVC_TEST_DYNAMODB_ENDPOINT set to the address of a DynamoDB, say of an emulator, the store's
-suite runs there too.
+With SVC_TEST_DYNAMODB_ENDPOINT set to the address of a DynamoDB, say of an emulator, the suites of
+the store and of the token buckets run there too.
 """
+
+from __future__ import annotations
 
 import os
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -16,6 +19,7 @@ import requests
 
 from shared.adapters import dynamodb
 from shared.adapters.dynamodb import DynamoStore
+from shared.adapters.dynamodb_buckets import DynamoBuckets
 from shared.adapters.filesystem import FileBlobs
 from shared.adapters.kms import KmsKeys
 from shared.adapters.local_keys import KeyFile
@@ -24,7 +28,11 @@ from shared.adapters.sqlite import SqliteStore
 from shared.ports.blobs import BlobStore
 from shared.ports.key_wrapper import KeyWrapper
 from shared.ports.store import Store
+from shared.ports.token_buckets import TokenBuckets
 from tests.aws import aws, create_tables, pretend_credentials, table_prefix
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
 
 ENDPOINT = os.environ.get("SVC_TEST_DYNAMODB_ENDPOINT")
 
@@ -33,27 +41,43 @@ EXACT = ["sqlite-memory", "sqlite-file", *(["dynamodb-endpoint"] if ENDPOINT els
 
 
 @contextmanager
-def _store_at_endpoint() -> Iterator[Store]:
+def _tables(kind: str) -> Iterator[tuple[DynamoDBClient, str]]:
+    """A client, and what the names of its tables begin with."""
+    if kind == "dynamodb":
+        with aws() as account:
+            yield account.dynamodb, account.table_prefix
+        return
     with pytest.MonkeyPatch.context() as environment:
         pretend_credentials(environment)
         client = dynamodb.connect(endpoint_url=ENDPOINT)
         stage = f"t{uuid.uuid4().hex[:12]}"
         create_tables(client, stage=stage)
-        yield DynamoStore(client, table_prefix=table_prefix(stage))
+        yield client, table_prefix(stage)
         client.close()
+
+
+def _sqlite(kind: str, folder: Path) -> closing[SqliteStore]:
+    path = ":memory:" if kind == "sqlite-memory" else str(folder / "store.db")
+    return closing(SqliteStore(path))
 
 
 @contextmanager
 def _open_store(kind: str, folder: Path) -> Iterator[Store]:
-    if kind == "dynamodb-endpoint":
-        with _store_at_endpoint() as store:
-            yield store
-    elif kind == "dynamodb":
-        with aws() as account:
-            yield DynamoStore(account.dynamodb, table_prefix=account.table_prefix)
+    if kind.startswith("dynamodb"):
+        with _tables(kind) as (client, prefix):
+            yield DynamoStore(client, table_prefix=prefix)
     else:
-        path = ":memory:" if kind == "sqlite-memory" else str(folder / "store.db")
-        with closing(SqliteStore(path)) as sqlite:
+        with _sqlite(kind, folder) as sqlite:
+            yield sqlite
+
+
+@contextmanager
+def _open_buckets(kind: str, folder: Path) -> Iterator[TokenBuckets]:
+    if kind.startswith("dynamodb"):
+        with _tables(kind) as (client, prefix):
+            yield DynamoBuckets(client, table_prefix=prefix)
+    else:
+        with _sqlite(kind, folder) as sqlite:
             yield sqlite
 
 
@@ -67,6 +91,19 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
 def exact_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     """A store on an engine that remembers tokens and can be used by many threads."""
     with _open_store(request.param, tmp_path) as opened:
+        yield opened
+
+
+@pytest.fixture(params=["dynamodb", *EXACT])
+def buckets(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[TokenBuckets]:
+    with _open_buckets(request.param, tmp_path) as opened:
+        yield opened
+
+
+@pytest.fixture(params=EXACT)
+def exact_buckets(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[TokenBuckets]:
+    """Buckets on an engine that can be used by many threads."""
+    with _open_buckets(request.param, tmp_path) as opened:
         yield opened
 
 

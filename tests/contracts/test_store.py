@@ -299,6 +299,63 @@ def test_an_increment_leaves_the_rest(store: Store) -> None:
     assert store.get(KEY) == {"n": -1, "m": 5, "text": "kept"}
 
 
+def test_an_increment_sets_other_attributes(store: Store) -> None:
+    """One change counts and sets, on an item that is there or not, and touches nothing else."""
+    assign: dict[str, Value] = {"text": "new", "also": True}
+    cases: list[tuple[dict[str, Value] | None, dict[str, Value]]] = [
+        ({"n": 1, "text": "old", "kept": "yes"}, {"n": 3, "kept": "yes", **assign}),
+        ({}, {"n": 2, **assign}),
+        (None, {"n": 2, **assign}),
+    ]
+    for before, after in cases:
+        store.write(Delete(KEY, ANYTHING) if before is None else Put(KEY, before, ANYTHING))
+        store.write(Increment(KEY, {"n": 2}, ANYTHING, assign=assign))
+        assert store.get(KEY) == after
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_a_value_comes_back_as_it_was_set(store: Store, name: str) -> None:
+    """An increment sets values of every type, and each comes back with type and content."""
+    store.write(Increment(KEY, {"n": 1}, ANYTHING, assign={"value": VALUES[name]}))
+    item = store.get(KEY)
+    assert item is not None
+    assert typed(item["value"]) == typed(VALUES[name])
+
+
+@pytest.mark.parametrize("expect", [ABSENT, PRESENT, At(1)], ids=str)
+def test_an_attribute_of_any_name_is_set(store: Store, expect: Expectation) -> None:
+    """Words that an engine reserves can be set, whatever the increment expects."""
+    if expect is not ABSENT:
+        put(store, KEY, version=1)
+    names = {name: 7 for name in RESERVED if name != "version"}
+    store.write(Increment(KEY, {"version": 1}, expect, assign=names))
+    assert store.get(KEY) == {"version": 1 if expect is ABSENT else 2} | names
+
+
+@pytest.mark.parametrize("expect", [PRESENT, At(1), ABSENT], ids=str)
+def test_an_increment_in_conflict_sets_nothing(store: Store, expect: Expectation) -> None:
+    """F14: where the expectation is lost, no attribute is set, and no item comes into being."""
+    state: dict[str, Value] | None = (
+        {"version": 2, "text": "old"} if expect is not PRESENT else None
+    )
+    if state is not None:
+        store.write(Put(KEY, state, ABSENT))
+    with pytest.raises(Conflict) as caught:
+        store.write(Increment(KEY, {"n": 1}, expect, assign={"text": "new"}))
+    assert caught.value.lost == (KEY,)
+    assert store.get(KEY) == state
+
+
+def test_an_increment_sets_nothing_where_another_change_is_in_conflict(store: Store) -> None:
+    """F25: what an increment sets is undone with the write that it is part of."""
+    put(store, KEY, text="old")
+    with pytest.raises(Conflict):
+        store.write(
+            Increment(KEY, {"n": 1}, PRESENT, assign={"text": "new"}), Check(OTHER, PRESENT)
+        )
+    assert store.get(KEY) == {"text": "old"}
+
+
 def test_a_late_increment_brings_nothing_back(store: Store) -> None:
     """F14: an increment that expects its item present does not make it anew."""
     with pytest.raises(Conflict):
@@ -361,6 +418,11 @@ REFUSED: dict[str, list[Change]] = {
     "an item with its sort key": [Put(KEY, {"sk": "p"}, ANYTHING)],
     "an increment of nothing": [Increment(KEY, {}, ANYTHING)],
     "an increment of the key": [Increment(KEY, {"sk": 1}, ANYTHING)],
+    "an increment that sets the key": [Increment(KEY, {"n": 1}, ANYTHING, assign={"pk": "p"})],
+    "an increment that sets what it counts": [
+        Increment(KEY, {"n": 1, "m": 1}, ANYTHING, assign={"text": "t", "m": 2})
+    ],
+    "an increment that only sets": [Increment(KEY, {}, ANYTHING, assign={"text": "t"})],
 }
 
 
@@ -387,8 +449,12 @@ def test_a_token_has_1_to_36_characters(store: Store, token: str) -> None:
 )
 def test_a_value_of_another_type_is_a_type_error(store: Store, value: Any) -> None:
     """What would come back as something else is not taken."""
-    with pytest.raises(TypeError):
-        store.write(Put(KEY, {"value": value}, ANYTHING))
+    for change in (
+        Put(KEY, {"value": value}, ANYTHING),
+        Increment(KEY, {"n": 1}, ANYTHING, assign={"value": value}),
+    ):
+        with pytest.raises(TypeError):
+            store.write(change)
     assert store.get(KEY) is None
 
 
@@ -407,6 +473,16 @@ def test_a_write_sent_again_under_its_token_counts_once(exact_store: Store) -> N
     assert exact_store.get(OTHER) == {"n": 3}
 
 
+def test_an_increment_sent_again_under_its_token_sets_once(exact_store: Store) -> None:
+    """F22: a write that comes twice counts once, and sets nothing over what came since."""
+    token = str(uuid.uuid4())
+    write = Increment(KEY, {"n": 1}, ANYTHING, assign={"text": "first"})
+    exact_store.write(write, token=token)
+    exact_store.write(Increment(KEY, {"n": 1}, ANYTHING, assign={"text": "second"}))
+    exact_store.write(write, token=token)
+    assert exact_store.get(KEY) == {"n": 2, "text": "second"}
+
+
 def test_a_token_names_one_write(exact_store: Store) -> None:
     """A token that comes back with other changes is a fault, not a success."""
     token = str(uuid.uuid4())
@@ -414,6 +490,7 @@ def test_a_token_names_one_write(exact_store: Store) -> None:
     for other in (
         Increment(KEY, {"n": 2}, ANYTHING),
         Increment(KEY, {"n": 1}, PRESENT),
+        Increment(KEY, {"n": 1}, ANYTHING, assign={"text": "t"}),
         Increment(OTHER, {"n": 1}, ANYTHING),
         Put(KEY, {"n": 1}, ANYTHING),
     ):

@@ -1,0 +1,220 @@
+"""The token buckets on DynamoDB: what they cost, and what happens where DynamoDB fails."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from botocore.exceptions import ClientError, ReadTimeoutError
+
+from shared.adapters.dynamodb_buckets import DynamoBuckets
+from shared.errors import Corrupt, Unavailable
+from shared.ports.token_buckets import Lease
+from tests.adapters.answers import Answer, Answers, error
+from tests.adapters.outages import OUTAGES, PASSING, URL
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+NOW = 1_795_262_400_000_000
+SECOND = 1_000_000
+LAST = NOW - 1
+
+
+@pytest.fixture
+def buckets(dynamodb_client: DynamoDBClient) -> DynamoBuckets:
+    return DynamoBuckets(dynamodb_client, table_prefix="a-")
+
+
+def taken(full_at: int) -> Answer:
+    """The write was made, and this is when the bucket is full."""
+    return Answer({"Attributes": {"full_at": {"N": str(full_at)}}})
+
+
+def refused(full_at: int | None = None) -> Answer:
+    """The condition failed on a bucket that is full at this moment; None for a new one."""
+    code = "ConditionalCheckFailedException"
+    if full_at is None:
+        return error(code)
+    key = {"pk": {"S": "t1#bucket"}, "sk": {"S": "-"}}
+    return error(code, Item=key | {"full_at": {"N": str(full_at)}})
+
+
+def asked(answers: Answers) -> list[int]:
+    """How many tokens each request was for; each of them is a write."""
+    for request in answers.requests:
+        assert request.headers["X-Amz-Target"] == b"DynamoDB_20120810.UpdateItem"
+    costs = [body["ExpressionAttributeValues"][":cost"]["N"] for body in answers.bodies]
+    return [int(cost) // 1000 for cost in costs]
+
+
+# --- what a lease costs ---
+
+
+def test_a_bucket_in_use_costs_one_write(
+    dynamodb_client: DynamoDBClient, buckets: DynamoBuckets
+) -> None:
+    """F32: the ordinary lease is one conditional write, with no read."""
+    answers = Answers(dynamodb_client, taken(NOW + 8000))
+    assert buckets.lease("t1", 7, now=NOW) == Lease(7, NOW + 8000)
+    assert asked(answers) == [7]
+    (body,) = answers.bodies
+    assert body["TableName"] == "a-keys"
+    assert body["Key"] == {"pk": {"S": "t1#bucket"}, "sk": {"S": "-"}}
+
+
+@pytest.mark.parametrize("full_at", [None, LAST, 0])
+def test_a_bucket_that_is_full_or_new_costs_two(
+    dynamodb_client: DynamoDBClient, buckets: DynamoBuckets, full_at: int | None
+) -> None:
+    """F32: a bucket that is not in use is begun by a second write, with no read."""
+    answers = Answers(dynamodb_client, refused(full_at), taken(NOW + 7000))
+    assert buckets.lease("t1", 7, now=NOW) == Lease(7, NOW + 7000)
+    assert asked(answers) == [7, 7]
+
+
+def test_an_empty_bucket_costs_one(dynamodb_client: DynamoDBClient, buckets: DynamoBuckets) -> None:
+    """F32: to learn that there is nothing costs one write."""
+    answers = Answers(dynamodb_client, refused(NOW + 2 * SECOND))
+    assert buckets.lease("t1", 7, now=NOW) == Lease(0, NOW + 2 * SECOND)
+    assert asked(answers) == [7]
+
+
+def test_a_bucket_that_is_short_costs_two(
+    dynamodb_client: DynamoDBClient, buckets: DynamoBuckets
+) -> None:
+    """F32: what is left of a bucket is taken by a second write, which asks for just that."""
+    answers = Answers(dynamodb_client, refused(NOW + 2 * SECOND - 3999), taken(NOW + 2 * SECOND))
+    assert buckets.lease("t1", 7, now=NOW) == Lease(3, NOW + 2 * SECOND)
+    assert asked(answers) == [7, 3]
+
+
+# --- lost races ---
+
+
+def test_a_bucket_begun_by_another_is_taken_from(
+    dynamodb_client: DynamoDBClient, buckets: DynamoBuckets
+) -> None:
+    """F32: of two that begin a bucket one does; the other takes its tokens from what is left."""
+    answers = Answers(dynamodb_client, refused(), refused(NOW + 5000), taken(NOW + 12_000))
+    assert buckets.lease("t1", 7, now=NOW) == Lease(7, NOW + 12_000)
+    assert asked(answers) == [7, 7, 7]
+
+
+def test_a_bucket_emptied_by_another_gives_nothing(
+    dynamodb_client: DynamoDBClient, buckets: DynamoBuckets
+) -> None:
+    """F32: the last tokens, once seen, may be gone: then there are none, and none is made up."""
+    answers = Answers(dynamodb_client, refused(NOW + 2 * SECOND - 4000), refused(NOW + 2 * SECOND))
+    assert buckets.lease("t1", 7, now=NOW) == Lease(0, NOW + 2 * SECOND)
+    assert asked(answers) == [7, 4]
+
+
+def test_each_round_asks_for_what_was_left(
+    dynamodb_client: DynamoDBClient, buckets: DynamoBuckets
+) -> None:
+    """F32: while others take, the lease shrinks to what they left, and never grows again."""
+    left = [refused(NOW + 2 * SECOND - tokens * 1000) for tokens in (5, 3, 6)]
+    answers = Answers(dynamodb_client, *left, taken(NOW + 2 * SECOND - 3000))
+    assert buckets.lease("t1", 7, now=NOW) == Lease(3, NOW + 2 * SECOND - 3000)
+    assert asked(answers) == [7, 5, 3, 3]
+
+
+@pytest.mark.parametrize("full_at", [NOW, NOW + SECOND, LAST, None])
+def test_a_race_lost_again_and_again_is_given_up(
+    dynamodb_client: DynamoDBClient, buckets: DynamoBuckets, full_at: int | None
+) -> None:
+    """F32: however busy the bucket is, a lease is a bounded number of writes."""
+    answers = Answers(dynamodb_client, refused(full_at))
+    assert buckets.lease("t1", 7, now=NOW).granted == 0
+    assert len(asked(answers)) <= 8
+
+
+# --- failures ---
+
+
+@pytest.mark.parametrize("outage", OUTAGES)
+def test_an_outage_is_unavailable(
+    dynamodb_client: DynamoDBClient, buckets: DynamoBuckets, outage: str
+) -> None:
+    """F22: no answer is `Unavailable` after a bounded number of tries, and tells no names."""
+    answers = Answers(dynamodb_client, OUTAGES[outage])
+    with pytest.raises(Unavailable) as caught:
+        buckets.lease("t1", 7, now=NOW)
+    assert len(answers.requests) <= 3
+    assert not any(word in str(caught.value).lower() for word in ("a-keys", "dynamo", "aws"))
+    assert caught.value.__cause__ is not None
+
+
+@pytest.mark.parametrize("outage", OUTAGES)
+def test_an_outage_after_the_first_write_is_unavailable(
+    dynamodb_client: DynamoDBClient, buckets: DynamoBuckets, outage: str
+) -> None:
+    """F22: a lease that fails half way grants nothing."""
+    Answers(dynamodb_client, refused(), OUTAGES[outage])
+    with pytest.raises(Unavailable):
+        buckets.lease("t1", 7, now=NOW)
+
+
+@pytest.mark.parametrize("outage", PASSING)
+def test_a_short_outage_is_not_noticed(
+    dynamodb_client: DynamoDBClient, buckets: DynamoBuckets, outage: str
+) -> None:
+    """F22: what succeeds at a further try is a success."""
+    Answers(dynamodb_client, PASSING[outage], taken(NOW + 7000))
+    assert buckets.lease("t1", 7, now=NOW) == Lease(7, NOW + 7000)
+
+
+def test_a_lost_answer_costs_tokens_and_makes_none(
+    dynamodb_client: DynamoDBClient, buckets: DynamoBuckets
+) -> None:
+    """F22: a write whose answer was lost may count twice, and still grants its tokens once."""
+    answers = Answers(dynamodb_client, ReadTimeoutError(endpoint_url=URL), taken(NOW + 14_000))
+    assert buckets.lease("t1", 7, now=NOW) == Lease(7, NOW + 14_000)
+    assert asked(answers) == [7, 7]
+
+
+def test_a_fault_of_ours_is_no_outage(
+    dynamodb_client: DynamoDBClient, buckets: DynamoBuckets
+) -> None:
+    """A request that DynamoDB calls invalid flies as what it is, so that it is seen and mended."""
+    Answers(dynamodb_client, error("ValidationException"))
+    with pytest.raises(ClientError):
+        buckets.lease("t1", 7, now=NOW)
+
+
+@pytest.mark.parametrize("attribute", [{"S": "0"}, {"N": "1.5"}, {"NULL": True}, None], ids=str)
+@pytest.mark.parametrize("held", ["in the answer", "in the refusal"])
+def test_a_bucket_of_another_hand_is_corrupt(
+    dynamodb_client: DynamoDBClient, buckets: DynamoBuckets, held: str, attribute: Any
+) -> None:
+    """F10: a malformed bucket is neither full nor empty."""
+    attributes = {"other": {"S": "x"}} | ({"full_at": attribute} if attribute else {})
+    refusal = error("ConditionalCheckFailedException", Item=attributes)
+    answer = Answer({"Attributes": attributes}) if held == "in the answer" else refusal
+    Answers(dynamodb_client, answer)
+    with pytest.raises(Corrupt):
+        buckets.lease("t1", 7, now=NOW)
+
+
+def test_an_answer_without_the_bucket_is_corrupt(
+    dynamodb_client: DynamoDBClient, buckets: DynamoBuckets
+) -> None:
+    """F22: a success that does not say when the bucket is full is not believed."""
+    Answers(dynamodb_client, Answer({}))
+    with pytest.raises(Corrupt):
+        buckets.lease("t1", 7, now=NOW)
+
+
+def test_a_write_names_only_what_it_uses(
+    dynamodb_client: DynamoDBClient, buckets: DynamoBuckets
+) -> None:
+    """DynamoDB refuses a write with a name or value that its expressions do not use."""
+    answers = Answers(dynamodb_client, refused(), taken(NOW + 7000))
+    buckets.lease("t1", 7, now=NOW)
+    assert len(answers.bodies) == 2
+    for body in answers.bodies:
+        text = f"{body['UpdateExpression']} {body['ConditionExpression']}"
+        words = text.replace("(", " ").replace(")", " ").split()
+        given = {*body["ExpressionAttributeNames"], *body["ExpressionAttributeValues"]}
+        assert {word for word in words if word[0] in "#:"} == given

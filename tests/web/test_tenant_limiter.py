@@ -1,0 +1,380 @@
+"""The tenants' limiter in one instance: what it leases, remembers, tells and survives."""
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+
+import pytest
+
+from shared.errors import Corrupt, RateLimited, Unavailable
+from shared.model.callers import Scope
+from shared.model.rate_limit import Figures
+from shared.ports import Ports
+from shared.ports.token_buckets import Lease, TokenBuckets
+from shared.web.rate_limit import TenantLimiter
+from tests.api import Client, Tenant, serve
+from tests.worlds import Clock
+
+RATE, BURST = 1000, 2000
+SECOND = 1_000_000
+LOGGER = "shared.web.rate_limit"
+
+
+@dataclass
+class Watched:
+    """`TokenBuckets` that keep what they are asked for, and fail while `error` is set."""
+
+    buckets: TokenBuckets
+    error: Unavailable | None = None
+    asked: list[int] = field(default_factory=list)
+
+    def lease(self, name: str, tokens: int, *, now: int) -> Lease:
+        self.asked.append(tokens)
+        if self.error:
+            raise self.error
+        return self.buckets.lease(name, tokens, now=now)
+
+
+@pytest.fixture
+def buckets(ports: Ports) -> Watched:
+    return Watched(ports.buckets)
+
+
+@pytest.fixture
+def limiter(ports: Ports, buckets: Watched) -> TenantLimiter:
+    watched = replace(ports, buckets=buckets)
+    return TenantLimiter(lambda: watched)
+
+
+def microseconds(clock: Clock) -> int:
+    return round(clock().timestamp() * SECOND)
+
+
+def seconds(clock: Clock) -> int:
+    return int(clock().timestamp())
+
+
+def empty(ports: Ports, clock: Clock, name: str = "acme") -> None:
+    """Another instance takes all that there is."""
+    ports.buckets.lease(name, BURST, now=microseconds(clock))
+
+
+def take(limiter: TenantLimiter, times: int = 1) -> int:
+    """How many of as many requests were admitted."""
+    admitted = 0
+    for _ in range(times):
+        try:
+            limiter.take("acme")
+        except RateLimited:
+            continue
+        admitted += 1
+    return admitted
+
+
+# --- leases ---
+
+
+def test_leases_follow_the_rate_of_the_instance(limiter: TenantLimiter, buckets: Watched) -> None:
+    """F32: an instance begins with one token, and asks for more at a time as it is used more."""
+    assert take(limiter, 300) == 300
+    assert buckets.asked[:6] == [1, 2, 4, 8, 16, 32]
+    assert len(buckets.asked) < 15
+
+
+def test_a_quiet_instance_leases_what_it_uses(
+    limiter: TenantLimiter, buckets: Watched, clock: Clock
+) -> None:
+    """F32: an instance that fell silent for a while begins with one token again."""
+    take(limiter, 300)
+    clock.advance(seconds=2)
+    buckets.asked.clear()
+    for _ in range(5):
+        take(limiter)
+        clock.advance(seconds=1)
+    assert buckets.asked == [1] * 5
+
+
+def test_leases_are_small_where_little_is_left(limiter: TenantLimiter, buckets: Watched) -> None:
+    """F32: however fast the instance is, it holds a small part of what the others could use."""
+    left = BURST
+    while take(limiter):
+        pass
+    for asked in buckets.asked:
+        assert asked <= max(left / 32, 8)
+        left -= asked
+    assert max(buckets.asked) > 32
+    assert len(buckets.asked) < 130
+
+
+def test_a_token_is_used_within_a_second_or_lapses(
+    limiter: TenantLimiter, buckets: Watched, clock: Clock
+) -> None:
+    """F32: tokens that were leased and not used are good for a second, and then for nothing."""
+    take(limiter, 100)
+    held = sum(buckets.asked) - 100
+    assert held > 2
+    writes = len(buckets.asked)
+    clock.advance(microseconds=SECOND - 1)
+    take(limiter)
+    assert len(buckets.asked) == writes
+    clock.advance(microseconds=1)
+    take(limiter)
+    assert len(buckets.asked) == writes + 1
+
+
+# --- refusals ---
+
+
+def test_a_refusal_is_remembered_without_writing(
+    limiter: TenantLimiter, buckets: Watched, ports: Ports, clock: Clock
+) -> None:
+    """F32: for a tenth of a second after a refusal nobody is admitted and nothing is asked."""
+    empty(ports, clock)
+    assert take(limiter) == 0
+    clock.advance(microseconds=SECOND // 10 - 1)
+    assert take(limiter, 1000) == 0
+    assert len(buckets.asked) == 1
+    clock.advance(microseconds=SECOND * 3 // 10 + 1)
+    assert take(limiter) == 1
+
+
+def test_refusals_in_a_row_are_remembered_longer(
+    limiter: TenantLimiter, buckets: Watched, ports: Ports, clock: Clock
+) -> None:
+    """F32: while others take all, an instance asks each 100 to 400 ms, not at the same moments."""
+    moments = []
+    for millisecond in range(20_000):
+        empty(ports, clock)
+        before = len(buckets.asked)
+        assert take(limiter) == 0
+        if len(buckets.asked) > before:
+            moments.append(millisecond)
+        clock.advance(milliseconds=1)
+    waits = [later - earlier for earlier, later in pairwise(moments)]
+    assert all(100 <= wait <= 401 for wait in waits)
+    assert waits[0] == 100
+    assert len(set(waits)) > 10
+
+
+def test_less_than_was_wanted_is_all_there_is(
+    limiter: TenantLimiter, buckets: Watched, ports: Ports, clock: Clock
+) -> None:
+    """F32: the last tokens are used, and that they were the last is not asked again."""
+    take(limiter, 8)
+    assert buckets.asked == [1, 2, 4, 8]
+    empty(ports, clock)
+    clock.advance(milliseconds=3)
+    assert take(limiter, 100) == 7 + 3
+    assert len(buckets.asked) == 5
+
+
+def test_asking_in_vain_does_not_put_off_the_refill(
+    limiter: TenantLimiter, ports: Ports, clock: Clock
+) -> None:
+    """F32: under a flood the instance admits its rate, whatever it refuses meanwhile."""
+    admitted = take(limiter, 3000)
+    for _ in range(300):
+        clock.advance(milliseconds=10)
+        admitted += take(limiter, 50)
+    assert 0.95 * (BURST + 3 * RATE) <= admitted <= BURST + 3 * RATE
+
+
+# --- figures ---
+
+
+def test_the_figures_of_one_instance_are_exact(limiter: TenantLimiter, clock: Clock) -> None:
+    """Remaining counts leased tokens too, up to the limit; Reset is when all are back."""
+    seen = []
+    for _ in range(BURST):
+        limiter.take("acme")
+        seen.append(limiter.look("acme"))
+    assert [each.remaining for each in seen] == [*[RATE] * RATE, *range(RATE - 1, -1, -1)]
+    assert (seen[0].reset, seen[-1].reset) == (seconds(clock) + 1, seconds(clock) + 2)
+
+
+def test_looking_takes_and_asks_nothing(
+    limiter: TenantLimiter, buckets: Watched, clock: Clock
+) -> None:
+    """What the headers say of a tenant that is not known here costs nothing."""
+    assert limiter.look("acme") == Figures(RATE, seconds(clock))
+    assert buckets.asked == []
+    assert take(limiter, BURST + 1) == BURST
+
+
+def test_a_refusal_says_that_nothing_is_left(
+    limiter: TenantLimiter, ports: Ports, clock: Clock
+) -> None:
+    """An instance that learns from its first lease that others took all says so, while it holds."""
+    empty(ports, clock)
+    take(limiter)
+    assert limiter.look("acme") == Figures(0, seconds(clock) + 2)
+    clock.advance(milliseconds=99)
+    assert limiter.look("acme") == Figures(0, seconds(clock) + 2)
+    clock.advance(milliseconds=301)
+    assert limiter.look("acme").remaining == 400
+
+
+def test_lapsed_tokens_are_not_remaining(
+    limiter: TenantLimiter, buckets: Watched, ports: Ports, clock: Clock
+) -> None:
+    """Tokens that lapsed in hand are in no figure."""
+    take(limiter, 100)
+    held = sum(buckets.asked) - 100
+    empty(ports, clock)
+    assert take(limiter, held) == held
+    assert take(limiter) == 0
+    clock.advance(milliseconds=400)
+    take(limiter, 9)
+    clock.advance(milliseconds=999)
+    before = limiter.look("acme").remaining
+    clock.advance(milliseconds=2)
+    assert limiter.look("acme").remaining <= before + 2
+
+
+# --- failures ---
+
+
+@pytest.mark.parametrize("error", [Unavailable("throttled"), Corrupt("malformed")], ids=repr)
+def test_buckets_that_fail_refuse_nobody(
+    limiter: TenantLimiter, buckets: Watched, error: Unavailable, caplog: pytest.LogCaptureFixture
+) -> None:
+    """F22: while the buckets cannot answer, requests are admitted, and an operator is told."""
+    buckets.error = error
+    assert take(limiter, 3 * BURST) == 3 * BURST
+    records = [record for record in caplog.records if record.name == LOGGER]
+    assert records
+    assert {record.levelno for record in records} == {logging.ERROR}
+    assert limiter.look("acme").remaining >= 0
+
+
+def test_buckets_that_fail_are_asked_once_a_second(
+    limiter: TenantLimiter, buckets: Watched, clock: Clock
+) -> None:
+    """F22: an outage does not cost every request the time that it takes to notice it."""
+    buckets.error = Unavailable("throttled")
+    for _ in range(30):
+        take(limiter, 10)
+        clock.advance(milliseconds=100)
+    assert len(buckets.asked) == 3
+    buckets.error = None
+    assert take(limiter, BURST + 50) == BURST
+
+
+def test_a_clock_that_steps_back_forgets_refusals(
+    limiter: TenantLimiter, ports: Ports, clock: Clock
+) -> None:
+    """F09: what was refused at a later moment is asked again at an earlier one."""
+    clock.advance(minutes=10)
+    empty(ports, clock, "globex")
+    with pytest.raises(RateLimited):
+        limiter.take("globex")
+    clock.advance(minutes=-10)
+    limiter.take("globex")
+
+
+def test_no_figure_exceeds_the_limit(
+    limiter: TenantLimiter, buckets: Watched, ports: Ports, clock: Clock
+) -> None:
+    """F09: after a refusal, an outage and a clock that stepped back, Remaining is at most 1000."""
+    empty(ports, clock)
+    take(limiter)
+    clock.advance(milliseconds=100)
+    buckets.error = Unavailable("throttled")
+    take(limiter)
+    for _ in range(2):
+        assert limiter.look("acme").remaining == RATE
+        clock.advance(milliseconds=-50)
+
+
+def test_a_bucket_ahead_of_the_clock_refuses_nobody(
+    limiter: TenantLimiter, ports: Ports, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """F09: a bucket that was written by a clock far ahead says nothing; that is logged."""
+    clock.advance(minutes=10)
+    empty(ports, clock)
+    clock.advance(minutes=-10)
+    assert take(limiter, 100) == 100
+    assert len([record for record in caplog.records if record.name == LOGGER]) == 1
+
+
+@pytest.mark.parametrize("ahead", [0.001, 1, 8])
+def test_a_bucket_a_little_ahead_of_the_clock_counts(
+    limiter: TenantLimiter, ports: Ports, clock: Clock, ahead: float
+) -> None:
+    """F32: clocks that disagree by seconds let nobody through an empty bucket."""
+    clock.advance(seconds=ahead)
+    empty(ports, clock)
+    clock.advance(seconds=-ahead)
+    assert take(limiter, 100) == 0
+
+
+def test_tenants_take_bounded_memory(
+    limiter: TenantLimiter, buckets: Watched, ports: Ports, clock: Clock
+) -> None:
+    """However many tenants come, the one longest unseen is forgotten, and none is let in by it."""
+    empty(ports, clock)
+    for number in range(10_500):
+        limiter.take(f"t{number}")
+    assert len(limiter._accounts) <= 10_000
+    assert take(limiter) == 0
+
+
+# --- at the gate ---
+
+
+@pytest.fixture
+def two_instances(tenant: Tenant) -> Iterator[tuple[Client, Client]]:
+    """The same caller at two instances of the service."""
+    with serve(tenant.ports) as one, serve(tenant.ports) as another:
+        secret = tenant.admin.secret
+        yield Client(one, secret), Client(another, secret)
+
+
+def test_an_instance_that_knows_nothing_refuses_like_any_other(
+    tenant: Tenant, two_instances: tuple[Client, Client], clock: Clock
+) -> None:
+    """F32: where others took all, the first request is 429, and its figures say so."""
+    empty(tenant.ports, clock, tenant.id)
+    for client in two_instances:
+        answer = client.get("/nowhere")
+        assert answer.status_code == 429
+        assert answer.json()["error"]["code"] == "rate_limited"
+        assert answer.headers["retry-after"] == "1"
+        assert answer.headers["x-ratelimit-limit"] == "1000"
+        assert answer.headers["x-ratelimit-remaining"] == "0"
+        assert answer.headers["x-ratelimit-reset"] == str(seconds(clock) + 2)
+
+
+def test_keys_and_instances_share_what_tenants_do_not(
+    tenant: Tenant, other_tenant: Tenant, two_instances: tuple[Client, Client], clock: Clock
+) -> None:
+    """F32: the last ten tokens of a tenant are for all its keys at all instances, and for no more.
+
+    Another tenant, and strangers, have buckets of their own.
+    """
+    tenant.ports.buckets.lease(tenant.id, BURST - 10, now=microseconds(clock))
+    one, another = two_instances
+    second_key = Client(another.http, tenant.client(Scope.READ_ONLY).secret)
+    statuses = [
+        client.get("/nowhere").status_code for _ in range(10) for client in (one, second_key)
+    ]
+    # An instance may hold a few that it has not used yet.
+    assert 6 <= statuses.count(404) <= 10
+    assert set(statuses) == {404, 429}
+    other = Client(one.http, other_tenant.admin.secret)
+    stranger = Client(one.http, None)
+    assert [client.get("/nowhere").status_code for client in (other, stranger)] == [404, 401]
+
+
+def test_the_service_goes_on_without_buckets(
+    tenant: Tenant, caplog: pytest.LogCaptureFixture
+) -> None:
+    """F22: with buckets that fail every request has its answer, with figures, and no error."""
+    failing = Watched(tenant.ports.buckets, Unavailable("throttled"))
+    client = Client(serve(replace(tenant.ports, buckets=failing)), tenant.admin.secret)
+    for _ in range(3):
+        answer = client.get("/v1/api-keys")
+        assert answer.status_code == 200
+        assert answer.headers["x-ratelimit-remaining"] == "1000"
+    assert [record.levelname for record in caplog.records if record.name == LOGGER] == ["ERROR"]

@@ -1,0 +1,340 @@
+"""Usage counts of API keys: exact for a quiet key, cheap for a busy one, and never in the way."""
+
+import logging
+from collections import Counter
+from dataclasses import replace
+from datetime import datetime, timedelta
+from itertools import pairwise
+
+import pytest
+
+from shared.errors import Unavailable
+from shared.model import api_keys as model
+from shared.model.api_keys import Usage
+from shared.model.callers import Caller, Scope
+from shared.operations import api_keys, usage
+from shared.ports import Ports
+from shared.ports.store import Change
+from shared.web.usage import UsageCounter
+from tests.api import Client, Tenant, serve
+from tests.faults import Script, raises, scripted
+from tests.worlds import Clock
+
+LOGGER = "shared.web.usage"
+
+
+def caller(tenant: Tenant, client: Client) -> Caller:
+    return replace(tenant.operator, key_id=client.key_id)
+
+
+def used(tenant: Tenant, client: Client) -> Usage:
+    """What the store says of the client's key."""
+    item = tenant.ports.store.get(model.usage(tenant.id).key(client.key_id))
+    assert item is not None
+    return Usage.from_item(item)
+
+
+def shown(tenant: Tenant, client: Client) -> tuple[int, str | None]:
+    """What the API says of the client's key, asked with another key."""
+    answer = tenant.read_only.get(f"/v1/api-keys/{client.key_id}")
+    assert answer.status_code == 200, answer.text
+    return answer.json()["request_count"], answer.json()["last_used_at"]
+
+
+@pytest.fixture
+def script() -> Script:
+    return Script()
+
+
+@pytest.fixture
+def watched(tenant: Tenant, script: Script) -> Ports:
+    """The tenant's ports, with a script around each call."""
+    return scripted(tenant.ports, script)
+
+
+# --- exact counts ---
+
+
+@pytest.mark.parametrize("instances", [1, 2])
+def test_a_key_used_up_to_once_a_second_is_counted_at_once(
+    tenant: Tenant, clock: Clock, instances: int
+) -> None:
+    """Each request of a quiet key is in the figures when it is answered, on any instance."""
+    clients = [Client(serve(tenant.ports), tenant.authorizer.secret) for _ in range(instances)]
+    assert used(tenant, tenant.authorizer) == Usage()
+    for number in range(1, 7):
+        clock.advance(seconds=1)
+        clients[number % instances].get("/nowhere")
+        assert used(tenant, tenant.authorizer) == Usage(number, clock())
+
+
+def test_a_busy_key_is_exact_after_a_second(tenant: Tenant, clock: Clock) -> None:
+    """Any number of requests is counted with the first one that comes a second later."""
+    clock.advance(milliseconds=250)
+    for _ in range(30):
+        tenant.authorizer.get("/nowhere")
+        clock.advance(milliseconds=10)
+    assert used(tenant, tenant.authorizer).request_count == 1
+    clock.advance(milliseconds=700)
+    tenant.authorizer.get("/nowhere")
+    assert used(tenant, tenant.authorizer) == Usage(31, clock().replace(microsecond=0))
+
+
+def test_busy_instances_add_up(tenant: Tenant, clock: Clock) -> None:
+    """Two instances that count one key at once lose none of each other's requests."""
+    clients = [Client(serve(tenant.ports), tenant.authorizer.secret) for _ in range(2)]
+    for number in range(50):
+        clients[number % 2].get("/nowhere")
+        clock.advance(milliseconds=37)
+    clock.advance(seconds=1)
+    for client in clients:
+        client.get("/nowhere")
+    assert used(tenant, tenant.authorizer) == Usage(52, clock().replace(microsecond=0))
+
+
+def test_the_api_shows_the_figures(tenant: Tenant, clock: Clock) -> None:
+    """A key's count and last use are in GET /v1/api-keys/{id}, its last use in the list too."""
+    assert shown(tenant, tenant.authorizer) == (0, None)
+    for _ in range(3):
+        clock.advance(seconds=1)
+        tenant.authorizer.get("/v1/api-keys")
+    assert shown(tenant, tenant.authorizer) == (3, "2026-11-21T12:00:03Z")
+    listed = {key["id"]: key for key in tenant.read_only.get("/v1/api-keys").json()["api_keys"]}
+    assert listed[tenant.authorizer.key_id]["last_used_at"] == "2026-11-21T12:00:03Z"
+
+
+def test_a_key_that_asks_for_itself_is_counted(tenant: Tenant, clock: Clock) -> None:
+    """The request that shows the figures is among them."""
+    answer = tenant.read_only.get(f"/v1/api-keys/{tenant.read_only.key_id}")
+    assert answer.json()["request_count"] == 1
+    assert answer.json()["last_used_at"] == "2026-11-21T12:00:00Z"
+
+
+def test_what_is_refused_with_a_key_counts_and_what_is_not_admitted_does_not(
+    tenant: Tenant, clock: Clock
+) -> None:
+    """403 and 404 are uses of a key; 429 is none, and neither is a key that does not open."""
+    for path in ("/v1/api-keys", "/nowhere"):
+        clock.advance(seconds=1)
+        assert tenant.authorizer.get(path).status_code in {403, 404}
+    clock.advance(seconds=1)
+    now = round(clock().timestamp() * 1_000_000)
+    tenant.ports.buckets.lease(tenant.id, 2000, now=now)
+    assert tenant.authorizer.get("/nowhere").status_code == 429
+    assert used(tenant, tenant.authorizer).request_count == 2
+    clock.advance(seconds=2)
+    api_keys.revoke(tenant.ports, tenant.operator, key_id=tenant.authorizer.key_id)
+    assert tenant.authorizer.get("/nowhere").status_code == 401
+    assert used(tenant, tenant.authorizer).request_count == 2
+
+
+def test_whoever_has_no_key_is_not_counted(tenant: Tenant, watched: Ports, script: Script) -> None:
+    """What the service does by itself is nobody's use."""
+    UsageCounter().count(watched, tenant.operator)
+    assert script.calls == []
+
+
+# --- cost ---
+
+
+def test_a_busy_key_is_written_once_a_second(
+    tenant: Tenant, watched: Ports, script: Script, clock: Clock
+) -> None:
+    """An instance writes a key at most once in any second, with no read, however busy it is."""
+    counter, written = UsageCounter(), list[datetime]()
+    for _ in range(2500):
+        before = len(script.calls)
+        counter.count(watched, caller(tenant, tenant.authorizer))
+        written += [clock()] * (len(script.calls) - before)
+        clock.advance(milliseconds=2)
+    assert set(script.calls) == {"write"}
+    assert len(written) == 5
+    for earlier, later in pairwise(written):
+        assert later - earlier >= timedelta(seconds=1)
+
+
+def test_keys_wait_for_their_own_second(
+    tenant: Tenant, watched: Ports, script: Script, clock: Clock
+) -> None:
+    """The first request of another quiet key is written at once, whatever was written before."""
+    counter = UsageCounter()
+    for client in (tenant.admin, tenant.authorizer, tenant.read_only):
+        counter.count(watched, caller(tenant, client))
+        assert used(tenant, client) == Usage(1, clock())
+
+
+def test_a_silent_key_is_written_by_the_requests_of_others(tenant: Tenant, clock: Clock) -> None:
+    """Keys that fall silent are counted up, one with each request of another, as last used then."""
+    silent = [tenant.client(Scope.AUTHORIZER) for _ in range(5)]
+    for client in silent * 3:
+        client.get("/nowhere")
+    last = clock()
+    assert {used(tenant, client).request_count for client in silent} == {1}
+    clock.advance(seconds=60)
+    for number in range(1, 6):
+        clock.advance(milliseconds=1)
+        tenant.admin.get("/nowhere")
+        counts = Counter(used(tenant, client).request_count for client in silent)
+        assert counts == Counter({3: number, 1: 5 - number})
+    assert {used(tenant, client).last_used_at for client in silent} == {last}
+
+
+def test_a_late_count_does_not_set_back_the_last_use(tenant: Tenant, clock: Clock) -> None:
+    """A count that one instance writes late keeps the later use that another one wrote."""
+    early, late = (UsageCounter() for _ in range(2))
+    for _ in range(2):
+        early.count(tenant.ports, caller(tenant, tenant.authorizer))
+    clock.advance(seconds=5)
+    late.count(tenant.ports, caller(tenant, tenant.authorizer))
+    last = clock()
+    clock.advance(seconds=5)
+    early.count(tenant.ports, caller(tenant, tenant.admin))
+    assert used(tenant, tenant.authorizer) == Usage(3, last)
+
+
+def test_memory_is_for_the_keys_of_a_second(tenant: Tenant, clock: Clock) -> None:
+    """However many keys were used, those that are written and silent are forgotten."""
+    counter = UsageCounter()
+    for number in range(1000):
+        who = replace(tenant.operator, key_id=f"svc_ak_{number}")
+        for _ in range(2):
+            counter.count(tenant.ports, who)
+        clock.advance(milliseconds=10)
+    for _ in range(200):
+        clock.advance(milliseconds=10)
+        counter.count(tenant.ports, caller(tenant, tenant.admin))
+    assert len(counter._tallies) < 110
+
+
+# --- deletion ---
+
+
+def totals(tenant: Tenant) -> int:
+    total = tenant.admin.get("/v1/api-keys").json()["total"]
+    assert isinstance(total, int)
+    return total
+
+
+@pytest.mark.parametrize("by", ["its own instance", "another instance"])
+def test_a_count_after_the_deletion_brings_nothing_back(
+    tenant: Tenant, clock: Clock, by: str
+) -> None:
+    """F14: counts that were not written when the key was deleted change nothing any more."""
+    client = tenant.client(Scope.READ_ONLY)
+    for _ in range(5):
+        client.get("/v1/api-keys")
+    http = client.http if by == "its own instance" else serve(tenant.ports)
+    deleter = Client(http, tenant.admin.secret)
+    assert deleter.delete(f"/v1/api-keys/{client.key_id}").status_code == 204
+    before = totals(tenant)
+    for _ in range(5):
+        clock.advance(seconds=1)
+        assert tenant.admin.get("/v1/api-keys").status_code == 200
+    place = model.usage(tenant.id)
+    assert tenant.ports.store.get(place.key(client.key_id)) is None
+    assert totals(tenant) == before == 3
+    assert client.key_id not in {entry.sk for entry in tenant.ports.store.query(place)}
+    assert tenant.admin.get(f"/v1/api-keys/{client.key_id}").status_code == 404
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_adding_to_a_deleted_key_does_nothing(tenant: Tenant, clock: Clock, late: bool) -> None:
+    """F14: neither a count in time nor a late one makes an item, and neither fails."""
+    at = clock() - timedelta(seconds=5 if late else 0)
+    gone = tenant.ports.new_id("ak")
+    usage.add(tenant.ports, tenant.id, gone, requests=3, last_used_at=at)
+    assert tenant.ports.store.get(model.usage(tenant.id).key(gone)) is None
+
+
+def test_a_key_deleted_between_read_and_write_stays_deleted(
+    tenant: Tenant, watched: Ports, script: Script, clock: Clock
+) -> None:
+    """F14: a deletion in the middle of a late count wins."""
+
+    def delete() -> None:
+        api_keys.delete(tenant.ports, tenant.operator, key_id=tenant.authorizer.key_id)
+
+    script.after[0] = delete
+    earlier = clock() - timedelta(seconds=5)
+    key_id = tenant.authorizer.key_id
+    usage.add(watched, tenant.id, key_id, requests=3, last_used_at=earlier)
+    assert script.calls == ["get", "write"]
+    assert tenant.ports.store.get(model.usage(tenant.id).key(key_id)) is None
+
+
+# --- failures ---
+
+
+class NoUsage:
+    """A store whose counts fail, before they are made or after."""
+
+    def __init__(self, ports: Ports, *, after: bool) -> None:
+        self._store = ports.store
+        self._after = after
+        self.get = ports.store.get
+        self.get_many = ports.store.get_many
+        self.query = ports.store.query
+
+    def write(self, *changes: Change, token: str | None = None) -> None:
+        counts = any(change.key.pk.endswith("#usage") for change in changes)
+        if counts and not self._after:
+            raise Unavailable("throttled")
+        self._store.write(*changes, token=token)
+        if counts:
+            raise Unavailable("no answer")
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_a_request_does_not_fail_for_its_count(
+    tenant: Tenant, clock: Clock, after: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """F22: where counts cannot be written requests are answered; none is counted twice."""
+    broken = replace(tenant.ports, store=NoUsage(tenant.ports, after=after))
+    client = Client(serve(broken), tenant.read_only.secret)
+    for _ in range(3):
+        clock.advance(seconds=1)
+        assert client.get("/v1/api-keys").status_code == 200
+    assert len([record for record in caplog.records if record.name == LOGGER]) == 3
+    assert used(tenant, tenant.read_only).request_count == (3 if after else 0)
+
+
+def test_counting_goes_on_after_an_outage(
+    tenant: Tenant, watched: Ports, script: Script, clock: Clock
+) -> None:
+    """F22: after a count that failed the next one is written as ever."""
+    counter = UsageCounter()
+    script.before[0] = raises(Unavailable("throttled"))
+    for _ in range(3):
+        counter.count(watched, caller(tenant, tenant.authorizer))
+        clock.advance(seconds=1)
+    assert used(tenant, tenant.authorizer).request_count == 2
+
+
+def test_a_store_that_fails_is_not_asked_for_each_request(
+    tenant: Tenant, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """F22: an outage costs a busy key one failed write a second, not one a request."""
+    caplog.set_level(logging.ERROR, LOGGER)
+    broken = replace(tenant.ports, store=NoUsage(tenant.ports, after=False))
+    counter = UsageCounter()
+    for _ in range(300):
+        counter.count(broken, caller(tenant, tenant.authorizer))
+        clock.advance(milliseconds=10)
+    assert len(caplog.records) == 3
+
+
+@pytest.mark.parametrize("back", [timedelta(milliseconds=1), timedelta(hours=1)])
+def test_a_clock_that_steps_back_does_not_stop_the_counting(
+    tenant: Tenant, clock: Clock, back: timedelta
+) -> None:
+    """F09: after the clock stepped back counts are written as before, and none is lost."""
+    counter = UsageCounter()
+    for _ in range(5):
+        counter.count(tenant.ports, caller(tenant, tenant.authorizer))
+    clock.moment -= back
+    counter.count(tenant.ports, caller(tenant, tenant.authorizer))
+    assert used(tenant, tenant.authorizer).request_count == 6
+    for _ in range(3):
+        clock.advance(seconds=1)
+        counter.count(tenant.ports, caller(tenant, tenant.authorizer))
+    assert used(tenant, tenant.authorizer) == Usage(9, clock().replace(microsecond=0))

@@ -4,11 +4,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 from starlette.testclient import TestClient
 
 from shared.ports import Ports
 from tests.api import Tenant, serve
 from tests.worlds import Clock, embedded
+
+# A busy machine is no fault of the code.
+settings.register_profile("unhurried", deadline=None)
+settings.load_profile("unhurried")
 
 
 @pytest.fixture

@@ -6,10 +6,12 @@ encoding but UTF-8 are errors.
 
 import json
 from collections.abc import Iterable
+from math import isfinite
 from typing import Any, Final, NoReturn
 
 # The longest integer of 64 bits, with its sign; converting longer text is work for nothing.
 _DIGITS_MAX: Final = 20
+_INTEGERS: Final = range(-(2**63), 2**64)
 
 
 def parse(data: bytes) -> Any:
@@ -40,9 +42,16 @@ def _unique(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _integer(digits: str) -> int:
-    if len(digits) > _DIGITS_MAX:
+    if len(digits) > _DIGITS_MAX or int(digits) not in _INTEGERS:
         raise ValueError("must not hold an integer of more than 64 bits")
     return int(digits)
+
+
+def _number(text: str) -> float:
+    number = float(text)
+    if not isfinite(number):
+        raise ValueError("must not hold a number without bounds")
+    return number
 
 
 def _constant(_name: str) -> NoReturn:
@@ -50,5 +59,8 @@ def _constant(_name: str) -> NoReturn:
 
 
 _decode = json.JSONDecoder(
-    object_pairs_hook=_unique, parse_int=_integer, parse_constant=_constant
+    object_pairs_hook=_unique,
+    parse_int=_integer,
+    parse_float=_number,
+    parse_constant=_constant,
 ).decode

@@ -11,7 +11,8 @@ _RFC3339 = re.compile(
 
 def text(moment: datetime) -> str:
     """`moment` in UTC as `2026-11-21T00:10:32Z`, parts of a second cut off."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    # Not strftime: it does not pad the years before 1000.
+    return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="seconds") + "Z"
 
 
 def whole(moment: datetime) -> datetime:

@@ -45,11 +45,10 @@ def _living(ports: Ports, key: SigningKey, *, cascade: bool) -> list[SigningKey]
 
 
 def _descendants(ports: Ports, key: SigningKey) -> list[SigningKey]:
-    """Every key below this one, nearest first, so that a stopped call cuts off the whole branch."""
+    """Every key below this one. Revoked before them, it cuts them off even where the call stops."""
     entries = ports.store.query(model.keys(key.tenant_id))
     keys = (SigningKey.from_item(entry.item) for entry in entries)
-    below = (each for each in keys if key.id in each.ancestors)
-    return sorted(below, key=lambda each: len(each.ancestors))
+    return [each for each in keys if key.id in each.ancestors]
 
 
 def _revoke_all(

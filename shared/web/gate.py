@@ -15,7 +15,14 @@ from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from shared.errors import InvalidApiKey, InvalidSettings, RequestError, Unauthorized, Unavailable
+from shared.errors import (
+    InvalidApiKey,
+    InvalidSettings,
+    NotFound,
+    RequestError,
+    Unauthorized,
+    Unavailable,
+)
 from shared.model.rate_limit import RATE_PER_SECOND, Figures
 from shared.ports import Ports
 from shared.web import errors, rate_limit
@@ -45,6 +52,9 @@ class Gate:
         exchange = _Exchange(send)
         try:
             call = self._admit(Request(scope), exchange)
+            if "\n" in scope["path"]:
+                # Starlette's patterns would match up to a line break at the end.
+                raise NotFound("There is no such endpoint.")
             scope.setdefault("state", {})["call"] = call
             await self._app(scope, receive, exchange.send)
         except Exception as error:

@@ -6,6 +6,8 @@ has a token of the rate limit before any route is looked for: see `shared.web.ga
 
 from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
+from http import HTTPStatus
+from itertools import islice
 from typing import Annotated, Any, Final, TypeVar
 
 from fastapi import APIRouter, Depends
@@ -25,6 +27,9 @@ from shared.web import bodies
 Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
 
 
+_SENTENCES_MAX: Final = 10
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
     """What a route needs to call an operation."""
@@ -33,7 +38,7 @@ class Call:
     caller: Caller
 
 
-def _call(request: Request) -> Call:
+async def _call(request: Request) -> Call:
     call: Call = request.state.call
     return call
 
@@ -67,6 +72,9 @@ class ContractRoute(APIRoute):
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
         # A field that a response does not set is absent from it, not null.
         options["response_model_exclude_unset"] = True
+        if options.get("status_code") == HTTPStatus.NO_CONTENT:
+            # Nothing has no content type.
+            options["response_class"] = Response
         super().__init__(path, endpoint, **options)
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
@@ -102,7 +110,10 @@ class ContractRoute(APIRoute):
 
     def _explain(self, error: RequestValidationError) -> str:
         fields = [] if self.body_field is None else [self.body_field]
-        return " ".join(_sentence(each, allowed=_names(fields)) for each in error.errors())
+        allowed = _names(fields)
+        # The same fault many times over is one sentence, and nobody reads a thousand.
+        sentences = dict.fromkeys(_sentence(each, allowed=allowed) for each in error.errors())
+        return " ".join(islice(sentences, _SENTENCES_MAX))
 
 
 def router() -> APIRouter:

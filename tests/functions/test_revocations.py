@@ -1,11 +1,206 @@
-"""Revocations over HTTP (service.md 4.3)."""
+"""Revocations over HTTP (service.md 2.3 and 4.3)."""
 
+from typing import Any
+
+import pytest
+
+from shared.model.callers import Scope
 from tests.api import Tenant
+from tests.worlds import Clock
+
+PATH = "/v1/revocations"
+BATCH = f"{PATH}/check-batch"
+
+
+def create(tenant: Tenant, warrant_id: str = "svc_wrt_a", reason: str = "stolen") -> Any:
+    return tenant.admin.post(PATH, json={"warrant_id": warrant_id, "reason": reason})
+
+
+def check(tenant: Tenant, warrant_id: str = "svc_wrt_a") -> Any:
+    answer = tenant.authorizer.get(f"{PATH}/check?warrant_id={warrant_id}")
+    assert answer.status_code == 200
+    return answer.json()
+
+
+def check_batch(tenant: Tenant, *warrant_ids: str) -> Any:
+    answer = tenant.authorizer.post(BATCH, json={"warrant_ids": warrant_ids})
+    assert answer.status_code == 200
+    assert set(answer.json()) == {"results"}
+    return answer.json()["results"]
+
+
+# --- create ---
 
 
 def test_a_revoked_warrant_is_revoked_at_once(tenant: Tenant) -> None:
     """check reads live records, not the published list."""
     tenant.revoke("svc_wrt_a")
-    answer = tenant.authorizer.get("/v1/revocations/check?warrant_id=svc_wrt_a")
-    assert answer.status_code == 200
-    assert answer.json()["revoked"] is True
+    assert check(tenant)["revoked"] is True
+    assert tenant.admin.get(f"{PATH}/srl").json()["payload"]["RevokedIDs"] == []
+
+
+def test_a_record_says_what_and_who(tenant: Tenant) -> None:
+    """A new revocation is 201 with the whole record, its creator by service account and tenant."""
+    answer = create(tenant, "svc_wrt_a", " stolen laptop ")
+    assert answer.status_code == 201
+    record = answer.json()
+    assert record.pop("id").startswith("svc_rev_")
+    assert record == {
+        "warrant_id": "svc_wrt_a",
+        "reason": "stolen laptop",
+        "created_at": "2026-11-21T12:00:00Z",
+        "created_by": "admin@acme.svc",
+    }
+
+
+def test_a_key_without_account_is_its_own_creator(tenant: Tenant) -> None:
+    """The creator is the API key where that belongs to no service account."""
+    admin = tenant.client(Scope.ADMIN)
+    record = admin.post(PATH, json={"warrant_id": "svc_wrt_a", "reason": "r"}).json()
+    assert record["created_by"] == f"{admin.key_id}@acme.svc"
+
+
+def test_a_second_revocation_answers_the_first(tenant: Tenant, clock: Clock) -> None:
+    """Revoking a revoked warrant is 200 with its first record: time, reason and creator as then."""
+    first = create(tenant, reason="first")
+    clock.advance(hours=1)
+    other = tenant.client(Scope.ADMIN)
+    second = other.post(PATH, json={"warrant_id": "svc_wrt_a", "reason": "second"})
+    assert second.status_code == 200
+    assert second.json() == first.json()
+    assert check(tenant)["reason"] == "first"
+    assert tenant.admin.get(PATH).json()["revocations"] == [first.json()]
+
+
+def test_a_warrant_can_be_revoked_again(tenant: Tenant, clock: Clock) -> None:
+    """F05: revoked, taken back and revoked again, a warrant has a new record and one place."""
+    first = create(tenant, reason="first").json()
+    assert tenant.admin.delete(f"{PATH}/{first['id']}").status_code == 204
+    clock.advance(hours=1)
+    second = create(tenant, reason="second")
+    assert second.status_code == 201
+    assert second.json()["id"] > first["id"]
+    assert check(tenant) == {
+        "warrant_id": "svc_wrt_a",
+        "revoked": True,
+        "revoked_at": "2026-11-21T13:00:00Z",
+        "reason": "second",
+    }
+    listed = tenant.admin.get(PATH).json()
+    assert listed == {"revocations": [second.json()], "total": 1, "cursor": None}
+
+
+# --- delete ---
+
+
+def test_a_deletion_takes_the_revocation_back(tenant: Tenant) -> None:
+    """Deleting is 204 with no body, the warrant holds again, and a second deletion is 404."""
+    record_id = tenant.revoke("svc_wrt_a")
+    deletion = tenant.admin.delete(f"{PATH}/{record_id}")
+    assert (deletion.status_code, deletion.content) == (204, b"")
+    assert check(tenant) == {"warrant_id": "svc_wrt_a", "revoked": False}
+    again = tenant.admin.delete(f"{PATH}/{record_id}")
+    assert again.status_code == 404
+    assert again.json()["error"]["code"] == "not_found"
+    assert tenant.admin.get(PATH).json() == {"revocations": [], "total": 0, "cursor": None}
+
+
+def test_a_deletion_touches_no_other(tenant: Tenant) -> None:
+    """Taking one revocation back leaves all others as they are."""
+    ids = {name: tenant.revoke(name) for name in ("svc_wrt_a", "svc_wrt_b", "svc_wrt_c")}
+    assert tenant.admin.delete(f"{PATH}/{ids['svc_wrt_b']}").status_code == 204
+    verdicts = {name: each["revoked"] for name, each in check_batch(tenant, *ids).items()}
+    assert verdicts == {"svc_wrt_a": True, "svc_wrt_b": False, "svc_wrt_c": True}
+
+
+def test_a_warrant_identifier_deletes_nothing(tenant: Tenant) -> None:
+    """What is deleted is named by its record; a warrant's identifier is unknown there."""
+    tenant.revoke("svc_wrt_a")
+    assert tenant.admin.delete(f"{PATH}/svc_wrt_a").status_code == 404
+    assert check(tenant)["revoked"] is True
+
+
+# --- check ---
+
+
+def test_a_revoked_warrant_says_when_and_why(tenant: Tenant, clock: Clock) -> None:
+    """check of a revoked warrant has when and why, and no more."""
+    clock.advance(seconds=90, microseconds=999_999)
+    tenant.revoke("svc_wrt_a", "stolen")
+    assert check(tenant) == {
+        "warrant_id": "svc_wrt_a",
+        "revoked": True,
+        "revoked_at": "2026-11-21T12:01:30Z",
+        "reason": "stolen",
+    }
+
+
+@pytest.mark.parametrize("warrant_id", ["svc_wrt_never-seen", "svc_wrt_" + "x" * 64, "svc_wrt_A"])
+def test_a_warrant_that_is_not_revoked(tenant: Tenant, warrant_id: str) -> None:
+    """check of any other warrant, known or not, says so and has no further field."""
+    tenant.revoke("svc_wrt_a")
+    assert check(tenant, warrant_id) == {"warrant_id": warrant_id, "revoked": False}
+
+
+# --- check-batch ---
+
+
+def test_a_batch_answers_each_once(tenant: Tenant) -> None:
+    """F23: every identifier has its verdict, without a reason; duplicates are answered once."""
+    tenant.revoke("svc_wrt_a")
+    results = check_batch(tenant, "svc_wrt_b", "svc_wrt_a", "svc_wrt_b", "svc_wrt_a", "svc_wrt_A")
+    assert results == {
+        "svc_wrt_b": {"revoked": False},
+        "svc_wrt_a": {"revoked": True, "revoked_at": "2026-11-21T12:00:00Z"},
+        "svc_wrt_A": {"revoked": False},
+    }
+
+
+@pytest.mark.parametrize("count", [1, 2, 99, 100, 101, 999, 1000])
+def test_a_batch_may_have_a_thousand(tenant: Tenant, count: int) -> None:
+    """Up to 1000 identifiers are checked in one request, all of them."""
+    warrant_ids = [f"svc_wrt_{number}" for number in range(count)]
+    tenant.revoke(warrant_ids[-1])
+    results = check_batch(tenant, *warrant_ids)
+    assert list(results) == warrant_ids
+    assert [name for name in results if results[name]["revoked"]] == warrant_ids[-1:]
+
+
+def test_duplicates_count_towards_the_thousand(tenant: Tenant) -> None:
+    """A thousand times the same identifier is a batch, once more is too many."""
+    assert check_batch(tenant, *["svc_wrt_a"] * 1000) == {"svc_wrt_a": {"revoked": False}}
+    answer = tenant.authorizer.post(BATCH, json={"warrant_ids": ["svc_wrt_a"] * 1001})
+    assert answer.status_code == 400
+
+
+@pytest.mark.parametrize("count", [0, 1001, 2000, 14_000])
+def test_no_more_and_not_none(tenant: Tenant, count: int) -> None:
+    """A batch of no identifier, or of more than 1000, is 400 and names the field."""
+    warrant_ids = [f"svc_wrt_{number}" for number in range(count)]
+    answer = tenant.authorizer.post(BATCH, json={"warrant_ids": warrant_ids})
+    assert answer.status_code == 400
+    error = answer.json()["error"]
+    assert error["code"] == "invalid_request"
+    assert "warrant_ids" in error["message"]
+
+
+def test_a_batch_agrees_with_check(tenant: Tenant) -> None:
+    """check and check-batch say the same of every warrant."""
+    names = [f"svc_wrt_{number}" for number in range(20)]
+    for name in names[::3]:
+        tenant.revoke(name)
+    results = check_batch(tenant, *names)
+    for name in names:
+        single = check(tenant, name)
+        single.pop("reason", None)
+        assert single == {"warrant_id": name} | results[name]
+
+
+# --- list ---
+
+
+def test_the_list_has_every_record_newest_first(tenant: Tenant) -> None:
+    """The list has the records as they were created, the newest first, and how many there are."""
+    records = [create(tenant, f"svc_wrt_{number}").json() for number in range(5)]
+    listed = tenant.admin.get(PATH).json()
+    assert listed == {"revocations": records[::-1], "total": 5, "cursor": None}

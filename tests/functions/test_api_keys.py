@@ -1,0 +1,364 @@
+"""API keys over HTTP (service.md 2.1, 3 and 4.1, decisions 3)."""
+
+import re
+from collections.abc import Callable
+from datetime import timedelta
+from itertools import permutations
+from typing import Any
+
+import pytest
+
+from shared.model import api_keys as model
+from shared.model.callers import Scope
+from shared.model.items import Partition, Table
+from tests.api import Client, Tenant
+from tests.worlds import Clock
+
+PATH = "/v1/api-keys"
+SCOPES = ["admin", "authorizer", "read-only"]
+LOSSES: dict[str, Callable[[Client, str], Any]] = {
+    "revoke": lambda client, key_id: client.post(f"{PATH}/{key_id}/revoke"),
+    "delete": lambda client, key_id: client.delete(f"{PATH}/{key_id}"),
+}
+EACH_LOSS = pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
+
+
+def create(tenant: Tenant, **fields: Any) -> Any:
+    body = {"name": "k", "scopes": ["read-only"]} | fields
+    return tenant.admin.post(PATH, json=body)
+
+
+def created(tenant: Tenant, **fields: Any) -> Any:
+    answer = create(tenant, **fields)
+    assert answer.status_code == 201, answer.text
+    return answer.json()
+
+
+def get(tenant: Tenant, key_id: str) -> Any:
+    answer = tenant.admin.get(f"{PATH}/{key_id}")
+    assert answer.status_code == 200
+    return answer.json()
+
+
+def code(answer: Any) -> tuple[int, str]:
+    return answer.status_code, answer.json()["error"]["code"]
+
+
+def account_of(tenant: Tenant) -> str:
+    """The service account that the tenant was created with."""
+    return str(get(tenant, tenant.admin.key_id)["service_account_id"])
+
+
+# --- create ---
+
+
+def test_a_created_key(tenant: Tenant) -> None:
+    """A new key is active, opens at once, and its answer says all that the contract lists."""
+    answer = created(tenant, name="ci", scopes=["authorizer", "read-only"])
+    assert re.fullmatch("svc_ak_[0-7][0-9a-hjkmnp-tv-z]{25}", answer.pop("id"))
+    secret = answer.pop("key")
+    assert re.fullmatch("svc_[A-Za-z0-9_-]{43}", secret)
+    assert answer == {
+        "name": "ci",
+        "scopes": ["authorizer", "read-only"],
+        "status": "active",
+        "created_at": "2026-11-21T12:00:00Z",
+        "expires_at": None,
+    }
+    assert tenant.holding(secret).get(PATH).status_code == 200
+
+
+def test_secrets_and_identifiers_differ(standing: Tenant) -> None:
+    """No two keys share a secret or an identifier; later identifiers sort after earlier ones."""
+    answers = [created(standing) for _ in range(20)]
+    ids = [answer["id"] for answer in answers]
+    assert len({answer["key"] for answer in answers}) == 20
+    assert ids == sorted(set(ids))
+
+
+def test_a_secret_is_shown_once(standing: Tenant) -> None:
+    """The secret is in the answer to the creation and in no other."""
+    answer = created(standing)
+    secret = answer["key"]
+    paths = [PATH, f"{PATH}/{answer['id']}"]
+    for shown in [
+        *[standing.admin.get(path) for path in paths],
+        standing.admin.post(f"{paths[1]}/revoke"),
+        standing.admin.post(f"{paths[1]}/revoke"),
+    ]:
+        assert shown.status_code == 200
+        assert secret not in shown.text
+        assert model.digest(secret) not in shown.text
+
+
+def test_a_secret_is_stored_nowhere(tenant: Tenant) -> None:
+    """F17: what is stored of a secret is its digest alone, in any table."""
+    secret = created(tenant)["key"]
+    places = ["#api-keys", "#usage", f"#{tenant.ports.now():%Y-%m}"]
+    partitions = [
+        Partition(table, pk)
+        for table in Table
+        for pk in [*(f"{tenant.id}{place}" for place in places), tenant.id, "tenants",
+                   f"api-key#{model.digest(secret)}"]
+    ]  # fmt: skip
+    items = [entry for each in partitions for entry in tenant.ports.store.query(each)]
+    assert any(model.digest(secret) in str(entry) for entry in items)
+    assert not any(secret[4:] in str(entry) for entry in items)
+
+
+@pytest.mark.parametrize(
+    "scopes",
+    [list(each) for count in (1, 2, 3) for each in permutations(SCOPES, count)],
+    ids=" ".join,
+)
+def test_scopes_keep_their_order(standing: Tenant, scopes: list[str]) -> None:
+    """Any choice of the three scopes is taken, and returned in the order given."""
+    answer = created(standing, scopes=scopes)
+    assert answer["scopes"] == scopes
+    assert get(standing, answer["id"])["scopes"] == scopes
+    assert standing.admin.get(PATH).json()["api_keys"][0]["scopes"] == scopes
+
+
+@pytest.mark.parametrize(
+    "scopes",
+    [[], ["admin", "admin"], ["read-only", "admin", "read-only"], ["root"], ["ADMIN"], [""],
+     ["admin", "write"], ["read_only"], ["*"], ["admin,authorizer"]],
+    ids=str,
+)  # fmt: skip
+def test_other_scopes_are_refused(standing: Tenant, scopes: list[str]) -> None:
+    """No scope at all, one named twice, or one that there is not: 400, and no key."""
+    total = standing.admin.get(PATH).json()["total"]
+    answer = create(standing, scopes=scopes)
+    assert code(answer) == (400, "invalid_request")
+    assert "scopes" in answer.json()["error"]["message"]
+    assert standing.admin.get(PATH).json()["total"] == total
+
+
+def test_names_need_not_differ(tenant: Tenant) -> None:
+    """Two keys may share a name."""
+    assert created(tenant, name="same")["id"] != created(tenant, name="same")["id"]
+
+
+def test_null_stands_for_no_expiry(tenant: Tenant) -> None:
+    """`expires_at` null says what leaving it out says."""
+    assert created(tenant, expires_at=None)["expires_at"] is None
+
+
+def test_an_expiry_is_honoured(tenant: Tenant, clock: Clock) -> None:
+    """A key is refused from its `expires_at` on, keeps its status, and says when it expired."""
+    answer = created(tenant, expires_at="2026-11-21T13:00:00Z")
+    client = tenant.holding(answer["key"])
+    clock.advance(seconds=3599, microseconds=999_999)
+    assert client.get(PATH).status_code == 200
+    clock.advance(microseconds=1)
+    assert code(client.get(PATH)) == (401, "invalid_api_key")
+    shown = get(tenant, answer["id"])
+    assert (shown["status"], shown["expires_at"]) == ("active", "2026-11-21T13:00:00Z")
+
+
+# --- get and list ---
+
+
+def test_a_key_says_the_same_everywhere(tenant: Tenant) -> None:
+    """List and get repeat what the creation said, and are null before the first use."""
+    answer = created(tenant, name="ci", expires_at="2030-01-01T00:00:00Z")
+    del answer["key"]
+    listed = tenant.admin.get(PATH).json()["api_keys"][0]
+    assert listed == answer | {"last_used_at": None}
+    assert get(tenant, answer["id"]) == answer | {"last_used_at": None, "request_count": 0}
+
+
+def test_use_is_counted(tenant: Tenant, clock: Clock) -> None:
+    """service.md 2.1: a key that was used says how often, and when last."""
+    client = tenant.client(Scope.READ_ONLY)
+    for _ in range(3):
+        clock.advance(seconds=5)
+        assert client.get(PATH).status_code == 200
+    shown = get(tenant, client.key_id)
+    assert shown["request_count"] == 3
+    assert shown["last_used_at"] == "2026-11-21T12:00:15Z"
+    listed = tenant.admin.get(PATH).json()["api_keys"]
+    assert [key["last_used_at"] for key in listed if key["id"] == client.key_id] == [
+        "2026-11-21T12:00:15Z"
+    ]
+
+
+def test_a_revoked_key_can_be_read(tenant: Tenant) -> None:
+    """A revoked key is shown with its status, in exactly the fields of any other."""
+    answer = created(tenant)
+    fields = set(get(tenant, answer["id"]))
+    tenant.admin.post(f"{PATH}/{answer['id']}/revoke")
+    shown = get(tenant, answer["id"])
+    assert shown["status"] == "revoked"
+    assert set(shown) == fields
+
+
+# --- revoke ---
+
+
+def test_a_revocation_keeps_its_time(tenant: Tenant, clock: Clock) -> None:
+    """Revoking answers id, status and time; revoking again answers the same, and writes nothing."""
+    clock.advance(microseconds=987_654)
+    key_id = created(tenant)["id"]
+    first = tenant.admin.post(f"{PATH}/{key_id}/revoke")
+    assert first.status_code == 200
+    assert first.json() == {
+        "id": key_id,
+        "status": "revoked",
+        "revoked_at": "2026-11-21T12:00:00Z",
+    }
+    clock.advance(hours=1)
+    again = tenant.admin.post(f"{PATH}/{key_id}/revoke")
+    assert again.status_code == 200
+    assert again.json() == first.json()
+
+
+def test_a_revoked_key_stays_revoked(tenant: Tenant) -> None:
+    """service.md 3: nothing makes a revoked key open again."""
+    answer = created(tenant)
+    tenant.admin.post(f"{PATH}/{answer['id']}/revoke")
+    for action in ("enable", "unrevoke", "activate"):
+        assert tenant.admin.post(f"{PATH}/{answer['id']}/{action}").status_code == 404
+    assert code(tenant.holding(answer["key"]).get(PATH)) == (401, "invalid_api_key")
+
+
+# --- delete ---
+
+
+@pytest.mark.parametrize("before", ["active", "revoked", "expired"])
+def test_a_key_in_any_state_can_be_deleted(tenant: Tenant, clock: Clock, before: str) -> None:
+    """Deleting answers 204 with no body; from then on the key is unknown and does not open."""
+    answer = created(tenant, expires_at="2026-11-21T13:00:00Z")
+    path = f"{PATH}/{answer['id']}"
+    if before == "revoked":
+        tenant.admin.post(f"{path}/revoke")
+    if before == "expired":
+        clock.advance(hours=1)
+    deletion = tenant.admin.delete(path)
+    assert (deletion.status_code, deletion.content) == (204, b"")
+    for method, target in (("GET", path), ("DELETE", path), ("POST", f"{path}/revoke")):
+        assert code(tenant.admin.request(method, target)) == (404, "not_found")
+    assert code(tenant.holding(answer["key"]).get(PATH)) == (401, "invalid_api_key")
+    assert answer["id"] not in tenant.admin.get(PATH).text
+
+
+# --- the last admin key ---
+
+
+@EACH_LOSS
+def test_the_last_admin_key_stays(tenant: Tenant, loss: Callable[[Client, str], Any]) -> None:
+    """The last key that can administer the tenant is neither revoked nor deleted: 409 conflict."""
+    answer = loss(tenant.admin, tenant.admin.key_id)
+    assert code(answer) == (409, "conflict")
+    assert get(tenant, tenant.admin.key_id)["status"] == "active"
+
+
+@EACH_LOSS
+@pytest.mark.parametrize("scopes", [[Scope.ADMIN], [Scope.READ_ONLY, Scope.ADMIN]], ids=str)
+def test_another_admin_key_frees_it(
+    tenant: Tenant, loss: Callable[[Client, str], Any], scopes: list[Scope]
+) -> None:
+    """Where another key has the admin scope, the first may go; then the other is the last."""
+    other = tenant.client(*scopes)
+    assert loss(other, tenant.admin.key_id).status_code in {200, 204}
+    assert code(loss(other, other.key_id)) == (409, "conflict")
+
+
+@EACH_LOSS
+def test_keys_without_the_scope_do_not_count(
+    tenant: Tenant, loss: Callable[[Client, str], Any]
+) -> None:
+    """Keys of other scopes neither stand in for the last admin key nor are they protected."""
+    assert code(loss(tenant.admin, tenant.admin.key_id)) == (409, "conflict")
+    assert loss(tenant.admin, tenant.read_only.key_id).status_code in {200, 204}
+    assert loss(tenant.admin, tenant.authorizer.key_id).status_code in {200, 204}
+
+
+@EACH_LOSS
+def test_the_admin_of_another_tenant_does_not_count(
+    tenant: Tenant, other_tenant: Tenant, loss: Callable[[Client, str], Any]
+) -> None:
+    """F12: another tenant's admin keys free nobody's last one."""
+    other_tenant.client(Scope.ADMIN)
+    assert code(loss(tenant.admin, tenant.admin.key_id)) == (409, "conflict")
+
+
+@EACH_LOSS
+def test_a_revoked_or_expired_key_does_not_stand_in(
+    tenant: Tenant, clock: Clock, loss: Callable[[Client, str], Any]
+) -> None:
+    """An admin key that was revoked, or has expired, does not count as another."""
+    revoked = tenant.client(Scope.ADMIN)
+    assert tenant.admin.post(f"{PATH}/{revoked.key_id}/revoke").status_code == 200
+    tenant.client(Scope.ADMIN, expires_at=clock() + timedelta(hours=1))
+    clock.advance(hours=1)
+    assert code(loss(tenant.admin, tenant.admin.key_id)) == (409, "conflict")
+
+
+@EACH_LOSS
+def test_an_expired_admin_key_is_not_protected(
+    tenant: Tenant, clock: Clock, loss: Callable[[Client, str], Any]
+) -> None:
+    """An admin key that has expired may be revoked and deleted, though only one other lives."""
+    expiring = tenant.client(Scope.ADMIN, expires_at=clock() + timedelta(hours=1))
+    clock.advance(hours=1)
+    assert loss(tenant.admin, expiring.key_id).status_code in {200, 204}
+
+
+def test_a_revoked_admin_key_can_be_deleted(tenant: Tenant) -> None:
+    """An admin key that was revoked is no admin any more, and may be deleted."""
+    other = tenant.client(Scope.ADMIN)
+    assert tenant.admin.post(f"{PATH}/{other.key_id}/revoke").status_code == 200
+    assert tenant.admin.delete(f"{PATH}/{other.key_id}").status_code == 204
+
+
+def test_the_last_can_be_lost_after_the_refusal(tenant: Tenant) -> None:
+    """A refusal leaves nothing behind that would keep a later, allowed loss from happening."""
+    assert code(tenant.admin.delete(f"{PATH}/{tenant.admin.key_id}")) == (409, "conflict")
+    other = tenant.client(Scope.ADMIN)
+    assert tenant.admin.delete(f"{PATH}/{tenant.admin.key_id}").status_code == 204
+    assert other.get(PATH).status_code == 200
+
+
+# --- service accounts ---
+
+
+def test_a_key_may_belong_to_an_account(tenant: Tenant) -> None:
+    """A key of a service account says so in every answer, and acts under the account's name."""
+    account_id = account_of(tenant)
+    answer = created(tenant, scopes=["admin"], service_account_id=account_id)
+    assert answer["service_account_id"] == account_id
+    assert get(tenant, answer["id"])["service_account_id"] == account_id
+    assert tenant.admin.get(PATH).json()["api_keys"][0]["service_account_id"] == account_id
+    body = {"warrant_id": "svc_wrt_a", "reason": "r"}
+    record = tenant.holding(answer["key"]).post("/v1/revocations", json=body).json()
+    assert record["created_by"] == "admin@acme.svc"
+
+
+@pytest.mark.parametrize(
+    "account_id",
+    ["svc_sa_01m7yzmhg0ynzqw1fmh6whgvm5", "svc_sa_", "x", "", " ",
+     "svc_ak_01m7yzmhg0ynzqw1fmh6whgvm5",
+     "svc_sa_01M7YZMHG0YNZQW1FMH6WHGVM5", "settings", "svc_sa_01m7yzmhg0ynzqw1fmh6whgvm5\n"],
+    ids=repr,
+)  # fmt: skip
+def test_an_unknown_account_is_refused(tenant: Tenant, account_id: str) -> None:
+    """A service account that the tenant has not, or that is no identifier, is 400, and no key."""
+    total = tenant.admin.get(PATH).json()["total"]
+    answer = create(tenant, service_account_id=account_id)
+    assert code(answer) == (400, "invalid_request")
+    assert "service_account_id" in answer.json()["error"]["message"]
+    assert tenant.admin.get(PATH).json()["total"] == total
+
+
+def test_an_account_has_fifty_keys_at_most(tenant: Tenant) -> None:
+    """The 51st key of an account is 409; revoking one frees no place, deleting one does."""
+    account_id = account_of(tenant)
+    keys = [created(tenant, service_account_id=account_id) for _ in range(49)]
+    assert code(create(tenant, service_account_id=account_id)) == (409, "conflict")
+    assert create(tenant).status_code == 201
+    assert tenant.admin.post(f"{PATH}/{keys[0]['id']}/revoke").status_code == 200
+    assert code(create(tenant, service_account_id=account_id)) == (409, "conflict")
+    assert tenant.admin.delete(f"{PATH}/{keys[0]['id']}").status_code == 204
+    assert create(tenant, service_account_id=account_id).status_code == 201
+    assert code(create(tenant, service_account_id=account_id)) == (409, "conflict")

@@ -1,0 +1,239 @@
+"""All routes against all callers: nothing is forgotten when an endpoint is added."""
+
+from typing import Any
+
+import pytest
+
+from infra.routers import ROUTERS
+from shared.model.callers import Scope
+from shared.model.identifiers import SERVICE_ACCOUNT
+from tests.api import Tenant
+from tests.web.endpoints import ENDPOINTS, audit_entries, call, identifier, shape
+
+Key = tuple[str, str]
+
+EACH = pytest.mark.parametrize("key", ENDPOINTS, ids=" ".join)
+ACTIONS = [key for key, endpoint in ENDPOINTS.items() if endpoint.action]
+EACH_ACTION = pytest.mark.parametrize("key", ACTIONS, ids=" ".join)
+EACH_OF_A_RESOURCE = pytest.mark.parametrize(
+    "key", [key for key in ENDPOINTS if "{" in key[1]], ids=" ".join
+)
+
+# What differs between two answers that say the same.
+OWN = {"x-request-id", "x-ratelimit-remaining", "x-ratelimit-reset"}
+
+
+def headers(answer: Any) -> dict[str, str]:
+    return {name: value for name, value in answer.headers.items() if name not in OWN}
+
+
+def error(answer: Any) -> Any:
+    body = answer.json()
+    assert shape(body) == {"error": {"code": ..., "message": ...}}
+    return body["error"]
+
+
+def test_every_route_is_in_the_table() -> None:
+    """A route that nobody wrote into the table, or a row without a route, fails here."""
+    routes: list[Any] = [route for router in ROUTERS for route in router.routes]
+    served = [(method, route.path) for route in routes for method in route.methods]
+    assert sorted(served) == sorted(ENDPOINTS)
+
+
+# --- callers ---
+
+
+@EACH
+@pytest.mark.parametrize("scope", list(Scope))
+def test_each_scope_opens_what_the_table_says(standing: Tenant, key: Key, scope: Scope) -> None:
+    """A key with one scope is let in by the contract, or gets 403 that names the scopes needed."""
+    scopes = ENDPOINTS[key].scopes
+    target = ENDPOINTS[key].target(standing)
+    client = standing.client(scope)
+    entries = audit_entries(standing)
+    answer = call(key, client, target)
+    if scope in scopes:
+        # 404 or 409 where an earlier test of the module has been here.
+        assert answer.status_code not in {401, 403, 405}
+        assert answer.status_code < 500
+        return
+    assert answer.status_code == 403
+    assert error(answer)["code"] == "insufficient_scope"
+    assert error(answer)["message"].endswith(f"the scope {' or '.join(scopes)}.")
+    assert audit_entries(standing) == entries
+
+
+@EACH
+def test_no_key_is_unauthorized(standing: Tenant, key: Key) -> None:
+    """Without an Authorization header every endpoint answers 401 unauthorized and does nothing."""
+    target = ENDPOINTS[key].target(standing)
+    entries = audit_entries(standing)
+    answer = call(key, standing.stranger, target)
+    assert answer.status_code == 401
+    assert error(answer)["code"] == "unauthorized"
+    assert answer.headers["www-authenticate"] == "Bearer"
+    assert audit_entries(standing) == entries
+
+
+@EACH
+def test_an_invalid_key_is_refused(standing: Tenant, key: Key) -> None:
+    """With a key that opens nothing every endpoint answers 401 invalid_api_key and does nothing."""
+    target = ENDPOINTS[key].target(standing)
+    entries = audit_entries(standing)
+    for secret in ("svc_" + "A" * 43, "nonsense"):
+        answer = call(key, standing.holding(secret), target)
+        assert answer.status_code == 401
+        assert error(answer)["code"] == "invalid_api_key"
+        assert answer.headers["www-authenticate"] == "Bearer"
+    assert audit_entries(standing) == entries
+
+
+def test_scopes_add_up(tenant: Tenant) -> None:
+    """A key with two scopes opens what either of them opens, and no more."""
+    both = tenant.client(Scope.READ_ONLY, Scope.AUTHORIZER)
+    assert both.get("/v1/api-keys").status_code == 200
+    assert both.get("/v1/revocations/srl").status_code == 200
+    assert both.get("/v1/revocations").status_code == 403
+
+
+# --- answers ---
+
+
+@EACH
+def test_an_answer_has_exactly_its_fields(tenant: Tenant, key: Key) -> None:
+    """The answer has the members of the contract, in every object of it, and no other."""
+    endpoint = ENDPOINTS[key]
+    answer = call(key, tenant.admin, endpoint.target(tenant))
+    assert answer.status_code == endpoint.status
+    if endpoint.status == 204:
+        assert answer.content == b""
+        return
+    assert answer.headers["content-type"] == "application/json"
+    assert shape(answer.json()) == endpoint.fields
+
+
+# --- the audit log ---
+
+
+@EACH_ACTION
+def test_a_change_leaves_one_entry(tenant: Tenant, key: Key) -> None:
+    """A mutation leaves exactly one entry: what, on what, by whom, from where, in which request."""
+    endpoint = ENDPOINTS[key]
+    target = endpoint.target(tenant)
+    before = audit_entries(tenant)
+    answer = call(key, tenant.admin, target)
+    *earlier, entry = audit_entries(tenant)
+    assert earlier == before
+    assert endpoint.resource is not None
+    assert entry["action"] == endpoint.action
+    assert entry["resource_id"] == endpoint.resource(target, answer)
+    assert entry["actor"] == f"admin@{tenant.handle}.svc"
+    assert entry["source_ip"] == "testclient"
+    assert entry["request_id"] == answer.headers["x-request-id"]
+    assert entry["result"] == "success"
+
+
+@pytest.mark.parametrize("key", [key for key in ENDPOINTS if key not in ACTIONS], ids=" ".join)
+def test_a_read_leaves_no_entry(tenant: Tenant, key: Key) -> None:
+    """Reading leaves no audit entry."""
+    target = ENDPOINTS[key].target(tenant)
+    before = audit_entries(tenant)
+    call(key, tenant.admin, target)
+    assert audit_entries(tenant) == before
+
+
+def test_an_actor_without_account_is_the_key(tenant: Tenant) -> None:
+    """A key of no service account acts under its own identifier."""
+    admin = tenant.client(Scope.ADMIN)
+    admin.post("/v1/revocations/srl/regenerate")
+    assert audit_entries(tenant)[-1]["actor"] == f"{admin.key_id}@{tenant.handle}.svc"
+
+
+def test_what_changes_nothing_leaves_no_entry(tenant: Tenant) -> None:
+    """Revoking what is revoked already, a key or a warrant, leaves no further entry."""
+    key_path = ENDPOINTS["POST", "/v1/api-keys/{id}/revoke"].target(tenant)
+    tenant.admin.post(key_path)
+    tenant.revoke("svc_wrt_a")
+    before = audit_entries(tenant)
+    assert tenant.admin.post(key_path).status_code == 200
+    body = {"warrant_id": "svc_wrt_a", "reason": "again"}
+    assert tenant.admin.post("/v1/revocations", json=body).status_code == 200
+    assert audit_entries(tenant) == before
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status"),
+    [
+        ("POST", "/v1/api-keys", {"name": "", "scopes": ["admin"]}, 400),
+        ("POST", "/v1/revocations", {"warrant_id": "x", "reason": "r"}, 400),
+        ("POST", "/v1/revocations/srl/regenerate", {"x": 1}, 400),
+        ("POST", "/v1/revocations/srl/keys/rotate", {"x": 1}, 400),
+        ("DELETE", "/v1/revocations/svc_rev_01m7yzmhg0ynzqw1fmh6whgvm5", None, 404),
+        ("POST", "/v1/api-keys/svc_ak_01m7yzmhg0ynzqw1fmh6whgvm5/revoke", None, 404),
+        ("DELETE", "/v1/api-keys/svc_ak_01m7yzmhg0ynzqw1fmh6whgvm5", None, 404),
+        ("POST", "/v1/api-keys/{admin}/revoke", None, 409),
+        ("DELETE", "/v1/api-keys/{admin}", None, 409),
+    ],
+)
+def test_what_is_refused_leaves_no_entry(
+    tenant: Tenant, method: str, path: str, body: Any, status: int
+) -> None:
+    """A refused mutation leaves no audit entry, whatever it was refused for."""
+    before = audit_entries(tenant)
+    path = path.format(admin=tenant.admin.key_id)
+    answer = tenant.admin.request(method, path, **({"json": body} if body else {}))
+    assert answer.status_code == status
+    assert audit_entries(tenant) == before
+
+
+# --- other tenants ---
+
+
+@EACH_OF_A_RESOURCE
+def test_the_resource_of_another_is_unknown(tenant: Tenant, other_tenant: Tenant, key: Key) -> None:
+    """F12: another tenant's identifier is answered like an unknown one, byte for byte."""
+    foreign = ENDPOINTS[key].target(other_tenant)
+    held = identifier(foreign)
+    unknown = foreign.replace(held, tenant.ports.new_id(held.split("_")[1]))
+    answers = [call(key, tenant.admin, target) for target in (foreign, unknown)]
+    assert answers[0].status_code == answers[1].status_code == 404
+    assert answers[0].content == answers[1].content
+    assert headers(answers[0]) == headers(answers[1])
+    # It is still there, and its owner may still do this to it.
+    assert call(key, other_tenant.admin, foreign).status_code == ENDPOINTS[key].status
+
+
+def test_the_account_of_another_is_unknown(tenant: Tenant, other_tenant: Tenant) -> None:
+    """F12: another tenant's service account is answered like an unknown one, byte for byte."""
+    path = f"/v1/api-keys/{other_tenant.admin.key_id}"
+    foreign = other_tenant.admin.get(path).json()["service_account_id"]
+    answers = [
+        tenant.admin.post(
+            "/v1/api-keys",
+            json={"name": "n", "scopes": ["admin"], "service_account_id": account_id},
+        )
+        for account_id in (foreign, tenant.ports.new_id(SERVICE_ACCOUNT))
+    ]
+    assert answers[0].status_code == answers[1].status_code == 400
+    assert answers[0].content == answers[1].content
+    assert headers(answers[0]) == headers(answers[1])
+
+
+def test_the_revocations_of_another_are_unknown(tenant: Tenant, other_tenant: Tenant) -> None:
+    """F12: what another tenant revoked is not revoked here, and can be revoked here too."""
+    other_tenant.revoke("svc_wrt_a")
+    check = tenant.admin.get("/v1/revocations/check?warrant_id=svc_wrt_a")
+    assert check.json() == {"warrant_id": "svc_wrt_a", "revoked": False}
+    batch = tenant.admin.post("/v1/revocations/check-batch", json={"warrant_ids": ["svc_wrt_a"]})
+    assert batch.json() == {"results": {"svc_wrt_a": {"revoked": False}}}
+    assert tenant.admin.get("/v1/revocations").json()["total"] == 0
+    tenant.revoke("svc_wrt_a")
+
+
+@pytest.mark.parametrize("name", ["X-Tenant", "X-Tenant-Id", "Tenant", "X-Amzn-Tenant"])
+def test_no_header_names_the_tenant(tenant: Tenant, other_tenant: Tenant, name: str) -> None:
+    """F15: the tenant comes from the key alone; a header that claims another changes nothing."""
+    other_tenant.revoke("svc_wrt_a")
+    for claim in (other_tenant.id, other_tenant.handle):
+        answer = tenant.admin.get("/v1/revocations", headers={name: claim})
+        assert answer.json() == {"revocations": [], "total": 0, "cursor": None}

@@ -1,0 +1,345 @@
+"""The Signed Revocation List over HTTP (service.md 2.4 and 4.3, decisions 3)."""
+
+import base64
+import json
+import subprocess
+from collections.abc import Iterator
+from datetime import timedelta
+from itertools import count
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import cbor2
+import pytest
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+from shared.adapters.filesystem import FileBlobs
+from shared.model import revocations
+from shared.model.revocations import RevokedWarrant
+from shared.model.srl_verification import verify
+from shared.ports.store import Expect, Put
+from tests.api import Tenant
+from tests.worlds import Clock
+
+SRL, SIGNED = "/v1/revocations/srl", "/v1/revocations/srl/signed"
+KEYS, ROTATE = f"{SRL}/keys", f"{SRL}/keys/rotate"
+START = "2026-11-21T12:00:00Z"
+
+
+def read(tenant: Tenant, path: str = SIGNED, **headers: str) -> Any:
+    answer = tenant.authorizer.get(path, headers=headers)
+    assert answer.status_code == 200
+    return answer
+
+
+def regenerate(tenant: Tenant) -> Any:
+    answer = tenant.admin.post(f"{SRL}/regenerate")
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def signers(tenant: Tenant) -> Any:
+    return tenant.read_only.get(KEYS).json()["keys"]
+
+
+def public_bytes(signer: Any) -> bytes:
+    return base64.b64decode(signer["public_key"], validate=True)
+
+
+def signed(answer: Any) -> tuple[bytes, bytes]:
+    """The signed bytes and the signature, from padded base64 of the standard alphabet."""
+    srl = answer.json()["srl"]
+    decoded = [base64.b64decode(srl[name], validate=True) for name in ("Payload", "Signature")]
+    for name, value in zip(("Payload", "Signature"), decoded, strict=True):
+        assert base64.b64encode(value).decode() == srl[name]
+    return decoded[0], decoded[1]
+
+
+# --- content ---
+
+
+def test_a_tenant_begins_with_an_empty_list(tenant: Tenant) -> None:
+    """Version 1, empty and valid for an hour, is published when the tenant is created."""
+    assert read(tenant).json()["payload"] == {
+        "Version": 1,
+        "IssuedAt": START,
+        "ExpiresAt": "2026-11-21T13:00:00Z",
+        "RevokedIDs": [],
+    }
+
+
+def test_both_paths_are_one_resource(tenant: Tenant) -> None:
+    """The two paths of service.md answer alike: body, validator, cache rule."""
+    tenant.revoke("svc_wrt_a")
+    regenerate(tenant)
+    one, other = read(tenant, SRL), read(tenant, SIGNED)
+    assert one.content == other.content
+    for name in ("etag", "cache-control", "content-type"):
+        assert one.headers[name] == other.headers[name]
+
+
+def test_members_have_their_order_and_types(tenant: Tenant) -> None:
+    """The members stand in the order of the contract, each of its type."""
+    tenant.revoke("svc_wrt_a")
+    regenerate(tenant)
+    document = read(tenant).json()
+    assert list(document) == ["payload", "srl"]
+    assert list(document["srl"]) == ["Payload", "Signature"]
+    kinds = {name: type(value) for name, value in document["payload"].items()}
+    assert list(kinds.items()) == [
+        ("Version", int), ("IssuedAt", str), ("ExpiresAt", str), ("RevokedIDs", list)
+    ]  # fmt: skip
+    assert document["payload"]["RevokedIDs"] == ["svc_wrt_a"]
+
+
+def test_the_signed_content_is_the_shown_one(tenant: Tenant) -> None:
+    """Payload is deterministic CBOR of the four members in their order, untagged text for times."""
+    for name in ("svc_wrt_b", "svc_wrt_a"):
+        tenant.revoke(name)
+    regenerate(tenant)
+    answer = read(tenant)
+    payload, _ = signed(answer)
+    shown = answer.json()["payload"]
+    assert cbor2.loads(payload) == shown
+    assert list(cbor2.loads(payload)) == ["Version", "IssuedAt", "ExpiresAt", "RevokedIDs"]
+    # A map of four, first its shortest key: by hand, so that no library vouches for itself.
+    text = b"".join(b"\x74" + shown[name].encode() for name in ("IssuedAt",))
+    assert payload == (
+        b"\xa4\x67Version\x02\x68IssuedAt" + text
+        + b"\x69ExpiresAt\x74" + shown["ExpiresAt"].encode()
+        + b"\x6aRevokedIDs\x82\x69svc_wrt_a\x69svc_wrt_b"
+    )  # fmt: skip
+
+
+def test_identifiers_are_sorted_bytewise(tenant: Tenant) -> None:
+    """RevokedIDs is sorted by bytes, whatever the order of revocation, and has each once."""
+    names = [
+        "svc_wrt_b",
+        "svc_wrt_B",
+        "svc_wrt__",
+        "svc_wrt_-",
+        "svc_wrt_a0",
+        "svc_wrt_a",
+        "svc_wrt_9",
+    ]
+    for name in names:
+        tenant.revoke(name)
+    tenant.admin.post("/v1/revocations", json={"warrant_id": "svc_wrt_a", "reason": "again"})
+    regenerate(tenant)
+    listed = read(tenant).json()["payload"]["RevokedIDs"]
+    assert listed == sorted(names, key=str.encode)
+
+
+def test_the_list_has_the_tenants_own_warrants_only(tenant: Tenant, other_tenant: Tenant) -> None:
+    """F12: what another tenant revokes is in no list of this one, and its signer is another."""
+    other_tenant.revoke("svc_wrt_foreign")
+    tenant.revoke("svc_wrt_own")
+    regenerate(tenant)
+    regenerate(other_tenant)
+    assert read(tenant).json()["payload"]["RevokedIDs"] == ["svc_wrt_own"]
+    assert read(other_tenant).json()["payload"]["RevokedIDs"] == ["svc_wrt_foreign"]
+    assert signers(tenant)[0]["public_key"] != signers(other_tenant)[0]["public_key"]
+
+
+# --- signature ---
+
+
+def test_the_signature_verifies_with_cryptography(tenant: Tenant) -> None:
+    """The signature is Ed25519, by the listed signer, over exactly the bytes in Payload."""
+    payload, signature = signed(read(tenant))
+    key = Ed25519PublicKey.from_public_bytes(public_bytes(signers(tenant)[0]))
+    key.verify(signature, payload)
+    for altered in (payload + b"\x00", payload[:-1], payload.replace(b"Version", b"version")):
+        with pytest.raises(InvalidSignature):
+            key.verify(signature, altered)
+
+
+def test_the_signature_verifies_with_openssl(tenant: Tenant, tmp_path: Path) -> None:
+    """A tool that shares no code with this service agrees, and refuses an altered list."""
+    payload, signature = signed(read(tenant))
+    key = Ed25519PublicKey.from_public_bytes(public_bytes(signers(tenant)[0]))
+    files = {
+        "key.pem": key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo),
+        "payload": payload,
+        "altered": payload[:-1] + b"\x81",
+        "signature": signature,
+    }
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content)
+    for name, expected in (("payload", True), ("altered", False)):
+        command = ["openssl", "pkeyutl", "-verify", "-pubin", "-inkey", "key.pem", "-rawin"]
+        command += ["-in", name, "-sigfile", "signature"]
+        result = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False, timeout=30)
+        assert (result.returncode == 0) is expected, result
+
+
+def test_a_stranger_believes_the_list(tenant: Tenant, clock: Clock) -> None:
+    """F06: the answer as it stands passes every check of a verifier, and no other tenant's key."""
+    tenant.revoke("svc_wrt_a")
+    regenerate(tenant)
+    body = read(tenant).content
+    payload = verify(body, public_key=public_bytes(signers(tenant)[0]), now=clock(), min_version=2)
+    assert payload.members() == json.loads(body)["payload"]
+
+
+# --- regeneration ---
+
+
+def test_a_regeneration_raises_the_version_by_one(tenant: Tenant, clock: Clock) -> None:
+    """Regenerating always publishes: one version higher, its times those of now."""
+    for number in range(2, 6):
+        clock.advance(minutes=1)
+        moment = clock()
+        assert regenerate(tenant) == {
+            "version": number,
+            "issued_at": f"{moment:%Y-%m-%dT%H:%M:%SZ}",
+            "expires_at": f"{moment + timedelta(hours=1):%Y-%m-%dT%H:%M:%SZ}",
+            "revocation_count": 0,
+        }
+        assert read(tenant).json()["payload"]["Version"] == number
+
+
+def test_a_regeneration_says_what_it_published(tenant: Tenant) -> None:
+    """Its answer agrees with the list that is then read."""
+    for name in ("svc_wrt_a", "svc_wrt_b"):
+        tenant.revoke(name)
+    answer = regenerate(tenant)
+    payload = read(tenant).json()["payload"]
+    assert answer == {
+        "version": payload["Version"],
+        "issued_at": payload["IssuedAt"],
+        "expires_at": payload["ExpiresAt"],
+        "revocation_count": len(payload["RevokedIDs"]),
+    }
+
+
+def test_nothing_is_listed_before_a_regeneration(tenant: Tenant) -> None:
+    """service.md 3: a revocation, and taking it back, take effect in the next list, not before."""
+    record_id = tenant.revoke("svc_wrt_a")
+    assert read(tenant).json()["payload"]["RevokedIDs"] == []
+    assert regenerate(tenant)["revocation_count"] == 1
+    assert tenant.admin.delete(f"/v1/revocations/{record_id}").status_code == 204
+    assert read(tenant).json()["payload"]["RevokedIDs"] == ["svc_wrt_a"]
+    assert regenerate(tenant)["revocation_count"] == 0
+    assert read(tenant).json()["payload"]["RevokedIDs"] == []
+
+
+def test_a_clock_that_steps_back_does_not_move_the_list_back(tenant: Tenant, clock: Clock) -> None:
+    """F09: the next list is never issued before the one before it."""
+    clock.advance(hours=-1)
+    assert regenerate(tenant) == {
+        "version": 2,
+        "issued_at": START,
+        "expires_at": "2026-11-21T13:00:00Z",
+        "revocation_count": 0,
+    }
+
+
+# --- signers ---
+
+
+def test_a_signer_is_listed_with_its_public_key(tenant: Tenant) -> None:
+    """A tenant begins with one active Ed25519 signer of 32 bytes."""
+    (signer,) = signers(tenant)
+    assert len(public_bytes(signer)) == 32
+    key_id = signer.pop("key_id")
+    assert key_id.startswith("svc_key_")
+    del signer["public_key"]
+    assert signer == {"algorithm": "Ed25519", "status": "active", "created_at": START}
+
+
+def test_a_rotation_starts_a_new_signer(tenant: Tenant, clock: Clock) -> None:
+    """Rotating is 201 with the new signer; it is listed first, those before it as rotated."""
+    first = signers(tenant)[0]
+    made = [first]
+    for _ in range(3):
+        clock.advance(minutes=1)
+        answer = tenant.admin.post(ROTATE)
+        assert answer.status_code == 201
+        made.append(answer.json())
+    assert [signer["status"] for signer in made] == ["active"] * 4
+    listed = signers(tenant)
+    assert [signer["key_id"] for signer in listed] == [each["key_id"] for each in made[::-1]]
+    assert [signer["status"] for signer in listed] == ["active", *["rotated"] * 3]
+    assert listed[-1] == first | {"status": "rotated"}
+    assert len({signer["public_key"] for signer in listed}) == 4
+
+
+def test_the_list_in_force_outlives_a_rotation(tenant: Tenant, clock: Clock) -> None:
+    """After a rotation the list stays as it is, valid under the old key; the next has the new."""
+    before = read(tenant)
+    old = public_bytes(signers(tenant)[0])
+    new = public_bytes(tenant.admin.post(ROTATE).json())
+    after = read(tenant)
+    assert after.content == before.content
+    assert verify(after.content, public_key=old, now=clock()).version == 1
+    assert regenerate(tenant)["version"] == 2
+    body = read(tenant).content
+    assert verify(body, public_key=new, now=clock()).version == 2
+    payload, signature = signed(read(tenant))
+    with pytest.raises(InvalidSignature):
+        Ed25519PublicKey.from_public_bytes(old).verify(signature, payload)
+
+
+def test_no_answer_has_a_seed(tenant: Tenant) -> None:
+    """F17: of a signer nothing is shown but its public side."""
+    tenant.admin.post(ROTATE)
+    assert {name for signer in signers(tenant) for name in signer} == {
+        "key_id", "algorithm", "public_key", "status", "created_at"
+    }  # fmt: skip
+
+
+# --- long lists ---
+
+ANSWER_MAX = 4 * 1024 * 1024
+
+
+def names(prefix: str) -> Iterator[str]:
+    """Warrant identifiers of the greatest length."""
+    return (f"svc_wrt_{prefix}{number:063d}" for number in count())
+
+
+def fill(tenant: Tenant, warrant_ids: list[str]) -> None:
+    """Revoke many warrants at once, as records that publication reads."""
+    item = RevokedWarrant("svc_rev_x", "r", tenant.ports.now()).to_item()
+    for start in range(0, len(warrant_ids), 100):
+        batch = warrant_ids[start : start + 100]
+        keys = (revocations.revoked_key(tenant.id, warrant_id) for warrant_id in batch)
+        tenant.ports.store.write(*(Put(key, item, Expect.ABSENT) for key in keys))
+
+
+def blob(tenant: Tenant, location: str) -> bytes | None:
+    """What the server of stored lists answers at this address."""
+    blobs = tenant.ports.blobs
+    assert isinstance(blobs, FileBlobs)
+    parts = urlsplit(location)
+    query = {name: values[0] for name, values in parse_qs(parts.query).items()}
+    return blobs.open_url(parts.path.removeprefix("/blobs/"), **query)
+
+
+def test_a_long_list_is_served_from_where_it_is_stored(tenant: Tenant, clock: Clock) -> None:
+    """F27: up to 4 MiB a list is the answer; a longer one is 307 to the same bytes, for a while."""
+    fresh = names("a")
+    fill(tenant, [next(fresh) for _ in range(24_000)])
+    regenerate(tenant)
+    size = len(read(tenant).content)
+    # Each takes as much again as the 24,000 did on average, rounded up.
+    fill(tenant, [next(fresh) for _ in range((ANSWER_MAX - size) * 24_000 // size)])
+    regenerate(tenant)
+    under = read(tenant)
+    assert ANSWER_MAX - 600 < len(under.content) <= ANSWER_MAX
+    fill(tenant, [next(fresh) for _ in range(4)])
+    published = regenerate(tenant)
+    answer = tenant.authorizer.get(SIGNED)
+    assert (answer.status_code, answer.content) == (307, b"")
+    body = blob(tenant, answer.headers["location"])
+    assert body is not None
+    assert len(body) > ANSWER_MAX
+    payload = verify(body, public_key=public_bytes(signers(tenant)[0]), now=clock())
+    assert payload.version == published["version"] == 4
+    assert len(payload.revoked_ids) == published["revocation_count"]
+    clock.advance(hours=1)
+    assert blob(tenant, answer.headers["location"]) is None

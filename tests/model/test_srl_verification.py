@@ -1,0 +1,303 @@
+"""What a stranger checks before believing a list (F06)."""
+
+import base64
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import cbor2
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared.errors import InvalidSrl
+from shared.model import srl, srl_verification
+from shared.model.srl import Payload
+from shared.model.srl_verification import CLOCK_TOLERANCE, verify
+
+SEED, OTHER_SEED = b"\x01" * 32, b"\x02" * 32
+NOW = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+PAYLOAD = Payload(5, NOW, NOW + HOUR, ["svc_wrt_a", "svc_wrt_b"])
+MEMBERS = PAYLOAD.members()
+
+
+def public(seed: bytes = SEED) -> bytes:
+    return Ed25519PrivateKey.from_private_bytes(seed).public_key().public_bytes_raw()
+
+
+def document(members: Any = MEMBERS, *, seed: bytes = SEED, encoded: bytes | None = None) -> Any:
+    """A list as it is served, rightly signed, whatever it says."""
+    encoded = cbor2.dumps(members, canonical=True) if encoded is None else encoded
+    signature = Ed25519PrivateKey.from_private_bytes(seed).sign(encoded)
+    signed = {"Payload": base64.b64encode(encoded).decode(),
+              "Signature": base64.b64encode(signature).decode()}  # fmt: skip
+    return {"payload": members, "srl": signed}
+
+
+def body(value: Any) -> bytes:
+    return value if isinstance(value, bytes) else json.dumps(value).encode()
+
+
+def refused(value: Any, reason: str, **options: Any) -> None:
+    arguments: dict[str, Any] = {"public_key": public(), "now": NOW} | options
+    with pytest.raises(InvalidSrl) as caught:
+        verify(body(value), **arguments)
+    assert caught.value.reason == reason, caught.value
+
+
+def changed(**members: Any) -> Any:
+    """A rightly signed list with other members."""
+    return document(MEMBERS | members)
+
+
+def test_a_right_list_is_believed() -> None:
+    """What the publisher signs passes every check and comes out as it went in."""
+    served = srl.sign(PAYLOAD, seed=SEED)
+    assert verify(served, public_key=public(), now=NOW, min_version=5) == PAYLOAD
+    assert json.loads(served) == document()
+
+
+@given(
+    st.integers(1, 2**62),
+    st.lists(st.from_regex("svc_wrt_[A-Za-z0-9_-]{1,64}", fullmatch=True), unique=True),
+)
+def test_any_right_list_is_believed(version: int, warrant_ids: list[str]) -> None:
+    """Lists of any version and any identifiers pass, as long as they are sorted."""
+    payload = Payload(version, NOW, NOW + HOUR, sorted(warrant_ids))
+    assert verify(srl.sign(payload, seed=SEED), public_key=public(), now=NOW) == payload
+
+
+# --- malformed ---
+
+VALID = json.dumps(document())
+MALFORMED: dict[str, Any] = {
+    "nothing": b"",
+    "no JSON": b"<html>",
+    "UTF-16": VALID.encode("utf-16"),
+    "a byte order mark": b"\xef\xbb\xbf" + VALID.encode(),
+    "trailing bytes": VALID.encode() + b"x",
+    "a duplicate member": VALID.replace('{"payload"', '{"payload": 1, "payload"', 1).encode(),
+    "deep nesting": b"[" * 100_000,
+    "an array": [document()],
+    "text": "payload",
+    "null": None,
+    "no srl": {"payload": MEMBERS},
+    "no payload": {"srl": document()["srl"]},
+    "a member more": document() | {"more": 1},
+    "srl is text": document() | {"srl": "x"},
+    "no Signature": document() | {"srl": {"Payload": "AA=="}},
+    "a member of srl more": document() | {"srl": document()["srl"] | {"more": 1}},
+    "Payload is a number": document() | {"srl": {"Payload": 1, "Signature": "AA=="}},
+    "Payload is null": document() | {"srl": {"Payload": None, "Signature": "AA=="}},
+}
+
+
+@pytest.mark.parametrize("value", MALFORMED.values(), ids=MALFORMED)
+def test_what_is_no_answer_of_the_endpoint(value: Any) -> None:
+    """F06: a body of another form is `malformed`."""
+    refused(value, "malformed")
+
+
+SPELLINGS: dict[str, Callable[[str], str]] = {
+    "no padding": lambda text: text.rstrip("="),
+    "more padding": lambda text: text + "=",
+    "white space": lambda text: text + "\n",
+    "white space within": lambda text: text[:4] + " " + text[4:],
+    "the other alphabet": lambda text: text.replace("/", "_").replace("+", "-") + "-",
+    "beside the alphabet": lambda text: "é" + text[1:],
+    "spare bits": lambda text: text[:-3] + chr(ord(text[-3]) + 1) + "==",
+}
+
+
+@pytest.mark.parametrize("spell", SPELLINGS.values(), ids=SPELLINGS)
+def test_base64_has_one_spelling(spell: Callable[[str], str]) -> None:
+    """F06: a signature in any other spelling than padded standard base64 is `malformed`."""
+    served = document()
+    assert served["srl"]["Signature"].endswith("==")
+    served["srl"]["Signature"] = spell(served["srl"]["Signature"])
+    refused(served, "malformed")
+
+
+# --- signature ---
+
+
+def test_the_list_of_another_signer_is_refused() -> None:
+    """F06: a list signed with another key, or under another tenant's, is `signature`."""
+    refused(document(seed=OTHER_SEED), "signature")
+    refused(document(), "signature", public_key=public(OTHER_SEED))
+
+
+def test_an_altered_list_is_refused() -> None:
+    """F06: content or signature of another list, or an altered one, is `signature`."""
+    older, newer = changed(Version=4), document()
+    for part in ("Payload", "Signature"):
+        refused({"payload": MEMBERS, "srl": newer["srl"] | {part: older["srl"][part]}}, "signature")
+    for part, value in (("Signature", ""), ("Payload", ""), ("Signature", "AA==")):
+        refused({"payload": MEMBERS, "srl": newer["srl"] | {part: value}}, "signature")
+
+
+@given(st.integers(0, 10_000))
+def test_no_bit_may_be_flipped(place: int) -> None:
+    """F06: any flipped bit of what is signed, or of the signature, is `signature`."""
+    served = document()
+    for part in ("Payload", "Signature"):
+        data = bytearray(base64.b64decode(served["srl"][part]))
+        data[place // 8 % len(data)] ^= 1 << place % 8
+        altered = served["srl"] | {part: base64.b64encode(data).decode()}
+        refused({"payload": MEMBERS, "srl": altered}, "signature")
+
+
+# --- encoding ---
+
+RIGHT = cbor2.dumps(MEMBERS, canonical=True)
+ENCODINGS: dict[str, bytes] = {
+    "nothing": b"",
+    "no CBOR": b"\xff",
+    "cut": RIGHT[:-1],
+    "trailing bytes": RIGHT + b"\x00",
+    "another order of keys": cbor2.dumps(dict(reversed(MEMBERS.items()))),
+    "a duplicate key": b"\xa2\x61a\x01\x61a\x01",
+    "a long integer for a short one": RIGHT.replace(b"Version\x05", b"Version\x18\x05"),
+    "an indefinite length": b"\xbf" + RIGHT[1:] + b"\xff",
+    "broken UTF-8": b"\x61\xff",
+    "deep nesting": b"\x81" * 100_000 + b"\x01",
+    "an enormous length": b"\x9b\xff\xff\xff\xff\xff\xff\xff\xff",
+    "a shared reference": b"\xd8\x1d\x00",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("encoded", ENCODINGS.values(), ids=ENCODINGS)
+def test_what_is_signed_has_one_encoding(encoded: bytes) -> None:
+    """F06: signed bytes that are not the deterministic encoding of a value are `encoding`."""
+    refused(document(encoded=encoded), "encoding")
+
+
+# --- content ---
+
+CONTENTS: dict[str, Any] = {
+    "an array": [1],
+    "text": "Version",
+    "a number": 1,
+    "an array for a name": {(): 1},
+    "no member": {},
+    "a member less": {name: value for name, value in MEMBERS.items() if name != "ExpiresAt"},
+    "a member more": MEMBERS | {"More": 1},
+    "another case": {name.lower(): value for name, value in MEMBERS.items()},
+    **{f"Version {value!r}": MEMBERS | {"Version": value}
+       for value in (0, -1, True, 1.0, "1", None, [1])},
+    **{f"IssuedAt {value!r}": MEMBERS | {"IssuedAt": value}
+       for value in (None, 1, "", "2026-11-21", "2026-11-21T12:00:00+00:00",
+                     "2026-11-21T12:00:00.0Z", NOW,
+                     "2026-11-21t12:00:00z", "2026-11-21 12:00:00Z", "2026-13-21T12:00:00Z")},
+    **{f"ExpiresAt {value!r}": MEMBERS | {"ExpiresAt": value}
+       for value in (None, 1, "", "2026-11-21T14:00:00+01:00")},
+    **{f"RevokedIDs {value!r}": MEMBERS | {"RevokedIDs": value}
+       for value in (None, "svc_wrt_a", {"svc_wrt_a": 1}, [1], [None], ["a"], ["svc_rev_a"],
+                     [["svc_wrt_a"]], ["svc_wrt_a", "svc_wrt_"], ["svc_wrt_a\n"])},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("members", CONTENTS.values(), ids=CONTENTS)
+def test_what_is_signed_is_a_list(members: Any) -> None:
+    """F06: signed content that is no list, down to each member's type, is `content`."""
+    encoded = cbor2.dumps(members, canonical=True)
+    refused(document(MEMBERS, encoded=encoded), "content")
+
+
+# --- mixed ---
+
+SHOWN: dict[str, Any] = {
+    "an older version": MEMBERS | {"Version": 4},
+    "true for 1": MEMBERS | {"Version": True},
+    "a fraction": MEMBERS | {"Version": 5.0},
+    "text": MEMBERS | {"Version": "5"},
+    "other times": MEMBERS | {"ExpiresAt": "2027-11-21T13:00:00Z"},
+    "an identifier less": MEMBERS | {"RevokedIDs": ["svc_wrt_a"]},
+    "an identifier more": MEMBERS | {"RevokedIDs": ["svc_wrt_a", "svc_wrt_b", "svc_wrt_c"]},
+    "another order": MEMBERS | {"RevokedIDs": ["svc_wrt_b", "svc_wrt_a"]},
+    "a member more": MEMBERS | {"More": 1},
+    "no member": {},
+    "null": None,
+    "an array": [MEMBERS],
+}
+
+
+@pytest.mark.parametrize("shown", SHOWN.values(), ids=SHOWN)
+def test_what_is_shown_is_what_is_signed(shown: Any) -> None:
+    """F06: a `payload` that says anything else than the signed content is `mixed`."""
+    refused(document() | {"payload": shown}, "mixed")
+
+
+def test_true_is_not_version_one() -> None:
+    """F06: `true` or 1.0 shown for a signed 1 is `mixed`, though Python finds them equal."""
+    for value in (True, 1.0):
+        refused(changed(Version=1) | {"payload": MEMBERS | {"Version": value}}, "mixed")
+
+
+# --- order ---
+
+
+@pytest.mark.parametrize(
+    "warrant_ids",
+    [["svc_wrt_b", "svc_wrt_a"], ["svc_wrt_a", "svc_wrt_a"], ["svc_wrt_a", "svc_wrt_B"],
+     ["svc_wrt_a0", "svc_wrt_a"], ["svc_wrt_a", "svc_wrt_c", "svc_wrt_b", "svc_wrt_d"]],
+)  # fmt: skip
+def test_identifiers_are_sorted_and_unique(warrant_ids: list[str]) -> None:
+    """F06: identifiers out of order, or one twice, are `order`."""
+    refused(changed(RevokedIDs=warrant_ids), "order")
+
+
+# --- times and versions ---
+
+
+def moved(issued: timedelta, expires: timedelta) -> bytes:
+    """A right list of these times, counted from now."""
+    return srl.sign(Payload(5, NOW + issued, NOW + expires, []), seed=SEED)
+
+
+SECOND = timedelta(seconds=1)
+
+
+def test_a_list_expires_after_it_is_issued() -> None:
+    """F06: a list that expires when it is issued, or before, is `times`."""
+    for lifetime in (timedelta(0), -SECOND, -HOUR):
+        refused(moved(timedelta(0), lifetime), "times")
+
+
+def test_a_list_of_the_future_is_refused() -> None:
+    """F06: a list issued further ahead than clocks may differ is `future`; up to that it passes."""
+    refused(moved(CLOCK_TOLERANCE + SECOND, HOUR), "future")
+    assert verify(moved(CLOCK_TOLERANCE, HOUR), public_key=public(), now=NOW).version == 5
+
+
+def test_an_expired_list_is_refused() -> None:
+    """F06: a list is `expired` from the second of its ExpiresAt on."""
+    refused(moved(-HOUR, timedelta(0)), "expired")
+    refused(moved(-HOUR, -SECOND), "expired")
+    assert verify(moved(-HOUR, SECOND), public_key=public(), now=NOW).version == 5
+
+
+@pytest.mark.parametrize("seen", [6, 7, 2**62])
+def test_an_older_list_is_refused(seen: int) -> None:
+    """F06: a list older than one that was seen is `rollback`; the same one again is not."""
+    refused(document(), "rollback", min_version=seen)
+    assert verify(body(document()), public_key=public(), now=NOW, min_version=5) == PAYLOAD
+
+
+# --- public keys ---
+
+
+def test_a_public_key_is_read_from_base64() -> None:
+    """The 32 bytes of a listed public key come out of its base64."""
+    text = base64.b64encode(public()).decode()
+    assert srl_verification.public_key_bytes(text) == public()
+
+
+@pytest.mark.parametrize("value", ["", "AA==", "A" * 43, "A" * 44, "!" * 44, "é", "A" * 43 + "=\n"])
+def test_another_text_is_no_public_key(value: str) -> None:
+    """Text that is not base64 of 32 bytes is ValueError."""
+    with pytest.raises(ValueError, match=r"base64|32 bytes|ASCII"):
+        srl_verification.public_key_bytes(value)

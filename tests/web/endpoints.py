@@ -1,0 +1,405 @@
+"""Every endpoint as the contract has it: who may call it, what it answers, what it leaves behind.
+
+Written by hand from the contract, so that no route can vouch for itself.
+"""
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from shared.model.callers import Scope
+from shared.model.items import Item, Partition, Table
+from tests.api import Client, Tenant
+from tests.web.asgi import Answer, bearer, send
+
+ADMIN, AUTHORIZER, READ_ONLY = Scope.ADMIN, Scope.AUTHORIZER, Scope.READ_ONLY
+
+_IDENTIFIER: Final = re.compile(r"svc_[a-z]+_[0-9a-z]{26}")
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """One method of one path. `target` prepares what a call acts on, and is the path to call.
+
+    `fields` is what `shape` says of the answer; `resource` names what the audit entry is about,
+    by the path that was called and the answer.
+    """
+
+    scopes: tuple[Scope, ...]
+    target: Callable[[Tenant], str]
+    status: int = 200
+    fields: Any = None
+    body: dict[str, Any] | None = None
+    action: str | None = None
+    resource: Callable[[str, Any], str] | None = None
+
+
+def shape(value: Any) -> Any:
+    """The names of all members, at every depth; of a list, each kind of member once."""
+    if isinstance(value, dict):
+        return {name: shape(member) for name, member in value.items()}
+    if isinstance(value, list):
+        kinds: list[Any] = []
+        for kind in map(shape, value):
+            kinds += [] if kind in kinds else [kind]
+        return kinds
+    return ...
+
+
+def identifier(path: str) -> str:
+    """The identifier in a path."""
+    (found,) = _IDENTIFIER.findall(path)
+    return str(found)
+
+
+def at(path: str, resource: str) -> str:
+    """The path of a route with this text for the identifier in it."""
+    return re.sub(r"\{\w+\}", lambda _: resource, path)
+
+
+def call(key: tuple[str, str], client: Client, target: str) -> Any:
+    """Call the endpoint `key` as `client`."""
+    body = ENDPOINTS[key].body
+    return client.request(key[0], target, **({} if body is None else {"json": body}))
+
+
+def call_as_it_stands(key: tuple[str, str], client: Client, target: str) -> Answer:
+    """The same, with the path sent just as it is."""
+    body = ENDPOINTS[key].body
+    return send(
+        client.http.app,
+        key[0],
+        target,
+        headers=bearer(client.secret, ("Content-Type", "application/json")),
+        chunks=[b"" if body is None else json.dumps(body).encode()],
+    )
+
+
+def audit_entries(tenant: Tenant) -> list[Item]:
+    """The audit log of the present month, oldest first."""
+    partition = Partition(Table.AUDIT, f"{tenant.id}#{tenant.ports.now():%Y-%m}")
+    return [entry.item for entry in tenant.ports.store.query(partition)]
+
+
+def _names(*names: str) -> dict[str, Any]:
+    return dict.fromkeys(names, ...)
+
+
+def _spare_key(tenant: Tenant) -> str:
+    return tenant.client(Scope.READ_ONLY).key_id
+
+
+def _revocation(tenant: Tenant) -> str:
+    return tenant.revoke(tenant.ports.new_id("wrt"))
+
+
+def _key(tenant: Tenant) -> str:
+    """A new root key."""
+    answer = tenant.admin.post("/v1/keys", json={"type": "root", "name": "root"})
+    return str(answer.json()["id"])
+
+
+def _signed_with(tenant: Tenant) -> str:
+    """A new root key that was rotated and has signed."""
+    key_id = _key(tenant)
+    tenant.admin.post(f"/v1/keys/{key_id}/rotate")
+    tenant.admin.post(f"/v1/keys/{key_id}/sign", json={"payload": "aGVsbG8="})
+    return key_id
+
+
+def _suspended(tenant: Tenant) -> str:
+    key_id = _key(tenant)
+    tenant.admin.post(f"/v1/keys/{key_id}/suspend")
+    return key_id
+
+
+def _account(tenant: Tenant) -> str:
+    """A new service account, of a name that no other has."""
+    body = {"name": f"a-{tenant.ports.new_id('x')[-26:]}"}
+    return str(tenant.admin.post("/v1/service-accounts", json=body).json()["id"])
+
+
+def _disabled(tenant: Tenant) -> str:
+    account_id = _account(tenant)
+    tenant.admin.post(f"/v1/service-accounts/{account_id}/disable")
+    return account_id
+
+
+def _in_path(path: str, _answer: Any) -> str:
+    return identifier(path)
+
+
+def _member(name: str) -> Callable[[str, Any], str]:
+    return lambda _path, answer: str(answer.json()[name])
+
+
+_KEY = _names("id", "name", "scopes", "status", "created_at", "expires_at") | {"scopes": [...]}
+_USED = _KEY | _names("last_used_at")
+_SRL = {
+    "payload": _names("Version", "IssuedAt", "ExpiresAt") | {"RevokedIDs": []},
+    "srl": _names("Payload", "Signature"),
+}
+_SIGNER = _names("key_id", "algorithm", "public_key", "status", "created_at")
+_RECORD = _names("id", "warrant_id", "reason", "created_at", "created_by")
+_BATCH = ["svc_wrt_a"]
+_SIGNING_KEY = _names(
+    *["id", "type", "name", "status", "parent_id", "public_key", "created_at", "expires_at"]
+)
+_VERSION = _names("key_id", "version", "status", "public_key", "created_at", "rotated_at")
+_SIGNED = _names(
+    *["warrant_id", "key_id", "key_version", "algorithm", "public_key", "signature"],
+    *["signed_at", "expires_at"],
+)
+_WARRANT = _names("warrant_id", "key_version", "signed_at", "expires_at")
+_ACCOUNT = _names("id", "name", "email", "description", "status", "created_at")
+_ENTRY = _names(
+    *["id", "timestamp", "actor", "action", "resource_id", "result", "source_ip", "request_id"]
+)
+_SETTINGS = _names(
+    *["tenant_id", "name", "srl_ttl_seconds", "audit_retention_days", "rate_limit_per_second"],
+    *["rate_limit_burst", "created_at"],
+)
+
+
+def _listed_revocation(tenant: Tenant) -> str:
+    _revocation(tenant)
+    return "/v1/revocations"
+
+
+def _check_of_revoked(tenant: Tenant) -> str:
+    warrant_id = tenant.ports.new_id("wrt")
+    tenant.revoke(warrant_id)
+    return f"/v1/revocations/check?warrant_id={warrant_id}"
+
+
+ENDPOINTS: Final[dict[tuple[str, str], Endpoint]] = {
+    ("GET", "/v1/api-keys"): Endpoint(
+        scopes=(ADMIN, READ_ONLY),
+        target=lambda _: "/v1/api-keys",
+        # The tenant's first key belongs to its service account; the others to none.
+        fields={
+            "api_keys": [_USED, _USED | _names("service_account_id")],
+            **_names("total", "cursor"),
+        },
+    ),
+    ("POST", "/v1/api-keys"): Endpoint(
+        scopes=(ADMIN,),
+        target=lambda _: "/v1/api-keys",
+        body={"name": "new", "scopes": ["read-only"]},
+        status=201,
+        fields=_KEY | _names("key"),
+        action="api_key.create",
+        resource=_member("id"),
+    ),
+    ("GET", "/v1/api-keys/{id}"): Endpoint(
+        scopes=(ADMIN, READ_ONLY),
+        target=lambda tenant: f"/v1/api-keys/{tenant.read_only.key_id}",
+        fields=_USED | _names("request_count"),
+    ),
+    ("POST", "/v1/api-keys/{id}/revoke"): Endpoint(
+        scopes=(ADMIN,),
+        target=lambda tenant: f"/v1/api-keys/{_spare_key(tenant)}/revoke",
+        fields=_names("id", "status", "revoked_at"),
+        action="api_key.revoke",
+        resource=_in_path,
+    ),
+    ("DELETE", "/v1/api-keys/{id}"): Endpoint(
+        scopes=(ADMIN,),
+        target=lambda tenant: f"/v1/api-keys/{_spare_key(tenant)}",
+        status=204,
+        action="api_key.delete",
+        resource=_in_path,
+    ),
+    ("GET", "/v1/revocations"): Endpoint(
+        scopes=(ADMIN,),
+        target=_listed_revocation,
+        fields={"revocations": [_RECORD], **_names("total", "cursor")},
+    ),
+    ("POST", "/v1/revocations"): Endpoint(
+        scopes=(ADMIN,),
+        target=lambda _: "/v1/revocations",
+        body={"warrant_id": "svc_wrt_new", "reason": "stolen"},
+        status=201,
+        fields=_RECORD,
+        action="revocation.create",
+        resource=_member("id"),
+    ),
+    ("DELETE", "/v1/revocations/{id}"): Endpoint(
+        scopes=(ADMIN,),
+        target=lambda tenant: f"/v1/revocations/{_revocation(tenant)}",
+        status=204,
+        action="revocation.delete",
+        resource=_in_path,
+    ),
+    ("GET", "/v1/revocations/check"): Endpoint(
+        scopes=(ADMIN, AUTHORIZER),
+        target=_check_of_revoked,
+        fields=_names("warrant_id", "revoked", "revoked_at", "reason"),
+    ),
+    ("POST", "/v1/revocations/check-batch"): Endpoint(
+        scopes=(ADMIN, AUTHORIZER),
+        target=lambda _: "/v1/revocations/check-batch",
+        body={"warrant_ids": _BATCH},
+        fields={"results": dict.fromkeys(_BATCH, _names("revoked"))},
+    ),
+    ("GET", "/v1/revocations/srl"): Endpoint(
+        scopes=(ADMIN, AUTHORIZER),
+        target=lambda _: "/v1/revocations/srl",
+        fields=_SRL,
+    ),
+    ("GET", "/v1/revocations/srl/signed"): Endpoint(
+        scopes=(ADMIN, AUTHORIZER),
+        target=lambda _: "/v1/revocations/srl/signed",
+        fields=_SRL,
+    ),
+    ("GET", "/v1/revocations/srl/keys"): Endpoint(
+        scopes=(ADMIN, AUTHORIZER, READ_ONLY),
+        target=lambda _: "/v1/revocations/srl/keys",
+        fields={"keys": [_SIGNER]},
+    ),
+    ("POST", "/v1/revocations/srl/regenerate"): Endpoint(
+        scopes=(ADMIN,),
+        target=lambda _: "/v1/revocations/srl/regenerate",
+        fields=_names("version", "issued_at", "expires_at", "revocation_count"),
+        action="srl.regenerate",
+        resource=lambda _, answer: f"srl/{answer.json()['version']}",
+    ),
+    ("POST", "/v1/revocations/srl/keys/rotate"): Endpoint(
+        scopes=(ADMIN,),
+        target=lambda _: "/v1/revocations/srl/keys/rotate",
+        status=201,
+        fields=_SIGNER,
+        action="srl.rotate_key",
+        resource=_member("key_id"),
+    ),
+    ("GET", "/v1/keys"): Endpoint(
+        scopes=(ADMIN, READ_ONLY),
+        target=lambda tenant: "/v1/keys" if _key(tenant) else "",
+        fields={"keys": [_SIGNING_KEY], **_names("total", "cursor")},
+    ),
+    ("POST", "/v1/keys"): Endpoint(
+        scopes=(ADMIN,),
+        target=lambda _: "/v1/keys",
+        body={"type": "root", "name": "root"},
+        status=201,
+        fields=_SIGNING_KEY,
+        action="key.create",
+        resource=_member("id"),
+    ),
+    ("GET", "/v1/keys/{keyId}"): Endpoint(
+        scopes=(ADMIN, READ_ONLY),
+        target=lambda tenant: f"/v1/keys/{_key(tenant)}",
+        fields=_SIGNING_KEY,
+    ),
+    ("GET", "/v1/keys/{keyId}/versions"): Endpoint(
+        scopes=(ADMIN, READ_ONLY),
+        target=lambda tenant: f"/v1/keys/{_signed_with(tenant)}/versions",
+        fields={"versions": [_VERSION]},
+    ),
+    ("GET", "/v1/keys/{keyId}/warrants"): Endpoint(
+        scopes=(ADMIN, READ_ONLY),
+        target=lambda tenant: f"/v1/keys/{_signed_with(tenant)}/warrants",
+        fields={"warrants": [_WARRANT], **_names("total", "cursor")},
+    ),
+    ("POST", "/v1/keys/{keyId}/rotate"): Endpoint(
+        scopes=(ADMIN,),
+        target=lambda tenant: f"/v1/keys/{_key(tenant)}/rotate",
+        fields=_names("id", "type", "name", "status", "public_key", "rotated_at"),
+        action="key.rotate",
+        resource=_in_path,
+    ),
+    ("POST", "/v1/keys/{keyId}/suspend"): Endpoint(
+        scopes=(ADMIN,),
+        target=lambda tenant: f"/v1/keys/{_key(tenant)}/suspend",
+        fields=_SIGNING_KEY | _names("suspended_at"),
+        action="key.suspend",
+        resource=_in_path,
+    ),
+    ("POST", "/v1/keys/{keyId}/enable"): Endpoint(
+        scopes=(ADMIN,),
+        target=lambda tenant: f"/v1/keys/{_suspended(tenant)}/enable",
+        fields=_SIGNING_KEY,
+        action="key.enable",
+        resource=_in_path,
+    ),
+    ("POST", "/v1/keys/{keyId}/revoke"): Endpoint(
+        scopes=(ADMIN,),
+        target=lambda tenant: f"/v1/keys/{_key(tenant)}/revoke",
+        body={"reason": "stolen"},
+        fields=_SIGNING_KEY | _names("revoked_at", "reason"),
+        action="key.revoke",
+        resource=_in_path,
+    ),
+    ("POST", "/v1/keys/{keyId}/sign"): Endpoint(
+        scopes=(ADMIN,),
+        target=lambda tenant: f"/v1/keys/{_key(tenant)}/sign",
+        body={"payload": "aGVsbG8="},
+        status=201,
+        fields=_SIGNED,
+        action="key.sign",
+        resource=_in_path,
+    ),
+    ("GET", "/v1/service-accounts"): Endpoint(
+        scopes=(ADMIN, READ_ONLY),
+        target=lambda _: "/v1/service-accounts",
+        fields={"service_accounts": [_ACCOUNT], **_names("total", "cursor")},
+    ),
+    ("POST", "/v1/service-accounts"): Endpoint(
+        scopes=(ADMIN,),
+        target=lambda _: "/v1/service-accounts",
+        body={"name": "robot"},
+        status=201,
+        fields=_ACCOUNT,
+        action="service_account.create",
+        resource=_member("id"),
+    ),
+    ("GET", "/v1/service-accounts/{id}"): Endpoint(
+        scopes=(ADMIN, READ_ONLY),
+        target=lambda tenant: f"/v1/service-accounts/{_account(tenant)}",
+        fields=_ACCOUNT,
+    ),
+    ("POST", "/v1/service-accounts/{id}/disable"): Endpoint(
+        scopes=(ADMIN,),
+        target=lambda tenant: f"/v1/service-accounts/{_account(tenant)}/disable",
+        fields=_ACCOUNT,
+        action="service_account.disable",
+        resource=_in_path,
+    ),
+    ("POST", "/v1/service-accounts/{id}/enable"): Endpoint(
+        scopes=(ADMIN,),
+        target=lambda tenant: f"/v1/service-accounts/{_disabled(tenant)}/enable",
+        fields=_ACCOUNT,
+        action="service_account.enable",
+        resource=_in_path,
+    ),
+    ("DELETE", "/v1/service-accounts/{id}"): Endpoint(
+        scopes=(ADMIN,),
+        target=lambda tenant: f"/v1/service-accounts/{_account(tenant)}",
+        status=204,
+        action="service_account.delete",
+        resource=_in_path,
+    ),
+    ("GET", "/v1/audit-logs"): Endpoint(
+        scopes=(ADMIN, READ_ONLY),
+        target=lambda tenant: f"/v1/audit-logs?resource_id={_spare_key(tenant)}",
+        fields={
+            "audit_logs": [_ENTRY | {"details": _names("name") | {"scopes": [...]}}],
+            **_names("total", "cursor"),
+        },
+    ),
+    ("GET", "/v1/tenant/settings"): Endpoint(
+        scopes=(ADMIN, READ_ONLY),
+        target=lambda _: "/v1/tenant/settings",
+        fields=_SETTINGS,
+    ),
+    ("PATCH", "/v1/tenant/settings"): Endpoint(
+        scopes=(ADMIN,),
+        target=lambda _: "/v1/tenant/settings",
+        body={"name": "Acme"},
+        fields=_SETTINGS,
+        action="tenant.update_settings",
+        resource=_member("tenant_id"),
+    ),
+}

@@ -1,0 +1,305 @@
+"""The Authorization header, and what a key is worth (service.md 5, decisions 2)."""
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from shared.model import api_keys as model
+from shared.model.api_keys import Credential
+from shared.model.callers import Scope
+from shared.ports import Ports
+from shared.ports.store import Expect, Put
+from tests.api import Client, Tenant, serve
+from tests.faults import Script, scripted
+from tests.web.asgi import Answer, bearer, send
+from tests.web.endpoints import audit_entries
+from tests.worlds import Clock
+
+PATH = "/v1/api-keys"
+
+# What is told apart: there is no key, or there is one that does not open.
+UNAUTHORIZED = {
+    "missing": [],
+    "empty": [""],
+    "no scheme": ["{key}"],
+    "lower-case scheme": ["bearer {key}"],
+    "upper-case scheme": ["BEARER {key}"],
+    "other scheme": ["Basic {key}"],
+    "scheme with a colon": ["Bearer: {key}"],
+    "tab for space": ["Bearer\t{key}"],
+    "leading space": [" Bearer {key}"],
+    "leading tab": ["\tBearer {key}"],
+    "no space": ["Bearer{key}"],
+    "non-ASCII scheme": ["Bëarer {key}"],
+}
+INVALID = {
+    "no key": ["Bearer"],
+    "an empty key": ["Bearer "],
+    "twice the same": ["Bearer {key}", "Bearer {key}"],
+    "twice, the first alone valid": ["Bearer {key}", "Bearer nonsense"],
+    "twice, the second alone valid": ["Bearer nonsense", "Bearer {key}"],
+    "twice, the second empty": ["Bearer {key}", ""],
+    "twice, another scheme first": ["Basic abc", "Bearer {key}"],
+    "comma-joined headers": ["Bearer {key}, Bearer {key}"],
+    "comma-joined keys": ["Bearer {key},{key}"],
+    "trailing comma": ["Bearer {key},"],
+    "two spaces": ["Bearer  {key}"],
+    "trailing space": ["Bearer {key} "],
+    "trailing tab": ["Bearer {key}\t"],
+    "more words": ["Bearer {key} {key}"],
+    "quoted": ['Bearer "{key}"'],
+    "NUL": ["Bearer {key}\x00"],
+    "non-ASCII": ["Bearer {key}é"],
+    "non-ASCII only": ["Bearer svc_" + "é" * 43],
+    "one character more": ["Bearer {key}A"],
+    "one character less": ["Bearer {cut}"],
+    "other case": ["Bearer {swapped}"],
+    "padded": ["Bearer {key}="],
+    "no prefix": ["Bearer {bare}"],
+    "other alphabet": ["Bearer svc_" + "+/" * 21 + "A"],
+    "8 KiB": ["Bearer svc_" + "A" * 8192],
+}
+HEADERS = [
+    pytest.param(values, code, id=name)
+    for code, forms in (("unauthorized", UNAUTHORIZED), ("invalid_api_key", INVALID))
+    for name, values in forms.items()
+]
+
+
+def ask(client: Client, *headers: tuple[str, str], path: str = PATH, peer: str = "p") -> Answer:
+    return send(client.http.app, "GET", path, headers=headers, peer=peer)
+
+
+def filled(form: str, secret: str) -> str:
+    bare = secret.removeprefix("svc_")
+    return form.format(key=secret, cut=secret[:-1], swapped=f"svc_{bare.swapcase()}", bare=bare)
+
+
+# --- the header ---
+
+
+@pytest.mark.parametrize(("values", "code"), HEADERS)
+def test_any_other_form_of_the_header_is_refused(
+    standing: Tenant, values: list[str], code: str
+) -> None:
+    """F15: anything but one Bearer header with one key is 401, and the answer repeats no key."""
+    secret = str(standing.admin.secret)
+    headers = [("Authorization", filled(value, secret)) for value in values]
+    answer = ask(standing.admin, *headers)
+    assert answer.status_code == 401
+    assert answer.json()["error"]["code"] == code
+    assert answer.headers["www-authenticate"] == "Bearer"
+    assert secret[5:40] not in answer.text
+
+
+def test_the_form_of_the_contract_is_accepted(standing: Tenant) -> None:
+    """The header's name is read in any case, and the key opens."""
+    for name in ("Authorization", "authorization", "AUTHORIZATION"):
+        answer = ask(standing.admin, (name, f"Bearer {standing.admin.secret}"))
+        assert answer.status_code == 200
+
+
+def test_strings_that_decode_alike_do_not_open(standing: Tenant) -> None:
+    """Of the four strings that decode to the same 32 bytes, only the one that was issued opens."""
+    alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+    secret = str(standing.admin.secret)
+    place = alphabet.index(secret[-1])
+    # The last two of the 258 bits stand for nothing.
+    twins = [secret[:-1] + alphabet[place - place % 4 + n] for n in range(4)]
+    assert secret in twins
+    statuses = {twin: standing.holding(twin).get(PATH).status_code for twin in twins}
+    assert statuses == dict.fromkeys(twins, 401) | {secret: 200}
+
+
+@pytest.mark.parametrize("name", ["X-Api-Key", "Proxy-Authorization", "Cookie", "X-Authorization"])
+def test_no_other_header_carries_a_key(standing: Tenant, name: str) -> None:
+    """F15: a key in another header is no key."""
+    answer = ask(standing.admin, (name, f"Bearer {standing.admin.secret}"))
+    assert answer.status_code == 401
+    assert answer.json()["error"]["code"] == "unauthorized"
+
+
+@pytest.mark.parametrize("name", ["api_key", "key", "access_token", "authorization"])
+def test_the_query_carries_no_key(standing: Tenant, name: str) -> None:
+    """F15: a key in the query is no key."""
+    answer = ask(standing.admin, path=f"{PATH}?{name}={standing.admin.secret}")
+    assert answer.status_code == 401
+    assert answer.json()["error"]["code"] == "unauthorized"
+
+
+FORGED = {
+    "X-Forwarded-For": "198.51.100.9",
+    "Forwarded": "for=198.51.100.9",
+    "X-Real-IP": "198.51.100.9",
+    "True-Client-IP": "198.51.100.9",
+    "X-Request-Id": "forged",
+    "X-Amzn-Trace-Id": "Root=forged",
+    "X-User": "forged@acme.svc",
+    "X-HTTP-Method-Override": "DELETE",
+}
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_forged_headers_prove_nothing(tenant: Tenant, name: str) -> None:
+    """F15: the audit entry has the peer's own address, our request id and the key's identity."""
+    answer = send(
+        tenant.admin.http.app,
+        "POST",
+        "/v1/revocations/srl/regenerate",
+        headers=bearer(tenant.admin.secret, (name, FORGED[name])),
+        peer="192.0.2.7",
+    )
+    assert answer.status_code == 200
+    entry = audit_entries(tenant)[-1]
+    assert entry["source_ip"] == "192.0.2.7"
+    assert entry["request_id"] == answer.headers["x-request-id"] != "forged"
+    assert entry["actor"] == "admin@acme.svc"
+
+
+# --- keys that do not open ---
+
+
+def unknown(_tenant: Tenant, _clock: Clock) -> str:
+    return model.new_secret()
+
+
+def malformed(_tenant: Tenant, _clock: Clock) -> str:
+    return "svc_" + "+" * 43
+
+
+def revoked(tenant: Tenant, _clock: Clock) -> str:
+    client = tenant.client(Scope.ADMIN)
+    assert tenant.admin.post(f"{PATH}/{client.key_id}/revoke").status_code == 200
+    return str(client.secret)
+
+
+def deleted(tenant: Tenant, _clock: Clock) -> str:
+    client = tenant.client(Scope.ADMIN)
+    assert tenant.admin.delete(f"{PATH}/{client.key_id}").status_code == 204
+    return str(client.secret)
+
+
+def expired(tenant: Tenant, clock: Clock) -> str:
+    at = clock().replace(hour=13)
+    client = tenant.client(Scope.ADMIN, expires_at=at)
+    clock.moment = at
+    return str(client.secret)
+
+
+def disabled(tenant: Tenant, _clock: Clock) -> str:
+    client = tenant.client(Scope.ADMIN)
+    key = model.credential_key(model.digest(str(client.secret)))
+    item = tenant.ports.store.get(key)
+    assert item is not None
+    closed = replace(Credential.from_item(item), disabled=True)
+    tenant.ports.store.write(Put(key, closed.to_item(), Expect.PRESENT))
+    return str(client.secret)
+
+
+@pytest.mark.parametrize("kind", [malformed, revoked, deleted, expired, disabled])
+def test_keys_that_do_not_open_are_alike(
+    tenant: Tenant, clock: Clock, kind: Callable[[Tenant, Clock], str]
+) -> None:
+    """F16: same body, same headers and one read of the store, whatever is wrong with a key."""
+    secrets = [unknown(tenant, clock), kind(tenant, clock)]
+    seen: list[Any] = []
+    for secret in secrets:
+        script = Script()
+        answer = send(
+            serve(scripted(tenant.ports, script)).app, "GET", PATH, headers=bearer(secret)
+        )
+        headers = {k: v for k, v in answer.headers.items() if k != "x-request-id"}
+        seen.append((answer.status_code, headers, answer.content, script.calls))
+    assert seen[0] == seen[1]
+    assert seen[0][0] == 401
+    assert seen[0][3] == ["get"]
+
+
+def test_a_malformed_key_opens_nothing_even_if_stored(tenant: Tenant) -> None:
+    """F16: a key of another form is refused even where its credential were in the store."""
+    stored = tenant.ports.store.get(model.credential_key(model.digest(str(tenant.admin.secret))))
+    assert stored is not None
+    forged = replace(Credential.from_item(stored), digest=model.digest("nonsense"))
+    tenant.ports.store.write(Put(forged.key, forged.to_item(), Expect.ABSENT))
+    answer = tenant.holding("nonsense").get(PATH)
+    assert answer.status_code == 401
+    assert answer.json()["error"]["code"] == "invalid_api_key"
+
+
+def test_a_key_expires_on_the_second(tenant: Tenant, clock: Clock) -> None:
+    """A key is accepted until the second of its `expires_at`, and not in it."""
+    client = tenant.client(Scope.READ_ONLY, expires_at=clock().replace(minute=5))
+    clock.advance(minutes=4, seconds=59)
+    assert client.get(PATH).status_code == 200
+    clock.advance(seconds=1)
+    assert client.get(PATH).status_code == 401
+    listed = tenant.admin.get(f"{PATH}/{client.key_id}").json()
+    assert listed["status"] == "active"
+
+
+# --- revocation holds at once ---
+
+
+@pytest.fixture
+def instances(ports: Ports) -> list[TestClient]:
+    return [serve(ports), serve(ports)]
+
+
+@pytest.mark.parametrize("method", ["POST", "DELETE"])
+def test_no_instance_accepts_a_revoked_key(
+    tenant: Tenant, instances: list[TestClient], method: str
+) -> None:
+    """F13: the next request is refused on every instance, whichever revoked or deleted the key."""
+    victim = tenant.client(Scope.ADMIN)
+    for http in instances:
+        assert Client(http, victim.secret).get(PATH).status_code == 200
+    path = f"{PATH}/{victim.key_id}" + ("/revoke" if method == "POST" else "")
+    answer = Client(instances[0], tenant.admin.secret).request(method, path)
+    assert answer.status_code in {200, 204}
+    for http in instances:
+        assert Client(http, victim.secret).get(PATH).status_code == 401
+
+
+def test_a_key_may_revoke_itself(tenant: Tenant) -> None:
+    """F13: a key that revoked itself is refused in its next request."""
+    client = tenant.client(Scope.ADMIN)
+    assert client.post(f"{PATH}/{client.key_id}/revoke").status_code == 200
+    assert client.get(PATH).status_code == 401
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_a_burst_ends_with_the_revocation(tenant: Tenant, instances: list[TestClient]) -> None:
+    """F13: of a burst on two instances, nothing that began after the answer is accepted."""
+    victim = tenant.client(Scope.READ_ONLY)
+    seen: list[tuple[float, int]] = []
+    stop = threading.Event()
+
+    def burst(http: TestClient) -> None:
+        while not stop.is_set():
+            began = time.monotonic()
+            answer = send(http.app, "GET", PATH, headers=bearer(victim.secret))
+            seen.append((began, answer.status_code))
+
+    threads = [threading.Thread(target=burst, args=(http,)) for http in instances]
+    for thread in threads:
+        thread.start()
+    wait_for(lambda: len(seen) >= 10)
+    assert tenant.admin.post(f"{PATH}/{victim.key_id}/revoke").status_code == 200
+    answered = time.monotonic()
+    wait_for(lambda: sum(began > answered for began, _ in seen) >= 10)
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert {status for began, status in seen if began > answered} == {401}
+    assert 200 in {status for began, status in seen if began < answered}

@@ -1,0 +1,379 @@
+"""Request bodies: bounded, JSON, and strictly so (decisions 1, body)."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.api import Tenant
+from tests.web.asgi import Answer, bearer, send
+from tests.web.endpoints import ENDPOINTS, audit_entries, shape
+
+# Comes back in no answer.
+MARK = "zq7mark"
+
+KEYS, REVOCATIONS, BATCH = "/v1/api-keys", "/v1/revocations", "/v1/revocations/check-batch"
+BODIES: dict[str, dict[str, Any]] = {
+    KEYS: {"name": "n", "scopes": ["read-only"]},
+    REVOCATIONS: {"warrant_id": "svc_wrt_a", "reason": "r"},
+    BATCH: {"warrant_ids": ["svc_wrt_a"]},
+}
+LIMITS = {KEYS: 256 * 1024, REVOCATIONS: 256 * 1024, BATCH: 1024 * 1024}
+EACH = pytest.mark.parametrize("path", BODIES)
+TAKES_NONE = [
+    key for key, endpoint in ENDPOINTS.items() if endpoint.body is None and key[0] != "GET"
+]
+EACH_WITHOUT = pytest.mark.parametrize("key", TAKES_NONE, ids=" ".join)
+
+
+def post(tenant: Tenant, path: str, body: bytes, content_type: str = "application/json") -> Answer:
+    headers = bearer(tenant.admin.secret, ("Content-Type", content_type))
+    return send(tenant.admin.http.app, "POST", path, headers=headers, chunks=[body])
+
+
+def refused(answer: Answer, status: int = 400, code: str = "invalid_request") -> str:
+    """The message of a refusal, which has our shape and repeats nothing."""
+    assert answer.status_code == status, answer.text
+    body = answer.json()
+    assert shape(body) == {"error": {"code": ..., "message": ...}}
+    assert body["error"]["code"] == code
+    assert MARK not in answer.text
+    assert len(answer.content) < 4096
+    return str(body["error"]["message"])
+
+
+def changed(path: str, raw: bytes) -> bytes:
+    """The body of `path` with its first field's value (in a list: its member) replaced by `raw`."""
+    name, *rest = BODIES[path]
+    value = b"[" + raw + b"]" if path == BATCH else raw
+    members = [json.dumps(name).encode() + b":" + value]
+    members += [json.dumps(each).encode() + b":" + json.dumps(BODIES[path][each]).encode()
+                for each in rest]  # fmt: skip
+    return b"{" + b",".join(members) + b"}"
+
+
+# --- values that are not JSON, or not what it says ---
+
+VALUES = {
+    "NaN": b"NaN",
+    "Infinity": b"Infinity",
+    "-Infinity": b"-Infinity",
+    "a float past all bounds": b"1e999",
+    "an integer of 20 digits": b"99999999999999999999",
+    "an integer of 21 digits": b"1" * 21,
+    "an integer of 5000 digits": b"7" * 5000,
+    "a negative one of 5000 digits": b"-" + b"7" * 5000,
+    "a fraction of 5000 digits": b"0." + b"7" * 5000,
+    "a hexadecimal": b"0x7",
+    "an octal": b"007",
+    "a lone high surrogate": rb'"zq7mark\ud800"',
+    "a lone low surrogate": rb'"zq7mark\udc00"',
+    "surrogates in the wrong order": rb'"zq7mark\udc00\ud800"',
+    "a lone surrogate as a key": rb'{"zq7mark\ud800": 1}',
+    "NUL, escaped": rb'"svc_wrt_zq7mark\u0000"',
+    "NUL, raw": b'"svc_wrt_zq7mark\x00"',
+    "a line break, raw": b'"svc_wrt_zq7mark\n"',
+    "a broken escape": rb'"zq7mark\u12"',
+    "broken UTF-8": b'"zq7mark\xff"',
+    "cut UTF-8": b'"zq7mark\xc3"',
+    "overlong UTF-8": b'"zq7mark\xc0\x80"',
+    "a surrogate in UTF-8": b'"zq7mark\xed\xa0\x80"',
+    "past the last code point": b'"zq7mark\xf4\x90\x80\x80"',
+    "single quotes": b"'zq7mark'",
+    "true": b"true",
+    "false": b"false",
+    "1": b"1",
+    "5.0": b"5.0",
+    "null": b"null",
+    "an object": b'{"zq7mark": 1}',
+    "an array": b'["zq7mark"]',
+    "a comment": b'"zq7mark" /* zq7mark */',
+    "undefined": b"undefined",
+    "nothing": b"",
+}
+
+
+@EACH
+@pytest.mark.parametrize("raw", VALUES.values(), ids=VALUES)
+def test_a_hostile_value_is_refused(standing: Tenant, path: str, raw: bytes) -> None:
+    """F18: a value that is no JSON, no text or of another type is 400, and is not repeated."""
+    before = audit_entries(standing)
+    refused(post(standing, path, changed(path, raw)))
+    assert audit_entries(standing) == before
+
+
+@EACH
+@pytest.mark.parametrize("depth", [100, 900, 960, 980, 1000, 5000, 60_000])
+@pytest.mark.parametrize("pair", [(b"[", b"]"), (b'{"zq7mark":', b"}"), (b'{"\\u0061":', b"}")])
+def test_deep_nesting_is_refused(
+    standing: Tenant, path: str, depth: int, pair: tuple[bytes, bytes]
+) -> None:
+    """F18: no depth of nesting, below or above what a parser bears, ends in anything but 400."""
+    opening, closing = pair
+    if depth * len(opening + closing) > LIMITS[path] - 1000:
+        depth = (LIMITS[path] - 1000) // len(opening + closing)
+    refused(post(standing, path, changed(path, opening * depth + b"1" + closing * depth)))
+
+
+@EACH
+@pytest.mark.parametrize("body", [b"[" * 100_000, b"[" * 100_000 + b"]" * 100_000])
+def test_nothing_but_nesting_is_refused(standing: Tenant, path: str, body: bytes) -> None:
+    """F18: 100,000 levels and nothing else are 400."""
+    refused(post(standing, path, body))
+
+
+# --- whole bodies ---
+
+
+def spoilt(path: str) -> dict[str, bytes]:
+    valid = json.dumps(BODIES[path])
+    first = json.dumps(next(iter(BODIES[path]))).encode()
+    mark = json.dumps(MARK).encode()
+    return {
+        "nothing": b"",
+        "white space": b" \r\n\t",
+        "null": b"null",
+        "true": b"true",
+        "a number": b"5",
+        "text": mark,
+        "an array": b"[" + valid.encode() + b"]",
+        "an empty array": b"[]",
+        "an empty object": b"{}",
+        "an array of pairs": json.dumps(list(BODIES[path].items())).encode(),
+        "a byte order mark": b"\xef\xbb\xbf" + valid.encode(),
+        "UTF-16": valid.encode("utf-16"),
+        "UTF-16, little endian": valid.encode("utf-16-le"),
+        "UTF-16, big endian": valid.encode("utf-16-be"),
+        "UTF-32": valid.encode("utf-32"),
+        "trailing text": valid.encode() + mark,
+        "a second value": valid.encode() * 2,
+        "a trailing comma": valid.encode() + b",",
+        "a trailing NUL": valid.encode() + b"\x00",
+        "a comma at the end": valid[:-1].encode() + b",}",
+        "a cut object": valid[:-1].encode(),
+        "a duplicate key": b"{" + first + b":" + mark + b"," + valid[1:].encode(),
+        "a duplicate key, escaped": b'{"\\u00' + b"%02x" % first[1] + first[2:] + b":1,"
+        + valid[1:].encode(),
+        "an unknown duplicate": b'{"zq7mark":1,"zq7mark":1,' + valid[1:].encode(),
+        "a duplicate further in": b'{"zq7mark":{"a":1,"a":1},' + valid[1:].encode(),
+        "an unknown field": b'{"zq7mark":1,' + valid[1:].encode(),
+        "an unknown field, null": b'{"zq7mark":null,' + valid[1:].encode(),
+        "an empty field name": b'{"":1,' + valid[1:].encode(),
+        "a field of objects": b'{"__proto__":{"zq7mark":1},' + valid[1:].encode(),
+        "a form": b"name=zq7mark&scopes=admin",
+        "a comment": valid.encode() + b"// zq7mark",
+    }  # fmt: skip
+
+
+@EACH
+@pytest.mark.parametrize("name", spoilt(KEYS))
+def test_a_spoilt_body_is_refused(standing: Tenant, path: str, name: str) -> None:
+    """F18: a body that is not one JSON object of the known fields, each once, is 400."""
+    before = audit_entries(standing)
+    refused(post(standing, path, spoilt(path)[name]))
+    assert audit_entries(standing) == before
+
+
+@EACH
+def test_every_field_is_needed(standing: Tenant, path: str) -> None:
+    """A body that lacks a field, or has null for it, is 400, and the message names the field."""
+    for name in BODIES[path]:
+        rest = {key: value for key, value in BODIES[path].items() if key != name}
+        for body in (rest, rest | {name: None}):
+            assert name in refused(post(standing, path, json.dumps(body).encode()))
+
+
+@EACH
+def test_every_fault_is_named_at_once(standing: Tenant, path: str) -> None:
+    """The message names each wrong field and the fields that there are."""
+    names = list(BODIES[path])
+    body = dict.fromkeys([*names, MARK], 5)
+    message = refused(post(standing, path, json.dumps(body).encode()))
+    assert all(f"{name}: " in message for name in names)
+    *_, allowed = message.split("unknown field; allowed: ")
+    assert set(names) <= set(allowed.rstrip(".").split(", "))
+
+
+FLOODS = {
+    "of wrong identifiers": {"warrant_ids": [MARK] * 1000},
+    "of too many identifiers": {"warrant_ids": [MARK] * 90_000},
+    "of unknown fields": {f"{MARK}{number}": 1 for number in range(50_000)},
+}
+
+
+@pytest.mark.parametrize("name", FLOODS)
+def test_a_flood_of_faults_has_a_short_answer(standing: Tenant, name: str) -> None:
+    """Thousands of faults in one body are not answered with as many sentences."""
+    refused(post(standing, BATCH, json.dumps(FLOODS[name]).encode()))
+
+
+@EACH
+def test_escapes_and_white_space_are_json(tenant: Tenant, path: str) -> None:
+    """What JSON allows is accepted: escapes in names and values, white space around."""
+    escaped = "".join(f"\\u{ord(c):04x}" if c.isalpha() else c for c in json.dumps(BODIES[path]))
+    status = ENDPOINTS["POST", path].status
+    assert post(tenant, path, b" \r\n\t" + escaped.encode() + b"\n").status_code == status
+
+
+# --- the content type ---
+
+ACCEPTED = [
+    "application/json",
+    "application/json; charset=utf-8",
+    "application/json;charset=UTF-8",
+    'application/json; charset="utf-8"',
+    "Application/JSON",
+    "application/json ",
+]
+OTHERS = [
+    "",
+    "*/*",
+    "json",
+    "text/json",
+    "text/plain",
+    "text/plain; application/json",
+    "application/x-www-form-urlencoded",
+    "multipart/form-data; boundary=x",
+    "application/json; charset=latin-1",
+    "application/json; charset=iso-8859-1",
+    "application/json; charset=utf-16",
+    "application/jsonx",
+    "application/json-patch+json",
+    "application/problem+json",
+    "application/octet-stream",
+    "application/json, application/json",
+    "application/json\x00",
+    "äpplication/json",
+]
+
+
+@EACH
+@pytest.mark.parametrize("content_type", ACCEPTED)
+def test_json_in_utf8_is_the_content_type(tenant: Tenant, path: str, content_type: str) -> None:
+    """application/json is accepted in any case, with or without charset=utf-8."""
+    answer = post(tenant, path, json.dumps(BODIES[path]).encode(), content_type)
+    assert answer.status_code == ENDPOINTS["POST", path].status
+
+
+@EACH
+@pytest.mark.parametrize("content_type", OTHERS)
+def test_no_other_content_type_is(standing: Tenant, path: str, content_type: str) -> None:
+    """F18: a body of any other content type or charset is 415, valid as it may be."""
+    answer = post(standing, path, json.dumps(BODIES[path]).encode(), content_type)
+    message = refused(answer, 415, "unsupported_media_type")
+    assert message.startswith("Content-Type")
+
+
+@EACH
+@pytest.mark.parametrize("count", [0, 2])
+def test_the_content_type_is_given_once(standing: Tenant, path: str, count: int) -> None:
+    """F18: a body without a content type, or with two of them, is 415."""
+    headers = bearer(standing.admin.secret, *[("Content-Type", "application/json")] * count)
+    body = json.dumps(BODIES[path]).encode()
+    answer = send(standing.admin.http.app, "POST", path, headers=headers, chunks=[body])
+    refused(answer, 415, "unsupported_media_type")
+
+
+@EACH
+@pytest.mark.parametrize("encoding", ["gzip", "deflate", "br"])
+def test_a_packed_body_is_not_unpacked(standing: Tenant, path: str, encoding: str) -> None:
+    """A Content-Encoding does not make JSON of bytes that are none."""
+    headers = bearer(
+        standing.admin.secret, ("Content-Type", "application/json"), ("Content-Encoding", encoding)
+    )
+    chunks = [b"\x1f\x8b\x08\x00zq7mark"]
+    refused(send(standing.admin.http.app, "POST", path, headers=headers, chunks=chunks))
+
+
+# --- the size ---
+
+
+def padded(path: str, size: int) -> bytes:
+    return json.dumps(BODIES[path]).encode().ljust(size)
+
+
+def pieces(body: bytes, size: int = 65_536) -> Iterator[bytes]:
+    return (body[start : start + size] for start in range(0, len(body), size))
+
+
+@EACH
+@pytest.mark.parametrize("declared", [True, False])
+@pytest.mark.parametrize("excess", [-1, 0, 1, 1000])
+def test_the_size_of_a_body_is_bounded(
+    tenant: Tenant, path: str, excess: int, declared: bool
+) -> None:
+    """F18: up to the limit a body is taken, one byte more is 413, its length declared or not."""
+    body = padded(path, LIMITS[path] + excess)
+    headers = bearer(tenant.admin.secret, ("Content-Type", "application/json"))
+    headers += [("Content-Length", str(len(body)))] if declared else []
+    answer = send(tenant.admin.http.app, "POST", path, headers=headers, chunks=pieces(body))
+    if excess <= 0:
+        assert answer.status_code == ENDPOINTS["POST", path].status
+    else:
+        assert str(LIMITS[path]) in refused(answer, 413, "payload_too_large")
+
+
+@EACH
+def test_an_endless_body_is_not_read_to_its_end(standing: Tenant, path: str) -> None:
+    """F18: reading stops at the limit, so a body without end takes no memory."""
+    read = 0
+
+    def endless() -> Iterator[bytes]:
+        nonlocal read
+        while True:
+            read += 1000
+            yield b"x" * 1000
+
+    headers = bearer(standing.admin.secret, ("Content-Type", "application/json"))
+    answer = send(standing.admin.http.app, "POST", path, headers=headers, chunks=endless())
+    refused(answer, 413, "payload_too_large")
+    assert read <= LIMITS[path] + 2000
+
+
+@EACH
+def test_the_size_comes_before_the_content_type(standing: Tenant, path: str) -> None:
+    """A body that is too large is 413 whatever it claims to be."""
+    answer = post(standing, path, b"x" * (LIMITS[path] + 1), "text/plain")
+    refused(answer, 413, "payload_too_large")
+
+
+# --- endpoints that take no body ---
+
+
+@EACH_WITHOUT
+@pytest.mark.parametrize("body", [b'{"zq7mark": 1}', b"[]", b"[1]", b"0", b"false", b'""', b"{"])
+def test_an_endpoint_without_a_body_takes_none(
+    standing: Tenant, key: tuple[str, str], body: bytes
+) -> None:
+    """A body that says something is 400 where none is taken, and nothing is done."""
+    target = ENDPOINTS[key].target(standing)
+    before = audit_entries(standing)
+    headers = bearer(standing.admin.secret, ("Content-Type", "application/json"))
+    refused(send(standing.admin.http.app, key[0], target, headers=headers, chunks=[body]))
+    assert audit_entries(standing) == before
+
+
+@EACH_WITHOUT
+@pytest.mark.parametrize("body", [b"", b"{}"])
+def test_a_body_that_says_nothing_is_none(
+    standing: Tenant, key: tuple[str, str], body: bytes
+) -> None:
+    """Clients that always send an object are served where no body is taken."""
+    target = ENDPOINTS[key].target(standing)
+    headers = bearer(standing.admin.secret, ("Content-Type", "application/json"))
+    answer = send(standing.admin.http.app, key[0], target, headers=headers, chunks=[body])
+    assert answer.status_code == ENDPOINTS[key].status
+
+
+@pytest.mark.parametrize("key", [key for key in ENDPOINTS if key[0] == "GET"], ids=" ".join)
+@pytest.mark.parametrize(("body", "status"), [(b'{"zq7mark": 1}', 400), (b" " * 262_145, 413)])
+def test_a_read_takes_no_body(
+    standing: Tenant, key: tuple[str, str], body: bytes, status: int
+) -> None:
+    """A GET with a body is held to the same rules."""
+    target = ENDPOINTS[key].target(standing)
+    headers = bearer(standing.admin.secret, ("Content-Type", "application/json"))
+    answer = send(standing.admin.http.app, "GET", target, headers=headers, chunks=[body])
+    assert answer.status_code == status
+    assert MARK not in answer.text

@@ -1,0 +1,80 @@
+"""Conditional requests for the Signed Revocation List (RFC 9110 13.1.2, decisions 3)."""
+
+from typing import Any
+
+import pytest
+
+from tests.api import Tenant
+
+SRL, SIGNED = "/v1/revocations/srl", "/v1/revocations/srl/signed"
+
+
+def read(tenant: Tenant, path: str = SIGNED, **headers: str) -> Any:
+    answer = tenant.authorizer.get(path, headers=headers)
+    assert answer.status_code == 200
+    return answer
+
+
+def regenerate(tenant: Tenant) -> None:
+    assert tenant.admin.post(f"{SRL}/regenerate").status_code == 200
+
+
+def test_the_validator_is_strong_and_private(tenant: Tenant) -> None:
+    """The answer has a strong ETag, and may be kept by its caller alone, asking each time."""
+    answer = read(tenant)
+    etag = answer.headers["etag"]
+    assert etag.startswith('"')
+    assert etag.endswith('"')
+    assert len(etag) > 2 + 32
+    assert answer.headers["cache-control"] == "private, no-cache"
+    assert answer.headers["content-type"] == "application/json"
+    assert read(tenant).headers["etag"] == etag
+
+
+def test_the_validator_follows_the_content(tenant: Tenant) -> None:
+    """Another list has another ETag, though no identifier changed."""
+    etags = {read(tenant).headers["etag"]}
+    for _ in range(3):
+        regenerate(tenant)
+        etags.add(read(tenant).headers["etag"])
+    assert len(etags) == 4
+
+
+HELD = [
+    "{etag}",
+    "W/{etag}",
+    "*",
+    '"other", {etag}',
+    '{etag},"other"',
+    'W/"other" ,  W/{etag}',
+    " {etag} ",
+]
+OTHERS = ['"other"', "{bare}", '"{bare}', "", ",", "''", "W/", '"*"', '"{bare}x"', "x{etag}"]
+
+
+@pytest.mark.parametrize("path", [SRL, SIGNED])
+@pytest.mark.parametrize("form", HELD)
+def test_a_list_that_is_held_is_not_sent(standing: Tenant, path: str, form: str) -> None:
+    """If-None-Match with the validator, weak or in a list, or `*`: 304, no body, same headers."""
+    full = read(standing, path)
+    value = form.format(etag=full.headers["etag"])
+    answer = standing.authorizer.get(path, headers={"If-None-Match": value})
+    assert (answer.status_code, answer.content) == (304, b"")
+    for name in ("etag", "cache-control"):
+        assert answer.headers[name] == full.headers[name]
+    assert "content-type" not in answer.headers
+
+
+@pytest.mark.parametrize("form", OTHERS)
+def test_any_other_list_is_sent(standing: Tenant, form: str) -> None:
+    """If-None-Match with anything else is answered with the list."""
+    etag = read(standing).headers["etag"]
+    value = form.format(etag=etag, bare=etag.strip('"'))
+    assert read(standing, **{"If-None-Match": value}).headers["etag"] == etag
+
+
+def test_an_old_validator_gets_the_new_list(tenant: Tenant) -> None:
+    """Whoever holds an older list gets the new one."""
+    old = read(tenant).headers["etag"]
+    regenerate(tenant)
+    assert read(tenant, **{"If-None-Match": old}).json()["payload"]["Version"] == 2

@@ -1,0 +1,345 @@
+"""Names, reasons, timestamps and identifiers as callers write them (decisions 1)."""
+
+import unicodedata
+from datetime import timedelta
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from shared.model.identifiers import API_KEY, REVOCATION
+from tests.api import Tenant
+from tests.web.asgi import bearer, send
+from tests.web.endpoints import ENDPOINTS, at, audit_entries, call_as_it_stands, identifier
+from tests.worlds import Clock
+
+KEYS, REVOCATIONS = "/v1/api-keys", "/v1/revocations"
+CHECK, BATCH = "/v1/revocations/check", "/v1/revocations/check-batch"
+
+
+def create_key(tenant: Tenant, **fields: Any) -> Any:
+    body = {"name": "n", "scopes": ["read-only"]} | fields
+    return tenant.admin.post(KEYS, json=body)
+
+
+def revoke(tenant: Tenant, **fields: Any) -> Any:
+    body = {"warrant_id": tenant.ports.new_id("wrt"), "reason": "r"} | fields
+    return tenant.admin.post(REVOCATIONS, json=body)
+
+
+def refused(answer: Any, *names: str) -> None:
+    assert answer.status_code == 400, answer.text
+    assert answer.json()["error"]["code"] == "invalid_request"
+    assert all(name in answer.json()["error"]["message"] for name in names)
+
+
+# --- names and reasons ---
+
+KEPT = {
+    "one character": "a",
+    "punctuation": 'o\'Neill & sons <b> "x" \\ / {}',
+    "inner spaces": "a  b",
+    "emoji": "🔑🔑",
+    "a family of emoji": "👨‍👩‍👧‍👦",
+    "composed": unicodedata.normalize("NFC", "é"),
+    "decomposed": unicodedata.normalize("NFD", "é"),
+    "right to left": "\u202eabc\u202c",
+    "bidi isolates": "\u2066abc\u2069",
+    "a zero-width space": "a\u200bb",
+    "a byte order mark within": "a\ufeffb",
+    "a soft hyphen": "a\u00adb",
+    "a private character": "\ue000",
+    "no character": "\uffff",
+    "the last code point": "\U0010ffff",
+    "an escape of JSON": "\\u0000",
+    "SQL": "'; DROP TABLE items; --",
+}
+TRIMMED = {"spaces": "  a  ", "tabs": "\ta\n", "ideographic": "\u3000a\u3000", "nbsp": "\u00a0a"}
+REFUSED = {
+    "empty": "",
+    "a space": " ",
+    "line breaks": "\r\n",
+    "ideographic spaces": "\u3000\u3000",
+    "NUL": "zq7\x00mark",
+    "a tab within": "zq7\tmark",
+    "a line break within": "zq7\nmark",
+    "escape": "zq7\x1bmark",
+    "unit separator": "zq7\x1fmark",
+    "delete": "zq7\x7fmark",
+    "next line": "zq7\x85mark",
+    "the last control character": "zq7\x9fmark",
+    "NUL alone": "\x00",
+}
+
+
+@pytest.mark.parametrize("text", KEPT.values(), ids=KEPT)
+def test_text_is_kept_as_given(standing: Tenant, text: str) -> None:
+    """F19: a name and a reason are stored and returned as given, everywhere that they are shown."""
+    created = create_key(standing, name=text).json()
+    assert created["name"] == text
+    assert standing.admin.get(f"{KEYS}/{created['id']}").json()["name"] == text
+    assert standing.admin.get(KEYS).json()["api_keys"][0]["name"] == text
+    record = revoke(standing, reason=text).json()
+    assert record["reason"] == text
+    assert standing.admin.get(REVOCATIONS).json()["revocations"][0]["reason"] == text
+    check = standing.admin.get(f"{CHECK}?warrant_id={record['warrant_id']}")
+    assert check.json()["reason"] == text
+
+
+@pytest.mark.parametrize("text", TRIMMED.values(), ids=TRIMMED)
+def test_text_is_trimmed(standing: Tenant, text: str) -> None:
+    """F19: white space around a name or a reason is cut off."""
+    assert create_key(standing, name=text).json()["name"] == "a"
+    assert revoke(standing, reason=text).json()["reason"] == "a"
+
+
+@pytest.mark.parametrize("text", REFUSED.values(), ids=REFUSED)
+def test_blank_or_control_characters_are_refused(standing: Tenant, text: str) -> None:
+    """F19: a blank text, or one with a control character, is 400 and is not repeated."""
+    before = audit_entries(standing)
+    for answer, name in ((create_key(standing, name=text), "name"),
+                         (revoke(standing, reason=text), "reason")):  # fmt: skip
+        refused(answer, name)
+        assert "zq7" not in answer.text
+    assert audit_entries(standing) == before
+
+
+@pytest.mark.parametrize("character", ["a", "é", "字", "🔑"])
+def test_the_length_is_in_characters(standing: Tenant, character: str) -> None:
+    """F19: 255 characters of a name and 1024 of a reason are taken, of any kind; no more."""
+    assert create_key(standing, name=character * 255).json()["name"] == character * 255
+    assert create_key(standing, name=f" {character * 255} ").status_code == 201
+    refused(create_key(standing, name=character * 256), "name", "255")
+    assert revoke(standing, reason=character * 1024).json()["reason"] == character * 1024
+    refused(revoke(standing, reason=character * 1025), "reason", "1024")
+
+
+def test_a_million_characters_are_too_many(standing: Tenant) -> None:
+    """F19: a text past the size of a body is 413, one below it 400; neither is repeated."""
+    for answer in (create_key(standing, name="x" * 1_000_000),
+                   revoke(standing, reason="x" * 1_000_000)):  # fmt: skip
+        assert answer.status_code == 413
+        assert "xx" not in answer.text
+    for answer in (
+        create_key(standing, name="x" * 200_000),
+        revoke(standing, reason="x" * 200_000),
+    ):
+        refused(answer)
+        assert "xx" not in answer.text
+
+
+def test_twins_stay_distinct(standing: Tenant) -> None:
+    """F19: composed and decomposed forms are two names, neither of them changed."""
+    forms = [unicodedata.normalize(form, "Zoë") for form in ("NFC", "NFD")]
+    names = [create_key(standing, name=form).json()["name"] for form in forms]
+    assert names == forms
+    assert names[0] != names[1]
+
+
+# --- timestamps ---
+
+MOMENTS = {
+    "2026-11-21T12:00:01Z": "2026-11-21T12:00:01Z",
+    "2026-11-22T00:10:32Z": "2026-11-22T00:10:32Z",
+    "2026-11-22T02:10:32+02:00": "2026-11-22T00:10:32Z",
+    "2026-11-21T19:10:32-05:00": "2026-11-22T00:10:32Z",
+    "2026-11-22T05:55:32+05:45": "2026-11-22T00:10:32Z",
+    "2026-11-22T00:10:32+00:00": "2026-11-22T00:10:32Z",
+    "2026-11-22T00:10:32-00:00": "2026-11-22T00:10:32Z",
+    "2026-11-22t00:10:32z": "2026-11-22T00:10:32Z",
+    "2026-11-22T00:10:32.5Z": "2026-11-22T00:10:32Z",
+    "2026-11-22T00:10:32.999999999Z": "2026-11-22T00:10:32Z",
+    "2028-02-29T00:00:00Z": "2028-02-29T00:00:00Z",
+    "9999-12-31T23:59:59Z": "9999-12-31T23:59:59Z",
+}
+NO_MOMENTS: list[Any] = [
+    *["", " ", "never", "null", "tomorrow", "now"],
+    # No offset, no seconds, no time, another separator or order.
+    *["2030-01-01T00:00:00", "2030-01-01T00:00Z", "2030-01-01", "2030-01-01T00Z", "2030-01-01TZ"],
+    *["2030-01-01 00:00:00Z", "2030-01-01_00:00:00Z", "2030-01-0100:00:00Z", "20300101T000000Z"],
+    *["2030-W01-1T00:00:00Z", "2030-001T00:00:00Z", "01-01-2030T00:00:00Z", "30-01-01T00:00:00Z"],
+    # Moments that there are not.
+    *["2030-13-01T00:00:00Z", "2030-00-01T00:00:00Z", "2030-02-29T00:00:00Z"],
+    *["2030-01-01T24:00:00Z", "2030-01-01T25:00:00Z", "2030-01-01T00:60:00Z"],
+    *["2030-01-32T00:00:00Z", "2030-12-31T23:59:60Z", "2030-01-01T00:00:61Z"],
+    "2030-06-30T23:59:60+00:00",
+    # Offsets that there are not.
+    *["2030-01-01T00:00:00+10:60", "2030-01-01T00:00:00+24:00", "2030-01-01T00:00:00+0200"],
+    *["2030-01-01T00:00:00+02", "2030-01-01T00:00:00+2:00", "2030-01-01T00:00:00 Z"],
+    *["2030-01-01T00:00:00UTC", "2030-01-01T00:00:00Z+00:00", "2030-01-01T00:00:00+02:00:00"],
+    "2030-01-01T00:00:00\u221202:00",
+    # Fractions, digits and years out of bounds.
+    *["2030-01-01T00:00:00.Z", "2030-01-01T00:00:00,5Z", "2030-01-01T00:00.5Z"],
+    *["10000-01-01T00:00:00Z", "+2030-01-01T00:00:00Z", "9999-12-31T23:59:59-23:59"],
+    *["٢٠٣٠-01-01T00:00:00Z", "2030-01-01T00:00:00Z\n", " 2030-01-01T00:00:00Z", "2030-1-1T0:0:0Z"],
+    "2030-01-01T00:00:00Z" * 1000,
+    # Other types.
+    *[1893456000, 1893456000.0, 18934560000000, "1893456000", True, False, [], {}],
+    ["2030-01-01T00:00:00Z"],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("given", MOMENTS)
+def test_a_moment_is_any_rfc3339_timestamp(standing: Tenant, given: str) -> None:
+    """F18: a timestamp with offset and seconds is taken, and returned in UTC, whole seconds, Z."""
+    created = create_key(standing, expires_at=given)
+    assert created.status_code == 201
+    assert created.json()["expires_at"] == MOMENTS[given]
+    fetched = standing.admin.get(f"{KEYS}/{created.json()['id']}")
+    assert fetched.json()["expires_at"] == MOMENTS[given]
+
+
+@pytest.mark.parametrize("given", NO_MOMENTS, ids=lambda given: str(given)[:40])
+def test_nothing_else_is_a_moment(standing: Tenant, given: Any) -> None:
+    """F18: whatever is not such a timestamp is 400, and no key is created."""
+    before = audit_entries(standing)
+    answer = create_key(standing, expires_at=given)
+    refused(answer, "expires_at")
+    assert len(answer.content) < 500
+    assert audit_entries(standing) == before
+
+
+@pytest.mark.parametrize("seconds", [-1e9, -86400, -1, 0])
+def test_an_expiry_lies_in_the_future(standing: Tenant, seconds: float) -> None:
+    """A key that would have expired already, or expires now, is not created."""
+    moment = standing.ports.now() + timedelta(seconds=seconds)
+    before = audit_entries(standing)
+    refused(create_key(standing, expires_at=moment.isoformat()), "expires_at", "future")
+    assert audit_entries(standing) == before
+
+
+def test_an_expiry_within_this_second_has_passed(tenant: Tenant, clock: Clock) -> None:
+    """Parts of a second are cut off before the future is asked for, so no key is born expired."""
+    clock.advance(microseconds=400_000)
+    given = (clock() + timedelta(microseconds=500_000)).isoformat()
+    refused(create_key(tenant, expires_at=given), "expires_at")
+
+
+MISSPELT = [
+    *["expiresAt", "expire_at", "expires", "Expires_at", "EXPIRES_AT", "expires-at", "expires_at "],
+    *[
+        " expires_at",
+        "exp\u0131res_at",
+        "expires_\u0430t",
+        "expires_at\u200b",
+        "expires_at\x00",
+        "ttl",
+    ],
+    *["expires_in", "expiry", "expiration", "not_after", "exp", ""],
+]
+
+
+@pytest.mark.parametrize("name", MISSPELT)
+def test_a_misspelt_expiry_creates_nothing(standing: Tenant, name: str) -> None:
+    """F18: a field that was meant for `expires_at` never leads to a key that does not expire."""
+    before = audit_entries(standing)
+    refused(create_key(standing, **{name: "2030-01-01T00:00:00Z"}), "expires_at")
+    assert audit_entries(standing) == before
+
+
+@pytest.mark.parametrize("expires_at", ["2026-11-21T13:00:00+01:00", "2026-11-21T12:00:00.9Z"])
+def test_the_present_is_no_future(standing: Tenant, expires_at: str) -> None:
+    """An expiry is compared as a moment, not as text."""
+    refused(create_key(standing, expires_at=expires_at), "expires_at")
+
+
+# --- other types ---
+
+VALUES: list[Any] = [True, 1, 5.0, None, [], {}, ["n"]]
+WRONG_TYPES: list[dict[str, Any]] = [
+    *[{"name": value} for value in VALUES],
+    *[{"scopes": value} for value in ("admin", {"admin": True}, True, 1, None, ["admin", 1])],
+    *[{"scopes": [value]} for value in (True, None, 1, ["admin"], {"admin": 1}, "Admin", "admin ")],
+    *[{"service_account_id": value} for value in VALUES if value is not None],
+]
+
+
+@pytest.mark.parametrize("fields", WRONG_TYPES, ids=str)
+def test_a_field_has_exactly_its_type(standing: Tenant, fields: dict[str, Any]) -> None:
+    """F18: no value is taken for one of another type: not true for 1, not text for a list."""
+    before = audit_entries(standing)
+    refused(create_key(standing, **fields), next(iter(fields)))
+    assert audit_entries(standing) == before
+
+
+# --- identifiers ---
+
+WARRANT_IDS = ["svc_wrt_a", "svc_wrt_" + "A" * 64, "svc_wrt_-", "svc_wrt__", "svc_wrt_svc_wrt_1"]
+NO_WARRANT_IDS = [
+    *["", "svc_wrt_", "a", "svc_wrt", "svc_wrt_" + "a" * 65, "SVC_WRT_a", "svc_WRT_a", "svc_rev_a"],
+    *["svc_wrt_a b", " svc_wrt_a", "svc_wrt_a ", "svc_wrt_a\n", "\nsvc_wrt_a", "svc_wrt_a\x00"],
+    *["svc_wrt_a/b", "svc_wrt_..", "svc_wrt_a.b", "svc_wrt_é", "svc_wrt_٣", "svc_wrt_a,svc_wrt_b"],
+    *["svc_wrt_%41", "svc_wrt_a#count", "#count", "svc_wrt_🔑", "xsvc_wrt_a"],
+    "svc_wrt_" + "a" * 9999,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("warrant_id", WARRANT_IDS)
+def test_a_warrant_may_be_named_by_its_issuer(standing: Tenant, warrant_id: str) -> None:
+    """F19: up to 64 letters, digits, '_' and '-' name a warrant, and are kept as given."""
+    assert revoke(standing, warrant_id=warrant_id).json()["warrant_id"] == warrant_id
+    check = standing.admin.get(f"{CHECK}?warrant_id={warrant_id}")
+    assert (check.json()["warrant_id"], check.json()["revoked"]) == (warrant_id, True)
+
+
+@pytest.mark.parametrize("warrant_id", NO_WARRANT_IDS, ids=lambda value: repr(value)[:30])
+def test_nothing_else_names_a_warrant(standing: Tenant, warrant_id: str) -> None:
+    """F19: another form is 400 in a body, in a batch and in the query, and is not repeated."""
+    refused(revoke(standing, warrant_id=warrant_id), "warrant_id")
+    batch = {"warrant_ids": ["svc_wrt_a", warrant_id]}
+    refused(standing.admin.post(BATCH, json=batch), "warrant_ids")
+    answer = standing.admin.get(f"{CHECK}?warrant_id={quote(warrant_id, safe='')}")
+    refused(answer, "warrant_id")
+    assert "a" * 65 not in answer.text
+
+
+def test_the_case_of_a_warrant_counts(standing: Tenant) -> None:
+    """F19: two identifiers that differ in case are two warrants."""
+    revoke(standing, warrant_id="svc_wrt_Case")
+    check = standing.admin.get(f"{CHECK}?warrant_id=svc_wrt_case")
+    assert check.json() == {"warrant_id": "svc_wrt_case", "revoked": False}
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["", "?", "?warrant_id", "?warrant_id=", "?warrant_ids=svc_wrt_a", "?WARRANT_ID=svc_wrt_a",
+     "?warrant_id=svc_wrt_a&warrant_id=svc_wrt_a", "?warrant_id=svc_wrt_a&warrant_id=svc_wrt_b",
+     "?warrant_id=svc_wrt_a&x=1", "?warrant_id[]=svc_wrt_a", "?warrant_id=%ff", "?warrant_id=%00",
+     "?warrant_id=svc_wrt_a%0A", "?warrant_id=svc_wrt_a;x=1", "?svc_wrt_a"],
+)  # fmt: skip
+def test_check_takes_one_identifier(standing: Tenant, query: str) -> None:
+    """The query of check is one warrant identifier, given once, and nothing beside it."""
+    answer = send(
+        standing.admin.http.app, "GET", f"{CHECK}{query}", headers=bearer(standing.admin.secret)
+    )
+    refused(answer)
+
+
+IN_PATH = [key for key in ENDPOINTS if "{" in key[1]]
+
+
+def forms(real: str) -> list[str]:
+    """What is not the identifier `real`, as it stands in a path."""
+    prefix, ulid = real[:-26], real[-26:]
+    other = REVOCATION if prefix == "svc_ak_" else API_KEY
+    return [
+        *["x", "%20", "..", "%2e%2e", ".", "%00", "%0A", "%FF", "%E2%80%AE", "-", "*", "null", "0"],
+        *[real.upper(), real.replace("svc", "SVC"), real[:-1], f"{real}0", ulid, real[4:], prefix],
+        *[f"{real}%0A", f"{real}%20", f"%20{real}", f"{real}%00", f"{real}.json", f"{real};x=1"],
+        *[f"{real},{real}", f"%2F{real}", f"..%2F{real}", f"{real}%2F..", "a" * 9999],
+        *[f"{prefix}8{ulid[1:]}", f"{real[:-1]}u", f"{real[:-1]}%EF%BC%91", f"svc_{other}_{ulid}"],
+    ]
+
+
+@pytest.mark.parametrize("key", IN_PATH, ids=" ".join)
+def test_another_form_in_a_path_is_unknown(tenant: Tenant, key: tuple[str, str]) -> None:
+    """F19: a path with anything but an identifier of this service is 404, and touches nothing."""
+    target = ENDPOINTS[key].target(tenant)
+    real = identifier(target)
+    before = audit_entries(tenant)
+    for form in forms(real):
+        answer = call_as_it_stands(key, tenant.admin, at(key[1], form))
+        assert (answer.status_code, form) == (404, form)
+        assert answer.json()["error"]["code"] == "not_found"
+        assert "location" not in answer.headers
+    assert audit_entries(tenant) == before

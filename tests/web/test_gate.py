@@ -1,0 +1,300 @@
+"""What every response carries, in which order requests are refused, and what failures tell."""
+
+import logging
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from starlette.types import Message, Receive, Scope, Send
+
+from shared.errors import InvalidSettings, RequestError, Unavailable
+from shared.model import api_keys as model
+from shared.ports import Ports
+from shared.web.errors import STATUS
+from shared.web.gate import Gate
+from tests.api import Client, Tenant, serve
+from tests.web.asgi import Answer, bearer, exchange, run, send
+from tests.web.endpoints import shape
+from tests.web.outages import BreakingStore, Fails, behind_the_gate, on_authentication
+
+KEYS = "/v1/api-keys"
+REVOCATIONS = "/v1/revocations"
+SRL = "/v1/revocations/srl"
+JSON = ("Content-Type", "application/json")
+SECRET = "svc_" + "s3cret" * 7
+
+
+def ask(
+    tenant: Tenant, method: str, path: str, *headers: tuple[str, str], body: bytes = b""
+) -> Any:
+    return send(
+        tenant.admin.http.app,
+        method,
+        path,
+        headers=bearer(tenant.admin.secret, *headers),
+        chunks=[body],
+    )
+
+
+def broken(tenant: Tenant, error: BaseException, fails: Fails = behind_the_gate) -> Client:
+    """The admin at an instance on a store that raises `error` where `fails` says so."""
+    store = BreakingStore(tenant.ports.store, error, fails)
+    return Client(serve(replace(tenant.ports, store=store)), tenant.admin.secret)
+
+
+def drained(tenant: Tenant) -> Answer:
+    """The answer to one request more than a stranger may send at once."""
+
+    async def burst() -> Answer:
+        for _ in range(2000):
+            await exchange(tenant.admin.http.app, "GET", KEYS)
+        return await exchange(tenant.admin.http.app, "GET", KEYS)
+
+    return run(burst())
+
+
+def not_modified(tenant: Tenant) -> Any:
+    return ask(tenant, "GET", SRL, ("If-None-Match", "*"))
+
+
+BODY = b'{"warrant_id": "svc_wrt_a", "reason": "stolen"}'
+BIG = b" " * (256 * 1024 + 1)
+
+# Named by the status that each one leads to.
+SITUATIONS: dict[int, Callable[[Tenant], Any]] = {
+    200: lambda tenant: ask(tenant, "GET", KEYS),
+    201: lambda tenant: ask(tenant, "POST", REVOCATIONS, JSON, body=BODY),
+    204: lambda tenant: ask(tenant, "DELETE", f"{KEYS}/{tenant.read_only.key_id}"),
+    304: not_modified,
+    400: lambda tenant: ask(tenant, "GET", f"{KEYS}?limit=0"),
+    401: lambda tenant: send(tenant.admin.http.app, "GET", KEYS),
+    403: lambda tenant: tenant.authorizer.get(KEYS),
+    404: lambda tenant: ask(tenant, "GET", "/nowhere"),
+    405: lambda tenant: ask(tenant, "PUT", KEYS),
+    409: lambda tenant: ask(tenant, "DELETE", f"{KEYS}/{tenant.admin.key_id}"),
+    413: lambda tenant: ask(tenant, "POST", REVOCATIONS, JSON, body=BIG),
+    415: lambda tenant: ask(tenant, "POST", REVOCATIONS, body=BODY),
+    429: drained,
+    500: lambda tenant: broken(tenant, RuntimeError(SECRET)).get(KEYS),
+    503: lambda tenant: broken(tenant, Unavailable("throttled")).get(KEYS),
+}
+EACH_STATUS = pytest.mark.parametrize("status", SITUATIONS)
+
+# Beside those of every response.
+ONLY_ON = {
+    "www-authenticate": {401},
+    "retry-after": {429, 503},
+    "allow": {405},
+    "etag": {304},
+    "location": set[int](),
+    "set-cookie": set[int](),
+    "server": set[int](),
+}
+
+
+@EACH_STATUS
+def test_every_response_carries_its_headers(tenant: Tenant, status: int) -> None:
+    """Whatever the status: rate limit, request id, cache rule, and what belongs to that status."""
+    answer = SITUATIONS[status](tenant)
+    assert answer.status_code == status
+    assert answer.headers["x-ratelimit-limit"] == "1000"
+    assert 0 <= int(answer.headers["x-ratelimit-remaining"]) <= 1000
+    assert int(answer.headers["x-ratelimit-reset"]) >= tenant.ports.now().timestamp()
+    assert re.fullmatch("[0-9a-f]{32}", answer.headers["x-request-id"])
+    cache = "private, no-cache" if status == 304 else "no-store"
+    assert answer.headers["cache-control"] == cache
+    for name, statuses in ONLY_ON.items():
+        assert (name in answer.headers) == (status in statuses), name
+
+
+@pytest.mark.parametrize("status", [status for status in SITUATIONS if status >= 400])
+def test_every_error_has_one_shape(tenant: Tenant, status: int) -> None:
+    """An error is a JSON object with a code and a message, both text, whatever failed."""
+    answer = SITUATIONS[status](tenant)
+    assert answer.headers["content-type"] == "application/json"
+    body = answer.json()
+    assert shape(body) == {"error": {"code": ..., "message": ...}}
+    assert all(isinstance(text, str) and text for text in body["error"].values())
+
+
+def test_request_ids_differ(tenant: Tenant) -> None:
+    """No two requests share a request id, and a caller cannot choose one."""
+    answers = [ask(tenant, "GET", KEYS, ("X-Request-Id", "mine")) for _ in range(20)]
+    ids = {answer.headers["x-request-id"] for answer in answers}
+    assert len(ids) == 20
+    assert "mine" not in ids
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_the_retry_of_an_outage_is_in_seconds(tenant: Tenant, method: str) -> None:
+    """503 says after how many whole seconds to come again."""
+    answer = broken(tenant, Unavailable("throttled"), on_authentication).request(method, KEYS)
+    assert int(answer.headers["retry-after"]) >= 1
+
+
+def test_every_refusal_has_a_status() -> None:
+    """Each error that a request can meet is in the table of statuses, with a code of its own."""
+    kinds = RequestError.__subclasses__()
+    assert set(STATUS) == set(kinds)
+    assert len({kind.code for kind in kinds}) == len(kinds)
+
+
+# --- the order of checks ---
+
+BROKEN = {"headers": {"Content-Type": "application/json"}, "content": b"{"}
+
+
+def test_who_calls_comes_first(tenant: Tenant) -> None:
+    """A stranger learns nothing of routes, methods or bodies: everything is 401."""
+    for method, path in (("POST", KEYS), ("GET", "/nowhere"), ("PUT", KEYS), ("POST", "/v1")):
+        answer = tenant.stranger.request(method, path, **BROKEN)
+        assert answer.status_code == 401
+        assert answer.json()["error"]["code"] == "unauthorized"
+
+
+def test_a_stranger_may_send_any_body(tenant: Tenant) -> None:
+    """A body that is far too large, or not JSON, is 401 without a key."""
+    assert tenant.stranger.post(KEYS, content=BIG).status_code == 401
+
+
+@pytest.mark.parametrize("body", [b"{", b"\xff", BIG, b"[]"])
+def test_the_scope_comes_before_the_body(tenant: Tenant, body: bytes) -> None:
+    """A key of the wrong scope gets 403, whatever its body or parameters."""
+    answer = tenant.read_only.post(KEYS, content=body)
+    assert answer.status_code == 403
+    assert tenant.read_only.get(f"{REVOCATIONS}?limit=0").status_code == 403
+    assert tenant.read_only.delete(f"{KEYS}/nothing").status_code == 403
+
+
+def test_the_body_comes_before_the_resource(tenant: Tenant) -> None:
+    """A body that is not acceptable is 400 even where the resource does not exist."""
+    path = f"{KEYS}/{tenant.ports.new_id('ak')}/revoke"
+    assert tenant.admin.post(path, **BROKEN).status_code == 400
+    assert tenant.admin.post(f"{path}?x=1").status_code == 400
+    assert tenant.admin.post(path).status_code == 404
+
+
+def test_parameters_come_before_the_state(tenant: Tenant) -> None:
+    """What would be a conflict is 400 first where a parameter is wrong."""
+    path = f"{KEYS}/{tenant.admin.key_id}"
+    assert tenant.admin.delete(f"{path}?x=1").status_code == 400
+    assert tenant.admin.delete(path).status_code == 409
+
+
+# --- failures ---
+
+
+def secretive() -> RuntimeError:
+    error = RuntimeError(SECRET)
+    error.__cause__ = KeyError(SECRET)
+    error.add_note(SECRET)
+    return error
+
+
+@pytest.mark.parametrize("fails", [on_authentication, behind_the_gate])
+@pytest.mark.parametrize("path", [KEYS, f"{REVOCATIONS}/check?warrant_id=svc_wrt_a", SRL])
+def test_a_bug_tells_nobody_its_text(
+    tenant: Tenant, caplog: pytest.LogCaptureFixture, path: str, fails: Fails
+) -> None:
+    """F17: a crash is 500; its text, the text of its cause and the key are in no answer or log."""
+    caplog.set_level(logging.DEBUG)
+    answer = broken(tenant, secretive(), fails).get(path)
+    assert answer.status_code == 500
+    assert answer.json()["error"]["code"] == "internal_error"
+    assert SECRET not in answer.text
+    assert SECRET not in caplog.text
+    assert str(tenant.admin.secret) not in caplog.text
+    assert model.digest(str(tenant.admin.secret)) not in caplog.text
+
+
+def test_a_bug_is_logged_with_its_request(tenant: Tenant, caplog: pytest.LogCaptureFixture) -> None:
+    """The log has the request id that the caller got, the kind of the error and where it was."""
+    answer = broken(tenant, secretive()).get(KEYS)
+    (record,) = [record for record in caplog.records if record.name == "shared.web.gate"]
+    assert record.levelno == logging.CRITICAL
+    message = record.getMessage()
+    assert answer.headers["x-request-id"] in message
+    assert "RuntimeError" in message
+    assert "in query" in message
+
+
+def test_an_outage_is_logged_with_its_request(
+    tenant: Tenant, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The log has the request that met an outage, and the kind of its cause, but not its text."""
+    error = Unavailable("the store did not answer")
+    error.__cause__ = KeyError(SECRET)
+    answer = broken(tenant, error).get(KEYS)
+    (record,) = [record for record in caplog.records if record.name == "shared.web.gate"]
+    assert record.levelno == logging.ERROR
+    assert answer.headers["x-request-id"] in record.getMessage()
+    assert "KeyError" in record.getMessage()
+    assert SECRET not in caplog.text
+
+
+def test_a_refusal_is_not_logged(tenant: Tenant, caplog: pytest.LogCaptureFixture) -> None:
+    """What is the caller's to mend makes no noise in the log."""
+    for status in (400, 401, 403, 404, 405, 409, 413, 415):
+        SITUATIONS[status](tenant)
+    assert not [record for record in caplog.records if record.name.startswith("shared")]
+
+
+def test_bad_settings_are_an_error_like_any_other(caplog: pytest.LogCaptureFixture) -> None:
+    """An instance that cannot be wired answers 500 in our shape, and tells its operator why."""
+
+    def unset() -> Ports:
+        raise InvalidSettings(["SVC_STORE is not set"])
+
+    async def nothing(scope: Scope, receive: Receive, send: Send) -> None:
+        raise AssertionError
+
+    answer = send(Gate(nothing, unset), "GET", KEYS, headers=bearer(SECRET))
+    assert answer.status_code == 500
+    assert answer.json()["error"]["code"] == "internal_error"
+    assert "SVC_STORE" not in answer.text
+    assert "SVC_STORE is not set" in caplog.text
+    assert answer.headers["cache-control"] == "no-store"
+    assert "x-request-id" in answer.headers
+    # service.md 8: every response.
+    assert answer.headers["x-ratelimit-limit"] == "1000"
+    assert {"x-ratelimit-remaining", "x-ratelimit-reset"} <= set(answer.headers)
+
+
+def test_an_answer_that_broke_off_is_not_begun_again(tenant: Tenant) -> None:
+    """A failure after the status was sent is raised on, so that the server ends the connection."""
+    sent: list[Message] = []
+
+    async def half(scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        raise RuntimeError("broke off")
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def collect(message: Message) -> None:
+        sent.append(message)
+
+    headers = [(b"authorization", f"Bearer {tenant.admin.secret}".encode())]
+    scope = {"type": "http", "method": "GET", "path": "/", "headers": headers, "query_string": b""}
+    with pytest.raises(RuntimeError, match="broke off"):
+        run(Gate(half, lambda: tenant.ports)(scope, receive, collect))
+    assert [message["type"] for message in sent] == ["http.response.start"]
+
+
+def test_what_is_not_http_passes_the_gate(ports: Ports) -> None:
+    """The server's own messages, such as those of its start, go on to the application."""
+    seen: list[str] = []
+
+    async def record(scope: Scope, receive: Receive, send: Send) -> None:
+        seen.append(scope["type"])
+
+    async def receive() -> Message:
+        raise AssertionError
+
+    async def ignore(message: Message) -> None:
+        raise AssertionError
+
+    run(Gate(record, lambda: ports)({"type": "lifespan"}, receive, ignore))
+    assert seen == ["lifespan"]

@@ -1,0 +1,240 @@
+"""What callers see while the store, the blobs or the key service are down (F22 to F26)."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from shared.errors import Unavailable
+from shared.model import api_keys, revocations, srl
+from shared.model.items import Item, Key
+from shared.ports import Ports
+from shared.ports.store import Expect, Put
+from tests.api import Client, Tenant, serve
+from tests.faults import Script, raises, scripted
+from tests.web.endpoints import ENDPOINTS, audit_entries, call, shape
+from tests.web.outages import BreakingStore, Down, on_authentication
+
+EACH = pytest.mark.parametrize("key", ENDPOINTS, ids=" ".join)
+CHECK = "/v1/revocations/check?warrant_id=svc_wrt_a"
+BATCH = "/v1/revocations/check-batch"
+SRL = "/v1/revocations/srl"
+THROTTLED = Unavailable("throttled")
+
+
+def at(ports: Ports, tenant: Tenant) -> Client:
+    """The tenant's admin, at an instance on these ports."""
+    return Client(serve(ports), tenant.admin.secret)
+
+
+def unavailable(answer: Any) -> None:
+    assert answer.status_code == 503, answer.text
+    assert shape(answer.json()) == {"error": {"code": ..., "message": ...}}
+    assert answer.json()["error"]["code"] == "unavailable"
+    assert int(answer.headers["retry-after"]) >= 1
+
+
+# --- the store ---
+
+
+@EACH
+def test_nobody_is_let_in_without_a_read_key(standing: Tenant, key: tuple[str, str]) -> None:
+    """F22: while the key's store cannot answer, every endpoint is 503, and nothing is done."""
+    target = ENDPOINTS[key].target(standing)
+    before = audit_entries(standing)
+    store = BreakingStore(standing.ports.store, THROTTLED, on_authentication)
+    unavailable(call(key, at(replace(standing.ports, store=store), standing), target))
+    assert audit_entries(standing) == before
+
+
+@EACH
+def test_every_call_may_fail(tenant: Tenant, other_tenant: Tenant, key: tuple[str, str]) -> None:
+    """F22: whichever call of an endpoint fails, it is 503 and nothing is done; then it works."""
+    script = Script()
+    http = serve(scripted(tenant.ports, script))
+    counting, failing = (Client(http, each.admin.secret) for each in (tenant, other_tenant))
+    for client in (counting, failing):
+        # The first request of a key also counts its use, which may fail unseen.
+        client.get("/nowhere")
+    start = len(script.calls)
+    assert call(key, counting, ENDPOINTS[key].target(tenant)).status_code == ENDPOINTS[key].status
+    target = ENDPOINTS[key].target(other_tenant)
+    entries = audit_entries(other_tenant)
+    for number in range(len(script.calls) - start):
+        script.before = {len(script.calls) + number: raises(THROTTLED)}
+        unavailable(call(key, failing, target))
+        assert audit_entries(other_tenant) == entries
+    assert call(key, failing, target).status_code == ENDPOINTS[key].status
+
+
+LOST = {
+    ("POST", "/v1/revocations"): 200,
+    ("POST", "/v1/api-keys/{id}/revoke"): 200,
+    ("DELETE", "/v1/api-keys/{id}"): 404,
+    ("DELETE", "/v1/revocations/{id}"): 404,
+}
+
+
+@pytest.mark.parametrize("key", LOST, ids=" ".join)
+def test_a_lost_answer_is_made_good_by_a_retry(tenant: Tenant, key: tuple[str, str]) -> None:
+    """F22: a write whose answer was lost is 503; the retry finds it done, and does it once."""
+    script = Script()
+    client = at(scripted(tenant.ports, script), tenant)
+    client.get("/nowhere")
+    target = ENDPOINTS[key].target(tenant)
+    before = audit_entries(tenant)
+    # All calls up to the write are reads, and fail nothing.
+    script.after = {
+        number: lambda: lose(script) for number in range(len(script.calls), len(script.calls) + 20)
+    }
+    unavailable(call(key, client, target))
+    script.after = {}
+    assert call(key, client, target).status_code == LOST[key]
+    assert len(audit_entries(tenant)) == len(before) + 1
+
+
+def lose(script: Script) -> None:
+    if script.calls[-1] == "write":
+        raise THROTTLED
+
+
+@pytest.mark.parametrize("verb", ["get", "get_many", "query"])
+def test_a_fault_never_reads_as_not_revoked(tenant: Tenant, verb: str) -> None:
+    """F22: where the records cannot be read, check and check-batch are 503, never `false`."""
+    tenant.revoke("svc_wrt_a")
+
+    def fails(each: str, pk: str) -> bool:
+        return each == verb and pk.startswith(tenant.id)
+
+    store = BreakingStore(tenant.ports.store, THROTTLED, fails)
+    client = at(replace(tenant.ports, store=store), tenant)
+    for answer in (client.get(CHECK), client.post(BATCH, json={"warrant_ids": ["svc_wrt_a"]})):
+        if answer.status_code != 200:
+            unavailable(answer)
+        else:
+            assert '"revoked":true' in answer.text
+
+
+# --- records that cannot be read ---
+
+
+def stored(tenant: Tenant, key: Key, **changes: Any) -> None:
+    """Change fields of a stored item, in a way that no operation would."""
+    item: Item | None = tenant.ports.store.get(key)
+    assert item is not None
+    tenant.ports.store.write(Put(key, {**item, **changes}, Expect.PRESENT))
+
+
+@pytest.mark.parametrize("value", [None, 1, "", "yesterday", "2026-11-21"])
+def test_a_malformed_revocation_is_not_skipped(tenant: Tenant, value: Any) -> None:
+    """F10: a revoked warrant whose record cannot be read is 503, never `revoked: false`."""
+    tenant.revoke("svc_wrt_a")
+    tenant.revoke("svc_wrt_b")
+    stored(tenant, revocations.revoked_key(tenant.id, "svc_wrt_a"), revoked_at=value)
+    unavailable(tenant.admin.get(CHECK))
+    unavailable(tenant.admin.post(BATCH, json={"warrant_ids": ["svc_wrt_b", "svc_wrt_a"]}))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"scopes": ["root"]}, {"scopes": "admin"}, {"tenant_id": None}, {"expires_at": 5},
+     {"disabled": 0}],
+    ids=str,
+)  # fmt: skip
+def test_a_malformed_credential_opens_nothing(tenant: Tenant, changes: dict[str, Any]) -> None:
+    """F10: a key whose credential cannot be read is 503, and let in nowhere."""
+    digest = api_keys.digest(str(tenant.admin.secret))
+    stored(tenant, api_keys.credential_key(digest), **changes)
+    unavailable(tenant.admin.get("/v1/api-keys"))
+
+
+def test_a_malformed_record_fails_its_list(tenant: Tenant) -> None:
+    """F10: a list with a record that cannot be read is 503, not a list without it."""
+    stored(tenant, api_keys.records(tenant.id).key(tenant.admin.key_id), name=None)
+    unavailable(tenant.admin.get("/v1/api-keys"))
+    unavailable(tenant.admin.get(f"/v1/api-keys/{tenant.admin.key_id}"))
+
+
+@pytest.mark.parametrize("changes", [{"version": "1"}, {"sha256": "0" * 64}, {"blob": "srl/none"}])
+def test_a_malformed_head_serves_no_list(tenant: Tenant, changes: dict[str, Any]) -> None:
+    """F10: a list that is not what its head says is 503; check goes on."""
+    stored(tenant, srl.head_key(tenant.id), **changes)
+    unavailable(tenant.admin.get(SRL))
+    assert tenant.admin.get(CHECK).status_code == 200
+
+
+# --- blobs, the key service, the rate limit ---
+
+
+def without_blobs(ports: Ports) -> Ports:
+    return replace(ports, blobs=Down(THROTTLED))
+
+
+def without_keys(ports: Ports) -> Ports:
+    return replace(ports, keys=Down(THROTTLED))
+
+
+NEEDS: dict[Callable[[Ports], Ports], set[tuple[str, str]]] = {
+    without_blobs: {
+        ("GET", SRL),
+        ("GET", f"{SRL}/signed"),
+        ("POST", f"{SRL}/regenerate"),
+    },
+    without_keys: {
+        ("POST", f"{SRL}/regenerate"),
+        ("POST", f"{SRL}/keys/rotate"),
+        ("POST", "/v1/keys"),
+        ("POST", "/v1/keys/{keyId}/rotate"),
+        ("POST", "/v1/keys/{keyId}/sign"),
+    },
+}
+
+
+@pytest.mark.parametrize("without", NEEDS)
+def test_what_needs_no_cloud_goes_on(tenant: Tenant, without: Callable[[Ports], Ports]) -> None:
+    """F26: with blobs or key service down, what needs them is 503 and undone; the rest works."""
+    broken = at(without(tenant.ports), tenant)
+    for key, endpoint in ENDPOINTS.items():
+        target = endpoint.target(tenant)
+        before = audit_entries(tenant)
+        version = tenant.admin.get(SRL).json()["payload"]["Version"]
+        answer = call(key, broken, target)
+        if key not in NEEDS[without]:
+            assert (answer.status_code, key) == (endpoint.status, key)
+            continue
+        unavailable(answer)
+        assert audit_entries(tenant) == before
+        assert tenant.admin.get(SRL).json()["payload"]["Version"] == version
+
+
+def test_a_list_that_is_held_needs_no_blob(tenant: Tenant) -> None:
+    """F26: whoever holds the list learns that it is in force while the blobs are down."""
+    etag = tenant.admin.get(SRL).headers["etag"]
+    client = at(without_blobs(tenant.ports), tenant)
+    assert client.get(SRL, headers={"If-None-Match": etag}).status_code == 304
+
+
+def test_a_broken_rate_limit_lets_requests_in(
+    tenant: Tenant, caplog: pytest.LogCaptureFixture
+) -> None:
+    """decisions 2: while the limiter's store fails requests are admitted, and that is logged."""
+    client = at(replace(tenant.ports, buckets=Down(THROTTLED)), tenant)
+    caplog.set_level(logging.WARNING)
+    answer = client.get("/v1/api-keys")
+    assert answer.status_code == 200
+    assert answer.headers["x-ratelimit-limit"] == "1000"
+    assert 0 <= int(answer.headers["x-ratelimit-remaining"]) <= 1000
+    assert [record for record in caplog.records if "rate_limit" in record.name]
+
+
+def test_uncounted_use_lets_requests_in(tenant: Tenant, caplog: pytest.LogCaptureFixture) -> None:
+    """A use that cannot be counted keeps nobody out, and is logged."""
+
+    def fails(verb: str, pk: str) -> bool:
+        return verb == "write"
+
+    store = BreakingStore(tenant.ports.store, THROTTLED, fails)
+    assert at(replace(tenant.ports, store=store), tenant).get("/v1/api-keys").status_code == 200
+    assert [record for record in caplog.records if "usage" in record.name]

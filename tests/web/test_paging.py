@@ -1,0 +1,295 @@
+"""Lists: pages, cursors, limits and totals (service.md 4, decisions 1, pagination)."""
+
+import base64
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from shared.model.callers import Scope
+from tests.api import Tenant
+from tests.web.asgi import bearer, send
+
+
+@dataclass(frozen=True)
+class List:
+    """A list endpoint: where it is, what its entries are under, how to add and remove one."""
+
+    path: str
+    entries: str
+    add: Callable[[Tenant], str]
+
+    def page(self, tenant: Tenant, **query: Any) -> Any:
+        parameters = "&".join(f"{name}={quote(str(value))}" for name, value in query.items())
+        return tenant.admin.get(f"{self.path}?{parameters}" if query else self.path)
+
+    def ids(self, page: Any) -> list[str]:
+        return [entry["id"] for entry in page.json()[self.entries]]
+
+    def remove(self, tenant: Tenant, identifier: str) -> None:
+        assert tenant.admin.delete(f"{self.path}/{identifier}").status_code == 204
+
+
+KEYS = List("/v1/api-keys", "api_keys", lambda tenant: tenant.client(Scope.READ_ONLY).key_id)
+REVOCATIONS = List(
+    "/v1/revocations", "revocations", lambda tenant: tenant.revoke(tenant.ports.new_id("wrt"))
+)
+EACH = pytest.mark.parametrize("each", [KEYS, REVOCATIONS], ids=lambda each: each.entries)
+
+
+def walk(each: List, tenant: Tenant, *, limit: int, between: Callable[[], Any] = int) -> list[str]:
+    """The identifiers of all pages, with something done between each page and the next."""
+    seen: list[str] = []
+    query: dict[str, Any] = {"limit": limit}
+    while True:
+        page = each.page(tenant, **query)
+        assert page.status_code == 200
+        seen += each.ids(page)
+        if page.json()["cursor"] is None:
+            return seen
+        query["cursor"] = page.json()["cursor"]
+        between()
+
+
+def refused(answer: Any, name: str) -> None:
+    assert answer.status_code == 400, answer.text
+    assert answer.json()["error"]["code"] == "invalid_request"
+    assert name in answer.json()["error"]["message"]
+
+
+def first_cursor(each: List, tenant: Tenant) -> str:
+    """The cursor after the newest of at least two entries."""
+    each.add(tenant)
+    each.add(tenant)
+    return str(each.page(tenant, limit=1).json()["cursor"])
+
+
+# --- walks ---
+
+
+@EACH
+@pytest.mark.parametrize("limit", [1, 2, 3, 4, 6, 7, 100])
+def test_a_walk_returns_each_entry_once(tenant: Tenant, each: List, limit: int) -> None:
+    """F11: all pages together hold every entry once, newest first, whatever their size."""
+    there = each.ids(each.page(tenant, limit=100))
+    made = [each.add(tenant) for _ in range(6 - len(there))]
+    assert walk(each, tenant, limit=limit) == [*reversed(made), *there]
+
+
+@EACH
+def test_a_page_is_full_and_the_last_has_no_cursor(tenant: Tenant, each: List) -> None:
+    """A page has as many entries as its limit; the cursor is null on the last one, full or not."""
+    for _ in range(6 - len(each.ids(each.page(tenant)))):
+        each.add(tenant)
+    for limit, sizes in ((2, [2, 2, 2]), (4, [4, 2]), (6, [6]), (5, [5, 1])):
+        query: dict[str, Any] = {"limit": limit}
+        for size in sizes:
+            page = each.page(tenant, **query).json()
+            assert len(page[each.entries]) == size
+            assert page["total"] == 6
+            query["cursor"] = page["cursor"]
+        assert query["cursor"] is None
+
+
+def test_an_empty_list_is_one_page(tenant: Tenant) -> None:
+    """Where there is nothing, the list is empty, its total 0 and its cursor null."""
+    assert REVOCATIONS.page(tenant).json() == {"revocations": [], "total": 0, "cursor": None}
+
+
+@EACH
+def test_a_walk_sees_what_stays(tenant: Tenant, each: List) -> None:
+    """F11: while entries come and go, one that is there all through the walk is returned once."""
+    stays = [each.add(tenant) for _ in range(5)]
+    goes: list[str] = []
+
+    def between() -> None:
+        if goes:
+            each.remove(tenant, goes.pop())
+        goes.append(each.add(tenant))
+
+    seen = walk(each, tenant, limit=2, between=between)
+    assert [identifier for identifier in seen if identifier in stays] == stays[::-1]
+    assert len(set(seen)) == len(seen)
+
+
+@EACH
+def test_a_cursor_outlives_its_entry(tenant: Tenant, each: List) -> None:
+    """F11: a cursor goes on from its place after the entry that it stood at was deleted."""
+    made = [each.add(tenant) for _ in range(4)]
+    page = each.page(tenant, limit=2)
+    assert each.ids(page) == made[:1:-1]
+    each.remove(tenant, made[2])
+    again = [each.page(tenant, limit=2, cursor=page.json()["cursor"]) for _ in range(2)]
+    assert each.ids(again[0]) == made[1::-1]
+    assert again[0].json() == again[1].json()
+
+
+@EACH
+def test_the_total_follows_every_change(tenant: Tenant, each: List) -> None:
+    """The total counts all entries, on any page, after each creation and each deletion."""
+    total = each.page(tenant).json()["total"]
+    made = []
+    for number in range(1, 4):
+        made.append(each.add(tenant))
+        assert each.page(tenant, limit=1).json()["total"] == total + number
+    for number in range(2, -1, -1):
+        each.remove(tenant, made.pop())
+        assert each.page(tenant, limit=1).json()["total"] == total + number
+
+
+def test_what_is_refused_or_known_does_not_count(tenant: Tenant) -> None:
+    """A second revocation of a warrant, a deletion of nothing and a refusal leave the total."""
+    tenant.revoke("svc_wrt_a")
+    body = {"warrant_id": "svc_wrt_a", "reason": "again"}
+    assert tenant.admin.post(REVOCATIONS.path, json=body).status_code == 200
+    gone = f"{REVOCATIONS.path}/{tenant.ports.new_id('rev')}"
+    assert tenant.admin.delete(gone).status_code == 404
+    assert tenant.admin.post(REVOCATIONS.path, json={}).status_code == 400
+    assert REVOCATIONS.page(tenant).json()["total"] == 1
+
+
+def test_a_revoked_key_still_counts(tenant: Tenant) -> None:
+    """A revoked key is in the list and in the total until it is deleted."""
+    key_id = KEYS.add(tenant)
+    total = KEYS.page(tenant).json()["total"]
+    assert tenant.admin.post(f"{KEYS.path}/{key_id}/revoke").status_code == 200
+    page = KEYS.page(tenant)
+    assert page.json()["total"] == total
+    assert KEYS.ids(page)[0] == key_id
+    assert page.json()["api_keys"][0]["status"] == "revoked"
+
+
+def test_the_default_page_has_fifty(tenant: Tenant) -> None:
+    """service.md 8: without a limit a page has 50 entries, with the highest limit 100."""
+    made = [REVOCATIONS.add(tenant) for _ in range(101)]
+    assert REVOCATIONS.ids(REVOCATIONS.page(tenant)) == made[:50:-1]
+    assert REVOCATIONS.ids(REVOCATIONS.page(tenant, limit=100)) == made[:0:-1]
+    assert REVOCATIONS.page(tenant, limit=100).json()["total"] == 101
+    assert walk(REVOCATIONS, tenant, limit=50) == made[::-1]
+
+
+# --- cursors ---
+
+
+@EACH
+def test_the_cursor_of_another_tenant_is_refused(
+    tenant: Tenant, other_tenant: Tenant, each: List
+) -> None:
+    """F11: a cursor of another tenant is 400."""
+    refused(each.page(tenant, cursor=first_cursor(each, other_tenant)), "cursor")
+
+
+def test_the_cursor_of_another_endpoint_is_refused(tenant: Tenant) -> None:
+    """F11: a cursor of another list of the same tenant is 400."""
+    refused(KEYS.page(tenant, cursor=first_cursor(REVOCATIONS, tenant)), "cursor")
+    refused(REVOCATIONS.page(tenant, cursor=first_cursor(KEYS, tenant)), "cursor")
+
+
+def test_another_key_of_the_tenant_may_go_on(tenant: Tenant) -> None:
+    """A cursor belongs to the tenant, not to the key that it was given to."""
+    cursor = first_cursor(KEYS, tenant)
+    assert tenant.read_only.get(f"{KEYS.path}?cursor={cursor}").status_code == 200
+
+
+@EACH
+def test_a_cut_cursor_is_refused(standing: Tenant, each: List) -> None:
+    """F11: a cursor cut at any length, from either end, is 400."""
+    cursor = first_cursor(each, standing)
+    for length in range(len(cursor)):
+        refused(each.page(standing, cursor=cursor[:length]), "cursor")
+    for start in range(1, len(cursor), 9):
+        refused(each.page(standing, cursor=cursor[start:]), "cursor")
+
+
+@EACH
+def test_a_flipped_cursor_is_refused(standing: Tenant, each: List) -> None:
+    """F11: a cursor with another character at any position is 400."""
+    cursor = first_cursor(each, standing)
+    for place, character in enumerate(cursor):
+        # The next of the alphabet, so that in the last place only spare bits may differ.
+        other = chr(ord(character) + 1) if character not in "Zz9_-" else "A"
+        refused(each.page(standing, cursor=cursor[:place] + other + cursor[place + 1 :]), "cursor")
+
+
+GARBAGE = [
+    *["", " ", "null", "None", "0", "1", "-1", "=", "====", "A", "AAAA", "A" * 10_000, "..", "*"],
+    *["é", "٣", "🔑", "\x00", "\n", "{}", "[]", '"', "'", "%", "%00", "svc_ak_"],
+    "eyJhbGciOiJub25lIn0",
+]  # fmt: skip
+
+
+@EACH
+@pytest.mark.parametrize("cursor", GARBAGE, ids=lambda cursor: repr(cursor)[:20])
+def test_garbage_is_no_cursor(standing: Tenant, each: List, cursor: str) -> None:
+    """F11: whatever never was a cursor is 400, and is not repeated."""
+    answer = each.page(standing, cursor=cursor)
+    refused(answer, "cursor")
+    assert len(answer.content) < 300
+
+
+@EACH
+def test_a_cursor_has_one_spelling(standing: Tenant, each: List) -> None:
+    """F11: another encoding of the same bytes, or anything around them, is 400."""
+    cursor = first_cursor(each, standing)
+    padded = cursor + "=" * (-len(cursor) % 4)
+    spellings = [f"{padded}=", f"{cursor}=", f" {cursor}", f"{cursor} ", f"{cursor}\n", cursor * 2]
+    spellings += [base64.b64decode(padded, altchars=b"-_").hex(), cursor.swapcase()]
+    for spelling in spellings:
+        refused(each.page(standing, cursor=spelling), "cursor")
+    assert each.page(standing, cursor=cursor).status_code == 200
+
+
+@EACH
+def test_a_cursor_is_given_once(standing: Tenant, each: List) -> None:
+    """F11: a cursor given twice is 400, even the same one."""
+    cursor = first_cursor(each, standing)
+    refused(standing.admin.get(f"{each.path}?cursor={cursor}&cursor={cursor}"), "parameter")
+
+
+# --- limits ---
+
+LIMITS = [
+    *["0", "-1", "101", "1e9", "1000000000", "99999999999999999999", "1_0", "%2B5", "+5", "%205"],
+    *["5%20", "5.0", "5,0", "", "abc", "0x10", "0b1", "1e1", "-0", "NaN", "Infinity", "true"],
+    *["%D9%A5", "%EF%BC%95", "%C2%B2", "5%0A", "5%00", "%00", "[5]", "5;6", "1" * 5000, "%FF"],
+    *["null", "5/1"],
+]  # fmt: skip
+
+
+@EACH
+@pytest.mark.parametrize("limit", LIMITS, ids=lambda limit: limit[:20])
+def test_a_limit_is_a_whole_number_to_a_hundred(standing: Tenant, each: List, limit: str) -> None:
+    """F20: a limit that is no plain decimal integer from 1 to 100 is 400, and names the field."""
+    answer = send(
+        standing.admin.http.app,
+        "GET",
+        f"{each.path}?limit={limit}",
+        headers=bearer(standing.admin.secret),
+    )
+    refused(answer, "limit")
+    assert len(answer.content) < 300
+
+
+@EACH
+@pytest.mark.parametrize("query", ["limit=5&limit=5", "limit=5&limit=6", "limit", "limit=5&limit"])
+def test_a_limit_is_given_once(standing: Tenant, each: List, query: str) -> None:
+    """F20: a limit given twice, or without a value, is 400."""
+    refused(standing.admin.get(f"{each.path}?{query}"), "")
+
+
+@EACH
+@pytest.mark.parametrize("query", ["Limit=5", "limit[]=5", "limits=5", "page=1", "offset=1", "=5"])
+def test_a_misspelt_parameter_is_refused(standing: Tenant, each: List, query: str) -> None:
+    """A parameter that a list has not is 400, and the message names those it has."""
+    refused(standing.admin.get(f"{each.path}?{query}"), "cursor, limit")
+
+
+@EACH
+@pytest.mark.parametrize("limit", [1, 2, 99, 100])
+def test_the_limits_that_there_are(standing: Tenant, each: List, limit: int) -> None:
+    """Any whole number from 1 to 100 is a limit, and bounds the page."""
+    page = each.page(standing, limit=limit)
+    assert page.status_code == 200
+    assert len(each.ids(page)) <= limit

@@ -1,0 +1,205 @@
+"""The rate limit: 1000 requests a second, 2000 at once, for a tenant or an address."""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from shared.model.callers import Scope
+from shared.web.rate_limit import StrangerLimiter
+from tests.api import Client, Tenant, serve
+from tests.web.asgi import Answer, bearer, exchange, run, send
+from tests.worlds import Clock, embedded
+
+BURST, RATE = 2000, 1000
+
+# The share of what is allowed that a limiter over several instances must admit (F32).
+LEAST = 0.95
+
+# Passes the gate at the least cost; no route is there.
+PATH = "/nowhere"
+
+
+def many(
+    client: Client, count: int, *, peer: str | None = "203.0.113.1", **headers: str
+) -> Counter[int]:
+    """How often each status came back for as many requests."""
+    sent = [*(bearer(client.secret) if client.secret else []), *headers.items()]
+
+    async def burst() -> Counter[int]:
+        app = client.http.app
+        answers = [await exchange(app, "GET", PATH, headers=sent, peer=peer) for _ in range(count)]
+        return Counter(answer.status_code for answer in answers)
+
+    return run(burst())
+
+
+def one(client: Client, *, peer: str = "203.0.113.1", **headers: str) -> Answer:
+    sent = [*(bearer(client.secret) if client.secret else []), *headers.items()]
+    return send(client.http.app, "GET", PATH, headers=sent, peer=peer)
+
+
+def figures(answer: Answer) -> tuple[int, int, int]:
+    names = ("limit", "remaining", "reset")
+    limit, remaining, reset = (int(answer.headers[f"x-ratelimit-{name}"]) for name in names)
+    return limit, remaining, reset
+
+
+def seconds(clock: Clock) -> int:
+    return int(clock().timestamp())
+
+
+# --- a tenant ---
+
+
+@pytest.fixture(scope="module")
+def drained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tenant]:
+    """A tenant whose bucket is empty, at a clock that stands still; so is its address's."""
+    ports = embedded(tmp_path_factory.mktemp("drained"), Clock())
+    with serve(ports) as http:
+        tenant = Tenant(ports, http, handle="acme")
+        admitted = many(tenant.admin, BURST + 50)
+        assert LEAST * BURST <= admitted[404] <= BURST
+        assert admitted[429] == BURST + 50 - admitted[404]
+        assert many(tenant.stranger, BURST + 50) == {401: BURST, 429: 50}
+        yield tenant
+
+
+def test_a_burst_ends_in_429(drained: Tenant) -> None:
+    """After 2000 requests at once the next is 429 rate_limited, and says when to come again."""
+    answer = one(drained.admin)
+    assert answer.status_code == 429
+    assert answer.json()["error"]["code"] == "rate_limited"
+    assert int(answer.headers["retry-after"]) >= 1
+    assert figures(answer)[0] == RATE
+    assert figures(answer)[1] <= (1 - LEAST) * BURST
+
+
+def test_a_key_has_no_bucket_of_its_own(drained: Tenant) -> None:
+    """The bucket is the tenant's: every key of it is refused, and a new key helps nobody."""
+    fresh = drained.client(Scope.ADMIN)
+    for client in (drained.read_only, drained.authorizer, fresh):
+        assert one(client).status_code == 429
+
+
+def test_each_tenant_has_its_own(drained: Tenant) -> None:
+    """One tenant's burst takes nothing from another."""
+    other = Tenant(drained.ports, drained.admin.http, handle="globex")
+    assert one(other.admin).status_code == 404
+
+
+def test_the_limit_comes_before_scope_and_route(drained: Tenant) -> None:
+    """A drained tenant gets 429 whatever it asks for; a key that does not open still gets 401."""
+    for method, path in (("GET", "/v1/api-keys"), ("PUT", "/v1/api-keys"), ("GET", PATH)):
+        assert drained.authorizer.request(method, path).status_code == 429
+    assert one(drained.holding("svc_" + "A" * 43), peer="198.51.100.7").status_code == 401
+
+
+def test_a_drained_tenant_is_admitted_again(tenant: Tenant, clock: Clock) -> None:
+    """Whoever waits as long as Retry-After says is admitted, however many were refused before."""
+    many(tenant.admin, BURST + 50)
+    clock.advance(seconds=int(one(tenant.admin).headers["retry-after"]))
+    assert many(tenant.admin, 100) == {404: 100}
+
+
+def test_every_request_takes_one(tenant: Tenant, clock: Clock) -> None:
+    """Whatever its answer, a request takes one token, and the figures say what is left."""
+    many(tenant.admin, RATE)
+    seen = []
+    for method, path, options in (
+        ("GET", "/v1/api-keys", {}),
+        ("GET", "/v1/revocations/srl", {"headers": {"If-None-Match": "*"}}),
+        ("GET", "/v1/api-keys?limit=0", {}),
+        ("PUT", "/v1/api-keys", {}),
+        ("POST", "/v1/revocations", {"content": b"x" * 300_000}),
+        ("GET", "/nowhere", {}),
+    ):
+        answer: Any = tenant.admin.request(method, path, **options)
+        seen.append(figures(answer))
+    left = [BURST - RATE - number for number in range(1, 7)]
+    assert seen == [(RATE, remaining, seconds(clock) + 2) for remaining in left]
+
+
+def test_the_figures_of_a_full_bucket(tenant: Tenant, clock: Clock) -> None:
+    """Remaining never says more than the limit; Reset is the second at which the bucket is full."""
+    assert figures(one(tenant.admin)) == (RATE, RATE, seconds(clock) + 1)
+    clock.advance(seconds=10)
+    assert figures(one(tenant.admin)) == (RATE, RATE, seconds(clock) + 1)
+
+
+def test_a_clock_that_steps_back_leaves_the_figures_sound(tenant: Tenant, clock: Clock) -> None:
+    """F09: after the clock stepped back Remaining is not negative, and Reset not in the past."""
+    assert one(tenant.admin).status_code == 404
+    clock.advance(minutes=-10)
+    for client in (tenant.admin, tenant.stranger):
+        limit, remaining, reset = figures(one(client))
+        assert limit == RATE
+        assert 0 <= remaining <= RATE
+        assert reset >= seconds(clock)
+
+
+def test_instances_share_the_bucket_of_a_tenant(tenant: Tenant) -> None:
+    """F32: several instances together admit no more than one would."""
+    admitted = Counter[int]()
+    for _ in range(3):
+        http: TestClient = serve(tenant.ports)
+        admitted += many(Client(http, tenant.admin.secret), 700)
+    # What two of them leased and did not use lapses after a second.
+    assert 0.9 * BURST <= admitted[404] <= BURST
+
+
+# --- strangers ---
+
+
+def test_strangers_are_limited_by_address(drained: Tenant) -> None:
+    """Without a valid key the address is limited, with the same figures; another address is not."""
+    answer = one(drained.stranger)
+    assert answer.status_code == 429
+    assert answer.json()["error"]["code"] == "rate_limited"
+    assert "www-authenticate" not in answer.headers
+    assert int(answer.headers["retry-after"]) >= 1
+    assert figures(answer)[:2] == (RATE, 0)
+    assert one(drained.stranger, peer="203.0.113.2").status_code == 401
+
+
+def test_an_invalid_key_draws_on_the_address(drained: Tenant) -> None:
+    """Guessing keys takes from the same bucket as having none."""
+    assert one(drained.holding("svc_" + "A" * 43)).status_code == 429
+    assert one(drained.holding("nonsense")).status_code == 429
+
+
+def test_a_valid_key_is_served_from_any_address(drained: Tenant) -> None:
+    """A tenant behind the address of a flood is served."""
+    other = Tenant(drained.ports, drained.admin.http, handle="initech")
+    assert one(other.admin).status_code == 404
+
+
+@pytest.mark.parametrize("name", ["X-Forwarded-For", "Forwarded", "X-Real-IP", "True-Client-IP"])
+def test_a_forged_address_changes_nothing(drained: Tenant, name: str) -> None:
+    """F15: no header gives a stranger a bucket of another address."""
+    for value in ("198.51.100.1", "for=198.51.100.1", "unknown"):
+        assert one(drained.stranger, **{name: value}).status_code == 429
+
+
+def test_a_stranger_is_admitted_again(tenant: Tenant, clock: Clock) -> None:
+    """After a second 1000 more requests without a key get their 401, and not one more."""
+    many(tenant.stranger, BURST + 5)
+    clock.advance(seconds=int(one(tenant.stranger).headers["retry-after"]))
+    assert many(tenant.stranger, RATE + 5) == {401: RATE, 429: 5}
+
+
+def test_a_request_without_address_is_limited_too(tenant: Tenant) -> None:
+    """Where the server knows no peer, all such requests share one bucket."""
+    assert many(tenant.stranger, BURST + 5, peer=None) == {401: BURST, 429: 5}
+
+
+def test_addresses_take_bounded_memory(clock: Clock) -> None:
+    """However many addresses strangers come from, the oldest are forgotten, the last are not."""
+    limiter = StrangerLimiter(clock)
+    for address in ("first",) * RATE + tuple(map(str, range(11_000))) + ("last",) * RATE:
+        limiter.take(address)
+    assert limiter.look("first") == limiter.look("never seen")
+    assert limiter.take("last").remaining == BURST - RATE - 1
+    assert len(limiter._full_at) <= 10_000

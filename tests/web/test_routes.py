@@ -1,0 +1,114 @@
+"""Paths and methods: what there is, and the answers where there is nothing."""
+
+from typing import Any
+
+import pytest
+
+from tests.api import Tenant
+from tests.web.asgi import Answer, bearer, send
+from tests.web.endpoints import ENDPOINTS, at, call_as_it_stands
+
+METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT"]
+STRANGE = ["FOO", "get", "POST ", "M-SEARCH", "X" * 1000, "PROPFIND"]
+PATHS = sorted({path for _, path in ENDPOINTS})
+EACH_PATH = pytest.mark.parametrize("path", PATHS)
+IDENTIFIER = "svc_ak_01m7yzmhg0ynzqw1fmh6whgvm5"
+
+
+def ask(tenant: Tenant, method: str, target: str, **options: Any) -> Answer:
+    headers = bearer(tenant.admin.secret)
+    return send(tenant.admin.http.app, method, target, headers=headers, **options)
+
+
+def allowed(answer: Answer) -> list[str]:
+    return answer.headers["allow"].split(", ")
+
+
+@EACH_PATH
+def test_another_method_is_not_allowed(standing: Tenant, path: str) -> None:
+    """F21: a method that the path has not is 405 in our shape; Allow lists all that it has."""
+    own = sorted(method for method, its in ENDPOINTS if its == path)
+    for method in {*METHODS, *STRANGE}.difference(own):
+        answer = ask(standing, method, at(path, IDENTIFIER))
+        if answer.status_code == 404 and method == "DELETE":
+            # The path also reads as that of a resource, which is not there.
+            continue
+        assert (answer.status_code, method) == (405, method)
+        assert answer.json()["error"]["code"] == "method_not_allowed"
+        assert answer.headers["allow"] == ", ".join(own)
+        assert "location" not in answer.headers
+
+
+def test_the_path_of_two_methods_lists_both(standing: Tenant) -> None:
+    """F21: Allow is not that of the first route alone."""
+    assert allowed(ask(standing, "PUT", "/v1/api-keys")) == ["GET", "POST"]
+    assert allowed(ask(standing, "PUT", f"/v1/api-keys/{IDENTIFIER}")) == ["DELETE", "GET"]
+    assert allowed(ask(standing, "PUT", "/v1/revocations")) == ["GET", "POST"]
+
+
+UNKNOWN = [
+    *["", "/", "*", "/v1", "/v1/", "/v2/api-keys", "/api-keys", "/v1/keyrings", "/V1/api-keys"],
+    *["/v1/API-KEYS", "/v1/api_keys", "/v1/api-keys.json", "/v1/api-keys;x=1", "/v1/api-keys%20"],
+    *["/v1/nothing", "/v1/revocations/srl/nothing", f"/v1/api-keys/{IDENTIFIER}/nothing"],
+    # Slashes in excess.
+    *["//v1/api-keys", "/v1//api-keys", "/v1/api-keys/", "/v1/api-keys//", "/v1/revocations/"],
+    *["/v1/revocations/srl/", "/v1/revocations/srl/signed/", "/v1/revocations/check/"],
+    *[f"/v1/api-keys/{IDENTIFIER}/", f"/v1/api-keys//{IDENTIFIER}", "/v1/api-keys/a/b/c"],
+    # Paths that a server may not resolve.
+    *[
+        "/v1/./api-keys",
+        "/v1/x/../api-keys",
+        "/../v1/api-keys",
+    ],
+    *["/v1/api-keys%00", "/v1/api-keys%0D%0AX: y", "/v1/api-keys%23", "/v1/api-keys%3Flimit=1"],
+    *["/v1%2Fapi%2Dkeys%2F", "/v1\\api-keys", "\\v1\\api-keys", "/v1/api-keys%FF"],
+    *["http://testserver/v1/api-keys", "/" + "x" * 10_000, "/v1" * 1000],
+    # What frameworks like to serve beside.
+    *["/docs", "/redoc", "/openapi.json", "/docs/oauth2-redirect", "/metrics", "/health"],
+    *["/favicon.ico", "/robots.txt", "/static/x", "/blobs/x", "/.well-known/x"],
+]
+
+
+@pytest.mark.parametrize("path", UNKNOWN, ids=lambda path: path[:40])
+def test_an_unknown_path_is_not_found(standing: Tenant, path: str) -> None:
+    """F21: whatever is no route is 404 in our shape, by any method, and never redirects."""
+    for method in ("GET", "POST", "HEAD", "FOO"):
+        answer = ask(standing, method, path)
+        assert answer.status_code == 404
+        assert answer.json()["error"]["code"] == "not_found"
+        assert {"location", "allow"}.isdisjoint(answer.headers)
+
+
+def test_a_line_break_ends_no_path(standing: Tenant) -> None:
+    """F21: a path with a line break behind it is another path, and unknown."""
+    paths = [path for method, path in ENDPOINTS if method == "GET" and "{" not in path]
+    assert {ask(standing, "GET", f"{path}%0A").status_code for path in paths} == {404}
+
+
+def test_a_line_break_behind_an_action_does_not_act(tenant: Tenant) -> None:
+    """F21: an action with a line break behind it is unknown, and is not done."""
+    path = f"/v1/api-keys/{tenant.read_only.key_id}/revoke%0A"
+    assert ask(tenant, "POST", path).status_code == 404
+    assert tenant.read_only.get("/v1/api-keys").status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/nowhere", "/v1/api-keys/", "/"])
+@pytest.mark.parametrize("method", METHODS)
+def test_a_stranger_cannot_tell_paths_apart(standing: Tenant, path: str, method: str) -> None:
+    """F21: without a key an unknown path and a known one have the same answer."""
+    answers = [send(standing.admin.http.app, method, each) for each in (path, "/v1/api-keys")]
+    assert answers[0].status_code == answers[1].status_code == 401
+    assert answers[0].content == answers[1].content
+    assert answers[0].json()["error"]["code"] == "unauthorized"
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_unknown_parameters_are_refused(standing: Tenant, path: str) -> None:
+    """A parameter that the endpoint has not, or a misspelt one, is 400 and names those it has."""
+    for method in [each for each, its in ENDPOINTS if its == path]:
+        target = ENDPOINTS[method, path].target(standing)
+        joint = "&" if "?" in target else "?"
+        answer = call_as_it_stands((method, path), standing.admin, f"{target}{joint}zq7mark=1")
+        assert answer.status_code == 400
+        assert answer.json()["error"]["code"] == "invalid_request"
+        assert "zq7mark" not in answer.text

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from shared.model.audit_log import Action, Entry
 from shared.operations.paging import Page
-from shared.web.fields import MomentIn, MomentOut, ResponseBody
+from shared.web.fields import MomentIn, MomentOut, RecordBody, ResponseBody
 from shared.web.paging import PageQuery
 
 
@@ -20,7 +20,7 @@ class AuditQuery(PageQuery):
     to: MomentIn | None = None
 
 
-class AuditEntry(ResponseBody):
+class AuditEntry(RecordBody):
     """One entry of the audit log."""
 
     id: str
@@ -32,21 +32,6 @@ class AuditEntry(ResponseBody):
     source_ip: str | None
     request_id: str | None
     details: dict[str, Any]
-
-    @classmethod
-    def of(cls, entry: Entry) -> Self:
-        """The entry."""
-        return cls(
-            id=entry.id,
-            timestamp=entry.timestamp,
-            actor=entry.actor,
-            action=entry.action,
-            resource_id=entry.resource_id,
-            result=entry.result,
-            source_ip=entry.source_ip,
-            request_id=entry.request_id,
-            details=entry.details,
-        )
 
 
 class AuditLog(ResponseBody):

@@ -7,7 +7,7 @@ from pydantic import AfterValidator
 from shared.model import service_accounts
 from shared.model.service_accounts import ServiceAccount, Status
 from shared.operations.paging import Page
-from shared.web.fields import MomentOut, Reason, RequestBody, ResponseBody
+from shared.web.fields import MomentOut, Reason, RecordBody, RequestBody, ResponseBody
 
 AccountName = Annotated[str, AfterValidator(service_accounts.name)]
 
@@ -19,7 +19,7 @@ class CreateServiceAccount(RequestBody):
     description: Reason | None = None
 
 
-class ServiceAccountFields(ResponseBody):
+class ServiceAccountFields(RecordBody):
     """A service account."""
 
     id: str
@@ -28,18 +28,6 @@ class ServiceAccountFields(ResponseBody):
     description: str | None
     status: Status
     created_at: MomentOut
-
-    @classmethod
-    def of(cls, account: ServiceAccount) -> Self:
-        """The account."""
-        return cls(
-            id=account.id,
-            name=account.name,
-            email=account.email,
-            description=account.description,
-            status=account.status,
-            created_at=account.created_at,
-        )
 
 
 class ServiceAccountList(ResponseBody):

@@ -9,6 +9,7 @@ from functions.signing_keys.schemas import (
     KeyFields,
     KeyList,
     KeyQuery,
+    KeyVersion,
     KeyVersions,
     RevokedKey,
     RevokeKey,
@@ -74,7 +75,8 @@ async def get_key(here: Here, key_id: KeyId) -> KeyFields:
 @serves(signing_keys.versions, raises=(NotFound,))
 async def list_key_versions(here: Here, key_id: KeyId) -> KeyVersions:
     """List all versions of a signing key, newest first."""
-    return KeyVersions.of(signing_keys.versions(here.ports, here.caller, key_id=key_id))
+    versions = signing_keys.versions(here.ports, here.caller, key_id=key_id)
+    return KeyVersions(versions=[KeyVersion.of(each) for each in versions])
 
 
 @routes.post("/v1/keys/{keyId}/rotate")

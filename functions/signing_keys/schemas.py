@@ -3,7 +3,7 @@
 import base64
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import BeforeValidator, WithJsonSchema
+from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from shared.model.seeds import ALGORITHM
 from shared.model.signing_keys import SigningKey, Status, Type
@@ -15,6 +15,7 @@ from shared.web.fields import (
     MomentOut,
     Name,
     Reason,
+    RecordBody,
     RequestBody,
     ResponseBody,
     WarrantId,
@@ -109,7 +110,7 @@ class KeyList(ResponseBody):
         return cls(keys=keys, total=page.total, cursor=cursor)
 
 
-class RotatedKey(ResponseBody):
+class RotatedKey(RecordBody):
     """A key under its new version."""
 
     id: str
@@ -117,19 +118,7 @@ class RotatedKey(ResponseBody):
     name: str
     status: Status
     public_key: str
-    rotated_at: MomentOut | None
-
-    @classmethod
-    def of(cls, key: SigningKey) -> Self:
-        """The public side of the new version."""
-        return cls(
-            id=key.id,
-            type=key.type,
-            name=key.name,
-            status=key.status,
-            public_key=key.public_key,
-            rotated_at=key.rotated_at,
-        )
+    rotated_at: MomentOut
 
 
 class SuspendedKey(KeyFields):
@@ -155,26 +144,21 @@ class RevokedKey(KeyFields):
         return cls(**_fields(key), revoked_at=key.revoked_at, reason=key.revoked_reason)
 
 
-class KeyVersion(ResponseBody):
+class KeyVersion(RecordBody):
     """One version of a key; `key_id` is that of its own record."""
 
-    key_id: str
-    version: int
+    key_id: str = Field(validation_alias="id")
+    version: int = Field(validation_alias="key_version")
     status: Status
     public_key: str
-    created_at: MomentOut
-    rotated_at: MomentOut | None
+    created_at: MomentOut = Field(validation_alias="version_created_at")
+    rotated_at: MomentOut | None = Field(validation_alias="superseded_at")
 
 
 class KeyVersions(ResponseBody):
     """All versions of a key, newest first."""
 
     versions: list[KeyVersion]
-
-    @classmethod
-    def of(cls, keys: list[SigningKey]) -> Self:
-        """The versions: the one in use has not been rotated, whenever it came."""
-        return cls(versions=[_version(key) for key in keys])
 
 
 class SignedWarrant(ResponseBody):
@@ -205,7 +189,7 @@ class SignedWarrant(ResponseBody):
         )
 
 
-class WarrantFields(ResponseBody):
+class WarrantFields(RecordBody):
     """One warrant that a key signed."""
 
     warrant_id: str
@@ -224,15 +208,7 @@ class WarrantList(ResponseBody):
     @classmethod
     def of(cls, page: Page[Warrant], *, cursor: str | None) -> Self:
         """The page, with the cursor to the next."""
-        warrants = [
-            WarrantFields(
-                warrant_id=warrant.warrant_id,
-                key_version=warrant.key_version,
-                signed_at=warrant.signed_at,
-                expires_at=warrant.expires_at,
-            )
-            for warrant in page.entries
-        ]
+        warrants = [WarrantFields.of(warrant) for warrant in page.entries]
         return cls(warrants=warrants, total=page.total, cursor=cursor)
 
 
@@ -247,17 +223,6 @@ def _fields(key: SigningKey) -> dict[str, Any]:
         "created_at": key.created_at,
         "expires_at": key.expires_at,
     }
-    if key.current_id is not None:
-        fields["rotated_at"] = key.rotated_at
+    if key.superseded_at is not None:
+        fields["rotated_at"] = key.superseded_at
     return fields
-
-
-def _version(key: SigningKey) -> KeyVersion:
-    return KeyVersion(
-        key_id=key.id,
-        version=key.key_version,
-        status=key.status,
-        public_key=key.public_key,
-        created_at=key.version_created_at,
-        rotated_at=key.rotated_at if key.current_id else None,
-    )

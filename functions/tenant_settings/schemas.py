@@ -1,18 +1,16 @@
 """Bodies of the tenant settings endpoints (decisions 3, tenant settings)."""
 
-from typing import Annotated, Any, Final, Self
+from typing import Annotated, Any, Final
 
 from pydantic import Field
 
-from shared.model import rate_limit
 from shared.model.tenants import (
     AUDIT_RETENTION_DAYS_MAX,
     AUDIT_RETENTION_DAYS_MIN,
     SRL_TTL_SECONDS_MAX,
     SRL_TTL_SECONDS_MIN,
-    Settings,
 )
-from shared.web.fields import MomentOut, Name, RequestBody, ResponseBody
+from shared.web.fields import MomentOut, Name, RecordBody, RequestBody
 
 
 def _without_default(schema: dict[str, Any]) -> None:
@@ -35,8 +33,8 @@ class UpdateSettings(RequestBody):
     ] = 0
 
 
-class TenantSettings(ResponseBody):
-    """A tenant's settings."""
+class TenantSettings(RecordBody):
+    """A tenant's settings, with the limits that hold for every tenant."""
 
     tenant_id: str
     name: str
@@ -45,16 +43,3 @@ class TenantSettings(ResponseBody):
     rate_limit_per_second: int
     rate_limit_burst: int
     created_at: MomentOut
-
-    @classmethod
-    def of(cls, settings: Settings) -> Self:
-        """The settings, with the limits that hold for every tenant."""
-        return cls(
-            tenant_id=settings.tenant_id,
-            name=settings.name,
-            srl_ttl_seconds=settings.srl_ttl_seconds,
-            audit_retention_days=settings.audit_retention_days,
-            rate_limit_per_second=rate_limit.RATE_PER_SECOND,
-            rate_limit_burst=rate_limit.BURST,
-            created_at=settings.created_at,
-        )

@@ -89,6 +89,11 @@ class SigningKey(Record):
             return Signer(self.id, None)
         return Signer(self.current_id, self.key_version)
 
+    @property
+    def superseded_at(self) -> datetime | None:
+        """When this version was superseded; None for the one in use, whenever it came."""
+        return None if self.current_id is None else self.rotated_at
+
     def has_expired(self, now: datetime) -> bool:
         """Whether `expires_at` has been reached; that changes no status, but ends signing."""
         return self.expires_at is not None and self.expires_at <= now

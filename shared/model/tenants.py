@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from shared.model.items import Key, Partition, Table
+from shared.model.rate_limit import BURST, RATE_PER_SECOND
 from shared.model.records import Record
 
 SRL_TTL_SECONDS_MIN: Final = 300
@@ -29,6 +30,16 @@ class Settings(Record):
     audit_retention_days: int
     created_at: datetime
     version: int = 1
+
+    @property
+    def rate_limit_per_second(self) -> int:
+        """The requests a second that the tenant's bucket allows."""
+        return RATE_PER_SECOND
+
+    @property
+    def rate_limit_burst(self) -> int:
+        """The requests at once that a full bucket allows."""
+        return BURST
 
     @property
     def srl_ttl(self) -> timedelta:

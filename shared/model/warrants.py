@@ -17,10 +17,6 @@ class Warrant(Record):
     signed_at: datetime
     expires_at: datetime | None
 
-    def left_behind(self, now: datetime, *, ttl: timedelta) -> bool:
-        """Whether it expired so long ago that no list need name it (decisions 3, SRL)."""
-        return left_behind(self.expires_at, now, ttl=ttl)
-
 
 def left_behind(expires_at: datetime | None, now: datetime, *, ttl: timedelta) -> bool:
     """Whether a warrant is known to have expired more than one list lifetime ago."""

@@ -9,11 +9,12 @@ from shared.model import service_accounts
 from shared.model.api_keys import ApiKey, Credential, Status, Usage
 from shared.model.audit_log import Action
 from shared.model.callers import Caller, Scope, identity
-from shared.model.identifiers import API_KEY, SERVICE_ACCOUNT, is_identifier
+from shared.model.identifiers import API_KEY, SERVICE_ACCOUNT
 from shared.model.items import Key
 from shared.model.service_accounts import ServiceAccount
 from shared.model.tenants import Settings
 from shared.operations import audit_log, last_admin, tenants
+from shared.operations.finding import find
 from shared.operations.operation import operation
 from shared.operations.paging import Page, count, newest
 from shared.ports import Ports
@@ -183,12 +184,7 @@ def creation(
 
 
 def _find(ports: Ports, caller: Caller, key_id: str) -> ApiKey:
-    if not is_identifier(key_id, kind=API_KEY):
-        raise NotFound
-    item = ports.store.get(model.records(caller.tenant_id).key(key_id))
-    if item is None:
-        raise NotFound
-    return ApiKey.from_item(item)
+    return find(ports, model.records(caller.tenant_id), key_id, kind=API_KEY, record=ApiKey)
 
 
 def _entry(ports: Ports, caller: Caller, action: Action, key: ApiKey) -> Put:
@@ -197,12 +193,12 @@ def _entry(ports: Ports, caller: Caller, action: Action, key: ApiKey) -> Put:
 
 
 def _account(ports: Ports, caller: Caller, account_id: str) -> ServiceAccount:
-    if not is_identifier(account_id, kind=SERVICE_ACCOUNT):
-        raise InvalidRequest("service_account_id: must be the identifier of a service account.")
-    item = ports.store.get(service_accounts.accounts(caller.tenant_id).key(account_id))
-    if item is None:
-        raise InvalidRequest("service_account_id: must be the identifier of a service account.")
-    account = ServiceAccount.from_item(item)
+    accounts = service_accounts.accounts(caller.tenant_id)
+    try:
+        account = find(ports, accounts, account_id, kind=SERVICE_ACCOUNT, record=ServiceAccount)
+    except NotFound:
+        message = "service_account_id: must be the identifier of a service account."
+        raise InvalidRequest(message) from None
     if account.status is not service_accounts.Status.ACTIVE:
         raise InvalidState("The service account is disabled; enable it first.")
     if account.api_key_count >= service_accounts.API_KEYS_MAX:

@@ -12,7 +12,7 @@ from shared.model.signing_keys import SigningKey, Status
 from shared.model.tenants import Settings
 from shared.operations import audit_log, tenants
 from shared.operations.operation import operation
-from shared.operations.signing_keys import counted, find
+from shared.operations.signing_keys import counted, find_key
 from shared.operations.verdicts import revoked_signers
 from shared.ports import Ports
 from shared.ports.store import At, Change, Expect, Put
@@ -30,7 +30,7 @@ def revoke(
     The key and its first 44 descendants go in one write; more follow in further writes, and a call
     that was stopped on the way goes on where it is repeated. Raises `NotFound`.
     """
-    key = find(ports, caller, key_id)
+    key = find_key(ports, caller, key_id)
     settings = tenants.settings(ports, caller.tenant_id)
     # Walked again after each write: a child may have come before its parent was revoked.
     while living := _living(ports, key, cascade=cascade):

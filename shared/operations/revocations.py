@@ -3,15 +3,15 @@
 from collections.abc import Iterable
 from datetime import datetime
 
-from shared.errors import NotFound
 from shared.model import revocations as model
 from shared.model import warrants
 from shared.model.audit_log import Action
 from shared.model.callers import Caller, Scope
-from shared.model.identifiers import REVOCATION, is_identifier
+from shared.model.identifiers import REVOCATION
 from shared.model.revocations import Revocation, RevokedWarrant, Verdict
 from shared.model.warrants import Warrant
 from shared.operations import audit_log, tenants
+from shared.operations.finding import find
 from shared.operations.operation import operation
 from shared.operations.paging import Page, count, newest
 from shared.operations.verdicts import verdicts
@@ -98,12 +98,8 @@ def _expiry(ports: Ports, caller: Caller, warrant_id: str) -> datetime | None:
 
 
 def _find(ports: Ports, caller: Caller, revocation_id: str) -> Revocation:
-    if not is_identifier(revocation_id, kind=REVOCATION):
-        raise NotFound
-    item = ports.store.get(model.records(caller.tenant_id).key(revocation_id))
-    if item is None:
-        raise NotFound
-    return Revocation.from_item(item)
+    records = model.records(caller.tenant_id)
+    return find(ports, records, revocation_id, kind=REVOCATION, record=Revocation)
 
 
 def _entry(ports: Ports, caller: Caller, action: Action, record: Revocation) -> Put:

@@ -2,15 +2,16 @@
 
 from dataclasses import replace
 
-from shared.errors import NotFound, RequestConflict
+from shared.errors import RequestConflict
 from shared.model import api_keys as api_key_model
 from shared.model import service_accounts as model
 from shared.model.api_keys import ApiKey, Credential
 from shared.model.audit_log import Action
 from shared.model.callers import Caller, Scope, identity
-from shared.model.identifiers import SERVICE_ACCOUNT, is_identifier
+from shared.model.identifiers import SERVICE_ACCOUNT
 from shared.model.service_accounts import ServiceAccount, Status
 from shared.operations import audit_log, last_admin, tenants
+from shared.operations.finding import find
 from shared.operations.operation import operation
 from shared.operations.paging import Page, count, newest
 from shared.ports import Ports
@@ -101,12 +102,8 @@ def creation(account: ServiceAccount) -> list[Change]:
 
 
 def _find(ports: Ports, caller: Caller, account_id: str) -> ServiceAccount:
-    if not is_identifier(account_id, kind=SERVICE_ACCOUNT):
-        raise NotFound
-    item = ports.store.get(model.accounts(caller.tenant_id).key(account_id))
-    if item is None:
-        raise NotFound
-    return ServiceAccount.from_item(item)
+    accounts = model.accounts(caller.tenant_id)
+    return find(ports, accounts, account_id, kind=SERVICE_ACCOUNT, record=ServiceAccount)
 
 
 def _switch(

@@ -8,10 +8,11 @@ from shared.model import seeds
 from shared.model import signing_keys as model
 from shared.model.audit_log import Action
 from shared.model.callers import Caller, Scope
-from shared.model.identifiers import SIGNING_KEY, is_identifier
+from shared.model.identifiers import SIGNING_KEY
 from shared.model.records import integer
 from shared.model.signing_keys import PARENTS, TRANSITIONS, SigningKey, Status, Type
 from shared.operations import audit_log, tenants
+from shared.operations.finding import find
 from shared.operations.operation import operation
 from shared.operations.paging import Page, newest
 from shared.ports import Ports
@@ -53,14 +54,14 @@ def page(
 @operation(Scope.ADMIN, Scope.READ_ONLY)
 def get(ports: Ports, caller: Caller, *, key_id: str) -> SigningKey:
     """One key, or superseded version, of the tenant. Raises `NotFound`."""
-    return find(ports, caller, key_id)
+    return find_key(ports, caller, key_id)
 
 
 @operation(Scope.ADMIN, Scope.READ_ONLY)
 def versions(ports: Ports, caller: Caller, *, key_id: str) -> list[SigningKey]:
     """All versions of a key, newest first, whichever of them `key_id` names."""
-    key = find(ports, caller, key_id)
-    current = key if key.current_id is None else find(ports, caller, key.current_id)
+    key = find_key(ports, caller, key_id)
+    current = key if key.current_id is None else find_key(ports, caller, key.current_id)
     entries = ports.store.query(
         model.versions(caller.tenant_id, current.id),
         # A rotation since the key was read would show that version twice.
@@ -117,7 +118,7 @@ def rotate(ports: Ports, caller: Caller, *, key_id: str) -> SigningKey:
 
     Raises `NotFound`, `InvalidState` unless the key is active, `RequestConflict` at the quota.
     """
-    key = find(ports, caller, key_id)
+    key = find_key(ports, caller, key_id)
     _check_transition(key, Status.ROTATED)
     settings = tenants.settings(ports, caller.tenant_id)
     _check_quota(ports, caller.tenant_id)
@@ -169,14 +170,10 @@ def enable(ports: Ports, caller: Caller, *, key_id: str) -> SigningKey:
     return _move(ports, caller, key_id, Action.KEY_ENABLE, Status.ACTIVE, SigningKey.enabled)
 
 
-def find(ports: Ports, caller: Caller, key_id: str) -> SigningKey:
+def find_key(ports: Ports, caller: Caller, key_id: str) -> SigningKey:
     """The caller's key of this identifier. Raises `NotFound`."""
-    if not is_identifier(key_id, kind=SIGNING_KEY):
-        raise NotFound
-    item = ports.store.get(model.keys(caller.tenant_id).key(key_id))
-    if item is None:
-        raise NotFound
-    return SigningKey.from_item(item)
+    keys = model.keys(caller.tenant_id)
+    return find(ports, keys, key_id, kind=SIGNING_KEY, record=SigningKey)
 
 
 def counted(tenant_id: str, amounts: dict[str, int]) -> Change:
@@ -192,7 +189,7 @@ def _move(
     target: Status,
     change: Callable[[SigningKey], SigningKey],
 ) -> SigningKey:
-    key = find(ports, caller, key_id)
+    key = find_key(ports, caller, key_id)
     if key.status is target:
         return key
     _check_transition(key, target)
@@ -223,7 +220,7 @@ def _parent(ports: Ports, caller: Caller, type_: Type, parent_id: str | None) ->
     if parent_id is None:
         raise InvalidRequest(f"parent_id: is required for a key of type {type_}.")
     try:
-        parent = find(ports, caller, parent_id)
+        parent = find_key(ports, caller, parent_id)
     except NotFound:
         raise InvalidRequest(_PARENT_ALLOWED) from None
     if parent.type not in allowed:

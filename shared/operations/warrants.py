@@ -15,7 +15,7 @@ from shared.model.warrants import Warrant
 from shared.operations import audit_log, tenants
 from shared.operations.operation import operation
 from shared.operations.paging import Page, newest
-from shared.operations.signing_keys import find
+from shared.operations.signing_keys import find_key
 from shared.ports import Ports
 from shared.ports.store import At, Check, Expect, Increment, Put
 
@@ -46,7 +46,7 @@ def sign(
     """
     if expires_at is not None and expires_at <= ports.now():
         raise InvalidRequest("expires_at: must lie in the future.")
-    key = find(ports, caller, key_id)
+    key = find_key(ports, caller, key_id)
     ancestors = _line(ports, key)
     warrant_id = warrant_id or ports.new_id(WARRANT)
     _check_free(ports, caller.tenant_id, warrant_id)
@@ -77,7 +77,7 @@ def page(
     ports: Ports, caller: Caller, *, key_id: str, before: str | None, limit: int
 ) -> Page[Warrant]:
     """What a key signed, newest first: by all of its versions, or by the superseded one named."""
-    signer = find(ports, caller, key_id).signer
+    signer = find_key(ports, caller, key_id).signer
     version = signer.key_version
 
     def matches(warrant: Warrant) -> bool:

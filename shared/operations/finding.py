@@ -1,0 +1,25 @@
+"""Finding one record of a tenant by the identifier that a caller gives."""
+
+from typing import TypeVar
+
+from shared.errors import NotFound
+from shared.model.identifiers import is_identifier
+from shared.model.items import Partition
+from shared.model.records import Record
+from shared.ports import Ports
+
+R = TypeVar("R", bound=Record)
+
+
+def find(ports: Ports, partition: Partition, identifier: str, *, kind: str, record: type[R]) -> R:
+    """The record with this identifier of `kind` in a partition of the caller's own.
+
+    Raises `NotFound`, the same for what another tenant has as for what nobody has.
+    """
+    item = None
+    # Another form names nothing, and some would be no key of any store.
+    if is_identifier(identifier, kind=kind):
+        item = ports.store.get(partition.key(identifier))
+    if item is None:
+        raise NotFound
+    return record.from_item(item)

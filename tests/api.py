@@ -3,27 +3,50 @@
 from dataclasses import dataclass
 from typing import Any
 
-from starlette.testclient import TestClient
+import httpx2
+from starlette.types import ASGIApp
 
 from infra.routers import ROUTERS
 from shared.model.callers import Caller, Scope
 from shared.operations import api_keys, onboarding
 from shared.ports import Ports
 from shared.web.app import create_app
+from tests import asgi
+
+
+@dataclass(frozen=True)
+class Instance:
+    """One instance of the service, in this process and thread: a request is a function call."""
+
+    app: ASGIApp
+
+    def request(self, method: str, path: str, **options: Any) -> httpx2.Response:
+        made = httpx2.Request(method, f"http://testserver{path}", **options)
+        answer = asgi.send(
+            self.app,
+            method,
+            made.url.raw_path.decode(),
+            headers=made.headers.items(),
+            chunks=[made.read()],
+        )
+        return httpx2.Response(answer.status_code, headers=answer.headers, content=answer.content)
+
+    def get(self, path: str, **options: Any) -> httpx2.Response:
+        return self.request("GET", path, **options)
 
 
 @dataclass(frozen=True)
 class Client:
     """A caller with a key of its own; None calls without one."""
 
-    http: TestClient
+    http: Instance
     secret: str | None
     key_id: str = ""
 
     def request(self, method: str, path: str, **options: Any) -> Any:
         headers = {"Authorization": f"Bearer {self.secret}"} if self.secret else {}
         headers |= options.pop("headers", {})
-        return self.http.request(method, path, headers=headers, follow_redirects=False, **options)
+        return self.http.request(method, path, headers=headers, **options)
 
     def get(self, path: str, **options: Any) -> Any:
         return self.request("GET", path, **options)
@@ -38,7 +61,7 @@ class Client:
 class Tenant:
     """A tenant with a client for each scope, and one that has no key."""
 
-    def __init__(self, ports: Ports, http: TestClient, *, handle: str) -> None:
+    def __init__(self, ports: Ports, http: Instance, *, handle: str) -> None:
         settings, created = onboarding.create_tenant(ports, handle=handle)
         self.id = settings.tenant_id
         self.handle = handle
@@ -67,6 +90,6 @@ class Tenant:
         return str(answer.json()["id"])
 
 
-def serve(ports: Ports) -> TestClient:
+def serve(ports: Ports) -> Instance:
     """An instance of the service on these ports; two on the same ports are two instances."""
-    return TestClient(create_app(*ROUTERS, ports=lambda: ports), raise_server_exceptions=False)
+    return Instance(create_app(*ROUTERS, ports=lambda: ports))

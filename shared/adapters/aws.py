@@ -58,8 +58,9 @@ def refuse_broken_answers(client: Any) -> None:
     client.meta.events.register("after-call", _check_answer, unique_id="whole-answers")
 
 
-def _check_answer(http_response: Any, **_: object) -> None:
-    if http_response.status_code >= HTTPStatus.MULTIPLE_CHOICES:
+def _check_answer(http_response: Any, model: Any, **_: object) -> None:
+    # What answers with nothing has nothing to cut short.
+    if http_response.status_code >= HTTPStatus.MULTIPLE_CHOICES or model.output_shape is None:
         return
     body: bytes = http_response.content
     checksum = http_response.headers.get("x-amz-crc32")

@@ -30,8 +30,11 @@ class Caller:
 
     @classmethod
     def inside(cls, tenant_id: str, *, name: str, handle: str) -> Self:
-        """The service itself, such as its schedule, or the operator at the command line."""
-        return cls(tenant_id, identity(name, handle=handle), (Scope.ADMIN,))
+        """The service itself, such as its schedule, or the operator at the command line.
+
+        No service account can be named so: a name has no `+`.
+        """
+        return cls(tenant_id, identity(f"system+{name}", handle=handle), (Scope.ADMIN,))
 
 
 def identity(name: str, *, handle: str) -> str:

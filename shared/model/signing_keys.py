@@ -166,6 +166,13 @@ class RevokedSigners(Record):
         """These and more."""
         return RevokedSigners(self.signers + added, self.version + 1)
 
+    def by_key(self) -> dict[str, set[int | None]]:
+        """The versions that are revoked, by key; None among them stands for all."""
+        versions: dict[str, set[int | None]] = {}
+        for signer in map(Signer.parse, self.signers):
+            versions.setdefault(signer.key_id, set()).add(signer.key_version)
+        return versions
+
     def revoker_of(self, key_id: str, key_version: int) -> Signer | None:
         """What first revoked the warrants of this version of a key, if anything did."""
         revokers = {str(each): each for each in _revokers(key_id, key_version)}

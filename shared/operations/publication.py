@@ -17,7 +17,7 @@ from shared.model.audit_log import Action
 from shared.model.callers import Caller
 from shared.model.records import integer, moment
 from shared.model.seeds import seal_context
-from shared.model.signing_keys import RevokedSigners, Signer, revoked_signers_key
+from shared.model.signing_keys import RevokedSigners, revoked_signers_key
 from shared.model.srl import Head, Payload
 from shared.model.srl_keys import SrlKey
 from shared.model.srl_verification import verify
@@ -107,13 +107,13 @@ def _revoked_ids(
         for entry in ports.store.query(shard, after=identifiers.BEFORE_WARRANT_IDS)
         if not left_behind(moment(entry.item, "expires_at"), now, ttl=ttl)
     }
-    for signer in map(Signer.parse, signers.signers):
-        entries = ports.store.query(warrants.signed_by(tenant_id, signer.key_id))
+    for key_id, versions in signers.by_key().items():
+        entries = ports.store.query(warrants.signed_by(tenant_id, key_id))
         signed = (Warrant.from_item(entry.item) for entry in entries)
         revoked.update(
             _warrant_id(warrant.warrant_id)
             for warrant in signed
-            if signer.key_version in (None, warrant.key_version)
+            if versions & {None, warrant.key_version}
             and not left_behind(warrant.expires_at, now, ttl=ttl)
         )
     return sorted(revoked)

@@ -1,16 +1,29 @@
 """A tenant at the level of operations, and what is true of it whatever happened."""
 
+from collections import Counter
 from dataclasses import dataclass
 
 from shared.model import api_keys as api_key_model
-from shared.model import audit_log, srl_keys
+from shared.model import audit_log, service_accounts, srl_keys
 from shared.model import revocations as model
+from shared.model import signing_keys as signing_key_model
+from shared.model import warrants as warrant_model
 from shared.model.callers import Caller
-from shared.model.items import Item
+from shared.model.items import Item, Partition, Table
 from shared.model.records import integer
+from shared.model.signing_keys import RevokedSigners, SigningKey, Status, Type
 from shared.model.srl import Payload
 from shared.model.srl_verification import verify
-from shared.operations import onboarding, publication, revocations, srl
+from shared.model.warrants import Warrant
+from shared.operations import (
+    key_revocation,
+    onboarding,
+    publication,
+    revocations,
+    signing_keys,
+    srl,
+    warrants,
+)
 from shared.ports import Ports
 
 
@@ -31,6 +44,28 @@ class Tenant:
         record, _ = revocations.create(ports, self.operator, warrant_id=warrant_id, reason="stolen")
         return record.id
 
+    def key(self, ports: Ports, parent: SigningKey | None = None) -> SigningKey:
+        """A new root, or an issuer below `parent`."""
+        type_, parent_id = (Type.ISSUER, parent.id) if parent else (Type.ROOT, None)
+        return signing_keys.create(ports, self.operator, type_=type_, name="k", parent_id=parent_id)
+
+    def sign(self, ports: Ports, key: SigningKey, warrant_id: str | None = None) -> str:
+        signed = warrants.sign(
+            ports, self.operator, key_id=key.id, payload=b"grant", warrant_id=warrant_id
+        )
+        return signed.warrant.warrant_id
+
+    def revoke_key(self, ports: Ports, key: SigningKey, *, cascade: bool = False) -> SigningKey:
+        return key_revocation.revoke(
+            ports, self.operator, key_id=key.id, reason="lost", cascade=cascade
+        )
+
+    def status(self, ports: Ports, key: SigningKey) -> Status:
+        return signing_keys.get(ports, self.operator, key_id=key.id).status
+
+    def is_revoked(self, ports: Ports, warrant_id: str) -> bool:
+        return revocations.check(ports, self.operator, warrant_id=warrant_id).revoked
+
     def regenerate(self, ports: Ports) -> Payload:
         srl.regenerate(ports, self.operator)
         return self.published(ports)
@@ -46,11 +81,17 @@ class Tenant:
 
     def actions(self, ports: Ports) -> list[str]:
         """The actions in the audit log of the present month, in order."""
-        entries = ports.store.query(audit_log.months(self.id, ports.now()))
+        entries = ports.store.query(audit_log.month(self.id, ports.now()))
         return [str(entry.item["action"]) for entry in entries]
 
     def check_totals(self, ports: Ports) -> None:
-        """F31: every counter equals a recount, and both sides of a revocation stand or fall."""
+        """F31: every counter equals a recount, and what belongs together stands or falls."""
+        self._check_revocations(ports)
+        self._check_api_keys(ports)
+        self._check_service_accounts(ports)
+        self._check_signing_keys(ports)
+
+    def _check_revocations(self, ports: Ports) -> None:
         warrants: dict[str, Item] = {}
         for shard in model.shards(self.id):
             found = {e.sk: e.item for e in ports.store.query(shard, after="svc_wrt_")}
@@ -60,7 +101,92 @@ class Tenant:
         records = {e.sk: e.item for e in ports.store.query(model.records(self.id))}
         assert {i["revocation_id"] for i in warrants.values()} == set(records)
         assert {i["warrant_id"] for i in records.values()} == set(warrants)
-        keys = list(ports.store.query(api_key_model.records(self.id)))
+
+    def _check_api_keys(self, ports: Ports) -> None:
+        """Each key has its usage, and its credential if and only if it is active."""
+        keys = self._api_keys(ports)
         counted = ports.store.get(api_key_model.count_key(self.id))
         assert counted is not None
         assert len(keys) == counted["count"]
+        assert {e.sk for e in ports.store.query(api_key_model.usage(self.id))} == {
+            key.id for key in keys
+        }
+        for key in keys:
+            credential = ports.store.get(api_key_model.credential_key(key.digest))
+            assert (credential is not None) == (key.status is api_key_model.Status.ACTIVE)
+
+    def _check_service_accounts(self, ports: Ports) -> None:
+        """Each account has its name, the keys that name it, and its say over their credentials."""
+        entries = ports.store.query(service_accounts.accounts(self.id))
+        accounts = [service_accounts.ServiceAccount.from_item(entry.item) for entry in entries]
+        counted = ports.store.get(service_accounts.count_key(self.id))
+        assert len(accounts) == (integer(counted, "count") if counted else 0)
+        own = Partition(Table.KEYS, self.id)
+        prefix = service_accounts.name_key(self.id, "").sk
+        names = ports.store.query(own, after=prefix, before=prefix + "~")
+        assert {(e.sk.removeprefix(prefix), e.item["id"]) for e in names} == {
+            (account.name, account.id) for account in accounts
+        }
+        assert len({account.name for account in accounts}) == len(accounts)
+        keys = self._api_keys(ports)
+        named = {key.service_account_id for key in keys} - {None}
+        assert named <= {account.id for account in accounts}
+        for account in accounts:
+            self._check_owned(
+                ports, account, [k for k in keys if k.service_account_id == account.id]
+            )
+
+    def _check_owned(
+        self,
+        ports: Ports,
+        account: service_accounts.ServiceAccount,
+        keys: list[api_key_model.ApiKey],
+    ) -> None:
+        owned = ports.store.query(api_key_model.owned_by(self.id, account.id))
+        assert {entry.sk for entry in owned} == {key.id for key in keys}
+        assert account.api_key_count == len(keys)
+        places = [api_key_model.credential_key(key.digest) for key in keys]
+        disabled = account.status is service_accounts.Status.DISABLED
+        for item in ports.store.get_many(places).values():
+            assert item["disabled"] is disabled
+
+    def _check_signing_keys(self, ports: Ports) -> None:
+        entries = ports.store.query(signing_key_model.keys(self.id))
+        keys = [SigningKey.from_item(entry.item) for entry in entries]
+        recount = Counter(signing_key_model.count_name(key.type, key.status) for key in keys)
+        counts = dict(ports.store.get(signing_key_model.counts_key(self.id)) or {})
+        assert {name: count for name, count in counts.items() if count} == recount
+        item = ports.store.get(signing_key_model.revoked_signers_key(self.id))
+        signers = RevokedSigners.from_item(item).signers if item else ()
+        revoked = [str(key.signer) for key in keys if key.status is Status.REVOKED]
+        assert sorted(signers) == sorted(revoked)
+        for key in keys:
+            if key.current_id is None:
+                self._check_versions(ports, key, keys)
+                self._check_signed(ports, key)
+
+    def _check_versions(self, ports: Ports, key: SigningKey, keys: list[SigningKey]) -> None:
+        """Every version but the present one is a record; none of them has a seed."""
+        old = {each.key_version: each for each in keys if each.current_id == key.id}
+        assert sorted(old) == list(range(1, key.key_version))
+        assert all(each.sealed_seed is None for each in old.values())
+        pointers = ports.store.query(signing_key_model.versions(self.id, key.id))
+        assert {int(e.sk): e.item["id"] for e in pointers} == {n: k.id for n, k in old.items()}
+
+    def _check_signed(self, ports: Ports, key: SigningKey) -> None:
+        """Each warrant is in its key's list and under its own identifier, and counted twice."""
+        entries = ports.store.query(warrant_model.signed_by(self.id, key.id))
+        signed = [Warrant.from_item(entry.item) for entry in entries]
+        for warrant in signed:
+            item = ports.store.get(warrant_model.warrant_key(self.id, warrant.warrant_id))
+            assert item is not None
+            assert Warrant.from_item(item) == warrant
+        recount = Counter(warrant_model.version_count(each.key_version) for each in signed)
+        if signed:
+            recount["count"] = len(signed)
+        counted = ports.store.get(warrant_model.signed_count_key(self.id, key.id)) or {}
+        assert dict(counted) == recount
+
+    def _api_keys(self, ports: Ports) -> list[api_key_model.ApiKey]:
+        entries = ports.store.query(api_key_model.records(self.id))
+        return [api_key_model.ApiKey.from_item(entry.item) for entry in entries]

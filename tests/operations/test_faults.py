@@ -7,7 +7,17 @@ import pytest
 
 from shared.errors import NotFound, RescindError, Unavailable
 from shared.model.callers import Scope
-from shared.operations import api_keys, revocations, srl_keys
+from shared.model.signing_keys import SigningKey
+from shared.operations import (
+    api_keys,
+    key_revocation,
+    revocations,
+    service_accounts,
+    signing_keys,
+    srl_keys,
+    tenant_settings,
+    warrants,
+)
 from shared.ports import Ports
 from tests.faults import Crash, Hook, Script, raises, scripted
 from tests.operations.tenants import Tenant
@@ -44,6 +54,70 @@ def _create_key(ports: Ports, tenant: Tenant, _id: str) -> object:
     )
 
 
+def _root(ports: Ports, tenant: Tenant) -> str:
+    return tenant.key(ports).id
+
+
+def _suspended(ports: Ports, tenant: Tenant) -> str:
+    key_id = _root(ports, tenant)
+    signing_keys.suspend(ports, tenant.operator, key_id=key_id)
+    return key_id
+
+
+def _busy(ports: Ports, tenant: Tenant) -> str:
+    """A key below another, which has signed, been rotated, and signed again."""
+    key = tenant.key(ports, tenant.key(ports))
+    tenant.sign(ports, key)
+    signing_keys.rotate(ports, tenant.operator, key_id=key.id)
+    tenant.sign(ports, key)
+    return key.id
+
+
+def _superseded(ports: Ports, tenant: Tenant) -> str:
+    key_id = _busy(ports, tenant)
+    return signing_keys.versions(ports, tenant.operator, key_id=key_id)[1].id
+
+
+def _create_child(ports: Ports, tenant: Tenant, parent_id: str) -> SigningKey:
+    parent = signing_keys.get(ports, tenant.operator, key_id=parent_id)
+    return tenant.key(ports, parent)
+
+
+def _revoke_signing_key(ports: Ports, tenant: Tenant, key_id: str) -> object:
+    return key_revocation.revoke(ports, tenant.operator, key_id=key_id, reason="lost")
+
+
+def _sign(ports: Ports, tenant: Tenant, key_id: str) -> object:
+    return warrants.sign(ports, tenant.operator, key_id=key_id, payload=b"grant")
+
+
+def _account(ports: Ports, tenant: Tenant) -> str:
+    return service_accounts.create(ports, tenant.operator, name="ci").id
+
+
+def _staffed(ports: Ports, tenant: Tenant) -> str:
+    """An account with an admin key, another one, and one that is revoked."""
+    account_id = _account(ports, tenant)
+    *_, last = [
+        api_keys.create(
+            ports, tenant.operator, name="k", scopes=(scope,), service_account_id=account_id
+        )
+        for scope in (Scope.ADMIN, Scope.READ_ONLY, Scope.READ_ONLY)
+    ]
+    api_keys.revoke(ports, tenant.operator, key_id=last.api_key.id)
+    return account_id
+
+
+def _disabled(ports: Ports, tenant: Tenant) -> str:
+    account_id = _staffed(ports, tenant)
+    service_accounts.disable(ports, tenant.operator, account_id=account_id)
+    return account_id
+
+
+def _update_settings(ports: Ports, tenant: Tenant, _id: str) -> object:
+    return tenant_settings.update(ports, tenant.operator, changes={"srl_ttl_seconds": 300})
+
+
 _CASES = [
     Case("api_key.create", _nothing, _create_key),
     Case("api_key.revoke", _key, lambda p, t, i: api_keys.revoke(p, t.operator, key_id=i)),
@@ -55,8 +129,36 @@ _CASES = [
         lambda p, t, i: revocations.delete(p, t.operator, revocation_id=i),
     ),
     Case("srl.rotate_key", _nothing, lambda p, t, _: srl_keys.rotate(p, t.operator)),
+    Case("key.create", _nothing, lambda p, t, _: t.key(p)),
+    Case("key.create", _root, _create_child),
+    Case("key.rotate", _busy, lambda p, t, i: signing_keys.rotate(p, t.operator, key_id=i)),
+    Case("key.suspend", _busy, lambda p, t, i: signing_keys.suspend(p, t.operator, key_id=i)),
+    Case("key.enable", _suspended, lambda p, t, i: signing_keys.enable(p, t.operator, key_id=i)),
+    Case("key.revoke", _busy, _revoke_signing_key),
+    Case("key.revoke", _suspended, _revoke_signing_key),
+    Case("key.revoke", _superseded, _revoke_signing_key),
+    Case("key.sign", _busy, _sign),
+    Case("service_account.create", _nothing, lambda p, t, _: _account(p, t)),
+    Case(
+        "service_account.disable",
+        _staffed,
+        lambda p, t, i: service_accounts.disable(p, t.operator, account_id=i),
+    ),
+    Case(
+        "service_account.enable",
+        _disabled,
+        lambda p, t, i: service_accounts.enable(p, t.operator, account_id=i),
+    ),
+    Case(
+        "service_account.delete",
+        _account,
+        lambda p, t, i: service_accounts.delete(p, t.operator, account_id=i),
+    ),
+    Case("tenant.update_settings", _nothing, _update_settings),
 ]
-_EACH_CASE = pytest.mark.parametrize("case", _CASES, ids=[case.action for case in _CASES])
+_EACH_CASE = pytest.mark.parametrize(
+    "case", _CASES, ids=[f"{case.action}-{case.prepare.__name__}" for case in _CASES]
+)
 
 
 def _calls(ports: Ports, case: Case) -> list[str]:

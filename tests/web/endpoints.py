@@ -12,7 +12,7 @@ from typing import Any, Final
 from shared.model.callers import Scope
 from shared.model.items import Item, Partition, Table
 from tests.api import Client, Tenant
-from tests.web.asgi import Answer, bearer, send
+from tests.asgi import Answer, bearer, send
 
 ADMIN, AUTHORIZER, READ_ONLY = Scope.ADMIN, Scope.AUTHORIZER, Scope.READ_ONLY
 

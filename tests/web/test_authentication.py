@@ -7,16 +7,15 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from starlette.testclient import TestClient
 
 from shared.model import api_keys as model
 from shared.model.api_keys import Credential
 from shared.model.callers import Scope
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
-from tests.api import Client, Tenant, serve
+from tests.api import Client, Instance, Tenant, serve
+from tests.asgi import Answer, bearer, send
 from tests.faults import Script, scripted
-from tests.web.asgi import Answer, bearer, send
 from tests.web.endpoints import audit_entries
 from tests.worlds import Clock
 
@@ -246,13 +245,13 @@ def test_a_key_expires_on_the_second(tenant: Tenant, clock: Clock) -> None:
 
 
 @pytest.fixture
-def instances(ports: Ports) -> list[TestClient]:
+def instances(ports: Ports) -> list[Instance]:
     return [serve(ports), serve(ports)]
 
 
 @pytest.mark.parametrize("method", ["POST", "DELETE"])
 def test_no_instance_accepts_a_revoked_key(
-    tenant: Tenant, instances: list[TestClient], method: str
+    tenant: Tenant, instances: list[Instance], method: str
 ) -> None:
     """F13: the next request is refused on every instance, whichever revoked or deleted the key."""
     victim = tenant.client(Scope.ADMIN)
@@ -279,13 +278,13 @@ def wait_for(condition: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
-def test_a_burst_ends_with_the_revocation(tenant: Tenant, instances: list[TestClient]) -> None:
+def test_a_burst_ends_with_the_revocation(tenant: Tenant, instances: list[Instance]) -> None:
     """F13: of a burst on two instances, nothing that began after the answer is accepted."""
     victim = tenant.client(Scope.READ_ONLY)
     seen: list[tuple[float, int]] = []
     stop = threading.Event()
 
-    def burst(http: TestClient) -> None:
+    def burst(http: Instance) -> None:
         while not stop.is_set():
             began = time.monotonic()
             answer = send(http.app, "GET", PATH, headers=bearer(victim.secret))

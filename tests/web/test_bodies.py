@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.api import Tenant
-from tests.web.asgi import Answer, bearer, send
+from tests.asgi import Answer, bearer, send
 from tests.web.endpoints import ENDPOINTS, audit_entries, shape
 
 # Comes back in no answer.

@@ -9,7 +9,7 @@ import pytest
 
 from shared.model.identifiers import API_KEY, REVOCATION
 from tests.api import Tenant
-from tests.web.asgi import bearer, send
+from tests.asgi import bearer, send
 from tests.web.endpoints import ENDPOINTS, at, audit_entries, call_as_it_stands, identifier
 from tests.worlds import Clock
 

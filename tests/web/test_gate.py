@@ -15,7 +15,7 @@ from shared.ports import Ports
 from shared.web.errors import STATUS
 from shared.web.gate import Gate
 from tests.api import Client, Tenant, serve
-from tests.web.asgi import Answer, bearer, exchange, run, send
+from tests.asgi import Answer, bearer, exchange, run, send
 from tests.web.endpoints import shape
 from tests.web.outages import BreakingStore, Fails, behind_the_gate, on_authentication
 

@@ -10,7 +10,7 @@ import pytest
 
 from shared.model.callers import Scope
 from tests.api import Tenant
-from tests.web.asgi import bearer, send
+from tests.asgi import bearer, send
 
 
 @dataclass(frozen=True)

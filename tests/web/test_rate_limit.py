@@ -1,16 +1,14 @@
 """The rate limit: 1000 requests a second, 2000 at once, for a tenant or an address."""
 
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from starlette.testclient import TestClient
 
 from shared.model.callers import Scope
 from shared.web.rate_limit import StrangerLimiter
 from tests.api import Client, Tenant, serve
-from tests.web.asgi import Answer, bearer, exchange, run, send
+from tests.asgi import Answer, bearer, exchange, run, send
 from tests.worlds import Clock, embedded
 
 BURST, RATE = 2000, 1000
@@ -55,16 +53,16 @@ def seconds(clock: Clock) -> int:
 
 
 @pytest.fixture(scope="module")
-def drained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tenant]:
+def drained(tmp_path_factory: pytest.TempPathFactory) -> Tenant:
     """A tenant whose bucket is empty, at a clock that stands still; so is its address's."""
     ports = embedded(tmp_path_factory.mktemp("drained"), Clock())
-    with serve(ports) as http:
-        tenant = Tenant(ports, http, handle="acme")
-        admitted = many(tenant.admin, BURST + 50)
-        assert LEAST * BURST <= admitted[404] <= BURST
-        assert admitted[429] == BURST + 50 - admitted[404]
-        assert many(tenant.stranger, BURST + 50) == {401: BURST, 429: 50}
-        yield tenant
+    http = serve(ports)
+    tenant = Tenant(ports, http, handle="acme")
+    admitted = many(tenant.admin, BURST + 50)
+    assert LEAST * BURST <= admitted[404] <= BURST
+    assert admitted[429] == BURST + 50 - admitted[404]
+    assert many(tenant.stranger, BURST + 50) == {401: BURST, 429: 50}
+    return tenant
 
 
 def test_a_burst_ends_in_429(drained: Tenant) -> None:
@@ -144,7 +142,7 @@ def test_instances_share_the_bucket_of_a_tenant(tenant: Tenant) -> None:
     """F32: several instances together admit no more than one would."""
     admitted = Counter[int]()
     for _ in range(3):
-        http: TestClient = serve(tenant.ports)
+        http = serve(tenant.ports)
         admitted += many(Client(http, tenant.admin.secret), 700)
     # What two of them leased and did not use lapses after a second.
     assert 0.9 * BURST <= admitted[404] <= BURST

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.api import Tenant
-from tests.web.asgi import Answer, bearer, send
+from tests.asgi import Answer, bearer, send
 from tests.web.endpoints import ENDPOINTS, at, call_as_it_stands
 
 METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT"]

@@ -1,7 +1,6 @@
 """The tenants' limiter in one instance: what it leases, remembers, tells and survives."""
 
 import logging
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
@@ -324,11 +323,11 @@ def test_tenants_take_bounded_memory(
 
 
 @pytest.fixture
-def two_instances(tenant: Tenant) -> Iterator[tuple[Client, Client]]:
+def two_instances(tenant: Tenant) -> tuple[Client, Client]:
     """The same caller at two instances of the service."""
-    with serve(tenant.ports) as one, serve(tenant.ports) as another:
-        secret = tenant.admin.secret
-        yield Client(one, secret), Client(another, secret)
+    one, another = serve(tenant.ports), serve(tenant.ports)
+    secret = tenant.admin.secret
+    return Client(one, secret), Client(another, secret)
 
 
 def test_an_instance_that_knows_nothing_refuses_like_any_other(

@@ -1,0 +1,379 @@
+"""The audit log over HTTP (decisions 3, audit log)."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from shared.model.audit_log import Action, Filters
+from shared.operations import audit_log, revocations
+from shared.wiring import identifiers
+from tests.api import Tenant
+from tests.faults import Script, scripted
+from tests.functions import signing
+from tests.functions.signing import refusal
+from tests.web.endpoints import audit_entries
+from tests.worlds import Clock
+
+FIELDS = {
+    "id",
+    "timestamp",
+    "actor",
+    "action",
+    "resource_id",
+    "result",
+    "source_ip",
+    "request_id",
+    "details",
+}
+PATH = "/v1/audit-logs"
+
+
+def read(tenant: Tenant, **query: Any) -> dict[str, Any]:
+    names = {"from_": "from"}
+    parameters = {names.get(name, name): value for name, value in query.items()}
+    answer = tenant.read_only.get(PATH, params=parameters)
+    assert answer.status_code == 200, answer.text
+    page = dict(answer.json())
+    assert set(page) == {"audit_logs", "total", "cursor"}
+    return page
+
+
+def resources(page: dict[str, Any]) -> list[str]:
+    return [entry["resource_id"] for entry in page["audit_logs"]]
+
+
+def actions(page: dict[str, Any]) -> set[str]:
+    return {entry["action"] for entry in page["audit_logs"]}
+
+
+def walk(
+    tenant: Tenant, between: Callable[[], object] = int, /, **query: Any
+) -> list[dict[str, Any]]:
+    entries, cursor = list[dict[str, Any]](), dict[str, str]()
+    while True:
+        page = read(tenant, **query, **cursor)
+        entries += page["audit_logs"]
+        if page["cursor"] is None:
+            return entries
+        cursor = {"cursor": page["cursor"]}
+        between()
+
+
+def at(tenant: Tenant, clock: Clock, *moments: str) -> list[str]:
+    """Revoke a warrant at each moment; the records, in that order."""
+    made = []
+    for moment in moments:
+        clock.moment = datetime.fromisoformat(moment)
+        made.append(tenant.revoke(tenant.ports.new_id("wrt")))
+    return made
+
+
+# --- entries ---
+
+
+def test_an_entry(tenant: Tenant) -> None:
+    """It says what was done to what, by whom, from where, in which request; exactly its fields."""
+    body = {"warrant_id": "svc_wrt_a", "reason": "stolen"}
+    answer = tenant.admin.post("/v1/revocations", json=body)
+    (entry,) = read(tenant, action="revocation.create")["audit_logs"]
+    assert set(entry) == FIELDS
+    assert entry.pop("id").startswith("svc_evt_")
+    assert entry == {
+        "timestamp": "2026-11-21T12:00:00Z",
+        "actor": "admin@acme.svc",
+        "action": "revocation.create",
+        "resource_id": answer.json()["id"],
+        "result": "success",
+        "source_ip": "203.0.113.1",
+        "request_id": answer.headers["x-request-id"],
+        "details": {"warrant_id": "svc_wrt_a"},
+    }
+
+
+def test_what_did_not_come_over_http(tenant: Tenant) -> None:
+    """The creation of the tenant has neither address nor request; both are null."""
+    (entry,) = read(tenant, action="tenant.create")["audit_logs"]
+    assert (entry["source_ip"], entry["request_id"]) == (None, None)
+    assert (entry["actor"], entry["resource_id"]) == ("system+operator@acme.svc", tenant.id)
+
+
+def test_the_details_of_signing_keys(tenant: Tenant) -> None:
+    """What the operations on keys leave: who signed what, and why a key was revoked."""
+    key_id = signing.create(tenant)["id"]
+    warrant_id = signing.signed(tenant, key_id)
+    superseded = signing.superseded(tenant, key_id)
+    for action in ("suspend", "enable", "revoke"):
+        signing.moved(tenant, key_id, action)
+    entries = read(tenant, resource_id=key_id)["audit_logs"]
+    assert [(entry["action"], entry["details"]) for entry in entries[::-1]] == [
+        ("key.create", {"type": "root", "name": "k", "parent_id": None}),
+        ("key.sign", {"warrant_id": warrant_id}),
+        ("key.rotate", {"superseded_id": superseded, "key_version": 2}),
+        ("key.suspend", {}),
+        ("key.enable", {}),
+        ("key.revoke", {"reason": "lost"}),
+    ]
+
+
+def test_a_cascade_leaves_an_entry_for_each_key(tenant: Tenant) -> None:
+    """No key is revoked without an entry of its own."""
+    root = signing.create(tenant)
+    issuer = signing.child(tenant, root)
+    signing.moved(tenant, root["id"], "revoke", cascade=True)
+    assert resources(read(tenant, action="key.revoke")) == [issuer["id"], root["id"]]
+
+
+# --- filters ---
+
+
+def test_each_filter_and_all_of_them(tenant: Tenant) -> None:
+    """An entry is listed where all filters match it, and the total counts just those."""
+    account = tenant.admin.post("/v1/service-accounts", json={"name": "ci"}).json()["id"]
+    record_id = tenant.revoke("svc_wrt_a")
+    tenant.admin.delete(f"/v1/revocations/{record_id}")
+    everything = read(tenant, limit=100)["audit_logs"]
+    choices: list[dict[str, str]] = [
+        {"action": "revocation.delete"},
+        {"actor": "admin@acme.svc"},
+        {"actor": "system+operator@acme.svc"},
+        {"resource_id": record_id},
+        {"resource_id": account, "actor": "admin@acme.svc"},
+        {"resource_id": account, "actor": "system+operator@acme.svc"},
+        {"action": "revocation.create", "actor": "admin@acme.svc", "resource_id": record_id},
+        {"actor": "nobody"},
+        {"resource_id": record_id[:-1]},
+        {"actor": ""},
+    ]
+    for wanted in choices:
+        expected = [entry for entry in everything if wanted.items() <= entry.items()]
+        page = read(tenant, **wanted)
+        assert page == {"audit_logs": expected, "total": len(expected), "cursor": None}
+    assert len(everything) == len(audit_entries(tenant)) == 6
+
+
+@pytest.mark.parametrize("action", Action)
+def test_every_action_is_a_filter(tenant: Tenant, action: Action) -> None:
+    """Each action of the contract can be asked for, and finds none but its own."""
+    assert actions(read(tenant, action=action.value)) <= {action.value}
+
+
+def test_the_actions_are_those_of_the_contract() -> None:
+    """No more and no fewer than it names."""
+    kinds = {
+        "api_key": "create revoke delete",
+        "key": "create rotate revoke suspend enable sign",
+        "revocation": "create delete",
+        "srl": "regenerate rotate_key",
+        "service_account": "create disable enable delete",
+        "tenant": "create update_settings",
+    }
+    named = {f"{kind}.{verb}" for kind, verbs in kinds.items() for verb in verbs.split()}
+    assert {str(action) for action in Action} == named
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "action=key.delete",
+        "action=",
+        "action=KEY.CREATE",
+        "from=2026-11-21",
+        "from=2026-11-21T12:00:00",
+        "from=1790000000",
+        "from=",
+        "to=now",
+        "to=2026-11-21 12:00:00Z",
+        "to=2026-11-21T12:00:60Z",
+        "from=2026-11-21T12:00:01Z&to=2026-11-21T12:00:00Z",
+        "from=2026-11-21T12:00:01Z",
+        "from=9999-12-31T23:59:59Z",
+        "from_=2026-11-21T12:00:00Z",
+        "since=2026-11-21T12:00:00Z",
+        "result=success",
+    ],
+)
+def test_a_malformed_query(tenant: Tenant, query: str) -> None:
+    """Another action, time or parameter, or a window that ends before it begins, is 400."""
+    assert refusal(tenant.admin.get(f"{PATH}?{query}")) == (400, "invalid_request")
+
+
+# --- times ---
+
+
+def test_both_ends_are_included(tenant: Tenant, clock: Clock) -> None:
+    """An entry of the very second of `from` or of `to` is listed, one a second beside is not."""
+    times = [f"2026-11-21T12:00:0{second}Z" for second in range(1, 6)]
+    made = at(tenant, clock, *times)
+    page = read(tenant, from_=times[1], to=times[3])
+    assert resources(page) == made[3:0:-1]
+    assert page["total"] == 3
+    assert resources(read(tenant, from_=times[2], to=times[2])) == [made[2]]
+    assert resources(read(tenant, from_="2026-11-21T13:00:03+01:00", to=times[2])) == [made[2]]
+
+
+def test_parts_of_a_second_are_of_that_second(tenant: Tenant, clock: Clock) -> None:
+    """An entry that was made within a second is in every window that holds the second."""
+    (made,) = at(tenant, clock, "2026-11-21T12:00:01.999999Z")
+    second = "2026-11-21T12:00:01Z"
+    assert resources(read(tenant, from_=second, to=second)) == [made]
+    assert made in resources(read(tenant))
+
+
+def test_the_last_seven_days_are_the_default(tenant: Tenant, clock: Clock) -> None:
+    """Without times it is the last 7 days; with `to` alone the 7 days before; `from` reaches on."""
+    made = at(tenant, clock, "2026-12-01T11:59:59Z", "2026-12-01T12:00:00Z", "2026-12-08T12:00:00Z")
+    old, week, new = made
+    assert resources(read(tenant)) == [new, week]
+    assert resources(read(tenant, from_="2026-12-01T00:00:00Z")) == [new, week, old]
+    assert resources(read(tenant, to="2026-12-08T11:59:59Z")) == [week, old]
+
+
+def test_over_the_months(tenant: Tenant, clock: Clock) -> None:
+    """A window over the ends of months and years holds every entry, newest first, page by page."""
+    made = at(
+        tenant,
+        clock,
+        "2026-11-30T23:59:59Z",
+        "2026-12-01T00:00:00Z",
+        "2026-12-31T23:59:59Z",
+        "2027-01-01T00:00:00Z",
+        "2027-03-01T00:00:00Z",
+    )
+    window = {"from_": "2026-11-30T23:59:59Z", "to": "2027-03-01T00:00:00Z"}
+    assert resources(read(tenant, **window)) == made[::-1]
+    for limit in (1, 2, 4):
+        pages = walk(tenant, **window, limit=limit)
+        assert [entry["resource_id"] for entry in pages] == made[::-1]
+    assert resources(read(tenant, **window | {"to": "2026-12-31T23:59:58Z"})) == made[1::-1]
+
+
+@pytest.mark.parametrize("limit", [1, 2])
+def test_a_clock_ahead_at_the_end_of_a_month(tenant: Tenant, clock: Clock, limit: int) -> None:
+    """F09: an identifier from the next month hides no entry of the last."""
+    clock.moment = datetime(2026, 11, 30, 23, 59, 59, tzinfo=UTC)
+    ahead = replace(tenant.ports, new_id=identifiers(lambda: clock.moment + timedelta(minutes=5)))
+    for number in range(3):
+        revocations.create(ahead, tenant.operator, warrant_id=f"svc_wrt_{number}", reason="r")
+    clock.advance(seconds=2)
+    for number in range(3, 6):
+        tenant.revoke(f"svc_wrt_{number}")
+    entries = walk(tenant, limit=limit, action="revocation.create")
+    assert sorted(entry["details"]["warrant_id"][-1] for entry in entries) == list("012345")
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ({"from": "0001-01-01T00:00:00Z"}, True),
+        ({"to": "9999-12-31T23:59:59Z"}, False),
+        ({"to": "0001-01-01T00:00:00Z"}, False),
+        ({"to": "0001-01-07T00:00:00Z"}, False),
+        ({"to": "1999-12-31T23:59:59Z"}, False),
+        ({"from": "0001-01-01T00:00:00Z", "to": "9999-12-31T23:59:59Z"}, True),
+        ({"from": "0001-01-01T00:00:00Z", "to": "0001-01-01T00:00:00Z"}, False),
+        ({"from": "9999-12-31T23:59:59Z", "to": "9999-12-31T23:59:59Z"}, False),
+        ({"from": "2026-11-21T00:00:00Z", "to": "9999-12-31T23:59:59Z"}, True),
+    ],
+    ids=str,
+)
+def test_extreme_times(tenant: Tenant, query: dict[str, str], found: bool) -> None:
+    """The ends of the calendar are times like any other."""
+    answer = tenant.admin.get(PATH, params=query)
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["total"] == (3 if found else 0)
+
+
+def test_the_whole_calendar_is_not_walked(tenant: Tenant) -> None:
+    """However wide the window, only the months that can hold an entry are read."""
+    script = Script()
+    window = Filters(datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC))
+    page = audit_log.page(
+        scripted(tenant.ports, script), tenant.operator, filters=window, before=None, limit=10
+    )
+    assert page.total == 3
+    assert len(script.calls) <= 12 * 10 + 2
+
+
+@pytest.mark.parametrize("time", ["0001-01-01T00:00:00+01:00", "9999-12-31T23:59:59-01:00"])
+@pytest.mark.parametrize("name", ["from", "to"])
+def test_times_beyond_the_calendar(tenant: Tenant, name: str, time: str) -> None:
+    """A time that no calendar has in UTC is 400."""
+    answer = tenant.admin.get(PATH, params={name: time})
+    assert refusal(answer) == (400, "invalid_request")
+
+
+# --- pages ---
+
+
+def test_a_walk_while_entries_are_added(tenant: Tenant) -> None:
+    """F11: every entry that was there when the walk began comes exactly once, newest first."""
+    for number in range(7):
+        tenant.revoke(f"svc_wrt_{number}")
+    there = [entry["id"] for entry in read(tenant, limit=100)["audit_logs"]]
+    walked = walk(tenant, lambda: tenant.revoke(tenant.ports.new_id("wrt")), limit=3)
+    assert [entry["id"] for entry in walked] == there
+
+
+def test_totals_and_cursors(tenant: Tenant) -> None:
+    """The total is of all pages; the cursor is null on the last, full or not."""
+    for number in range(4):
+        tenant.revoke(f"svc_wrt_{number}")
+    query: dict[str, Any] = {"action": "revocation.create", "limit": 2}
+    first = read(tenant, **query)
+    second = read(tenant, **query, cursor=first["cursor"])
+    assert [len(each["audit_logs"]) for each in (first, second)] == [2, 2]
+    assert (first["total"], second["total"], second["cursor"]) == (4, 4, None)
+
+
+def test_a_cursor_is_bound_to_its_filters(tenant: Tenant, other_tenant: Tenant) -> None:
+    """F11: with another filter, of another tenant, or cut, a cursor is 400."""
+    for each in (tenant, other_tenant):
+        each.revoke("svc_wrt_a")
+        each.revoke("svc_wrt_b")
+    query = {"action": "revocation.create", "limit": 1}
+    cursor = read(tenant, **query)["cursor"]
+    assert len(read(tenant, **query, cursor=cursor)["audit_logs"]) == 1
+    for others in (
+        {"action": "revocation.delete"},
+        {},
+        query | {"actor": "admin@acme.svc"},
+        query | {"from": "2026-11-21T00:00:00Z"},
+        query | {"cursor": cursor[:-1]},
+    ):
+        answer = tenant.admin.get(PATH, params={"cursor": cursor} | others)
+        assert refusal(answer) == (400, "invalid_request")
+    answer = other_tenant.admin.get(PATH, params=query | {"cursor": cursor})
+    assert refusal(answer) == (400, "invalid_request")
+
+
+# --- whose, and how long ---
+
+
+def test_no_entry_of_another_tenant(tenant: Tenant, other_tenant: Tenant) -> None:
+    """F12: what another tenant does leaves nothing here, even where it is asked for by name."""
+    before = read(tenant)
+    foreign = other_tenant.revoke("svc_wrt_a")
+    assert read(tenant) == before
+    assert read(tenant, resource_id=foreign)["total"] == 0
+    assert read(tenant, actor="admin@globex.svc")["total"] == 0
+
+
+def test_entries_go_when_their_time_is_over(tenant: Tenant, clock: Clock) -> None:
+    """An entry is listed for its 400 days, and not a second longer."""
+    window = {"from_": "2026-11-01T00:00:00Z", "action": "tenant.create"}
+    clock.advance(days=400, seconds=-1)
+    assert read(tenant, **window)["total"] == 1
+    clock.advance(seconds=1)
+    assert read(tenant, **window) == {"audit_logs": [], "total": 0, "cursor": None}
+
+
+def test_the_longest_retention(tenant: Tenant, clock: Clock) -> None:
+    """What is kept for ten years can be read for ten years."""
+    body = {"audit_retention_days": 3650}
+    assert tenant.admin.request("PATCH", "/v1/tenant/settings", json=body).status_code == 200
+    clock.advance(days=3650, seconds=-1)
+    page = read(tenant, from_="0001-01-01T00:00:00Z")
+    assert actions(page) == {"tenant.update_settings"}

@@ -1,0 +1,286 @@
+"""Service accounts over HTTP (decisions 3, service accounts)."""
+
+from typing import Any
+
+import pytest
+
+from shared.model.callers import Scope
+from shared.ports import Ports
+from tests.api import Client, Tenant, serve
+from tests.functions.signing import refusal
+from tests.web.endpoints import audit_entries
+
+FIELDS = {"id", "name", "email", "description", "status", "created_at"}
+UNKNOWN = "svc_sa_01m7yzmhg0ynzqw1fmh6whgvm5"
+ACCOUNTS = "/v1/service-accounts"
+
+
+def create(tenant: Tenant, name: str = "ci", **fields: Any) -> dict[str, Any]:
+    answer = tenant.admin.post(ACCOUNTS, json={"name": name} | fields)
+    assert answer.status_code == 201, answer.text
+    return dict(answer.json())
+
+
+def owned_key(tenant: Tenant, account: dict[str, Any], *scopes: Scope) -> Client:
+    return tenant.client(*(scopes or (Scope.READ_ONLY,)), service_account_id=account["id"])
+
+
+def switch(tenant: Tenant, account: dict[str, Any], action: str) -> Any:
+    return tenant.admin.post(f"{ACCOUNTS}/{account['id']}/{action}")
+
+
+def works(client: Client) -> bool:
+    status = client.get("/v1/api-keys").status_code
+    assert status in {200, 401}
+    return bool(status == 200)
+
+
+def admin_account(tenant: Tenant) -> dict[str, Any]:
+    """The account that the tenant came with."""
+    return dict(tenant.admin.get(ACCOUNTS).json()["service_accounts"][-1])
+
+
+# --- fields ---
+
+
+def test_a_new_account(tenant: Tenant) -> None:
+    """It is active and has an e-mail-like identity in the tenant."""
+    account = create(tenant, "ci-1", description="  builds  ")
+    assert account.pop("id").startswith("svc_sa_")
+    assert account == {
+        "name": "ci-1",
+        "email": "ci-1@acme.svc",
+        "description": "builds",
+        "status": "active",
+        "created_at": "2026-11-21T12:00:00Z",
+    }
+
+
+def test_reading_accounts(tenant: Tenant) -> None:
+    """Get and list answer with exactly the fields, newest first; the tenant came with `admin`."""
+    made = [create(tenant, f"a{number}") for number in range(3)]
+    page = tenant.read_only.get(ACCOUNTS).json()
+    assert set(page) == {"service_accounts", "total", "cursor"}
+    *own, admin = page["service_accounts"]
+    assert own == made[::-1]
+    assert set(admin) == FIELDS
+    assert (admin["name"], admin["email"], admin["description"]) == (
+        "admin",
+        "admin@acme.svc",
+        None,
+    )
+    assert (page["total"], page["cursor"]) == (4, None)
+    assert tenant.read_only.get(f"{ACCOUNTS}/{made[0]['id']}").json() == made[0]
+
+
+def test_pages_of_accounts(tenant: Tenant) -> None:
+    """F11: pages hold every account once, and a cursor of another list is 400."""
+    made = [create(tenant, f"a{number}")["id"] for number in range(4)]
+    first = tenant.admin.get(f"{ACCOUNTS}?limit=3").json()
+    second = tenant.admin.get(f"{ACCOUNTS}?limit=3&cursor={first['cursor']}").json()
+    listed = [each["id"] for page in (first, second) for each in page["service_accounts"]]
+    assert listed[:4] == made[::-1]
+    assert (first["total"], second["total"], second["cursor"]) == (5, 5, None)
+    for path in ("/v1/keys", "/v1/api-keys", "/v1/revocations", "/v1/audit-logs"):
+        answer = tenant.admin.get(f"{path}?cursor={first['cursor']}")
+        assert refusal(answer) == (400, "invalid_request")
+
+
+@pytest.mark.parametrize("name", ["a", "0", "-", "a" * 63, "a-b-0"])
+def test_names_that_are_taken(tenant: Tenant, name: str) -> None:
+    """1 to 63 lower-case letters, digits or hyphens are a name."""
+    assert create(tenant, name)["name"] == name
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        *({"name": name} for name in ("", "A", "a_b", "a.b", " a", "a\n", "a" * 64, "é", 5, None)),
+        {},
+        {"name": "a", "description": ""},
+        {"name": "a", "description": " "},
+        {"name": "a", "description": "x" * 1025},
+        {"name": "a", "description": 5},
+        {"name": "a", "status": "disabled"},
+    ],
+)
+def test_a_malformed_account(tenant: Tenant, body: Any) -> None:
+    """Another name, description or field is 400, and makes no account."""
+    assert refusal(tenant.admin.post(ACCOUNTS, json=body)) == (400, "invalid_request")
+    assert tenant.admin.get(ACCOUNTS).json()["total"] == 1
+
+
+def test_a_name_belongs_to_one_account(tenant: Tenant, other_tenant: Tenant) -> None:
+    """In one tenant a name is taken once (409), disabled or not; each tenant has its own names."""
+    account = create(tenant)
+    assert refusal(tenant.admin.post(ACCOUNTS, json={"name": "ci"})) == (409, "conflict")
+    switch(tenant, account, "disable")
+    assert refusal(tenant.admin.post(ACCOUNTS, json={"name": "ci"})) == (409, "conflict")
+    assert tenant.admin.get(ACCOUNTS).json()["total"] == 2
+    assert create(other_tenant)["email"] == "ci@globex.svc"
+
+
+def test_a_name_is_free_after_deletion(tenant: Tenant) -> None:
+    """A new account may take the name of one that was deleted, under another identifier."""
+    old = create(tenant)
+    assert tenant.admin.delete(f"{ACCOUNTS}/{old['id']}").status_code == 204
+    assert create(tenant)["id"] != old["id"]
+
+
+@pytest.mark.parametrize("account_id", [UNKNOWN, "svc_sa_x", UNKNOWN.replace("sa", "ak")])
+def test_an_unknown_account(tenant: Tenant, account_id: str) -> None:
+    """F12: whatever is asked of an account that is not there is 404."""
+    path = f"{ACCOUNTS}/{account_id}"
+    for method, target in (
+        ("GET", path),
+        ("DELETE", path),
+        ("POST", f"{path}/disable"),
+        ("POST", f"{path}/enable"),
+    ):
+        assert refusal(tenant.admin.request(method, target)) == (404, "not_found")
+
+
+# --- disable and enable ---
+
+
+def test_disabling_stops_all_keys_on_every_instance(tenant: Tenant, ports: Ports) -> None:
+    """F13: with the answer to disable, no key of the account opens anything, on any instance."""
+    account, other = create(tenant), create(tenant, "other")
+    keys = [owned_key(tenant, account, scope) for scope in (Scope.ADMIN, Scope.READ_ONLY)]
+    kept = owned_key(tenant, other)
+    second = serve(ports)
+    elsewhere = [Client(second, key.secret) for key in keys]
+    assert all(works(each) for each in [*keys, *elsewhere])
+    answer = switch(tenant, account, "disable")
+    assert (answer.status_code, answer.json()) == (200, account | {"status": "disabled"})
+    assert not any(works(each) for each in [*keys, *elsewhere])
+    assert works(kept)
+    answer = switch(tenant, account, "enable")
+    assert (answer.status_code, answer.json()) == (200, account)
+    assert all(works(each) for each in [*keys, *elsewhere])
+
+
+def test_enabling_restores_those_not_revoked(tenant: Tenant) -> None:
+    """A key that was revoked, before or after its account was disabled, stays revoked."""
+    account = create(tenant)
+    before, after, good = (owned_key(tenant, account) for _ in range(3))
+    tenant.admin.post(f"/v1/api-keys/{before.key_id}/revoke")
+    switch(tenant, account, "disable")
+    assert tenant.admin.post(f"/v1/api-keys/{after.key_id}/revoke").status_code == 200
+    switch(tenant, account, "enable")
+    assert [works(each) for each in (before, after, good)] == [False, False, True]
+
+
+def test_a_disabled_key_is_refused_like_any_other(tenant: Tenant) -> None:
+    """F16: the answer to a disabled key is byte for byte that to an unknown one."""
+    account = create(tenant)
+    key = owned_key(tenant, account)
+    switch(tenant, account, "disable")
+    answers = [each.get("/v1/keys") for each in (key, tenant.holding("svc_" + "A" * 43))]
+    assert answers[0].status_code == answers[1].status_code == 401
+    assert answers[0].content == answers[1].content
+
+
+@pytest.mark.parametrize(("first", "action"), [("enable", "enable"), ("disable", "disable")])
+def test_a_repeated_switch_changes_nothing(tenant: Tenant, first: str, action: str) -> None:
+    """An account that is so already answers 200 as it stands, and leaves no entry."""
+    account = create(tenant)
+    said = switch(tenant, account, first).json()
+    before = audit_entries(tenant)
+    answer = switch(tenant, account, action)
+    assert (answer.status_code, answer.json()) == (200, said)
+    assert audit_entries(tenant) == before
+
+
+def test_a_disabled_account_gets_no_key(tenant: Tenant) -> None:
+    """A key for a disabled account is 409 invalid_state; once enabled it is made."""
+    account = create(tenant)
+    switch(tenant, account, "disable")
+    body = {"name": "k", "scopes": ["read-only"], "service_account_id": account["id"]}
+    assert refusal(tenant.admin.post("/v1/api-keys", json=body)) == (409, "invalid_state")
+    switch(tenant, account, "enable")
+    assert tenant.admin.post("/v1/api-keys", json=body).status_code == 201
+
+
+def test_the_last_admin_key_is_not_disabled(tenant: Tenant) -> None:
+    """An account that holds the last admin keys cannot be disabled: 409, and its keys go on."""
+    account = admin_account(tenant)
+    owned_key(tenant, account, Scope.ADMIN)
+    assert refusal(switch(tenant, account, "disable")) == (409, "conflict")
+    assert works(tenant.admin)
+    lone = tenant.client(Scope.ADMIN)
+    assert switch(tenant, account, "disable").status_code == 200
+    assert not works(tenant.admin)
+    assert refusal(lone.post(f"/v1/api-keys/{lone.key_id}/revoke")) == (409, "conflict")
+
+
+def test_an_admin_key_under_a_disabled_account_is_no_way_in(tenant: Tenant) -> None:
+    """Only an admin key whose account is active counts as another one."""
+    spare = create(tenant, "spare")
+    owned_key(tenant, spare, Scope.ADMIN)
+    assert switch(tenant, spare, "disable").status_code == 200
+    assert refusal(switch(tenant, admin_account(tenant), "disable")) == (409, "conflict")
+    revoke = f"/v1/api-keys/{tenant.admin.key_id}/revoke"
+    assert refusal(tenant.admin.post(revoke)) == (409, "conflict")
+    switch(tenant, spare, "enable")
+    assert tenant.admin.post(revoke).status_code == 200
+
+
+# --- ownership ---
+
+
+def test_an_account_with_keys_is_not_deleted(tenant: Tenant) -> None:
+    """409 while it owns a key, revoked or not; 204 with an empty body when all are deleted."""
+    account = create(tenant)
+    path = f"{ACCOUNTS}/{account['id']}"
+    keys = [owned_key(tenant, account) for _ in range(2)]
+    tenant.admin.post(f"/v1/api-keys/{keys[0].key_id}/revoke")
+    for key in keys:
+        assert refusal(tenant.admin.delete(path)) == (409, "conflict")
+        assert tenant.admin.delete(f"/v1/api-keys/{key.key_id}").status_code == 204
+    answer = tenant.admin.delete(path)
+    assert (answer.status_code, answer.content) == (204, b"")
+    assert refusal(tenant.admin.get(path)) == (404, "not_found")
+    assert refusal(tenant.admin.delete(path)) == (404, "not_found")
+    assert tenant.admin.get(ACCOUNTS).json()["total"] == 1
+
+
+def test_fifty_keys_and_no_more(tenant: Tenant) -> None:
+    """The 51st key of an account is 409 conflict; where one is deleted, there is room again."""
+    account = create(tenant)
+    keys = [owned_key(tenant, account) for _ in range(50)]
+    body = {"name": "k", "scopes": ["read-only"], "service_account_id": account["id"]}
+    assert refusal(tenant.admin.post("/v1/api-keys", json=body)) == (409, "conflict")
+    tenant.admin.post(f"/v1/api-keys/{keys[0].key_id}/revoke")
+    assert refusal(tenant.admin.post("/v1/api-keys", json=body)) == (409, "conflict")
+    # All of them at once is one write.
+    assert switch(tenant, account, "disable").status_code == 200
+    assert not any(works(key) for key in keys)
+    assert switch(tenant, account, "enable").status_code == 200
+    assert [works(key) for key in keys] == [False] + [True] * 49
+    tenant.admin.delete(f"/v1/api-keys/{keys[0].key_id}")
+    assert tenant.admin.post("/v1/api-keys", json=body).status_code == 201
+
+
+def test_an_account_signs_for_what_its_keys_do(tenant: Tenant) -> None:
+    """Its e-mail-like identity is in created_by, and the actor of the audit entry."""
+    key = owned_key(tenant, create(tenant), Scope.ADMIN)
+    body = {"warrant_id": "svc_wrt_a", "reason": "stolen"}
+    assert key.post("/v1/revocations", json=body).json()["created_by"] == "ci@acme.svc"
+    assert audit_entries(tenant)[-1]["actor"] == "ci@acme.svc"
+    lone = tenant.client(Scope.ADMIN)
+    body = {"warrant_id": "svc_wrt_b", "reason": "stolen"}
+    created_by = lone.post("/v1/revocations", json=body).json()["created_by"]
+    assert created_by == f"{lone.key_id}@acme.svc"
+
+
+def test_a_key_names_its_account(tenant: Tenant) -> None:
+    """A key that was given an account tells its identifier; any other has no such field."""
+    account = create(tenant)
+    key = owned_key(tenant, account)
+    read = tenant.admin.get(f"/v1/api-keys/{key.key_id}").json()
+    assert read["service_account_id"] == account["id"]
+    assert (
+        "service_account_id"
+        not in tenant.admin.get(f"/v1/api-keys/{tenant.read_only.key_id}").json()
+    )

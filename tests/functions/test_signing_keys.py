@@ -1,0 +1,595 @@
+"""Signing keys over HTTP (service.md 2.2, 3 and 4.2, decisions 3)."""
+
+import base64
+import itertools
+import re
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from shared.adapters.sqlite import SqliteStore
+from shared.model import seeds, times
+from shared.model import signing_keys as model
+from tests.api import Tenant
+from tests.functions import signing
+from tests.functions.signing import STATES, child, create, get, move, moved, refusal, versions
+from tests.worlds import Clock
+
+# service.md 2.2 and 4.2: a signing key, and what each answer adds to it or leaves out.
+KEY = {"id", "type", "name", "status", "parent_id", "public_key", "created_at", "expires_at"}
+ROTATED = KEY - {"parent_id", "created_at", "expires_at"} | {"rotated_at"}
+VERSION = {"key_id", "version", "status", "public_key", "created_at", "rotated_at"}
+
+UNKNOWN = "svc_key_01m7yzmhg0ynzqw1fmh6whgvm5"
+NOW = "2026-11-21T12:00:00Z"
+
+
+def listing(tenant: Tenant, **filters: Any) -> Any:
+    query = "&".join(f"{name}={value}" for name, value in filters.items())
+    return tenant.read_only.get(f"/v1/keys?{query}")
+
+
+def walk(tenant: Tenant, **filters: Any) -> list[dict[str, Any]]:
+    """All pages; each says the same total, which is the number of keys on all of them."""
+    keys: list[dict[str, Any]] = []
+    totals, cursor = set(), dict[str, str]()
+    while True:
+        page = listing(tenant, **filters, **cursor).json()
+        assert set(page) == {"keys", "total", "cursor"}
+        keys += page["keys"]
+        totals.add(page["total"])
+        if page["cursor"] is None:
+            assert totals == {len(keys)}
+            return keys
+        cursor = {"cursor": page["cursor"]}
+
+
+# --- fields ---
+
+
+def test_a_new_key(tenant: Tenant) -> None:
+    """A new root is active, has no parent, and an Ed25519 public key of 32 bytes."""
+    key = create(tenant, name="  My root ")
+    assert set(key) == KEY
+    assert len(base64.b64decode(key.pop("public_key"), validate=True)) == 32
+    assert re.fullmatch("svc_key_[0-9a-hjkmnp-tv-z]{26}", key.pop("id"))
+    assert key == {
+        "type": "root",
+        "name": "My root",
+        "status": "active",
+        "parent_id": None,
+        "created_at": NOW,
+        "expires_at": None,
+    }
+
+
+@pytest.mark.parametrize("type_", ["issuer", "notary"])
+def test_a_new_child(tenant: Tenant, type_: str) -> None:
+    """An issuer or notary names its parent, in the answer to its creation and when read."""
+    root = create(tenant)
+    key = child(tenant, root, type_)
+    assert set(key) == KEY
+    assert (key["type"], key["parent_id"]) == (type_, root["id"])
+    assert get(tenant, key["id"]) == key
+    assert listing(tenant).json()["keys"][0] == key
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_reading_a_key(tenant: Tenant, state: str) -> None:
+    """Get and list say the same of a key in any state; only a superseded version was rotated."""
+    key_id = signing.in_state(tenant, state)
+    key = get(tenant, key_id)
+    assert set(key) == KEY | ({"rotated_at"} if state == "rotated" else set())
+    assert key["status"] == state
+    assert key in listing(tenant).json()["keys"]
+
+
+@pytest.mark.parametrize(
+    ("action", "fields"),
+    [
+        ("suspend", KEY | {"suspended_at"}),
+        ("rotate", ROTATED),
+        ("revoke", KEY | {"revoked_at", "reason"}),
+    ],
+)
+def test_the_answer_to_an_action(tenant: Tenant, clock: Clock, action: str, fields: Any) -> None:
+    """An action answers with exactly its fields, and when it was done."""
+    root = create(tenant)
+    key = child(tenant, root)
+    clock.advance(hours=1)
+    answer = moved(tenant, key["id"], action)
+    assert set(answer) == fields
+    (time,) = fields & {"suspended_at", "rotated_at", "revoked_at"}
+    assert answer[time] == "2026-11-21T13:00:00Z"
+    assert answer.get("reason") == ("lost" if action == "revoke" else None)
+    unchanged = KEY & fields - {"status", "public_key"}
+    assert {name: answer[name] for name in unchanged} == {name: key[name] for name in unchanged}
+
+
+def test_the_answer_to_enable(tenant: Tenant) -> None:
+    """A key that was suspended and enabled is what it was before."""
+    key = create(tenant)
+    moved(tenant, key["id"], "suspend")
+    assert moved(tenant, key["id"], "enable") == key
+
+
+@pytest.mark.parametrize("reason", [None, "", "  ", "x" * 1025, 5, "a\x00b"])
+@pytest.mark.parametrize("state", STATES)
+def test_a_revocation_needs_a_reason(tenant: Tenant, state: str, reason: Any) -> None:
+    """Without a reason of 1 to 1024 characters nothing is revoked: 400 comes before any state."""
+    key_id = signing.in_state(tenant, state)
+    assert refusal(move(tenant, key_id, "revoke", reason=reason)) == (400, "invalid_request")
+    assert get(tenant, key_id)["status"] == state
+
+
+@pytest.mark.parametrize("body", [{"cascade": True}, {"reason": "r", "cascade": 1}, {"reson": "r"}])
+def test_a_malformed_revocation(tenant: Tenant, body: Any) -> None:
+    """A body without reason, with another type or an unknown field is 400."""
+    key_id = create(tenant)["id"]
+    answer = tenant.admin.post(f"/v1/keys/{key_id}/revoke", json=body)
+    assert refusal(answer) == (400, "invalid_request")
+    assert get(tenant, key_id)["status"] == "active"
+
+
+@pytest.mark.parametrize("action", ["rotate", "suspend", "enable"])
+def test_an_action_takes_no_body(tenant: Tenant, action: str) -> None:
+    """Rotate, suspend and enable take no field."""
+    key_id = create(tenant)["id"]
+    assert refusal(move(tenant, key_id, action, reason="r")) == (400, "invalid_request")
+
+
+_PATHS = ["", "/versions", "/warrants", "/rotate", "/suspend", "/enable", "/revoke", "/sign"]
+
+
+@pytest.mark.parametrize("path", _PATHS)
+def test_an_unknown_key(tenant: Tenant, path: str) -> None:
+    """F12: whatever is asked of a key that is not there, malformed or not, is 404 not_found."""
+    bodies: dict[str, Any] = {"/revoke": {"reason": "r"}, "/sign": {"payload": ""}}
+    method = "GET" if path in {"", "/versions", "/warrants"} else "POST"
+    options = {"json": bodies[path]} if path in bodies else {}
+    for key_id in (UNKNOWN, "svc_key_x", UNKNOWN.upper(), UNKNOWN.replace("key", "ak"), "%00"):
+        answer = tenant.admin.request(method, f"/v1/keys/{key_id}{path}", **options)
+        assert refusal(answer) == (404, "not_found")
+
+
+# --- creation: body, parent, expiry ---
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"type": "root"},
+        {"name": "k"},
+        {"type": "Root", "name": "k"},
+        {"type": None, "name": "k"},
+        {"type": "root", "name": " "},
+        {"type": "root", "name": "x" * 256},
+        {"type": "root", "name": 5},
+        {"type": "root", "name": "k", "expires": "2027-01-01T00:00:00Z"},
+        {"type": "root", "name": "k", "expires_at": 1800000000},
+        {"type": "root", "name": "k", "expires_at": "2027-01-01"},
+        {"type": "root", "name": "k", "expires_at": NOW},
+        {"type": "root", "name": "k", "expires_at": "2026-11-21T11:59:59Z"},
+        {"type": "issuer", "name": "k"},
+        {"type": "notary", "name": "k"},
+        {"type": "issuer", "name": "k", "parent_id": None},
+        {"type": "notary", "name": "k", "parent_id": 5},
+    ],
+)
+def test_a_malformed_creation(tenant: Tenant, body: Any) -> None:
+    """A body that is not acceptable is 400, and makes no key."""
+    assert refusal(tenant.admin.post("/v1/keys", json=body)) == (400, "invalid_request")
+    assert walk(tenant) == []
+
+
+@pytest.mark.parametrize("type_", ["issuer", "notary"])
+@pytest.mark.parametrize("parent_id", [UNKNOWN, "", "svc_key_x", "svc_ak_01m7yzmhg0ynzqw1fmh6whg"])
+def test_an_unknown_parent(tenant: Tenant, type_: str, parent_id: str) -> None:
+    """A parent that is unknown or malformed is 400."""
+    body = {"type": type_, "name": "k", "parent_id": parent_id}
+    answer = tenant.admin.post("/v1/keys", json=body)
+    assert refusal(answer) == (400, "invalid_request")
+    assert "parent_id" in answer.json()["error"]["message"]
+
+
+def test_the_parent_of_another_tenant(tenant: Tenant, other_tenant: Tenant) -> None:
+    """F12: another tenant's key as parent is answered like an unknown one, byte for byte."""
+    foreign = create(other_tenant)["id"]
+    answers = [
+        tenant.admin.post("/v1/keys", json={"type": "issuer", "name": "k", "parent_id": each})
+        for each in (foreign, UNKNOWN)
+    ]
+    assert answers[0].status_code == answers[1].status_code == 400
+    assert answers[0].content == answers[1].content
+
+
+# Who may be whose parent; a root has none.
+_PARENTS = {
+    ("root", "issuer"): 201,
+    ("root", "notary"): 201,
+    ("issuer", "issuer"): 201,
+    ("issuer", "notary"): 201,
+    ("notary", "issuer"): 400,
+    ("notary", "notary"): 400,
+    ("root", "root"): 400,
+    ("issuer", "root"): 400,
+    ("notary", "root"): 400,
+}
+
+
+@pytest.mark.parametrize(("parent", "type_"), _PARENTS)
+def test_the_type_of_a_parent(tenant: Tenant, parent: str, type_: str) -> None:
+    """A root has no parent; the parent of another is a root or an issuer; otherwise 400."""
+    above = create(tenant)
+    if parent != "root":
+        above = child(tenant, above, parent)
+    body = {"type": type_, "name": "k", "parent_id": above["id"]}
+    answer = tenant.admin.post("/v1/keys", json=body)
+    assert answer.status_code == _PARENTS[parent, type_]
+    if answer.status_code == 400:
+        assert refusal(answer) == (400, "invalid_request")
+
+
+@pytest.mark.parametrize("state", ["suspended", "revoked", "rotated", "expired"])
+def test_a_parent_in_another_state(tenant: Tenant, clock: Clock, state: str) -> None:
+    """A parent that is suspended, revoked, superseded or expired takes no child: 409."""
+    if state == "expired":
+        parent_id = create(tenant, expires_at="2026-11-21T12:00:01Z")["id"]
+        clock.advance(seconds=1)
+    else:
+        parent_id = signing.in_state(tenant, state)
+    before = signing.stored(tenant)
+    body = {"type": "issuer", "name": "k", "parent_id": parent_id}
+    assert refusal(tenant.admin.post("/v1/keys", json=body)) == (409, "invalid_state")
+    assert signing.stored(tenant) == before
+
+
+@pytest.mark.parametrize(
+    ("parents", "asked", "given"),
+    [
+        (None, None, None),
+        (None, "2027-01-01T00:00:00Z", "2027-01-01T00:00:00Z"),
+        ("2027-01-01T00:00:00Z", None, "2027-01-01T00:00:00Z"),
+        ("2027-01-01T00:00:00Z", "2027-01-01T00:00:00Z", "2027-01-01T00:00:00Z"),
+        ("2027-01-01T00:00:00Z", "2026-12-31T23:59:59Z", "2026-12-31T23:59:59Z"),
+        ("2027-01-01T00:00:00Z", "2027-01-01T02:00:00+02:00", "2027-01-01T00:00:00Z"),
+        ("2027-01-01T00:00:00Z", "2027-01-01T00:00:01Z", 400),
+        (None, "9999-12-31T23:59:59Z", "9999-12-31T23:59:59Z"),
+    ],
+)
+def test_a_child_does_not_outlive_its_parent(
+    tenant: Tenant, parents: str | None, asked: str | None, given: Any
+) -> None:
+    """A later expiry than the parent's is 400; none given takes the parent's."""
+    root = create(tenant, expires_at=parents)
+    body = {"type": "notary", "name": "k", "parent_id": root["id"], "expires_at": asked}
+    answer = tenant.admin.post("/v1/keys", json=body)
+    if given == 400:
+        assert refusal(answer) == (400, "invalid_request")
+    else:
+        assert (answer.status_code, answer.json()["expires_at"]) == (201, given)
+
+
+def test_a_line_of_ancestors_has_an_end(tenant: Tenant) -> None:
+    """A key has so few ancestors that a signature can depend on all of them; then 409 conflict."""
+    key = create(tenant)
+    for _ in range(model.ANCESTORS_MAX):
+        key = child(tenant, key)
+    assert signing.sign(tenant, key["id"]).status_code == 201
+    body = {"type": "issuer", "name": "k", "parent_id": key["id"]}
+    assert refusal(tenant.admin.post("/v1/keys", json=body)) == (409, "conflict")
+
+
+# --- transitions ---
+
+SAME, REFUSED = "same", "refused"
+
+# decisions 3 and 1: what each action does in each state, by hand.
+_TRANSITIONS = {
+    ("active", "rotate"): "active",
+    ("active", "suspend"): "suspended",
+    ("active", "enable"): SAME,
+    ("active", "revoke"): "revoked",
+    ("suspended", "rotate"): REFUSED,
+    ("suspended", "suspend"): SAME,
+    ("suspended", "enable"): "active",
+    ("suspended", "revoke"): "revoked",
+    ("rotated", "rotate"): REFUSED,
+    ("rotated", "suspend"): REFUSED,
+    ("rotated", "enable"): REFUSED,
+    ("rotated", "revoke"): "revoked",
+    ("revoked", "rotate"): REFUSED,
+    ("revoked", "suspend"): REFUSED,
+    ("revoked", "enable"): REFUSED,
+    ("revoked", "revoke"): SAME,
+}
+
+
+@pytest.mark.parametrize(("state", "action"), _TRANSITIONS)
+def test_each_transition(tenant: Tenant, clock: Clock, state: str, action: str) -> None:
+    """Each action leads where the table says, changes nothing where it holds already, or is 409."""
+    key_id = signing.in_state(tenant, state)
+    before, key = signing.stored(tenant), get(tenant, key_id)
+    clock.advance(hours=1)
+    answer = move(tenant, key_id, action, **({"reason": "again"} if action == "revoke" else {}))
+    expected = _TRANSITIONS[state, action]
+    if expected == REFUSED:
+        assert refusal(answer) == (409, "invalid_state")
+    else:
+        assert answer.status_code == 200
+    if expected in {SAME, REFUSED}:
+        assert signing.stored(tenant) == before
+        assert get(tenant, key_id) == key
+    else:
+        assert answer.json()["status"] == get(tenant, key_id)["status"] == expected
+
+
+@pytest.mark.parametrize(
+    ("action", "time"), [("suspend", "suspended_at"), ("revoke", "revoked_at")]
+)
+def test_a_repeated_action_answers_as_it_stands(
+    tenant: Tenant, clock: Clock, action: str, time: str
+) -> None:
+    """The second answer is the first: its time, and its reason."""
+    key_id = create(tenant)["id"]
+    first = moved(tenant, key_id, action)
+    clock.advance(days=1)
+    again = moved(tenant, key_id, action, **({"reason": "again"} if action == "revoke" else {}))
+    assert again == first
+    assert first[time] == NOW
+
+
+@pytest.mark.parametrize("path", list(itertools.product(["rotate", "suspend", "enable"], repeat=2)))
+def test_a_revoked_key_stays_revoked(tenant: Tenant, path: tuple[str, ...]) -> None:
+    """F28: no sequence of actions leads out of revoked, suspended before or not."""
+    key_id = create(tenant)["id"]
+    moved(tenant, key_id, "suspend")
+    moved(tenant, key_id, "revoke")
+    for action in path:
+        assert refusal(move(tenant, key_id, action)) == (409, "invalid_state")
+    assert get(tenant, key_id)["status"] == "revoked"
+
+
+@pytest.mark.parametrize("state", ["active", "suspended"])
+def test_reaching_the_expiry_changes_no_status(tenant: Tenant, clock: Clock, state: str) -> None:
+    """An expired key keeps its status, signs no more, and can still be suspended or revoked."""
+    key_id = create(tenant, expires_at="2026-11-21T12:00:01Z")["id"]
+    if state == "suspended":
+        moved(tenant, key_id, "suspend")
+    clock.advance(seconds=1)
+    assert get(tenant, key_id)["status"] == state
+    assert refusal(signing.sign(tenant, key_id)) == (409, "invalid_state")
+    assert moved(tenant, key_id, "suspend")["status"] == "suspended"
+    assert moved(tenant, key_id, "enable")["status"] == "active"
+    assert refusal(signing.sign(tenant, key_id)) == (409, "invalid_state")
+    assert moved(tenant, key_id, "revoke")["status"] == "revoked"
+
+
+# --- rotation ---
+
+
+def test_rotation_keeps_the_identifier(tenant: Tenant, clock: Clock) -> None:
+    """The key goes on under its identifier with a new public key; nothing else of it changes."""
+    key = create(tenant, expires_at="2027-01-01T00:00:00Z")
+    clock.advance(hours=1)
+    rotated = moved(tenant, key["id"], "rotate")
+    after = get(tenant, key["id"])
+    assert rotated["public_key"] == after["public_key"] != key["public_key"]
+    assert rotated["id"] == key["id"]
+    assert after | {"public_key": ""} == key | {"public_key": ""}
+
+
+def test_the_superseded_version_is_a_record_of_its_own(tenant: Tenant, clock: Clock) -> None:
+    """It has its own identifier, its old public key, its time of rotation; it can be listed."""
+    key = child(tenant, create(tenant), "notary")
+    clock.advance(hours=1)
+    superseded = signing.superseded(tenant, key["id"])
+    record = get(tenant, superseded)
+    assert superseded != key["id"]
+    assert record == key | {
+        "id": superseded,
+        "status": "rotated",
+        "rotated_at": "2026-11-21T13:00:00Z",
+    }
+    assert walk(tenant, status="rotated") == walk(tenant, status="rotated", type="notary")
+    assert walk(tenant, status="rotated") == [record]
+    assert walk(tenant, status="rotated", type="root") == []
+
+
+def test_the_versions_of_a_key(tenant: Tenant, clock: Clock) -> None:
+    """All versions are listed, newest first, each under the identifier of its own record."""
+    key_id = create(tenant)["id"]
+    public_keys = [get(tenant, key_id)["public_key"]]
+    for _ in range(2):
+        clock.advance(hours=1)
+        public_keys.append(moved(tenant, key_id, "rotate")["public_key"])
+    listed = versions(tenant, key_id)
+    assert all(set(each) == VERSION for each in listed)
+    assert [each["version"] for each in listed] == [3, 2, 1]
+    assert [each["status"] for each in listed] == ["active", "rotated", "rotated"]
+    assert [each["public_key"] for each in listed] == public_keys[::-1]
+    hours = ["2026-11-21T14:00:00Z", "2026-11-21T13:00:00Z", NOW]
+    assert [each["created_at"] for each in listed] == hours
+    assert [each["rotated_at"] for each in listed] == [None, *hours[:2]]
+    assert listed[0]["key_id"] == key_id
+    assert [get(tenant, each["key_id"])["public_key"] for each in listed] == public_keys[::-1]
+
+
+def test_the_versions_by_any_of_them(tenant: Tenant) -> None:
+    """A superseded version's identifier leads to the same list of versions."""
+    key_id = create(tenant)["id"]
+    superseded = signing.superseded(tenant, key_id)
+    assert versions(tenant, superseded) == versions(tenant, key_id)
+
+
+def test_a_key_that_was_never_rotated_has_one_version(tenant: Tenant) -> None:
+    """Its only version is itself."""
+    key = create(tenant)
+    (only,) = versions(tenant, key["id"])
+    assert only == {
+        "key_id": key["id"],
+        "version": 1,
+        "status": "active",
+        "public_key": key["public_key"],
+        "created_at": NOW,
+        "rotated_at": None,
+    }
+
+
+def test_children_outlive_a_rotation(tenant: Tenant) -> None:
+    """A parent that is rotated remains the parent, and its children go on signing."""
+    root = create(tenant)
+    issuer = child(tenant, root)
+    moved(tenant, root["id"], "rotate")
+    assert get(tenant, issuer["id"])["parent_id"] == root["id"]
+    assert signing.sign(tenant, issuer["id"]).status_code == 201
+    assert child(tenant, root)["parent_id"] == root["id"]
+
+
+# --- the list ---
+
+
+def test_totals_after_any_sequence(tenant: Tenant) -> None:
+    """F31: for every filter, the total is the number of keys that all pages together hold."""
+    root, issuer = create(tenant), None
+    for state in STATES:
+        signing.in_state(tenant, state)
+        issuer = child(tenant, root)
+        child(tenant, issuer, "notary")
+    assert issuer is not None
+    for action in ("rotate", "rotate", "suspend", "suspend", "enable", "rotate", "revoke"):
+        moved(tenant, issuer["id"], action)
+    move(tenant, issuer["id"], "enable")
+    moved(tenant, root["id"], "revoke", cascade=True)
+    everything = walk(tenant, limit=3)
+    assert len(everything) == 17
+    assert walk(tenant) == everything
+    assert [key["id"] for key in everything] == sorted((k["id"] for k in everything), reverse=True)
+    for type_, status in itertools.product([None, *model.Type], [None, *STATES]):
+        wanted: dict[str, str] = {"type": type_} if type_ else {}
+        wanted |= {"status": status} if status else {}
+        expected = [key for key in everything if wanted.items() <= key.items()]
+        assert walk(tenant, limit=2, **wanted) == expected
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "type=",
+        "type=Root",
+        "type=key",
+        "status=",
+        "status=expired",
+        "status=ACTIVE",
+        "state=active",
+    ],
+)
+def test_an_unknown_filter(tenant: Tenant, query: str) -> None:
+    """A filter or a value that is not of the contract is 400, never passed over."""
+    answer = tenant.admin.get(f"/v1/keys?{query}")
+    assert refusal(answer) == (400, "invalid_request")
+
+
+def test_a_cursor_is_bound_to_its_filters(tenant: Tenant) -> None:
+    """F11: a cursor goes on with the filters that it came from, and with no others."""
+    root = create(tenant)
+    child(tenant, root)
+    child(tenant, root)
+    filters: list[dict[str, str]] = [
+        {},
+        {"type": "issuer"},
+        {"status": "active"},
+        {"type": "issuer", "status": "active"},
+    ]
+    for own in filters:
+        cursor = listing(tenant, limit=1, **own).json()["cursor"]
+        for others in filters:
+            answer = listing(tenant, cursor=cursor, **others)
+            assert answer.status_code == (200 if others == own else 400)
+
+
+def test_the_cursor_of_a_list_of_warrants(tenant: Tenant) -> None:
+    """F11: what one key signed cannot be walked with the cursor of another."""
+    keys = [create(tenant)["id"] for _ in range(2)]
+    for key_id in keys:
+        signing.signed(tenant, key_id)
+        signing.signed(tenant, key_id)
+    cursor = tenant.admin.get(f"/v1/keys/{keys[0]}/warrants?limit=1").json()["cursor"]
+    for path in (f"/v1/keys/{keys[1]}/warrants", "/v1/keys"):
+        assert refusal(tenant.admin.get(f"{path}?cursor={cursor}")) == (400, "invalid_request")
+    assert tenant.admin.get(f"/v1/keys/{keys[0]}/warrants?cursor={cursor}").status_code == 200
+
+
+def test_another_tenant_sees_none_of_them(tenant: Tenant, other_tenant: Tenant) -> None:
+    """F12: a list holds the caller's own keys."""
+    create(other_tenant)
+    assert walk(tenant) == []
+
+
+# --- secrets ---
+
+
+def seed_of(tenant: Tenant, key_id: str) -> bytes:
+    item = tenant.ports.store.get(model.keys(tenant.id).key(key_id))
+    assert item is not None
+    sealed = model.SigningKey.from_item(item).sealed_seed
+    assert sealed is not None
+    return tenant.ports.keys.unwrap(sealed, context=seeds.seal_context(tenant.id, key_id))
+
+
+def test_no_seed_is_ever_shown_or_stored(tenant: Tenant, caplog: pytest.LogCaptureFixture) -> None:
+    """F17: neither an answer, nor a log line, nor any stored item holds a seed in the clear."""
+    caplog.set_level("DEBUG")
+    key_id, said = create(tenant)["id"], []
+    secrets = [seed_of(tenant, key_id)]
+    said.append(move(tenant, key_id, "rotate"))
+    secrets.append(seed_of(tenant, key_id))
+    said += [signing.sign(tenant, key_id), tenant.admin.get(f"/v1/keys/{key_id}/versions")]
+    said += [move(tenant, key_id, each) for each in ("suspend", "enable", "revoke")]
+    said += [tenant.admin.get(f"/v1/keys/{key_id}"), listing(tenant)]
+    said += [tenant.admin.get("/v1/audit-logs"), tenant.admin.get(f"/v1/keys/{key_id}/warrants")]
+    assert isinstance(tenant.ports.store, SqliteStore)
+    rows = tenant.ports.store._connection.execute("SELECT * FROM items").fetchall()
+    everything = repr(rows) + caplog.text + "".join(each.text + str(each.headers) for each in said)
+    blobs = b"".join(row[3] for row in rows)
+    for seed in secrets:
+        assert len(seed) == 32
+        assert seed not in blobs
+        assert not any(form in everything for form in forms(seed))
+
+
+def forms(seed: bytes) -> list[str]:
+    """A seed as text, in the ways that it could have slipped out."""
+    encoded = [base64.b64encode(seed), base64.urlsafe_b64encode(seed)]
+    return [*(each.decode().rstrip("=") for each in encoded), seed.hex(), repr(seed)[2:-1]]
+
+
+def test_a_superseded_version_keeps_no_seed(tenant: Tenant) -> None:
+    """F17: what can sign no more has nothing left to sign with."""
+    key_id = create(tenant)["id"]
+    superseded = signing.superseded(tenant, key_id)
+    items = {e.sk: e.item for e in tenant.ports.store.query(model.keys(tenant.id))}
+    assert "sealed_seed" in items[key_id]
+    assert not [value for value in items[superseded].values() if isinstance(value, bytes)]
+
+
+def test_each_version_has_a_seed_of_its_own(tenant: Tenant) -> None:
+    """F17: seeds differ, are sealed, and the public key is theirs."""
+    key = create(tenant)
+    first = seed_of(tenant, key["id"])
+    rotated = moved(tenant, key["id"], "rotate")
+    second = seed_of(tenant, key["id"])
+    assert first != second
+    for seed, public_key in ((first, key["public_key"]), (second, rotated["public_key"])):
+        private = Ed25519PrivateKey.from_private_bytes(seed)
+        assert base64.b64encode(private.public_key().public_bytes_raw()).decode() == public_key
+
+
+def test_the_expiry_is_told_as_it_was_given(tenant: Tenant, clock: Clock) -> None:
+    """Times are answered in UTC with whole seconds, whatever offset they came with."""
+    moment = clock() + timedelta(days=1)
+    key = create(tenant, expires_at=moment.isoformat(timespec="milliseconds"))
+    assert key["expires_at"] == times.text(moment)

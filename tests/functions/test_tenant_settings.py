@@ -1,0 +1,153 @@
+"""Tenant settings over HTTP (decisions 3, tenant settings)."""
+
+from typing import Any
+
+import pytest
+
+from tests.api import Tenant
+from tests.functions.signing import refusal
+from tests.web.endpoints import audit_entries
+from tests.worlds import Clock
+
+PATH = "/v1/tenant/settings"
+
+
+def settings(tenant: Tenant) -> dict[str, Any]:
+    answer = tenant.read_only.get(PATH)
+    assert answer.status_code == 200
+    return dict(answer.json())
+
+
+def patch(tenant: Tenant, body: Any) -> Any:
+    return tenant.admin.request("PATCH", PATH, json=body)
+
+
+def lifetime(tenant: Tenant) -> tuple[str, str]:
+    payload = tenant.authorizer.get("/v1/revocations/srl").json()["payload"]
+    return payload["IssuedAt"], payload["ExpiresAt"]
+
+
+def test_the_settings_of_a_new_tenant(tenant: Tenant) -> None:
+    """Exactly the fields of the contract, with its defaults."""
+    assert settings(tenant) == {
+        "tenant_id": tenant.id,
+        "name": "acme",
+        "srl_ttl_seconds": 3600,
+        "audit_retention_days": 400,
+        "rate_limit_per_second": 1000,
+        "rate_limit_burst": 2000,
+        "created_at": "2026-11-21T12:00:00Z",
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "kept"),
+    [
+        ("name", "Acme & Söhne", "Acme & Söhne"),
+        ("name", "  x  ", "x"),
+        ("name", "x" * 255, "x" * 255),
+        ("srl_ttl_seconds", 300, 300),
+        ("srl_ttl_seconds", 604_800, 604_800),
+        ("audit_retention_days", 30, 30),
+        ("audit_retention_days", 3650, 3650),
+    ],
+)
+def test_changing_a_setting(tenant: Tenant, name: str, given: Any, kept: Any) -> None:
+    """PATCH changes the one given, answers with all, and leaves an entry that says what changed."""
+    before, entries = settings(tenant), audit_entries(tenant)
+    answer = patch(tenant, {name: given})
+    assert (answer.status_code, answer.json()) == (200, before | {name: kept})
+    assert settings(tenant) == answer.json()
+    *earlier, entry = audit_entries(tenant)
+    assert earlier == entries
+    assert (entry["action"], entry["resource_id"]) == ("tenant.update_settings", tenant.id)
+    assert entry["details"] == {name: kept}
+
+
+def test_changing_all_of_them(tenant: Tenant) -> None:
+    """Several at once are one change with one entry, which holds only what changed."""
+    body = {"name": "acme", "srl_ttl_seconds": 300, "audit_retention_days": 30}
+    entries = audit_entries(tenant)
+    assert patch(tenant, body).json() == settings(tenant)
+    assert settings(tenant).items() >= body.items()
+    *earlier, entry = audit_entries(tenant)
+    assert earlier == entries
+    assert entry["details"] == {"srl_ttl_seconds": 300, "audit_retention_days": 30}
+
+
+@pytest.mark.parametrize(
+    "body", [{}, {"name": "acme"}, {"name": " acme ", "srl_ttl_seconds": 3600}]
+)
+def test_what_is_so_already_is_not_written(tenant: Tenant, body: Any) -> None:
+    """Nothing given, or nothing new: 200 with the settings as they are, and no entry."""
+    before, entries = settings(tenant), audit_entries(tenant)
+    answer = patch(tenant, body)
+    assert (answer.status_code, answer.json()) == (200, before)
+    assert audit_entries(tenant) == entries
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        *(
+            {"srl_ttl_seconds": value}
+            for value in (299, 604_801, 0, -300, "300", 300.0, True, None)
+        ),
+        *({"audit_retention_days": value} for value in (29, 3651, "30", 30.0, None, [30])),
+        *({"name": value} for value in ("", " ", "x" * 256, "a\x07b", 5, None)),
+        {"srl_ttl_seconds": 10**30},
+        *({name: 1} for name in ("rate_limit_per_second", "rate_limit_burst", "ttl", "version")),
+        {"tenant_id": "svc_tnt_01m7yzmhg0ynzqw1fmh6whgvm5"},
+        {"created_at": "2026-11-21T12:00:00Z"},
+        {"handle": "globex"},
+        {"name": "new", "srl_ttl_seconds": 1},
+        [],
+        "name",
+        None,
+    ],
+    ids=str,
+)
+def test_a_malformed_change(tenant: Tenant, body: Any) -> None:
+    """Out of bounds, of another type, null, read-only or unknown: 400, and nothing changes."""
+    before, entries = settings(tenant), audit_entries(tenant)
+    assert refusal(patch(tenant, body)) == (400, "invalid_request")
+    assert settings(tenant) == before
+    assert audit_entries(tenant) == entries
+
+
+def test_a_change_without_a_body(tenant: Tenant) -> None:
+    """A PATCH with no body at all is 400."""
+    assert refusal(tenant.admin.request("PATCH", PATH)) == (400, "invalid_request")
+
+
+def test_the_lifetime_holds_for_the_next_list(tenant: Tenant, clock: Clock) -> None:
+    """The list in force keeps its times; the next one has the new lifetime."""
+    before = lifetime(tenant)
+    clock.advance(minutes=1)
+    patch(tenant, {"srl_ttl_seconds": 300})
+    assert lifetime(tenant) == before == ("2026-11-21T12:00:00Z", "2026-11-21T13:00:00Z")
+    tenant.admin.post("/v1/revocations/srl/regenerate")
+    assert lifetime(tenant) == ("2026-11-21T12:01:00Z", "2026-11-21T12:06:00Z")
+
+
+def test_a_new_name_changes_no_identity(tenant: Tenant) -> None:
+    """Identities are made of the handle, which never changes."""
+    patch(tenant, {"name": "globex"})
+    assert audit_entries(tenant)[-1]["actor"] == "admin@acme.svc"
+
+
+def test_each_tenant_has_its_own(tenant: Tenant, other_tenant: Tenant) -> None:
+    """F12: a change of one tenant's settings is none of another's."""
+    before = settings(other_tenant)
+    patch(tenant, {"name": "new", "srl_ttl_seconds": 300})
+    assert settings(other_tenant) == before
+
+
+def test_the_retention_holds_for_the_entries_after_it(tenant: Tenant, clock: Clock) -> None:
+    """An entry is kept as long as the settings said when it was written."""
+    patch(tenant, {"audit_retention_days": 30})
+    clock.advance(days=30)
+    answer = tenant.admin.get("/v1/audit-logs?from=2026-11-01T00:00:00Z").json()
+    actions = [entry["action"] for entry in answer["audit_logs"]]
+    assert "tenant.update_settings" not in actions
+    assert "tenant.create" in actions

@@ -1,0 +1,495 @@
+"""Signing warrants over HTTP, and what their keys' fate does to them (decisions 3)."""
+
+import base64
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+from tests.api import Tenant
+from tests.functions import signing
+from tests.functions.signing import (
+    child,
+    create,
+    get,
+    is_revoked,
+    move,
+    moved,
+    next_list,
+    refusal,
+    sign,
+    signed,
+)
+from tests.worlds import Clock
+
+SIGNED = {
+    "warrant_id",
+    "key_id",
+    "key_version",
+    "algorithm",
+    "public_key",
+    "signature",
+    "signed_at",
+    "expires_at",
+}
+WARRANT = {"warrant_id", "key_version", "signed_at", "expires_at"}
+KIB_64 = 64 * 1024
+
+
+def encode(payload: bytes) -> str:
+    return base64.b64encode(payload).decode()
+
+
+def verify(answer: dict[str, Any], payload: bytes) -> None:
+    """Verify as a stranger would. Raises `InvalidSignature`."""
+    public = Ed25519PublicKey.from_public_bytes(base64.b64decode(answer["public_key"]))
+    public.verify(base64.b64decode(answer["signature"], validate=True), payload)
+
+
+def warrants(tenant: Tenant, key_id: str, query: str = "") -> dict[str, Any]:
+    answer = tenant.read_only.get(f"/v1/keys/{key_id}/warrants{query}")
+    assert answer.status_code == 200, answer.text
+    return dict(answer.json())
+
+
+def ids(page: dict[str, Any]) -> list[str]:
+    return [each["warrant_id"] for each in page["warrants"]]
+
+
+def check(tenant: Tenant, warrant_id: str) -> dict[str, Any]:
+    answer = tenant.authorizer.get(f"/v1/revocations/check?warrant_id={warrant_id}")
+    assert answer.status_code == 200
+    return dict(answer.json())
+
+
+# --- signing ---
+
+
+def test_a_signature(tenant: Tenant) -> None:
+    """The answer has exactly its fields, and the signature verifies under the key's public key."""
+    key = create(tenant)
+    answer = sign(tenant, key["id"], encode(b"grant"))
+    assert answer.status_code == 201
+    body = answer.json()
+    verify(body, b"grant")
+    assert body.pop("signature")
+    assert body.pop("warrant_id").startswith("svc_wrt_")
+    assert body == {
+        "key_id": key["id"],
+        "key_version": 1,
+        "algorithm": "Ed25519",
+        "public_key": key["public_key"],
+        "signed_at": "2026-11-21T12:00:00Z",
+        "expires_at": None,
+    }
+
+
+def test_a_signature_is_over_the_payload_alone(tenant: Tenant) -> None:
+    """Of another payload, of another key's public key, the signature does not verify."""
+    keys = [create(tenant)["id"] for _ in range(2)]
+    first, second = (sign(tenant, each, encode(b"grant")).json() for each in keys)
+    with pytest.raises(InvalidSignature):
+        verify(first, b"grant ")
+    with pytest.raises(InvalidSignature):
+        verify(first | {"public_key": second["public_key"]}, b"grant")
+
+
+@pytest.mark.parametrize("payload", [b"", b"\x00", bytes(range(256)), b"x" * KIB_64])
+def test_payloads_that_are_signed(tenant: Tenant, payload: bytes) -> None:
+    """Any bytes are signed as they are, none and 64 KiB included."""
+    answer = sign(tenant, create(tenant)["id"], encode(payload))
+    assert answer.status_code == 201
+    verify(answer.json(), payload)
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        encode(b"x" * (KIB_64 + 1)),
+        "YQ",
+        "YQ=",
+        "YQ===",
+        "YWJj=",
+        "YR==",
+        "YQ==\n",
+        " YQ==",
+        "YQ==YQ==",
+        "-_-_",
+        "grant!",
+        "é===",
+        "====",
+        5,
+        None,
+        ["YQ=="],
+    ],
+    ids=lambda value: str(value)[:8],
+)
+def test_payloads_that_are_refused(tenant: Tenant, payload: Any) -> None:
+    """More than 64 KiB, or what is not the one base64 form of some bytes, is 400."""
+    key_id = create(tenant)["id"]
+    answer = sign(tenant, key_id, payload)
+    assert refusal(answer) == (400, "invalid_request")
+    assert "payload" in answer.json()["error"]["message"]
+    assert warrants(tenant, key_id)["total"] == 0
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"warrant_id": ""},
+        {"warrant_id": "svc_wrt_"},
+        {"warrant_id": "svc_wrt_" + "a" * 65},
+        {"warrant_id": "svc_wrt_a b"},
+        {"warrant_id": "wrt_a"},
+        {"warrant_id": 5},
+        {"expires_at": "2026-11-21T12:00:00Z"},
+        {"expires_at": "2026-11-21T11:59:59Z"},
+        {"expires_at": "2026-11-22"},
+        {"expires_at": 1800000000},
+        {"algorithm": "Ed25519"},
+    ],
+)
+def test_fields_that_are_refused(tenant: Tenant, fields: dict[str, Any]) -> None:
+    """A malformed identifier, an expiry that has passed or an unknown field is 400."""
+    key_id = create(tenant)["id"]
+    assert refusal(sign(tenant, key_id, **fields)) == (400, "invalid_request")
+    assert warrants(tenant, key_id)["total"] == 0
+
+
+def test_a_payload_is_required(tenant: Tenant) -> None:
+    """Nothing to sign is 400."""
+    answer = tenant.admin.post(f"/v1/keys/{create(tenant)['id']}/sign", json={})
+    assert refusal(answer) == (400, "invalid_request")
+
+
+@pytest.mark.parametrize("warrant_id", ["svc_wrt_a", "svc_wrt_" + "Z_-9" * 16])
+def test_a_warrant_id_of_the_callers(tenant: Tenant, warrant_id: str) -> None:
+    """An identifier that is given is used as it is; null is as good as none."""
+    key_id = create(tenant)["id"]
+    assert signed(tenant, key_id, warrant_id=warrant_id) == warrant_id
+    assert signed(tenant, key_id, warrant_id=None) != warrant_id
+
+
+@pytest.mark.parametrize("taken", ["signed", "signed by another key", "revoked", "key revoked"])
+def test_a_warrant_id_that_is_taken(tenant: Tenant, taken: str) -> None:
+    """F30: an identifier that was signed or revoked before is 409 conflict, and signs nothing."""
+    key_id = create(tenant)["id"]
+    by = key_id if taken == "signed" else create(tenant)["id"]
+    if taken == "revoked":
+        tenant.revoke("svc_wrt_a")
+    else:
+        signed(tenant, by, warrant_id="svc_wrt_a")
+    if taken == "key revoked":
+        moved(tenant, by, "revoke")
+    before = warrants(tenant, key_id)
+    assert refusal(sign(tenant, key_id, warrant_id="svc_wrt_a")) == (409, "conflict")
+    assert warrants(tenant, key_id) == before
+
+
+def test_a_warrant_id_that_was_un_revoked(tenant: Tenant) -> None:
+    """An identifier whose revocation was taken back, and that nobody signed, can be signed."""
+    record_id = tenant.revoke("svc_wrt_a")
+    tenant.admin.delete(f"/v1/revocations/{record_id}")
+    assert signed(tenant, create(tenant)["id"], warrant_id="svc_wrt_a") == "svc_wrt_a"
+
+
+def test_a_warrant_id_of_another_tenant(tenant: Tenant, other_tenant: Tenant) -> None:
+    """F12: each tenant has its own identifiers; a revocation of one is none of the other."""
+    first, second = create(tenant)["id"], create(other_tenant)["id"]
+    signed(tenant, first, warrant_id="svc_wrt_a")
+    signed(other_tenant, second, warrant_id="svc_wrt_a")
+    moved(other_tenant, second, "revoke")
+    assert is_revoked(other_tenant, "svc_wrt_a")
+    assert not is_revoked(tenant, "svc_wrt_a")
+    assert next_list(tenant) == []
+
+
+@pytest.mark.parametrize("state", ["suspended", "rotated", "revoked"])
+def test_a_key_that_is_not_active_signs_nothing(tenant: Tenant, state: str) -> None:
+    """Only an active key signs; any other is 409 invalid_state."""
+    key_id = signing.in_state(tenant, state)
+    assert refusal(sign(tenant, key_id)) == (409, "invalid_state")
+    assert warrants(tenant, key_id)["total"] == 0
+
+
+@pytest.mark.parametrize("action", ["suspend", "revoke"])
+@pytest.mark.parametrize("level", range(3))
+def test_only_below_active_ancestors(tenant: Tenant, action: str, level: int) -> None:
+    """F29: a key with an ancestor that is suspended or revoked signs nothing: 409."""
+    line = [create(tenant)]
+    for _ in range(3):
+        line.append(child(tenant, line[-1]))
+    moved(tenant, line[level]["id"], action)
+    assert refusal(sign(tenant, line[3]["id"])) == (409, "invalid_state")
+    assert get(tenant, line[3]["id"])["status"] == "active"
+    if action == "suspend":
+        moved(tenant, line[level]["id"], "enable")
+        assert sign(tenant, line[3]["id"]).status_code == 201
+
+
+def test_order_of_the_checks(tenant: Tenant) -> None:
+    """Body before resource before state: 400, then 404, then 409."""
+    key_id = signing.in_state(tenant, "revoked")
+    unknown = "svc_key_01m7yzmhg0ynzqw1fmh6whgvm5"
+    past = {"expires_at": "2020-01-01T00:00:00Z"}
+    assert sign(tenant, unknown, "!").status_code == sign(tenant, key_id, "!").status_code == 400
+    assert sign(tenant, unknown, **past).status_code == 400
+    assert sign(tenant, unknown).status_code == 404
+    assert sign(tenant, key_id).status_code == 409
+
+
+# --- what a key signed ---
+
+
+def test_the_warrants_of_a_key(tenant: Tenant, clock: Clock) -> None:
+    """All that a key signed is listed, newest first, in pages, with exactly its fields."""
+    key_id = create(tenant)["id"]
+    expiry = "2027-01-01T00:00:00Z"
+    made = [signed(tenant, key_id, warrant_id="svc_wrt_z", expires_at=expiry)]
+    clock.advance(hours=1)
+    made += [signed(tenant, key_id) for _ in range(2)]
+    page = warrants(tenant, key_id)
+    assert ids(page) == made[::-1]
+    assert (page["total"], page["cursor"]) == (3, None)
+    assert all(set(each) == WARRANT for each in page["warrants"])
+    assert page["warrants"][-1] == {
+        "warrant_id": "svc_wrt_z",
+        "key_version": 1,
+        "signed_at": "2026-11-21T12:00:00Z",
+        "expires_at": expiry,
+    }
+    first = warrants(tenant, key_id, "?limit=2")
+    second = warrants(tenant, key_id, f"?limit=2&cursor={first['cursor']}")
+    assert ids(first) + ids(second) == made[::-1]
+    assert (first["total"], second["total"], second["cursor"]) == (3, 3, None)
+
+
+def test_the_warrants_of_each_version(tenant: Tenant) -> None:
+    """A key lists what all its versions signed; a superseded version what it signed itself."""
+    key_id = create(tenant)["id"]
+    made, records = [], []
+    for number in range(3):
+        made.append([signed(tenant, key_id) for _ in range(number + 1)])
+        records.append(signing.superseded(tenant, key_id))
+    everything = warrants(tenant, key_id, "?limit=100")
+    assert ids(everything) == [each for version in made for each in version][::-1]
+    assert everything["total"] == 6
+    assert [each["key_version"] for each in everything["warrants"]] == [3, 3, 3, 2, 2, 1]
+    for version, record_id in zip(made, records, strict=True):
+        page = warrants(tenant, record_id)
+        assert (ids(page), page["total"]) == (version[::-1], len(version))
+    page = warrants(tenant, records[2], "?limit=1")
+    assert page["total"] == 3
+    assert ids(warrants(tenant, records[2], f"?cursor={page['cursor']}")) == made[2][1::-1]
+
+
+def test_a_key_that_signed_nothing(tenant: Tenant) -> None:
+    """Its list is empty, and so is that of what it superseded."""
+    key_id = create(tenant)["id"]
+    empty = {"warrants": [], "total": 0, "cursor": None}
+    assert warrants(tenant, key_id) == empty
+    assert warrants(tenant, signing.superseded(tenant, key_id)) == empty
+
+
+# --- the reach of a revocation ---
+
+
+def test_revoking_a_key_revokes_what_it_signed(tenant: Tenant, clock: Clock) -> None:
+    """check says so at once, with the key's time and reason; the next list has them all."""
+    key_id, other = create(tenant)["id"], create(tenant)["id"]
+    made = [signed(tenant, key_id) for _ in range(3)]
+    kept = signed(tenant, other)
+    assert not any(is_revoked(tenant, each) for each in [*made, kept])
+    clock.advance(hours=1)
+    moved(tenant, key_id, "revoke", reason="stolen")
+    assert all(is_revoked(tenant, each) for each in made)
+    assert not is_revoked(tenant, kept)
+    assert check(tenant, made[0]) == {
+        "warrant_id": made[0],
+        "revoked": True,
+        "revoked_at": "2026-11-21T13:00:00Z",
+        "reason": "stolen",
+    }
+    assert check(tenant, kept) == {"warrant_id": kept, "revoked": False}
+    assert next_list(tenant) == sorted(made)
+
+
+@pytest.mark.parametrize("action", ["suspend", "rotate"])
+def test_warrants_of_a_key_that_is_not_revoked(tenant: Tenant, action: str) -> None:
+    """Suspending or rotating a key leaves what it signed valid."""
+    key_id = create(tenant)["id"]
+    warrant_id = signed(tenant, key_id)
+    moved(tenant, key_id, action)
+    assert not is_revoked(tenant, warrant_id)
+    assert next_list(tenant) == []
+
+
+def test_revoking_a_version_revokes_just_what_it_signed(tenant: Tenant) -> None:
+    """The version before and the one after go on; the key stays active."""
+    key_id = create(tenant)["id"]
+    first = signed(tenant, key_id)
+    signing.superseded(tenant, key_id)
+    second = signed(tenant, key_id)
+    superseded = signing.superseded(tenant, key_id)
+    third = signed(tenant, key_id)
+    moved(tenant, superseded, "revoke", reason="leaked")
+    assert [is_revoked(tenant, each) for each in (first, second, third)] == [False, True, False]
+    assert check(tenant, second)["reason"] == "leaked"
+    assert next_list(tenant) == [second]
+    assert get(tenant, key_id)["status"] == "active"
+    states = [each["status"] for each in signing.versions(tenant, key_id)]
+    assert states == ["active", "revoked", "rotated"]
+    signed(tenant, key_id)
+
+
+def test_revoking_a_key_reaches_all_its_versions(tenant: Tenant) -> None:
+    """What was signed before a rotation was signed by the key too."""
+    key_id = create(tenant)["id"]
+    made = []
+    for _ in range(3):
+        made.append(signed(tenant, key_id))
+        moved(tenant, key_id, "rotate")
+    moved(tenant, key_id, "revoke")
+    assert all(is_revoked(tenant, each) for each in made)
+    assert next_list(tenant) == sorted(made)
+
+
+@pytest.mark.parametrize("first", ["key", "version"])
+def test_the_first_revocation_tells_when_and_why(tenant: Tenant, clock: Clock, first: str) -> None:
+    """A warrant revoked by version and key stays revoked since the first, for its reason."""
+    key_id = create(tenant)["id"]
+    warrant_id = signed(tenant, key_id)
+    both = {"version": signing.superseded(tenant, key_id), "key": key_id}
+    moved(tenant, both.pop(first), "revoke", reason="first")
+    said = check(tenant, warrant_id)
+    clock.advance(hours=1)
+    ((_, last),) = both.items()
+    moved(tenant, last, "revoke", reason="second")
+    assert check(tenant, warrant_id) == said
+    assert said["reason"] == "first"
+    assert next_list(tenant) == [warrant_id]
+
+
+@pytest.mark.parametrize("cascade", [False, True])
+def test_the_descendants_of_a_revoked_key(tenant: Tenant, cascade: bool) -> None:
+    """Without cascade they stay as they are and sign no more; with it they are revoked too."""
+    root = create(tenant)
+    issuer = child(tenant, root)
+    notary = child(tenant, issuer, "notary")
+    beside = child(tenant, create(tenant))
+    made = [signed(tenant, each["id"]) for each in (root, issuer, notary)]
+    kept = signed(tenant, beside["id"])
+    moved(tenant, root["id"], "revoke", **({"cascade": True} if cascade else {}))
+    assert [is_revoked(tenant, each) for each in made] == [True, cascade, cascade]
+    expected = "revoked" if cascade else "active"
+    assert [get(tenant, each["id"])["status"] for each in (issuer, notary)] == [expected] * 2
+    assert not is_revoked(tenant, kept)
+    assert next_list(tenant) == (sorted(made) if cascade else made[:1])
+    assert refusal(sign(tenant, notary["id"])) == (409, "invalid_state")
+
+
+def test_a_cascade_after_the_key_was_revoked(tenant: Tenant, clock: Clock) -> None:
+    """Repeated with cascade, the descendants follow; the key keeps its own time and reason."""
+    root = create(tenant)
+    issuer = child(tenant, root)
+    first = moved(tenant, root["id"], "revoke", reason="first")
+    clock.advance(hours=1)
+    assert moved(tenant, root["id"], "revoke", reason="second", cascade=True) == first
+    later = moved(tenant, issuer["id"], "revoke")
+    assert (later["revoked_at"], later["reason"]) == ("2026-11-21T13:00:00Z", "second")
+
+
+# --- both kinds of revocation ---
+
+
+def test_taking_back_a_revocation_does_not_lift_the_keys(tenant: Tenant) -> None:
+    """Un-revoking leaves a warrant revoked while its key is."""
+    key_id = create(tenant)["id"]
+    warrant_id = signed(tenant, key_id)
+    record_id = tenant.revoke(warrant_id, reason="own")
+    moved(tenant, key_id, "revoke", reason="of the key")
+    assert next_list(tenant) == [warrant_id]
+    assert check(tenant, warrant_id)["reason"] == "own"
+    assert tenant.admin.delete(f"/v1/revocations/{record_id}").status_code == 204
+    assert is_revoked(tenant, warrant_id)
+    assert check(tenant, warrant_id)["reason"] == "of the key"
+    assert next_list(tenant) == [warrant_id]
+
+
+def test_taking_back_a_revocation_where_the_key_holds(tenant: Tenant) -> None:
+    """F05: un-revoked, the warrant of a good key holds again and leaves the list."""
+    warrant_id = signed(tenant, create(tenant)["id"])
+    record_id = tenant.revoke(warrant_id)
+    assert next_list(tenant) == [warrant_id]
+    tenant.admin.delete(f"/v1/revocations/{record_id}")
+    assert not is_revoked(tenant, warrant_id)
+    assert next_list(tenant) == []
+
+
+def test_revoking_what_its_key_revoked(tenant: Tenant) -> None:
+    """A warrant of a revoked key can have a record of its own: 201, and the list has it once."""
+    key_id = create(tenant)["id"]
+    warrant_id = signed(tenant, key_id)
+    moved(tenant, key_id, "revoke")
+    tenant.revoke(warrant_id)
+    assert next_list(tenant) == [warrant_id]
+    assert tenant.admin.get("/v1/revocations").json()["total"] == 1
+
+
+def test_a_batch_over_both_kinds(tenant: Tenant) -> None:
+    """check-batch answers each warrant by its own record, its version, its key, or not at all."""
+    key_id, good = create(tenant)["id"], create(tenant)["id"]
+    by_key, by_both = signed(tenant, key_id), signed(tenant, key_id)
+    kept, own = signed(tenant, good), signed(tenant, good)
+    for each in (by_both, own):
+        tenant.revoke(each)
+    moved(tenant, key_id, "revoke")
+    body = {"warrant_ids": [by_key, by_both, kept, own, "svc_wrt_unknown", by_key]}
+    results = tenant.authorizer.post("/v1/revocations/check-batch", json=body).json()["results"]
+    revoked = {"revoked": True, "revoked_at": "2026-11-21T12:00:00Z"}
+    assert results == {
+        by_key: revoked,
+        by_both: revoked,
+        kept: {"revoked": False},
+        own: revoked,
+        "svc_wrt_unknown": {"revoked": False},
+    }
+
+
+# --- what has expired ---
+
+
+@pytest.mark.parametrize("how", ["by its key", "by itself"])
+@pytest.mark.parametrize(
+    ("past", "listed"), [(-1, True), (0, True), (3600, True), (3601, False), (10**6, False)]
+)
+def test_a_warrant_that_expired_long_ago_leaves_the_list(
+    tenant: Tenant, clock: Clock, how: str, past: int, listed: bool
+) -> None:
+    """More than one list lifetime after its expiry no list names it; check still knows."""
+    key_id = create(tenant)["id"]
+    expiry = (clock() + timedelta(days=30)).isoformat()
+    warrant_id = signed(tenant, key_id, expires_at=expiry)
+    forever = signed(tenant, key_id, expires_at="9999-12-31T23:59:59Z")
+    if how == "by its key":
+        move(tenant, key_id, "revoke")
+    else:
+        tenant.revoke(warrant_id)
+        tenant.revoke(forever)
+    assert next_list(tenant) == sorted([warrant_id, forever])
+    clock.advance(days=30, seconds=past)
+    assert next_list(tenant) == sorted([forever, *([warrant_id] if listed else [])])
+    assert is_revoked(tenant, warrant_id)
+
+
+def test_what_has_no_known_expiry_stays(tenant: Tenant, clock: Clock) -> None:
+    """A warrant without expiry, or that was signed elsewhere, is on every list."""
+    key_id = create(tenant)["id"]
+    warrant_id = signed(tenant, key_id)
+    moved(tenant, key_id, "revoke")
+    tenant.revoke("svc_wrt_elsewhere")
+    clock.advance(days=4000)
+    # The keys of the callers do not expire.
+    assert next_list(tenant) == sorted([warrant_id, "svc_wrt_elsewhere"])

@@ -1,0 +1,42 @@
+"""Fixtures of the operations' tests."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from shared.adapters import kms
+from shared.adapters.dynamodb import DynamoStore
+from shared.adapters.dynamodb_buckets import DynamoBuckets
+from shared.adapters.kms import KmsKeys
+from shared.adapters.s3 import S3Blobs
+from shared.operations import operation
+from shared.ports import Ports
+from shared.wiring import identifiers
+from tests.aws import aws
+from tests.worlds import Clock, embedded
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who lost a race tries again without a pause."""
+    monkeypatch.setattr(operation, "_PAUSE_SECONDS", 0)
+
+
+@pytest.fixture(params=["one machine", "cloud"])
+def anywhere(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> Iterator[Ports]:
+    """Ports on one machine, and on a pretended cloud."""
+    if request.param == "one machine":
+        yield embedded(tmp_path, clock)
+        return
+    with aws() as account, closing(kms.connect()) as client:
+        key = client.create_key()["KeyMetadata"]
+        yield Ports(
+            store=DynamoStore(account.dynamodb, table_prefix=account.table_prefix),
+            buckets=DynamoBuckets(account.dynamodb, table_prefix=account.table_prefix),
+            blobs=S3Blobs(account.s3, bucket=account.bucket),
+            keys=KmsKeys(client, key_id=key["KeyId"]),
+            now=clock,
+            new_id=identifiers(clock),
+        )

@@ -1,0 +1,401 @@
+"""Revoking signing keys: every warrant at once, whatever their number, whatever stops it."""
+
+import base64
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+from shared.errors import InvalidState, NotFound, RequestConflict, Unavailable
+from shared.model import warrants as warrant_model
+from shared.model.signing_keys import SigningKey, Status, Type
+from shared.model.warrants import Warrant
+from shared.operations import (
+    key_revocation,
+    operation,
+    publication,
+    revocations,
+    signing_keys,
+    srl,
+    tenant_settings,
+    warrants,
+)
+from shared.ports import Ports
+from shared.ports.store import Change, Expect, Increment, Put
+from tests.faults import Crash, Script, raises, scripted
+from tests.operations.races import races
+from tests.operations.tenants import Tenant
+from tests.worlds import Clock
+
+pytestmark = pytest.mark.usefixtures("at_once")
+
+# More than one write can take, and more than two.
+MANY = 100
+
+
+@pytest.fixture
+def tenant(ports: Ports) -> Tenant:
+    return Tenant.create(ports)
+
+
+def store_warrants(
+    ports: Ports, key: SigningKey, number: int, *, expires_at: datetime | None = None
+) -> list[str]:
+    """Warrants as if the key had signed them, straight into the store."""
+    made = [
+        Warrant(f"svc_wrt_{count:05}", key.id, key.key_version, ports.now(), expires_at)
+        for count in range(number)
+    ]
+    changes: list[Change] = []
+    for each in made:
+        place = warrant_model.signed_by(key.tenant_id, key.id).key(ports.new_id("wrt"))
+        own = warrant_model.warrant_key(key.tenant_id, each.warrant_id)
+        changes += [Put(at, each.to_item(), Expect.ABSENT) for at in (place, own)]
+    for start in range(0, len(changes), 100):
+        ports.store.write(*changes[start : start + 100])
+    amounts = {"count": number, warrant_model.version_count(key.key_version): number}
+    counter = warrant_model.signed_count_key(key.tenant_id, key.id)
+    ports.store.write(Increment(counter, amounts, Expect.ANYTHING))
+    return [each.warrant_id for each in made]
+
+
+def revoked_of(ports: Ports, tenant: Tenant, ids: Iterable[str]) -> list[bool]:
+    verdicts = revocations.check_batch(ports, tenant.operator, warrant_ids=ids)
+    return [verdict.revoked for verdict in verdicts.values()]
+
+
+# --- from beginning to end, on every engine ---
+
+
+def test_the_life_of_a_key(anywhere: Ports, clock: Clock) -> None:
+    """Root, issuer, sign, rotate, revoke, check, list: the same on one machine and in the cloud."""
+    ports = anywhere
+    tenant = Tenant.create(ports)
+    root = tenant.key(ports)
+    issuer = tenant.key(ports, root)
+    first = warrants.sign(ports, tenant.operator, key_id=issuer.id, payload=b"grant")
+    public = Ed25519PublicKey.from_public_bytes(base64.b64decode(first.public_key))
+    public.verify(base64.b64decode(first.signature), b"grant")
+    with pytest.raises(RequestConflict):
+        tenant.sign(ports, issuer, first.warrant.warrant_id)
+    signing_keys.suspend(ports, tenant.operator, key_id=root.id)
+    with pytest.raises(InvalidState):
+        tenant.sign(ports, issuer)
+    signing_keys.enable(ports, tenant.operator, key_id=root.id)
+    signing_keys.rotate(ports, tenant.operator, key_id=issuer.id)
+    second = tenant.sign(ports, issuer)
+    old = signing_keys.versions(ports, tenant.operator, key_id=issuer.id)[1]
+    by_old = warrants.page(ports, tenant.operator, key_id=old.id, before=None, limit=10)
+    assert [each.warrant_id for each in by_old.entries] == [first.warrant.warrant_id]
+    tenant.revoke_key(ports, old)
+    ids = [first.warrant.warrant_id, second, "svc_wrt_unknown"]
+    assert revoked_of(ports, tenant, ids) == [True, False, False]
+    assert tenant.regenerate(ports).revoked_ids == ids[:1]
+    clock.advance(minutes=1)
+    tenant.revoke_key(ports, root, cascade=True)
+    assert revoked_of(ports, tenant, ids) == [True, True, False]
+    assert srl.publish_due(ports).published == [tenant.id]
+    assert tenant.published(ports).revoked_ids == sorted(ids[:2])
+    page = signing_keys.page(
+        ports, tenant.operator, before=None, limit=1, type_=Type.ISSUER, status=Status.REVOKED
+    )
+    assert (page.total, len(page.entries)) == (2, 1)
+    tenant.check_totals(ports)
+
+
+# --- any number of warrants ---
+
+
+def test_a_key_of_five_thousand_warrants(ports: Ports, tenant: Tenant) -> None:
+    """It is revoked in one small write, however much it signed; check and the list have all."""
+    key = tenant.key(ports)
+    made = store_warrants(ports, key, 5000)
+    script = Script()
+    key_revocation.revoke(scripted(ports, script), tenant.operator, key_id=key.id, reason="lost")
+    assert script.calls.count("write") == 1
+    assert len(script.calls) <= 5
+    for start in range(0, len(made), 1000):
+        assert all(revoked_of(ports, tenant, made[start : start + 1000]))
+    assert tenant.regenerate(ports).revoked_ids == made
+    tenant.check_totals(ports)
+
+
+@pytest.mark.parametrize("whole", [True, False], ids=["key", "version"])
+def test_a_batch_reads_each_signer_once(ports: Ports, tenant: Tenant, whole: bool) -> None:
+    """The verdict on a thousand warrants of one revoked key takes as few reads as on one."""
+    key = tenant.key(ports)
+    made = store_warrants(ports, key, 1000)
+    signing_keys.rotate(ports, tenant.operator, key_id=key.id)
+    old = signing_keys.versions(ports, tenant.operator, key_id=key.id)[1]
+    tenant.revoke_key(ports, key if whole else old)
+    script = Script()
+    assert all(revoked_of(scripted(ports, script), tenant, made))
+    assert len(script.calls) <= 3
+
+
+def test_many_that_leave_the_list_together(ports: Ports, tenant: Tenant, clock: Clock) -> None:
+    """Warrants that expired long ago leave the list at once, and each signer is read once."""
+    key = tenant.key(ports)
+    made = store_warrants(ports, key, 1000, expires_at=clock() + timedelta(days=1))
+    tenant.revoke_key(ports, key)
+    assert tenant.regenerate(ports).revoked_ids == made
+    clock.advance(days=1, hours=1, seconds=1)
+    script = Script()
+    publication.publish(scripted(ports, script), tenant.operator)
+    assert tenant.published(ports).revoked_ids == []
+    assert len(script.calls) <= 30
+
+
+def test_a_longer_lifetime_brings_them_back(ports: Ports, tenant: Tenant, clock: Clock) -> None:
+    """How long ago is long ago follows the lifetime of the list that is made."""
+    key = tenant.key(ports)
+    made = store_warrants(ports, key, 3, expires_at=clock() + timedelta(days=1))
+    tenant.revoke_key(ports, key)
+    clock.advance(days=1, hours=1, seconds=1)
+    assert tenant.regenerate(ports).revoked_ids == []
+    tenant_settings.update(ports, tenant.operator, changes={"srl_ttl_seconds": 7200})
+    assert tenant.regenerate(ports).revoked_ids == made
+
+
+def test_a_warrant_that_expires_with_the_calendar(ports: Ports, tenant: Tenant) -> None:
+    """The last moment that there is does not stop the list, which every tenant depends on."""
+    key = tenant.key(ports)
+    end = datetime.fromisoformat("9999-12-31T23:59:59+00:00")
+    made = store_warrants(ports, key, 1, expires_at=end)
+    tenant.revoke_key(ports, key)
+    assert tenant.regenerate(ports).revoked_ids == made
+
+
+# --- the schedule ---
+
+
+def test_the_schedule_sees_a_revoked_key(ports: Ports, tenant: Tenant) -> None:
+    """F08: a key's revocation is a change; what changes nothing revoked is none."""
+    key = tenant.key(ports)
+    warrant_id = tenant.sign(ports, key)
+    signing_keys.suspend(ports, tenant.operator, key_id=key.id)
+    signing_keys.enable(ports, tenant.operator, key_id=key.id)
+    signing_keys.rotate(ports, tenant.operator, key_id=key.id)
+    assert srl.publish_due(ports).published == []
+    tenant.revoke_key(ports, key)
+    assert srl.publish_due(ports).published == [tenant.id]
+    assert tenant.published(ports).revoked_ids == [warrant_id]
+    tenant.revoke_key(ports, key)
+    assert srl.publish_due(ports).published == []
+
+
+def test_a_key_that_is_revoked_during_a_publication(ports: Ports) -> None:
+    """F04: it may miss that list, but then the tenant is due, and the next list has it all."""
+
+    def make() -> tuple[Tenant, SigningKey, str]:
+        tenant = _another(ports)
+        key = tenant.key(ports)
+        return tenant, key, tenant.sign(ports, key)
+
+    for race in races(
+        ports,
+        make,
+        lambda through, world: srl.regenerate(through, world[0].operator),
+        lambda through, world: world[0].revoke_key(through, world[1]),
+    ):
+        tenant, _, warrant_id = race.world
+        head = publication.current(ports, tenant.id)
+        changes = publication.count_changes(ports, tenant.id)
+        assert warrant_id in tenant.published(ports).revoked_ids or head.changes < changes
+        assert tenant.regenerate(ports).revoked_ids == [warrant_id]
+
+
+def test_one_revocation_follows_another_during_a_publication(ports: Ports) -> None:
+    """F05: a warrant that is revoked all along, by itself and then by its key, stays listed."""
+
+    def make() -> tuple[Tenant, SigningKey, str]:
+        tenant = _another(ports)
+        key = tenant.key(ports)
+        warrant_id = tenant.sign(ports, key)
+        record_id = tenant.revoke(ports, warrant_id)
+        tenant.regenerate(ports)
+        return tenant, key, record_id
+
+    def hand_over(through: Ports, world: tuple[Tenant, SigningKey, str]) -> None:
+        tenant, key, record_id = world
+        tenant.revoke_key(through, key)
+        revocations.delete(through, tenant.operator, revocation_id=record_id)
+
+    for race in races(
+        ports, make, lambda through, world: srl.regenerate(through, world[0].operator), hand_over
+    ):
+        tenant, _, _ = race.world
+        assert len(tenant.published(ports).revoked_ids) == 1
+        assert len(tenant.regenerate(ports).revoked_ids) == 1
+
+
+def test_taking_back_while_the_key_is_revoked(ports: Ports) -> None:
+    """F05: whichever comes first, the warrant of a revoked key stays revoked."""
+
+    def make() -> tuple[Tenant, SigningKey, str, str]:
+        tenant = _another(ports)
+        key = tenant.key(ports)
+        warrant_id = tenant.sign(ports, key)
+        return tenant, key, warrant_id, tenant.revoke(ports, warrant_id)
+
+    for race in races(
+        ports,
+        make,
+        lambda p, world: world[0].revoke_key(p, world[1]),
+        lambda p, world: revocations.delete(p, world[0].operator, revocation_id=world[3]),
+    ):
+        tenant, _, warrant_id, _ = race.world
+        assert tenant.is_revoked(ports, warrant_id)
+        assert tenant.regenerate(ports).revoked_ids == [warrant_id]
+        tenant.check_totals(ports)
+
+
+# --- cascade ---
+
+
+def branch(ports: Ports, tenant: Tenant, *, keys: int) -> tuple[SigningKey, list[SigningKey]]:
+    """A root with descendants down to the third generation, among them a superseded version."""
+    root = tenant.key(ports)
+    below = [tenant.key(ports, root)]
+    signing_keys.rotate(ports, tenant.operator, key_id=below[0].id)
+    below.append(signing_keys.versions(ports, tenant.operator, key_id=below[0].id)[1])
+    while len(below) < keys:
+        above = (root, below[0], below[-1] if len(below) % 3 else below[0])[len(below) % 3]
+        parent = above if above.current_id is None else below[0]
+        below.append(tenant.key(ports, parent))
+    return root, below
+
+
+def test_a_cascade_over_many_keys(ports: Ports, tenant: Tenant) -> None:
+    """All descendants are revoked, in as many writes as it takes, with an entry for each."""
+    root, below = branch(ports, tenant, keys=MANY)
+    beside = tenant.key(ports, tenant.key(ports))
+    made = [tenant.sign(ports, key) for key in below if key.current_id is None][::7]
+    script = Script()
+    tenant.revoke_key(scripted(ports, script), root, cascade=True)
+    assert script.calls.count("write") == 3
+    assert {tenant.status(ports, key) for key in [root, *below]} == {Status.REVOKED}
+    assert tenant.status(ports, beside) is Status.ACTIVE
+    assert tenant.actions(ports).count("key.revoke") == 1 + MANY
+    assert all(revoked_of(ports, tenant, made))
+    tenant.check_totals(ports)
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["before", "after"])
+def test_a_cascade_that_is_stopped(ports: Ports, late: bool) -> None:
+    """F22: stopped at any call it is whole for the keys reached; repeated, it reaches the rest."""
+    rehearsal = Script()
+    tenant = _another(ports)
+    root, _ = branch(ports, tenant, keys=60)
+    tenant.revoke_key(scripted(ports, rehearsal), root, cascade=True)
+    for step in range(len(rehearsal.calls)):
+        tenant = _another(ports)
+        root, below = branch(ports, tenant, keys=60)
+        warrant_id = tenant.sign(ports, below[0])
+        hooks = {step: raises(Crash())}
+        script = Script(after=hooks) if late else Script(before=hooks)
+        with pytest.raises(Crash):
+            tenant.revoke_key(scripted(ports, script), root, cascade=True)
+        tenant.check_totals(ports)
+        _check_cut_off(ports, tenant, root, below)
+        tenant.revoke_key(ports, root, cascade=True)
+        assert {tenant.status(ports, key) for key in [root, *below]} == {Status.REVOKED}
+        assert tenant.actions(ports).count("key.revoke") == 61
+        assert tenant.regenerate(ports).revoked_ids == [warrant_id]
+        tenant.check_totals(ports)
+
+
+def _check_cut_off(ports: Ports, tenant: Tenant, root: SigningKey, below: list[SigningKey]) -> None:
+    """Once the root is revoked, no key below it signs any more."""
+    if tenant.status(ports, root) is not Status.REVOKED:
+        return
+    for key in below[::25]:
+        with pytest.raises(InvalidState):
+            tenant.sign(ports, key)
+
+
+def test_a_child_that_signs_during_a_cascade(ports: Ports) -> None:
+    """F29: a key that came while its line was revoked is revoked too, with all that it signed."""
+
+    def make() -> tuple[Tenant, SigningKey, SigningKey]:
+        tenant = _another(ports)
+        root = tenant.key(ports)
+        return tenant, root, tenant.key(ports, root)
+
+    def grow(through: Ports, world: tuple[Tenant, SigningKey, SigningKey]) -> str:
+        tenant, _, issuer = world
+        return tenant.sign(through, tenant.key(through, issuer))
+
+    for race in races(
+        ports, make, lambda p, world: world[0].revoke_key(p, world[1], cascade=True), grow
+    ):
+        tenant, _, _ = race.world
+        page = signing_keys.page(ports, tenant.operator, before=None, limit=10)
+        assert {key.status for key in page.entries} == {Status.REVOKED}
+        if isinstance(race.second, str):
+            assert tenant.is_revoked(ports, race.second)
+            assert tenant.regenerate(ports).revoked_ids == [race.second]
+        else:
+            assert isinstance(race.second, InvalidState)
+        tenant.check_totals(ports)
+
+
+def test_two_cascades_at_once(ports: Ports) -> None:
+    """F28: each key is revoked once, by one of them."""
+
+    def make() -> tuple[Tenant, SigningKey]:
+        tenant = _another(ports)
+        return tenant, branch(ports, tenant, keys=50)[0]
+
+    def revoke(through: Ports, world: tuple[Tenant, SigningKey]) -> object:
+        return world[0].revoke_key(through, world[1], cascade=True)
+
+    for race in races(ports, make, revoke, revoke):
+        assert race.first == race.second
+        assert race.world[0].actions(ports).count("key.revoke") == 51
+        race.world[0].check_totals(ports)
+
+
+def test_two_keys_revoked_at_once(ports: Ports) -> None:
+    """Both are in the one item that names the revoked; neither write overwrites the other."""
+
+    def make() -> tuple[Tenant, SigningKey, SigningKey]:
+        tenant = _another(ports)
+        return tenant, tenant.key(ports), tenant.key(ports)
+
+    for race in races(
+        ports,
+        make,
+        lambda p, world: world[0].revoke_key(p, world[1]),
+        lambda p, world: world[0].revoke_key(p, world[2]),
+    ):
+        tenant, *keys = race.world
+        assert {tenant.status(ports, key) for key in keys} == {Status.REVOKED}
+        tenant.check_totals(ports)
+
+
+def test_a_cascade_of_another_tenants_key(ports: Ports, tenant: Tenant) -> None:
+    """F12: another tenant's key is unknown, and so is everything below it."""
+    other = _another(ports)
+    root, below = branch(ports, other, keys=3)
+    with pytest.raises(NotFound):
+        tenant.revoke_key(ports, root, cascade=True)
+    assert {other.status(ports, key) for key in [root, below[0]]} == {Status.ACTIVE}
+
+
+def test_a_race_that_is_lost_for_ever(
+    ports: Ports, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F24: where another key is always revoked first, the answer is unavailable, not an error."""
+    monkeypatch.setattr(operation, "CONTENTION_SECONDS", 0)
+    key = tenant.key(ports)
+    script = Script(before={3: lambda: tenant.revoke_key(ports, tenant.key(ports))})
+    with pytest.raises(Unavailable):
+        tenant.revoke_key(scripted(ports, script), key)
+    assert tenant.status(ports, key) is Status.ACTIVE
+    tenant.check_totals(ports)
+
+
+def _another(ports: Ports) -> Tenant:
+    return Tenant.create(ports, ports.new_id("t").replace("_", "-"))

@@ -1,0 +1,199 @@
+"""Signing in races: one identifier one warrant, and nothing signed outlives its key."""
+
+from datetime import timedelta
+
+import pytest
+
+from shared.errors import Corrupt, InvalidState, RequestConflict
+from shared.model import signing_keys as model
+from shared.model.signing_keys import SigningKey
+from shared.operations import signing_keys, warrants
+from shared.operations.warrants import Signed
+from shared.ports import Ports
+from shared.ports.store import Change, Delete, Expect, Put
+from tests.operations.races import races
+from tests.operations.tenants import Tenant
+from tests.worlds import Clock
+
+pytestmark = pytest.mark.usefixtures("at_once")
+
+WARRANT = "svc_wrt_contested"
+
+Line = tuple[Tenant, list[SigningKey]]
+
+
+def line(ports: Ports) -> Line:
+    """A root, an issuer below it, and one below that."""
+    tenant = Tenant.create(ports, ports.new_id("t").replace("_", "-"))
+    root = tenant.key(ports)
+    issuer = tenant.key(ports, root)
+    return tenant, [root, issuer, tenant.key(ports, issuer)]
+
+
+def sign(ports: Ports, world: Line) -> Signed:
+    tenant, keys = world
+    return warrants.sign(
+        ports, tenant.operator, key_id=keys[-1].id, payload=b"grant", warrant_id=WARRANT
+    )
+
+
+def listed(ports: Ports, world: Line) -> int:
+    """How many warrants the last key signed, as the list and its total say."""
+    tenant, keys = world
+    page = warrants.page(ports, tenant.operator, key_id=keys[-1].id, before=None, limit=100)
+    assert len(page.entries) == page.total
+    return page.total
+
+
+def change(ports: Ports, world: Line, action: str, level: int) -> SigningKey:
+    tenant, keys = world
+    if action == "suspend":
+        return signing_keys.suspend(ports, tenant.operator, key_id=keys[level].id)
+    return tenant.revoke_key(ports, keys[level], cascade=action == "cascade")
+
+
+def test_two_signatures_with_one_identifier(ports: Ports) -> None:
+    """F30: one takes effect; the other is refused, and leaves nothing."""
+    for race in races(ports, lambda: line(ports), sign, sign):
+        tenant, _ = race.world
+        assert isinstance(race.second, Signed)
+        assert isinstance(race.first, RequestConflict)
+        assert listed(ports, race.world) == 1
+        assert tenant.actions(ports).count("key.sign") == 1
+        tenant.check_totals(ports)
+
+
+@pytest.mark.parametrize("action", ["suspend", "revoke", "cascade"])
+@pytest.mark.parametrize("level", range(3))
+def test_signing_while_the_line_is_cut(ports: Ports, action: str, level: int) -> None:
+    """F29: when key or ancestor was suspended or revoked before the write, nothing is signed."""
+    for race in races(ports, lambda: line(ports), sign, lambda p, w: change(p, w, action, level)):
+        tenant, _ = race.world
+        assert isinstance(race.first, InvalidState)
+        assert listed(ports, race.world) == 0
+        assert not tenant.is_revoked(ports, WARRANT)
+        tenant.check_totals(ports)
+
+
+@pytest.mark.parametrize("action", ["suspend", "revoke", "cascade"])
+@pytest.mark.parametrize("level", range(3))
+def test_cutting_the_line_while_it_signs(ports: Ports, action: str, level: int) -> None:
+    """F29: what was signed before its key was revoked is revoked with it, here and in the list."""
+    for race in races(ports, lambda: line(ports), lambda p, w: change(p, w, action, level), sign):
+        tenant, keys = race.world
+        assert isinstance(race.first, SigningKey)
+        reached = action == "cascade" or (action == "revoke" and level == len(keys) - 1)
+        signed = isinstance(race.second, Signed)
+        assert signed or isinstance(race.second, InvalidState)
+        assert tenant.is_revoked(ports, WARRANT) == (signed and reached)
+        expected = [WARRANT] if signed and reached else []
+        assert tenant.regenerate(ports).revoked_ids == expected
+        tenant.check_totals(ports)
+
+
+def test_signing_while_the_identifier_is_revoked(ports: Ports) -> None:
+    """F30: an identifier that was revoked before the write is signed no more."""
+    for race in races(ports, lambda: line(ports), sign, lambda p, w: w[0].revoke(p, WARRANT)):
+        tenant, _ = race.world
+        assert isinstance(race.first, RequestConflict)
+        assert listed(ports, race.world) == 0
+        assert tenant.is_revoked(ports, WARRANT)
+        tenant.check_totals(ports)
+
+
+def test_revoking_an_identifier_while_it_is_signed(ports: Ports) -> None:
+    """F30: the revocation holds, whether the warrant was there when it began or not."""
+    for race in races(ports, lambda: line(ports), lambda p, w: w[0].revoke(p, WARRANT), sign):
+        tenant, _ = race.world
+        assert isinstance(race.second, Signed)
+        assert tenant.is_revoked(ports, WARRANT)
+        assert tenant.regenerate(ports).revoked_ids == [WARRANT]
+        tenant.check_totals(ports)
+
+
+def test_signing_while_the_key_is_rotated(ports: Ports) -> None:
+    """The signature is of the version that the warrant names, whenever the rotation came."""
+
+    def rotate(through: Ports, world: Line) -> SigningKey:
+        return signing_keys.rotate(through, world[0].operator, key_id=world[1][-1].id)
+
+    for race in races(ports, lambda: line(ports), sign, rotate):
+        tenant, keys = race.world
+        assert isinstance(race.first, Signed)
+        assert isinstance(race.second, SigningKey)
+        assert race.first.warrant.key_version == race.second.key_version == 2
+        assert race.first.public_key == race.second.public_key
+        old = signing_keys.versions(ports, tenant.operator, key_id=keys[-1].id)[1]
+        tenant.revoke_key(ports, old)
+        assert not tenant.is_revoked(ports, WARRANT)
+        tenant.check_totals(ports)
+
+
+def test_a_signature_while_an_ancestor_is_rotated(ports: Ports) -> None:
+    """A change of the line that cuts nothing only makes the signer look again."""
+
+    def rotate(through: Ports, world: Line) -> SigningKey:
+        return signing_keys.rotate(through, world[0].operator, key_id=world[1][0].id)
+
+    for race in races(ports, lambda: line(ports), sign, rotate):
+        assert isinstance(race.first, Signed)
+        assert listed(ports, race.world) == 1
+
+
+def test_an_ancestor_that_is_missing(ports: Ports) -> None:
+    """F10: a key whose line cannot be read signs nothing; it is never taken for active."""
+    tenant, keys = world = line(ports)
+    ports.store.write(Delete(keys[0].key, Expect.PRESENT))
+    with pytest.raises(Corrupt):
+        sign(ports, world)
+    assert listed(ports, (tenant, keys)) == 0
+
+
+def test_a_seed_that_is_missing(ports: Ports) -> None:
+    """F10: an active key without its seed is a broken record, and signs nothing."""
+    _, keys = world = line(ports)
+    item = dict(keys[-1].to_item())
+    del item["sealed_seed"]
+    ports.store.write(Put(keys[-1].key, item, Expect.PRESENT))
+    with pytest.raises(Corrupt):
+        sign(ports, world)
+
+
+@pytest.mark.parametrize("gone", ["record", "pointer", "revoked_at"])
+def test_a_revoked_signer_that_cannot_be_read(ports: Ports, gone: str) -> None:
+    """F10: where it cannot be known when a key was revoked, there is no verdict at all."""
+    tenant, keys = world = line(ports)
+    sign(ports, world)
+    signing_keys.rotate(ports, tenant.operator, key_id=keys[-1].id)
+    old = signing_keys.versions(ports, tenant.operator, key_id=keys[-1].id)[1]
+    revoked = tenant.revoke_key(ports, old)
+    pointer = model.versions(tenant.id, keys[-1].id).key(model.version_sk(1))
+    item = dict(revoked.to_item())
+    del item["revoked_at"]
+    damages: dict[str, Change] = {
+        "record": Delete(old.key, Expect.PRESENT),
+        "pointer": Delete(pointer, Expect.PRESENT),
+        "revoked_at": Put(old.key, item, Expect.PRESENT),
+    }
+    ports.store.write(damages[gone])
+    with pytest.raises(Corrupt):
+        tenant.is_revoked(ports, WARRANT)
+
+
+def test_a_key_that_expires_signs_to_its_last_second(ports: Ports, clock: Clock) -> None:
+    """Before `expires_at` it signs, from then on it does not."""
+    tenant = Tenant.create(ports)
+    root = tenant.key(ports)
+    key = signing_keys.create(
+        ports,
+        tenant.operator,
+        type_=model.Type.NOTARY,
+        name="k",
+        parent_id=root.id,
+        expires_at=clock() + timedelta(hours=1),
+    )
+    clock.advance(minutes=59, seconds=59)
+    tenant.sign(ports, key)
+    clock.advance(seconds=1)
+    with pytest.raises(InvalidState, match="expired"):
+        tenant.sign(ports, key)

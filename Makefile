@@ -9,7 +9,7 @@ BIN  := $(VENV)/bin
 PIP  := $(BIN)/python -m pip install --disable-pip-version-check --require-hashes --no-deps
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint format openapi lock clean
+.PHONY: help run test test-slow test-all lint format openapi lock clean
 
 help: ## Say what each command does.
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST)
@@ -18,7 +18,12 @@ run: $(VENV)/.infra ## Serve on 127.0.0.1 (PORT=8080 DATA=.data WORKERS=1). Ctrl
 	@exec $(BIN)/python -m infra.local_server --port $(PORT) --data $(DATA) --workers $(WORKERS)
 
 test: lint ## Every check: format, lint, types, import direction, tests, coverage.
-	$(BIN)/pytest --numprocesses 2 --cov --cov-report=term --cov-fail-under=95
+	$(BIN)/pytest --numprocesses 2 -m "not slow" --cov --cov-report=term --cov-fail-under=95
+
+test-slow: $(VENV)/.tests
+	$(BIN)/pytest --numprocesses 2 -m slow
+
+test-all: test test-slow ## Every check, and the proofs that take longer.
 
 lint: $(VENV)/.tests
 	$(BIN)/ruff format --check .

@@ -9,10 +9,13 @@ the same operation that the schedule runs on AWS.
 import argparse
 import logging
 import os
+import signal
 import socket
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
+from typing import NoReturn
 
 import uvicorn
 
@@ -36,20 +39,43 @@ def main() -> int:
     """Serve until interrupted; 0, or 1 with a message where the service cannot start."""
     arguments = _arguments()
     logging.basicConfig(format="%(levelname)s %(name)s: %(message)s")
-    try:
-        _check_port(arguments.port)
-        data_folder.prepare(arguments.data)
-        # Worker processes find the data by these.
-        os.environ.update(data_folder.environment(arguments.data))
-        ports = wiring.from_environment()
-        _say_hello(ports, arguments)
-    except RescindError as error:
-        print(f"Cannot start:\n{error}", file=sys.stderr)
-        return 1
+    # Wherever Ctrl-C comes, it is a stop like any other. Not KeyboardInterrupt: Python would end by
+    # the signal for one that it saw pass through `exec`, though it was caught.
+    signal.signal(signal.SIGINT, _stop)
+    with suppress(_Stopped):
+        try:
+            ports = _prepare(arguments)
+        except RescindError as error:
+            print(f"Cannot start:\n{error}", file=sys.stderr)
+            return 1
+        _serve(ports, arguments)
+    print("\nStopped; the data is in", arguments.data)
+    return 0
+
+
+class _Stopped(BaseException):
+    """Ctrl-C was pressed."""
+
+
+def _stop(_signal: int, _frame: object) -> NoReturn:
+    raise _Stopped
+
+
+def _prepare(arguments: argparse.Namespace) -> Ports:
+    _check_port(arguments.port)
+    data_folder.prepare(arguments.data)
+    # Worker processes find the data by these.
+    os.environ.update(data_folder.environment(arguments.data))
+    ports = wiring.from_environment()
+    _say_hello(ports, arguments)
+    return ports
+
+
+def _serve(ports: Ports, arguments: argparse.Namespace) -> None:
     stopped = threading.Event()
     timer = threading.Thread(target=_publish_on_time, args=(ports, stopped))
-    timer.start()
     try:
+        timer.start()
         uvicorn.run(
             "infra.local_app:app",
             host=_HOST,
@@ -62,13 +88,8 @@ def main() -> int:
             proxy_headers=False,
             server_header=False,
         )
-    except KeyboardInterrupt:
-        pass
     finally:
         stopped.set()
-        timer.join()
-    print("\nStopped; the data is in", arguments.data)
-    return 0
 
 
 def _arguments() -> argparse.Namespace:

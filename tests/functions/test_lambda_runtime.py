@@ -12,6 +12,9 @@ from tests.lambda_events import GROUPS, Answer, Group, Request, assert_error, lo
 from tests.lambda_runtime import FunctionError, runtime
 from tests.operations.tenants import Tenant
 
+# Many processes, or many requests: part of `make test-all`.
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("group", GROUPS, ids=lambda group: group.name)
 def test_each_function_runs_in_the_lambda_runtime(tmp_path: Path, group: Group) -> None:

@@ -98,6 +98,7 @@ def test_it_loads_no_web_framework() -> None:
     assert not loaded & (_WEB | _AWS | {"sqlite3"})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("group", [handler.parent.name for handler in _HANDLERS])
 def test_a_function_loads_no_adapter_before_it_is_chosen(group: str) -> None:
     """A cold start of any function loads neither the SDK nor SQLite by itself."""

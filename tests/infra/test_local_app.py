@@ -127,6 +127,7 @@ def test_blobs_of_another_store_are_not_served_here(
     _assert_error(answer, 404, "not_found")
 
 
+@pytest.mark.slow
 def test_a_list_too_long_to_answer_with_is_fetched_from_its_address(tmp_path: Path) -> None:
     """F27: a list over the answer limit is fetched by its short-lived address, whole and valid."""
     with local_server(tmp_path / "data") as server:

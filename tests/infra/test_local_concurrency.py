@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import httpx2
+import pytest
 
 from shared.model import srl
 from shared.model.audit_log import Action, month
@@ -14,6 +15,9 @@ from shared.model.srl_verification import public_key_bytes, verify
 from shared.operations import tenants
 from tests.infra.folders import opened
 from tests.processes import LocalServer, local_server
+
+# Many processes, or many requests: part of `make test-all`.
+pytestmark = pytest.mark.slow
 
 
 @dataclass

@@ -37,6 +37,7 @@ def secret(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 schema = schemathesis.openapi.from_asgi("/openapi.json", local_app.app)
 
 
+@pytest.mark.slow
 @schema.parametrize()
 @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
 def test_the_api_is_as_documented(case: Any, secret: str) -> None:

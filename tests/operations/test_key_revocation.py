@@ -282,6 +282,7 @@ def test_a_cascade_over_many_keys(ports: Ports, tenant: Tenant) -> None:
     tenant.check_totals(ports)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("late", [False, True], ids=["before", "after"])
 def test_a_cascade_that_is_stopped(ports: Ports, late: bool) -> None:
     """F22: stopped at any call it is whole for the keys reached; repeated, it reaches the rest."""
@@ -341,6 +342,7 @@ def test_a_child_that_signs_during_a_cascade(ports: Ports) -> None:
         tenant.check_totals(ports)
 
 
+@pytest.mark.slow
 def test_two_cascades_at_once(ports: Ports) -> None:
     """F28: each key is revoked once, by one of them."""
 

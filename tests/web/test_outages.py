@@ -49,6 +49,7 @@ def test_nobody_is_let_in_without_a_read_key(standing: Tenant, key: tuple[str, s
     assert audit_entries(standing) == before
 
 
+@pytest.mark.slow
 @EACH
 def test_every_call_may_fail(tenant: Tenant, other_tenant: Tenant, key: tuple[str, str]) -> None:
     """F22: whichever call of an endpoint fails, it is 503 and nothing is done; then it works."""

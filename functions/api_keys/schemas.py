@@ -7,7 +7,15 @@ from pydantic import AfterValidator, Field
 from shared.model.api_keys import ApiKey, Status, Usage
 from shared.operations.api_keys import Created
 from shared.operations.paging import Page
-from shared.web.fields import MomentIn, MomentOut, Name, RecordBody, RequestBody, ResponseBody
+from shared.web.fields import (
+    MomentIn,
+    MomentOut,
+    Name,
+    RecordBody,
+    RequestBody,
+    ResponseBody,
+    example,
+)
 
 ScopeName = Literal["admin", "authorizer", "read-only"]
 
@@ -20,6 +28,8 @@ def _unique(scopes: list[ScopeName]) -> list[ScopeName]:
 
 class CreateApiKey(RequestBody):
     """The body of POST /v1/api-keys."""
+
+    model_config = example(name="gateway", scopes=["authorizer"], expires_at="2099-01-01T00:00:00Z")
 
     name: Name
     scopes: Annotated[list[ScopeName], Field(min_length=1), AfterValidator(_unique)]

@@ -6,7 +6,15 @@ from pydantic import BaseModel, Field
 
 from shared.model.revocations import Revocation, Verdict
 from shared.operations.paging import Page
-from shared.web.fields import MomentOut, Reason, RecordBody, RequestBody, ResponseBody, WarrantId
+from shared.web.fields import (
+    MomentOut,
+    Reason,
+    RecordBody,
+    RequestBody,
+    ResponseBody,
+    WarrantId,
+    example,
+)
 
 BATCH_MAX: Final = 1000
 BATCH_BODY_MAX: Final = 1024 * 1024
@@ -14,6 +22,8 @@ BATCH_BODY_MAX: Final = 1024 * 1024
 
 class CreateRevocation(RequestBody):
     """The body of POST /v1/revocations."""
+
+    model_config = example(warrant_id="svc_wrt_laptop-17", reason="laptop stolen")
 
     warrant_id: WarrantId
     reason: Reason
@@ -27,6 +37,8 @@ class CheckQuery(BaseModel):
 
 class CheckBatch(RequestBody):
     """The body of POST /v1/revocations/check-batch."""
+
+    model_config = example(warrant_ids=["svc_wrt_laptop-17", "svc_wrt_laptop-18"])
 
     warrant_ids: Annotated[list[WarrantId], Field(min_length=1, max_length=BATCH_MAX)]
 

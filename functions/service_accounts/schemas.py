@@ -7,13 +7,15 @@ from pydantic import AfterValidator
 from shared.model import service_accounts
 from shared.model.service_accounts import ServiceAccount, Status
 from shared.operations.paging import Page
-from shared.web.fields import MomentOut, Reason, RecordBody, RequestBody, ResponseBody
+from shared.web.fields import MomentOut, Reason, RecordBody, RequestBody, ResponseBody, example
 
 AccountName = Annotated[str, AfterValidator(service_accounts.name)]
 
 
 class CreateServiceAccount(RequestBody):
     """The body of POST /v1/service-accounts; a description keeps to the rules of a reason."""
+
+    model_config = example(name="billing", description="Signs invoices")
 
     name: AccountName
     description: Reason | None = None

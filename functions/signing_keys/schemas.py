@@ -19,6 +19,7 @@ from shared.web.fields import (
     RequestBody,
     ResponseBody,
     WarrantId,
+    example,
 )
 from shared.web.paging import PageQuery
 
@@ -56,6 +57,8 @@ class KeyQuery(PageQuery):
 class CreateKey(RequestBody):
     """The body of POST /v1/keys."""
 
+    model_config = example(type="root", name="Company root")
+
     type: TypeName
     name: Name
     parent_id: str | None = None
@@ -65,12 +68,16 @@ class CreateKey(RequestBody):
 class RevokeKey(RequestBody):
     """The body of POST /v1/keys/{keyId}/revoke."""
 
+    model_config = example(reason="old laptop stolen", cascade=True)
+
     reason: Reason
     cascade: bool = False
 
 
 class Sign(RequestBody):
     """The body of POST /v1/keys/{keyId}/sign; `payload` is the bytes to sign, in base64."""
+
+    model_config = example(payload="bWF5IHBheSB1cCB0byAxMDA=", warrant_id="svc_wrt_pay-1")
 
     payload: Annotated[bytes, BeforeValidator(_payload), _BASE64]
     warrant_id: WarrantId | None = None

@@ -10,7 +10,7 @@ from shared.model.tenants import (
     SRL_TTL_SECONDS_MAX,
     SRL_TTL_SECONDS_MIN,
 )
-from shared.web.fields import MomentOut, Name, RecordBody, RequestBody
+from shared.web.fields import MomentOut, Name, RecordBody, RequestBody, example
 
 
 def _without_default(schema: dict[str, Any]) -> None:
@@ -22,6 +22,8 @@ _OPTIONAL: Final = Field(json_schema_extra=_without_default)
 
 class UpdateSettings(RequestBody):
     """The body of PATCH /v1/tenant/settings: any of the fields, none of them null."""
+
+    model_config = example(srl_ttl_seconds=7200)
 
     # The defaults stand for "not given": only what was set is read.
     name: Annotated[Name, _OPTIONAL] = ""

@@ -3,7 +3,14 @@
 from datetime import datetime
 from typing import Annotated, Any, Final, Self
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, PlainSerializer
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    JsonValue,
+    PlainSerializer,
+)
 from pydantic.json_schema import WithJsonSchema
 
 from shared.model import identifiers, text, times
@@ -37,6 +44,11 @@ _TIMESTAMP: Final = WithJsonSchema({"type": "string", "format": "date-time"})
 # A moment in a request, and one in a response.
 MomentIn = Annotated[datetime, BeforeValidator(_moment), _TIMESTAMP]
 MomentOut = Annotated[datetime, PlainSerializer(times.text), _TIMESTAMP]
+
+
+def example(**members: JsonValue) -> ConfigDict:
+    """The configuration of a body that shows readers this example."""
+    return ConfigDict(json_schema_extra={"examples": [members]})
 
 
 class RequestBody(BaseModel):

@@ -11,7 +11,6 @@ from itertools import islice
 from typing import Annotated, Any, Final, TypeVar
 
 from fastapi import APIRouter, Depends
-from fastapi._compat import ModelField
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
@@ -121,7 +120,7 @@ def router() -> APIRouter:
     return APIRouter(route_class=ContractRoute)
 
 
-def _names(fields: Iterable[ModelField]) -> set[str]:
+def _names(fields: Iterable[Any]) -> set[str]:
     names = set()
     for field in fields:
         model: Any = field.field_info.annotation

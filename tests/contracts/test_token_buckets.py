@@ -89,6 +89,8 @@ def test_names_are_independent(buckets: TokenBuckets) -> None:
     assert granted(buckets, 1) == 0
 
 
+@pytest.mark.slow
+@pytest.mark.slow
 @pytest.mark.parametrize("back", [1, SECOND, 600 * SECOND])
 def test_a_clock_that_steps_back_grants_no_more(buckets: TokenBuckets, back: int) -> None:
     """F32: an empty bucket is empty at any earlier moment, and is not refilled by asking there."""

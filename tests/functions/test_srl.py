@@ -320,6 +320,7 @@ def blob(tenant: Tenant, location: str) -> bytes | None:
     return blobs.open_url(parts.path.removeprefix("/blobs/"), **query)
 
 
+@pytest.mark.slow
 def test_a_long_list_is_served_from_where_it_is_stored(tenant: Tenant, clock: Clock) -> None:
     """F27: up to 4 MiB a list is the answer; a longer one is 307 to the same bytes, for a while."""
     fresh = names("a")

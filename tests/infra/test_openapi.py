@@ -68,6 +68,20 @@ def test_every_operation_is_complete() -> None:
             assert error is None or error["content"]["application/json"]["examples"]
 
 
+def test_every_body_has_an_example() -> None:
+    """A reader sees what to send; the fuzzer sends it too."""
+    document = openapi.document()
+    bodies = [
+        described["requestBody"]["content"]["application/json"]["schema"]["$ref"]
+        for path in document["paths"].values()
+        for described in path.values()
+        if "requestBody" in described
+    ]
+    assert bodies
+    for reference in bodies:
+        assert document["components"]["schemas"][reference.split("/")[-1]]["examples"]
+
+
 def test_the_documentation_needs_no_network() -> None:
     """Everything that /docs loads comes from this server."""
     client = TestClient(local_app.app)

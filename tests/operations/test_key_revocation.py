@@ -105,8 +105,7 @@ def test_the_life_of_a_key(anywhere: Ports, clock: Clock) -> None:
 
 
 # --- any number of warrants ---
-
-
+@pytest.mark.slow
 def test_a_key_of_five_thousand_warrants(ports: Ports, tenant: Tenant) -> None:
     """It is revoked in one small write, however much it signed; check and the list have all."""
     key = tenant.key(ports)

@@ -95,6 +95,7 @@ def test_the_limit_comes_before_scope_and_route(drained: Tenant) -> None:
     assert one(drained.holding("svc_" + "A" * 43), peer="198.51.100.7").status_code == 401
 
 
+@pytest.mark.slow
 def test_a_drained_tenant_is_admitted_again(tenant: Tenant, clock: Clock) -> None:
     """Whoever waits as long as Retry-After says is admitted, however many were refused before."""
     many(tenant.admin, BURST + 50)

@@ -138,6 +138,7 @@ def test_a_refusal_is_remembered_without_writing(
     assert take(limiter) == 1
 
 
+@pytest.mark.slow
 def test_refusals_in_a_row_are_remembered_longer(
     limiter: TenantLimiter, buckets: Watched, ports: Ports, clock: Clock
 ) -> None:

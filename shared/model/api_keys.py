@@ -7,6 +7,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Final
 
+from shared.model import times
 from shared.model.callers import Scope
 from shared.model.items import Key, Partition, Table
 from shared.model.records import Record
@@ -47,7 +48,7 @@ class ApiKey(Record):
         return (
             Scope.ADMIN in self.scopes
             and self.status is Status.ACTIVE
-            and not _has_expired(self.expires_at, now)
+            and not times.has_passed(self.expires_at, now)
         )
 
 
@@ -73,7 +74,7 @@ class Credential(Record):
 
     def opens(self, now: datetime) -> bool:
         """Whether the key is accepted at `now` (service.md 5.5)."""
-        return not self.disabled and not _has_expired(self.expires_at, now)
+        return not self.disabled and not times.has_passed(self.expires_at, now)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +126,3 @@ def admins_key(tenant_id: str) -> Key:
 def credential_key(digest_: str) -> Key:
     """Where the credential of a key string with this digest is stored."""
     return Key(Table.KEYS, f"api-key#{digest_}")
-
-
-def _has_expired(expires_at: datetime | None, now: datetime) -> bool:
-    return expires_at is not None and expires_at <= now

@@ -5,7 +5,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Final
 
-from shared.model.items import Key, Partition, Table
+from shared.model import times
+from shared.model.items import Item, Key, Partition, Table
 from shared.model.records import Record
 
 # The identifiers of revoked keys are one item that every check reads: this keeps it small.
@@ -96,7 +97,7 @@ class SigningKey(Record):
 
     def has_expired(self, now: datetime) -> bool:
         """Whether `expires_at` has been reached; that changes no status, but ends signing."""
-        return self.expires_at is not None and self.expires_at <= now
+        return times.has_passed(self.expires_at, now)
 
     def suspended(self, now: datetime) -> "SigningKey":
         """The key, disabled for a time."""
@@ -161,6 +162,11 @@ class RevokedSigners(Record):
 
     signers: tuple[str, ...] = ()
     version: int = 0
+
+    @classmethod
+    def of(cls, item: Item | None) -> "RevokedSigners":
+        """Those that the tenant's item holds; none where it has no item yet."""
+        return cls() if item is None else cls.from_item(item)
 
     def plus(self, added: tuple[str, ...]) -> "RevokedSigners":
         """These and more."""

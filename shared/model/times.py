@@ -20,6 +20,11 @@ def whole(moment: datetime) -> datetime:
     return moment.replace(microsecond=0)
 
 
+def has_passed(moment: datetime | None, now: datetime) -> bool:
+    """Whether there is such a moment and it has come; one that is None never does."""
+    return moment is not None and moment <= now
+
+
 def parse(value: str) -> datetime:
     """The moment that a caller wrote, in UTC, parts of a second cut off.
 

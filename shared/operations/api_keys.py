@@ -13,7 +13,7 @@ from shared.model.identifiers import API_KEY, SERVICE_ACCOUNT
 from shared.model.items import Key
 from shared.model.service_accounts import ServiceAccount
 from shared.model.tenants import Settings
-from shared.operations import audit_log, last_admin, tenants
+from shared.operations import audit_log, expiry, last_admin, tenants
 from shared.operations.finding import find
 from shared.operations.operation import operation
 from shared.operations.paging import Page, count, newest
@@ -76,8 +76,7 @@ def create(
     Raises `InvalidRequest` where `expires_at` has passed or the account is unknown, `InvalidState`
     where the account is disabled, `RequestConflict` where it has all the keys it may have.
     """
-    if expires_at is not None and expires_at <= ports.now():
-        raise InvalidRequest("expires_at: must lie in the future.")
+    expiry.check(ports, expires_at)
     settings = tenants.settings(ports, caller.tenant_id)
     account = None if service_account_id is None else _account(ports, caller, service_account_id)
     created, changes = creation(

@@ -90,8 +90,7 @@ def _changes_and_signers(ports: Ports, tenant_id: str) -> tuple[int, RevokedSign
     counters = [revocations.counter_key(shard) for shard in revocations.shards(tenant_id)]
     signers_key = revoked_signers_key(tenant_id)
     items = ports.store.get_many([*counters, signers_key])
-    signers_item = items.pop(signers_key, None)
-    signers = RevokedSigners.from_item(signers_item) if signers_item else RevokedSigners()
+    signers = RevokedSigners.of(items.pop(signers_key, None))
     changes = sum(integer(item, "changes") for item in items.values())
     return changes + signers.version, signers
 

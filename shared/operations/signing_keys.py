@@ -11,7 +11,7 @@ from shared.model.callers import Caller, Scope
 from shared.model.identifiers import SIGNING_KEY
 from shared.model.records import integer
 from shared.model.signing_keys import PARENTS, TRANSITIONS, SigningKey, Status, Type
-from shared.operations import audit_log, tenants
+from shared.operations import audit_log, expiry, tenants
 from shared.operations.finding import find
 from shared.operations.operation import operation
 from shared.operations.paging import Page, newest
@@ -88,8 +88,7 @@ def create(
     Raises `InvalidRequest` where the parent is not one that the type may have or would be outlived,
     `InvalidState` where the parent cannot have children now, `RequestConflict` at the quota.
     """
-    if expires_at is not None and expires_at <= ports.now():
-        raise InvalidRequest("expires_at: must lie in the future.")
+    expiry.check(ports, expires_at)
     parent = _parent(ports, caller, type_, parent_id)
     settings = tenants.settings(ports, caller.tenant_id)
     _check_quota(ports, caller.tenant_id)

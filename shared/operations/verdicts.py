@@ -1,10 +1,10 @@
 """Whether warrants hold, by the live records: their own, and those of the keys that signed them."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 
 from shared.errors import Corrupt
 from shared.model import revocations, signing_keys, warrants
-from shared.model.items import Item, Key
+from shared.model.items import Item
 from shared.model.revocations import RevokedWarrant, Verdict
 from shared.model.signing_keys import RevokedSigners, Signer, SigningKey
 from shared.model.warrants import Warrant
@@ -21,7 +21,7 @@ def verdicts(ports: Ports, tenant_id: str, warrant_ids: Iterable[str]) -> dict[s
     own = {each: revocations.revoked_key(tenant_id, each) for each in ids}
     signed = {each: warrants.warrant_key(tenant_id, each) for each in ids}
     items = ports.store.get_many([signers_key, *own.values(), *signed.values()])
-    signers = _signers(items, signers_key)
+    signers = RevokedSigners.of(items.get(signers_key))
     found = {each: _own(each, items.get(own[each])) for each in ids}
     # Their own records do not revoke these; the keys that signed them may.
     left = [each for each in ids if not found[each].revoked and signed[each] in items]
@@ -31,12 +31,7 @@ def verdicts(ports: Ports, tenant_id: str, warrant_ids: Iterable[str]) -> dict[s
 
 def revoked_signers(ports: Ports, tenant_id: str) -> RevokedSigners:
     """Which keys of the tenant are revoked."""
-    key = signing_keys.revoked_signers_key(tenant_id)
-    return _signers(ports.store.get_many([key]), key)
-
-
-def _signers(items: Mapping[Key, Item], key: Key) -> RevokedSigners:
-    return RevokedSigners.from_item(items[key]) if key in items else RevokedSigners()
+    return RevokedSigners.of(ports.store.get(signing_keys.revoked_signers_key(tenant_id)))
 
 
 def _own(warrant_id: str, item: Item | None) -> Verdict:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from shared.errors import Corrupt, InvalidRequest, InvalidState, RequestConflict
+from shared.errors import Corrupt, InvalidState, RequestConflict
 from shared.model import revocations, seeds, signing_keys
 from shared.model import warrants as model
 from shared.model.audit_log import Action
@@ -12,7 +12,7 @@ from shared.model.identifiers import WARRANT
 from shared.model.records import integer
 from shared.model.signing_keys import SigningKey, Status
 from shared.model.warrants import Warrant
-from shared.operations import audit_log, tenants
+from shared.operations import audit_log, expiry, tenants
 from shared.operations.operation import operation
 from shared.operations.paging import Page, newest
 from shared.operations.signing_keys import find_key
@@ -44,8 +44,7 @@ def sign(
     Raises `NotFound`, `InvalidRequest` where `expires_at` has passed, `InvalidState` where the key
     cannot sign, `RequestConflict` where `warrant_id` is taken.
     """
-    if expires_at is not None and expires_at <= ports.now():
-        raise InvalidRequest("expires_at: must lie in the future.")
+    expiry.check(ports, expires_at)
     key = find_key(ports, caller, key_id)
     ancestors = _line(ports, key)
     warrant_id = warrant_id or ports.new_id(WARRANT)

@@ -14,7 +14,7 @@ from shared import wiring
 from shared.errors import InvalidSettings, RescindError
 from shared.model import tenants as model
 from shared.model import times
-from shared.operations import onboarding, tenants
+from shared.operations import doctor, onboarding, recovery, tenants
 from shared.operations.api_keys import Created
 from shared.ports import Ports
 from shared.settings import Settings
@@ -52,6 +52,13 @@ def _parser() -> argparse.ArgumentParser:
     mint = commands.add_parser("admin-key", help="mint an admin key for a tenant locked out")
     mint.add_argument("name", type=_handle, metavar="NAME")
     mint.set_defaults(run=_mint_admin_key)
+    examine = commands.add_parser("doctor", help="say what is wrong, and what to do about it")
+    examine.set_defaults(run=_examine)
+    recover = commands.add_parser(
+        "recover", help="after a restore: revoke again what is listed, and publish above it"
+    )
+    recover.add_argument("name", type=_handle, metavar="NAME")
+    recover.set_defaults(run=_recover)
     return parser
 
 
@@ -75,6 +82,27 @@ def _list_tenants(ports: Ports, _arguments: argparse.Namespace) -> None:
 
 def _mint_admin_key(ports: Ports, arguments: argparse.Namespace) -> None:
     _show(onboarding.mint_admin_key(ports, handle=arguments.name))
+
+
+def _examine(ports: Ports, _arguments: argparse.Namespace) -> None:
+    findings = 0
+    for finding in doctor.examine(ports):
+        findings += 1
+        _say(f"{finding.subject}: {finding.problem}\n  → {finding.remedy}")
+    if findings:
+        raise Unhealthy(f"{findings} problem(s) found")
+    _say("All is well.")
+
+
+def _recover(ports: Ports, arguments: argparse.Namespace) -> None:
+    recovered = recovery.recover(ports, onboarding.operator(ports, handle=arguments.name))
+    for warrant_id in recovered.revoked_again:
+        _say(f"Revoked again: {warrant_id}")
+    _say(f"Published version {recovered.head.version} with {recovered.head.count} warrants.")
+
+
+class Unhealthy(RescindError):
+    """The doctor found something."""
 
 
 def _show(created: Created) -> None:

@@ -5,6 +5,7 @@
 | `SVC_STORE` | `sqlite:<file>`, `dynamodb:<prefix of the table names>`  |
 | `SVC_BLOBS` | `file:<folder>`, `s3:<bucket>`                           |
 | `SVC_KEYS`  | `file:<key file>`, `kms:<key id, alias or ARN>`          |
+| `SVC_QUEUE` | `sqs:<queue's address>`, for the schedule alone          |
 
 AWS regions, credentials and endpoints are the SDK's own variables (`AWS_DEFAULT_REGION`, …).
 """
@@ -19,7 +20,10 @@ _SCHEMES: Final = {
     "SVC_STORE": ("sqlite", "dynamodb"),
     "SVC_BLOBS": ("file", "s3"),
     "SVC_KEYS": ("file", "kms"),
+    "SVC_QUEUE": ("sqs",),
 }
+# What no function can do without.
+_REQUIRED: Final = ("SVC_STORE", "SVC_BLOBS", "SVC_KEYS")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +41,17 @@ class Settings:
     store: Place
     blobs: Place
     keys: Place
+    queue: Place | None = None
 
     @classmethod
     def load(cls, environment: Mapping[str, str]) -> "Settings":
         """The settings in `environment`. Raises `InvalidSettings`, naming every problem at once."""
         problems: list[str] = []
-        places = [_place(name, environment.get(name), problems) for name in _SCHEMES]
+        places = [
+            _place(name, environment.get(name), problems)
+            for name in _SCHEMES
+            if name in _REQUIRED or name in environment
+        ]
         if problems:
             raise InvalidSettings(problems)
         return cls(*places)

@@ -18,7 +18,9 @@ from shared.errors import InvalidSettings, Unavailable
 from shared.ports import Ports
 from shared.ports.blobs import BlobStore
 from shared.ports.key_wrapper import KeyWrapper
+from shared.ports.queue import Queue
 from shared.ports.store import Store
+from shared.ports.together import Together, in_turn
 from shared.ports.token_buckets import TokenBuckets
 from shared.settings import Place, Settings
 
@@ -29,12 +31,23 @@ def from_environment() -> Ports:
     return build(Settings.load(os.environ))
 
 
+@cache
+def queue_from_environment() -> Queue:
+    """The queue between the schedule and those who publish. Raises `InvalidSettings`."""
+    place = Settings.load(os.environ).queue
+    if place is None:
+        raise InvalidSettings(["SVC_QUEUE is not set; set it to sqs:…"])
+    from shared.adapters import sqs
+
+    return sqs.SqsQueue(sqs.connect(), url=place.location)
+
+
 def build(settings: Settings) -> Ports:
     """The ports that the settings name. Raises `InvalidSettings` where a place cannot be used."""
     # First the keys: without them nothing else is to be made.
     keys = _keys(settings.keys)
     with _naming("SVC_STORE", settings.store):
-        store, buckets = _store(settings.store)
+        store, buckets, together = _store(settings.store)
     with _naming("SVC_BLOBS", settings.blobs):
         blobs = _blobs(settings.blobs)
     return Ports(
@@ -44,6 +57,7 @@ def build(settings: Settings) -> Ports:
         keys=keys,
         now=now,
         new_id=identifiers(now),
+        together=together,
     )
 
 
@@ -77,19 +91,20 @@ def _naming(setting: str, place: Place) -> Iterator[None]:
         ) from error
 
 
-def _store(place: Place) -> tuple[Store, TokenBuckets]:
+def _store(place: Place) -> tuple[Store, TokenBuckets, Together]:
     if place.scheme == "dynamodb":
-        from shared.adapters import dynamodb, dynamodb_buckets
+        from shared.adapters import dynamodb, dynamodb_buckets, threads
 
         client = dynamodb.connect()
         return (
             dynamodb.DynamoStore(client, table_prefix=place.location),
             dynamodb_buckets.DynamoBuckets(client, table_prefix=place.location),
+            threads.AtOnce(),
         )
     from shared.adapters import sqlite
 
     both = sqlite.SqliteStore(place.location)
-    return both, both
+    return both, both, in_turn
 
 
 def _blobs(place: Place) -> BlobStore:

@@ -1,22 +1,23 @@
-"""Publish for every tenant that is due. EventBridge calls it; it speaks no HTTP."""
+"""Find the tenants whose list is due and queue them. EventBridge calls it; it speaks no HTTP."""
 
+import logging
 from typing import Any
 
-from shared import wiring
-from shared.operations import srl
+from shared import logs, wiring
+from shared.operations import srl_schedule
+
+_log = logging.getLogger(__name__)
 
 
-def handler(_event: dict[str, Any], _context: object) -> dict[str, list[str]]:
-    """What was published, as tenant identifiers.
+def handler(_event: dict[str, Any], _context: object) -> dict[str, int]:
+    """How many tenants were queued, and how many lists are older than they may be.
 
-    Raises `ScheduleFailed` after the run where a tenant failed, so that the failure is counted and
-    the run is repeated; a repeated run does no harm.
+    Raises where the tenants cannot be read or queued; a repeated run does no harm.
     """
-    tick = srl.publish_due(wiring.from_environment())
-    if tick.failed:
-        raise ScheduleFailed(f"{len(tick.failed)} tenants failed, {len(tick.published)} published")
-    return {"published": tick.published}
-
-
-class ScheduleFailed(Exception):
-    """Some tenant's list could not be published; the log says which and why."""
+    logs.to_standard_output()
+    due = srl_schedule.due(wiring.from_environment())
+    figures = {"DueTenants": len(due.tenant_ids), "LateLists": due.late}
+    # Before they are queued: lists grow late where the queue is what fails.
+    _log.info("schedule", extra=logs.fields(metrics=figures))
+    wiring.queue_from_environment().send(due.tenant_ids)
+    return {"queued": len(due.tenant_ids), "late": due.late}

@@ -57,6 +57,19 @@ class FileBlobs:
                     raise
                 return None
 
+    def names(self, folder: str) -> Iterator[str]:
+        """The names of the blobs below `folder`, in order. Raises `Unavailable`."""
+        path = self._path(folder)
+        with _answering():
+            if not self._scratch.is_dir():
+                raise FileNotFoundError(self._scratch)
+            found = [
+                Path(parent, name).relative_to(self._root).as_posix()
+                for parent, _, names in os.walk(path, onerror=_unless_absent)
+                for name in names
+            ]
+        yield from sorted(found)
+
     def url(self, name: str, *, ttl_seconds: int) -> str:
         """A reference, relative to the server's root, that `open_url` honours until it expires."""
         check_blob_name(name)
@@ -111,6 +124,12 @@ class FileBlobs:
         if len(key) != _URL_KEY_BYTES:
             raise Corrupt(CORRUPT)  # a short key would let others sign
         return key
+
+
+def _unless_absent(error: OSError) -> None:
+    # By itself, a walk leaves out what it may not read.
+    if not isinstance(error, FileNotFoundError | NotADirectoryError):
+        raise error
 
 
 @contextmanager

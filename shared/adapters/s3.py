@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import boto3
@@ -21,7 +23,10 @@ def connect(*, region: str | None = None, endpoint_url: str | None = None) -> S3
     """A client that gives up in seconds; both arguments default to the process's AWS settings."""
     # A signed address must name the bucket's region: the global name answers with a redirect,
     # which breaks the signature. Servers at an address of their own know only the path form.
-    style = "virtual" if endpoint_url is None else "path"
+    own = (
+        endpoint_url or os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+    )
+    style = "path" if own else "virtual"
     config = client_config(
         read_timeout_seconds=10, signature_version="s3v4", s3={"addressing_style": style}
     )
@@ -89,6 +94,16 @@ class S3Blobs:
                 if code_of(error) != "NoSuchKey":
                     raise
                 return None
+
+    def names(self, folder: str) -> Iterator[str]:
+        """The names of the blobs below `folder`, in order. Raises `Unavailable`."""
+        check_blob_name(folder)
+        pages = self._client.get_paginator("list_objects_v2").paginate(
+            Bucket=self._bucket, Prefix=f"{folder}/"
+        )
+        with answering():
+            for page in pages:
+                yield from (found["Key"] for found in page.get("Contents", ()))
 
     def url(self, name: str, *, ttl_seconds: int) -> str:
         """A presigned address; it ends earlier where the signing credentials do."""

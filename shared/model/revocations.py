@@ -75,8 +75,13 @@ def counter_key(shard: Partition) -> Key:
 
 
 def shard_of(tenant_id: str, warrant_id: str) -> Partition:
-    """The shard of a warrant: from a hash, so that no choice of names crowds one shard."""
-    return _shard(tenant_id, hashlib.sha256(warrant_id.encode()).digest()[0] % SHARDS)
+    """The shard of a warrant."""
+    return _shard(tenant_id, shard_number(warrant_id))
+
+
+def shard_number(name: str) -> int:
+    """From a hash, so that no choice of names crowds one shard."""
+    return hashlib.sha256(name.encode()).digest()[0] % SHARDS
 
 
 def _shard(tenant_id: str, number: int) -> Partition:

@@ -1,6 +1,7 @@
 """Private seeds: how they are made, what they sign, what they are sealed under."""
 
 import base64
+import secrets
 from typing import Final
 
 from cryptography.hazmat.primitives import serialization
@@ -11,11 +12,17 @@ ALGORITHM: Final = "Ed25519"
 
 def new() -> tuple[bytes, str]:
     """A fresh seed of 32 bytes, and its public key: base64 of the 32 raw bytes."""
-    private = Ed25519PrivateKey.generate()
-    public = private.public_key().public_bytes(
-        serialization.Encoding.Raw, serialization.PublicFormat.Raw
-    )
-    return private.private_bytes_raw(), base64.b64encode(public).decode()
+    # From the kernel, not from OpenSSL's generator: its state would be the same in every process
+    # that Lambda restores from one snapshot.
+    seed = secrets.token_bytes(32)
+    return seed, public_key(seed)
+
+
+def public_key(seed: bytes) -> str:
+    """The public key of a seed, in base64."""
+    public = Ed25519PrivateKey.from_private_bytes(seed).public_key()
+    raw = public.public_bytes(serialization.Encoding.Raw, serialization.PublicFormat.Raw)
+    return base64.b64encode(raw).decode()
 
 
 def sign(data: bytes, *, seed: bytes) -> str:

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import cbor2
 
+from shared.errors import Corrupt
 from shared.model import seeds, times
 from shared.model.items import Key, Partition, Table
 from shared.model.records import Record
@@ -63,7 +64,7 @@ class Head(Record):
 
     def history_key(self, tenant_id: str) -> Key:
         """Where this version is remembered once others have followed."""
-        return publications(tenant_id).key(f"{self.version:0{_VERSION_DIGITS}d}")
+        return publications(tenant_id).key(_digits(self.version))
 
 
 def sign(payload: Payload, *, seed: bytes) -> bytes:
@@ -88,9 +89,27 @@ def revoked_ids(body: bytes) -> list[str]:
     return ids
 
 
-def blob_name(tenant_id: str, *, sha256: str) -> str:
+def blob_folder(tenant_id: str) -> str:
+    """Where the blobs of a tenant's lists are."""
+    return f"srl/{tenant_id}"
+
+
+def blob_name(tenant_id: str, *, version: int, sha256: str) -> str:
     """The blob of a response body: named by its content, so that a name never changes meaning."""
-    return f"srl/{tenant_id}/{sha256}.json"
+    return f"{blob_folder(tenant_id)}/{_digits(version)}-{sha256}.json"
+
+
+def sha256_of(blob: str) -> str:
+    """The hash of its content, in hex, that a blob's name tells."""
+    return blob.rpartition("-")[2].removesuffix(".json")
+
+
+def version_of(blob: str) -> int:
+    """The version that a blob's name tells. Raises `Corrupt` where it tells none."""
+    try:
+        return int(blob.rpartition("/")[2].partition("-")[0])
+    except ValueError:
+        raise Corrupt("a blob among a tenant's lists has another name than a list") from None
 
 
 def publications(tenant_id: str) -> Partition:
@@ -101,3 +120,7 @@ def publications(tenant_id: str) -> Partition:
 def head_key(tenant_id: str) -> Key:
     """Where the pointer to the published list is stored."""
     return publications(tenant_id).key("head")
+
+
+def _digits(version: int) -> str:
+    return f"{version:0{_VERSION_DIGITS}d}"

@@ -59,12 +59,11 @@ class Settings(Record):
 
 @dataclass(frozen=True, slots=True)
 class Listing(Record):
-    """A tenant as the operator and the schedule see it."""
+    """A tenant as the operator sees it."""
 
     tenant_id: str
     handle: str
     created_at: datetime
-    srl_due_at: datetime
 
     @property
     def key(self) -> Key:

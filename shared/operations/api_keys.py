@@ -10,13 +10,13 @@ from shared.model.api_keys import ApiKey, Credential, Status, Usage
 from shared.model.audit_log import Action
 from shared.model.callers import Caller, Scope, identity
 from shared.model.identifiers import API_KEY, SERVICE_ACCOUNT
-from shared.model.items import Key
+from shared.model.items import Item, Key, Partition
 from shared.model.service_accounts import ServiceAccount
 from shared.model.tenants import Settings
 from shared.operations import audit_log, expiry, last_admin, tenants
 from shared.operations.finding import find
 from shared.operations.operation import operation
-from shared.operations.paging import Page, count, newest
+from shared.operations.paging import Page, Walk, count
 from shared.ports import Ports
 from shared.ports.store import At, Change, Delete, Expect, Increment, Put
 
@@ -48,17 +48,23 @@ def page(
     ports: Ports, caller: Caller, *, before: str | None, limit: int
 ) -> Page[tuple[ApiKey, Usage]]:
     """The tenant's keys, newest first (service.md 4.1)."""
-    records = model.records(caller.tenant_id)
-    found, next_before = newest(ports, records, read=ApiKey.from_item, before=before, limit=limit)
-    usage_of = model.usage(caller.tenant_id)
-    usages = ports.store.get_many(usage_of.key(key.id) for key in found)
+    records, usage_of = model.records(caller.tenant_id), model.usage(caller.tenant_id)
+    (found, next_before), usages, total = ports.together(
+        lambda: Walk(records, ApiKey.from_item, before, limit).run(ports),
+        lambda: _usages(ports, usage_of, before=before, limit=limit),
+        lambda: count(ports, model.count_key(caller.tenant_id)),
+    )
+    # Keys came or went between the two walks: what the second missed is looked for by name.
+    missed = [usage_of.key(key.id) for key in found if usage_of.key(key.id) not in usages]
+    if missed:
+        usages |= ports.store.get_many(missed)
     keys = [
         (key, Usage.from_item(usages[usage_of.key(key.id)]))
         for key in found
         # A key deleted since the page was read took its usage with it.
         if usage_of.key(key.id) in usages
     ]
-    return Page(keys, count(ports, model.count_key(caller.tenant_id)), next_before)
+    return Page(keys, total, next_before)
 
 
 @operation(Scope.ADMIN)
@@ -189,6 +195,14 @@ def _find(ports: Ports, caller: Caller, key_id: str) -> ApiKey:
 def _entry(ports: Ports, caller: Caller, action: Action, key: ApiKey) -> Put:
     settings = tenants.settings(ports, caller.tenant_id)
     return audit_log.entry(ports, caller, action, key.id, settings=settings)
+
+
+def _usages(
+    ports: Ports, partition: Partition, *, before: str | None, limit: int
+) -> dict[Key, Item]:
+    """The usage of a page of keys: each key has one, under the same identifier."""
+    entries = ports.store.query(partition, before=before, newest_first=True, limit=limit)
+    return {partition.key(entry.sk): entry.item for entry in entries}
 
 
 def _account(ports: Ports, caller: Caller, account_id: str) -> ServiceAccount:

@@ -10,7 +10,7 @@ from shared.model.audit_log import Action
 from shared.model.callers import Caller, Scope
 from shared.model.signing_keys import SigningKey, Status
 from shared.model.tenants import Settings
-from shared.operations import audit_log, tenants
+from shared.operations import audit_log, srl_marks, tenants
 from shared.operations.operation import operation
 from shared.operations.signing_keys import counted, find_key
 from shared.operations.verdicts import revoked_signers
@@ -75,6 +75,8 @@ def _revoke_all(
     ports.store.write(
         *changes,
         Put(place, signers.plus(tuple(added)).to_item(), expected),
+        # One mark for all: they share the item above anyhow.
+        srl_marks.mark(caller.tenant_id, str(place)),
         counted(caller.tenant_id, amounts),
     )
     return revoked

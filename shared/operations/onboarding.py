@@ -6,7 +6,7 @@ from shared.model.audit_log import Action
 from shared.model.callers import Caller, Scope, identity
 from shared.model.identifiers import SERVICE_ACCOUNT, TENANT
 from shared.model.service_accounts import ServiceAccount, Status
-from shared.model.tenants import Settings
+from shared.model.tenants import Listing, Settings
 from shared.operations import api_keys, audit_log, publication, service_accounts, srl_keys, tenants
 from shared.operations.api_keys import Created
 from shared.operations.operation import settle
@@ -36,26 +36,31 @@ def _create_tenant(ports: Ports, handle: str) -> tuple[Settings, Created]:
     created, changes = api_keys.creation(
         ports, settings, name=_ADMIN, scopes=(Scope.ADMIN,), account=account
     )
-    operator = Caller.inside(settings.tenant_id, name=_OPERATOR, handle=handle)
+    caller = Caller.inside(settings.tenant_id, name=_OPERATOR, handle=handle)
+    listing = Listing(settings.tenant_id, handle, settings.created_at)
     ports.store.write(
         Put(model.handle_key(handle), {"tenant_id": settings.tenant_id}, Expect.ABSENT),
         Put(settings.key, settings.to_item(), Expect.ABSENT),
+        Put(listing.key, listing.to_item(), Expect.ABSENT),
         Put(signer.key, signer.to_item(), Expect.ABSENT),
         *service_accounts.creation(account),
         *changes,
         *publication.first(ports, settings, signer),
-        audit_log.entry(
-            ports, operator, Action.TENANT_CREATE, settings.tenant_id, settings=settings
-        ),
+        audit_log.entry(ports, caller, Action.TENANT_CREATE, settings.tenant_id, settings=settings),
     )
     return settings, created
 
 
 def mint_admin_key(ports: Ports, *, handle: str) -> Created:
     """A new admin key for a tenant that is locked out. Raises `NotFound`."""
+    caller = operator(ports, handle=handle)
+    return api_keys.create(ports, caller, name=_ADMIN, scopes=(Scope.ADMIN,))
+
+
+def operator(ports: Ports, *, handle: str) -> Caller:
+    """The operator, acting for the tenant of this handle. Raises `NotFound`."""
     settings = tenants.find(ports, handle)
-    operator = Caller.inside(settings.tenant_id, name=_OPERATOR, handle=settings.handle)
-    return api_keys.create(ports, operator, name=_ADMIN, scopes=(Scope.ADMIN,))
+    return Caller.inside(settings.tenant_id, name=_OPERATOR, handle=settings.handle)
 
 
 def _new_settings(ports: Ports, handle: str) -> Settings:

@@ -9,56 +9,64 @@ Stopped anywhere, it leaves the old list in force and at most a blob that nobody
 import hashlib
 import logging
 from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import datetime
+from functools import partial
+from itertools import chain
 
 from shared.errors import Conflict, Corrupt, InvalidSrl
 from shared.model import identifiers, revocations, srl, times, warrants
 from shared.model.audit_log import Action
 from shared.model.callers import Caller
+from shared.model.items import Partition
 from shared.model.records import integer, moment
 from shared.model.seeds import seal_context
 from shared.model.signing_keys import RevokedSigners, revoked_signers_key
 from shared.model.srl import Head, Payload
 from shared.model.srl_keys import SrlKey
+from shared.model.srl_schedule import Turn
 from shared.model.srl_verification import verify
-from shared.model.tenants import Listing, Settings
+from shared.model.tenants import Settings
 from shared.model.warrants import Warrant, left_behind
 from shared.operations import audit_log, srl_keys, tenants
 from shared.operations.verdicts import verdicts
 from shared.ports import Ports
-from shared.ports.store import At, Check, Expect, Put
+from shared.ports.store import At, Change, Check, Delete, Expect, Put
 
 _log = logging.getLogger(__name__)
 
 
-def first(ports: Ports, settings: Settings, signer: SrlKey) -> list[Put]:
+def first(ports: Ports, settings: Settings, signer: SrlKey) -> list[Change]:
     """Store version 1, which is empty, and return the writes that publish it (decisions 3, SRL)."""
     payload = _payload(settings, version=1, issued_at=ports.now(), revoked_ids=[])
     head = _store(ports, signer, payload, changes=0)
-    return _writes(settings, head, Expect.ABSENT)
+    return _writes(settings.tenant_id, head, Expect.ABSENT)
 
 
-def publish(ports: Ports, caller: Caller) -> Head:
+def publish(ports: Ports, caller: Caller, *, above: int = 0) -> Head:
     """Publish the next version, whether or not anything changed (one attempt: see `settle`).
 
+    `above` is a version that was published once, though the records know nothing of it.
     Raises `Conflict` where another publication or a rotation of the signer came between,
     `Unavailable` where a port did, `Corrupt` where the list would not be right; the old list stays.
     """
-    settings = tenants.settings(ports, caller.tenant_id)
-    head = current(ports, caller.tenant_id)
-    signer = srl_keys.current(ports, caller.tenant_id)
+    settings, head, signer = ports.together(
+        lambda: tenants.settings(ports, caller.tenant_id),
+        lambda: current(ports, caller.tenant_id),
+        lambda: srl_keys.current(ports, caller.tenant_id),
+    )
+    # Only now that the head is known: what is revoked after this read is not surely in the list.
     changes, signers = _changes_and_signers(ports, caller.tenant_id)
     # The clock may have stepped back; the list's own time never does.
     issued_at = max(ports.now(), head.issued_at)
     revoked_ids = _revoked_ids(ports, settings, signers, issued_at)
     _check_departures(ports, settings, head, revoked_ids, issued_at)
-    payload = _payload(
-        settings, version=head.version + 1, issued_at=issued_at, revoked_ids=revoked_ids
-    )
+    version = max(head.version, above) + 1
+    payload = _payload(settings, version=version, issued_at=issued_at, revoked_ids=revoked_ids)
     published = _store(ports, signer, payload, changes=changes)
     action, resource = Action.SRL_REGENERATE, f"srl/{published.version}"
     ports.store.write(
-        *_writes(settings, published, At(head.version)),
+        *_writes(caller.tenant_id, published, At(head.version)),
+        Delete(Turn.after(head, caller.tenant_id).key, Expect.ANYTHING),
         Check(signer.key, At(signer.version)),
         audit_log.entry(ports, caller, action, resource, settings=settings, count=published.count),
     )
@@ -80,9 +88,16 @@ def count_changes(ports: Ports, tenant_id: str) -> int:
 
 def read(ports: Ports, head: Head) -> bytes:
     """The response body that `head` points to, unaltered. Raises `Corrupt` where it is not."""
-    body = ports.blobs.get(head.blob)
-    if body is None or hashlib.sha256(body).hexdigest() != head.sha256:
-        raise Corrupt(f"the blob of version {head.version} is missing or altered")
+    if srl.sha256_of(head.blob) != head.sha256:
+        raise Corrupt(f"the head of version {head.version} contradicts itself")
+    return read_blob(ports, head.blob)
+
+
+def read_blob(ports: Ports, blob: str) -> bytes:
+    """The response body in a blob, unaltered. Raises `Corrupt` where it is not."""
+    body = ports.blobs.get(blob)
+    if body is None or hashlib.sha256(body).hexdigest() != srl.sha256_of(blob):
+        raise Corrupt(f"the blob of version {srl.version_of(blob)} is missing or altered")
     return body
 
 
@@ -100,12 +115,16 @@ def _revoked_ids(
 ) -> list[str]:
     """Every warrant with a revocation, or of a revoked key, that did not expire long ago."""
     tenant_id, ttl = settings.tenant_id, settings.srl_ttl
-    revoked = {
-        _warrant_id(entry.sk)
-        for shard in revocations.shards(tenant_id)
-        for entry in ports.store.query(shard, after=identifiers.BEFORE_WARRANT_IDS)
-        if not left_behind(moment(entry.item, "expires_at"), now, ttl=ttl)
-    }
+
+    def walk(shard: Partition) -> list[str]:
+        return [
+            _warrant_id(entry.sk)
+            for entry in ports.store.query(shard, after=identifiers.BEFORE_WARRANT_IDS)
+            if not left_behind(moment(entry.item, "expires_at"), now, ttl=ttl)
+        ]
+
+    shards = revocations.shards(tenant_id)
+    revoked = set(chain.from_iterable(ports.together(*(partial(walk, each) for each in shards))))
     for key_id, versions in signers.by_key().items():
         entries = ports.store.query(warrants.signed_by(tenant_id, key_id))
         signed = (Warrant.from_item(entry.item) for entry in entries)
@@ -162,7 +181,7 @@ def _store(ports: Ports, signer: SrlKey, payload: Payload, *, changes: int) -> H
     if seen != payload:
         raise Corrupt("refusing to publish a list that does not say what was revoked")
     sha256 = hashlib.sha256(body).hexdigest()
-    name = srl.blob_name(signer.tenant_id, sha256=sha256)
+    name = srl.blob_name(signer.tenant_id, version=payload.version, sha256=sha256)
     # A name that is taken holds these very bytes, left by a run that stopped here.
     with suppress(Conflict):
         ports.blobs.put(name, body)
@@ -179,19 +198,11 @@ def _store(ports: Ports, signer: SrlKey, payload: Payload, *, changes: int) -> H
     )
 
 
-def _writes(settings: Settings, head: Head, expected: At | Expect) -> list[Put]:
-    listing = Listing(
-        settings.tenant_id, settings.handle, settings.created_at, srl_due_at=due_at(head)
-    )
+def _writes(tenant_id: str, head: Head, expected: At | Expect) -> list[Change]:
+    turn = Turn.after(head, tenant_id)
     item = head.to_item()
     return [
-        Put(srl.head_key(settings.tenant_id), item, expected),
-        Put(head.history_key(settings.tenant_id), item, Expect.ABSENT),
-        Put(listing.key, listing.to_item(), Expect.ANYTHING),
+        Put(srl.head_key(tenant_id), item, expected),
+        Put(head.history_key(tenant_id), item, Expect.ABSENT),
+        Put(turn.key, turn.to_item(), Expect.ABSENT),
     ]
-
-
-def due_at(head: Head) -> datetime:
-    """When to replace the list: half of its lifetime in, which leaves time to fail and retry."""
-    lifetime: timedelta = head.expires_at - head.issued_at
-    return times.whole(head.issued_at + lifetime / 2)

@@ -10,10 +10,10 @@ from shared.model.callers import Caller, Scope
 from shared.model.identifiers import REVOCATION
 from shared.model.revocations import Revocation, RevokedWarrant, Verdict
 from shared.model.warrants import Warrant
-from shared.operations import audit_log, tenants
+from shared.operations import audit_log, srl_marks, tenants
 from shared.operations.finding import find
 from shared.operations.operation import operation
-from shared.operations.paging import Page, count, newest
+from shared.operations.paging import Page, Walk, count, newest
 from shared.operations.verdicts import verdicts
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Increment, Put
@@ -38,6 +38,7 @@ def create(
         Put(shard.key(warrant_id), revoked.to_item(), Expect.ABSENT),
         Put(model.records(caller.tenant_id).key(record.id), record.to_item(), Expect.ABSENT),
         Increment(model.counter_key(shard), {"count": 1, "changes": 1}, Expect.ANYTHING),
+        srl_marks.mark(caller.tenant_id, warrant_id),
         _entry(ports, caller, Action.REVOCATION_CREATE, record),
     )
     return record, True
@@ -52,6 +53,7 @@ def delete(ports: Ports, caller: Caller, *, revocation_id: str) -> None:
         Delete(model.records(caller.tenant_id).key(record.id), Expect.PRESENT),
         Delete(shard.key(record.warrant_id), Expect.PRESENT),
         Increment(model.counter_key(shard), {"count": -1, "changes": 1}, Expect.PRESENT),
+        srl_marks.mark(caller.tenant_id, record.warrant_id),
         _entry(ports, caller, Action.REVOCATION_DELETE, record),
     )
 
@@ -60,11 +62,9 @@ def delete(ports: Ports, caller: Caller, *, revocation_id: str) -> None:
 def page(ports: Ports, caller: Caller, *, before: str | None, limit: int) -> Page[Revocation]:
     """The tenant's revocation records, newest first (service.md 4.3)."""
     partition = model.records(caller.tenant_id)
-    records, next_before = newest(
-        ports, partition, read=Revocation.from_item, before=before, limit=limit
-    )
     counters = map(model.counter_key, model.shards(caller.tenant_id))
-    return Page(records, count(ports, *counters), next_before)
+    walk = Walk(partition, Revocation.from_item, before, limit)
+    return newest(ports, walk, total=lambda: count(ports, *counters))
 
 
 @operation(Scope.ADMIN, Scope.AUTHORIZER)

@@ -13,7 +13,7 @@ from shared.model.service_accounts import ServiceAccount, Status
 from shared.operations import audit_log, last_admin, tenants
 from shared.operations.finding import find
 from shared.operations.operation import operation
-from shared.operations.paging import Page, count, newest
+from shared.operations.paging import Page, Walk, count, newest
 from shared.ports import Ports
 from shared.ports.store import At, Change, Delete, Expect, Increment, Put
 
@@ -22,10 +22,8 @@ from shared.ports.store import At, Change, Delete, Expect, Increment, Put
 def page(ports: Ports, caller: Caller, *, before: str | None, limit: int) -> Page[ServiceAccount]:
     """The tenant's accounts, newest first."""
     partition = model.accounts(caller.tenant_id)
-    found, next_before = newest(
-        ports, partition, read=ServiceAccount.from_item, before=before, limit=limit
-    )
-    return Page(found, count(ports, model.count_key(caller.tenant_id)), next_before)
+    walk = Walk(partition, ServiceAccount.from_item, before, limit)
+    return newest(ports, walk, total=lambda: count(ports, model.count_key(caller.tenant_id)))
 
 
 @operation(Scope.ADMIN, Scope.READ_ONLY)

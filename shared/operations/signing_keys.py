@@ -9,12 +9,11 @@ from shared.model import signing_keys as model
 from shared.model.audit_log import Action
 from shared.model.callers import Caller, Scope
 from shared.model.identifiers import SIGNING_KEY
-from shared.model.records import integer
 from shared.model.signing_keys import PARENTS, TRANSITIONS, SigningKey, Status, Type
 from shared.operations import audit_log, expiry, tenants
 from shared.operations.finding import find
 from shared.operations.operation import operation
-from shared.operations.paging import Page, newest
+from shared.operations.paging import Page, Walk, count, newest
 from shared.ports import Ports
 from shared.ports.store import At, Change, Check, Expect, Increment, Put
 
@@ -34,21 +33,15 @@ def page(
     def matches(key: SigningKey) -> bool:
         return type_ in (None, key.type) and status in (None, key.status)
 
-    keys, next_before = newest(
-        ports,
-        model.keys(caller.tenant_id),
-        read=SigningKey.from_item,
-        before=before,
-        limit=limit,
-        keep=matches,
-    )
     names = [
         model.count_name(each_type, each_status)
         for each_type in Type
         for each_status in Status
         if type_ in (None, each_type) and status in (None, each_status)
     ]
-    return Page(keys, _count(ports, caller.tenant_id, names), next_before)
+    walk = Walk(model.keys(caller.tenant_id), SigningKey.from_item, before, limit, keep=matches)
+    counts = model.counts_key(caller.tenant_id)
+    return newest(ports, walk, total=lambda: count(ports, counts, names=names))
 
 
 @operation(Scope.ADMIN, Scope.READ_ONLY)
@@ -275,10 +268,5 @@ def _seed(ports: Ports, tenant_id: str, key_id: str) -> tuple[str, bytes]:
 
 def _check_quota(ports: Ports, tenant_id: str) -> None:
     every = [model.count_name(type_, status) for type_ in Type for status in Status]
-    if _count(ports, tenant_id, every) >= model.KEYS_MAX:
+    if count(ports, model.counts_key(tenant_id), names=every) >= model.KEYS_MAX:
         raise RequestConflict(f"A tenant has at most {model.KEYS_MAX} keys, all versions counted.")
-
-
-def _count(ports: Ports, tenant_id: str, names: list[str]) -> int:
-    item = ports.store.get(model.counts_key(tenant_id)) or {}
-    return sum(integer(item, name) for name in names if name in item)

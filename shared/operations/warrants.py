@@ -9,12 +9,11 @@ from shared.model import warrants as model
 from shared.model.audit_log import Action
 from shared.model.callers import Caller, Scope
 from shared.model.identifiers import WARRANT
-from shared.model.records import integer
 from shared.model.signing_keys import SigningKey, Status
 from shared.model.warrants import Warrant
 from shared.operations import audit_log, expiry, tenants
 from shared.operations.operation import operation
-from shared.operations.paging import Page, newest
+from shared.operations.paging import Page, Walk, count, newest
 from shared.operations.signing_keys import find_key
 from shared.ports import Ports
 from shared.ports.store import At, Check, Expect, Increment, Put
@@ -82,17 +81,11 @@ def page(
     def matches(warrant: Warrant) -> bool:
         return warrant.key_version == version
 
-    found, next_before = newest(
-        ports,
-        model.signed_by(caller.tenant_id, signer.key_id),
-        read=Warrant.from_item,
-        before=before,
-        limit=limit,
-        keep=matches if version else None,
-    )
-    item = ports.store.get(model.signed_count_key(caller.tenant_id, signer.key_id)) or {}
     name = model.version_count(version) if version else "count"
-    return Page(found, integer(item, name) if name in item else 0, next_before)
+    signed = model.signed_by(caller.tenant_id, signer.key_id)
+    walk = Walk(signed, Warrant.from_item, before, limit, keep=matches if version else None)
+    counts = model.signed_count_key(caller.tenant_id, signer.key_id)
+    return newest(ports, walk, total=lambda: count(ports, counts, names=[name]))
 
 
 def _line(ports: Ports, key: SigningKey) -> list[SigningKey]:

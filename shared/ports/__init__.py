@@ -7,6 +7,7 @@ from datetime import datetime
 from shared.ports.blobs import BlobStore
 from shared.ports.key_wrapper import KeyWrapper
 from shared.ports.store import Store
+from shared.ports.together import Together, in_turn
 from shared.ports.token_buckets import TokenBuckets
 
 
@@ -24,3 +25,4 @@ class Ports:
     keys: KeyWrapper
     now: Callable[[], datetime]
     new_id: Callable[[str], str]
+    together: Together = in_turn

@@ -1,5 +1,6 @@
 """Where published lists live: immutable blobs, found by name."""
 
+from collections.abc import Iterator
 from typing import Protocol
 
 
@@ -19,6 +20,10 @@ class BlobStore(Protocol):
 
     def get(self, name: str) -> bytes | None:
         """The blob's bytes, or None where there is none. Raises `Unavailable`."""
+        ...
+
+    def names(self, folder: str) -> Iterator[str]:
+        """The names of the blobs below `folder`, such as `a/b`, in order. Raises `Unavailable`."""
         ...
 
     def url(self, name: str, *, ttl_seconds: int) -> str:

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.routing import BaseRoute, Match
 from starlette.types import Scope
 
-from shared import wiring
+from shared import logs, wiring
 from shared.errors import MethodNotAllowed, NotFound
 from shared.ports import Ports
 from shared.web.gate import Gate
@@ -43,6 +43,7 @@ def lambda_handler(app: FastAPI) -> Callable[[dict[str, Any], Any], dict[str, An
     mangum = Mangum(app, lifespan="off")
 
     def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
+        logs.to_standard_output()
         return mangum(_without(_UNREAD, event), context)
 
     return handler

@@ -25,14 +25,21 @@ _UNAVAILABLE: Final = "The service cannot answer now; retry after the time in Re
 _INTERNAL: Final = "The service failed; report the X-Request-Id of this response to its operator."
 
 
+def code_of(error: Exception) -> str:
+    """The contract's word for the error."""
+    if isinstance(error, errors.RequestError | errors.Unavailable):
+        return error.code
+    return "internal_error"
+
+
 def response(error: Exception) -> Response:
     """The response that tells a caller of `error`; what is not theirs to know is left out."""
     if isinstance(error, errors.RequestError):
-        return _response(STATUS[type(error)], error.code, str(error), _headers(error))
+        return _response(STATUS[type(error)], error, str(error), _headers(error))
     if isinstance(error, errors.Unavailable):
         retry = {"Retry-After": str(error.retry_after)}
-        return _response(503, error.code, _UNAVAILABLE, retry)
-    return _response(500, "internal_error", _INTERNAL, {})
+        return _response(503, error, _UNAVAILABLE, retry)
+    return _response(500, error, _INTERNAL, {})
 
 
 def _headers(error: errors.RequestError) -> dict[str, str]:
@@ -47,6 +54,6 @@ def _headers(error: errors.RequestError) -> dict[str, str]:
             return {}
 
 
-def _response(status: int, code: str, message: str, headers: dict[str, str]) -> Response:
-    body = json.dumps({"error": {"code": code, "message": message}})
+def _response(status: int, error: Exception, message: str, headers: dict[str, str]) -> Response:
+    body = json.dumps({"error": {"code": code_of(error), "message": message}})
     return Response(body, status, headers, media_type="application/json")

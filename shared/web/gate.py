@@ -10,11 +10,13 @@ import time
 import traceback
 import uuid
 from collections.abc import Callable
+from typing import Final
 
 from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from shared import logs
 from shared.errors import (
     InvalidApiKey,
     InvalidSettings,
@@ -32,6 +34,9 @@ from shared.web.routes import Call
 from shared.web.usage import UsageCounter
 
 _log = logging.getLogger(__name__)
+
+_UNAVAILABLE: Final = logs.fields(metrics={"Unavailable": 1})
+_CRASHED: Final = logs.fields(metrics={"Crashed": 1})
 
 
 class Gate:
@@ -58,10 +63,13 @@ class Gate:
             scope.setdefault("state", {})["call"] = call
             await self._app(scope, receive, exchange.send)
         except Exception as error:
+            exchange.error = error
             _report(error, exchange.request_id)
             if exchange.started:
                 raise
             await errors.response(error)(scope, receive, exchange.send)
+        finally:
+            exchange.log(scope)
 
     def _admit(self, request: Request, exchange: "_Exchange") -> Call:
         ports = self._ports()
@@ -88,17 +96,40 @@ class _Exchange:
         self.request_id = uuid.uuid4().hex
         # A full bucket, until it is known which one the request draws on.
         self.figures = Figures(RATE_PER_SECOND, int(time.time()))
-        self.started = False
+        self.status: int | None = None
+        self.error: Exception | None = None
+        self._began = time.perf_counter()
+
+    @property
+    def started(self) -> bool:
+        """Whether the caller has the head of the response already."""
+        return self.status is not None
 
     async def send(self, message: Message) -> None:
         """Send on, with the headers of every response (decisions 1, headers)."""
         if message["type"] == "http.response.start":
-            self.started = True
+            self.status = message["status"]
             headers = MutableHeaders(scope=message)
             headers["X-Request-Id"] = self.request_id
             headers.setdefault("Cache-Control", "no-store")
             headers.update(rate_limit.headers(self.figures))
         await self._send(message)
+
+    def log(self, scope: Scope) -> None:
+        """Say what was asked and what came of it; never the path, which anyone may fill."""
+        if not _log.isEnabledFor(logging.INFO):
+            return
+        call = scope.get("state", {}).get("call")
+        operation = scope.get("endpoint")
+        line = logs.fields(
+            request_id=self.request_id,
+            tenant_id=call.caller.tenant_id if call else None,
+            operation=operation.__name__ if operation else None,
+            status=self.status,
+            outcome=errors.code_of(self.error) if self.error else "ok",
+            duration_ms=round((time.perf_counter() - self._began) * 1000, 3),
+        )
+        _log.info("request", extra=line)
 
 
 def _report(error: Exception, request_id: str) -> None:
@@ -107,10 +138,13 @@ def _report(error: Exception, request_id: str) -> None:
         return
     if isinstance(error, Unavailable):
         cause = type(error.__cause__).__name__ if error.__cause__ else "none"
-        _log.error("request %s: unavailable: %s (cause: %s)", request_id, error, cause)
+        _log.error(
+            "request %s: unavailable: %s (cause: %s)", request_id, error, cause, extra=_UNAVAILABLE
+        )
         return
     if isinstance(error, InvalidSettings):
-        _log.critical("request %s: the settings are wrong: %s", request_id, error)
+        _log.critical("request %s: the settings are wrong: %s", request_id, error, extra=_CRASHED)
         return
     frames = "".join(traceback.format_tb(error.__traceback__))
-    _log.critical("request %s: %s at\n%s", request_id, type(error).__name__, frames)
+    name = type(error).__name__
+    _log.critical("request %s: %s at\n%s", request_id, name, frames, extra=_CRASHED)

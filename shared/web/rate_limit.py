@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+from shared import logs
 from shared.errors import RateLimited, Unavailable
 from shared.model.rate_limit import BURST, INTERVAL, RATE_PER_SECOND, SECOND, Bucket, Figures
 from shared.ports import Ports
@@ -36,6 +37,7 @@ _RETRY_AFTER_SECONDS: Final = 1
 _FULL_AT_MAX: Final = 10 * SECOND
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
+_OPEN: Final = logs.fields(metrics={"LimiterOpen": 1})
 
 
 def headers(figures: Figures) -> dict[str, str]:
@@ -162,11 +164,16 @@ class TenantLimiter:
         try:
             lease = self._ports().buckets.lease(tenant_id, wanted, now=now)
         except Unavailable:
-            _log.exception("the rate limit cannot be read; admitting for a second without it")
+            _log.exception(
+                "the rate limit cannot be read; admitting for a second without it", extra=_OPEN
+            )
             account.hold(BURST, now)
             return
         if lease.full_at > now + _FULL_AT_MAX:
-            _log.error("the rate limit is ahead of this clock; admitting for a second without it")
+            _log.error(
+                "the rate limit is ahead of this clock; admitting for a second without it",
+                extra=_OPEN,
+            )
             account.hold(BURST, now)
             return
         account.enter(lease, wanted, now)

@@ -1,0 +1,66 @@
+"""The queue on SQS."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import boto3
+
+from shared.adapters.aws import answering, client_config, needing_a_region, refuse_broken_answers
+from shared.adapters.messages import UNAVAILABLE
+from shared.adapters.retries import PATIENCE, Patience
+from shared.errors import Unavailable
+
+if TYPE_CHECKING:
+    from mypy_boto3_sqs import SQSClient
+    from mypy_boto3_sqs.type_defs import SendMessageBatchRequestEntryTypeDef
+
+_MOST_IN_A_BATCH = 10
+
+
+def connect(*, region: str | None = None, endpoint_url: str | None = None) -> SQSClient:
+    """A client that gives up in seconds; both arguments default to the process's AWS settings."""
+    with needing_a_region():
+        return boto3.client(
+            "sqs", region_name=region, endpoint_url=endpoint_url, config=client_config()
+        )
+
+
+class SqsQueue:
+    """A `Queue` at the address `url`; a message of a caller's answer that got lost goes twice."""
+
+    def __init__(self, client: SQSClient, *, url: str, patience: Patience = PATIENCE) -> None:
+        refuse_broken_answers(client)
+        self._client = client
+        self._url = url
+        self._patience = patience
+
+    def send(self, messages: Iterable[str]) -> None:
+        """Hand over the messages, ten in a request. Raises `Unavailable`."""
+        for batch in _batches(messages):
+            self._send(batch)
+
+    def _send(self, batch: Sequence[str]) -> None:
+        pending: dict[str, SendMessageBatchRequestEntryTypeDef] = {
+            str(number): {"Id": str(number), "MessageBody": message}
+            for number, message in enumerate(batch)
+        }
+        for _ in self._patience.attempts():
+            with answering():
+                answer = self._client.send_message_batch(
+                    QueueUrl=self._url, Entries=list(pending.values())
+                )
+            # What is not said to be taken is not taken.
+            for taken in answer.get("Successful", ()):
+                pending.pop(taken["Id"], None)
+            if not pending:
+                return
+        raise Unavailable(UNAVAILABLE)
+
+
+def _batches(messages: Iterable[str]) -> Iterator[list[str]]:
+    rest = iter(messages)
+    while batch := list(islice(rest, _MOST_IN_A_BATCH)):
+        yield batch

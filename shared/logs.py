@@ -1,0 +1,94 @@
+"""Logs as JSON, one object a line; metrics in CloudWatch's embedded format among them.
+
+What belongs to a line beside its message is passed as `extra`: `extra=fields(tenant_id=…)`. Numbers
+passed as `extra=fields(metrics={"LateLists": 0})` become metrics of the namespace `Rescind`. One
+whose name ends in `Seconds` is in seconds, any other a count.
+"""
+
+import json
+import logging
+import os
+import sys
+import time
+import traceback
+from collections.abc import Mapping
+from functools import cache
+from types import TracebackType
+from typing import Any, Final
+
+from shared.errors import RescindError
+
+_NAMESPACE: Final = "Rescind"
+_FIELDS: Final = "fields"
+_Failure = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
+
+
+def fields(*, metrics: Mapping[str, float] | None = None, **values: object) -> dict[str, Any]:
+    """What a line of the log says beside its message; names of values as they shall appear."""
+    return {_FIELDS: {"metrics": metrics or {}, "values": values}}
+
+
+@cache
+def to_standard_output() -> None:
+    """Let this process log JSON from level INFO up, where Lambda runs it; once."""
+    if "AWS_LAMBDA_FUNCTION_NAME" in os.environ:
+        output = logging.StreamHandler(sys.stdout)
+        output.setFormatter(JsonFormatter(stage=os.environ.get("SVC_STAGE", "none")))
+        logging.basicConfig(level=logging.INFO, handlers=[output], force=True)
+
+
+class JsonFormatter(logging.Formatter):
+    """Makes a JSON object of a record. `stage` is the metrics' one dimension."""
+
+    def __init__(self, *, stage: str) -> None:
+        super().__init__()
+        self._stage = stage
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The record as one line."""
+        given = getattr(record, _FIELDS, {"metrics": {}, "values": {}})
+        line: dict[str, Any] = {
+            "time": f"{self.formatTime(record, '%Y-%m-%dT%H:%M:%S')}.{int(record.msecs):03d}Z",
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage(),
+            **given["values"],
+        }
+        if record.exc_info:
+            line["error"] = self.formatException(record.exc_info)
+        if given["metrics"]:
+            line |= self._embedded(record, given["metrics"])
+        return json.dumps(line, default=str)
+
+    converter = staticmethod(time.gmtime)
+
+    def formatException(self, ei: _Failure) -> str:  # noqa: N802 (the base class names it)
+        """Where it happened and of what kind; the words of errors not our own may hold a secret."""
+        if ei[1] is None:
+            return ""
+        return "\n".join(_described(error) for error in _chain(ei[1]))
+
+    def _embedded(self, record: logging.LogRecord, metrics: Mapping[str, float]) -> dict[str, Any]:
+        definitions = [{"Name": name, "Unit": _unit(name)} for name in metrics]
+        directive = {"Namespace": _NAMESPACE, "Dimensions": [["Stage"]], "Metrics": definitions}
+        metadata = {"Timestamp": int(record.created * 1000), "CloudWatchMetrics": [directive]}
+        return {"_aws": metadata, "Stage": self._stage, **metrics}
+
+
+def _unit(name: str) -> str:
+    return "Seconds" if name.endswith("Seconds") else "Count"
+
+
+def _chain(error: BaseException | None) -> list[BaseException]:
+    """The error and what caused it, the first cause first."""
+    errors: list[BaseException] = []
+    while error is not None and error not in errors:
+        errors.insert(0, error)
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    return errors
+
+
+def _described(error: BaseException) -> str:
+    frames = "".join(traceback.format_tb(error.__traceback__))
+    words = f": {error}" if isinstance(error, RescindError) else ""
+    return f"{frames}{type(error).__name__}{words}"

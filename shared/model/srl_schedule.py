@@ -1,0 +1,70 @@
+"""Which tenants' lists are due, found without looking at any other tenant (docs/adr/0016).
+
+A *turn* says when a list is to be replaced; turns stand in order of time. A *mark* says that what
+the tenant revoked has changed; it is written with the change, at most one a shard.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from shared.model import revocations, times
+from shared.model.items import Key, Partition, Table
+from shared.model.records import Record
+from shared.model.srl import Head
+
+# The next turn of every tenant, soonest first.
+TURNS: Final = Partition(Table.KEYS, "srl-turns")
+
+
+@dataclass(frozen=True, slots=True)
+class Turn(Record):
+    """When the list of a tenant is to be replaced, which leaves time to fail and retry."""
+
+    tenant_id: str
+    list_version: int
+    due_at: datetime
+    expires_at: datetime
+
+    @classmethod
+    def after(cls, head: Head, tenant_id: str) -> "Turn":
+        """The turn that follows a publication: half of the list's lifetime in."""
+        lifetime = head.expires_at - head.issued_at
+        due_at = times.whole(head.issued_at + lifetime / 2)
+        return cls(tenant_id, head.version, due_at, head.expires_at)
+
+    def is_late(self, now: datetime) -> bool:
+        """Whether the list is older than it may be: half of the time for retries is gone."""
+        return now >= self.due_at + (self.expires_at - self.due_at) / 2
+
+    @property
+    def key(self) -> Key:
+        """Where the turn is stored: in order of time, and never where another list's turn is."""
+        return TURNS.key(f"{times.text(self.due_at)}#{self.tenant_id}#{self.list_version}")
+
+
+def turns_until(moment: datetime) -> str:
+    """The sort key after that of every turn until `moment`."""
+    return f"{times.text(moment)}~"
+
+
+def marks() -> list[Partition]:
+    """The partitions that together hold the marks of all tenants."""
+    return [_marks(shard) for shard in range(revocations.SHARDS)]
+
+
+def marks_of(tenant_id: str) -> list[Key]:
+    """Where the marks of a tenant are, if they are."""
+    return [partition.key(tenant_id) for partition in marks()]
+
+
+def mark_key(tenant_id: str, changed: str) -> Key:
+    """Where to mark a tenant, in whom `changed` (a warrant or a key) was revoked or restored.
+
+    In the partition of the shard's number, so that marks meet only where counters do.
+    """
+    return _marks(revocations.shard_number(changed)).key(tenant_id)
+
+
+def _marks(shard: int) -> Partition:
+    return Partition(Table.KEYS, f"srl-marks#{shard:02x}")

@@ -1,0 +1,73 @@
+"""After the records were restored from a backup: go on from the lists that were published.
+
+Verifiers refuse a version below one that they have seen, and a revocation that the backup lacks
+would let a thief in. The blobs of the lists are not restored with the records, so they tell both
+(docs/adr/0017).
+"""
+
+from dataclasses import dataclass
+
+from shared.model import srl
+from shared.model.callers import Caller
+from shared.model.srl import Head
+from shared.model.srl_schedule import TURNS, Turn
+from shared.operations import publication, revocations
+from shared.operations.operation import settle
+from shared.operations.verdicts import verdicts
+from shared.ports import Ports
+from shared.ports.store import At, Check, Delete, Expect
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """The list that was published, and the warrants whose revocations the records lacked."""
+
+    head: Head
+    revoked_again: list[str]
+
+
+def recover(ports: Ports, operator: Caller) -> Recovered:
+    """Revoke again what the newest stored list has, then publish above it; repeating does no harm.
+
+    Raises `Unavailable`, `Corrupt` where that list cannot be read.
+    """
+    version, listed = _newest(ports, operator.tenant_id)
+    found = verdicts(ports, operator.tenant_id, listed)
+    lost = [each for each in listed if not found[each].revoked]
+    for warrant_id in lost:
+        reason = f"restored from version {version} of the list"
+        revocations.create(ports, operator, warrant_id=warrant_id, reason=reason)
+    head = settle(lambda: publication.publish(ports, operator, above=version))
+    settle(lambda: _remove_other_turns(ports, operator.tenant_id))
+    return Recovered(head, lost)
+
+
+def newest_version(ports: Ports, tenant_id: str) -> int:
+    """The highest version that was ever stored, in force or not; 0 where there is none."""
+    return max(map(srl.version_of, _blobs(ports, tenant_id)), default=0)
+
+
+def _newest(ports: Ports, tenant_id: str) -> tuple[int, list[str]]:
+    """The highest version, and what is revoked by any list that was made for it."""
+    version = newest_version(ports, tenant_id)
+    blobs = [blob for blob in _blobs(ports, tenant_id) if srl.version_of(blob) == version]
+    listed = {
+        each for blob in blobs for each in srl.revoked_ids(publication.read_blob(ports, blob))
+    }
+    return version, sorted(listed)
+
+
+def _blobs(ports: Ports, tenant_id: str) -> list[str]:
+    return list(ports.blobs.names(srl.blob_folder(tenant_id)))
+
+
+def _remove_other_turns(ports: Ports, tenant_id: str) -> None:
+    """Of a tenant whose turns and lists come from different moments, only one turn is right."""
+    head = publication.current(ports, tenant_id)
+    own = Turn.after(head, tenant_id).key
+    # The schedule may publish meanwhile, and its turn is not to be taken for another moment's.
+    in_force = Check(srl.head_key(tenant_id), At(head.version))
+    for entry in ports.store.query(TURNS):
+        key = TURNS.key(entry.sk)
+        if key != own and Turn.from_item(entry.item).tenant_id == tenant_id:
+            ports.store.write(Delete(key, Expect.ANYTHING), in_force)

@@ -1,0 +1,137 @@
+"""The AWS calls of one endpoint, counted on the wire to a pretended account.
+
+    recorder = Recorder(dynamodb, s3, kms)
+    with recorder.counting() as calls:
+        …
+
+Capacity is counted by DynamoDB's rules, since moto tells the same figure for everything: a
+consistent read costs one unit for each 4 KiB begun, a write one for each KiB begun, in a
+transaction twice that. A query costs as one read of all that it returns.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from shared.ports.together import in_turn
+
+_READ_BYTES: Final = 4096
+_WRITE_BYTES: Final = 1024
+
+# Shared by many requests of an instance: docs/cost.md counts them apart.
+_SHARED: Final = ("#usage", "#bucket")
+
+
+@dataclass
+class Calls:
+    """What was called: each request by name, the trips that follow each other, and the capacity."""
+
+    requests: list[str] = field(default_factory=list)
+    trips: int = 0
+    read_units: int = 0
+    write_units: int = 0
+
+    def count(self, prefix: str) -> int:
+        """The requests whose name begins so, such as `kms.` or `s3.PutObject`."""
+        return sum(request.startswith(prefix) for request in self.requests)
+
+
+class Recorder:
+    """Watches clients; what they call while `counting` is counted."""
+
+    def __init__(self, *clients: Any) -> None:
+        self._calls: Calls | None = None
+        for client in clients:
+            client.meta.events.register("provide-client-params.*.*", self._asked)
+            client.meta.events.register("after-call.*.*", self._answered)
+
+    @contextmanager
+    def counting(self) -> Iterator[Calls]:
+        """Count what is called inside."""
+        calls = self._calls = Calls()
+        yield calls
+        self._calls = None
+
+    def together(self, *reads: Callable[[], Any]) -> Any:
+        """Reads in turn, counted as the trips of the one that takes most."""
+        if self._calls is None:
+            return in_turn(*reads)
+        before, most, answers = self._calls.trips, 0, []
+        for read in reads:
+            self._calls.trips = before
+            answers.append(read())
+            most = max(most, self._calls.trips)
+        self._calls.trips = most
+        return answers
+
+    def _asked(self, params: dict[str, Any], context: dict[str, Any], **_: Any) -> None:
+        context["asked"] = params
+
+    def _answered(
+        self, parsed: dict[str, Any], model: Any, context: dict[str, Any], **_: Any
+    ) -> None:
+        asked = context.get("asked", {})
+        if self._calls is None or _is_shared(asked):
+            return
+        service = model.service_model.service_name
+        self._calls.requests.append(f"{service}.{model.name}")
+        self._calls.trips += 1
+        if service == "dynamodb":
+            self._calls.read_units += _read_units(model.name, asked, parsed)
+            self._calls.write_units += _write_units(model.name, asked)
+
+
+def _is_shared(asked: dict[str, Any]) -> bool:
+    changes = [next(iter(each.values())) for each in asked.get("TransactItems", ())] or [asked]
+    keys = [each["Key"]["pk"]["S"] for each in changes if isinstance(each.get("Key"), dict)]
+    return len(keys) == len(changes) and all(key.endswith(_SHARED) for key in keys)
+
+
+def _read_units(name: str, asked: dict[str, Any], parsed: dict[str, Any]) -> int:
+    match name:
+        case "GetItem":
+            return _units(parsed.get("Item", {}), _READ_BYTES)
+        case "BatchGetItem":
+            found = [item for items in parsed["Responses"].values() for item in items]
+            wanted = sum(len(keys["Keys"]) for keys in asked["RequestItems"].values())
+            absent = wanted - len(found)
+            return absent + sum(_units(item, _READ_BYTES) for item in found)
+        case "Query":
+            size = sum(map(_size, parsed["Items"]))
+            return max(1, math.ceil(size / _READ_BYTES))
+    return 0
+
+
+def _write_units(name: str, asked: dict[str, Any]) -> int:
+    match name:
+        case "TransactWriteItems":
+            changes = (next(iter(each.values())) for each in asked["TransactItems"])
+            return sum(2 * _units(each.get("Item", {}), _WRITE_BYTES) for each in changes)
+        case "UpdateItem":
+            return 1
+    return 0
+
+
+def _units(item: dict[str, Any], unit: int) -> int:
+    return max(1, math.ceil(_size(item) / unit))
+
+
+def _size(item: dict[str, Any]) -> int:
+    """The bytes of an item, near enough: names, and values as they are sent."""
+    return sum(len(name) + _value_size(value) for name, value in item.items())
+
+
+def _value_size(value: Any) -> int:
+    ((kind, held),) = value.items()
+    match kind:
+        case "L":
+            return 3 + sum(1 + _value_size(each) for each in held)
+        case "M":
+            return 3 + _size(held)
+        case "BOOL" | "NULL":
+            return 1
+    return len(held)

@@ -3,13 +3,18 @@ PYTHON  ?= python3
 PORT    ?= 8080
 DATA    ?= .data
 WORKERS ?= 1
+ARCHITECTURE ?= arm64
+OUTPUT  ?= .build/app
+HOST    ?= 127.0.0.1
+AWS_PORT ?= 4566
 
 VENV := .venv
 BIN  := $(VENV)/bin
+TOOLS := sam checkov ministack
 PIP  := $(BIN)/python -m pip install --disable-pip-version-check --require-hashes --no-deps
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-slow test-all lint format openapi lock clean
+.PHONY: help run build aws-local test test-slow test-all lint format openapi lock clean
 
 help: ## Say what each command does.
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST)
@@ -17,10 +22,16 @@ help: ## Say what each command does.
 run: $(VENV)/.infra ## Serve on 127.0.0.1 (PORT=8080 DATA=.data WORKERS=1). Ctrl-C stops it.
 	@exec $(BIN)/python -m infra.local_server --port $(PORT) --data $(DATA) --workers $(WORKERS)
 
+build: $(VENV)/.infra ## Stage what Lambda runs in .build/app (ARCHITECTURE=arm64 OUTPUT=.build/app).
+	@$(BIN)/python -m infra.build --architecture $(ARCHITECTURE) --output $(OUTPUT)
+
+aws-local: .tools/ministack/.installed ## An AWS of this machine, for SAM local (HOST=127.0.0.1 AWS_PORT=4566).
+	@exec $(BIN)/python -m infra.aws_local --host $(HOST) --port $(AWS_PORT)
+
 test: lint ## Every check: format, lint, types, import direction, tests, coverage.
 	$(BIN)/pytest --numprocesses 2 -m "not slow" --cov --cov-report=term --cov-fail-under=95
 
-test-slow: $(VENV)/.tests
+test-slow: $(VENV)/.tests $(TOOLS:%=.tools/%/.installed)
 	$(BIN)/pytest --numprocesses 2 -m slow
 
 test-all: test test-slow ## Every check, and the proofs that take longer.
@@ -39,13 +50,19 @@ openapi: $(VENV)/.tests ## Write docs/openapi.json anew from the code.
 	$(BIN)/python -m infra.openapi
 
 # Each lock holds all that its room needs, pinned by hash; a later one only adds to an earlier one.
-COMPILE := $(BIN)/uv pip compile pyproject.toml --quiet --universal --python-version 3.11 \
+# The tools' locks stand apart, and let none of the others move.
+COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 \
 	--generate-hashes --no-emit-index-url --no-header --no-annotate
+LOCKED := $(COMPILE) --constraint tests/requirements.lock
 
-lock: $(VENV)/.tests ## Renew the three lock files (UPGRADE=--upgrade takes newer versions).
-	$(COMPILE) $(UPGRADE) --group infra --group tests --output-file tests/requirements.lock
-	$(COMPILE) --constraint tests/requirements.lock --group infra --output-file infra/requirements.lock
-	$(COMPILE) --constraint tests/requirements.lock --output-file requirements.lock
+lock: $(VENV)/.tests ## Renew the lock files (UPGRADE=--upgrade takes newer versions).
+	$(COMPILE) $(UPGRADE) pyproject.toml --group infra --group tests --output-file tests/requirements.lock
+	$(LOCKED) pyproject.toml --group infra --output-file infra/requirements.lock
+	$(LOCKED) pyproject.toml --output-file requirements.lock
+	$(LOCKED) --group awslambdaric --output-file tests/tools/awslambdaric.lock
+	for tool in $(TOOLS); do \
+		$(COMPILE) $(UPGRADE) --group $$tool --output-file tests/tools/$$tool.lock || exit; \
+	done
 
 $(VENV)/bin/python:
 	@echo "Making the virtual environment $(VENV)"
@@ -61,5 +78,11 @@ $(VENV)/.tests: tests/requirements.lock | $(VENV)/bin/python
 	$(PIP) --requirement $<
 	@touch $@ $(VENV)/.infra
 
-clean: ## Remove the virtual environment and caches; data stays.
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .coverage .hypothesis
+$(TOOLS:%=.tools/%/.installed): .tools/%/.installed: tests/tools/%.lock | $(VENV)/.tests
+	@echo "Installing $* in .tools/$* (once)"
+	@$(BIN)/uv venv --quiet --clear --python $(BIN)/python .tools/$*
+	@$(BIN)/uv pip install --quiet --python .tools/$* --require-hashes --no-deps --requirement $<
+	@touch $@
+
+clean: ## Remove what was installed and built, and caches; data stays.
+	rm -rf $(VENV) .tools .build .mypy_cache .pytest_cache .ruff_cache .coverage .hypothesis

@@ -15,7 +15,7 @@ from tests.processes import ROOT
 # Where the events say that the request came from; their X-Forwarded-For begins with another.
 SOURCE_IP: Final = "198.51.100.7"
 
-_EVENTS: Final = Path(__file__).parent / "events"
+_EVENTS: Final = ROOT / "infra" / "sam" / "events"
 
 Event = dict[str, Any]
 Pairs = tuple[tuple[str, str], ...]
@@ -137,10 +137,12 @@ class Group:
         return cls(name, module.handler, path, methods)
 
 
+_WITHOUT_HTTP: Final = {"srl_publication", "srl_schedule"}
+
 GROUPS: Final = [
     Group.of(handler.parent.name)
     for handler in sorted((ROOT / "functions").glob("*/handler.py"))
-    if handler.parent.name != "srl_schedule"
+    if handler.parent.name not in _WITHOUT_HTTP
 ]
 
 
@@ -148,6 +150,16 @@ def load(name: str) -> Event:
     """A whole event as AWS sends it."""
     event: Event = json.loads((_EVENTS / f"{name}.json").read_text())
     return event
+
+
+def queued(*bodies: str) -> Event:
+    """The event of a queue with these messages, whose identifiers are their numbers from 0."""
+    (record,) = load("queue")["Records"]
+    return {
+        "Records": [
+            record | {"messageId": str(number), "body": body} for number, body in enumerate(bodies)
+        ]
+    }
 
 
 def assert_error(answer: Answer, status: int, code: str) -> None:

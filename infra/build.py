@@ -1,0 +1,240 @@
+"""Stage what Lambda runs: one folder for all functions (`make build`).
+
+It holds `functions/`, `shared/` and what `requirements.lock` names, in wheels for Lambda's
+platform, whatever machine this is. The same inputs make the same bytes. A build that fails leaves
+the artefact before it as it was. docs/adr/0014-packaging.md says why it is so.
+
+Exit codes: 0 done, 1 failed, 2 wrong usage.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+from zipfile import ZIP_DEFLATED, ZipFile
+
+ROOT: Final = Path(__file__).parent.parent
+
+# The services that the adapters call. botocore knows some four hundred.
+SERVICES: Final = frozenset({"dynamodb", "kms", "s3", "sqs"})
+
+# Says what an artefact is for; a folder without it is none, and is never replaced.
+TARGET_FILE: Final = "target.json"
+
+_SOURCES: Final = ("functions", "shared")
+_PLATFORMS: Final = {"arm64": "aarch64-manylinux_2_28", "x86_64": "x86_64-manylinux_2_28"}
+
+# Where Lambda unpacks the artefact, and so the path in tracebacks.
+_TASK_ROOT: Final = "/var/task"
+
+# What no function reads of the packages. `boto3/docs` and `botocore/docs` are code.
+_UNUSED: Final = (
+    ".lock",
+    "bin",
+    "boto3/data",
+    "boto3/examples",
+    "botocore/data/*/*/examples-1.json*",
+    "**/__pycache__",
+    "**/tests",
+    "**/*.pyi",
+    "**/py.typed",
+)
+# What importlib.metadata and vulnerability scanners read. Licences stay beside these.
+_METADATA: Final = frozenset({"METADATA", "entry_points.txt", "sboms"})
+_LICENCES: Final = ("licen", "copying", "notice", "authors")
+
+# The first moment that a zip file can name in every time zone: 2 January 1980.
+_MOMENT: Final = 315_619_200
+
+
+class BuildFailed(Exception):
+    """There is no new artefact; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What the artefact is to run on: an architecture of Lambda and a version of Python."""
+
+    architecture: str = "arm64"
+    python: str = "3.13"
+
+
+def main() -> int:
+    """Build once and return the exit code."""
+    arguments = _parser().parse_args()
+    target = Target(arguments.architecture, arguments.python)
+    try:
+        build(arguments.output, target, interpreter=arguments.interpreter)
+    except BuildFailed as error:
+        print(f"not built: {error}", file=sys.stderr)
+        return 1
+    unzipped, zipped = (size / 1e6 for size in _sizes(arguments.output))
+    print(f"{arguments.output}: {unzipped:.1f} MB, {zipped:.1f} MB zipped")
+    return 0
+
+
+def build(
+    output: Path, target: Target, *, interpreter: str | None = None, root: Path = ROOT
+) -> None:
+    """Put the artefact of the sources in `root` at `output`, in place of the one before.
+
+    `interpreter` is a Python of the target's version that makes the bytecode; by default it is
+    looked for. Raises `BuildFailed`.
+    """
+    if output.exists() and not (output / TARGET_FILE).is_file():
+        raise BuildFailed(f"{output} is no artefact, and is not replaced")
+    compiler = _given(interpreter, target.python) if interpreter else find_python(target.python)
+    output.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{output.name}-", dir=output.parent) as folder:
+        new, old = Path(folder, "new"), Path(folder, "old")
+        _stage(new, target, compiler, root)
+        if output.exists():
+            output.rename(old)
+        new.rename(output)
+
+
+def install(lock: Path, folder: Path, target: Target) -> None:
+    """Put what a lock file names into `folder`, as wheels for the target. Raises `BuildFailed`."""
+    options = ["--python-platform", _PLATFORMS[target.architecture]]
+    options += ["--python-version", target.python, "--only-binary", ":all:"]
+    options += ["--require-hashes", "--no-deps", "--no-compile-bytecode"]
+    # Files are dated and thinned here, which must not reach uv's cache.
+    options += ["--link-mode", "copy"]
+    uv = [sys.executable, "-m", "uv", "pip", "install", "--quiet", "--python", sys.executable]
+    _run([*uv, *options, "--target", str(folder), "--requirement", str(lock)])
+
+
+def find_python(version: str) -> str | None:
+    """The path of an interpreter of this version: the running one, or one on PATH."""
+    found = (_of_version(name, version) for name in (sys.executable, f"python{version}"))
+    return next(filter(None, found), None)
+
+
+def _stage(app: Path, target: Target, compiler: str | None, root: Path) -> None:
+    print(f"Installing wheels for {target.architecture}, Python {target.python}", flush=True)
+    app.mkdir()
+    install(root / "requirements.lock", app, target)
+    _thin(app)
+    for name in _SOURCES:
+        shutil.copytree(root / name, app / name, ignore=shutil.ignore_patterns("__pycache__", ".*"))
+    (app / TARGET_FILE).write_text(json.dumps(asdict(target)) + "\n")
+    if compiler is None:
+        print(
+            f"No python{target.python} on PATH, so bytecode is left out: each cold start compiles "
+            "every module, which takes seconds. --interpreter names one.",
+            file=sys.stderr,
+        )
+    else:
+        print(f"Compiling with {compiler}", flush=True)
+        _compile(app, compiler)
+    _settle(app)
+
+
+def _thin(app: Path) -> None:
+    """Remove of the packages what no function reads."""
+    services = app.glob("botocore/data/*/")
+    _remove(each for each in services if each.is_dir() and each.name not in SERVICES)
+    for pattern in _UNUSED:
+        _remove(app.glob(pattern))
+    _remove(path for path in app.glob("*.dist-info/*") if not _is_kept(path))
+
+
+def _is_kept(metadata: Path) -> bool:
+    return metadata.name in _METADATA or metadata.name.lower().startswith(_LICENCES)
+
+
+def _remove(paths: Iterable[Path]) -> None:
+    for path in list(paths):
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+
+
+def _compile(app: Path, compiler: str) -> None:
+    """Put bytecode beside the sources, which stay: tracebacks show their lines."""
+    # Zip files round times, and Lambda's file system shows others again: bytecode that is checked
+    # against its source's time would be made anew at every cold start, with nowhere to keep it.
+    options = ["--invalidation-mode", "unchecked-hash", "-o", "0"]
+    paths = ["-s", str(app), "-p", _TASK_ROOT]
+    compileall = [compiler, "-I", "-W", "ignore", "-m", "compileall", "-q", "-j", "0"]
+    _run([*compileall, *options, *paths, str(app)])
+
+
+def _settle(app: Path) -> None:
+    """Give every file one time and one mode, whoever builds and when; Lambda must read them."""
+    for path in (app, *app.rglob("*")):
+        path.chmod(0o755 if path.is_dir() else 0o644)
+        os.utime(path, (_MOMENT, _MOMENT))
+
+
+def _given(interpreter: str, version: str) -> str:
+    path = _of_version(interpreter, version)
+    if path is None:
+        raise BuildFailed(f"{interpreter} is no Python {version}, which would ignore its bytecode")
+    return path
+
+
+def _of_version(interpreter: str, version: str) -> str | None:
+    """The path of the interpreter where it is CPython of this version."""
+    ask = "import sys; print(sys.implementation.cache_tag, sys.executable)"
+    # pyenv's stand-ins on PATH start a version only where it is named.
+    environment = os.environ | {"PYENV_VERSION": version}
+    try:
+        told = subprocess.run(  # noqa: S603 (an interpreter on PATH, or of the caller's choice)
+            [interpreter, "-I", "-c", ask],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    tag, path = told.stdout.rstrip("\n").split(" ", 1)
+    return path if tag == f"cpython-{version.replace('.', '')}" else None
+
+
+def _run(command: list[str]) -> None:
+    done = subprocess.run(  # noqa: S603 (commands of this module)
+        command, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise BuildFailed(f"{done.stdout}{done.stderr}".strip())
+
+
+def _sizes(app: Path) -> tuple[int, int]:
+    """Bytes of the artefact, unzipped and zipped; Lambda takes 250 MB unzipped."""
+    files = [path for path in sorted(app.rglob("*")) if path.is_file()]
+    with tempfile.TemporaryFile() as archive:
+        with ZipFile(archive, "w", ZIP_DEFLATED) as zipped:
+            for path in files:
+                zipped.write(path, path.relative_to(app))
+        return sum(path.stat().st_size for path in files), archive.tell()
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m infra.build",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--architecture", choices=sorted(_PLATFORMS), default="arm64")
+    parser.add_argument("--python", default="3.13", metavar="VERSION", help="of Lambda's runtime")
+    parser.add_argument("--output", type=Path, default=Path(".build/app"), metavar="FOLDER")
+    parser.add_argument(
+        "--interpreter",
+        metavar="PATH",
+        help="makes the bytecode; of the version that --python says",
+    )
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

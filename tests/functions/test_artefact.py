@@ -1,0 +1,252 @@
+"""The built artefact in Lambda's runtime interface emulator, from cold start to answer."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import boto3
+import pytest
+
+from infra import data_folder
+from shared.model import revocations
+from shared.model.callers import Scope
+from shared.model.revocations import RevokedWarrant
+from shared.operations import api_keys
+from shared.ports import Ports
+from shared.ports.store import Expect, Put
+from tests.artefact import Artefact, built
+from tests.infra.folders import opened
+from tests.lambda_events import GROUPS, Answer, Group, Request, assert_error, load, queued
+from tests.lambda_runtime import FunctionError
+from tests.operations.tenants import Tenant
+from tests.processes import HOST, ROOT, environment, free_port
+from tests.rie import emulator, wait_until_it_listens
+
+if TYPE_CHECKING:
+    from mypy_boto3_sqs import SQSClient
+
+# A build, and many processes: part of `make test-all`.
+pytestmark = pytest.mark.slow
+
+# What Lambda takes as an answer, in bytes.
+ANSWER_LIMIT = 6_291_556
+
+# Does what no handler of ours does.
+PROBE = """
+import importlib.util, os, sys, time
+
+def imports(event, context):
+    found = [name for name in event["names"] if importlib.util.find_spec(name)]
+    return {"path": sys.path, "found": found}
+
+def sleep(event, context):
+    time.sleep(event["seconds"])
+    return os.getpid()
+
+def large(event, context):
+    return "a" * event["length"]
+
+def fail(event, context):
+    raise ValueError("wrong")
+"""
+
+SIGNED, REGENERATE = "/v1/revocations/srl/signed", "/v1/revocations/srl/regenerate"
+
+
+@pytest.fixture(scope="session")
+def artefact(tmp_path_factory: pytest.TempPathFactory) -> Artefact:
+    return built(tmp_path_factory)
+
+
+@pytest.fixture
+def probe(artefact: Artefact, tmp_path: Path) -> Artefact:
+    """A folder with PROBE in the artefact's place."""
+    (tmp_path / "probe.py").write_text(PROBE)
+    return replace(artefact, task=tmp_path)
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    data_folder.prepare(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def ports(data: Path) -> Iterator[Ports]:
+    with opened(data) as ports:
+        yield ports
+
+
+@pytest.mark.parametrize("group", GROUPS, ids=lambda group: group.name)
+def test_each_function_answers_from_the_artefact(
+    artefact: Artefact, data: Path, ports: Ports, group: Group
+) -> None:
+    """From a cold start, both forms of API Gateway's event are answered, and strangers refused."""
+    authorization = (_admin(ports, Tenant.create(ports)),)
+    request = Request("GET", group.path, headers=authorization)
+    handler = f"functions.{group.name}.handler.handler"
+    with emulator(artefact, handler, data_folder.environment(data)) as function:
+        for event in (request.http_api(), request.rest_api()):
+            answer = Answer.of(function.invoke(event))
+            assert (answer.status, "error" in answer.json()) == (200, False)
+        stranger = Answer.of(function.invoke(Request("GET", group.path).http_api()))
+        assert_error(stranger, 401, "unauthorized")
+
+
+def test_from_the_schedule_over_the_queue_to_the_list(
+    artefact: Artefact, data: Path, ports: Ports
+) -> None:
+    """EventBridge's event queues who is due; SQS's event publishes them, and twice does no harm."""
+    tenants = [Tenant.create(ports, handle) for handle in ("acme", "globex")]
+    for tenant in tenants:
+        tenant.revoke(ports, "svc_wrt_a")
+    settings = data_folder.environment(data)
+    schedule = "functions.srl_schedule.handler.handler"
+    with _sqs(data) as (client, account):
+        url = client.create_queue(QueueName="publication")["QueueUrl"]
+        queue = {"SVC_QUEUE": f"sqs:{url}"}
+        with emulator(artefact, schedule, settings | account | queue) as function:
+            assert function.invoke(load("schedule")) == {"queued": 2, "late": 0}
+        received = client.receive_message(QueueUrl=url, MaxNumberOfMessages=10)
+    bodies = [message["Body"] for message in received["Messages"]]
+    assert sorted(bodies) == sorted(tenant.id for tenant in tenants)
+    with emulator(artefact, "functions.srl_publication.handler.handler", settings) as publication:
+        for _ in range(2):
+            assert publication.invoke(queued(*bodies)) == {"batchItemFailures": []}
+    for tenant in tenants:
+        published = tenant.published(ports)
+        assert (published.version, published.revoked_ids) == (2, ["svc_wrt_a"])
+
+
+def test_a_tenant_that_fails_holds_back_no_other(
+    artefact: Artefact, data: Path, ports: Ports
+) -> None:
+    """Of a batch, the messages that could not be published are named, and the rest are done."""
+    tenant = Tenant.create(ports)
+    tenant.revoke(ports, "svc_wrt_a")
+    handler = "functions.srl_publication.handler.handler"
+    with emulator(artefact, handler, data_folder.environment(data)) as function:
+        answer = function.invoke(queued("svc_tnt_nobody", tenant.id))
+        assert answer == {"batchItemFailures": [{"itemIdentifier": "0"}]}
+    assert tenant.published(ports).revoked_ids == ["svc_wrt_a"]
+
+
+def test_a_list_past_the_limit_is_never_an_answer(
+    artefact: Artefact, data: Path, ports: Ports
+) -> None:
+    """F27: a list that Lambda would refuse to pass on is built there, and answered with a 307."""
+    tenant = Tenant.create(ports)
+    authorization = (_admin(ports, tenant),)
+    _revoke_many(ports, tenant, 75_000)
+    settings = data_folder.environment(data)
+    with emulator(artefact, "functions.srl.handler.handler", settings) as function:
+        event = Request("POST", REGENERATE, headers=authorization).http_api()
+        published = Answer.of(function.invoke(event))
+        assert published.json()["revocation_count"] == 75_000
+        signed = Request("GET", SIGNED, headers=authorization).http_api()
+        answer = Answer.of(function.invoke(signed))
+        assert (answer.status, answer.body) == (307, b"")
+    blobs = [path for path in (data / "blobs").rglob("*") if path.is_file()]
+    assert max(path.stat().st_size for path in blobs) > ANSWER_LIMIT
+
+
+def test_a_function_sees_nothing_but_the_artefact(probe: Artefact) -> None:
+    """Neither the repository nor any installed package can be imported in the emulator."""
+    names = ["functions", "shared", "tests", "infra", "boto3", "pytest", "pip"]
+    with emulator(probe, "probe.imports", {}) as function:
+        told = function.invoke({"names": names})
+    assert told["found"] == []
+    assert told["path"][:2] == [str(probe.task), str(probe.runtime)]
+    assert not [each for each in told["path"] if "site-packages" in each]
+
+
+def test_a_timeout_is_an_error_and_the_next_event_is_answered(probe: Artefact) -> None:
+    """A function past its time is ended and reported; the next event gets a fresh process."""
+    with emulator(probe, "probe.sleep", {}, timeout_seconds=1) as function:
+        first = function.invoke({"seconds": 0})
+        with pytest.raises(FunctionError, match=r"Task timed out after 1\.00 seconds"):
+            function.invoke({"seconds": 30})
+        assert function.invoke({"seconds": 0}) != first
+
+
+def test_an_answer_over_the_limit_is_refused(probe: Artefact) -> None:
+    """An answer of 6,291,556 bytes passes; one byte more is an error, and the function lives on."""
+    quotes = 2
+    with emulator(probe, "probe.large", {}) as function:
+        assert len(function.invoke({"length": ANSWER_LIMIT - quotes})) == ANSWER_LIMIT - quotes
+        with pytest.raises(FunctionError) as failed:
+            function.invoke({"length": ANSWER_LIMIT - quotes + 1})
+        assert failed.value.report["errorType"] == "Function.ResponseSizeTooLarge"
+        assert function.invoke({"length": 1}) == "a"
+
+
+def test_what_a_function_raises_is_reported(probe: Artefact) -> None:
+    """An error of the function is an error to the caller, with its type and words."""
+    with (
+        emulator(probe, "probe.fail", {}) as function,
+        pytest.raises(FunctionError, match="ValueError: wrong"),
+    ):
+        function.invoke({})
+
+
+def test_a_handler_that_cannot_be_imported_fails_its_start(artefact: Artefact) -> None:
+    """A function that is not in the artefact is reported as one that cannot be imported."""
+    with (
+        emulator(artefact, "functions.nothing.handler.handler", {}) as function,
+        pytest.raises(FunctionError) as failed,
+    ):
+        function.invoke(load("schedule"))
+    assert failed.value.report["errorType"] == "Runtime.ImportModuleError"
+    assert "functions.nothing" in failed.value.report["errorMessage"]
+
+
+def _admin(ports: Ports, tenant: Tenant) -> tuple[str, str]:
+    key = api_keys.create(ports, tenant.operator, name="key", scopes=(Scope.ADMIN,))
+    return "Authorization", f"Bearer {key.secret}"
+
+
+def _revoke_many(ports: Ports, tenant: Tenant, number: int) -> None:
+    """Revoke many warrants at once, as records that publication reads."""
+    item = RevokedWarrant("svc_rev_x", "r", ports.now()).to_item()
+    names = (f"svc_wrt_{each:026d}" for each in range(number))
+    while batch := list(islice(names, 100)):
+        keys = (revocations.revoked_key(tenant.id, warrant_id) for warrant_id in batch)
+        ports.store.write(*(Put(key, item, Expect.ABSENT) for key in keys))
+
+
+@contextmanager
+def _sqs(folder: Path) -> Iterator[tuple[SQSClient, dict[str, str]]]:
+    """SQS in a process of its own: a client of it, and the settings with which others find it."""
+    port = free_port()
+    account = {
+        "AWS_ACCESS_KEY_ID": "AKIAIOSFODNN7EXAMPLE",
+        "AWS_SECRET_ACCESS_KEY": "pretended",
+        "AWS_ENDPOINT_URL": f"http://{HOST}:{port}",
+    }
+    process = subprocess.Popen(
+        [ROOT / ".tools" / "ministack" / "bin" / "ministack"],
+        cwd=folder,
+        env=environment({"GATEWAY_PORT": str(port), "BIND_HOST": HOST}),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        wait_until_it_listens(process, port)
+        client = boto3.client(
+            "sqs",
+            region_name="eu-west-1",
+            endpoint_url=account["AWS_ENDPOINT_URL"],
+            aws_access_key_id=account["AWS_ACCESS_KEY_ID"],
+            aws_secret_access_key=account["AWS_SECRET_ACCESS_KEY"],
+        )
+        with closing(client):
+            yield client, account
+    finally:
+        process.terminate()
+        process.wait(timeout=30)

@@ -1,0 +1,258 @@
+"""The artefact that `make build` stages: what is in it, what is not, and that builds are alike."""
+
+import hashlib
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from email.parser import HeaderParser
+from pathlib import Path
+
+import pytest
+
+from infra import build
+from infra.build import BuildFailed, Target
+from tests.artefact import LAMBDA, Artefact, built, built_for_lambda
+from tests.processes import ROOT
+
+# Builds: part of `make test-all`.
+pytestmark = pytest.mark.slow
+
+MODULES = [
+    ".".join(path.relative_to(ROOT).with_suffix("").parts)
+    for folder in ("functions", "shared")
+    for path in sorted((ROOT / folder).rglob("*.py"))
+]
+# A fifth above what it was when it was measured, in bytes; Lambda takes 250 MB.
+SIZE_BOUND = 50_000_000
+AARCH64 = 0xB7
+
+# Tells what bytecode is missing, is not what Lambda would take unchecked and be right, or is more.
+STALE = """
+import importlib.util, pathlib, sys
+folder = pathlib.Path(sys.argv[1])
+made = set(folder.rglob("*.pyc"))
+for source in folder.rglob("*.py"):
+    expected = pathlib.Path(importlib.util.cache_from_source(source))
+    unchecked = importlib.util.MAGIC_NUMBER + b"\\1\\0\\0\\0"
+    header = unchecked + importlib.util.source_hash(source.read_bytes())
+    if expected not in made or expected.read_bytes()[:16] != header:
+        print(source)
+    made.discard(expected)
+print(*made, sep="\\n", end="")
+"""
+
+
+@pytest.fixture(scope="session")
+def artefact(tmp_path_factory: pytest.TempPathFactory) -> Artefact:
+    return built(tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
+def deployed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return built_for_lambda(tmp_path_factory)
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """Sources of one module each, which depend on nothing; one has been run by Python 3.11."""
+    for name in ("functions", "shared"):
+        (tmp_path / "tree" / name).mkdir(parents=True)
+        (tmp_path / "tree" / name / "module.py").write_text("VALUE = 1\n")
+    stale = tmp_path / "tree" / "shared" / "__pycache__" / "module.cpython-311.pyc"
+    stale.parent.mkdir()
+    stale.write_bytes(b"stale")
+    (tmp_path / "tree" / "requirements.lock").touch()
+    return tmp_path / "tree"
+
+
+def test_every_module_can_be_imported_from_the_artefact_alone(artefact: Artefact) -> None:
+    """A fresh interpreter with the artefact and Python's library imports handlers and adapters."""
+    assert {"functions.srl.handler", "shared.adapters.s3"} <= set(MODULES)
+    imports = "".join(f"import {module}\n" for module in MODULES)
+    assert _run(artefact, imports) == ""
+
+
+def test_a_client_of_every_service_in_use_can_be_made(artefact: Artefact) -> None:
+    """botocore finds in the artefact the description of each service that an adapter names."""
+    adapters = "".join(path.read_text() for path in ROOT.glob("shared/adapters/*.py"))
+    services = set(re.findall(r'boto3\.client\(\s*"(\w+)"', adapters))
+    assert services == build.SERVICES
+    clients = "".join(f"boto3.client({name!r}, region_name='eu-west-1')\n" for name in services)
+    assert _run(artefact, f"import boto3\n{clients}") == ""
+
+
+def test_only_the_services_in_use_are_described(deployed: Path) -> None:
+    """Of botocore's descriptions the used ones are kept, and boto3's resources are gone."""
+    services = {path.name for path in (deployed / "botocore" / "data").iterdir() if path.is_dir()}
+    assert services == {"dynamodb", "kms", "s3", "sqs"}
+    assert not (deployed / "boto3" / "data").exists()
+
+
+def test_the_sources_are_those_of_the_repository(deployed: Path) -> None:
+    """`functions` and `shared` are in it, file by file as they are, and nothing else of ours."""
+    for name in ("functions", "shared"):
+        staged = {path.relative_to(deployed): path for path in (deployed / name).rglob("*.py")}
+        ours = {path.relative_to(ROOT): path for path in (ROOT / name).rglob("*.py")}
+        assert staged.keys() == ours.keys()
+        assert all(path.read_bytes() == ours[each].read_bytes() for each, path in staged.items())
+    for name in ("infra", "tests", "docs", "bin", "template.yaml", "pyproject.toml"):
+        assert not (deployed / name).exists()
+
+
+def test_nothing_that_no_function_reads_is_in_it(deployed: Path) -> None:
+    """No tests, type stubs, examples, or records of an installation that is no longer whole."""
+    names = {path.name for path in deployed.rglob("*")}
+    assert not names & {"tests", "test", "examples", "py.typed", "RECORD", "INSTALLER", ".lock"}
+    assert not [name for name in names if name.endswith((".pyi", ".rst", ".c", ".whl"))]
+
+
+def test_every_licence_is_kept(deployed: Path) -> None:
+    """Each licence file that a package names in its metadata lies beside that."""
+    packages = list(deployed.glob("*.dist-info"))
+    assert len(packages) == len(re.findall(r"^\S+==", _lock(), re.MULTILINE))
+    named = [licence for package in packages for licence in _licences(package)]
+    assert named
+    assert [path for path in named if not path.is_file()] == []
+
+
+def test_every_module_has_bytecode_that_is_not_checked(artefact: Artefact) -> None:
+    """Each module has bytecode of its source, of the right version, that is taken as it is."""
+    assert _run(artefact, STALE) == ""
+
+
+def test_the_deployed_bytecode_is_of_its_version(artefact: Artefact, deployed: Path) -> None:
+    """What is built for another architecture has the same bytecode: it is the same Python."""
+    if artefact.target.python == LAMBDA.python:
+        assert _run(artefact, STALE, deployed) == ""
+    else:
+        assert list(deployed.rglob("*.pyc")) == []
+
+
+def test_the_deployed_libraries_are_of_its_platform(deployed: Path) -> None:
+    """Every native library is for aarch64, and for this version of Python or any."""
+    libraries = list(deployed.rglob("*.so*"))
+    assert libraries
+    for path in libraries:
+        header = path.read_bytes()[:20]
+        assert (header[:4], int.from_bytes(header[18:20], "little")) == (b"\x7fELF", AARCH64)
+        assert re.search(r"\.(abi3|cpython-313-aarch64-linux-gnu)\.so$", path.name), path
+
+
+def test_it_is_small_and_readable_by_all(deployed: Path) -> None:
+    """It stays well within Lambda's limit, and Lambda's own user can read all of it."""
+    files = [path for path in deployed.rglob("*") if path.is_file()]
+    assert sum(path.stat().st_size for path in files) < SIZE_BOUND
+    assert {path.stat().st_mode & 0o777 for path in files} == {0o644}
+
+
+def test_the_same_inputs_make_the_same_artefact(
+    deployed: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A second build has the same files, bytes, modes and times; the command tells its size."""
+    again = tmp_path / "again"
+    monkeypatch.setattr(sys, "argv", ["build", "--output", str(again)])
+    assert build.main() == 0
+    assert dict(_files(again)) == dict(_files(deployed))
+    assert re.search(r"again: \d+\.\d MB, \d+\.\d MB zipped\n$", capsys.readouterr().out)
+
+
+def test_a_build_replaces_the_one_before_and_adds_nothing_else(tree: Path, tmp_path: Path) -> None:
+    """What is gone from the sources is gone from the artefact; the sources stay as they were."""
+    output = tmp_path / "out" / "app"
+    build.build(output, Target(), root=tree)
+    (tree / "shared" / "module.py").rename(tree / "shared" / "renamed.py")
+    before = sorted(tree.rglob("*"))
+    build.build(output, Target(), root=tree)
+    assert [path.name for path in (output / "shared").glob("*.py")] == ["renamed.py"]
+    assert json.loads((output / "target.json").read_text()) == {
+        "architecture": "arm64",
+        "python": "3.13",
+    }
+    assert not list(output.rglob("*.cpython-311.pyc"))
+    assert sorted(tree.rglob("*")) == before
+    assert list(output.parent.iterdir()) == [output]
+
+
+def test_a_failed_build_leaves_the_artefact_before_it(tree: Path, tmp_path: Path) -> None:
+    """Where a dependency has no hash nothing is installed, and the old artefact is untouched."""
+    output = tmp_path / "out" / "app"
+    build.build(output, Target(), root=tree)
+    before = dict(_files(output))
+    (tree / "requirements.lock").write_text("six==1.17.0\n")
+    with pytest.raises(BuildFailed, match="hash"):
+        build.build(output, Target(), root=tree)
+    assert dict(_files(output)) == before
+    assert list(output.parent.iterdir()) == [output]
+
+
+def test_a_source_that_does_not_compile_fails_the_build(tree: Path, tmp_path: Path) -> None:
+    """A module that the target's Python cannot read is named, and there is no artefact."""
+    (tree / "shared" / "broken.py").write_text("def\n")
+    target = Target(python=f"{sys.version_info.major}.{sys.version_info.minor}")
+    with pytest.raises(BuildFailed, match=r"broken\.py"):
+        build.build(tmp_path / "app", target, root=tree)
+    assert not (tmp_path / "app").exists()
+
+
+def test_a_folder_that_is_no_artefact_is_not_replaced(tree: Path) -> None:
+    """An output that names anything but an earlier artefact is refused before it is touched."""
+    before = dict(_files(tree))
+    with pytest.raises(BuildFailed, match="is no artefact"):
+        build.build(tree, Target(), root=tree)
+    assert dict(_files(tree)) == before
+
+
+def test_without_the_targets_python_bytecode_is_left_out(
+    tree: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A machine without that Python builds all the same, and says what is missing."""
+    build.build(tmp_path / "app", Target(python="3.99"), root=tree)
+    assert "No python3.99 on PATH, so bytecode is left out" in capsys.readouterr().err
+    assert list((tmp_path / "app").rglob("*.pyc")) == []
+
+
+def test_an_interpreter_of_another_version_is_refused(tree: Path, tmp_path: Path) -> None:
+    """Bytecode of another version would be ignored without a word; its maker is refused."""
+    with pytest.raises(BuildFailed, match=r"is no Python 3\.99"):
+        build.build(tmp_path / "app", Target(python="3.99"), interpreter=sys.executable, root=tree)
+
+
+def _run(artefact: Artefact, code: str, folder: Path | None = None) -> str:
+    """What the code prints in a fresh interpreter that sees the folder and Python's library."""
+    place = folder or artefact.task
+    seen = f"import sys\nsys.path.insert(0, {str(place)!r})\n{code}"
+    # -B: the artefact is shared, and compared.
+    done = subprocess.run(
+        [artefact.interpreter, "-I", "-S", "-B", "-c", seen, str(place)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def _lock() -> str:
+    return (ROOT / "requirements.lock").read_text()
+
+
+def _licences(package: Path) -> Iterator[Path]:
+    """The licence files that the metadata names, in either place that they may have."""
+    metadata = HeaderParser().parsestr((package / "METADATA").read_text())
+    for name in metadata.get_all("License-File", []):
+        beside = package / name
+        yield beside if beside.exists() else package / "licenses" / name
+
+
+def _files(folder: Path) -> Iterator[tuple[str, tuple[str, int, int]]]:
+    """Path, content, mode and time of every file."""
+    for path in folder.rglob("*"):
+        if path.is_file():
+            status = path.stat()
+            content = hashlib.sha256(path.read_bytes()).hexdigest()
+            yield str(path.relative_to(folder)), (content, status.st_mode, status.st_mtime_ns)

@@ -1,4 +1,4 @@
-"""A pretended AWS account, holding what `infra/stateful.yaml` says: no copy of any schema here.
+"""A pretended AWS account, holding what the templates say: no copy of any schema or name here.
 
     with aws() as account:
         store = DynamoStore(account.dynamodb, table_prefix=account.table_prefix)
@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache, cached_property, partial
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,7 +20,7 @@ import pytest
 import yaml
 from moto import mock_aws
 
-from shared.adapters import dynamodb, kms, s3
+from shared.adapters import dynamodb, kms, s3, sqs
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -29,9 +29,13 @@ if TYPE_CHECKING:
 
 REGION: Final = "eu-west-1"
 STAGE = "test"
-TEMPLATE = Path(__file__).parent.parent / "infra" / "stateful.yaml"
+STATEFUL: Final = "infra/stateful.yaml"
+FUNCTIONS: Final = "template.yaml"
 
-# What CloudFormation puts in for the names in the template, beside the stage.
+_ROOT: Final = Path(__file__).parent.parent
+# What stands for a property that is not there.
+_NO_VALUE: Final = {"Ref": "AWS::NoValue"}
+# What CloudFormation puts in for the names in a template, beside the template's own parameters.
 _PARAMETERS = {
     "AWS::AccountId": "123456789012",
     "AWS::Partition": "aws",
@@ -58,6 +62,15 @@ class Account:
         key = self.kms.create_key()
         self.kms.create_alias(AliasName=alias, TargetKeyId=key["KeyMetadata"]["KeyId"])
         return alias
+
+    @cached_property
+    def queue_url(self) -> str:
+        """The address of the queue of publications, which is made when first asked for."""
+        client = sqs.connect()
+        queue = template(FUNCTIONS)["Resources"]["PublicationQueue"]["Properties"]
+        url = client.create_queue(QueueName=queue["QueueName"])["QueueUrl"]
+        client.close()
+        return url
 
 
 @cache
@@ -102,7 +115,7 @@ def pretend_credentials(environment: pytest.MonkeyPatch) -> None:
 
 def table_prefix(stage: str) -> str:
     """What the names of a stage's tables begin with, as the stack's output tells it."""
-    prefix: str = _template(stage)["Outputs"]["TablePrefix"]["Value"]
+    prefix: str = template(STATEFUL, stage)["Outputs"]["TablePrefix"]["Value"]
     return prefix
 
 
@@ -121,31 +134,52 @@ def create_tables(client: DynamoDBClient, *, stage: str = STAGE) -> None:
 
 
 def stack(stage: str = STAGE) -> dict[str, Any]:
-    """The template's resources by name, with the stage filled in."""
-    resources: dict[str, Any] = _template(stage)["Resources"]
+    """The stateful template's resources by name, with the stage filled in."""
+    resources: dict[str, Any] = template(STATEFUL, stage)["Resources"]
     return resources
 
 
 @cache
-def _template(stage: str) -> dict[str, Any]:
-    class Loader(yaml.SafeLoader):
-        """YAML with CloudFormation's short forms; parameters are filled in, others stay."""
+def template(name: str, stage: str = STAGE) -> dict[str, Any]:
+    """The template in a file of the project, its parameters filled in with their defaults.
 
-    parameters = _PARAMETERS | {"Stage": stage}
-    yaml.add_multi_constructor("!", partial(_construct, parameters), Loader=Loader)
-    template: dict[str, Any] = yaml.load(TEMPLATE.read_text(), Loader=Loader)
-    return template
+    What only a deployment knows stays a name: `Key.Arn` of a `!GetAtt`, the export of an import.
+    """
+    written = yaml.load((_ROOT / name).read_text(), Loader=_Loader)
+    defaults = {each: str(its.get("Default", each)) for each, its in written["Parameters"].items()}
+    filled: dict[str, Any] = _fill(written, defaults | _PARAMETERS | {"Stage": stage})
+    return filled
 
 
-def _construct(
-    parameters: Mapping[str, str], loader: yaml.SafeLoader, form: str, node: yaml.ScalarNode
-) -> str:
-    text = str(loader.construct_scalar(node))
-    if form == "Ref":
-        return parameters.get(text, text)
-    if form == "Sub":
-        return re.sub(r"\$\{([^}]+)\}", lambda found: parameters.get(found[1], found[0]), text)
-    return text
+class _Loader(yaml.SafeLoader):
+    """YAML with CloudFormation's short forms, which become the long ones."""
+
+
+def _long_form(loader: yaml.SafeLoader, form: str, node: yaml.Node) -> dict[str, Any]:
+    name = form if form in {"Condition", "Ref"} else f"Fn::{form}"
+    if isinstance(node, yaml.SequenceNode):
+        return {name: loader.construct_sequence(node, deep=True)}
+    assert isinstance(node, yaml.ScalarNode)
+    return {name: str(loader.construct_scalar(node))}
+
+
+yaml.add_multi_constructor("!", _long_form, Loader=_Loader)
+
+
+def _fill(value: Any, parameters: Mapping[str, str]) -> Any:
+    match value:
+        case {"Ref": str(name)}:
+            return parameters.get(name, name)
+        case {"Fn::Sub": str(text)}:
+            return re.sub(r"\$\{([^}]+)\}", lambda found: parameters.get(found[1], found[0]), text)
+        case {"Fn::GetAtt": name} | {"Fn::ImportValue": name}:
+            return _fill(name, parameters)
+        case dict():
+            return {n: _fill(each, parameters) for n, each in value.items() if each != _NO_VALUE}
+        case list():
+            return [_fill(each, parameters) for each in value]
+        case _:
+            return value
 
 
 def _create_bucket(account: Account) -> None:

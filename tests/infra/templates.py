@@ -1,0 +1,44 @@
+"""What is deployed, as the templates say it, with the stage of the tests filled in."""
+
+from typing import Any, Final
+
+from tests.aws import FUNCTIONS, template
+
+ALARMS: Final = "infra/alarms.yaml"
+RESOURCES: Final[dict[str, Any]] = template(FUNCTIONS)["Resources"]
+
+
+def of_kind(kind: str, name: str = FUNCTIONS) -> dict[str, dict[str, Any]]:
+    """The properties of all resources of a kind, by name."""
+    return {
+        logical: resource.get("Properties", {})
+        for logical, resource in template(name)["Resources"].items()
+        if resource["Type"] == kind
+    }
+
+
+LAMBDAS: Final = of_kind("AWS::Serverless::Function")
+GLOBALS: Final[dict[str, Any]] = template(FUNCTIONS)["Globals"]["Function"]
+ROLES: Final = of_kind("AWS::IAM::Role")
+
+
+def folder(name: str) -> str:
+    """Where the code of a function is, below `functions/`."""
+    return str(LAMBDAS[name]["Handler"]).split(".")[1]
+
+
+def variables(name: str) -> dict[str, str]:
+    """The environment of a function."""
+    own = LAMBDAS[name].get("Environment", {}).get("Variables", {})
+    return dict(GLOBALS["Environment"]["Variables"] | own)
+
+
+def events(name: str, kind: str) -> list[dict[str, Any]]:
+    """What of this kind calls a function."""
+    return [each["Properties"] for each in LAMBDAS[name]["Events"].values() if each["Type"] == kind]
+
+
+def statements(name: str) -> list[dict[str, Any]]:
+    """What the role of a function allows."""
+    (policy,) = ROLES[f"{name}Role"]["Policies"]
+    return list(policy["PolicyDocument"]["Statement"])

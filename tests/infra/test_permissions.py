@@ -1,0 +1,262 @@
+"""Least privilege: each function may do what it does, and nothing else.
+
+Every call to AWS that a function makes is recorded, on every way through its endpoints on which it
+succeeds; the permissions that these calls need are those that its role grants, no fewer, no more.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from importlib import import_module
+from typing import Any, Final
+
+import pytest
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from shared import wiring
+from shared.model import revocations as model
+from shared.model.callers import Caller
+from shared.model.srl import head_key
+from shared.operations import (
+    doctor,
+    onboarding,
+    publication,
+    recovery,
+    revocations,
+    srl,
+    tenants,
+)
+from shared.ports import Ports
+from shared.ports.store import Delete, Expect, Increment, Put
+from shared.settings import Settings
+from shared.web.app import create_app
+from tests.api import Client, Instance, Tenant, serve
+from tests.aws import Account, aws
+from tests.functions.signing import create, moved, signed
+from tests.infra.templates import LAMBDAS, events, folder, of_kind, statements, variables
+from tests.recorded_calls import Permission, granted, recording
+from tests.web.endpoints import ENDPOINTS, call
+
+pytestmark = pytest.mark.slow
+
+SRL: Final = "/v1/revocations/srl"
+
+
+@dataclass(frozen=True)
+class World:
+    """A tenant that anything is done to unrecorded, and what the function under test needs."""
+
+    tenant: Tenant
+    needed: set[Permission]
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    """What the templates name; the ports that are built from the environment are recorded."""
+    needed: set[Permission] = set()
+    with aws() as account:
+        settings = _settings(account)
+        for name, value in settings.items():
+            monkeypatch.setenv(name, value)
+        ports = wiring.build(Settings.load(settings))
+        tenant = Tenant(ports, serve(ports), handle="acme")
+        _forget()
+        with recording(needed):
+            yield World(tenant, needed)
+        _forget()
+
+
+@pytest.mark.parametrize("name", LAMBDAS)
+def test_a_role_grants_what_the_function_needs(world: World, name: str) -> None:
+    """Nothing is missing from the role, and nothing could be taken from it."""
+    if folder(name) in SCHEDULED:
+        SCHEDULED[folder(name)](world.tenant)
+    else:
+        _call_all(folder(name), world.tenant)
+    assert world.needed | _of_lambda(name) == granted(statements(name))
+
+
+def test_the_operator_may_do_what_the_commands_do(world: World) -> None:
+    """Create and list tenants, mint a key, examine, recover what a restore lost: no more."""
+    ports = wiring.from_environment()
+    onboarding.create_tenant(ports, handle="globex")
+    onboarding.mint_admin_key(ports, handle="globex")
+    operator = onboarding.operator(ports, handle="globex")
+    _lose_a_revocation(world.tenant.ports, operator, "svc_wrt_lost")
+    assert [each.handle for each in tenants.listing(ports)] == ["acme", "globex"]
+    list(doctor.examine(ports))
+    assert recovery.recover(ports, operator).revoked_again == ["svc_wrt_lost"]
+    (policy,) = of_kind("AWS::IAM::ManagedPolicy").values()
+    assert world.needed == granted(policy["PolicyDocument"]["Statement"])
+
+
+def _settings(account: Account) -> dict[str, str]:
+    """The variables of the one function that has them all; its queue has an address here."""
+    settings = variables("SrlSchedule")
+    assert settings["SVC_KEYS"] == f"kms:{account.key_id}"
+    return settings | {"SVC_QUEUE": f"sqs:{account.queue_url}"}
+
+
+def _forget() -> None:
+    wiring.from_environment.cache_clear()
+    wiring.queue_from_environment.cache_clear()
+
+
+def _of_lambda(name: str) -> set[Permission]:
+    """What Lambda does in the function's name: write its log, and read the queue that it serves."""
+    needed = {
+        Permission(f"logs:{action}", f"{name}Logs.Arn")
+        for action in ("CreateLogStream", "PutLogEvents")
+    }
+    for event in events(name, "SQS"):
+        needed |= {
+            Permission(f"sqs:{action}", event["Queue"])
+            for action in ("DeleteMessage", "GetQueueAttributes", "ReceiveMessage")
+        }
+    return needed
+
+
+# --- what is called ---
+
+
+def _call_all(group: str, tenant: Tenant) -> None:
+    """Every endpoint of the function, each on a cold start, and what else its calls may take."""
+    routes = import_module(f"functions.{group}.handler").routes
+    admin = Client(Instance(_starting_cold(routes)), tenant.admin.secret)
+    served = {(method, route.path) for route in routes.routes for method in route.methods}
+    for key, endpoint in ENDPOINTS.items():
+        if key in served:
+            answer = call(key, admin, endpoint.target(tenant))
+            assert answer.status_code == endpoint.status, answer.text
+    for more in FURTHER.get(group, ()):
+        more(tenant, admin)
+
+
+def _starting_cold(routes: Any) -> ASGIApp:
+    """The function as an instance that has leased and counted nothing yet, at every request."""
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await create_app(routes, ports=wiring.from_environment)(scope, receive, send)
+
+    return app
+
+
+def _keys_of_an_account(tenant: Tenant, admin: Client) -> None:
+    """An admin key that an account owns is created, and goes in both ways."""
+    (account,) = tenant.admin.get("/v1/service-accounts").json()["service_accounts"]
+    body = {"name": "k", "scopes": ["admin"], "service_account_id": account["id"]}
+    for _ in range(2):
+        made = admin.post("/v1/api-keys", json=body).json()
+        assert admin.post(f"/v1/api-keys/{made['id']}/revoke").status_code == 200
+        assert admin.delete(f"/v1/api-keys/{made['id']}").status_code == 204
+
+
+def _an_account_with_keys(tenant: Tenant, admin: Client) -> None:
+    """An account that owns an admin key is switched off and on."""
+    made = tenant.admin.post("/v1/service-accounts", json={"name": "robot-2"}).json()
+    body = {"name": "k", "scopes": ["admin"], "service_account_id": made["id"]}
+    assert tenant.admin.post("/v1/api-keys", json=body).status_code == 201
+    for action in ("disable", "enable"):
+        answer = admin.post(f"/v1/service-accounts/{made['id']}/{action}")
+        assert answer.status_code == 200, answer.text
+
+
+def _a_line_of_keys(tenant: Tenant, admin: Client) -> None:
+    """A key below another is made, signs, and goes with it."""
+    root = create(tenant)
+    body = {"type": "issuer", "name": "k", "parent_id": root["id"]}
+    issuer = admin.post("/v1/keys", json=body).json()["id"]
+    body = {"payload": "cGF5", "warrant_id": "svc_wrt_line"}
+    assert admin.post(f"/v1/keys/{issuer}/sign", json=body).status_code == 201
+    body = {"reason": "lost", "cascade": True}
+    assert admin.post(f"/v1/keys/{root['id']}/revoke", json=body).status_code == 200
+
+
+def _warrants_of_revoked_keys(tenant: Tenant, admin: Client) -> None:
+    """Both the key's present version and a superseded one are looked up."""
+    for warrant_id in _revoked_by_keys(tenant):
+        answer = admin.get(f"/v1/revocations/check?warrant_id={warrant_id}")
+        assert answer.json()["revoked"]
+
+
+def _lists_that_change(tenant: Tenant, admin: Client) -> None:
+    """What left the list is looked up; what revoked keys signed is on it."""
+    _let_one_leave(tenant)
+    _revoked_by_keys(tenant)
+    assert admin.post(f"{SRL}/regenerate").status_code == 200
+
+
+def _a_long_list(tenant: Tenant, admin: Client) -> None:
+    """A list too long for an answer is left to whoever holds its signed address."""
+    head = publication.current(tenant.ports, tenant.id)
+    long = replace(head, size=5 * 1024 * 1024)
+    tenant.ports.store.write(Put(head_key(tenant.id), long.to_item(), Expect.PRESENT))
+    assert admin.get(SRL).status_code == 307
+
+
+def _an_unknown_path(_tenant: Tenant, admin: Client) -> None:
+    """The catch-all route answers for paths that are nobody's."""
+    assert admin.get("/v1/nothing").status_code == 404
+
+
+FURTHER: Final[dict[str, tuple[Callable[[Tenant, Client], None], ...]]] = {
+    "api_keys": (_keys_of_an_account,),
+    "revocations": (_warrants_of_revoked_keys,),
+    "service_accounts": (_an_account_with_keys,),
+    "signing_keys": (_a_line_of_keys,),
+    "srl": (_lists_that_change, _a_long_list),
+    "tenant_settings": (_an_unknown_path,),
+}
+
+
+def _schedule(tenant: Tenant) -> None:
+    """A tick that finds a tenant due."""
+    tenant.revoke("svc_wrt_a")
+    module = import_module("functions.srl_schedule.handler")
+    assert module.handler({}, None)["queued"] == 1
+
+
+def _publish(tenant: Tenant) -> None:
+    """A publication of a list that lost one identifier and won others."""
+    _let_one_leave(tenant)
+    _revoked_by_keys(tenant)
+    module = import_module("functions.srl_publication.handler")
+    event = {"Records": [{"messageId": "1", "body": tenant.id}]}
+    before = publication.current(tenant.ports, tenant.id)
+    assert module.handler(event, None) == {"batchItemFailures": []}
+    assert publication.current(tenant.ports, tenant.id).version == before.version + 1
+
+
+SCHEDULED: Final[dict[str, Callable[[Tenant], None]]] = {
+    "srl_publication": _publish,
+    "srl_schedule": _schedule,
+}
+
+
+def _lose_a_revocation(ports: Ports, operator: Caller, warrant_id: str) -> None:
+    """A list has it, the records do not, as after a restore."""
+    made, _ = revocations.create(ports, operator, warrant_id=warrant_id, reason="stolen")
+    srl.regenerate(ports, operator)
+    shard = model.shard_of(operator.tenant_id, warrant_id)
+    ports.store.write(
+        Delete(shard.key(warrant_id), Expect.PRESENT),
+        Delete(model.records(operator.tenant_id).key(made.id), Expect.PRESENT),
+        Increment(model.counter_key(shard), {"count": -1}, Expect.PRESENT),
+    )
+
+
+def _let_one_leave(tenant: Tenant) -> None:
+    """A warrant on the list is restored."""
+    revocation = tenant.revoke("svc_wrt_back")
+    tenant.admin.post(f"{SRL}/regenerate")
+    tenant.admin.delete(f"/v1/revocations/{revocation}")
+
+
+def _revoked_by_keys(tenant: Tenant) -> list[str]:
+    """Warrants of two keys: of one all versions are revoked, of the other a superseded one."""
+    key, rotated = create(tenant), create(tenant)
+    warrants = [signed(tenant, each["id"]) for each in (key, rotated)]
+    moved(tenant, rotated["id"], "rotate")
+    versions = tenant.admin.get(f"/v1/keys/{rotated['id']}/versions").json()["versions"]
+    for key_id in (key["id"], versions[1]["key_id"]):
+        moved(tenant, key_id, "revoke")
+    return warrants

@@ -1,0 +1,210 @@
+"""`template.yaml` says what the code says: names, settings, routes, limits; and holds no data."""
+
+import re
+from typing import Final
+
+import pytest
+
+from infra.routers import ROUTERS
+from shared.model.rate_limit import BURST, RATE_PER_SECOND
+from shared.settings import Settings
+from tests.aws import FUNCTIONS, STAGE, stack, table_prefix, template
+from tests.infra.templates import (
+    ALARMS,
+    GLOBALS,
+    LAMBDAS,
+    RESOURCES,
+    events,
+    folder,
+    of_kind,
+    variables,
+)
+from tests.processes import ROOT
+from tests.web.endpoints import at
+
+DATA: Final = ("AWS::DynamoDB::", "AWS::KMS::", "AWS::S3::")
+
+each_function = pytest.mark.parametrize("name", LAMBDAS)
+
+
+# --- functions ---
+
+
+def test_a_function_for_each_folder() -> None:
+    """What is in `functions/` is deployed, and nothing else is."""
+    handlers = (ROOT / "functions").glob("*/handler.py")
+    assert sorted(map(folder, LAMBDAS)) == sorted(each.parent.name for each in handlers)
+
+
+@each_function
+def test_a_function_is_named_after_its_folder(name: str) -> None:
+    """Function, role and log group bear the folder's name, so that each is found from the other."""
+    own = f"rescind-{STAGE}-{folder(name).replace('_', '-')}"
+    function, role, logs = (
+        RESOURCES[each]["Properties"] for each in (name, f"{name}Role", f"{name}Logs")
+    )
+    assert name == folder(name).replace("_", " ").title().replace(" ", "")
+    assert function["Handler"] == f"functions.{folder(name)}.handler.handler"
+    assert (function["FunctionName"], role["RoleName"]) == (own, own)
+    assert logs["LogGroupName"] == f"/aws/lambda/{own}"
+    assert function["Role"] == f"{name}Role.Arn"
+    assert function["LoggingConfig"] == {"LogGroup": f"{name}Logs"}
+
+
+@each_function
+def test_a_function_is_published_as_it_was_built(name: str) -> None:
+    """SAM takes the one artefact as it is, and callers reach a version with all of its settings."""
+    assert RESOURCES[name]["Metadata"] == {"SkipBuild": True}
+    assert LAMBDAS[name]["CodeUri"] == ".build/app"
+    assert LAMBDAS[name]["AutoPublishAliasAllProperties"] is True
+    assert (GLOBALS["AutoPublishAlias"], GLOBALS["SnapStart"]) == (
+        "live",
+        {"ApplyOn": "PublishedVersions"},
+    )
+
+
+@each_function
+def test_a_function_ends_in_time(name: str) -> None:
+    """A function that a caller waits for ends before the API gives up; no other runs for ever."""
+    timeout = LAMBDAS[name].get("Timeout", GLOBALS["Timeout"])
+    assert timeout < 30 if events(name, "HttpApi") else timeout <= 900
+
+
+def test_every_log_group_is_kept_for_a_time() -> None:
+    """Logs end: those of every function, and those of the API."""
+    groups = of_kind("AWS::Logs::LogGroup")
+    assert len(groups) == len(LAMBDAS) + 1
+    assert {int(group["RetentionInDays"]) for group in groups.values()} == {90}
+    access = RESOURCES["Api"]["Properties"]["AccessLogSettings"]["DestinationArn"]
+    assert access.removesuffix(".Arn") in groups
+
+
+# --- settings ---
+
+
+def test_the_template_sets_what_the_code_reads() -> None:
+    """No variable is missing, none is left over; the queue is named to the schedule alone."""
+    code = "".join(each.read_text() for each in (ROOT / "shared").rglob("*.py"))
+    read = set(re.findall(r"\bSVC_[A-Z]+\b", code))
+    for name in LAMBDAS:
+        left_out = set() if name == "SrlSchedule" else {"SVC_QUEUE"}
+        assert set(variables(name)) == read - left_out
+
+
+def test_the_settings_name_what_there_is() -> None:
+    """Tables, bucket, key and queue of the settings are those of the stacks."""
+    settings = Settings.load(variables("SrlSchedule"))
+    assert settings.store.location == table_prefix(STAGE)
+    assert settings.blobs.location == stack()["Bucket"]["Properties"]["BucketName"]
+    assert settings.keys.location == stack()["KeyAlias"]["Properties"]["AliasName"]
+    assert settings.queue is not None
+    assert settings.queue.location == "${PublicationQueue}"
+
+
+def test_the_operator_is_told_the_settings() -> None:
+    """The command line works on what the functions work on."""
+    outputs = template(FUNCTIONS)["Outputs"]
+    told = {f"SVC_{name.upper()}": outputs[name]["Value"] for name in ("Store", "Blobs", "Keys")}
+    assert told.items() <= variables("Srl").items()
+
+
+# --- routes ---
+
+ROUTES: Final = {route["Path"]: name for name in LAMBDAS for route in events(name, "HttpApi")}
+PATHS: Final = sorted({route.path for router in ROUTERS for route in router.routes})  # type: ignore[attr-defined]
+
+
+def reached(path: str) -> str:
+    """The function that API Gateway calls: of the path itself, else of the longest way to it."""
+    if path in ROUTES:
+        return ROUTES[path]
+    ways = [route.removesuffix("{proxy+}") for route in ROUTES if route.endswith("{proxy+}")]
+    matching = [way for way in ways if path.startswith(way) and path != way]
+    return ROUTES[f"{max(matching, key=len)}{{proxy+}}" if matching else "$default"]
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_route_reaches_its_function(path: str) -> None:
+    """Whatever the code serves, the API passes to the function that serves it."""
+    (owner,) = (
+        router
+        for router in ROUTERS
+        if path in {route.path for route in router.routes}  # type: ignore[attr-defined]
+    )
+    module = owner.routes[0].endpoint.__module__  # type: ignore[attr-defined]
+    name = reached(at(path, "svc_x_0"))
+    assert module == f"functions.{folder(name)}.handler"
+
+
+@pytest.mark.parametrize("path", ["/", "/v1", "/v1/tenant", "/v1/keyring", "/v2/keys", "/v1/keys/"])
+def test_a_path_of_nobody_reaches_a_function(path: str) -> None:
+    """404 comes from the service, in the contract's shape."""
+    assert reached(path) == ("TenantSettings" if path != "/v1/keys" else "SigningKeys")
+
+
+def test_the_api_leaves_methods_and_errors_to_the_functions() -> None:
+    """405 is ours, so is every header; the one event format is the one that is tested."""
+    for name in LAMBDAS:
+        for route in events(name, "HttpApi"):
+            assert route == {"ApiId": "Api", "Path": route["Path"], "Method": "ANY"}
+    api = RESOURCES["Api"]["Properties"]
+    assert not {"Auth", "CorsConfiguration", "DisableExecuteApiEndpoint"} & set(api)
+
+
+def test_a_tenant_meets_its_own_limit_first() -> None:
+    """The API's throttle lies above what one tenant may do, so that 429 is of the contract."""
+    parameters = template(FUNCTIONS)["Parameters"]
+    assert parameters["ThrottleRate"]["MinValue"] >= RATE_PER_SECOND
+    assert parameters["ThrottleBurst"]["MinValue"] >= BURST
+
+
+# --- queues ---
+
+
+def test_a_message_is_tried_to_the_end() -> None:
+    """A message lives for all of its attempts, and no attempt begins while another may go on."""
+    queue = RESOURCES["PublicationQueue"]["Properties"]
+    attempts = queue["RedrivePolicy"]["maxReceiveCount"]
+    assert queue["VisibilityTimeout"] == 6 * LAMBDAS["SrlPublication"]["Timeout"]
+    assert queue["MessageRetentionPeriod"] > attempts * queue["VisibilityTimeout"]
+
+
+def test_the_schedule_hands_over_to_the_publication() -> None:
+    """The queue that is written to is the one that is read, and one failure repeats no other."""
+    (work,) = events("SrlPublication", "SQS")
+    assert variables("SrlSchedule")["SVC_QUEUE"] == "sqs:${PublicationQueue}"
+    assert work["Queue"] == "PublicationQueue.Arn"
+    assert work["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
+
+
+def test_what_fails_for_good_is_kept() -> None:
+    """Dead letters wait for two weeks: those of the queue, and ticks that were not delivered."""
+    (tick,) = events("SrlSchedule", "ScheduleV2")
+    redrive = RESOURCES["PublicationQueue"]["Properties"]["RedrivePolicy"]
+    for arn in (tick["DeadLetterConfig"]["Arn"], redrive["deadLetterTargetArn"]):
+        dead = RESOURCES[arn.removesuffix(".Arn")]["Properties"]
+        assert dead["MessageRetentionPeriod"] == 14 * 24 * 3600
+
+
+def test_every_queue_is_encrypted_and_reached_by_tls_only() -> None:
+    """No message travels or lies in the clear."""
+    queues = of_kind("AWS::SQS::Queue")
+    assert all(queue["SqsManagedSseEnabled"] for queue in queues.values())
+    (policy,) = of_kind("AWS::SQS::QueuePolicy").values()
+    (statement,) = policy["PolicyDocument"]["Statement"]
+    assert set(policy["Queues"]) == set(queues)
+    assert set(statement["Resource"]) == {f"{name}.Arn" for name in queues}
+    assert statement["Effect"] == "Deny"
+    assert statement["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
+
+
+# --- data ---
+
+
+def test_a_deployment_touches_no_data() -> None:
+    """Tables, bucket and key are in the other stack alone, which keeps them whatever happens."""
+    kinds = [resource["Type"] for resource in (RESOURCES | template(ALARMS)["Resources"]).values()]
+    assert not [kind for kind in kinds if kind.startswith(DATA)]
+    for resource in stack().values():
+        assert resource["Type"].startswith(DATA)
+        assert (resource["DeletionPolicy"], resource["UpdateReplacePolicy"]) == ("Retain", "Retain")

@@ -1,0 +1,149 @@
+"""Permissions: those that calls to AWS need, and those that a policy grants, in the same words.
+
+needed: set[Permission] = set()
+with recording(needed):
+    ports = wiring.from_environment()
+...  # every call of these ports is in `needed`
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from itertools import product
+from typing import Any, Final, NamedTuple
+
+import boto3
+import pytest
+
+from tests.aws import FUNCTIONS, REGION, STAGE, template
+
+_ACCOUNT: Final = "123456789012"
+# What an operation inside a transaction is called as a permission; the transaction has none.
+_IN_TRANSACTIONS: Final = {
+    "ConditionCheck": "ConditionCheckItem",
+    "Delete": "DeleteItem",
+    "Put": "PutItem",
+    "Update": "UpdateItem",
+}
+
+# All of these have to hold: an operator of policies, a key, a value.
+Condition = frozenset[tuple[str, str, str]]
+Parameters = Mapping[str, Any]
+
+
+class Permission(NamedTuple):
+    """An action on a resource, under a condition."""
+
+    action: str
+    resource: str
+    condition: Condition = frozenset()
+
+
+@contextmanager
+def recording(needed: set[Permission]) -> Iterator[None]:
+    """Have every client that is made inside note what each of its calls needs.
+
+    A signed address is a call like any other: it is good for what its signer may do.
+    """
+
+    def note(params: Parameters, model: Any, **_: object) -> None:
+        service = model.service_model.service_name
+        needed.update(_NEEDED[service](model.name, params))
+
+    session = boto3.Session()
+    session.events.register("provide-client-params", note)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(boto3, "DEFAULT_SESSION", session)
+        yield
+
+
+def granted(statements: Iterable[Mapping[str, Any]]) -> set[Permission]:
+    """What the statements of a policy allow, one permission for each combination."""
+    assert all(statement["Effect"] == "Allow" for statement in statements)
+    return {
+        Permission(action, resource, condition)
+        for statement in statements
+        for action in _each(statement["Action"])
+        for resource in _each(statement["Resource"])
+        for condition in _conditions(statement.get("Condition", {}))
+    }
+
+
+def _conditions(written: Mapping[str, Mapping[str, Any]]) -> Iterator[Condition]:
+    """One condition for each choice among the values that a key may have."""
+    choices = [
+        [(operator, key, value) for value in _each(values)]
+        for operator, keys in written.items()
+        for key, values in keys.items()
+    ]
+    return (frozenset(choice) for choice in product(*choices))
+
+
+def _each(value: str | list[str]) -> list[str]:
+    return value if isinstance(value, list) else [value]
+
+
+def _dynamodb(operation: str, params: Parameters) -> Iterator[Permission]:
+    yield _through("dynamodb", "kms:Decrypt")
+    match operation:
+        case "TransactWriteItems":
+            for item in params["TransactItems"]:
+                ((kind, change),) = item.items()
+                yield _on_table(_IN_TRANSACTIONS[kind], change["TableName"])
+        case "BatchGetItem":
+            for table in params["RequestItems"]:
+                yield _on_table(operation, table)
+        case _:
+            yield _on_table(operation, params["TableName"])
+
+
+def _on_table(action: str, table: str) -> Permission:
+    return Permission(f"dynamodb:{action}", f"arn:aws:dynamodb:{REGION}:{_ACCOUNT}:table/{table}")
+
+
+def _s3(operation: str, params: Parameters) -> Iterator[Permission]:
+    bucket = f"arn:aws:s3:::{params['Bucket']}"
+    folder = params.get("Key", params.get("Prefix")).partition("/")[0]
+    listing = frozenset({("StringLike", "s3:prefix", f"{folder}/*")})
+    match operation:
+        case "GetObject":
+            yield Permission("s3:GetObject", f"{bucket}/{folder}/*")
+            yield _through("s3", "kms:Decrypt")
+            # Only who may list is told that there is no such object.
+            yield Permission("s3:ListBucket", bucket, listing)
+        case "PutObject":
+            yield Permission("s3:PutObject", f"{bucket}/{folder}/*")
+            yield _through("s3", "kms:GenerateDataKey")
+        case "ListObjectsV2":
+            yield Permission("s3:ListBucket", bucket, listing)
+
+
+def _kms(operation: str, params: Parameters) -> Iterator[Permission]:
+    key = params["KeyId"].removeprefix("alias/")
+    bound = (
+        ("Null", f"kms:EncryptionContext:{name}", "false") for name in params["EncryptionContext"]
+    )
+    yield Permission(f"kms:{operation}", f"{key}-key-arn", frozenset(bound))
+
+
+def _through(service: str, action: str) -> Permission:
+    """What the service does with the project's key in its caller's name."""
+    via = ("StringEquals", "kms:ViaService", f"{service}.{REGION}.amazonaws.com")
+    return Permission(action, f"rescind-{STAGE}-key-arn", frozenset({via}))
+
+
+def _sqs(operation: str, params: Parameters) -> Iterator[Permission]:
+    name = params["QueueUrl"].rpartition("/")[2]
+    (queue,) = (
+        logical
+        for logical, resource in template(FUNCTIONS)["Resources"].items()
+        if resource.get("Properties", {}).get("QueueName") == name
+    )
+    yield Permission(f"sqs:{operation.removesuffix('Batch')}", f"{queue}.Arn")
+
+
+_NEEDED: Final[Mapping[str, Callable[[str, Parameters], Iterator[Permission]]]] = {
+    "dynamodb": _dynamodb,
+    "kms": _kms,
+    "s3": _s3,
+    "sqs": _sqs,
+}

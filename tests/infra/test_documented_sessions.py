@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.processes import HOST, ROOT, environment, local_server
+from tests.processes import ROOT, environment, local_server
 
 _BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -52,16 +52,20 @@ def _desk(folder: Path) -> Path:
 def test_a_documented_session_works(document: str, tmp_path: Path) -> None:
     """A reader who types it sees what is promised."""
     with local_server(tmp_path / ".data") as server:
-        told = _session(document).replace("http://127.0.0.1:8080", f"http://{HOST}:{server.port}")
-        ran = subprocess.run(
-            ["bash", "-c", told],
-            cwd=_desk(tmp_path),
-            env=environment(),
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        check_session(document, tmp_path, url=server.url)
+
+
+def check_session(document: str, folder: Path, *, url: str) -> None:
+    """Hold what the commands of a document print to what it promises; `.data` is in `folder`."""
+    ran = subprocess.run(
+        ["bash", "-c", _session(document).replace("http://127.0.0.1:8080", url)],
+        cwd=_desk(folder),
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
     assert ran.returncode == 0, ran.stderr
     seen = ran.stdout
     for expected in _EXPECTED[document]:

@@ -1,0 +1,119 @@
+"""An AWS of one machine, for SAM local and for trying the operator's commands on it.
+
+    python -m infra.aws_local --port 4566 --host 127.0.0.1
+
+Starts ministack, makes the stack of `stateful.yaml` and the queue of `template.yaml` there, and
+stops it at Ctrl-C. Everything in it is gone then. `--host 0.0.0.0` lets containers reach it, and
+everyone else on the network too.
+"""
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+import boto3
+
+ROOT: Final = Path(__file__).parent.parent
+STAGE: Final = "local"
+QUEUE: Final = f"rescind-{STAGE}-publication"
+_MINISTACK: Final = ROOT / ".tools" / "ministack" / "bin" / "ministack"
+_REGION: Final = "eu-west-1"
+_START_SECONDS: Final = 60
+# What is known to nobody else: whoever may reach the port may do anything.
+_CREDENTIALS: Final = {
+    "AWS_ACCESS_KEY_ID": "000000000000",
+    "AWS_SECRET_ACCESS_KEY": "local",
+    "AWS_DEFAULT_REGION": _REGION,
+}
+
+
+def main() -> int:
+    """Serve until interrupted."""
+    parser = argparse.ArgumentParser(prog="python -m infra.aws_local", description=__doc__)
+    parser.add_argument("--port", type=int, default=4566, help="default 4566")
+    parser.add_argument("--host", default="127.0.0.1", help="default 127.0.0.1")
+    arguments = parser.parse_args()
+    with serving(arguments.port, host=arguments.host) as settings:
+        print(f"AWS of this machine on port {arguments.port}. Ctrl-C stops it, and all is gone.")
+        print("For the operator's commands, in another terminal:\n")
+        for name, value in settings.items():
+            print(f"export {name}={value}")
+        print(flush=True)
+        with suppress(KeyboardInterrupt):
+            signal.signal(signal.SIGTERM, signal.default_int_handler)
+            signal.pause()
+    return 0
+
+
+@contextmanager
+def serving(port: int, *, host: str = "127.0.0.1") -> Iterator[dict[str, str]]:
+    """A running AWS with the stage's resources in it; the environment that leads there."""
+    process = subprocess.Popen(  # noqa: S603 (a fixed path, no argument)
+        [_MINISTACK],
+        env=os.environ | {"GATEWAY_PORT": str(port), "BIND_HOST": host, "LOG_LEVEL": "WARNING"},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    endpoint = f"http://127.0.0.1:{port}"
+    try:
+        _wait_until_it_answers(endpoint, process)
+        yield _deploy(endpoint)
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def _wait_until_it_answers(endpoint: str, process: "subprocess.Popen[bytes]") -> None:
+    deadline = time.monotonic() + _START_SECONDS
+    while True:
+        try:
+            with urllib.request.urlopen(f"{endpoint}/_ministack/health", timeout=1):  # noqa: S310
+                return
+        except (urllib.error.URLError, ConnectionError, TimeoutError):
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise SystemExit(
+                    f"ministack does not answer at {endpoint}; is the port free?"
+                ) from None
+            time.sleep(0.1)
+
+
+def _deploy(endpoint: str) -> dict[str, str]:
+    """Make what `stateful.yaml` says, and the queue; the settings that name it."""
+    session = boto3.Session(
+        aws_access_key_id=_CREDENTIALS["AWS_ACCESS_KEY_ID"],
+        aws_secret_access_key=_CREDENTIALS["AWS_SECRET_ACCESS_KEY"],
+        region_name=_REGION,
+    )
+    stacks = session.client("cloudformation", endpoint_url=endpoint)
+    stacks.create_stack(
+        StackName=f"rescind-{STAGE}-data",
+        TemplateBody=(ROOT / "infra" / "stateful.yaml").read_text(),
+        Parameters=[{"ParameterKey": "Stage", "ParameterValue": STAGE}],
+    )
+    stacks.get_waiter("stack_create_complete").wait(
+        StackName=f"rescind-{STAGE}-data", WaiterConfig={"Delay": 1, "MaxAttempts": 30}
+    )
+    (stack,) = stacks.describe_stacks(StackName=f"rescind-{STAGE}-data")["Stacks"]
+    outputs = {each["OutputKey"]: each["OutputValue"] for each in stack["Outputs"]}
+    queue = session.client("sqs", endpoint_url=endpoint).create_queue(QueueName=QUEUE)
+    return _CREDENTIALS | {
+        "AWS_ENDPOINT_URL": endpoint,
+        "SVC_STORE": f"dynamodb:{outputs['TablePrefix']}",
+        "SVC_BLOBS": f"s3:{outputs['BucketName']}",
+        "SVC_KEYS": f"kms:{outputs['KeyAlias']}",
+        "SVC_QUEUE": f"sqs:{queue['QueueUrl']}",
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

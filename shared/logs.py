@@ -19,7 +19,8 @@ from typing import Any, Final
 from shared.errors import RescindError
 
 _NAMESPACE: Final = "Rescind"
-_FIELDS: Final = "fields"
+_FIELDS: Final = "rescind_fields"
+_OURS: Final = ("functions", "shared")
 _Failure = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
 
 
@@ -30,11 +31,16 @@ def fields(*, metrics: Mapping[str, float] | None = None, **values: object) -> d
 
 @cache
 def to_standard_output() -> None:
-    """Let this process log JSON from level INFO up, where Lambda runs it; once."""
+    """Let this process log JSON, where Lambda runs it; once. Of libraries, only warnings.
+
+    Mangum would tell the path of each request, which is the caller's own text.
+    """
     if "AWS_LAMBDA_FUNCTION_NAME" in os.environ:
         output = logging.StreamHandler(sys.stdout)
         output.setFormatter(JsonFormatter(stage=os.environ.get("SVC_STAGE", "none")))
-        logging.basicConfig(level=logging.INFO, handlers=[output], force=True)
+        logging.basicConfig(level=logging.WARNING, handlers=[output], force=True)
+        for name in _OURS:
+            logging.getLogger(name).setLevel(logging.INFO)
 
 
 class JsonFormatter(logging.Formatter):
@@ -58,7 +64,11 @@ class JsonFormatter(logging.Formatter):
             line["error"] = self.formatException(record.exc_info)
         if given["metrics"]:
             line |= self._embedded(record, given["metrics"])
-        return json.dumps(line, default=str)
+        try:
+            return json.dumps(line, default=str, allow_nan=False)
+        except (TypeError, ValueError):
+            # A key or number that JSON does not have, or a circle: told as text.
+            return json.dumps({name: str(value) for name, value in line.items()})
 
     converter = staticmethod(time.gmtime)
 

@@ -16,7 +16,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Final
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import IO, Any, Final
 
 from tests.lambda_events import Event
 from tests.processes import HOST, ROOT, environment
@@ -35,8 +37,9 @@ class FunctionError(Exception):
 
 @dataclass
 class Function:
-    """A function in a process of the Lambda runtime."""
+    """A function in a process of the Lambda runtime; `output` is the file of all that it logs."""
 
+    output: Path
     _events: "queue.Queue[bytes | None]" = field(default_factory=queue.Queue)
     _reports: "queue.Queue[tuple[str, bytes]]" = field(default_factory=queue.Queue)
 
@@ -52,20 +55,33 @@ class Function:
 @contextmanager
 def runtime(handler: str, settings: dict[str, str]) -> Iterator[Function]:
     """A process that runs `handler` as Lambda does; it is gone at the end."""
-    function = Function()
+    with NamedTemporaryFile() as log:
+        function = Function(Path(log.name))
+        with _process(handler, settings, function, log):
+            yield function
+
+
+@contextmanager
+def _process(
+    handler: str, settings: dict[str, str], function: Function, log: IO[bytes]
+) -> Iterator[None]:
     server = _Server(function)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
+    given = {
+        "AWS_LAMBDA_FUNCTION_NAME": "rescind-test",
+        "AWS_LAMBDA_RUNTIME_API": f"{HOST}:{server.server_port}",
+    }
     process = subprocess.Popen(
         [sys.executable, "-m", "awslambdaric", handler],
         cwd=ROOT,
-        env=environment(settings | {"AWS_LAMBDA_RUNTIME_API": f"{HOST}:{server.server_port}"}),
-        stdout=subprocess.DEVNULL,
+        env=environment(settings | given),
+        stdout=log,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
     try:
-        yield function
+        yield
     finally:
         process.kill()
         process.wait(timeout=_SECONDS)

@@ -12,6 +12,7 @@ _ALLOWED = {
     "SVC_BLOBS": "set it to file:… or s3:…",
     "SVC_KEYS": "set it to file:… or kms:…",
 }
+_QUEUE = "https://sqs.eu-west-1.amazonaws.com/123456789012/rescind-test"
 
 
 def test_each_setting_names_an_adapter_and_a_place() -> None:
@@ -59,6 +60,23 @@ def test_every_problem_is_named_at_once() -> None:
         f"SVC_BLOBS is not valid; {_ALLOWED['SVC_BLOBS']}",
         f"SVC_KEYS is not set; {_ALLOWED['SVC_KEYS']}",
     ]
+
+
+def test_the_queue_may_be_missing() -> None:
+    """Only the schedule has a queue; where it is set, its address is the whole rest."""
+    assert Settings.load(_GOOD).queue is None
+    settings = Settings.load(_GOOD | {"SVC_QUEUE": f"sqs:{_QUEUE}"})
+    assert settings.queue == Place("sqs", _QUEUE)
+    assert settings.store == Settings.load(_GOOD).store
+
+
+@pytest.mark.parametrize("value", ["", "sqs", "sqs:", "file:queue", _QUEUE])
+def test_a_wrong_queue_is_named_with_what_it_may_be(value: str) -> None:
+    """A queue of another form is a problem like any other, also beside others."""
+    wrong = "SVC_QUEUE is not valid; set it to sqs:…"
+    assert _problems(_GOOD | {"SVC_QUEUE": value}) == (wrong,)
+    problems = _problems(_GOOD | {"SVC_STORE": "", "SVC_QUEUE": value})
+    assert problems == (f"SVC_STORE is not valid; {_ALLOWED['SVC_STORE']}", wrong)
 
 
 def test_other_variables_do_not_matter() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from infra import data_folder
 from shared import wiring
+from shared.adapters import sqs
 from shared.adapters.dynamodb import DynamoStore
 from shared.adapters.filesystem import FileBlobs
 from shared.adapters.kms import KmsKeys
@@ -115,6 +116,36 @@ def test_a_missing_region_is_a_wrong_setting(monkeypatch: pytest.MonkeyPatch) ->
     environment = {"SVC_STORE": "dynamodb:x-", "SVC_BLOBS": "s3:b", "SVC_KEYS": "kms:k"}
     with pytest.raises(InvalidSettings, match="AWS_DEFAULT_REGION"):
         wiring.build(Settings.load(environment))
+
+
+def test_the_queue_of_the_environment(
+    settings: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`sqs:` gives the queue at the address that it names, made once a process."""
+    wiring.queue_from_environment.cache_clear()
+    with aws() as account:
+        for name, value in (settings | {"SVC_QUEUE": f"sqs:{account.queue_url}"}).items():
+            monkeypatch.setenv(name, value)
+        queue = wiring.queue_from_environment()
+        assert wiring.queue_from_environment() is queue
+        queue.send(["svc_tnt_a"])
+        client = sqs.connect()
+        (message,) = client.receive_message(QueueUrl=account.queue_url)["Messages"]
+        client.close()
+    assert message["Body"] == "svc_tnt_a"
+    wiring.queue_from_environment.cache_clear()
+
+
+def test_a_queue_that_is_not_set_is_a_wrong_setting(
+    settings: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever needs the queue and has none is told what to set; the ports do without it."""
+    wiring.queue_from_environment.cache_clear()
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("SVC_QUEUE", raising=False)
+    with pytest.raises(InvalidSettings, match="SVC_QUEUE is not set; set it to sqs:…"):
+        wiring.queue_from_environment()
 
 
 def test_the_time_is_in_utc() -> None:

@@ -103,6 +103,9 @@ class S3Blobs:
         )
         with answering():
             for page in pages:
+                # botocore reads an answer without a body as one without objects.
+                if "KeyCount" not in page:
+                    raise Unavailable(UNAVAILABLE)
                 yield from (found["Key"] for found in page.get("Contents", ()))
 
     def url(self, name: str, *, ttl_seconds: int) -> str:

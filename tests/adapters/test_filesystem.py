@@ -269,3 +269,24 @@ def test_two_prunes_at_once_are_no_fault(
     monkeypatch.setattr(Path, "unlink", late)
     assert blobs.prune(older_than_seconds=1) == 1
     assert left_in(root) == []
+
+
+def test_a_folder_that_cannot_be_read_is_unavailable(
+    blobs: FileBlobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F23: names that could not be read are never taken for names that are not there."""
+    blobs.put(NAME, b"")
+
+    def refuse(*_: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    with pytest.raises(Unavailable):
+        list(blobs.names("srl"))
+
+
+def test_names_of_a_store_that_went_away(root: Path, blobs: FileBlobs) -> None:
+    """Where the whole folder is gone, nothing is known of what was in it."""
+    root.rename(root.with_name("elsewhere"))
+    with pytest.raises(Unavailable):
+        list(blobs.names("srl"))

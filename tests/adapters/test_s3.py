@@ -57,6 +57,7 @@ def test_an_outage_is_unavailable(s3_client: S3Client, blobs: S3Blobs, outage: s
     calls: list[Callable[[], object]] = [
         lambda: blobs.get(NAME),
         lambda: blobs.put(NAME, b"data"),
+        lambda: list(blobs.names("srl/t1")),
     ]
     for call in calls:
         with pytest.raises(Unavailable) as caught:
@@ -143,6 +144,28 @@ def test_a_blob_that_was_altered_is_corrupt(s3_client: S3Client, blobs: S3Blobs)
     assert blobs.get(NAME) == b"data"
     with pytest.raises(Corrupt):
         blobs.get(NAME)
+
+
+@pytest.mark.parametrize("body", [b"", b"<ListBucketResult><Contents><Key>srl/t1/1.js", b"{}"])
+def test_names_that_were_cut_short_are_unavailable(
+    s3_client: S3Client, blobs: S3Blobs, body: bytes
+) -> None:
+    """F23: an answer that is not whole never reads as a folder without blobs."""
+    Answers(s3_client, Answer(body))
+    with pytest.raises(Unavailable):
+        list(blobs.names("srl/t1"))
+
+
+def test_names_fail_at_any_page(s3_client: S3Client, blobs: S3Blobs) -> None:
+    """F23: what the first pages say is not all, so a later page that fails voids them."""
+    page = (
+        b"<ListBucketResult><KeyCount>1</KeyCount><IsTruncated>true</IsTruncated>"
+        b"<NextContinuationToken>next</NextContinuationToken>"
+        b"<Contents><Key>srl/t1/1.json</Key></Contents></ListBucketResult>"
+    )
+    Answers(s3_client, Answer(page), refusal("AccessDenied", 403))
+    with pytest.raises(Unavailable):
+        list(blobs.names("srl/t1"))
 
 
 def test_an_address_names_region_and_expiry(blobs: S3Blobs) -> None:

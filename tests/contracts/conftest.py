@@ -1,15 +1,16 @@
 """Every adapter of every port, so that one suite holds all of them to the same promises.
 
 With SVC_TEST_DYNAMODB_ENDPOINT set to the address of a DynamoDB, say of an emulator, the suites of
-the store and of the token buckets run there too.
+the store and of the token buckets run there too; with SVC_TEST_SQS_ENDPOINT, that of the queue.
 """
 
 from __future__ import annotations
 
 import os
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlsplit
@@ -17,7 +18,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 import requests
 
-from shared.adapters import dynamodb
+from shared.adapters import dynamodb, sqs
 from shared.adapters.dynamodb import DynamoStore
 from shared.adapters.dynamodb_buckets import DynamoBuckets
 from shared.adapters.filesystem import FileBlobs
@@ -25,16 +26,20 @@ from shared.adapters.kms import KmsKeys
 from shared.adapters.local_keys import KeyFile
 from shared.adapters.s3 import S3Blobs
 from shared.adapters.sqlite import SqliteStore
+from shared.adapters.sqs import SqsQueue
 from shared.ports.blobs import BlobStore
 from shared.ports.key_wrapper import KeyWrapper
+from shared.ports.queue import Queue
 from shared.ports.store import Store
 from shared.ports.token_buckets import TokenBuckets
 from tests.aws import aws, create_tables, pretend_credentials, table_prefix
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
+    from mypy_boto3_sqs import SQSClient
 
 ENDPOINT = os.environ.get("SVC_TEST_DYNAMODB_ENDPOINT")
+SQS_ENDPOINT = os.environ.get("SVC_TEST_SQS_ENDPOINT")
 
 # moto forgets write tokens, and two of its transactions can interleave.
 EXACT = ["sqlite-memory", "sqlite-file", *(["dynamodb-endpoint"] if ENDPOINT else [])]
@@ -139,3 +144,47 @@ def keys(
     else:
         with aws() as account:
             yield KmsKeys(account.kms, key_id=account.key_id)
+
+
+@pytest.fixture(params=["sqs", *(["sqs-endpoint"] if SQS_ENDPOINT else [])])
+def mailbox(request: pytest.FixtureRequest) -> Iterator[tuple[SQSClient, str]]:
+    """A client, and the address of a queue of its own."""
+    with _sqs(request.param) as client:
+        url = client.create_queue(QueueName=f"t{uuid.uuid4().hex[:12]}")["QueueUrl"]
+        yield client, url
+        client.delete_queue(QueueUrl=url)
+
+
+@contextmanager
+def _sqs(kind: str) -> Iterator[SQSClient]:
+    with ExitStack() as stack:
+        if kind == "sqs":
+            stack.enter_context(aws())
+            client = sqs.connect()
+        else:
+            pretend_credentials(stack.enter_context(pytest.MonkeyPatch.context()))
+            client = sqs.connect(endpoint_url=SQS_ENDPOINT)
+        stack.callback(client.close)
+        yield client
+
+
+@pytest.fixture
+def queue(mailbox: tuple[SQSClient, str]) -> Queue:
+    client, url = mailbox
+    return SqsQueue(client, url=url)
+
+
+@pytest.fixture
+def delivered(mailbox: tuple[SQSClient, str]) -> Callable[[], Counter[str]]:
+    """Take from the queue all that is in it."""
+    client, url = mailbox
+
+    def delivered() -> Counter[str]:
+        bodies: Counter[str] = Counter()
+        while messages := client.receive_message(
+            QueueUrl=url, MaxNumberOfMessages=10, WaitTimeSeconds=0
+        ).get("Messages"):
+            bodies.update(message["Body"] for message in messages)
+        return bodies
+
+    return delivered

@@ -58,6 +58,33 @@ def test_another_name_is_a_value_error(blobs: BlobStore, name: str) -> None:
         blobs.get(name)
     with pytest.raises(ValueError, match="name"):
         blobs.url(name, ttl_seconds=60)
+    with pytest.raises(ValueError, match="name"):
+        list(blobs.names(name))
+
+
+def test_the_names_below_a_folder_come_in_order(blobs: BlobStore) -> None:
+    """All below it and nothing beside it, at any depth, in the order of their bytes."""
+    below = ["a/b/-", "a/b/0", "a/b/10", "a/b/2.json", "a/b/c-d", "a/b/c/d", "a/b/c_d"]
+    for name in [*reversed(below), "a/b.c", "a/bc/d", "a/c", "b/a/b/c", "ab/b"]:
+        blobs.put(name, b"")
+    assert list(blobs.names("a/b")) == below
+    assert list(blobs.names("a/b/c")) == ["a/b/c/d"]
+
+
+def test_a_folder_without_blobs_has_no_names(blobs: BlobStore) -> None:
+    """Absent is an answer: a folder never made, one beside it, and a blob that is no folder."""
+    blobs.put("a/b/c", b"")
+    for folder in ("b", "a/a", "a/b/c", "a/b/c/d", "a/b/cd"):
+        assert list(blobs.names(folder)) == []
+
+
+@pytest.mark.slow
+def test_names_are_not_cut_off_at_a_page(blobs: BlobStore) -> None:
+    """More blobs than any engine names in one answer are all named."""
+    names = [f"srl/t1/{number:05d}" for number in range(2_100)]
+    for name in names:
+        blobs.put(name, b"")
+    assert list(blobs.names("srl/t1")) == names
 
 
 def test_an_address_serves_the_blob(

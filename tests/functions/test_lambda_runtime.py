@@ -8,8 +8,9 @@ from infra import data_folder
 from shared.model.callers import Scope
 from shared.operations import api_keys
 from tests.infra.folders import opened
-from tests.lambda_events import GROUPS, Answer, Group, Request, assert_error, load
+from tests.lambda_events import GROUPS, Answer, Group, Request, assert_error, load, queued
 from tests.lambda_runtime import FunctionError, runtime
+from tests.log_lines import STAGE, metrics, read
 from tests.operations.tenants import Tenant
 
 # Many processes, or many requests: part of `make test-all`.
@@ -34,18 +35,60 @@ def test_each_function_runs_in_the_lambda_runtime(tmp_path: Path, group: Group) 
         assert_error(stranger, 401, "unauthorized")
 
 
-def test_the_schedule_runs_in_the_lambda_runtime(tmp_path: Path) -> None:
-    """The runtime's own client gives the schedule its event; what is due is published, once."""
+def test_the_worker_runs_in_the_lambda_runtime(tmp_path: Path) -> None:
+    """The runtime's own client gives the worker its messages; what is due is published, once."""
     data_folder.prepare(tmp_path)
     with opened(tmp_path) as ports:
         tenant = Tenant.create(ports)
         tenant.revoke(ports, "svc_wrt_a")
-    settings = data_folder.environment(tmp_path)
-    with runtime("functions.srl_schedule.handler.handler", settings) as function:
-        assert function.invoke(load("schedule")) == {"published": [tenant.id]}
-        assert function.invoke(load("schedule")) == {"published": []}
+    settings = data_folder.environment(tmp_path) | {"SVC_STAGE": STAGE}
+    with runtime("functions.srl_publication.handler.handler", settings) as function:
+        assert function.invoke(queued(tenant.id)) == {"batchItemFailures": []}
+        failure = {"itemIdentifier": "1"}
+        assert function.invoke(queued(tenant.id, "nobody")) == {"batchItemFailures": [failure]}
+        told = [read(line) for line in function.output.read_text().splitlines()]
+    assert [line.get("outcome") for line in told] == ["published", "not due", None]
+    assert metrics(told[0])["Published"] == (1, "Count")
+    assert metrics(told[2]) == {"PublicationFailed": (1, "Count")}
     with opened(tmp_path) as ports:
         assert tenant.published(ports).revoked_ids == ["svc_wrt_a"]
+
+
+def test_a_request_is_one_line_of_standard_output(tmp_path: Path) -> None:
+    """In Lambda, what is logged is JSON alone: a line a request, another where it failed."""
+    data_folder.prepare(tmp_path)
+    with opened(tmp_path) as ports:
+        tenant = Tenant.create(ports)
+        key = api_keys.create(ports, tenant.operator, name="key", scopes=(Scope.ADMIN,))
+    headers = (("Authorization", f"Bearer {key.secret}"),)
+    request = Request("GET", "/v1/revocations/srl", headers=headers)
+    settings = data_folder.environment(tmp_path) | {"SVC_STAGE": STAGE}
+    with runtime("functions.srl.handler.handler", settings) as function:
+        served = Answer.of(function.invoke(request.http_api()))
+        for blob in (tmp_path / "blobs" / "srl").rglob("*.json"):
+            blob.unlink()
+        failed = Answer.of(function.invoke(request.rest_api()))
+        told = [read(line) for line in function.output.read_text().splitlines()]
+    assert (served.status, failed.status) == (200, 503)
+    first, outage, second = told
+    for line, answer in ((first, served), (second, failed)):
+        assert line["message"] == "request"
+        assert line["request_id"] == answer.headers["x-request-id"]
+        assert (line["tenant_id"], line["status"]) == (tenant.id, answer.status)
+    assert (first["outcome"], second["outcome"]) == ("ok", "unavailable")
+    assert metrics(outage) == {"Unavailable": (1, "Count")}
+    assert key.secret not in str(told)
+
+
+def test_a_schedule_without_a_queue_fails_by_name(tmp_path: Path) -> None:
+    """The runtime's own client gives the schedule its event, and is told what it lacks."""
+    data_folder.prepare(tmp_path)
+    settings = data_folder.environment(tmp_path)
+    with (
+        runtime("functions.srl_schedule.handler.handler", settings) as function,
+        pytest.raises(FunctionError, match="SVC_QUEUE is not set"),
+    ):
+        function.invoke(load("schedule"))
 
 
 def test_a_schedule_without_settings_fails_by_name() -> None:

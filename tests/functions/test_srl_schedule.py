@@ -1,100 +1,210 @@
-"""The schedule: whose list it publishes, and what stops it."""
+"""The schedule: whom it queues, what it says of it, and what stops it."""
 
-from collections.abc import Iterator
-from dataclasses import replace
-from datetime import timedelta
-from pathlib import Path
+from __future__ import annotations
+
+import json
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 
-from functions.srl_schedule.handler import ScheduleFailed, handler
+from functions.srl_publication.handler import handler as publish
+from functions.srl_schedule.handler import handler
 from infra import data_folder
 from shared import wiring
-from shared.adapters.sqlite import SqliteStore
-from shared.model.srl import head_key
-from shared.model.srl_keys import signers
-from shared.operations import publication
+from shared.adapters import sqs
+from shared.errors import InvalidSettings, Unavailable
+from shared.model.srl_schedule import Turn
+from shared.operations import publication, srl_marks
 from shared.ports import Ports
-from shared.ports.store import Expect, Put
-from tests.lambda_events import load
+from shared.ports.store import MOST_CHANGES, Expect, Put
+from tests.adapters.answers import Answer
+from tests.aws import Account, aws, pretend_credentials
+from tests.lambda_events import load, queued
+from tests.log_lines import lines, metrics
 from tests.operations.tenants import Tenant
 from tests.processes import ROOT, run
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _WEB = {"fastapi", "starlette", "pydantic", "mangum"}
 _AWS = {"boto3", "botocore"}
 _HANDLERS = sorted((ROOT / "functions").glob("*/handler.py"))
+_SCHEDULED = ["srl_schedule", "srl_publication"]
+
+Received = Callable[[], list[list[str]]]
 
 
 @pytest.fixture
-def ports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ports]:
-    """What the handler works on: what the environment names."""
-    data_folder.prepare(tmp_path)
-    for name, value in data_folder.environment(tmp_path).items():
-        monkeypatch.setenv(name, value)
-    wiring.from_environment.cache_clear()
-    ports = wiring.from_environment()
-    yield ports
-    wiring.from_environment.cache_clear()
-    assert isinstance(ports.store, SqliteStore)
-    ports.store.close()
+def account() -> Iterator[Account]:
+    with aws() as account:
+        yield account
 
 
-def test_it_publishes_where_something_changed_and_nowhere_else(ports: Ports) -> None:
-    """A tenant whose revocations changed is published; one whose did not is left alone."""
-    changed, other = Tenant.create(ports, "acme"), Tenant.create(ports, "globex")
+@pytest.fixture
+def ports(from_environment: Ports, account: Account, monkeypatch: pytest.MonkeyPatch) -> Ports:
+    """A folder on this machine, and a queue on AWS."""
+    _name_queue(account, monkeypatch)
+    return from_environment
+
+
+def _name_queue(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SVC_QUEUE", f"sqs:{account.queue_url}")
+    wiring.queue_from_environment.cache_clear()
+
+
+@pytest.fixture
+def received(account: Account) -> Iterator[Received]:
+    """Take from the queue all that is in it, ten at a time."""
+    client = sqs.connect()
+
+    def received() -> list[list[str]]:
+        batches = []
+        while messages := client.receive_message(
+            QueueUrl=account.queue_url, MaxNumberOfMessages=10
+        ).get("Messages"):
+            batches.append([message["Body"] for message in messages])
+        return batches
+
+    yield received
+    client.close()
+    wiring.queue_from_environment.cache_clear()
+
+
+def tick() -> dict[str, int]:
+    return handler(load("schedule"), None)
+
+
+def test_it_queues_whoever_is_due_and_nobody_else(ports: Ports, received: Received) -> None:
+    """A tenant whose revocations changed is queued, by its identifier; another one is not."""
+    changed = Tenant.create(ports, "acme")
+    Tenant.create(ports, "globex")
     changed.revoke(ports, "svc_wrt_a")
-    assert _run() == {"published": [changed.id]}
-    assert changed.published(ports).revoked_ids == ["svc_wrt_a"]
-    assert other.published(ports).version == 1
+    assert tick() == {"queued": 1, "late": 0}
+    assert received() == [[changed.id]]
+    assert publication.current(ports, changed.id).version == 1
 
 
-def test_it_publishes_where_half_of_the_lifetime_has_passed(ports: Ports) -> None:
-    """A list that is half run out is published anew, though nothing changed; a younger one not."""
-    old, young = Tenant.create(ports, "acme"), Tenant.create(ports, "globex")
-    _age(ports, old, minutes=30)
-    _age(ports, young, minutes=29)
-    assert _run() == {"published": [old.id]}
-    assert old.published(ports).version == 2
+def test_nobody_is_due(ports: Ports, received: Received) -> None:
+    """A run over tenants whose lists are as they should be, or over none, queues nothing."""
+    assert tick() == {"queued": 0, "late": 0}
+    Tenant.create(ports)
+    assert tick() == {"queued": 0, "late": 0}
+    assert received() == []
 
 
-def test_without_tenants_there_is_nothing_to_do(ports: Ports) -> None:
-    """A run over no tenants succeeds."""
-    assert _run() == {"published": []}
-
-
-def test_an_event_delivered_twice_does_no_harm(ports: Ports) -> None:
-    """F08: a second delivery publishes nothing new, and what is due later gets a higher version."""
+def test_what_was_not_published_is_queued_again(ports: Ports, received: Received) -> None:
+    """F08: each tick names who is still due, until a worker has published."""
     tenant = Tenant.create(ports)
     tenant.revoke(ports, "svc_wrt_a")
-    assert _run() == {"published": [tenant.id]}
-    assert _run() == {"published": []}
+    assert (tick(), tick()) == ({"queued": 1, "late": 0},) * 2
+    (bodies,) = received()
+    assert bodies == [tenant.id] * 2
+    assert publish(queued(*bodies), None) == {"batchItemFailures": []}
     assert tenant.published(ports).version == 2
-    tenant.revoke(ports, "svc_wrt_b")
-    assert _run() == {"published": [tenant.id]}
-    assert tenant.published(ports).version == 3
+    assert tick() == {"queued": 0, "late": 0}
 
 
-def test_a_tenant_that_fails_holds_back_no_other(
-    ports: Ports, caplog: pytest.LogCaptureFixture
+def test_it_says_how_many_are_due_and_late(
+    ports: Ports, received: Received, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """F10: a tenant with a malformed record fails loudly and keeps its list; all others go on."""
-    tenants = [Tenant.create(ports, handle) for handle in ("acme", "globex", "initech")]
-    for tenant in tenants:
-        tenant.revoke(ports, "svc_wrt_a")
-    broken = tenants[1]
-    mended = _break_signer(ports, broken)
-    with pytest.raises(ScheduleFailed, match="1 tenants failed, 2 published"):
-        _run()
-    assert broken.id in caplog.text
-    assert [publication.current(ports, each.id).version for each in tenants] == [2, 1, 2]
-    ports.store.write(mended)
-    assert _run() == {"published": [broken.id]}
-    assert {tuple(each.published(ports).revoked_ids) for each in tenants} == {("svc_wrt_a",)}
+    """Two metrics a tick, zero among them: an alarm cannot tell missing from well."""
+    caplog.set_level(logging.INFO)
+    tick()
+    _add_turns(ports, datetime.now(UTC) - timedelta(minutes=20), number=2)
+    _add_turns(ports, datetime.now(UTC) - timedelta(minutes=10), number=1)
+    tick()
+    told = [metrics(line) for line in lines(caplog, "schedule")]
+    assert told == [
+        {"DueTenants": (0, "Count"), "LateLists": (0, "Count")},
+        {"DueTenants": (3, "Count"), "LateLists": (2, "Count")},
+    ]
 
 
-def test_it_loads_no_web_framework() -> None:
+def test_a_queue_that_fails_fails_the_tick(
+    ports: Ports, account: Account, received: Received, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Lists grow late where the queue is what fails: that is told first, then the tick fails."""
+    caplog.set_level(logging.INFO)
+    tenant = Tenant.create(ports)
+    tenant.revoke(ports, "svc_wrt_a")
+    client = sqs.connect()
+    client.delete_queue(QueueUrl=account.queue_url)
+    client.close()
+    with pytest.raises(Unavailable):
+        tick()
+    (line,) = lines(caplog, "schedule")
+    assert metrics(line) == {"DueTenants": (1, "Count"), "LateLists": (0, "Count")}
+
+
+@pytest.mark.parametrize("name", ["SVC_STORE", "SVC_QUEUE"])
+def test_wrong_settings_fail_the_tick(
+    ports: Ports, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """A schedule that was set up wrongly fails, even where nobody is due."""
+    monkeypatch.delenv(name)
+    wiring.from_environment.cache_clear()
+    wiring.queue_from_environment.cache_clear()
+    with pytest.raises(InvalidSettings, match=name):
+        tick()
+
+
+@pytest.fixture
+def cloud(account: Account, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ports]:
+    """All that the environment names is on AWS."""
+    monkeypatch.setenv("SVC_STORE", f"dynamodb:{account.table_prefix}")
+    monkeypatch.setenv("SVC_BLOBS", f"s3:{account.bucket}")
+    monkeypatch.setenv("SVC_KEYS", f"kms:{account.key_id}")
+    _name_queue(account, monkeypatch)
+    wiring.from_environment.cache_clear()
+    yield wiring.from_environment()
+    wiring.from_environment.cache_clear()
+
+
+def test_from_a_revocation_to_its_list_on_aws(cloud: Ports, received: Received) -> None:
+    """On DynamoDB, S3, KMS and SQS, a tick and a worker publish what was revoked."""
+    tenant = Tenant.create(cloud)
+    tenant.revoke(cloud, "svc_wrt_a")
+    assert tick() == {"queued": 1, "late": 0}
+    (bodies,) = received()
+    assert publish(queued(*bodies), None) == {"batchItemFailures": []}
+    assert tenant.published(cloud).revoked_ids == ["svc_wrt_a"]
+    assert tick() == {"queued": 0, "late": 0}
+
+
+@pytest.mark.slow
+def test_ten_thousand_in_one_tick(from_environment: Ports, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten thousand tenants due, by time, by a change or by both, are queued once each, by tens."""
+    due_at = datetime.now(UTC) - timedelta(minutes=1)
+    turns = [_turn(f"svc_tnt_{number}", due_at) for number in range(7_000)]
+    marks = [
+        srl_marks.mark(f"svc_tnt_{number}", f"svc_wrt_{changed}")
+        for number in range(5_000, 10_000)
+        for changed in range(2)
+    ]
+    puts = [*(Put(turn.key, turn.to_item(), Expect.ABSENT) for turn in turns), *marks]
+    for start in range(0, len(puts), MOST_CHANGES):
+        from_environment.store.write(*puts[start : start + MOST_CHANGES])
+    pretend_credentials(monkeypatch)
+    monkeypatch.setenv("SVC_QUEUE", "sqs:https://sqs.example.invalid/123456789012/a-queue")
+    wiring.queue_from_environment.cache_clear()
+    batches = _taken(wiring.queue_from_environment())
+    assert tick() == {"queued": 10_000, "late": 0}
+    assert [len(batch) for batch in batches] == [10] * 1_000
+    named = Counter(tenant_id for batch in batches for tenant_id in batch)
+    assert named == Counter(f"svc_tnt_{number}" for number in range(10_000))
+    wiring.queue_from_environment.cache_clear()
+
+
+@pytest.mark.parametrize("group", _SCHEDULED)
+def test_it_loads_no_web_framework(group: str) -> None:
     """A cold start of the schedule loads nothing that only HTTP needs, and no unused adapter."""
-    loaded = _loaded_by("import functions.srl_schedule.handler")
+    loaded = _loaded_by(f"import functions.{group}.handler")
     assert not loaded & (_WEB | _AWS | {"sqlite3"})
 
 
@@ -107,38 +217,45 @@ def test_a_function_loads_no_adapter_before_it_is_chosen(group: str) -> None:
 
 
 def test_one_machine_needs_no_sdk(tmp_path: Path) -> None:
-    """On the adapters of one machine, requests and runs are served without the SDK."""
+    """On the adapters of one machine, requests and publications are served without the SDK."""
     data_folder.prepare(tmp_path)
     served = (
-        "import functions.srl.handler as srl, functions.srl_schedule.handler as schedule\n"
+        "import functions.srl.handler as srl, functions.srl_publication.handler as publication\n"
         "from tests.lambda_events import Request\n"
         "answer = srl.handler(Request('GET', '/v1/revocations/srl').http_api(), None)\n"
         "assert answer['statusCode'] == 401, answer\n"
-        "assert schedule.handler({}, None) == {'published': []}\n"
+        "assert publication.handler({'Records': []}, None) == {'batchItemFailures': []}\n"
     )
     loaded = _loaded_by(served, settings=data_folder.environment(tmp_path))
     assert "sqlite3" in loaded
     assert not loaded & _AWS
 
 
-def _run() -> dict[str, list[str]]:
-    return handler(load("schedule"), None)
+def _turn(tenant_id: str, due_at: datetime) -> Turn:
+    return Turn(tenant_id, 1, due_at, due_at + timedelta(minutes=30))
 
 
-def _age(ports: Ports, tenant: Tenant, *, minutes: float) -> None:
-    """Let the tenant's list have been issued earlier, as time would have done."""
-    head = publication.current(ports, tenant.id)
-    earlier = timedelta(minutes=minutes)
-    aged = replace(head, issued_at=head.issued_at - earlier, expires_at=head.expires_at - earlier)
-    ports.store.write(Put(head_key(tenant.id), aged.to_item(), Expect.PRESENT))
+def _add_turns(ports: Ports, due_at: datetime, *, number: int) -> None:
+    for each in range(number):
+        turn = _turn(f"svc_tnt_{due_at.minute}-{each}", due_at)
+        ports.store.write(Put(turn.key, turn.to_item(), Expect.ABSENT))
 
 
-def _break_signer(ports: Ports, tenant: Tenant) -> Put:
-    """Make the tenant's signer unreadable; the write that mends it."""
-    (entry,) = ports.store.query(signers(tenant.id))
-    key = signers(tenant.id).key(entry.sk)
-    ports.store.write(Put(key, {**entry.item, "public_key": 1}, Expect.PRESENT))
-    return Put(key, entry.item, Expect.PRESENT)
+def _taken(queue: Any) -> list[list[str]]:
+    """The messages of each request to SQS from now on, all of which it takes.
+
+    At the wire, since the pretended SQS would need an hour for ten thousand.
+    """
+    batches: list[list[str]] = []
+
+    def take(request: AWSPreparedRequest, **_: object) -> AWSResponse:
+        body: Any = request.body
+        entries = json.loads(body)["Entries"]
+        batches.append([entry["MessageBody"] for entry in entries])
+        return Answer({"Successful": [{"Id": entry["Id"]} for entry in entries]}).to(request)
+
+    queue._client.meta.events.register_first("before-send", take)
+    return batches
 
 
 def _loaded_by(source: str, *, settings: dict[str, str] | None = None) -> set[str]:

@@ -1,6 +1,8 @@
 """The operator's command line."""
 
+import sqlite3
 import sys
+from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
@@ -9,11 +11,12 @@ import pytest
 
 from infra import admin, data_folder
 from shared import wiring
+from shared.adapters.local_keys import KeyFile
 from shared.errors import InvalidApiKey
 from shared.model import api_keys as model
 from shared.model.api_keys import ApiKey
 from shared.model.callers import Scope
-from shared.operations import api_keys, publication, tenants
+from shared.operations import api_keys, onboarding, publication, revocations, srl, tenants
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Increment, Put
 from shared.settings import Settings
@@ -130,8 +133,75 @@ def test_an_unknown_tenant_gets_no_key(operator: Operator, data: Path) -> None:
     assert "no tenant of this name" in refused.err
 
 
+def test_the_doctor_of_a_healthy_folder(operator: Operator, data: Path) -> None:
+    """`doctor` says that all is well, with 0, and prints nothing for a program to read."""
+    assert operator.run("--data", data, "doctor") == Command(0, "", "All is well.\n")
+    operator.run("--data", data, "tenant", "create", "acme")
+    assert operator.run("--data", data, "doctor") == Command(0, "", "All is well.\n")
+
+
+def test_the_doctor_says_what_is_wrong_and_what_to_do(operator: Operator, data: Path) -> None:
+    """Each finding has its tenant, its problem and the way out; the exit code is 1."""
+    operator.run("--data", data, "tenant", "create", "acme")
+    operator.run("--data", data, "tenant", "create", "globex")
+    with opened(data) as ports:
+        head = publication.current(ports, tenants.find(ports, "acme").tenant_id)
+    (data / "blobs" / head.blob).unlink()
+    told = operator.run("--data", data, "doctor")
+    assert (told.code, told.out) == (1, "")
+    assert "acme: the blob of version 1 is missing or altered\n  → restore " in told.err
+    assert "globex" not in told.err
+    assert "1 problem(s) found" in told.err
+    assert operator.run("--data", data, "recover", "acme").code == 0
+    assert operator.run("--data", data, "doctor").code == 0
+
+
+def test_the_doctor_with_another_master_key(operator: Operator, data: Path) -> None:
+    """A key file that is not the one that sealed the seeds is found out, tenant by tenant."""
+    operator.run("--data", data, "tenant", "create", "acme")
+    (data / "master.key").unlink()
+    KeyFile.create(data / "master.key")
+    told = operator.run("--data", data, "doctor")
+    assert told.code == 1
+    assert "acme: the seed of its list signer does not open" in told.err
+
+
+@pytest.mark.parametrize("command", ["doctor", "recover acme"])
+def test_a_folder_that_is_not_there_is_a_wrong_setting(
+    operator: Operator, tmp_path: Path, command: str
+) -> None:
+    """What cannot be opened is told before anything is looked at, with 2."""
+    refused = operator.run("--data", tmp_path / "gone", *command.split())
+    assert (refused.code, refused.out) == (2, "")
+    assert "gone" in refused.err
+
+
+def test_recovery_says_what_it_did(operator: Operator, data: Path) -> None:
+    """After a restore, `recover` names what it revoked again and the version that it published."""
+    operator.run("--data", data, "tenant", "create", "acme")
+    backup = data.with_name("backup.db")
+    _copy(data / "svc.db", backup)
+    with opened(data) as ports:
+        caller = onboarding.operator(ports, handle="acme")
+        revocations.create(ports, caller, warrant_id="svc_wrt_a", reason="stolen")
+        srl.regenerate(ports, caller)
+    _copy(backup, data / "svc.db")
+    assert operator.run("--data", data, "doctor").code == 1
+    done = operator.run("--data", data, "recover", "acme")
+    told = "Revoked again: svc_wrt_a\nPublished version 3 with 1 warrants.\n"
+    assert done == Command(0, "", told)
+    assert operator.run("--data", data, "doctor").code == 0
+
+
+def test_nobody_is_recovered_by_a_wrong_name(operator: Operator, data: Path) -> None:
+    """A tenant that is not there is refused with 1."""
+    refused = operator.run("--data", data, "recover", "nobody")
+    assert (refused.code, refused.out) == (1, "")
+    assert "no tenant of this name" in refused.err
+
+
 @pytest.mark.parametrize("name", ["", "Acme", "a b", "a" * 64, "a/b", "é", "a\n"])
-@pytest.mark.parametrize("command", ["tenant create", "admin-key"])
+@pytest.mark.parametrize("command", ["tenant create", "admin-key", "recover"])
 def test_a_name_that_cannot_be_is_wrong_usage(
     operator: Operator, data: Path, command: str, name: str
 ) -> None:
@@ -141,7 +211,9 @@ def test_a_name_that_cannot_be_is_wrong_usage(
     assert "1 to 63 lower-case letters, digits or '-'" in refused.err
 
 
-@pytest.mark.parametrize("arguments", [[], ["tenant"], ["admin-key"], ["tenant", "rename"]])
+@pytest.mark.parametrize(
+    "arguments", [[], ["tenant"], ["admin-key"], ["recover"], ["tenant", "rename"]]
+)
 def test_a_command_cut_short_is_wrong_usage(operator: Operator, arguments: list[str]) -> None:
     """Without a command, an action or a name, the usage is shown with 2."""
     refused = operator.run(*arguments)
@@ -229,6 +301,12 @@ def test_it_runs_as_a_program(data: Path) -> None:
     assert processes.run(*command, "tenant", "create", "acme").returncode == 1
     assert processes.run("-m", "infra.admin", "tenant", "list").returncode == 2
     assert processes.run("-m", "infra.admin", "--help").returncode == 0
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Copy a store's file as SQLite does, whoever has it open."""
+    with closing(sqlite3.connect(source)) as old, closing(sqlite3.connect(target)) as new:
+        old.backup(new)
 
 
 def _settings_of_aws(table_prefix: str, bucket: str) -> dict[str, str]:

@@ -1,5 +1,6 @@
 """What every response carries, in which order requests are refused, and what failures tell."""
 
+import json
 import logging
 import re
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from shared.web.errors import STATUS
 from shared.web.gate import Gate
 from tests.api import Client, Tenant, serve
 from tests.asgi import Answer, bearer, exchange, run, send
+from tests.log_lines import lines, metrics
 from tests.web.endpoints import shape
 from tests.web.outages import BreakingStore, Fails, behind_the_gate, on_authentication
 
@@ -81,6 +83,10 @@ SITUATIONS: dict[int, Callable[[Tenant], Any]] = {
     503: lambda tenant: broken(tenant, Unavailable("throttled")).get(KEYS),
 }
 EACH_STATUS = pytest.mark.parametrize("status", SITUATIONS)
+
+# The fields of every line, and of a line about a request.
+COMMON = ("time", "level", "logger", "message")
+REQUEST = ("request_id", "tenant_id", "operation", "status", "outcome", "duration_ms")
 
 # Beside those of every response.
 ONLY_ON = {
@@ -239,6 +245,88 @@ def test_a_refusal_is_not_logged(tenant: Tenant, caplog: pytest.LogCaptureFixtur
     for status in (400, 401, 403, 404, 405, 409, 413, 415):
         SITUATIONS[status](tenant)
     assert not [record for record in caplog.records if record.name.startswith("shared")]
+
+
+@EACH_STATUS
+def test_every_request_is_one_line(
+    tenant: Tenant, caplog: pytest.LogCaptureFixture, status: int
+) -> None:
+    """Who asked for what, what came of it and how long it took, under the caller's request id."""
+    caplog.set_level(logging.INFO, logger="shared.web.gate")
+    answer = SITUATIONS[status](tenant)
+    line = lines(caplog, "request")[-1]
+    assert line["request_id"] == answer.headers["x-request-id"]
+    assert line["status"] == status
+    error = status >= 400
+    assert line["outcome"] == (answer.json()["error"]["code"] if error else "ok")
+    assert line["duration_ms"] >= 0
+    assert line["tenant_id"] == (None if status in {401, 429} else tenant.id)
+    assert set(line) == {*COMMON, *REQUEST}
+
+
+OPERATIONS = {
+    200: "list_api_keys",
+    201: "create_revocation",
+    204: "delete_api_key",
+    304: "get_srl",
+    400: "list_api_keys",
+    401: None,
+    404: None,
+    429: None,
+    500: "list_api_keys",
+    503: "list_api_keys",
+}
+
+
+@pytest.mark.parametrize("status", OPERATIONS)
+def test_a_line_names_the_operation(
+    tenant: Tenant, caplog: pytest.LogCaptureFixture, status: int
+) -> None:
+    """An endpoint that was reached is named by its function; a stranger reaches none."""
+    caplog.set_level(logging.INFO, logger="shared.web.gate")
+    SITUATIONS[status](tenant)
+    assert lines(caplog, "request")[-1]["operation"] == OPERATIONS[status]
+
+
+def test_a_line_repeats_nothing_of_the_request(
+    tenant: Tenant, caplog: pytest.LogCaptureFixture
+) -> None:
+    """F17: neither path, query, header, key nor body is in any line, whoever sent them."""
+    caplog.set_level(logging.INFO)
+    warrant = {"warrant_id": "svc_wrt_peculiar", "reason": "peculiar"}
+    for caller in (tenant.admin, tenant.stranger, tenant.holding("svc_peculiar")):
+        caller.post(REVOCATIONS, json=warrant, headers={"User-Agent": "peculiar"})
+        caller.get("/v1/peculiar?peculiar=peculiar")
+        caller.get(f"{REVOCATIONS}/check?warrant_id=svc_wrt_peculiar")
+    broken(tenant, RuntimeError("peculiar")).get(f"{KEYS}/svc_ak_peculiar")
+    told = lines(caplog)
+    assert len([line for line in told if line["message"] == "request"]) == 10
+    text = json.dumps(told)
+    assert "peculiar" not in text
+    assert str(tenant.admin.secret) not in text
+    assert tenant.admin.key_id not in text
+
+
+@pytest.mark.parametrize(
+    ("error", "name"), [(Unavailable("down"), "Unavailable"), (RuntimeError(SECRET), "Crashed")]
+)
+def test_failures_are_counted(
+    tenant: Tenant, caplog: pytest.LogCaptureFixture, error: Exception, name: str
+) -> None:
+    """What alarms watch: one count for each request that met an outage, or a bug."""
+    caplog.set_level(logging.INFO, logger="shared.web.gate")
+    broken(tenant, error).get(KEYS)
+    failed, request = lines(caplog)
+    assert metrics(failed) == {name: (1, "Count")}
+    assert metrics(request) == {}
+
+
+def test_without_the_level_no_line_is_made(
+    tenant: Tenant, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A server that does not log INFO says nothing of requests that went well."""
+    SITUATIONS[200](tenant)
+    assert lines(caplog) == []
 
 
 def test_bad_settings_are_an_error_like_any_other(caplog: pytest.LogCaptureFixture) -> None:

@@ -1,0 +1,41 @@
+"""What every queue promises (`shared.ports.queue.Queue`)."""
+
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from shared.ports.queue import Queue
+
+Delivered = Callable[[], Counter[str]]
+
+
+@pytest.mark.parametrize("number", [0, 1, 9, 10, 11, 95])
+def test_every_message_is_delivered(queue: Queue, delivered: Delivered, number: int) -> None:
+    """Any number of messages arrives, as it was sent and, where nothing fails, once."""
+    messages = [f"svc_tnt_{each}" for each in range(number)]
+    queue.send(iter(messages))
+    assert delivered() == Counter(messages)
+
+
+def test_a_message_comes_back_as_it_was(queue: Queue, delivered: Delivered) -> None:
+    """Text is text: quotes, markup, other scripts and line breaks, one character or a thousand."""
+    messages = ['"{}"', "<a&b>", "Ærøskøbing 🗝", "two\nlines\t", "x", "y" * 1000]
+    queue.send(messages)
+    assert delivered() == Counter(messages)
+
+
+def test_the_same_text_twice_is_two_messages(queue: Queue, delivered: Delivered) -> None:
+    """A queue does not know what its messages mean."""
+    queue.send(["same"] * 12)
+    queue.send(["same"])
+    assert delivered() == {"same": 13}
+
+
+def test_many_threads_share_a_queue(queue: Queue, delivered: Delivered) -> None:
+    """What is sent at once is all delivered."""
+    batches = [[f"{thread}-{each}" for each in range(25)] for thread in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(queue.send, batches))
+    assert delivered() == Counter(message for batch in batches for message in batch)

@@ -1,0 +1,147 @@
+"""The worker: whose list it publishes, what it hands back, and what stops it."""
+
+import logging
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from functions.srl_publication.handler import handler
+from shared import wiring
+from shared.errors import InvalidSettings
+from shared.model.srl import head_key
+from shared.model.srl_keys import signers
+from shared.operations import publication
+from shared.ports import Ports
+from shared.ports.store import Expect, Put
+from tests.lambda_events import load, queued
+from tests.log_lines import lines, metrics
+from tests.operations.tenants import Tenant
+
+UNKNOWN = "svc_tnt_01k6x3v9e8h2m4q7r5t1w0z3yb"
+
+
+@pytest.fixture
+def ports(from_environment: Ports) -> Ports:
+    return from_environment
+
+
+def work(*tenants: Tenant | str) -> list[str]:
+    """Deliver a message for each; the identifiers of those that are to come again."""
+    bodies = [each if isinstance(each, str) else each.id for each in tenants]
+    answer = handler(queued(*bodies), None)
+    assert set(answer) == {"batchItemFailures"}
+    assert all(set(failure) == {"itemIdentifier"} for failure in answer["batchItemFailures"])
+    return [failure["itemIdentifier"] for failure in answer["batchItemFailures"]]
+
+
+def changed(ports: Ports, *handles: str) -> list[Tenant]:
+    """Tenants of whom each revoked a warrant since its list was made."""
+    tenants = [Tenant.create(ports, handle) for handle in handles]
+    for tenant in tenants:
+        tenant.revoke(ports, "svc_wrt_a")
+    return tenants
+
+
+def versions(ports: Ports, *tenants: Tenant) -> list[int]:
+    return [publication.current(ports, each.id).version for each in tenants]
+
+
+def test_it_publishes_those_in_the_queue(ports: Ports) -> None:
+    """Each tenant of a batch gets its next list, and who is in no message is left alone."""
+    first, second, other = changed(ports, "acme", "globex", "initech")
+    assert work(first, second) == []
+    assert versions(ports, first, second, other) == [2, 2, 1]
+    assert first.published(ports).revoked_ids == ["svc_wrt_a"]
+
+
+def test_an_event_as_aws_sends_it(ports: Ports) -> None:
+    """The event of one record is understood; its tenant, unknown here, comes back by message."""
+    event = load("queue")
+    (record,) = event["Records"]
+    failure = {"itemIdentifier": record["messageId"]}
+    assert handler(event, None) == {"batchItemFailures": [failure]}
+
+
+def test_half_of_the_lifetime(ports: Ports) -> None:
+    """A list that is half run out is published anew, though nothing changed; a younger one not."""
+    old, young = Tenant.create(ports, "acme"), Tenant.create(ports, "globex")
+    _age(ports, old, minutes=30)
+    _age(ports, young, minutes=29)
+    assert work(old, young) == []
+    assert versions(ports, old, young) == [2, 1]
+
+
+def test_a_message_delivered_twice_is_one_publication(ports: Ports) -> None:
+    """F08: in one batch or another, the second delivery finds nothing to do and succeeds."""
+    (tenant,) = changed(ports, "acme")
+    assert work(tenant, tenant) == []
+    assert work(tenant) == []
+    assert versions(ports, tenant) == [2]
+    tenant.revoke(ports, "svc_wrt_b")
+    assert work(tenant) == []
+    assert versions(ports, tenant) == [3]
+
+
+@pytest.mark.parametrize("body", [UNKNOWN, "", " ", "{}", "a\nb", "é", "x" * 3000])
+def test_a_message_that_names_nobody_fails_alone(ports: Ports, body: str) -> None:
+    """It comes back until the queue gives it up; all around it are published."""
+    first, second = changed(ports, "acme", "globex")
+    assert work(first, body, second) == ["1"]
+    assert versions(ports, first, second) == [2, 2]
+
+
+def test_a_tenant_that_fails_holds_back_no_other(
+    ports: Ports, caplog: pytest.LogCaptureFixture
+) -> None:
+    """F10: a malformed record stops its tenant alone, loudly; mended, the message goes through."""
+    tenants = changed(ports, "acme", "globex", "initech")
+    broken = tenants[1]
+    mended = _break_signer(ports, broken)
+    assert work(*tenants) == ["1"]
+    assert versions(ports, *tenants) == [2, 1, 2]
+    (failed,) = [line for line in lines(caplog, "publication") if "error" in line]
+    assert failed["tenant_id"] == broken.id
+    assert "stored field SrlKey.public_key is malformed" in failed["error"]
+    ports.store.write(mended)
+    assert work(broken) == []
+    assert broken.published(ports).revoked_ids == ["svc_wrt_a"]
+
+
+def test_each_publication_is_counted(ports: Ports, caplog: pytest.LogCaptureFixture) -> None:
+    """A line a message; a publication and its seconds are metrics, a failure is one too."""
+    caplog.set_level(logging.INFO)
+    (tenant,) = changed(ports, "acme")
+    work(tenant, tenant, UNKNOWN)
+    published, not_due, failed = lines(caplog, "publication")
+    assert (published["tenant_id"], published["outcome"]) == (tenant.id, "published")
+    assert metrics(published)["Published"] == (1, "Count")
+    assert metrics(published)["PublicationSeconds"] == (published["seconds"], "Seconds")
+    assert (not_due["tenant_id"], not_due["outcome"]) == (tenant.id, "not due")
+    assert metrics(not_due) == {}
+    assert (failed["tenant_id"], failed["level"]) == (UNKNOWN, "ERROR")
+    assert metrics(failed) == {"PublicationFailed": (1, "Count")}
+
+
+def test_wrong_settings_fail_the_batch(ports: Ports, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker that was set up wrongly says so, rather than that each tenant failed."""
+    monkeypatch.delenv("SVC_KEYS")
+    wiring.from_environment.cache_clear()
+    with pytest.raises(InvalidSettings, match="SVC_KEYS"):
+        work(UNKNOWN)
+
+
+def _age(ports: Ports, tenant: Tenant, *, minutes: float) -> None:
+    """Let the tenant's list have been issued earlier, as time would have done."""
+    head = publication.current(ports, tenant.id)
+    earlier = timedelta(minutes=minutes)
+    aged = replace(head, issued_at=head.issued_at - earlier, expires_at=head.expires_at - earlier)
+    ports.store.write(Put(head_key(tenant.id), aged.to_item(), Expect.PRESENT))
+
+
+def _break_signer(ports: Ports, tenant: Tenant) -> Put:
+    """Make the tenant's signer unreadable; the write that mends it."""
+    (entry,) = ports.store.query(signers(tenant.id))
+    key = signers(tenant.id).key(entry.sk)
+    ports.store.write(Put(key, {**entry.item, "public_key": 1}, Expect.PRESENT))
+    return Put(key, entry.item, Expect.PRESENT)

@@ -1,0 +1,63 @@
+"""Log lines as CloudWatch gets them, and what its embedded metric format asks of them."""
+
+import json
+import logging
+from typing import Any, Final
+
+import pytest
+
+from shared.logs import JsonFormatter
+
+Line = dict[str, Any]
+
+STAGE: Final = "test"
+# CloudWatch drops metrics of more than two weeks ago or two hours ahead: seconds would be 1970.
+_FIRST_MILLISECOND: Final = 1_500_000_000_000
+
+
+def lines(caplog: pytest.LogCaptureFixture, message: str | None = None) -> list[Line]:
+    """What was logged, all of it or the lines of one message."""
+    parsed = [read(formatted(record)) for record in caplog.records]
+    return [line for line in parsed if message in (None, line["message"])]
+
+
+def formatted(record: logging.LogRecord) -> str:
+    return JsonFormatter(stage=STAGE).format(record)
+
+
+def read(text: str) -> Line:
+    """The JSON object that is on this one line; JSON as its standard has it."""
+
+    def refuse(constant: str) -> None:
+        raise AssertionError(f"{constant} is no JSON")
+
+    assert len(text.splitlines()) == 1
+    text.encode("ascii")
+    line = json.loads(text, parse_constant=refuse)
+    assert isinstance(line, dict)
+    return line
+
+
+def metrics(line: Line) -> dict[str, tuple[float, str]]:
+    """The metrics of a line, each with its unit; none where it has none.
+
+    Checked against the embedded metric format: whatever breaks it is logged and never counted.
+    """
+    if "_aws" not in line:
+        return {}
+    metadata = line["_aws"]
+    assert set(metadata) == {"Timestamp", "CloudWatchMetrics"}
+    assert type(metadata["Timestamp"]) is int
+    assert metadata["Timestamp"] > _FIRST_MILLISECOND
+    (directive,) = metadata["CloudWatchMetrics"]
+    assert set(directive) == {"Namespace", "Dimensions", "Metrics"}
+    assert directive["Namespace"] == "Rescind"
+    assert directive["Dimensions"] == [["Stage"]]
+    assert line["Stage"] == STAGE
+    found = {}
+    for metric in directive["Metrics"]:
+        assert set(metric) == {"Name", "Unit"}
+        value = line[metric["Name"]]
+        assert type(value) in (int, float)
+        found[metric["Name"]] = (value, metric["Unit"])
+    return found

@@ -1,0 +1,348 @@
+"""Recovery: records from a backup, lists from the present, and nothing that was told is lost."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from shared.errors import Corrupt, InvalidSrl
+from shared.model import srl as model
+from shared.model import srl_keys
+from shared.model.items import Table
+from shared.model.srl import Payload
+from shared.model.srl_schedule import TURNS, Turn
+from shared.model.srl_verification import verify
+from shared.operations import doctor, publication, recovery, revocations, srl_schedule
+from shared.ports import Ports
+from tests.faults import Crash, Script, raises, scripted
+from tests.operations.tenants import Tenant
+from tests.worlds import Clock, embedded
+
+
+@dataclass
+class Deployment:
+    """Ports on one machine whose records can be put back to an earlier moment; its blobs stay."""
+
+    folder: Path
+    ports: Ports
+    _numbers: Iterator[int] = field(default_factory=count)
+
+    @property
+    def file(self) -> Path:
+        return self.folder / "svc.db"
+
+    def copy(self) -> Path:
+        """A copy of all records as they are now."""
+        path = self.folder / f"copy-{next(self._numbers)}.db"
+        with closing(sqlite3.connect(self.file)) as now, closing(sqlite3.connect(path)) as then:
+            now.backup(then)
+        return path
+
+    def restore(self, copy: Path, *tables: Table) -> None:
+        """Put the records of these tables, or of all, back to what the copy holds."""
+        with closing(sqlite3.connect(self.file, isolation_level=None)) as connection:
+            connection.execute("ATTACH ? AS backup", (str(copy),))
+            connection.execute("BEGIN IMMEDIATE")
+            for table in tables or Table:
+                connection.execute("DELETE FROM items WHERE tbl = ?", (table,))
+                connection.execute(
+                    "INSERT INTO items SELECT * FROM backup.items WHERE tbl = ?", (table,)
+                )
+            connection.execute("COMMIT")
+
+
+@pytest.fixture
+def deployment(tmp_path: Path, clock: Clock) -> Iterator[Deployment]:
+    ports = embedded(tmp_path, clock, store=str(tmp_path / "svc.db"))
+    yield Deployment(tmp_path, ports)
+    ports.store.close()  # type: ignore[attr-defined]
+
+
+@dataclass(frozen=True)
+class Past:
+    """A tenant whose lists went on for a while after a copy of its records was made."""
+
+    tenant: Tenant
+    copy: Path
+    told: Payload  # the newest list, which verifiers have seen
+
+
+@pytest.fixture
+def past(deployment: Deployment, clock: Clock) -> Past:
+    """Versions 1 and 2 before the copy; after it three more, each with a change of its own."""
+    ports = deployment.ports
+    tenant = Tenant.create(ports)
+    key = tenant.key(ports)
+    tenant.revoke(ports, "svc_wrt_early")
+    tenant.sign(ports, key, "svc_wrt_signed-early")
+    tenant.regenerate(ports)
+    copy = deployment.copy()
+    clock.advance(minutes=1)
+    tenant.revoke(ports, "svc_wrt_late")
+    tenant.regenerate(ports)
+    clock.advance(minutes=1)
+    tenant.sign(ports, key, "svc_wrt_signed-late")
+    tenant.revoke_key(ports, key)
+    tenant.regenerate(ports)
+    clock.advance(minutes=1)
+    tenant.revoke(ports, "svc_wrt_last")
+    return Past(tenant, copy, tenant.regenerate(ports))
+
+
+def recover(ports: Ports, tenant: Tenant) -> recovery.Recovered:
+    return recovery.recover(ports, tenant.operator)
+
+
+def believed(ports: Ports, past: Past, clock: Clock) -> Payload:
+    """The list in force, as one verifies it who has seen the newest before."""
+    head = publication.current(ports, past.tenant.id)
+    item = ports.store.get(srl_keys.signers(past.tenant.id).key(head.key_id))
+    assert item is not None
+    return verify(
+        publication.read(ports, head),
+        public_key=srl_keys.SrlKey.from_item(item).public_bytes,
+        now=clock(),
+        min_version=past.told.version,
+    )
+
+
+def assert_one_turn(ports: Ports, tenant: Tenant) -> None:
+    """Of turns from two moments, that of the list in force is left."""
+    (entry,) = ports.store.query(TURNS)
+    head = publication.current(ports, tenant.id)
+    assert Turn.from_item(entry.item) == Turn.after(head, tenant.id)
+
+
+def assert_healthy(ports: Ports, past: Past) -> None:
+    """Nothing is wrong, there is nothing to publish, and the schedule goes on from here."""
+    assert_one_turn(ports, past.tenant)
+    assert list(doctor.examine(ports)) == []
+    assert srl_schedule.publish_due(ports) == srl_schedule.Tick()
+    assert srl_schedule.due(ports) == srl_schedule.Due([], late=0)
+    version = publication.current(ports, past.tenant.id).version
+    past.tenant.revoke(ports, "svc_wrt_after")
+    assert srl_schedule.publish_due(ports).published == [past.tenant.id]
+    assert past.tenant.published(ports).version == version + 1
+
+
+MOMENTS = {
+    "everything": (),
+    "keys alone": (Table.KEYS,),
+    "revocations alone": (Table.REVOCATIONS,),
+    "keys and revocations": (Table.KEYS, Table.REVOCATIONS),
+}
+_EACH_MOMENT = pytest.mark.parametrize("tables", MOMENTS.values(), ids=MOMENTS)
+
+
+@_EACH_MOMENT
+def test_what_the_world_was_told_holds_on(
+    deployment: Deployment, past: Past, clock: Clock, tables: tuple[Table, ...]
+) -> None:
+    """Whichever tables were restored, the next list is above the newest and lacks nothing of it."""
+    ports = deployment.ports
+    deployment.restore(past.copy, *tables)
+    recovered = recover(ports, past.tenant)
+    assert recovered.head.version == past.told.version + 1
+    assert believed(ports, past, clock).revoked_ids == past.told.revoked_ids
+    assert all(past.tenant.is_revoked(ports, each) for each in past.told.revoked_ids)
+    past.tenant._check_revocations(ports)
+    assert_healthy(ports, past)
+
+
+def test_it_says_what_it_revoked_again(deployment: Deployment, past: Past) -> None:
+    """The operator is told each revocation that the records lacked, and its record says why."""
+    ports = deployment.ports
+    deployment.restore(past.copy)
+    recovered = recover(ports, past.tenant)
+    assert recovered.revoked_again == [
+        *("svc_wrt_last", "svc_wrt_late", "svc_wrt_signed-early", "svc_wrt_signed-late")
+    ]
+    found = revocations.check(ports, past.tenant.operator, warrant_id="svc_wrt_late")
+    assert found.reason == f"restored from version {past.told.version} of the list"
+
+
+def test_without_it_verifiers_refuse_what_is_published(
+    deployment: Deployment, past: Past, clock: Clock
+) -> None:
+    """Why one recovers: the list of restored records is an old one to those who saw newer ones."""
+    deployment.restore(past.copy)
+    past.tenant.regenerate(deployment.ports)
+    with pytest.raises(InvalidSrl, match="older than"):
+        believed(deployment.ports, past, clock)
+
+
+def test_again_and_again(deployment: Deployment, past: Past, clock: Clock) -> None:
+    """Repeating it publishes the same once more, under the next version, and revokes nothing."""
+    ports = deployment.ports
+    deployment.restore(past.copy)
+    recover(ports, past.tenant)
+    for version in (past.told.version + 2, past.told.version + 3):
+        recovered = recover(ports, past.tenant)
+        assert (recovered.head.version, recovered.revoked_again) == (version, [])
+        assert believed(ports, past, clock).revoked_ids == past.told.revoked_ids
+    assert_healthy(ports, past)
+
+
+def test_a_second_restore(deployment: Deployment, past: Past, clock: Clock) -> None:
+    """The same copy put back again is recovered above all that was published in between."""
+    ports = deployment.ports
+    for version in (past.told.version + 1, past.told.version + 2):
+        deployment.restore(past.copy)
+        assert recover(ports, past.tenant).head.version == version
+    assert believed(ports, past, clock).revoked_ids == past.told.revoked_ids
+
+
+def test_on_records_that_lack_nothing(deployment: Deployment, past: Past, clock: Clock) -> None:
+    """Without a restore it is a publication like any other."""
+    recovered = recover(deployment.ports, past.tenant)
+    assert (recovered.head.version, recovered.revoked_again) == (past.told.version + 1, [])
+    assert believed(deployment.ports, past, clock).revoked_ids == past.told.revoked_ids
+
+
+def test_what_was_taken_back_since_is_revoked_again(deployment: Deployment, past: Past) -> None:
+    """Too much rather than too little: a revocation taken back since the copy holds again."""
+    ports, tenant = deployment.ports, past.tenant
+    records = revocations.page(ports, tenant.operator, before=None, limit=50).entries
+    early = next(each.id for each in records if each.warrant_id == "svc_wrt_early")
+    revocations.delete(ports, tenant.operator, revocation_id=early)
+    tenant.regenerate(ports)
+    deployment.restore(past.copy)
+    recover(ports, tenant)
+    assert "svc_wrt_early" in tenant.published(ports).revoked_ids
+
+
+def test_what_the_schedule_published_meanwhile_is_surpassed(
+    deployment: Deployment, past: Past, clock: Clock
+) -> None:
+    """A publication between restore and recovery, still below the newest list, does no harm."""
+    ports = deployment.ports
+    deployment.restore(past.copy)
+    clock.advance(minutes=30)
+    assert srl_schedule.publish_due(ports).published == [past.tenant.id]
+    assert recover(ports, past.tenant).head.version == past.told.version + 1
+    assert believed(ports, past, clock).revoked_ids == past.told.revoked_ids
+    assert_healthy(ports, past)
+
+
+def test_an_orphan_above_the_head(deployment: Deployment, past: Past, clock: Clock) -> None:
+    """F01: a list that was stored and never published may have been seen; its version is left."""
+    ports, tenant = deployment.ports, past.tenant
+    tenant.revoke(ports, "svc_wrt_orphan")
+    calls = Script()
+    publication.publish(scripted(ports, calls), tenant.operator)
+    tenant.revoke(ports, "svc_wrt_orphan-2")
+    stopped = Script(before={len(calls.calls) - 1: raises(Crash())})
+    with pytest.raises(Crash):
+        publication.publish(scripted(ports, stopped), tenant.operator)
+    orphan = publication.current(ports, tenant.id).version + 1
+    deployment.restore(past.copy)
+    recovered = recover(ports, tenant)
+    assert recovered.head.version == orphan + 1
+    assert "svc_wrt_orphan-2" in recovered.revoked_again
+    assert set(past.told.revoked_ids) < set(believed(ports, past, clock).revoked_ids)
+
+
+def test_two_lists_of_the_newest_version(deployment: Deployment, past: Past, clock: Clock) -> None:
+    """What either of them revokes is revoked: nobody can tell which of the two was in force."""
+    ports, tenant = deployment.ports, past.tenant
+    calls = Script()
+    newest = publication.publish(scripted(ports, calls), tenant.operator)
+    deployment.restore(past.copy)
+    above = newest.version - 1
+    other = publication.publish(ports, tenant.operator, above=above)
+    assert (other.version, other.blob != newest.blob) == (newest.version, True)
+    deployment.restore(past.copy)
+    recover(ports, tenant)
+    assert believed(ports, past, clock).revoked_ids == past.told.revoked_ids
+
+
+def test_blobs_that_are_older_than_the_records(deployment: Deployment, past: Past) -> None:
+    """Where blobs were lost, the version still rises above that of the records."""
+    ports, tenant = deployment.ports, past.tenant
+    for path in (deployment.folder / "blobs" / model.blob_folder(tenant.id)).iterdir():
+        path.unlink()
+    recovered = recover(ports, tenant)
+    assert (recovered.head.version, recovered.revoked_again) == (past.told.version + 1, [])
+    assert tenant.published(ports).revoked_ids == past.told.revoked_ids
+    assert list(doctor.examine(ports)) == []
+
+
+def test_a_newest_list_that_cannot_be_read_stops_it(deployment: Deployment, past: Past) -> None:
+    """F10: what an altered list revoked is not guessed; nothing is published or revoked."""
+    ports, tenant = deployment.ports, past.tenant
+    newest = publication.current(ports, tenant.id)
+    deployment.restore(past.copy)
+    before = publication.current(ports, tenant.id)
+    (deployment.folder / "blobs" / newest.blob).write_bytes(b"{}")
+    with pytest.raises(Corrupt, match=f"version {newest.version} is missing or altered"):
+        recover(ports, tenant)
+    assert publication.current(ports, tenant.id) == before
+    assert not tenant.is_revoked(ports, "svc_wrt_late")
+
+
+def test_a_file_that_is_no_list_stops_it(deployment: Deployment, past: Past) -> None:
+    """A name that tells no version is an error with words, not a crash."""
+    deployment.ports.blobs.put(f"{model.blob_folder(past.tenant.id)}/notes.txt", b"")
+    with pytest.raises(Corrupt, match="another name"):
+        recover(deployment.ports, past.tenant)
+
+
+def test_it_concerns_one_tenant(deployment: Deployment, past: Past, clock: Clock) -> None:
+    """Neither list nor turn of another tenant is touched."""
+    ports = deployment.ports
+    other = Tenant.create(ports, "globex")
+    other.revoke(ports, "svc_wrt_other")
+    other.regenerate(ports)
+    deployment.restore(past.copy, Table.REVOCATIONS)
+    turns = {entry.sk for entry in ports.store.query(TURNS) if other.id in entry.sk}
+    recover(ports, past.tenant)
+    assert turns == {entry.sk for entry in ports.store.query(TURNS) if other.id in entry.sk}
+    assert "svc_wrt_other" not in past.tenant.published(ports).revoked_ids
+
+
+@pytest.mark.slow
+@_EACH_MOMENT
+@pytest.mark.parametrize("late", [False, True], ids=["before", "after"])
+def test_stopped_anywhere_it_is_healed_by_repeating(
+    deployment: Deployment, past: Past, clock: Clock, tables: tuple[Table, ...], late: bool
+) -> None:
+    """Wherever it dies, the next run publishes all that was told, above all that was."""
+    ports = deployment.ports
+    deployment.restore(past.copy, *tables)
+    restored = deployment.copy()
+    rehearsal = Script()
+    recover(scripted(ports, rehearsal), past.tenant)
+    for step in range(len(rehearsal.calls)):
+        deployment.restore(restored)
+        hooks = {step: raises(Crash())}
+        script = Script(after=hooks) if late else Script(before=hooks)
+        with pytest.raises(Crash):
+            recover(scripted(ports, script), past.tenant)
+        recover(ports, past.tenant)
+        assert believed(ports, past, clock).revoked_ids == past.told.revoked_ids
+        assert list(doctor.examine(ports)) == []
+        assert srl_schedule.publish_due(ports) == srl_schedule.Tick()
+
+
+@pytest.mark.slow
+@_EACH_MOMENT
+def test_the_schedule_at_any_moment(
+    deployment: Deployment, past: Past, clock: Clock, at_once: None, tables: tuple[Table, ...]
+) -> None:
+    """A publication between any two steps keeps its turn, and costs the list nothing."""
+    ports, tenant = deployment.ports, past.tenant
+    deployment.restore(past.copy, *tables)
+    restored = deployment.copy()
+    rehearsal = Script()
+    recover(scripted(ports, rehearsal), tenant)
+    publish = partial(publication.publish, ports, tenant.operator)
+    for step in range(len(rehearsal.calls)):
+        deployment.restore(restored)
+        recover(scripted(ports, Script(before={step: publish})), tenant)
+        assert believed(ports, past, clock).revoked_ids == past.told.revoked_ids
+        assert_one_turn(ports, tenant)

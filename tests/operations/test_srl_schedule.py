@@ -1,0 +1,476 @@
+"""The schedule: who is due, what finding them costs, and that no change is ever lost to it."""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shared.errors import Corrupt, Unavailable
+from shared.model import revocations as revocation_model
+from shared.model import srl_schedule as model
+from shared.model.signing_keys import revoked_signers_key
+from shared.model.srl_schedule import Turn
+from shared.operations import (
+    key_revocation,
+    publication,
+    revocations,
+    signing_keys,
+    srl,
+    srl_schedule,
+    tenant_settings,
+)
+from shared.ports import Ports
+from shared.ports.store import Change, Entry, Expect, Increment, Key, Partition, Put, Store
+from tests.faults import Crash, Script, raises, scripted
+from tests.operations.races import races
+from tests.operations.tenants import Tenant
+from tests.operations.test_faults import _EACH_CASE, Case
+from tests.worlds import Clock, embedded
+
+# A list is valid for an hour.
+HALF, THREE_QUARTERS = timedelta(minutes=30), timedelta(minutes=45)
+SECOND = timedelta(seconds=1)
+
+
+@pytest.fixture
+def tenant(ports: Ports) -> Tenant:
+    return Tenant.create(ports)
+
+
+def due(ports: Ports) -> list[str]:
+    return srl_schedule.due(ports).tenant_ids
+
+
+# --- who is due ---
+
+
+def test_a_new_tenant_is_not_due(ports: Ports, tenant: Tenant) -> None:
+    """Its first list is as it should be."""
+    assert srl_schedule.due(ports) == srl_schedule.Due([], late=0)
+
+
+def test_half_of_the_lifetime(ports: Ports, clock: Clock, tenant: Tenant) -> None:
+    """A list is due once half of its lifetime has passed, and not before; then its next one is."""
+    for _ in range(3):
+        clock.moment += HALF - SECOND
+        assert due(ports) == []
+        clock.moment += SECOND
+        assert due(ports) == [tenant.id]
+        assert srl_schedule.publish_if_due(ports, tenant.id)
+        assert due(ports) == []
+
+
+def _revoke(ports: Ports, tenant: Tenant) -> None:
+    tenant.revoke(ports, "svc_wrt_b")
+
+
+def _delete(ports: Ports, tenant: Tenant) -> None:
+    revoked = tenant.revoke(ports, "svc_wrt_a")
+    revocations.delete(ports, tenant.operator, revocation_id=revoked)
+
+
+def _delete_and_revoke_again(ports: Ports, tenant: Tenant) -> None:
+    _delete(ports, tenant)
+    tenant.revoke(ports, "svc_wrt_a")
+
+
+def _revoke_key(ports: Ports, tenant: Tenant) -> None:
+    key = tenant.key(ports)
+    tenant.sign(ports, key)
+    tenant.revoke_key(ports, key)
+
+
+def _revoke_version(ports: Ports, tenant: Tenant) -> None:
+    key = tenant.key(ports)
+    tenant.sign(ports, key)
+    signing_keys.rotate(ports, tenant.operator, key_id=key.id)
+    old = signing_keys.versions(ports, tenant.operator, key_id=key.id)[1]
+    tenant.revoke_key(ports, old)
+
+
+def _revoke_cascade(ports: Ports, tenant: Tenant) -> None:
+    root = tenant.key(ports)
+    tenant.sign(ports, tenant.key(ports, root))
+    tenant.revoke_key(ports, root, cascade=True)
+
+
+CHANGES = [
+    _revoke,
+    _delete,
+    _delete_and_revoke_again,
+    _revoke_key,
+    _revoke_version,
+    _revoke_cascade,
+]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_change_makes_due(
+    anywhere: Ports, change: Callable[[Ports, Tenant], None], clock: Clock
+) -> None:
+    """Whoever changed what is revoked is due at once, alone, and no longer once published."""
+    tenant, other = Tenant.create(anywhere), Tenant.create(anywhere, "globex")
+    tenant.revoke(anywhere, "svc_wrt_a")
+    tenant.regenerate(anywhere)
+    srl_schedule.publish_if_due(anywhere, tenant.id)
+    assert due(anywhere) == []
+    change(anywhere, tenant)
+    assert due(anywhere) == [tenant.id]
+    assert srl_schedule.publish_if_due(anywhere, tenant.id)
+    assert due(anywhere) == []
+    assert publication.current(anywhere, other.id).version == 1
+
+
+def test_each_is_named_once_the_most_urgent_first(ports: Ports, clock: Clock) -> None:
+    """Lists that run out come in order of time, before those that changed; nobody comes twice."""
+    tenants = [Tenant.create(ports, handle) for handle in ("acme", "globex", "initech")]
+    for tenant in reversed(tenants):
+        clock.advance(minutes=1)
+        tenant.regenerate(ports)
+    changed = Tenant.create(ports, "umbrella")
+    clock.moment += HALF - SECOND
+    for each in (changed, *tenants):
+        for number in range(20):
+            each.revoke(ports, f"svc_wrt_{number}")
+    assert due(ports) == [*(each.id for each in reversed(tenants)), changed.id]
+
+
+def test_late_is_what_three_quarters_of_the_lifetime_passed(
+    ports: Ports, clock: Clock, tenant: Tenant
+) -> None:
+    """A list counts as late when half of the time for retries is gone; a changed one does not."""
+    other = Tenant.create(ports, "globex")
+    other.revoke(ports, "svc_wrt_a")
+    clock.moment += THREE_QUARTERS - SECOND
+    assert srl_schedule.due(ports).late == 0
+    clock.moment += SECOND
+    assert srl_schedule.due(ports).late == 2
+    other.regenerate(ports)
+    assert srl_schedule.due(ports).late == 1
+    other.revoke(ports, "svc_wrt_b")
+    assert srl_schedule.due(ports).late == 1
+
+
+@pytest.mark.parametrize("ttl_seconds", [300, 301, 604_800])
+def test_finder_and_worker_agree(
+    ports: Ports, clock: Clock, tenant: Tenant, ttl_seconds: int
+) -> None:
+    """Whatever the lifetime, who is named is published, and who is not is not."""
+    tenant_settings.update(ports, tenant.operator, changes={"srl_ttl_seconds": ttl_seconds})
+    tenant.regenerate(ports)
+    clock.advance(seconds=ttl_seconds // 2 - 1, microseconds=999_999)
+    assert due(ports) == []
+    assert not srl_schedule.publish_if_due(ports, tenant.id)
+    clock.advance(microseconds=1)
+    assert due(ports) == [tenant.id]
+    assert srl_schedule.publish_if_due(ports, tenant.id)
+
+
+@dataclass
+class Counting:
+    """A store that can be queried alone, and counts the queries and what they hand out."""
+
+    inner: Store
+    queries: int = 0
+    entries: int = 0
+
+    def query(self, partition: Partition, **bounds: Any) -> Iterator[Entry]:
+        self.queries += 1
+        for entry in self.inner.query(partition, **bounds):
+            self.entries += 1
+            yield entry
+
+
+@pytest.mark.parametrize("tenants", [0, 100, 1000])
+def test_finding_costs_by_who_is_due(ports: Ports, clock: Clock, tenants: int) -> None:
+    """Two due by time and one by a change are three items read, however many tenants there are."""
+    now = ports.now()
+    first = publication.current(ports, Tenant.create(ports).id)
+    for number in range(tenants + 2):
+        late = number < 2
+        issued_at = now - HALF if late else now - HALF + SECOND * (1 + number % 1000)
+        head = replace(first, issued_at=issued_at, expires_at=issued_at + 2 * HALF)
+        turn = Turn.after(head, f"t{number}")
+        ports.store.write(Put(turn.key, turn.to_item(), Expect.ABSENT))
+    Tenant.create(ports, "globex").revoke(ports, "svc_wrt_a")
+    counting: Any = Counting(ports.store)
+    assert len(due(replace(ports, store=counting))) == 3
+    assert counting.entries == 3
+    assert counting.queries == 1 + revocation_model.SHARDS
+
+
+# --- no change without its mark ---
+
+
+@dataclass
+class Watched:
+    """A store that says of each write whether it changes what is revoked, and whom it marks."""
+
+    inner: Store
+    changes: list[tuple[bool, set[Key]]] = field(default_factory=list)
+
+    def __getattr__(self, verb: str) -> Any:
+        return getattr(self.inner, verb)
+
+    def write(self, *changes: Change, token: str | None = None) -> None:
+        marks = {each.key for each in changes if each.key.pk.startswith("srl-marks#")}
+        self.changes.append((any(map(_changes_revoked, changes)), marks))
+        self.inner.write(*changes, token=token)
+
+
+def _changes_revoked(change: Change) -> bool:
+    if isinstance(change, Increment):
+        return "changes" in change.amounts
+    return isinstance(change, Put) and change.key.sk == revoked_signers_key("t").sk
+
+
+@_EACH_CASE
+def test_a_change_and_its_mark_are_one_write(ports: Ports, case: Case) -> None:
+    """Every write that changes what is revoked marks its tenant, and no other write does."""
+    tenant = Tenant.create(ports)
+    prepared = case.prepare(ports, tenant)
+    store: Any = Watched(ports.store)
+    case.run(replace(ports, store=store), tenant, prepared)
+    revokes = case.action in {"revocation.create", "revocation.delete", "key.revoke"}
+    assert [changed for changed, _ in store.changes] == [revokes]
+    assert all(bool(marks) == changed for changed, marks in store.changes)
+    assert all(marks <= set(model.marks_of(tenant.id)) for _, marks in store.changes)
+
+
+def test_every_write_of_a_long_cascade_is_marked(ports: Ports, tenant: Tenant) -> None:
+    """A revocation that takes several writes marks in each, since it may stop after any."""
+    root = tenant.key(ports)
+    for _ in range(50):
+        tenant.key(ports, root)
+    store: Any = Watched(ports.store)
+    there = replace(ports, store=store)
+    key_revocation.revoke(there, tenant.operator, key_id=root.id, reason="lost", cascade=True)
+    assert len(store.changes) == 2
+    assert all(changed and marks for changed, marks in store.changes)
+
+
+# --- no mark is lost ---
+
+
+def _changed(ports: Ports, tenant: Tenant) -> None:
+    tenant.revoke(ports, "svc_wrt_before")
+
+
+def _marked_in_vain(ports: Ports, tenant: Tenant) -> None:
+    tenant.revoke(ports, "svc_wrt_before")
+    tenant.regenerate(ports)
+
+
+def _key_revoked(ports: Ports, tenant: Tenant) -> None:
+    tenant.revoke_key(ports, tenant.key(ports))
+
+
+STATES = [_changed, _marked_in_vain, _key_revoked]
+_EACH_STATE = pytest.mark.parametrize("state", STATES)
+
+State = Callable[[Ports, Tenant], None]
+# The same shard as `svc_wrt_before`, so that the marks are the same item.
+DURING = next(
+    warrant_id
+    for warrant_id in map("svc_wrt_{}".format, count())
+    if model.mark_key("t", warrant_id) == model.mark_key("t", "svc_wrt_before")
+)
+
+
+class Worlds:
+    """Fresh tenants in one state; runs of a worker over them."""
+
+    def __init__(self, ports: Ports, state: State) -> None:
+        self.ports = ports
+        self._state = state
+        self._numbers = count()
+
+    def make(self) -> Tenant:
+        tenant = Tenant.create(self.ports, f"t{next(self._numbers)}")
+        self._state(self.ports, tenant)
+        return tenant
+
+    def calls(self) -> int:
+        """How many calls to ports a worker makes where nothing comes between."""
+        script = Script()
+        work(scripted(self.ports, script), self.make())
+        return len(script.calls)
+
+
+def work(ports: Ports, tenant: Tenant) -> None:
+    srl_schedule.publish_if_due(ports, tenant.id)
+
+
+def revoke_during(ports: Ports, tenant: Tenant) -> None:
+    tenant.revoke(ports, DURING)
+
+
+def assert_not_lost(ports: Ports, tenant: Tenant, warrant_id: str = DURING) -> None:
+    """The list has the revocation or the tenant is still due; then the next run publishes it."""
+    if warrant_id not in tenant.published(ports).revoked_ids:
+        assert tenant.id in due(ports)
+    srl_schedule.publish_due(ports)
+    assert warrant_id in tenant.published(ports).revoked_ids
+    assert tenant.id not in due(ports)
+
+
+@_EACH_STATE
+def test_a_change_at_any_moment_keeps_its_mark(ports: Ports, at_once: None, state: State) -> None:
+    """F04: a revocation that comes between any two steps of a worker is published by the next."""
+    worlds = Worlds(ports, state)
+    for race in races(ports, worlds.make, work, revoke_during):
+        assert_not_lost(ports, race.world)
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["before", "after"])
+def test_a_worker_that_dies_at_any_moment_loses_nothing(
+    ports: Ports, at_once: None, late: bool
+) -> None:
+    """F01, F02: wherever a worker stops, what it should have published the next run publishes."""
+    worlds = Worlds(ports, _changed)
+    for step in range(worlds.calls()):
+        tenant = worlds.make()
+        hooks = {step: raises(Crash())}
+        script = Script(after=hooks) if late else Script(before=hooks)
+        with pytest.raises(Crash):
+            work(scripted(ports, script), tenant)
+        assert_not_lost(ports, tenant, "svc_wrt_before")
+
+
+def test_a_fault_at_any_moment_loses_nothing(ports: Ports, at_once: None) -> None:
+    """F22, F26: whatever fails, the change is published or the tenant stays due."""
+    worlds = Worlds(ports, _changed)
+    for step in range(worlds.calls()):
+        tenant = worlds.make()
+        script = Script(before={step: raises(Unavailable("down"))})
+        try:
+            work(scripted(ports, script), tenant)
+        except Unavailable:
+            assert tenant.id in due(ports)
+        assert_not_lost(ports, tenant, "svc_wrt_before")
+
+
+@pytest.mark.slow
+@_EACH_STATE
+def test_a_change_and_a_death_at_any_two_moments(ports: Ports, at_once: None, state: State) -> None:
+    """A revocation before any step of a worker that dies at the same or any later one."""
+    worlds = Worlds(ports, state)
+    calls = worlds.calls()
+    for change, death in ((i, j) for i in range(calls) for j in range(i, calls)):
+        tenant = worlds.make()
+        script = Script(
+            before={change: partial(revoke_during, ports, tenant)}, after={death: raises(Crash())}
+        )
+        with suppress(Crash):
+            work(scripted(ports, script), tenant)
+        assert_not_lost(ports, tenant)
+
+
+@_EACH_STATE
+def test_a_mark_set_anew_does_not_pass_for_the_one_before(
+    ports: Ports, at_once: None, state: State
+) -> None:
+    """Of two workers, the slower does not clear a mark set after the faster cleared its own."""
+    worlds = Worlds(ports, state)
+    # The slower has read the marks and is about to look whether the tenant is due.
+    for change in range(2, 8):
+        tenant = worlds.make()
+        script = Script(
+            before={
+                1: partial(work, ports, tenant),
+                change: partial(revoke_during, ports, tenant),
+            }
+        )
+        work(scripted(ports, script), tenant)
+        if not tenant.is_revoked(ports, DURING):
+            break  # the slower made no such call
+        assert_not_lost(ports, tenant)
+    else:
+        pytest.fail("the slower found something to publish")
+
+
+@pytest.mark.slow
+@_EACH_STATE
+def test_another_worker_and_a_change_at_any_two_moments(
+    ports: Ports, at_once: None, state: State
+) -> None:
+    """F08: another worker, whole, before any step of one; a revocation after it or any later."""
+    worlds = Worlds(ports, state)
+    calls = worlds.calls()
+    for other, change in ((i, j) for i in range(calls) for j in range(i, calls)):
+        tenant = worlds.make()
+        # After one step is before the next: two hooks fit where the two moments are one.
+        script = Script(
+            before={other: partial(work, ports, tenant)},
+            after={change: partial(revoke_during, ports, tenant)},
+        )
+        work(scripted(ports, script), tenant)
+        if tenant.is_revoked(ports, DURING):  # otherwise it had made fewer calls by then
+            assert_not_lost(ports, tenant)
+
+
+def test_workers_that_overlap_lose_nothing(tmp_path: Path, clock: Clock) -> None:
+    """F08: revocations under way while many workers publish are all listed at last, and once."""
+    ports = embedded(tmp_path, clock, store=str(tmp_path / "svc.db"))
+    tenant = Tenant.create(ports)
+    revoked = [f"svc_wrt_{number}" for number in range(24)]
+    with ThreadPoolExecutor(8) as pool:
+        workers = [pool.submit(work, ports, tenant) for _ in range(4)]
+        for warrant_id in revoked:
+            pool.submit(tenant.revoke, ports, warrant_id)
+            workers.append(pool.submit(work, ports, tenant))
+    for worker in workers:
+        worker.result()
+    if tenant.published(ports).revoked_ids != sorted(revoked):
+        assert due(ports) == [tenant.id]
+    work(ports, tenant)
+    assert tenant.published(ports).revoked_ids == sorted(revoked)
+    assert due(ports) == []
+    ports.store.close()  # type: ignore[attr-defined]
+
+
+# --- what a worker makes of it ---
+
+
+def test_a_mark_that_outlived_its_reason_costs_one_look(ports: Ports, tenant: Tenant) -> None:
+    """After a regeneration by hand the tenant is named once more, in vain, and never again."""
+    tenant.revoke(ports, "svc_wrt_a")
+    srl.regenerate(ports, tenant.operator)
+    assert due(ports) == [tenant.id]
+    assert not srl_schedule.publish_if_due(ports, tenant.id)
+    assert due(ports) == []
+    assert publication.current(ports, tenant.id).version == 2
+
+
+def test_many_marks_are_cleared_together(ports: Ports, tenant: Tenant) -> None:
+    """Marks in every shard go with one publication."""
+    for number in range(100):
+        tenant.revoke(ports, f"svc_wrt_{number}")
+    assert len(ports.store.get_many(model.marks_of(tenant.id))) == revocation_model.SHARDS
+    assert srl_schedule.publish_if_due(ports, tenant.id)
+    assert ports.store.get_many(model.marks_of(tenant.id)) == {}
+
+
+@pytest.mark.parametrize("tenant_id", ["svc_tnt_01k6x3v9e8h2m4q7r5t1w0z3yb", "nonsense", "a\nb"])
+def test_an_unknown_tenant_is_an_error(anywhere: Ports, tenant_id: str) -> None:
+    """F10: who is not there is not passed over in silence."""
+    with pytest.raises(Corrupt, match="no settings"):
+        srl_schedule.publish_if_due(anywhere, tenant_id)
+
+
+def test_there_is_one_turn_a_tenant(ports: Ports, clock: Clock, tenant: Tenant) -> None:
+    """A publication replaces the turn of the one before it, whatever the clock did meanwhile."""
+    for seconds in (0, 1, 3600, -7200, 0):
+        clock.advance(seconds=seconds)
+        tenant.regenerate(ports)
+        (entry,) = ports.store.query(model.TURNS)
+        turn = Turn.from_item(entry.item)
+        assert turn == Turn.after(publication.current(ports, tenant.id), tenant.id)
+        assert model.TURNS.key(entry.sk) == turn.key

@@ -1,0 +1,254 @@
+"""The log: one JSON object a line whatever is in it, metrics that CloudWatch reads, no secrets."""
+
+import json
+import logging
+import sys
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared import logs
+from shared.errors import Corrupt, InvalidSettings, Unavailable
+from tests.log_lines import Line, formatted, lines, metrics, read
+
+SECRET = "svc_" + "s3cret" * 7
+
+
+def record(message: str = "m", *args: Any, **more: Any) -> logging.LogRecord:
+    made = logging.LogRecord("shared.some", logging.INFO, __file__, 1, message, args, None)
+    for name, value in more.items():
+        setattr(made, name, value)
+    return made
+
+
+def line(**values: Any) -> Line:
+    """The line of a record with these fields."""
+    return read(formatted(record(**logs.fields(**values))))
+
+
+def failure(error: BaseException) -> Line:
+    """The line of a record with this error."""
+    try:
+        raise error
+    except BaseException:  # noqa: BLE001 (whatever it is)
+        return read(formatted(record(exc_info=sys.exc_info())))
+
+
+# --- a line ---
+
+
+def test_a_line_says_when_where_and_what() -> None:
+    """Time in UTC to the millisecond, level, logger and message, and nothing else unasked."""
+    made = record("found %d", 3)
+    made.created, made.msecs = 1_795_262_400.0071, 7.1
+    assert read(formatted(made)) == {
+        "time": "2026-11-21T12:00:00.007Z",
+        "level": "INFO",
+        "logger": "shared.some",
+        "message": "found 3",
+    }
+
+
+def test_the_time_is_in_utc_wherever_the_machine_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The machine's own time zone changes nothing."""
+    monkeypatch.setenv("TZ", "Asia/Kathmandu")
+    time.tzset()
+    told = datetime.fromisoformat(read(formatted(record()))["time"])
+    monkeypatch.undo()
+    time.tzset()
+    assert abs((datetime.now(UTC) - told).total_seconds()) < 60
+
+
+def test_values_stand_beside_the_message() -> None:
+    """What was passed as `extra` is found by its name, as JSON has it."""
+    told = line(tenant_id="svc_tnt_a", status=200, none=None, parts=[1, {"a": "b"}])
+    assert (told["tenant_id"], told["status"], told["none"]) == ("svc_tnt_a", 200, None)
+    assert told["parts"] == [1, {"a": "b"}]
+    assert "_aws" not in told
+
+
+AWKWARD = [
+    "two\nlines\r\n",
+    "\u2028\u2029\x85\x0b\x0c\x1c",
+    "\ud800",
+    '"}{',
+    "\x00\x1b[31m",
+    object(),
+    b"bytes",
+    {1, 2},
+    datetime.now(UTC),
+    ValueError("x"),
+    {1: "a", None: "b", ("t",): "c"},
+    float("nan"),
+    float("inf"),
+]
+
+
+@pytest.mark.parametrize("value", AWKWARD, ids=lambda value: type(value).__name__)
+def test_whatever_is_in_it_a_line_is_one_json_object(value: Any) -> None:
+    """Line breaks of any kind, lone surrogates, objects, numbers that JSON does not have."""
+    assert "value" in line(value=value, inner=[value])
+    assert read(formatted(record("%s", value)))["message"] == str(value)
+
+
+@given(st.text(st.characters(codec=None)), st.text(st.characters(codec=None)))
+def test_any_text_comes_back(message: str, value: str) -> None:
+    """A message and a value are told as they are."""
+    told = read(formatted(record(message.replace("%", ""), **logs.fields(value=value))))
+    assert (told["message"], told["value"]) == (message.replace("%", ""), value)
+
+
+def test_lines_of_others_are_lines_too() -> None:
+    """A library that knows nothing of our fields logs JSON as well, whatever attributes it sets."""
+    assert read(formatted(record("Found credentials")))["message"] == "Found credentials"
+    assert read(formatted(record(fields=["theirs"])))["message"] == "m"
+
+
+# --- metrics ---
+
+
+def test_metrics_are_in_the_embedded_format() -> None:
+    """Namespace, one dimension, a unit for each, its value beside it, the time in milliseconds."""
+    figures = {"Published": 1, "PublicationSeconds": 0.25, "LateLists": 0}
+    told = line(metrics=figures, tenant_id="t")
+    assert metrics(told) == {
+        "Published": (1, "Count"),
+        "PublicationSeconds": (0.25, "Seconds"),
+        "LateLists": (0, "Count"),
+    }
+    assert told["tenant_id"] == "t"
+
+
+def test_the_time_of_a_metric_is_that_of_its_line() -> None:
+    """Both tell one moment."""
+    told = line(metrics={"Published": 1})
+    moment = datetime.fromisoformat(told["time"])
+    assert told["_aws"]["Timestamp"] == round(moment.timestamp() * 1000)
+
+
+@pytest.mark.parametrize("given_", [None, {}])
+def test_no_metrics_are_no_directive(given_: Any) -> None:
+    """An empty directive would be an error to CloudWatch."""
+    assert "_aws" not in line(metrics=given_)
+
+
+# --- errors ---
+
+
+def test_the_words_of_foreign_errors_stay_out() -> None:
+    """F17: of an error not our own, its type and frames are told; its text may hold a secret."""
+    error = RuntimeError(SECRET)
+    error.__cause__ = KeyError(SECRET)
+    error.add_note(SECRET)
+    told = failure(error)
+    assert SECRET not in json.dumps(told)
+    assert "RuntimeError" in told["error"]
+    assert "KeyError" in told["error"]
+    assert "test_logs.py" in told["error"]
+    assert "in failure" in told["error"]
+
+
+@pytest.mark.parametrize(
+    "error", [Corrupt("no head"), Unavailable("down"), InvalidSettings(["SVC_STORE is not set"])]
+)
+def test_the_words_of_our_own_errors_are_told(error: Exception) -> None:
+    """They were written for whoever reads them."""
+    assert failure(error)["error"].endswith(f"{type(error).__name__}: {error}")
+
+
+def test_causes_come_first() -> None:
+    """What led to an error stands before it, also where one came while another was handled."""
+    error = Corrupt("malformed")
+    error.__context__ = KeyError(SECRET)
+    told = failure(error)["error"]
+    assert told.index("KeyError") < told.index("Corrupt: malformed")
+    assert SECRET not in told
+
+
+def test_a_suppressed_cause_is_not_told() -> None:
+    """`from None` holds in the log too."""
+    error = Corrupt("malformed")
+    error.__context__ = KeyError(SECRET)
+    error.__suppress_context__ = True
+    assert "KeyError" not in failure(error)["error"]
+
+
+def test_errors_that_cause_each_other_end() -> None:
+    """A circle of causes is told once."""
+    first, second = RuntimeError("a"), KeyError("b")
+    first.__cause__, second.__cause__ = second, first
+    assert failure(first)["error"].count("RuntimeError") == 1
+
+
+def test_no_error_at_hand() -> None:
+    """`exc_info` without an exception is an empty text."""
+    assert read(formatted(record(exc_info=(None, None, None))))["error"] == ""
+
+
+# --- where it goes ---
+
+
+@pytest.fixture
+def root() -> Iterator[logging.Logger]:
+    """The root logger; it and ours are as they were at the end."""
+    root, *_ = loggers = [logging.getLogger(name) for name in ("", "functions", "shared")]
+    handlers, levels = root.handlers[:], [each.level for each in loggers]
+    logs.to_standard_output.cache_clear()
+    yield root
+    root.handlers[:] = handlers
+    for each, level in zip(loggers, levels, strict=True):
+        each.setLevel(level)
+    logs.to_standard_output.cache_clear()
+
+
+def test_lambda_logs_json_to_standard_output(
+    root: logging.Logger, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In place of the runtime's own handler, from INFO up, under the stage, and only once."""
+    monkeypatch.setenv("AWS_LAMBDA_FUNCTION_NAME", "rescind-test-srl")
+    monkeypatch.setenv("SVC_STAGE", "test")
+    root.addHandler(logging.StreamHandler(sys.stderr))
+    for _ in range(2):
+        logs.to_standard_output()
+    log = logging.getLogger("shared.some")
+    log.debug("not this")
+    log.info("this", extra=logs.fields(metrics={"Published": 1}))
+    printed = capsys.readouterr()
+    (told,) = map(read, printed.out.splitlines())
+    assert metrics(told) == {"Published": (1, "Count")}
+    assert printed.err == ""
+
+
+def test_of_libraries_lambda_logs_warnings_alone(
+    root: logging.Logger, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What they tell of each request may hold what a caller wrote, such as the path."""
+    monkeypatch.setenv("AWS_LAMBDA_FUNCTION_NAME", "rescind-test-srl")
+    logs.to_standard_output()
+    logging.getLogger("mangum.http").info("GET /v1/keys/%s 404", SECRET)
+    logging.getLogger("botocore.credentials").warning("expired")
+    logging.getLogger("functions.some").info("this")
+    told = [read(line)["message"] for line in capsys.readouterr().out.splitlines()]
+    assert told == ["expired", "this"]
+
+
+def test_elsewhere_the_log_is_whose_process_it_is(
+    root: logging.Logger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On one machine nothing is set up."""
+    monkeypatch.delenv("AWS_LAMBDA_FUNCTION_NAME", raising=False)
+    before = root.handlers[:], root.level
+    logs.to_standard_output()
+    assert (root.handlers[:], root.level) == before
+
+
+def test_what_pytest_captured_is_read_alike(caplog: pytest.LogCaptureFixture) -> None:
+    """The tests of other rooms read lines as this one does."""
+    caplog.set_level(logging.INFO)
+    logging.getLogger("shared.some").info("a", extra=logs.fields(value=1))
+    assert [each["value"] for each in lines(caplog, "a")] == [1]

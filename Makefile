@@ -31,7 +31,7 @@ aws-local: .tools/ministack/.installed ## An AWS of this machine, for SAM local 
 test: lint ## Every check: format, lint, types, import direction, tests, coverage.
 	$(BIN)/pytest --numprocesses 2 -m "not slow" --cov --cov-report=term --cov-fail-under=95
 
-test-slow: $(VENV)/.tests $(TOOLS:%=.tools/%/.installed)
+test-slow: $(VENV)/.tests $(TOOLS:%=.tools/%/.installed) .tools/engines/.installed
 	$(BIN)/pytest --numprocesses 2 -m slow
 
 test-all: test test-slow ## Every check, and the proofs that take longer.
@@ -82,6 +82,13 @@ $(TOOLS:%=.tools/%/.installed): .tools/%/.installed: tests/tools/%.lock | $(VENV
 	@echo "Installing $* in .tools/$* (once)"
 	@$(BIN)/uv venv --quiet --clear --python $(BIN)/python .tools/$*
 	@$(BIN)/uv pip install --quiet --python .tools/$* --require-hashes --no-deps --requirement $<
+	@touch $@
+
+.tools/engines/.installed: tests/tools/engines/package.json tests/tools/engines/package-lock.json
+	@echo "Installing engines in .tools/engines (once)"
+	@mkdir -p $(@D)
+	@cp $^ $(@D)
+	@npm ci --silent --no-audit --no-fund --ignore-scripts --prefix $(@D)
 	@touch $@
 
 clean: ## Remove what was installed and built, and caches; data stays.

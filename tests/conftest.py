@@ -9,6 +9,9 @@ from shared.ports import Ports
 from tests.api import Instance, Tenant, serve
 from tests.worlds import Clock, embedded
 
+# Every test fails in which a secret gets out.
+pytest_plugins = ["tests.leaks"]
+
 # A busy machine is no fault of the code.
 settings.register_profile("unhurried", deadline=None)
 settings.load_profile("unhurried")

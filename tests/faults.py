@@ -1,11 +1,16 @@
 """Ports that break, or wait, exactly where a test says so."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from enum import StrEnum
+from typing import Final, TypeVar
 
+from shared.errors import Unavailable
 from shared.ports import Ports
 from shared.ports.store import Change, Entry, Item, Key, Partition
+from shared.ports.token_buckets import Lease
+from tests.worlds import Clock
 
 R = TypeVar("R")
 Hook = Callable[[], object]
@@ -36,6 +41,68 @@ class Script:
         return result
 
 
+class Kind(StrEnum):
+    """What may go wrong around a call."""
+
+    FAIL_BEFORE = "fail before"
+    FAIL_AFTER = "fail after"
+    THROTTLE = "throttle"
+    DELAY = "delay"
+    CRASH_BEFORE = "crash before"
+    CRASH_AFTER = "crash after"
+
+
+_LATE: Final = (Kind.FAIL_AFTER, Kind.CRASH_AFTER)
+# How long a port is retried before it gives up, and how long a process may be paused (F07).
+_SECONDS: Final = {Kind.THROTTLE: 10, Kind.DELAY: 60}
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Something that goes wrong at one call: of this verb, with this number among its like."""
+
+    kind: Kind
+    verb: str
+    number: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.verb}"
+
+
+@dataclass
+class Storm:
+    """Faults at the calls of one request after another; `struck` are those that met their call."""
+
+    clock: Clock
+    struck: list[Fault] = field(default_factory=list)
+    _faults: tuple[Fault, ...] = ()
+    _calls: Counter[str] = field(default_factory=Counter)
+
+    def begin(self, faults: Iterable[Fault]) -> None:
+        """Forget what was; these are the faults of the calls from now on."""
+        self._faults = tuple(faults)
+        self._calls.clear()
+        self.struck.clear()
+
+    def run(self, name: str, call: Callable[[], R]) -> R:
+        number = self._calls[name]
+        self._calls[name] += 1
+        due = [each for each in self._faults if (each.verb, each.number) == (name, number)]
+        self._strike(each for each in due if each.kind not in _LATE)
+        result = call()
+        self._strike(each for each in due if each.kind in _LATE)
+        return result
+
+    def _strike(self, faults: Iterable[Fault]) -> None:
+        for fault in faults:
+            self.struck.append(fault)
+            self.clock.advance(seconds=_SECONDS.get(fault.kind, 0))
+            if fault.kind in (Kind.CRASH_BEFORE, Kind.CRASH_AFTER):
+                raise Crash
+            if fault.kind is not Kind.DELAY:
+                raise Unavailable(str(fault))
+
+
 def raises(error: BaseException) -> Hook:
     """A hook that raises `error`."""
 
@@ -45,14 +112,19 @@ def raises(error: BaseException) -> Hook:
     return hook
 
 
-def scripted(ports: Ports, script: Script) -> Ports:
-    """The same ports, with every call to them run by `script`."""
+def scripted(ports: Ports, script: Script | Storm) -> Ports:
+    """The same ports, run by `script`; not the buckets, whose leases would upset its numbers."""
     return replace(
         ports,
         store=_Store(ports, script),
         blobs=_Blobs(ports, script),
         keys=_Keys(ports, script),
     )
+
+
+def stormy(ports: Ports, storm: Storm) -> Ports:
+    """The same ports, all of them in `storm`."""
+    return replace(scripted(ports, storm), buckets=_Buckets(ports, storm))
 
 
 def _nothing() -> None:
@@ -62,7 +134,7 @@ def _nothing() -> None:
 @dataclass
 class _Store:
     _ports: Ports
-    _script: Script
+    _script: Script | Storm
 
     def get(self, key: Key) -> Item | None:
         return self._script.run("get", lambda: self._ports.store.get(key))
@@ -93,13 +165,17 @@ class _Store:
 @dataclass
 class _Blobs:
     _ports: Ports
-    _script: Script
+    _script: Script | Storm
 
     def put(self, name: str, data: bytes) -> None:
         self._script.run("put", lambda: self._ports.blobs.put(name, data))
 
     def get(self, name: str) -> bytes | None:
         return self._script.run("get_blob", lambda: self._ports.blobs.get(name))
+
+    def names(self, folder: str) -> Iterator[str]:
+        found = self._script.run("names", lambda: list(self._ports.blobs.names(folder)))
+        return iter(found)
 
     def url(self, name: str, *, ttl_seconds: int) -> str:
         return self._script.run("url", lambda: self._ports.blobs.url(name, ttl_seconds=ttl_seconds))
@@ -108,10 +184,19 @@ class _Blobs:
 @dataclass
 class _Keys:
     _ports: Ports
-    _script: Script
+    _script: Script | Storm
 
     def wrap(self, secret: bytes, *, context: Mapping[str, str]) -> bytes:
         return self._script.run("wrap", lambda: self._ports.keys.wrap(secret, context=context))
 
     def unwrap(self, sealed: bytes, *, context: Mapping[str, str]) -> bytes:
         return self._script.run("unwrap", lambda: self._ports.keys.unwrap(sealed, context=context))
+
+
+@dataclass
+class _Buckets:
+    _ports: Ports
+    _script: Script | Storm
+
+    def lease(self, name: str, tokens: int, *, now: int) -> Lease:
+        return self._script.run("lease", lambda: self._ports.buckets.lease(name, tokens, now=now))

@@ -12,8 +12,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -50,6 +50,72 @@ class LocalServer:
         if self.process.poll() is None:
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait(timeout=_STOP_SECONDS)
+
+
+@dataclass
+class Group:
+    """A command that is killed and started again, with all processes that it starts itself.
+
+    It is up once `answers`; whatever it prints is added to `output`.
+    """
+
+    command: list[str]
+    output: Path
+    answers: Callable[[], bool]
+    settings: dict[str, str] = field(default_factory=dict)
+    killed: int = 0
+    _process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start it, and wait until it is up."""
+        with self.output.open("ab") as log:
+            self._process = subprocess.Popen(
+                self.command,
+                cwd=ROOT,
+                env=environment(self.settings),
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        deadline = time.monotonic() + _START_SECONDS
+        while not self.answers():
+            said = self.output.read_text()
+            assert self._process.poll() is None, f"{self.command} has ended: {said}"
+            assert time.monotonic() < deadline, f"{self.command} does not answer: {said}"
+            time.sleep(0.02)
+
+    def kill(self) -> None:
+        """Let none of its processes run another instruction."""
+        if self._process is None:
+            return
+        if self._process.poll() is None:
+            self.killed += 1 + len(self.workers())
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait(timeout=_STOP_SECONDS)
+
+    def kill_worker(self, number: int) -> None:
+        """Kill one of the workers, where it has any just now; its parent starts another."""
+        if workers := self.workers():
+            with suppress(ProcessLookupError):
+                os.kill(workers[number % len(workers)], signal.SIGKILL)
+                self.killed += 1
+
+    def workers(self) -> list[int]:
+        """The identifiers of the worker processes."""
+        assert self._process is not None
+        pid = self._process.pid
+        try:
+            children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        except OSError:
+            return []
+        return [int(child) for child in children if _is_worker(child)]
+
+
+def _is_worker(pid: str) -> bool:
+    try:
+        return b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
 
 
 @contextmanager
@@ -133,10 +199,15 @@ def _is_coming(server: LocalServer) -> bool:
 
 
 def _answers(server: LocalServer) -> bool:
-    connection = http.client.HTTPConnection(HOST, server.port, timeout=5)
+    return answers(server.port, http.client.UNAUTHORIZED)
+
+
+def answers(port: int, status: int) -> bool:
+    """Whether whoever listens on the port says this to a stranger."""
+    connection = http.client.HTTPConnection(HOST, port, timeout=5)
     try:
         connection.request("GET", "/")
-        return connection.getresponse().status == http.client.UNAUTHORIZED
+        return connection.getresponse().status == status
     except (OSError, http.client.HTTPException):
         return False
     finally:

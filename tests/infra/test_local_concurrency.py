@@ -1,20 +1,30 @@
 """Many callers, several worker processes and sudden death on one data folder."""
 
+import random
+import sys
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from http import HTTPStatus
 from pathlib import Path
+from typing import Final
 
 import httpx2
 import pytest
 
+from infra import data_folder
 from shared.model import srl
 from shared.model.audit_log import Action, month
 from shared.model.srl_verification import public_key_bytes, verify
 from shared.operations import tenants
+from tests.infra.crowd import HANDLE, Crowd
 from tests.infra.folders import opened
-from tests.processes import LocalServer, local_server
+from tests.infra.publisher import check_published, publishing
+from tests.processes import HOST, Group, LocalServer, answers, free_port, local_server
+
+_VICTIMS: Final = ["worker"] * 4 + ["server", "publisher"] * 3
 
 # Many processes, or many requests: part of `make test-all`.
 pytestmark = pytest.mark.slow
@@ -103,6 +113,39 @@ def test_two_workers_killed_together_lose_nothing(tmp_path: Path) -> None:
     _finish(tasks)
     assert len(callers.acknowledged) < 4 * 150, "the server was not killed in the middle"
     _check_all(tmp_path / "data", callers, workers=2)
+
+
+def test_nothing_acknowledged_is_lost_whoever_is_killed(tmp_path: Path) -> None:
+    """F01, F03, F31: workers, publisher or all of them killed at random, over and over."""
+    data, port = tmp_path / "data", free_port()
+    options = ["--port", str(port), "--data", str(data), "--workers", "2"]
+    server = Group(
+        [sys.executable, "-m", "infra.local_server", *options],
+        tmp_path / "server.log",
+        lambda: answers(port, HTTPStatus.UNAUTHORIZED),
+    )
+    with ExitStack() as stack:
+        stack.callback(server.kill)
+        server.start()
+        publisher = publishing(tmp_path, HANDLE, data_folder.environment(data))
+        stack.callback(publisher.kill)
+        publisher.start()
+        crowd = Crowd(f"http://{HOST}:{port}", (data / "admin.key").read_text().strip())
+        with crowd.working():
+            for victim in random.sample(_VICTIMS, len(_VICTIMS)):
+                crowd.wait_for(random.randint(50, 350), lambda told: told.acknowledged)
+                if victim == "worker":
+                    server.kill_worker(random.randrange(2))
+                else:
+                    group = server if victim == "server" else publisher
+                    group.kill()
+                    group.start()
+            crowd.wait_for(100, lambda told: told.acknowledged)
+        publisher.kill()
+        print(f"{server.killed + publisher.killed} processes killed, {crowd.figures()}")
+        with opened(data) as ports:
+            crowd.check(ports)
+            check_published(publisher, ports, tenants.find(ports, HANDLE).tenant_id)
 
 
 def _check_all(data: Path, callers: Callers, *, workers: int) -> None:

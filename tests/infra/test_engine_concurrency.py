@@ -1,0 +1,102 @@
+"""Several processes on one DynamoDB that dies under them: a real engine, from its own package."""
+
+import os
+import platform
+import random
+import sys
+from contextlib import ExitStack, closing
+from http import HTTPStatus
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from infra import data_folder
+from shared import wiring
+from shared.adapters import dynamodb
+from shared.operations import onboarding
+from shared.settings import Settings
+from tests.aws import create_tables, pretend_credentials, table_prefix
+from tests.infra.crowd import HANDLE, Crowd
+from tests.infra.publisher import check_published, publishing
+from tests.processes import HOST, ROOT, Group, answers, free_port
+
+_ENGINE: Final = ROOT / ".tools/engines/node_modules/@dynoxide/linux-x64/dynoxide"
+_STAGE: Final = "engine"
+_VICTIMS: Final = ["engine"] * 2 + ["worker"] * 2 + ["server", "publisher"]
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        (sys.platform, platform.machine()) != ("linux", "x86_64"),
+        reason="the engine is a program for Linux on x86-64",
+    ),
+]
+
+
+def _engine(folder: Path) -> tuple[Group, str]:
+    port = free_port()
+    command = [str(_ENGINE), "--port", str(port), "--db-path", str(folder / "engine.db")]
+    group = Group(command, folder / "engine.log", lambda: answers(port, HTTPStatus.OK))
+    return group, f"http://{HOST}:{port}"
+
+
+def _server(folder: Path, settings: dict[str, str]) -> tuple[Group, str]:
+    port = free_port()
+    options = ["--host", HOST, "--port", str(port), "--workers", "2", "--lifespan", "off"]
+    command = [sys.executable, "-m", "uvicorn", "infra.local_app:app", *options]
+    group = Group(
+        [*command, "--log-level", "warning"],
+        folder / "server.log",
+        lambda: answers(port, HTTPStatus.UNAUTHORIZED),
+        settings,
+    )
+    return group, f"http://{HOST}:{port}"
+
+
+def _settings(folder: Path, endpoint: str, environment: pytest.MonkeyPatch) -> dict[str, str]:
+    """The environment of all processes, this one too, once there are tables and a master key."""
+    pretend_credentials(environment)
+    environment.setenv("AWS_ENDPOINT_URL", endpoint)
+    with closing(dynamodb.connect()) as client:
+        create_tables(client, stage=_STAGE)
+    data_folder.prepare(folder / "data")
+    places = data_folder.environment(folder / "data")
+    places["SVC_STORE"] = f"dynamodb:{table_prefix(_STAGE)}"
+    return places | {name: os.environ[name] for name in os.environ if name.startswith("AWS_")}
+
+
+def test_nothing_acknowledged_is_lost_whoever_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F22, F24, F31: the engine itself among the dead; until it is back, callers get 503."""
+    engine, endpoint = _engine(tmp_path)
+    with ExitStack() as stack:
+        stack.callback(engine.kill)
+        engine.start()
+        settings = _settings(tmp_path, endpoint, monkeypatch)
+        ports = wiring.build(Settings.load(settings))
+        tenant, admin = onboarding.create_tenant(ports, handle=HANDLE)
+        server, url = _server(tmp_path, settings)
+        publisher = publishing(tmp_path, HANDLE, settings)
+        groups = {"engine": engine, "server": server, "publisher": publisher}
+        for group in (server, publisher):
+            stack.callback(group.kill)
+            group.start()
+        crowd = Crowd(url, admin.secret)
+        with crowd.working():
+            for victim in random.sample(_VICTIMS, len(_VICTIMS)):
+                crowd.wait_for(random.randint(20, 150), lambda told: told.acknowledged)
+                if victim == "worker":
+                    server.kill_worker(random.randrange(2))
+                    continue
+                groups[victim].kill()
+                if victim == "engine":
+                    crowd.wait_for(1, lambda told: told.refused)
+                groups[victim].start()
+            crowd.wait_for(100, lambda told: told.acknowledged)
+        publisher.kill()
+        killed = sum(group.killed for group in groups.values())
+        print(f"{killed} processes killed, {crowd.figures()}")
+        crowd.check(ports)
+        check_published(publisher, ports, tenant.tenant_id)

@@ -1,0 +1,545 @@
+"""Publication in every schedule of a few actors: what is served at each moment, what is left.
+
+Each actor is an operation as it is deployed, with its retries and over all shards;
+`tests/scheduler.py` says what a schedule is. A list *begins* where its publisher reads the head
+that it replaces. What is revoked then, check says; each change asks it at once about itself.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import ModuleType
+from typing import NamedTuple
+
+import pytest
+
+from shared.adapters.filesystem import FileBlobs
+from shared.errors import Corrupt, InvalidSrl
+from shared.model import srl as srl_model
+from shared.model.callers import Caller
+from shared.model.items import Key, Table
+from shared.model.records import integer
+from shared.model.srl import Head
+from shared.model.tenants import Settings
+from shared.operations import (
+    key_revocation,
+    operation,
+    publication,
+    revocations,
+    srl,
+    srl_keys,
+    srl_marks,
+    srl_schedule,
+    tenants,
+)
+from shared.operations.operation import settle
+from shared.operations.verdicts import verdicts
+from shared.ports import Ports
+from shared.ports.store import At, Delete, Expect, Put
+from tests.faults import Crash
+from tests.operations.tenants import Tenant
+from tests.scheduler import Actor, Run, World, explore, explore_stops, follow, play
+from tests.worlds import Clock, embedded
+
+BEFORE, NEW, SIGNED = WARRANTS = ("svc_wrt_before", "svc_wrt_new", "svc_wrt_signed")
+
+
+class Moment(NamedTuple):
+    """What holds after so many steps: what is revoked, and what is served (None: nothing valid)."""
+
+    step: int
+    revoked: frozenset[str]
+    head: Head
+    listed: frozenset[str] | None
+    signer_id: str
+
+
+class Published(NamedTuple):
+    """A list: by whom, after how many steps it began and was in force, and what came before it."""
+
+    by: str
+    began: int
+    moment: Moment
+    previous: Moment
+
+
+@dataclass
+class Scene:
+    """A tenant whose list is as it should be, and what happened to it in the present schedule."""
+
+    world: World
+    tenant: Tenant
+    revocation_id: str
+    key_id: str
+    moments: list[Moment] = field(default_factory=list)
+
+    @classmethod
+    def set(cls, folder: Path) -> "Scene":
+        ports = embedded(folder, Clock())
+        tenant = Tenant.create(ports)
+        key = tenant.key(ports)
+        tenant.sign(ports, key, SIGNED)
+        revocation_id = tenant.revoke(ports, BEFORE)
+        assert srl_schedule.publish_if_due(ports, tenant.id)
+        return cls(World(ports, folder / "blobs"), tenant, revocation_id, key.id)
+
+    @property
+    def ports(self) -> Ports:
+        """The ports themselves, which no schedule holds up."""
+        return self.world.ports
+
+    @property
+    def head_key(self) -> Key:
+        return srl_model.head_key(self.tenant.id)
+
+    def observe(self, run: Run) -> None:
+        if not run.steps:
+            self.moments.clear()
+        ports, tenant_id = self.ports, self.tenant.id
+        head = publication.current(ports, tenant_id)
+        signer_id = srl_keys.current(ports, tenant_id).id
+        moment = Moment(len(run.steps), self._revoked(), head, self._listed(), signer_id)
+        self.moments.append(moment)
+
+    def explore(self, actors: dict[str, Actor]) -> Iterator[Run]:
+        return explore(self.world, actors, watched=[self.head_key], observe=self.observe)
+
+    def explore_stops(self, actors: dict[str, Actor], mortal: Iterable[str]) -> Iterator[Run]:
+        watched = [self.head_key]
+        return explore_stops(self.world, actors, mortal, watched=watched, observe=self.observe)
+
+    def lists(self, run: Run) -> Iterator[Published]:
+        for previous, moment in zip(self.moments, self.moments[1:], strict=False):
+            if moment.head.blob != previous.head.blob:
+                by = run.steps[moment.step - 1].actor
+                yield Published(by, self._began(run, by, moment.step - 1), moment, previous)
+
+    def revoked_between(self, start: int, end: int) -> list[frozenset[str]]:
+        """What was revoked at each moment from one step to another."""
+        later = [each for each in self.moments if start < each.step <= end]
+        return [each.revoked for each in (self.at(start), *later)]
+
+    def at(self, step: int) -> Moment:
+        """The last moment until this step."""
+        return next(each for each in reversed(self.moments) if each.step <= step)
+
+    def _began(self, run: Run, by: str, end: int) -> int:
+        steps = enumerate(run.steps[:end])
+        return max(n for n, each in steps if each.actor == by and each.reads(self.head_key))
+
+    def _revoked(self) -> frozenset[str]:
+        found = verdicts(self.ports, self.tenant.id, WARRANTS)
+        return frozenset(each for each, verdict in found.items() if verdict.revoked)
+
+    def _listed(self) -> frozenset[str] | None:
+        try:
+            return frozenset(self.tenant.published(self.ports).revoked_ids)
+        except (Corrupt, InvalidSrl):
+            return None
+
+
+@pytest.fixture
+def scene(monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
+    monkeypatch.setattr(operation, "_PAUSE_SECONDS", 0)
+    # A schedule takes as long as this machine is busy.
+    monkeypatch.setattr(operation, "CONTENTION_SECONDS", 3600)
+    # In memory where there is such a folder: thousands of schedules wait for the disk otherwise.
+    memory = Path("/dev/shm")
+    with TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
+        yield Scene.set(Path(folder))
+
+
+# --- the actors ---
+
+
+def _publisher(scene: Scene, ports: Ports) -> object:
+    return srl.regenerate(ports, scene.tenant.operator)
+
+
+def _worker(scene: Scene, ports: Ports) -> object:
+    return srl_schedule.publish_if_due(ports, scene.tenant.id)
+
+
+def _revoker(scene: Scene, ports: Ports) -> object:
+    revocation_id = scene.tenant.revoke(ports, NEW)
+    assert scene.tenant.is_revoked(scene.ports, NEW)
+    return revocation_id
+
+
+def _remover(scene: Scene, ports: Ports) -> object:
+    revocations.delete(ports, scene.tenant.operator, revocation_id=scene.revocation_id)
+    assert not scene.tenant.is_revoked(scene.ports, BEFORE)
+    return None
+
+
+def _waverer(scene: Scene, ports: Ports) -> object:
+    _remover(scene, ports)
+    revocation_id = scene.tenant.revoke(ports, BEFORE)
+    assert scene.tenant.is_revoked(scene.ports, BEFORE)
+    return revocation_id
+
+
+def _rotator(scene: Scene, ports: Ports) -> object:
+    return srl_keys.rotate(ports, scene.tenant.operator)
+
+
+def _key_revoker(scene: Scene, ports: Ports) -> object:
+    key = key_revocation.revoke(ports, scene.tenant.operator, key_id=scene.key_id, reason="lost")
+    assert scene.tenant.is_revoked(scene.ports, SIGNED)
+    return key
+
+
+_ACTORS: dict[str, Callable[[Scene, Ports], object]] = {
+    "publisher": _publisher,
+    "worker": _worker,
+    "revoker": _revoker,
+    "remover": _remover,
+    "waverer": _waverer,
+    "rotator": _rotator,
+    "key revoker": _key_revoker,
+}
+
+
+def cast(scene: Scene, names: str) -> dict[str, Actor]:
+    """The actors of these names; a number tells one from its like."""
+    roles = {name: _ACTORS[name.rstrip("123")] for name in names.split(", ")}
+    return {name: partial(role, scene) for name, role in roles.items()}
+
+
+# --- what holds after every schedule ---
+
+
+def outcomes(scene: Scene, run: Run) -> None:
+    """Nobody fails, and what a publisher hands out is a list that was in force."""
+    in_force = [moment.head for moment in scene.moments]
+    for outcome in run.outcomes.values():
+        if isinstance(outcome, BaseException) and not isinstance(outcome, Crash):
+            raise outcome
+        assert not isinstance(outcome, Head) or outcome in in_force
+
+
+def served(scene: Scene, run: Run) -> None:
+    """F01, F02: at every moment a list is served that its signer's key verifies."""
+    assert all(moment.listed is not None for moment in scene.moments)
+
+
+def rising(scene: Scene, run: Run) -> None:
+    """F03: versions rise; what a list has and is still revoked, each later list has."""
+    for each in scene.lists(run):
+        assert each.moment.head.version > each.previous.head.version
+        start = next(m.step for m in scene.moments if m.head == each.previous.head)
+        kept = frozenset.intersection(*scene.revoked_between(start, each.moment.step))
+        assert kept & (each.previous.listed or set()) <= (each.moment.listed or set())
+
+
+def complete(scene: Scene, run: Run) -> None:
+    """F04, F05: a list has what was revoked while it was made, and nothing that never was."""
+    for each in scene.lists(run):
+        revoked = scene.revoked_between(each.began, each.moment.step)
+        assert frozenset.intersection(*revoked) <= (each.moment.listed or set())
+        assert frozenset.union(*revoked) >= (each.moment.listed or set())
+
+
+def fenced(scene: Scene, run: Run) -> None:
+    """F07: a list follows the one that its publisher read, under the key that signs then."""
+    for each in scene.lists(run):
+        assert scene.at(each.began).head == each.previous.head
+        assert each.moment.head.key_id == each.moment.signer_id
+
+
+def nothing_lost(scene: Scene, run: Run) -> None:
+    """F05, F08: what the list lacks is due; the next list has it, and then nothing is due."""
+    ports, tenant = scene.ports, scene.tenant
+    last = scene.moments[-1]
+    right = last.listed == last.revoked
+    assert right or srl_schedule.due(ports).tenant_ids == [tenant.id]
+    if not srl_schedule.publish_if_due(ports, tenant.id):
+        assert right
+        srl.regenerate(ports, tenant.operator)
+    published = tenant.published(ports)
+    assert published.version == last.head.version + 1
+    assert set(published.revoked_ids) == last.revoked
+    assert srl_schedule.publish_due(ports) == srl_schedule.Tick()
+    assert srl_schedule.due(ports).tenant_ids == []
+    tenant.check_totals(ports)
+
+
+def no_churn(scene: Scene, run: Run) -> None:
+    """F08: no worker publishes more than one list, and none without a change."""
+    changed = len({moment.revoked for moment in scene.moments}) > 1
+    publishers = Counter(each.by for each in scene.lists(run))
+    assert all(publishers[name] <= changed for name in run.outcomes if name.startswith("worker"))
+
+
+Guarantee = Callable[[Scene, Run], None]
+GUARANTEES: tuple[Guarantee, ...] = (
+    outcomes,
+    served,
+    rising,
+    complete,
+    fenced,
+    no_churn,
+    nothing_lost,
+)
+
+
+def prove(scene: Scene, names: str, runs: Iterable[Run]) -> None:
+    """Every guarantee, after every one of the runs."""
+    number = 0
+    for run in runs:
+        number += 1
+        for guarantee in GUARANTEES:
+            with _telling(guarantee, run):
+                guarantee(scene, run)
+    print(f"{names}: {number} schedules")
+    assert number
+
+
+@contextmanager
+def _telling(guarantee: Guarantee, run: Run) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        error.add_note(f"{guarantee.__name__}, in this schedule:\n{run}")
+        raise
+
+
+_SMALL = [
+    "publisher1, publisher2, revoker",
+    "worker1, worker2, revoker",
+    "publisher, waverer",
+    "publisher, rotator",
+    "publisher, key revoker",
+]
+_LARGE = [
+    "publisher1, publisher2, revoker, remover",
+    "publisher1, publisher2, waverer",
+    "publisher1, publisher2, rotator",
+    "publisher1, publisher2, key revoker",
+    "publisher1, publisher2, publisher3",
+    "worker1, worker2, waverer",
+    "worker1, worker2, key revoker",
+    "worker, publisher, revoker",
+    "worker, revoker, remover",
+]
+
+
+@pytest.mark.parametrize(
+    "names", [*_SMALL, *(pytest.param(n, marks=pytest.mark.slow) for n in _LARGE)]
+)
+def test_every_schedule(scene: Scene, names: str) -> None:
+    """F01 to F08, whoever goes first at every call."""
+    prove(scene, names, scene.explore(cast(scene, names)))
+
+
+_SMALL_STOPS = {
+    "publisher, revoker": "publisher, revoker",
+    "worker, revoker": "worker, revoker",
+    "publisher, rotator": "publisher, rotator",
+}
+# Of actors that are alike, one stands for the others.
+_LARGE_STOPS = {
+    "publisher1, publisher2, revoker": "publisher1, revoker",
+    "worker1, worker2, revoker": "worker1, revoker",
+    "publisher, waverer": "publisher, waverer",
+    "worker, waverer": "worker, waverer",
+    "publisher1, publisher2, key revoker": "publisher1, key revoker",
+    "worker, revoker, remover": "worker, revoker",
+}
+
+
+@pytest.mark.parametrize(
+    ("names", "mortal"),
+    [
+        *_SMALL_STOPS.items(),
+        *(pytest.param(*each, marks=pytest.mark.slow) for each in _LARGE_STOPS.items()),
+    ],
+)
+def test_every_schedule_in_which_one_dies(scene: Scene, names: str, mortal: str) -> None:
+    """F01, F02, and the rest: one actor dies, at any step, before or after it took effect."""
+    runs = scene.explore_stops(cast(scene, names), mortal.split(", "))
+    prove(scene, names, runs)
+
+
+# --- the proofs can fail: other orders, and what each of them loses ---
+
+
+class Found(NamedTuple):
+    """What a list is made from."""
+
+    settings: Settings
+    changes: int
+    revoked_ids: list[str]
+
+
+def _found(ports: Ports, caller: Caller) -> Found:
+    settings = tenants.settings(ports, caller.tenant_id)
+    changes, signers = publication._changes_and_signers(ports, caller.tenant_id)
+    revoked_ids = publication._revoked_ids(ports, settings, signers, ports.now())
+    return Found(settings, changes, revoked_ids)
+
+
+def _stored(ports: Ports, found: Found, version: int) -> Head:
+    now, signer = ports.now(), srl_keys.current(ports, found.settings.tenant_id)
+    payload = publication._payload(
+        found.settings, version=version, issued_at=now, revoked_ids=found.revoked_ids
+    )
+    return publication._store(ports, signer, payload, changes=found.changes)
+
+
+def _move(ports: Ports, caller: Caller, head: Head, expected: At | Expect) -> Head:
+    ports.store.write(Put(srl_model.head_key(caller.tenant_id), head.to_item(), expected))
+    return head
+
+
+def _in_order(ports: Ports, caller: Caller) -> Head:
+    """As it should be, and nothing more: none of the product's second looks."""
+    head = publication.current(ports, caller.tenant_id)
+    made = _stored(ports, _found(ports, caller), head.version + 1)
+    return _move(ports, caller, made, At(head.version))
+
+
+def _head_before_blob(ports: Ports, caller: Caller) -> Head:
+    head = publication.current(ports, caller.tenant_id)
+    with TemporaryDirectory() as folder:
+        elsewhere = FileBlobs(Path(folder))
+        found = _found(ports, caller)
+        made = _stored(replace(ports, blobs=elsewhere), found, head.version + 1)
+        body = publication.read(replace(ports, blobs=elsewhere), made)
+    _move(ports, caller, made, At(head.version))
+    ports.blobs.put(made.blob, body)
+    return made
+
+
+def _identifiers_before_head(ports: Ports, caller: Caller) -> Head:
+    found = _found(ports, caller)
+    head = publication.current(ports, caller.tenant_id)
+    return _move(ports, caller, _stored(ports, found, head.version + 1), At(head.version))
+
+
+def _last_writer_wins(ports: Ports, caller: Caller) -> Head:
+    head = publication.current(ports, caller.tenant_id)
+    made = _stored(ports, _found(ports, caller), head.version + 1)
+    return _move(ports, caller, made, Expect.ANYTHING)
+
+
+# The version in force where every schedule starts.
+_FIRST = 2
+
+
+def _version_first(ports: Ports, caller: Caller) -> Head:
+    place = Key(Table.REVOCATIONS, caller.tenant_id, "taken")
+
+    def take() -> int:
+        item = ports.store.get(place)
+        last = integer(item, "version") if item else _FIRST
+        ports.store.write(Put(place, {"version": last + 1}, At(last) if item else Expect.ABSENT))
+        return last + 1
+
+    def move() -> Head:
+        head = publication.current(ports, caller.tenant_id)
+        if head.version > version:
+            return head
+        return _move(ports, caller, made, At(head.version))
+
+    version = settle(take)
+    made = _stored(ports, _found(ports, caller), version)
+    return settle(move)
+
+
+def _counted_after_the_walk(ports: Ports, caller: Caller) -> Head:
+    head = publication.current(ports, caller.tenant_id)
+    found = _found(ports, caller)
+    changes = publication.count_changes(ports, caller.tenant_id)
+    made = _stored(ports, found._replace(changes=changes), head.version + 1)
+    return _move(ports, caller, made, At(head.version))
+
+
+def _marks_read_afterwards(ports: Ports, tenant_id: str) -> bool:
+    caller = Caller.inside(tenant_id, name="schedule", handle="acme")
+
+    def attempt() -> bool:
+        if not srl_schedule._is_due(ports, tenant_id):
+            return False
+        publication.publish(ports, caller)
+        return True
+
+    published = settle(attempt)
+    srl_marks.clear(ports, srl_marks.marks_of(ports, tenant_id))
+    return published
+
+
+def _marks_cleared_as_they_are(ports: Ports, marks: Mapping[Key, At]) -> None:
+    if marks:
+        ports.store.write(*(Delete(key, Expect.ANYTHING) for key in marks))
+
+
+class Wrong(NamedTuple):
+    """Another way to do what a function of the product does, and the guarantee that it breaks."""
+
+    module: ModuleType
+    function: str
+    way: Callable[..., object]
+    names: str
+    breaks: Guarantee
+
+
+_TWO = "publisher1, publisher2, revoker"
+_WRONG = {
+    "head before blob": Wrong(publication, "publish", _head_before_blob, "publisher", served),
+    "identifiers before head": Wrong(
+        publication, "publish", _identifiers_before_head, _TWO, rising
+    ),
+    "last writer wins": Wrong(publication, "publish", _last_writer_wins, _TWO, rising),
+    "version first": Wrong(publication, "publish", _version_first, _TWO, rising),
+    "signer unchecked": Wrong(publication, "publish", _in_order, "publisher, rotator", fenced),
+    "changes counted after the walk": Wrong(
+        publication, "publish", _counted_after_the_walk, "worker, waverer", nothing_lost
+    ),
+    "marks read afterwards": Wrong(
+        srl_schedule, "publish_if_due", _marks_read_afterwards, "worker, revoker", nothing_lost
+    ),
+    "marks cleared as they are": Wrong(
+        srl_marks, "clear", _marks_cleared_as_they_are, "worker, waverer", nothing_lost
+    ),
+}
+
+
+def _holds(guarantee: Guarantee, scene: Scene, run: Run) -> bool:
+    try:
+        guarantee(scene, run)
+    except AssertionError:
+        return False
+    return True
+
+
+_LONG = ["version first"]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        pytest.param(wrong, id=name, marks=[pytest.mark.slow] if name in _LONG else [])
+        for name, wrong in _WRONG.items()
+    ],
+)
+def test_another_way_is_caught(scene: Scene, monkeypatch: pytest.MonkeyPatch, wrong: Wrong) -> None:
+    """Some schedule breaks its guarantee; the shortest is printed, and breaks it each time."""
+    monkeypatch.setattr(wrong.module, wrong.function, wrong.way)
+    actors = cast(scene, wrong.names)
+    broken = [run for run in scene.explore(actors) if not _holds(wrong.breaks, scene, run)]
+    shortest = min(broken, key=lambda run: run.length)
+    print(f"breaks `{wrong.breaks.__name__}` in {len(broken)} schedules, such as\n{shortest}")
+    again = play(scene.world, actors, follow(shortest.schedule), observe=scene.observe)
+    assert not _holds(wrong.breaks, scene, again)
+
+
+@pytest.mark.slow
+def test_the_order_alone_suffices(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two publishers in the right order lose nothing, even without looking twice."""
+    monkeypatch.setattr(publication, "publish", _in_order)
+    prove(scene, _TWO, scene.explore(cast(scene, _TWO)))

@@ -1,0 +1,561 @@
+"""Every schedule of a few actors over the same ports.
+
+An actor is a plain function over `Ports`. It runs in a thread of its own, stops before each of its
+calls to the store or the blobs, and goes on only when it is chosen: so a schedule is the list of
+those who were chosen, and can be replayed. `explore` carries out all of them, each from the same
+start; of those that differ only in the order of calls that do not mind each other, one.
+
+Neither a walk nor a read of many is a snapshot (shared/ports/store.py): each is a call an item.
+"""
+
+import re
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import count, groupby
+from operator import itemgetter
+from pathlib import Path
+from typing import Final, NamedTuple, TypeVar
+
+from shared.adapters.sqlite import SqliteStore
+from shared.errors import Conflict
+from shared.ports import Ports
+from shared.ports.blobs import BlobStore
+from shared.ports.store import Change, Check, Entry, Item, Key, Partition, Store
+from tests.faults import Crash
+
+R = TypeVar("R")
+Actor = Callable[[Ports], object]
+Observer = Callable[["Run"], object]
+Choose = Callable[[Mapping[str, "Footprint"]], str | None]
+
+_BLOBS: Final = "blobs"
+_RANDOM: Final = re.compile(r"(?<=svc_...)_[0-9a-z]{26}|-[0-9a-f]{64}")
+
+
+class Place(NamedTuple):
+    """An item, or a blob."""
+
+    room: str
+    folder: str
+    name: str
+
+
+class Span(NamedTuple):
+    """What a walk may meet: the places of a folder between two names, neither included."""
+
+    room: str
+    folder: str
+    after: str | None
+    before: str | None
+
+    def holds(self, place: Place) -> bool:
+        """Whether the walk may meet it."""
+        return (
+            (self.room, self.folder) == place[:2]
+            and (self.after is None or self.after < place.name)
+            and (self.before is None or place.name < self.before)
+        )
+
+
+# What a proof looks at beside the items: the order in which writes, and reads that are watched,
+# took place. As a place that they touch, it keeps two of them from being taken for one another.
+_ORDER: Final = Place("", "order", "")
+
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """What a call is, and what it reads and writes, as its arguments tell."""
+
+    call: str
+    reads: frozenset[Place | Span] = frozenset()
+    writes: frozenset[Place] = frozenset()
+
+    def meets(self, other: "Footprint") -> bool:
+        """Whether the order of the two calls may matter."""
+        return self._upsets(other) or other._upsets(self)
+
+    def shared(self, other: "Footprint") -> set[Place]:
+        """The places for which it may matter."""
+        places = self.writes | other.writes
+        return {each for each in places if self._touches(each) and other._touches(each)}
+
+    def _upsets(self, other: "Footprint") -> bool:
+        return any(other._touches(place) for place in self.writes)
+
+    def _touches(self, place: Place) -> bool:
+        return place in self.writes or self._reads(place)
+
+    def _reads(self, place: Place) -> bool:
+        return place in self.reads or any(
+            isinstance(each, Span) and each.holds(place) for each in self.reads
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A call that was made, by whom, and whether it changed anything."""
+
+    actor: str
+    footprint: Footprint
+    changed: bool
+
+    def reads(self, key: Key) -> bool:
+        """Whether it read this very item."""
+        return Place(*key) in self.footprint.reads
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """An actor dies for good after its so-many-th change, before or after it hears of that change.
+
+    No other moment is different: what it would read on the way to its next change, nobody sees.
+    """
+
+    actor: str
+    changes: int
+    answered: bool = True
+
+    def __str__(self) -> str:
+        return f"{self.actor} dies after change {self.changes}" + (
+            "" if self.answered else ", unanswered"
+        )
+
+
+@dataclass
+class Run:
+    """One schedule as it was carried out; `outcomes` are what actors returned, or died of."""
+
+    stop: Stop | None = None
+    steps: list[Step] = field(default_factory=list)
+    outcomes: dict[str, object] = field(default_factory=dict)
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the actor that was to die did so."""
+        return any(isinstance(each, Crash) for each in self.outcomes.values())
+
+    @property
+    def schedule(self) -> list[str]:
+        """Who made each call."""
+        return [step.actor for step in self.steps]
+
+    @property
+    def length(self) -> tuple[int, int]:
+        """How hard it is to follow: how often another actor goes on, and the number of calls."""
+        return len(list(groupby(self.schedule))), len(self.steps)
+
+    def __str__(self) -> str:
+        """The calls that changed something, or that another actor's calls mind, in order."""
+        told = [(step.actor, text) for step in self.steps if (text := self._tell(step))]
+        lines = [f"  ({self.stop})"] if self.stopped else []
+        for actor, calls in groupby(told, key=itemgetter(0)):
+            lines.append(f"  {actor}: " + "; ".join(text for _, text in calls))
+        return "\n".join(lines)
+
+    def _tell(self, step: Step) -> str:
+        footprint = step.footprint
+        others = [each.footprint for each in self.steps if each.actor != step.actor]
+        minded = {place for each in others for place in each.shared(footprint)} - {_ORDER}
+        places = minded or ((footprint.writes - {_ORDER}) if step.changed else set())
+        names = sorted(f"{place[1]}/{place[2] or ''}" for place in places)
+        lost = "" if step.changed or not footprint.writes else " (lost)"
+        return _RANDOM.sub("", f"{footprint.call} {', '.join(names)}{lost}") if names else ""
+
+
+class World:
+    """Ports on the embedded adapters, with their blobs in `blobs`, that can go back to now."""
+
+    def __init__(self, ports: Ports, blobs: Path) -> None:
+        assert isinstance(ports.store, SqliteStore)
+        self.ports = ports
+        self._connection = ports.store._connection
+        self._blobs = blobs
+        self._items = self._connection.serialize()
+        self._files = set(self._found())
+
+    def restore(self) -> None:
+        """Make everything as it was when this world was made."""
+        self._connection.deserialize(self._items)
+        for path in self._found():
+            if path not in self._files:
+                path.unlink()
+
+    def _found(self) -> Iterator[Path]:
+        return (path for path in self._blobs.rglob("*") if path.is_file())
+
+
+def _nothing(_run: Run) -> None:
+    pass
+
+
+def explore(
+    world: World,
+    actors: Mapping[str, Actor],
+    *,
+    watched: Iterable[Key] = (),
+    observe: Observer = _nothing,
+    stop: Stop | None = None,
+    reduced: bool = True,
+) -> Iterator[Run]:
+    """Every schedule; while the caller has a run, the world is as that run left it.
+
+    `observe` is called before the first step and after each that changed something. What it looks
+    at must not depend on the order of reads, but for those of `watched` keys. Unless `reduced`,
+    also the schedules that differ in nothing that matters. Raises what `observe` raises.
+    """
+    tree = _Tree(reduced=reduced)
+    while tree.unfinished:
+        world.restore()
+        run = Run(stop)
+        stage = _Stage(world.ports, actors, run, tree.choose, observe=observe, watched=watched)
+        if stage.play():
+            yield run
+        tree.turn()
+
+
+def explore_stops(
+    world: World,
+    actors: Mapping[str, Actor],
+    mortal: Iterable[str],
+    *,
+    watched: Iterable[Key] = (),
+    observe: Observer = _nothing,
+) -> Iterator[Run]:
+    """Every schedule in which one of the `mortal` actors dies, at any step."""
+    for actor in mortal:
+        for changes in count():
+            died = False
+            for answered in (True, False) if changes else (True,):
+                stop = Stop(actor, changes, answered=answered)
+                for run in explore(world, actors, watched=watched, observe=observe, stop=stop):
+                    if run.stopped:
+                        died = True
+                        yield run
+            if not died:
+                break
+
+
+def play(
+    world: World,
+    actors: Mapping[str, Actor],
+    choose: Choose,
+    *,
+    observe: Observer = _nothing,
+) -> Run:
+    """One schedule: `choose` says who goes on, of those who could, or ends it with None."""
+    world.restore()
+    run = Run()
+    _Stage(world.ports, actors, run, choose, observe=observe).play()
+    return run
+
+
+def follow(schedule: Iterable[str]) -> Choose:
+    """Who goes on, as an earlier run had it. Raises `LookupError` where they cannot."""
+    left = iter(schedule)
+
+    def choose(pending: Mapping[str, Footprint]) -> str | None:
+        name = next(left, None)
+        if name is not None and name not in pending:
+            raise LookupError(f"{name} makes no further call")
+        return name
+
+    return choose
+
+
+class _Abandoned(BaseException):
+    """The schedule ends here, for no fault of the actor."""
+
+
+class _Stage:
+    """The actors of one run: of all their threads, one goes on, the rest wait for their turn."""
+
+    def __init__(
+        self,
+        ports: Ports,
+        actors: Mapping[str, Actor],
+        run: Run,
+        choose: Choose,
+        *,
+        observe: Observer,
+        watched: Iterable[Key] = (),
+    ) -> None:
+        self._run = run
+        self.watched = {Place(*key) for key in watched}
+        self._choose = choose
+        self._observe = observe
+        self._seats = {name: _Seat(self, name, actor, ports) for name, actor in actors.items()}
+        self._outside = iter(self._seats.values())
+        self._over = threading.Semaphore(0)
+        self._abandoned = False
+        self._error: BaseException | None = None
+
+    def play(self) -> bool:
+        """Whether everyone went as far as they could. Raises what the observer did."""
+        self._observe(self._run)
+        self.go_on()
+        self._over.acquire()
+        self._abandoned = True
+        for seat in self._seats.values():
+            seat.turn.release()
+            seat.join()
+        if self._error is not None:
+            raise self._error
+        return len(self._run.outcomes) == len(self._seats)
+
+    def go_on(self) -> None:
+        """Let the next actor come in; once all are there, give the chosen one its turn."""
+        entering = next(self._outside, None)
+        if entering is not None:
+            entering.start()
+            return
+        pending = {name: seat.pending for name, seat in self._seats.items() if seat.pending}
+        try:
+            chosen = self._choose(pending) if pending else None
+        except Exception as error:  # noqa: BLE001 (raised again where the run was begun)
+            chosen, self._error = None, error
+        if chosen is None:
+            self._over.release()
+        else:
+            self._seats[chosen].turn.release()
+
+    def step(self, seat: "_Seat", footprint: Footprint, call: Callable[[], R]) -> R:
+        """Make the call once the actor is chosen for it."""
+        self._die_if_stopped(seat, answered=True)
+        seat.pending = footprint
+        self.go_on()
+        seat.turn.acquire()
+        if self._abandoned:
+            raise _Abandoned
+        seat.pending = None
+        try:
+            result = call()
+        except Conflict:
+            self._run.steps.append(Step(seat.name, footprint, changed=False))
+            raise
+        self._run.steps.append(Step(seat.name, footprint, changed=bool(footprint.writes)))
+        if footprint.writes:
+            seat.changes += 1
+            self._look()
+            self._die_if_stopped(seat, answered=False)
+        return result
+
+    def end(self, seat: "_Seat", outcome: object) -> None:
+        """The actor makes no further call."""
+        self._run.outcomes[seat.name] = outcome
+        self.go_on()
+
+    def _die_if_stopped(self, seat: "_Seat", *, answered: bool) -> None:
+        if self._run.stop == Stop(seat.name, seat.changes, answered=answered):
+            raise Crash
+
+    def _look(self) -> None:
+        try:
+            self._observe(self._run)
+        except Exception as error:
+            self._error = error
+            self._over.release()
+            raise _Abandoned from error
+
+
+class _Seat(threading.Thread):
+    """One actor: its thread, its turn, and the call that it is about to make."""
+
+    def __init__(self, stage: _Stage, name: str, actor: Actor, ports: Ports) -> None:
+        super().__init__(name=name, daemon=True)
+        self.turn = threading.Semaphore(0)
+        self.pending: Footprint | None = None
+        self.changes = 0
+        self._stage = stage
+        self._actor = actor
+        store, blobs = _Store(self, ports.store), _Blobs(self, ports.blobs)
+        self._ports = replace(ports, store=store, blobs=blobs)
+
+    def run(self) -> None:
+        try:
+            outcome = self._actor(self._ports)
+        except _Abandoned:
+            return
+        except BaseException as error:  # noqa: BLE001 (what an actor died of is for the test)
+            outcome = error
+        self._stage.end(self, outcome)
+
+    def read(self, verb: str, what: Place | Span, call: Callable[[], R]) -> R:
+        reads = {what, _ORDER} if what in self._stage.watched else {what}
+        return self.step(Footprint(verb, reads=frozenset(reads)), call)
+
+    def step(self, footprint: Footprint, call: Callable[[], R]) -> R:
+        return self._stage.step(self, footprint, call)
+
+
+@dataclass
+class _Store:
+    _seat: _Seat
+    _store: Store
+
+    def get(self, key: Key) -> Item | None:
+        return self._seat.read("get", Place(*key), lambda: self._store.get(key))
+
+    def get_many(self, keys: Iterable[Key]) -> dict[Key, Item]:
+        found = {key: self.get(key) for key in dict.fromkeys(keys)}
+        return {key: item for key, item in found.items() if item is not None}
+
+    def query(
+        self,
+        partition: Partition,
+        *,
+        after: str | None = None,
+        before: str | None = None,
+        newest_first: bool = False,
+        limit: int | None = None,
+    ) -> Iterator[Entry]:
+        def first() -> Entry | None:
+            bounds = {"after": after, "before": before}
+            walk = self._store.query(partition, **bounds, newest_first=newest_first, limit=1)
+            return next(walk, None)
+
+        for _ in count() if limit is None else range(limit):
+            entry = self._seat.read("query", Span(*partition, after, before), first)
+            if entry is None:
+                return
+            yield entry
+            after, before = (after, entry.sk) if newest_first else (entry.sk, before)
+
+    def write(self, *changes: Change, token: str | None = None) -> None:
+        checked = {Place(*each.key) for each in changes if isinstance(each, Check)}
+        written = {Place(*each.key) for each in changes} - checked
+        footprint = Footprint("write", frozenset(checked), frozenset({*written, _ORDER}))
+        self._seat.step(footprint, lambda: self._store.write(*changes, token=token))
+
+
+@dataclass
+class _Blobs:
+    _seat: _Seat
+    _blobs: BlobStore
+
+    def put(self, name: str, data: bytes) -> None:
+        footprint = Footprint("put", writes=frozenset({_blob(name)}))
+        self._seat.step(footprint, lambda: self._blobs.put(name, data))
+
+    def get(self, name: str) -> bytes | None:
+        return self._seat.read("get blob", _blob(name), lambda: self._blobs.get(name))
+
+    def names(self, folder: str) -> Iterator[str]:
+        span = Span(_BLOBS, folder, None, None)
+        return iter(self._seat.read("names", span, lambda: list(self._blobs.names(folder))))
+
+    def url(self, name: str, *, ttl_seconds: int) -> str:
+        return self._blobs.url(name, ttl_seconds=ttl_seconds)
+
+
+def _blob(name: str) -> Place:
+    folder, _, last = name.rpartition("/")
+    return Place(_BLOBS, folder, last)
+
+
+@dataclass
+class _Node:
+    """A moment of the present schedule: who could go on, who does, and who is still to be tried.
+
+    Those asleep need not be: whatever begins with them was, or will be, carried out elsewhere.
+    """
+
+    pending: Mapping[str, Footprint]
+    chosen: str
+    asleep: set[str]
+    wanted: set[str]
+
+    @property
+    def footprint(self) -> Footprint:
+        return self.pending[self.chosen]
+
+
+class _Tree:
+    """Which schedule is next: depth first, by source sets and sleep sets.
+
+    Abdulla, Aronis, Jonsson and Sagonas, "Optimal dynamic partial order reduction", POPL 2014,
+    algorithm 1. Wherever two calls of a schedule race, the later one is tried in place of the
+    earlier; nothing else is.
+    """
+
+    def __init__(self, *, reduced: bool) -> None:
+        self._reduced = reduced
+        self._nodes: list[_Node] = []
+        # For each step, those that must come before it, as bits.
+        self._before: list[int] = []
+        self._depth = 0
+        self.unfinished = True
+
+    def choose(self, pending: Mapping[str, Footprint]) -> str | None:
+        """Who goes on; None where all that could follow was carried out elsewhere."""
+        depth, self._depth = self._depth, self._depth + 1
+        if depth < len(self._nodes):
+            node = self._nodes[depth]
+            if pending.keys() != node.pending.keys():
+                raise AssertionError("an actor does not do the same again")
+            # Identifiers may be new ones.
+            node.pending = pending
+            return node.chosen
+        asleep = self._still_asleep(pending)
+        awake = [name for name in pending if name not in asleep]
+        if not awake:
+            return None
+        last = self._nodes[-1].chosen if self._nodes else None
+        chosen = last if last in awake else awake[0]
+        wanted = {chosen} if self._reduced else set(awake)
+        self._nodes.append(_Node(pending, chosen, asleep, wanted))
+        return chosen
+
+    def turn(self) -> None:
+        """Go on to the next schedule, if there is one."""
+        for step in range(len(self._before), len(self._nodes)):
+            self._before.append(self._find_races(step))
+        while self._nodes:
+            node = self._nodes[-1]
+            self._before.pop()
+            node.asleep.add(node.chosen)
+            left = sorted(node.wanted - node.asleep)
+            if left:
+                node.chosen = left[0]
+                break
+            self._nodes.pop()
+        self._depth = 0
+        self.unfinished = bool(self._nodes)
+
+    def _still_asleep(self, pending: Mapping[str, Footprint]) -> set[str]:
+        if not self._nodes or not self._reduced:
+            return set()
+        last = self._nodes[-1]
+        return {name for name in last.asleep if not pending[name].meets(last.footprint)}
+
+    def _find_races(self, step: int) -> int:
+        """Have the races of a step tried the other way round; those that must come before it."""
+        node, before, races = self._nodes[step], 0, list[int]()
+        for earlier in reversed(range(step)):
+            if before >> earlier & 1:
+                continue
+            other = self._nodes[earlier]
+            if other.chosen == node.chosen:
+                before |= self._before[earlier] | 1 << earlier
+            elif other.footprint.meets(node.footprint):
+                before |= self._before[earlier] | 1 << earlier
+                races.append(earlier)
+        if self._reduced:
+            for earlier in races:
+                self._want_other_way_round(earlier, step, before)
+        return before
+
+    def _want_other_way_round(self, earlier: int, step: int, before: int) -> None:
+        """Have someone tried at `earlier` with whom a schedule can begin that has `step` first."""
+        free = [k for k in range(earlier + 1, step) if not self._before[k] >> earlier & 1]
+        bits = sum(1 << each for each in free)
+        first = {self._nodes[step].chosen} if not before & bits else set[str]()
+        seen = set[str]()
+        for each in free:
+            name = self._nodes[each].chosen
+            if name not in seen and not self._before[each] & bits:
+                first.add(name)
+            seen.add(name)
+        wanted = self._nodes[earlier].wanted
+        if not first & wanted:
+            wanted.add(min(first))

@@ -1,0 +1,244 @@
+"""The scheduler: it leaves out no schedule that matters, and repeats none that does not."""
+
+import random
+from collections.abc import Iterable
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from shared.errors import Conflict
+from shared.model.items import Key, Partition, Table
+from shared.ports import Ports
+from shared.ports.store import At, Expect, Increment, Put
+from tests.scheduler import Actor, Run, World, explore, explore_stops, follow, play
+from tests.worlds import Clock, embedded
+
+SHELF = Partition(Table.KEYS, "shelf")
+A, B = PLACES = (SHELF.key("a"), SHELF.key("b"))
+
+
+def make_world(folder: Path) -> World:
+    ports = embedded(folder, Clock())
+    for key in PLACES:
+        ports.store.write(Put(key, {"version": 1}, Expect.ABSENT))
+    return World(ports, folder / "blobs")
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return make_world(tmp_path)
+
+
+# --- what an actor may do, each in one or a few calls ---
+
+
+def look(key: Key, ports: Ports) -> object:
+    return ports.store.get(key)
+
+
+def put(key: Key, ports: Ports) -> object:
+    ports.store.write(Put(key, {"version": 10}, Expect.ANYTHING))
+    return None
+
+
+def add(key: Key, ports: Ports) -> object:
+    ports.store.write(Increment(key, {"version": 1}, Expect.ANYTHING))
+    return None
+
+
+def copy(key: Key, ports: Ports) -> object:
+    """Put what is there in the other place."""
+    item = ports.store.get(key) or {}
+    ports.store.write(Put(B if key == A else A, item, Expect.ANYTHING))
+    return item
+
+
+def bump(key: Key, ports: Ports) -> object:
+    """Read, then write what follows if it is still so; give up where it is not."""
+    version = int(str((ports.store.get(key) or {}).get("version")))
+    try:
+        ports.store.write(Put(key, {"version": version + 1}, At(version)))
+    except Conflict:
+        return "lost"
+    return version
+
+
+def walk(key: Key, ports: Ports) -> object:
+    """What is there, up to this place."""
+    return [(sk, dict(item)) for sk, item in ports.store.query(SHELF, before=key.sk + "~")]
+
+
+def keep(key: Key, ports: Ports) -> object:
+    """Store a blob, unless it is there."""
+    try:
+        ports.blobs.put(key.sk, b"blob")
+    except Conflict:
+        return "taken"
+    return None
+
+
+def find(key: Key, ports: Ports) -> object:
+    return ports.blobs.get(key.sk)
+
+
+ACTS = (look, put, add, copy, bump, walk, keep, find)
+
+
+def doing(acts: Iterable[partial[object]]) -> Actor:
+    """An actor that does one after another, and tells what came of each."""
+    return lambda ports: [act(ports) for act in acts]
+
+
+def end(world: World, run: Run) -> str:
+    """What the actors saw, and what they left."""
+    return repr((sorted(run.outcomes.items()), [world.ports.store.get(key) for key in PLACES]))
+
+
+def list_ends(world: World, actors: dict[str, Actor], *, reduced: bool) -> list[str]:
+    """How each schedule ends."""
+    return [end(world, run) for run in explore(world, actors, reduced=reduced)]
+
+
+_acts = st.builds(partial, st.sampled_from(ACTS), st.sampled_from(PLACES))
+# As many as can be explored in full: about three calls each.
+_casts = st.one_of(
+    st.lists(st.lists(_acts, min_size=2, max_size=2), min_size=2, max_size=2),
+    st.lists(st.lists(_acts, min_size=1, max_size=1), min_size=3, max_size=3),
+)
+
+
+def test_nothing_that_matters_is_left_out(world: World) -> None:
+    """All schedules end in the ways in which the few do that are explored."""
+    acts = {"bumps": bump, "bumps too": bump, "copies": copy}
+    actors = {name: doing([partial(act, A)]) for name, act in acts.items()}
+    full, few = list_ends(world, actors, reduced=False), list_ends(world, actors, reduced=True)
+    assert set(few) == set(full)
+    assert len(few) < len(full) == 90
+
+
+@pytest.mark.slow
+@given(_casts)
+@hypothesis_settings(max_examples=50, derandomize=True, database=None)
+def test_whatever_the_actors_do(acts: list[list[partial[object]]]) -> None:
+    """Nothing that matters is left out of any exploration."""
+    actors = {str(number): doing(each) for number, each in enumerate(acts)}
+    with TemporaryDirectory() as folder:
+        world = make_world(Path(folder))
+        full, few = list_ends(world, actors, reduced=False), list_ends(world, actors, reduced=True)
+        assert set(few) == set(full)
+
+
+def test_calls_that_do_not_mind_each_other(world: World) -> None:
+    """Actors on different items make one schedule, where all would be 20."""
+    actors = {"a": doing([partial(look, A)] * 3), "b": doing([partial(look, B)] * 3)}
+    assert len(list(explore(world, actors))) == 1
+    assert len(list(explore(world, actors, reduced=False))) == 20
+
+
+def test_calls_that_do(world: World) -> None:
+    """Three who write one item come in each of the six orders."""
+    actors = {name: doing([partial(add, A)]) for name in "abc"}
+    orders = {"".join(run.schedule) for run in explore(world, actors)}
+    assert orders == {"abc", "acb", "bac", "bca", "cab", "cba"}
+
+
+def test_reads_that_are_watched(world: World) -> None:
+    """What a proof looks at is not taken for the same in another order."""
+    actors = {"reader": doing([partial(look, A)]), "writer": doing([partial(add, B)])}
+    assert len(list(explore(world, actors))) == 1
+    assert len(list(explore(world, actors, watched=[A]))) == 2
+
+
+def test_no_read_of_many_is_a_snapshot(world: World) -> None:
+    """Writes come between the items of a walk, and between those of one batch."""
+
+    def both(ports: Ports) -> object:
+        return [item["version"] for item in ports.store.get_many(PLACES).values()]
+
+    def walked(ports: Ports) -> object:
+        return [entry.item["version"] for entry in ports.store.query(SHELF)]
+
+    for reader in (both, walked):
+        actors = {"reader": reader, "writer": doing([partial(add, A), partial(add, B)])}
+        seen = {str(run.outcomes["reader"]) for run in explore(world, actors)}
+        assert seen == {"[1, 1]", "[2, 1]", "[2, 2]", "[1, 2]"}
+
+
+def test_an_actor_dies_at_any_step(world: World) -> None:
+    """Before its first change, and after each, whether or not it hears of it."""
+    told: list[str] = []
+
+    def actor(ports: Ports) -> None:
+        told.clear()
+        for key in PLACES:
+            add(key, ports)
+            told.append(key.sk)
+
+    left = set()
+    for _ in explore_stops(world, {"actor": actor}, ["actor"]):
+        versions = [(world.ports.store.get(key) or {}).get("version") for key in PLACES]
+        left.add((*versions, "".join(told)))
+    assert left == {(1, 1, ""), (2, 1, ""), (2, 1, "a"), (2, 2, "a")}
+
+
+def test_a_schedule_is_repeated(world: World) -> None:
+    """Any schedule gives the same again, and a schedule that cannot be is refused."""
+    actors = {name: doing([partial(bump, A), partial(copy, A)]) for name in "ab"}
+    whim = random.Random(1)
+    run = play(world, actors, lambda pending: whim.choice(sorted(pending)))
+    first = end(world, run)
+    assert end(world, play(world, actors, follow(run.schedule))) == first
+    with pytest.raises(LookupError):
+        play(world, actors, follow("a" * 5))
+
+
+def test_each_schedule_starts_anew(world: World) -> None:
+    """Items and blobs are as they were, whatever the last schedule did to them."""
+    list(explore(world, {"actor": doing([partial(add, A), partial(keep, A)])}))
+    assert world.ports.blobs.get(A.sk)
+    world.restore()
+    assert world.ports.store.get(A) == {"version": 1}
+    assert world.ports.blobs.get(A.sk) is None
+
+
+def test_an_observer_is_asked_after_each_change(world: World) -> None:
+    """And what it raises ends the exploration."""
+    seen: list[int] = []
+
+    def observe(run: Run) -> None:
+        seen.append(len(run.steps))
+        assert len(run.steps) < 3
+
+    actors = {"actor": doing([partial(add, A), partial(look, A), partial(add, A)])}
+    with pytest.raises(AssertionError):
+        list(explore(world, actors, observe=observe))
+    assert seen == [0, 1, 3]
+
+
+def test_an_actor_must_do_the_same_again(world: World) -> None:
+    """What depends on anything but the ports cannot be explored."""
+    moods = iter([1, 2] * 10)
+    actors = {
+        "moody": lambda ports: [add(A, ports) for _ in range(next(moods))],
+        "second": doing([partial(add, A)]),
+        "third": doing([partial(add, A)]),
+    }
+    with pytest.raises(AssertionError, match="does not do the same again"):
+        list(explore(world, actors))
+
+
+def test_a_schedule_is_told(world: World) -> None:
+    """By the calls that changed something or that others mind, and who lost."""
+    actors = {name: doing([partial(look, B), partial(bump, A)]) for name in "ab"}
+    run = play(world, actors, follow("aabbab"))
+    assert str(run).splitlines() == [
+        "  a: get shelf/a",
+        "  b: get shelf/a",
+        "  a: write shelf/a",
+        "  b: write shelf/a (lost)",
+    ]

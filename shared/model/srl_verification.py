@@ -20,6 +20,9 @@ from shared.model.srl import Payload
 # How far the publisher's clock may be ahead of the verifier's.
 CLOCK_TOLERANCE: Final = timedelta(minutes=5)
 
+# A list a second for thirty thousand years; whoever believed more would refuse every list after it.
+_VERSION_MAX: Final = 10**12 - 1
+
 _PUBLIC_KEY_BYTES: Final = 32
 
 
@@ -28,7 +31,8 @@ def verify(body: bytes, *, public_key: bytes, now: datetime, min_version: int = 
 
     `public_key` is the 32 raw bytes of the signer; a list below `min_version`, the highest version
     seen so far, is a rollback. Raises `InvalidSrl`; its `reason` is one of `malformed`,
-    `signature`, `encoding`, `content`, `mixed`, `times`, `order`, `rollback`, `future`, `expired`.
+    `signature`, `encoding`, `content`, `mixed`, `order`, `times`, `future`, `expired`, `version`,
+    `rollback`.
     """
     shown, encoded, signature = _open(body)
     _check_signature(encoded, signature, public_key)
@@ -38,6 +42,8 @@ def verify(body: bytes, *, public_key: bytes, now: datetime, min_version: int = 
         raise InvalidSrl("mixed", "payload does not say what the signed Payload says")
     _check_order(payload)
     _check_times(payload, now)
+    if payload.version > _VERSION_MAX:
+        raise InvalidSrl("version", f"version {payload.version} is out of reach")
     if payload.version < min_version:
         raise InvalidSrl("rollback", f"version {payload.version} is older than {min_version}")
     return payload

@@ -2,7 +2,7 @@
 
 import base64
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -22,6 +22,9 @@ NOW = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
 HOUR = timedelta(hours=1)
 PAYLOAD = Payload(5, NOW, NOW + HOUR, ["svc_wrt_a", "svc_wrt_b"])
 MEMBERS = PAYLOAD.members()
+ISSUED = MEMBERS["IssuedAt"].encode()
+RIGHT = PAYLOAD.encode()
+VERSION_MAX = 10**12 - 1
 
 
 def public(seed: bytes = SEED) -> bytes:
@@ -61,7 +64,7 @@ def test_a_right_list_is_believed() -> None:
 
 
 @given(
-    st.integers(1, 2**62),
+    st.integers(1, VERSION_MAX),
     st.lists(st.from_regex("svc_wrt_[A-Za-z0-9_-]{1,64}", fullmatch=True), unique=True),
 )
 def test_any_right_list_is_believed(version: int, warrant_ids: list[str]) -> None:
@@ -88,6 +91,11 @@ MALFORMED: dict[str, Any] = {
     "no payload": {"srl": document()["srl"]},
     "a member more": document() | {"more": 1},
     "srl is text": document() | {"srl": "x"},
+    "a duplicate member of payload": VALID.replace(
+        '"Version"', '"Version": 5, "Version"', 1
+    ).encode(),
+    "a duplicate member of srl": VALID.replace('"Payload"', '"Payload": "", "Payload"', 1).encode(),
+    "an absurd version": changed(Version=2**64),
     "no Signature": document() | {"srl": {"Payload": "AA=="}},
     "a member of srl more": document() | {"srl": document()["srl"] | {"more": 1}},
     "Payload is a number": document() | {"srl": {"Payload": 1, "Signature": "AA=="}},
@@ -121,6 +129,13 @@ def test_base64_has_one_spelling(spell: Callable[[str], str]) -> None:
     refused(served, "malformed")
 
 
+def test_a_cut_list_is_refused() -> None:
+    """F06: a list that ends early, wherever, is `malformed`."""
+    served = srl.sign(PAYLOAD, seed=SEED)
+    for length in range(len(served)):
+        refused(served[:length], "malformed")
+
+
 # --- signature ---
 
 
@@ -139,20 +154,41 @@ def test_an_altered_list_is_refused() -> None:
         refused({"payload": MEMBERS, "srl": newer["srl"] | {part: value}}, "signature")
 
 
-@given(st.integers(0, 10_000))
-def test_no_bit_may_be_flipped(place: int) -> None:
+def flips(data: bytes) -> Iterator[bytes]:
+    """`data` with one bit flipped, for each of its bits."""
+    for place in range(8 * len(data)):
+        flipped = bytearray(data)
+        flipped[place // 8] ^= 1 << place % 8
+        yield bytes(flipped)
+
+
+@pytest.mark.parametrize("part", ["Payload", "Signature"])
+def test_no_bit_may_be_flipped(part: str) -> None:
     """F06: any flipped bit of what is signed, or of the signature, is `signature`."""
     served = document()
-    for part in ("Payload", "Signature"):
-        data = bytearray(base64.b64decode(served["srl"][part]))
-        data[place // 8 % len(data)] ^= 1 << place % 8
-        altered = served["srl"] | {part: base64.b64encode(data).decode()}
+    for flipped in flips(base64.b64decode(served["srl"][part])):
+        altered = served["srl"] | {part: base64.b64encode(flipped).decode()}
         refused({"payload": MEMBERS, "srl": altered}, "signature")
+
+
+def test_no_bit_may_be_flipped_on_the_way() -> None:
+    """F06: a body with any bit flipped is refused for what that bit is part of."""
+    for flipped in flips(srl.sign(PAYLOAD, seed=SEED)):
+        with pytest.raises(InvalidSrl) as caught:
+            verify(flipped, public_key=public(), now=NOW)
+        assert caught.value.reason in ("malformed", "mixed", "signature")
+
+
+def test_no_bit_may_be_flipped_before_signing() -> None:
+    """F06: no two encodings say the same, so that rightly signed bytes that differ are refused."""
+    for flipped in flips(RIGHT):
+        with pytest.raises(InvalidSrl) as caught:
+            verify(body(document(encoded=flipped)), public_key=public(), now=NOW)
+        assert caught.value.reason in ("encoding", "content", "mixed")
 
 
 # --- encoding ---
 
-RIGHT = cbor2.dumps(MEMBERS, canonical=True)
 ENCODINGS: dict[str, bytes] = {
     "nothing": b"",
     "no CBOR": b"\xff",
@@ -160,8 +196,19 @@ ENCODINGS: dict[str, bytes] = {
     "trailing bytes": RIGHT + b"\x00",
     "another order of keys": cbor2.dumps(dict(reversed(MEMBERS.items()))),
     "a duplicate key": b"\xa2\x61a\x01\x61a\x01",
+    "a duplicate Version": b"\xa5" + RIGHT[1:] + b"\x67Version\x06",
     "a long integer for a short one": RIGHT.replace(b"Version\x05", b"Version\x18\x05"),
+    "the longest integer": RIGHT.replace(b"\x05\x68", b"\x1b" + bytes(7) + b"\x05\x68"),
+    "a big number for a short one": RIGHT.replace(b"Version\x05", b"Version\xc2\x41\x05"),
+    "a double for a short float": RIGHT.replace(b"Version\x05", b"Version\xfb\x40\x14" + bytes(6)),
+    "a long length of a map": b"\xb8\x04" + RIGHT[1:],
+    "a long length of an array": RIGHT.replace(b"IDs\x82", b"IDs\x98\x02"),
+    "a long length of a text": RIGHT.replace(b"\x67Version", b"\x78\x07Version"),
     "an indefinite length": b"\xbf" + RIGHT[1:] + b"\xff",
+    "an indefinite length of an array": RIGHT.replace(b"IDs\x82", b"IDs\x9f") + b"\xff",
+    "an indefinite length of a text": RIGHT.replace(b"\x67Version", b"\x7f\x67Version\xff"),
+    "a time since the epoch": RIGHT.replace(b"At\x74" + ISSUED, b"At\xc1\x1a\x6a\xc0\x93\xc0"),
+    "a tag of CBOR itself": b"\xd9\xd9\xf7" + RIGHT,
     "broken UTF-8": b"\x61\xff",
     "deep nesting": b"\x81" * 100_000 + b"\x01",
     "an enormous length": b"\x9b\xff\xff\xff\xff\xff\xff\xff\xff",
@@ -172,6 +219,7 @@ ENCODINGS: dict[str, bytes] = {
 @pytest.mark.parametrize("encoded", ENCODINGS.values(), ids=ENCODINGS)
 def test_what_is_signed_has_one_encoding(encoded: bytes) -> None:
     """F06: signed bytes that are not the deterministic encoding of a value are `encoding`."""
+    assert encoded != RIGHT
     refused(document(encoded=encoded), "encoding")
 
 
@@ -188,6 +236,10 @@ CONTENTS: dict[str, Any] = {
     "another case": {name.lower(): value for name, value in MEMBERS.items()},
     **{f"Version {value!r}": MEMBERS | {"Version": value}
        for value in (0, -1, True, 1.0, "1", None, [1])},
+    **{f"{name} tagged": MEMBERS | {name: cbor2.CBORTag(0, MEMBERS[name])}
+       for name in ("IssuedAt", "ExpiresAt")},
+    "Version tagged": MEMBERS | {"Version": cbor2.CBORTag(1000, 5)},
+    "RevokedIDs a set": MEMBERS | {"RevokedIDs": {"svc_wrt_a", "svc_wrt_b"}},
     **{f"IssuedAt {value!r}": MEMBERS | {"IssuedAt": value}
        for value in (None, 1, "", "2026-11-21", "2026-11-21T12:00:00+00:00",
                      "2026-11-21T12:00:00.0Z", NOW,
@@ -280,7 +332,15 @@ def test_an_expired_list_is_refused() -> None:
     assert verify(moved(-HOUR, SECOND), public_key=public(), now=NOW).version == 5
 
 
-@pytest.mark.parametrize("seen", [6, 7, 2**62])
+def test_a_version_out_of_reach_is_refused() -> None:
+    """F06: a list that would shut out every list after it is `version`; up to there it passes."""
+    for version in (VERSION_MAX + 1, 2**63, 2**64 - 1):
+        refused(changed(Version=version), "version")
+    served = body(changed(Version=VERSION_MAX))
+    assert verify(served, public_key=public(), now=NOW).version == VERSION_MAX
+
+
+@pytest.mark.parametrize("seen", [6, 7, VERSION_MAX])
 def test_an_older_list_is_refused(seen: int) -> None:
     """F06: a list older than one that was seen is `rollback`; the same one again is not."""
     refused(document(), "rollback", min_version=seen)

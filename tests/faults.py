@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from shared.errors import Unavailable
 from shared.ports import Ports
@@ -142,21 +142,9 @@ class _Store:
     def get_many(self, keys: Iterable[Key]) -> dict[Key, Item]:
         return self._script.run("get_many", lambda: self._ports.store.get_many(keys))
 
-    def query(
-        self,
-        partition: Partition,
-        *,
-        after: str | None = None,
-        before: str | None = None,
-        newest_first: bool = False,
-        limit: int | None = None,
-    ) -> Iterator[Entry]:
-        def call() -> list[Entry]:
-            store = self._ports.store
-            bounds = {"after": after, "before": before}
-            return list(store.query(partition, **bounds, newest_first=newest_first, limit=limit))
-
-        return iter(self._script.run("query", call))
+    def query(self, partition: Partition, **options: Any) -> Iterator[Entry]:
+        store = self._ports.store
+        return iter(self._script.run("query", lambda: list(store.query(partition, **options))))
 
     def write(self, *changes: Change, token: str | None = None) -> None:
         self._script.run("write", lambda: self._ports.store.write(*changes, token=token))

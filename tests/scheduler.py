@@ -408,10 +408,17 @@ class _Store:
         before: str | None = None,
         newest_first: bool = False,
         limit: int | None = None,
+        only: str | None = None,
     ) -> Iterator[Entry]:
         def first() -> Entry | None:
-            bounds = {"after": after, "before": before}
-            walk = self._store.query(partition, **bounds, newest_first=newest_first, limit=1)
+            walk = self._store.query(
+                partition,
+                after=after,
+                before=before,
+                newest_first=newest_first,
+                limit=1,
+                only=only,
+            )
             return next(walk, None)
 
         for _ in count() if limit is None else range(limit):

@@ -117,16 +117,20 @@ class DynamoStore:
         before: str | None = None,
         newest_first: bool = False,
         limit: int | None = None,
+        only: str | None = None,
     ) -> Iterator[Entry]:
         """The partition's entries in order, in pages of at most 1 MB. Raises `Unavailable`."""
         if before is not None and before <= (after or ""):
             return
-        request = {
+        request: dict[str, Any] = {
             "TableName": self._names[partition.table],
             "ConsistentRead": True,
             "ScanIndexForward": not newest_first,
             **_range(partition.pk, after or None, before),
         }
+        if only is not None:
+            request["ProjectionExpression"] = "#sk, #only"
+            request["ExpressionAttributeNames"] |= {"#sk": "sk", "#only": only}
         if limit is not None:
             request["Limit"] = limit + 2  # the ends of a closed range are dropped below
         entries = (entry for entry in self._walk(request) if entry.sk not in {after, before})

@@ -53,9 +53,9 @@ CREATE INDEX IF NOT EXISTS writes_by_age ON writes (made_at);
 _GET = "SELECT item FROM items WHERE tbl = ? AND pk = ? AND sk = ?"
 _PUT = "INSERT OR REPLACE INTO items (tbl, pk, sk, item) VALUES (?, ?, ?, ?)"
 _DELETE = "DELETE FROM items WHERE tbl = ? AND pk = ? AND sk = ?"
-_PAGE_UP = """SELECT sk, item FROM items
+_PAGE_UP = """SELECT sk, CASE WHEN instr(item, ?) THEN item END FROM items
     WHERE tbl = ? AND pk = ? AND sk > ? AND sk < ? ORDER BY sk LIMIT ?"""
-_PAGE_DOWN = """SELECT sk, item FROM items
+_PAGE_DOWN = """SELECT sk, CASE WHEN instr(item, ?) THEN item END FROM items
     WHERE tbl = ? AND pk = ? AND sk > ? AND sk < ? ORDER BY sk DESC LIMIT ?"""
 
 # Bounds that hold every sort key: none is empty, and SQLite sorts any blob after every text.
@@ -103,18 +103,23 @@ class SqliteStore:
         before: str | None = None,
         newest_first: bool = False,
         limit: int | None = None,
+        only: str | None = None,
     ) -> Iterator[Entry]:
         """The partition's entries in order, a page at a time. Raises `Unavailable`."""
         statement = _PAGE_DOWN if newest_first else _PAGE_UP
+        # An encoded item has the names of its attributes in it; every item has the empty text.
+        wanted = (only or "").encode()
         low = _LOWEST if after is None else after
         high = _HIGHEST if before is None else before
         while limit is None or limit > 0:
             size = _PAGE if limit is None else min(_PAGE, limit)
             # Neither lock nor cursor outlives a page: the caller may write between two.
             with self._answering() as connection:
-                rows = connection.execute(statement, (*partition, low, high, size)).fetchall()
+                rows = connection.execute(
+                    statement, (wanted, *partition, low, high, size)
+                ).fetchall()
             for sk, item in rows:
-                yield Entry(sk, _decode(item))
+                yield Entry(sk, _decode(item) if item else {})
             if len(rows) < size:
                 return
             low, high = (low, rows[-1][0]) if newest_first else (rows[-1][0], high)

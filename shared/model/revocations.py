@@ -28,14 +28,11 @@ class Revocation(Record):
 
 @dataclass(frozen=True, slots=True)
 class RevokedWarrant(Record):
-    """One revoked warrant, found by its identifier: what check and publication read.
+    """A warrant with a revocation, among all others that have one: what a publication reads.
 
     `expires_at` is the warrant's own, where this service signed it.
     """
 
-    revocation_id: str
-    reason: str
-    revoked_at: datetime
     expires_at: datetime | None = None
 
 
@@ -65,7 +62,7 @@ def shards(tenant_id: str) -> list[Partition]:
 
 
 def revoked_key(tenant_id: str, warrant_id: str) -> Key:
-    """Where a warrant is found if it is revoked."""
+    """Where a warrant is among the revoked ones, if it is revoked."""
     return shard_of(tenant_id, warrant_id).key(warrant_id)
 
 

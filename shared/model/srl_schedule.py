@@ -66,5 +66,10 @@ def mark_key(tenant_id: str, changed: str) -> Key:
     return _marks(revocations.shard_number(changed)).key(tenant_id)
 
 
+def changed(tenant_id: str) -> Partition:
+    """The warrants of a tenant that were revoked or restored since its list was made."""
+    return Partition(Table.REVOCATIONS, f"{tenant_id}#srl-changed")
+
+
 def _marks(shard: int) -> Partition:
     return Partition(Table.KEYS, f"srl-marks#{shard:02x}")

@@ -1,9 +1,9 @@
 """Warrants that a key of this service signed (decisions 3, sign)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from shared.model.items import Key, Partition, Table
+from shared.model.items import Item, Key, Partition, Table
 from shared.model.records import Record
 
 
@@ -18,6 +18,43 @@ class Warrant(Record):
     expires_at: datetime | None
 
 
+@dataclass(frozen=True, slots=True)
+class Standing(Record):
+    """All that is known of one warrant, in the one item that a check reads of it.
+
+    Who signed it, where this service did, and its own revocation, where it has one.
+    """
+
+    key_id: str | None = None
+    key_version: int | None = None
+    expires_at: datetime | None = None
+    revocation_id: str | None = None
+    revoked_at: datetime | None = None
+    reason: str | None = None
+    version: int = 1
+
+    @classmethod
+    def of(cls, item: Item | None) -> "Standing":
+        """What the item says; of an unknown warrant nothing is, under version 0."""
+        return cls(version=0) if item is None else cls.from_item(item)
+
+    def revoked(self, revocation_id: str, *, at: datetime, reason: str) -> "Standing":
+        """The same with a revocation of its own."""
+        return replace(
+            self,
+            revocation_id=revocation_id,
+            revoked_at=at,
+            reason=reason,
+            version=self.version + 1,
+        )
+
+    def restored(self) -> "Standing":
+        """The same without it."""
+        return replace(
+            self, revocation_id=None, revoked_at=None, reason=None, version=self.version + 1
+        )
+
+
 def left_behind(expires_at: datetime | None, now: datetime, *, ttl: timedelta) -> bool:
     """Whether a warrant is known to have expired more than one list lifetime ago."""
     # Taken from `now`: a warrant may expire at the very end of the calendar.
@@ -25,7 +62,7 @@ def left_behind(expires_at: datetime | None, now: datetime, *, ttl: timedelta) -
 
 
 def warrant_key(tenant_id: str, warrant_id: str) -> Key:
-    """Where a signed warrant is found by its identifier."""
+    """Where the standing of a warrant is found."""
     return Key(Table.REVOCATIONS, f"{tenant_id}#warrant#{warrant_id}")
 
 

@@ -76,7 +76,7 @@ def _revoke_all(
         *changes,
         Put(place, signers.plus(tuple(added)).to_item(), expected),
         # One mark for all: they share the item above anyhow.
-        srl_marks.mark(caller.tenant_id, str(place)),
+        srl_marks.on_tenant(caller.tenant_id, str(place)),
         counted(caller.tenant_id, amounts),
     )
     return revoked

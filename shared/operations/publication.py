@@ -1,6 +1,6 @@
 """Publishing a Signed Revocation List, in the one order that loses nothing (docs/adr/0004).
 
-1. read the head          2. read what is revoked      3. build, sign, check
+1. read the head          2. read what changed, or all  3. build, sign, check
 4. store the blob         5. move the head on, expecting the one that was read
 
 Stopped anywhere, it leaves the old list in force and at most a blob that nobody points to.
@@ -8,37 +8,61 @@ Stopped anywhere, it leaves the old list in force and at most a blob that nobody
 
 import hashlib
 import logging
+from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
-from itertools import chain
+from typing import Final
 
-from shared.errors import Conflict, Corrupt, InvalidSrl
-from shared.model import identifiers, revocations, srl, times, warrants
+from shared.errors import Conflict, Corrupt, InvalidSrl, Unavailable
+from shared.model import revocations, srl, times
 from shared.model.audit_log import Action
 from shared.model.callers import Caller
-from shared.model.items import Partition
-from shared.model.records import integer, moment
+from shared.model.items import Key
+from shared.model.records import integer
 from shared.model.seeds import seal_context
 from shared.model.signing_keys import RevokedSigners, revoked_signers_key
 from shared.model.srl import Head, Payload
+from shared.model.srl_content import Content
 from shared.model.srl_keys import SrlKey
 from shared.model.srl_schedule import Turn
 from shared.model.srl_verification import verify
 from shared.model.tenants import Settings
-from shared.model.warrants import Warrant, left_behind
-from shared.operations import audit_log, srl_keys, tenants
+from shared.model.warrants import left_behind
+from shared.operations import audit_log, srl_content, srl_keys, srl_marks, tenants
 from shared.operations.verdicts import verdicts
 from shared.ports import Ports
 from shared.ports.store import At, Change, Check, Delete, Expect, Put
 
 _log = logging.getLogger(__name__)
 
+# A list follows from the one before; every so often it is made from all records, to be sure.
+_REBUILT_EVERY: Final = 100
+_CHANGES_MAX: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    """What a publication has read before it makes the list, and so takes for granted."""
+
+    settings: Settings
+    head: Head
+    signer: SrlKey
+    changes: int
+    signers: RevokedSigners
+    marks: Mapping[Key, At]
+    version: int
+    issued_at: datetime
+
+    @property
+    def tenant_id(self) -> str:
+        return self.settings.tenant_id
+
 
 def first(ports: Ports, settings: Settings, signer: SrlKey) -> list[Change]:
     """Store version 1, which is empty, and return the writes that publish it (decisions 3, SRL)."""
-    payload = _payload(settings, version=1, issued_at=ports.now(), revoked_ids=[])
-    head = _store(ports, signer, payload, changes=0)
+    now = times.whole(ports.now())
+    head = _store(ports, signer, Payload(1, now, now + settings.srl_ttl, []), state=b"", changes=0)
     return _writes(settings.tenant_id, head, Expect.ABSENT)
 
 
@@ -49,27 +73,16 @@ def publish(ports: Ports, caller: Caller, *, above: int = 0) -> Head:
     Raises `Conflict` where another publication or a rotation of the signer came between,
     `Unavailable` where a port did, `Corrupt` where the list would not be right; the old list stays.
     """
-    settings, head, signer = ports.together(
-        lambda: tenants.settings(ports, caller.tenant_id),
-        lambda: current(ports, caller.tenant_id),
-        lambda: srl_keys.current(ports, caller.tenant_id),
-    )
-    # Only now that the head is known: what is revoked after this read is not surely in the list.
-    changes, signers = _changes_and_signers(ports, caller.tenant_id)
-    # The clock may have stepped back; the list's own time never does.
-    issued_at = max(ports.now(), head.issued_at)
-    revoked_ids = _revoked_ids(ports, settings, signers, issued_at)
-    _check_departures(ports, settings, head, revoked_ids, issued_at)
-    version = max(head.version, above) + 1
-    payload = _payload(settings, version=version, issued_at=issued_at, revoked_ids=revoked_ids)
-    published = _store(ports, signer, payload, changes=changes)
-    action, resource = Action.SRL_REGENERATE, f"srl/{published.version}"
+    draft = _draft(ports, caller.tenant_id, above=above)
+    published = _followed(ports, draft) or _rebuilt(ports, draft)
+    action, resource, settings = Action.SRL_REGENERATE, f"srl/{published.version}", draft.settings
     ports.store.write(
-        *_writes(caller.tenant_id, published, At(head.version)),
-        Delete(Turn.after(head, caller.tenant_id).key, Expect.ANYTHING),
-        Check(signer.key, At(signer.version)),
+        *_writes(caller.tenant_id, published, At(draft.head.version)),
+        Delete(Turn.after(draft.head, caller.tenant_id).key, Expect.ANYTHING),
+        Check(draft.signer.key, At(draft.signer.version)),
         audit_log.entry(ports, caller, action, resource, settings=settings, count=published.count),
     )
+    _clear(ports, draft.marks)
     return published
 
 
@@ -110,92 +123,132 @@ def _changes_and_signers(ports: Ports, tenant_id: str) -> tuple[int, RevokedSign
     return changes + signers.version, signers
 
 
-def _revoked_ids(
-    ports: Ports, settings: Settings, signers: RevokedSigners, now: datetime
-) -> list[str]:
-    """Every warrant with a revocation, or of a revoked key, that did not expire long ago."""
-    tenant_id, ttl = settings.tenant_id, settings.srl_ttl
+def _draft(ports: Ports, tenant_id: str, *, above: int) -> _Draft:
+    settings, head, signer = ports.together(
+        lambda: tenants.settings(ports, tenant_id),
+        lambda: current(ports, tenant_id),
+        lambda: srl_keys.current(ports, tenant_id),
+    )
+    # Only now that the head is known: what is revoked after this read is not surely in the list.
+    changes, signers = _changes_and_signers(ports, tenant_id)
+    marks = srl_marks.changed(ports, tenant_id, limit=_followable(head))
+    # The clock may have stepped back; the list's own time never does.
+    issued_at = times.whole(max(ports.now(), head.issued_at))
+    version = max(head.version, above) + 1
+    return _Draft(settings, head, signer, changes, signers, marks, version, issued_at)
 
-    def walk(shard: Partition) -> list[str]:
-        return [
-            _warrant_id(entry.sk)
-            for entry in ports.store.query(shard, after=identifiers.BEFORE_WARRANT_IDS)
-            if not left_behind(moment(entry.item, "expires_at"), now, ttl=ttl)
-        ]
 
-    shards = revocations.shards(tenant_id)
-    revoked = set(chain.from_iterable(ports.together(*(partial(walk, each) for each in shards))))
-    for key_id, versions in signers.by_key().items():
-        entries = ports.store.query(warrants.signed_by(tenant_id, key_id))
-        signed = (Warrant.from_item(entry.item) for entry in entries)
-        revoked.update(
-            _warrant_id(warrant.warrant_id)
-            for warrant in signed
-            if versions & {None, warrant.key_version}
-            and not left_behind(warrant.expires_at, now, ttl=ttl)
+def _followable(head: Head) -> int:
+    """How many changes are too many to look at one by one: a rebuild reads each shard at once."""
+    return max(_CHANGES_MAX, head.count // 4)
+
+
+def _followed(ports: Ports, draft: _Draft) -> Head | None:
+    """The list made from the one before; None where that is not possible, or not wise."""
+    head, settings = draft.head, draft.settings
+    if (
+        # A restore came between, or it is time to be sure.
+        draft.version != head.version + 1
+        or draft.version % _REBUILT_EVERY == 0
+        # What had left the list may have to come back.
+        or head.expires_at - head.issued_at != settings.srl_ttl
+        or len(draft.marks) >= _followable(head)
+    ):
+        return None
+    try:
+        base = _previous(ports, head)
+        changed = [key.sk for key in draft.marks]
+        content = srl_content.followed(
+            ports, draft.tenant_id, base, changed=changed, signers=draft.signers
         )
-    return sorted(revoked)
+        return _stored(ports, draft, content)
+    except Corrupt:
+        _log.exception("the list cannot be made from the one before; reading all records instead")
+        return None
 
 
-def _warrant_id(value: str) -> str:
-    # Never skipped: a record that cannot be read may be the one that keeps a thief out.
-    if not identifiers.is_warrant_id(value):
-        raise Corrupt("a revoked warrant is stored under a malformed identifier")
-    return value
+def _rebuilt(ports: Ports, draft: _Draft) -> Head:
+    """The list made from all records."""
+    content = srl_content.rebuilt(ports, draft.tenant_id, draft.signers)
+    _check_departures(ports, draft, content)
+    return _stored(ports, draft, content)
 
 
-def _check_departures(
-    ports: Ports, settings: Settings, head: Head, revoked_ids: list[str], now: datetime
-) -> None:
+def _previous(ports: Ports, head: Head) -> Content:
+    """What the list in force was made of. Raises `Corrupt` where that cannot be read."""
+    body, state = ports.together(
+        lambda: read(ports, head),
+        lambda: None if head.state is None else read_blob(ports, head.state),
+    )
+    ids = srl.revoked_ids(body)
+    return Content(ids) if state is None else Content.restored(ids, state)
+
+
+def _check_departures(ports: Ports, draft: _Draft, content: Content) -> None:
     """Let no identifier leave the list that is still revoked, whatever the walk missed."""
     try:
-        previous = srl.revoked_ids(read(ports, head))
+        previous = srl.revoked_ids(read(ports, draft.head))
     except Corrupt:
-        _log.exception("the previous list cannot be read; publishing a full rebuild without it")
+        _log.exception("the previous list cannot be read; publishing without a look at it")
         return
-    gone = set(previous).difference(revoked_ids)
+    now, ttl = draft.issued_at, draft.settings.srl_ttl
+    gone = set(previous).difference(content.revoked_ids)
     still_revoked = [
         verdict
-        for verdict in verdicts(ports, settings.tenant_id, gone).values()
-        if verdict.revoked and not left_behind(verdict.expires_at, now, ttl=settings.srl_ttl)
+        for verdict in verdicts(ports, draft.tenant_id, gone).values()
+        if verdict.revoked and not left_behind(verdict.expires_at, now, ttl=ttl)
     ]
     if still_revoked:
         raise Conflict(still_revoked)
 
 
-def _payload(
-    settings: Settings, *, version: int, issued_at: datetime, revoked_ids: list[str]
-) -> Payload:
-    issued_at = times.whole(issued_at)
-    return Payload(version, issued_at, issued_at + settings.srl_ttl, revoked_ids)
+def _stored(ports: Ports, draft: _Draft, content: Content) -> Head:
+    ttl = draft.settings.srl_ttl
+    content = content.at(draft.issued_at, ttl=ttl)
+    payload = Payload(draft.version, draft.issued_at, draft.issued_at + ttl, content.revoked_ids)
+    return _store(ports, draft.signer, payload, state=content.state(), changes=draft.changes)
 
 
-def _store(ports: Ports, signer: SrlKey, payload: Payload, *, changes: int) -> Head:
+def _store(ports: Ports, signer: SrlKey, payload: Payload, *, state: bytes, changes: int) -> Head:
     """Sign the list, check it as a stranger would, store it; the head that would publish it."""
     context = seal_context(signer.tenant_id, signer.id)
     body = srl.sign(payload, seed=ports.keys.unwrap(signer.sealed_seed, context=context))
     try:
-        seen = verify(body, public_key=signer.public_bytes, now=payload.issued_at)
+        seen = verify(body, public_key=signer.public_bytes, now=payload.issued_at, own=True)
     except InvalidSrl as error:
         raise Corrupt(f"refusing to publish a list that is not valid: {error}") from error
     if seen != payload:
         raise Corrupt("refusing to publish a list that does not say what was revoked")
-    sha256 = hashlib.sha256(body).hexdigest()
-    name = srl.blob_name(signer.tenant_id, version=payload.version, sha256=sha256)
-    # A name that is taken holds these very bytes, left by a run that stopped here.
-    with suppress(Conflict):
-        ports.blobs.put(name, body)
+    version = payload.version
+    blob = _put(ports, srl.lists_folder(signer.tenant_id), version, body)
     return Head(
-        version=payload.version,
+        version=version,
         issued_at=payload.issued_at,
         expires_at=payload.expires_at,
         count=len(payload.revoked_ids),
         changes=changes,
-        blob=name,
-        sha256=sha256,
+        blob=blob,
+        sha256=srl.sha256_of(blob),
         size=len(body),
         key_id=signer.id,
+        state=_put(ports, srl.states_folder(signer.tenant_id), version, state) if state else None,
     )
+
+
+def _put(ports: Ports, folder: str, version: int, data: bytes) -> str:
+    name = srl.blob_name(folder, version=version, sha256=hashlib.sha256(data).hexdigest())
+    # A name that is taken holds these very bytes, left by a run that stopped here.
+    with suppress(Conflict):
+        ports.blobs.put(name, data)
+    return name
+
+
+def _clear(ports: Ports, marks: Mapping[Key, At]) -> None:
+    try:
+        srl_marks.clear(ports, marks)
+    except Unavailable:
+        # The list is out. The next one looks at the same warrants again.
+        _log.warning("%d marks could not be removed", len(marks))
 
 
 def _writes(tenant_id: str, head: Head, expected: At | Expect) -> list[Change]:

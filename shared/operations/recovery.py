@@ -58,7 +58,7 @@ def _newest(ports: Ports, tenant_id: str) -> tuple[int, list[str]]:
 
 
 def _blobs(ports: Ports, tenant_id: str) -> list[str]:
-    return list(ports.blobs.names(srl.blob_folder(tenant_id)))
+    return list(ports.blobs.names(srl.lists_folder(tenant_id)))
 
 
 def _remove_other_turns(ports: Ports, tenant_id: str) -> None:

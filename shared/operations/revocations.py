@@ -1,7 +1,6 @@
 """Revocations: create, list, delete, and the check of live records (service.md 4.3)."""
 
 from collections.abc import Iterable
-from datetime import datetime
 
 from shared.model import revocations as model
 from shared.model import warrants
@@ -9,14 +8,15 @@ from shared.model.audit_log import Action
 from shared.model.callers import Caller, Scope
 from shared.model.identifiers import REVOCATION
 from shared.model.revocations import Revocation, RevokedWarrant, Verdict
-from shared.model.warrants import Warrant
+from shared.model.tenants import Settings
+from shared.model.warrants import Standing
 from shared.operations import audit_log, srl_marks, tenants
 from shared.operations.finding import find
 from shared.operations.operation import operation
 from shared.operations.paging import Page, Walk, count, newest
 from shared.operations.verdicts import verdicts
 from shared.ports import Ports
-from shared.ports.store import Delete, Expect, Increment, Put
+from shared.ports.store import At, Delete, Expect, Increment, Key, Put
 
 
 @operation(Scope.ADMIN)
@@ -27,19 +27,28 @@ def create(
 
     A revoked warrant keeps its first record, time and reason (decisions 1, idempotent actions).
     """
-    existing = _existing(ports, caller, warrant_id)
+    standing, settings = ports.together(
+        lambda: _standing(ports, caller, warrant_id),
+        lambda: tenants.settings(ports, caller.tenant_id),
+    )
+    existing = _existing(ports, caller, standing)
     if existing is not None:
         return existing, False
     record = Revocation(ports.new_id(REVOCATION), warrant_id, reason, ports.now(), caller.identity)
-    expires_at = _expiry(ports, caller, warrant_id)
-    revoked = RevokedWarrant(record.id, reason, record.created_at, expires_at)
+    revoked = standing.revoked(record.id, at=record.created_at, reason=reason)
     shard = model.shard_of(caller.tenant_id, warrant_id)
     ports.store.write(
-        Put(shard.key(warrant_id), revoked.to_item(), Expect.ABSENT),
+        Put(
+            warrants.warrant_key(caller.tenant_id, warrant_id),
+            revoked.to_item(),
+            At(standing.version) if standing.version else Expect.ABSENT,
+        ),
+        Put(shard.key(warrant_id), RevokedWarrant(standing.expires_at).to_item(), Expect.ABSENT),
         Put(model.records(caller.tenant_id).key(record.id), record.to_item(), Expect.ABSENT),
         Increment(model.counter_key(shard), {"count": 1, "changes": 1}, Expect.ANYTHING),
-        srl_marks.mark(caller.tenant_id, warrant_id),
-        _entry(ports, caller, Action.REVOCATION_CREATE, record),
+        srl_marks.on_tenant(caller.tenant_id, warrant_id),
+        srl_marks.on_warrant(caller.tenant_id, warrant_id),
+        _entry(ports, caller, Action.REVOCATION_CREATE, record, settings),
     )
     return record, True
 
@@ -47,14 +56,20 @@ def create(
 @operation(Scope.ADMIN)
 def delete(ports: Ports, caller: Caller, *, revocation_id: str) -> None:
     """Take a revocation back: the warrant holds again (service.md 3). Raises `NotFound`."""
-    record = _find(ports, caller, revocation_id)
+    record, settings = ports.together(
+        lambda: _find(ports, caller, revocation_id),
+        lambda: tenants.settings(ports, caller.tenant_id),
+    )
+    standing = _standing(ports, caller, record.warrant_id)
     shard = model.shard_of(caller.tenant_id, record.warrant_id)
     ports.store.write(
         Delete(model.records(caller.tenant_id).key(record.id), Expect.PRESENT),
+        _restored(warrants.warrant_key(caller.tenant_id, record.warrant_id), standing),
         Delete(shard.key(record.warrant_id), Expect.PRESENT),
         Increment(model.counter_key(shard), {"count": -1, "changes": 1}, Expect.PRESENT),
-        srl_marks.mark(caller.tenant_id, record.warrant_id),
-        _entry(ports, caller, Action.REVOCATION_DELETE, record),
+        srl_marks.on_tenant(caller.tenant_id, record.warrant_id),
+        srl_marks.on_warrant(caller.tenant_id, record.warrant_id),
+        _entry(ports, caller, Action.REVOCATION_DELETE, record, settings),
     )
 
 
@@ -82,19 +97,24 @@ def check_batch(ports: Ports, caller: Caller, *, warrant_ids: Iterable[str]) -> 
     return verdicts(ports, caller.tenant_id, warrant_ids)
 
 
-def _existing(ports: Ports, caller: Caller, warrant_id: str) -> Revocation | None:
-    item = ports.store.get(model.revoked_key(caller.tenant_id, warrant_id))
-    if item is None:
+def _standing(ports: Ports, caller: Caller, warrant_id: str) -> Standing:
+    return Standing.of(ports.store.get(warrants.warrant_key(caller.tenant_id, warrant_id)))
+
+
+def _existing(ports: Ports, caller: Caller, standing: Standing) -> Revocation | None:
+    if standing.revocation_id is None:
         return None
-    record_id = RevokedWarrant.from_item(item).revocation_id
-    record = ports.store.get(model.records(caller.tenant_id).key(record_id))
+    record = ports.store.get(model.records(caller.tenant_id).key(standing.revocation_id))
     # Taken back between the two reads: then it is not revoked.
     return Revocation.from_item(record) if record else None
 
 
-def _expiry(ports: Ports, caller: Caller, warrant_id: str) -> datetime | None:
-    item = ports.store.get(warrants.warrant_key(caller.tenant_id, warrant_id))
-    return Warrant.from_item(item).expires_at if item else None
+def _restored(key: Key, standing: Standing) -> Put | Delete:
+    """The standing without its revocation; nothing is left of a warrant that was never signed."""
+    expected = At(standing.version)
+    if standing.key_id is None:
+        return Delete(key, expected)
+    return Put(key, standing.restored().to_item(), expected)
 
 
 def _find(ports: Ports, caller: Caller, revocation_id: str) -> Revocation:
@@ -102,7 +122,8 @@ def _find(ports: Ports, caller: Caller, revocation_id: str) -> Revocation:
     return find(ports, records, revocation_id, kind=REVOCATION, record=Revocation)
 
 
-def _entry(ports: Ports, caller: Caller, action: Action, record: Revocation) -> Put:
-    settings = tenants.settings(ports, caller.tenant_id)
+def _entry(
+    ports: Ports, caller: Caller, action: Action, record: Revocation, settings: Settings
+) -> Put:
     details = {"warrant_id": record.warrant_id}
     return audit_log.entry(ports, caller, action, record.id, settings=settings, **details)

@@ -1,13 +1,12 @@
 """Whether warrants hold, by the live records: their own, and those of the keys that signed them."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 from shared.errors import Corrupt
-from shared.model import revocations, signing_keys, warrants
-from shared.model.items import Item
-from shared.model.revocations import RevokedWarrant, Verdict
+from shared.model import signing_keys, warrants
+from shared.model.revocations import Verdict
 from shared.model.signing_keys import RevokedSigners, Signer, SigningKey
-from shared.model.warrants import Warrant
+from shared.model.warrants import Standing
 from shared.ports import Ports
 
 
@@ -16,16 +15,17 @@ def verdicts(ports: Ports, tenant_id: str, warrant_ids: Iterable[str]) -> dict[s
 
     Raises `Unavailable` where it cannot be known: a fault is never an answer.
     """
-    ids = list(dict.fromkeys(warrant_ids))
+    places = {each: warrants.warrant_key(tenant_id, each) for each in warrant_ids}
     signers_key = signing_keys.revoked_signers_key(tenant_id)
-    own = {each: revocations.revoked_key(tenant_id, each) for each in ids}
-    signed = {each: warrants.warrant_key(tenant_id, each) for each in ids}
-    items = ports.store.get_many([signers_key, *own.values(), *signed.values()])
-    signers = RevokedSigners.of(items.get(signers_key))
-    found = {each: _own(each, items.get(own[each])) for each in ids}
+    items = ports.store.get_many([signers_key, *places.values()])
+    signers = RevokedSigners.of(items.pop(signers_key, None))
+    standings = {
+        each: Standing.from_item(items[key]) for each, key in places.items() if key in items
+    }
+    found = {each: Verdict(each) for each in places}
+    found |= {each: _own(each, standing) for each, standing in standings.items()}
     # Their own records do not revoke these; the keys that signed them may.
-    left = [each for each in ids if not found[each].revoked and signed[each] in items]
-    held = [Warrant.from_item(items[signed[each]]) for each in left]
+    held = {each: standings[each] for each in standings if not found[each].revoked}
     return found | _by_signers(ports, tenant_id, held, signers)
 
 
@@ -34,31 +34,34 @@ def revoked_signers(ports: Ports, tenant_id: str) -> RevokedSigners:
     return RevokedSigners.of(ports.store.get(signing_keys.revoked_signers_key(tenant_id)))
 
 
-def _own(warrant_id: str, item: Item | None) -> Verdict:
-    if item is None:
-        return Verdict(warrant_id)
-    revoked = RevokedWarrant.from_item(item)
-    return Verdict(warrant_id, revoked.revoked_at, revoked.reason, revoked.expires_at)
+def _own(warrant_id: str, standing: Standing) -> Verdict:
+    if (standing.revoked_at is None) != (standing.revocation_id is None):
+        raise Corrupt("a warrant has a revocation without a time, or a time without a revocation")
+    return Verdict(warrant_id, standing.revoked_at, standing.reason, standing.expires_at)
 
 
 def _by_signers(
-    ports: Ports, tenant_id: str, held: list[Warrant], signers: RevokedSigners
+    ports: Ports, tenant_id: str, held: Mapping[str, Standing], signers: RevokedSigners
 ) -> dict[str, Verdict]:
     """The verdicts on those whose signer is revoked; each signer is read once, not each warrant."""
-    versions = {(warrant.key_id, warrant.key_version) for warrant in held}
-    revokers = {each: signers.revoker_of(*each) for each in versions}
+    versions = {(each.key_id, each.key_version) for each in held.values()}
+    revokers = {
+        (key_id, version): signers.revoker_of(key_id, version)
+        for key_id, version in versions
+        if key_id is not None and version is not None
+    }
     records = _records(ports, tenant_id, {each for each in revokers.values() if each})
     return {
-        warrant.warrant_id: _revoked(warrant, records[revoker])
-        for warrant in held
-        if (revoker := revokers[warrant.key_id, warrant.key_version])
+        warrant_id: _revoked(warrant_id, standing, records[revoker])
+        for warrant_id, standing in held.items()
+        if (revoker := revokers.get((standing.key_id, standing.key_version)))  # type: ignore[arg-type]
     }
 
 
-def _revoked(warrant: Warrant, key: SigningKey) -> Verdict:
+def _revoked(warrant_id: str, standing: Standing, key: SigningKey) -> Verdict:
     if key.revoked_at is None:
         raise Corrupt("a key counts as revoked, but its record does not say so")
-    return Verdict(warrant.warrant_id, key.revoked_at, key.revoked_reason, warrant.expires_at)
+    return Verdict(warrant_id, key.revoked_at, key.revoked_reason, standing.expires_at)
 
 
 def _records(ports: Ports, tenant_id: str, signers: Collection[Signer]) -> dict[Signer, SigningKey]:

@@ -4,13 +4,13 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from shared.errors import Corrupt, InvalidState, RequestConflict
-from shared.model import revocations, seeds, signing_keys
+from shared.model import seeds, signing_keys
 from shared.model import warrants as model
 from shared.model.audit_log import Action
 from shared.model.callers import Caller, Scope
 from shared.model.identifiers import WARRANT
 from shared.model.signing_keys import SigningKey, Status
-from shared.model.warrants import Warrant
+from shared.model.warrants import Standing, Warrant
 from shared.operations import audit_log, expiry, tenants
 from shared.operations.operation import operation
 from shared.operations.paging import Page, Walk, count, newest
@@ -51,16 +51,16 @@ def sign(
     settings = tenants.settings(ports, caller.tenant_id)
     warrant = Warrant(warrant_id, key.id, key.key_version, ports.now(), expires_at)
     signature = seeds.sign(payload, seed=_seed(ports, key))
+    standing = Standing(key.id, key.key_version, expires_at)
     amounts = {"count": 1, model.version_count(key.key_version): 1}
     ports.store.write(
-        Put(model.warrant_key(caller.tenant_id, warrant_id), warrant.to_item(), Expect.ABSENT),
+        Put(model.warrant_key(caller.tenant_id, warrant_id), standing.to_item(), Expect.ABSENT),
         Put(
             model.signed_by(caller.tenant_id, key.id).key(ports.new_id(WARRANT)),
             warrant.to_item(),
             Expect.ABSENT,
         ),
         Increment(model.signed_count_key(caller.tenant_id, key.id), amounts, Expect.ANYTHING),
-        Check(revocations.revoked_key(caller.tenant_id, warrant_id), Expect.ABSENT),
         # Whoever suspends or revokes one of them meanwhile makes this write lose.
         *(Check(each.key, At(each.version)) for each in (key, *ancestors)),
         audit_log.entry(
@@ -105,9 +105,8 @@ def _line(ports: Ports, key: SigningKey) -> list[SigningKey]:
 
 
 def _check_free(ports: Ports, tenant_id: str, warrant_id: str) -> None:
-    signed = model.warrant_key(tenant_id, warrant_id)
-    revoked = revocations.revoked_key(tenant_id, warrant_id)
-    if ports.store.get_many([signed, revoked]):
+    item = ports.store.get(model.warrant_key(tenant_id, warrant_id))
+    if item is not None:
         raise RequestConflict("warrant_id: is signed or revoked already; choose another.")
 
 

@@ -213,7 +213,7 @@ def _admin(ports: Ports, tenant: Tenant) -> tuple[str, str]:
 
 def _revoke_many(ports: Ports, tenant: Tenant, number: int) -> None:
     """Revoke many warrants at once, as records that publication reads."""
-    item = RevokedWarrant("svc_rev_x", "r", ports.now()).to_item()
+    item = RevokedWarrant().to_item()
     names = (f"svc_wrt_{each:026d}" for each in range(number))
     while batch := list(islice(names, 100)):
         keys = (revocations.revoked_key(tenant.id, warrant_id) for warrant_id in batch)

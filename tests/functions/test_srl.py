@@ -304,7 +304,7 @@ def names(prefix: str) -> Iterator[str]:
 
 def fill(tenant: Tenant, warrant_ids: list[str]) -> None:
     """Revoke many warrants at once, as records that publication reads."""
-    item = RevokedWarrant("svc_rev_x", "r", tenant.ports.now()).to_item()
+    item = RevokedWarrant().to_item()
     for start in range(0, len(warrant_ids), 100):
         batch = warrant_ids[start : start + 100]
         keys = (revocations.revoked_key(tenant.id, warrant_id) for warrant_id in batch)

@@ -183,7 +183,7 @@ def test_ten_thousand_in_one_tick(from_environment: Ports, monkeypatch: pytest.M
     due_at = datetime.now(UTC) - timedelta(minutes=1)
     turns = [_turn(f"svc_tnt_{number}", due_at) for number in range(7_000)]
     marks = [
-        srl_marks.mark(f"svc_tnt_{number}", f"svc_wrt_{changed}")
+        srl_marks.on_tenant(f"svc_tnt_{number}", f"svc_wrt_{changed}")
         for number in range(5_000, 10_000)
         for changed in range(2)
     ]

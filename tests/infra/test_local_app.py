@@ -164,7 +164,7 @@ def _revoke_many(data: Path, many: int) -> list[str]:
 
 
 def _revocations(tenant_id: str, warrant_ids: list[str]) -> Iterator[Change]:
-    item = RevokedWarrant("svc_rev_1", "stolen", datetime.now(UTC)).to_item()
+    item = RevokedWarrant().to_item()
     for warrant_id in warrant_ids:
         yield Put(model.revoked_key(tenant_id, warrant_id), item, Expect.ABSENT)
 

@@ -16,6 +16,7 @@ from shared import wiring
 from shared.model import revocations as model
 from shared.model.callers import Caller
 from shared.model.srl import head_key
+from shared.model.warrants import warrant_key
 from shared.operations import (
     doctor,
     onboarding,
@@ -239,6 +240,7 @@ def _lose_a_revocation(ports: Ports, operator: Caller, warrant_id: str) -> None:
     shard = model.shard_of(operator.tenant_id, warrant_id)
     ports.store.write(
         Delete(shard.key(warrant_id), Expect.PRESENT),
+        Delete(warrant_key(operator.tenant_id, warrant_id), Expect.PRESENT),
         Delete(model.records(operator.tenant_id).key(made.id), Expect.PRESENT),
         Increment(model.counter_key(shard), {"count": -1}, Expect.PRESENT),
     )

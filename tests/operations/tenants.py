@@ -14,7 +14,7 @@ from shared.model.records import integer
 from shared.model.signing_keys import RevokedSigners, SigningKey, Status, Type
 from shared.model.srl import Payload
 from shared.model.srl_verification import verify
-from shared.model.warrants import Warrant
+from shared.model.warrants import Standing, Warrant
 from shared.operations import (
     key_revocation,
     onboarding,
@@ -99,8 +99,10 @@ class Tenant:
             assert len(found) == (integer(counter, "count") if counter else 0)
             warrants |= found
         records = {e.sk: e.item for e in ports.store.query(model.records(self.id))}
-        assert {i["revocation_id"] for i in warrants.values()} == set(records)
         assert {i["warrant_id"] for i in records.values()} == set(warrants)
+        for record_id, record in records.items():
+            place = warrant_model.warrant_key(self.id, str(record["warrant_id"]))
+            assert Standing.of(ports.store.get(place)).revocation_id == record_id
 
     def _check_api_keys(self, ports: Ports) -> None:
         """Each key has its usage, and its credential if and only if it is active."""
@@ -179,8 +181,10 @@ class Tenant:
         signed = [Warrant.from_item(entry.item) for entry in entries]
         for warrant in signed:
             item = ports.store.get(warrant_model.warrant_key(self.id, warrant.warrant_id))
-            assert item is not None
-            assert Warrant.from_item(item) == warrant
+            standing = Standing.of(item)
+            assert standing.key_id == warrant.key_id
+            assert standing.key_version == warrant.key_version
+            assert standing.expires_at == warrant.expires_at
         recount = Counter(warrant_model.version_count(each.key_version) for each in signed)
         if signed:
             recount["count"] = len(signed)

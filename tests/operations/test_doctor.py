@@ -86,11 +86,12 @@ def _lose_marks(ports: Ports, tenant: Tenant, _folder: Path) -> None:
 
 
 def _store_newer(ports: Ports, tenant: Tenant, _folder: Path) -> None:
-    ports.blobs.put(srl.blob_name(tenant.id, version=3, sha256="0" * 64), b"{}")
+    folder = srl.lists_folder(tenant.id)
+    ports.blobs.put(srl.blob_name(folder, version=3, sha256="0" * 64), b"{}")
 
 
 def _store_stray(ports: Ports, tenant: Tenant, _folder: Path) -> None:
-    ports.blobs.put(f"{srl.blob_folder(tenant.id)}/notes.txt", b"")
+    ports.blobs.put(f"{srl.lists_folder(tenant.id)}/notes.txt", b"")
 
 
 def _swap_seed(ports: Ports, tenant: Tenant, _folder: Path) -> None:

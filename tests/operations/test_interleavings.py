@@ -23,7 +23,8 @@ from shared.model import srl as srl_model
 from shared.model.callers import Caller
 from shared.model.items import Key, Table
 from shared.model.records import integer
-from shared.model.srl import Head
+from shared.model.srl import Head, Payload
+from shared.model.srl_content import Content
 from shared.model.tenants import Settings
 from shared.operations import (
     key_revocation,
@@ -31,6 +32,7 @@ from shared.operations import (
     publication,
     revocations,
     srl,
+    srl_content,
     srl_keys,
     srl_marks,
     srl_schedule,
@@ -373,22 +375,21 @@ class Found(NamedTuple):
 
     settings: Settings
     changes: int
-    revoked_ids: list[str]
+    content: Content
 
 
 def _found(ports: Ports, caller: Caller) -> Found:
     settings = tenants.settings(ports, caller.tenant_id)
     changes, signers = publication._changes_and_signers(ports, caller.tenant_id)
-    revoked_ids = publication._revoked_ids(ports, settings, signers, ports.now())
-    return Found(settings, changes, revoked_ids)
+    content = srl_content.rebuilt(ports, caller.tenant_id, signers)
+    return Found(settings, changes, content)
 
 
 def _stored(ports: Ports, found: Found, version: int) -> Head:
     now, signer = ports.now(), srl_keys.current(ports, found.settings.tenant_id)
-    payload = publication._payload(
-        found.settings, version=version, issued_at=now, revoked_ids=found.revoked_ids
-    )
-    return publication._store(ports, signer, payload, changes=found.changes)
+    ids, state = found.content.revoked_ids, found.content.state()
+    payload = Payload(version, now, now + found.settings.srl_ttl, ids)
+    return publication._store(ports, signer, payload, state=state, changes=found.changes)
 
 
 def _move(ports: Ports, caller: Caller, head: Head, expected: At | Expect) -> Head:
@@ -473,6 +474,16 @@ def _marks_read_afterwards(ports: Ports, tenant_id: str) -> bool:
     return published
 
 
+def _changed_read_afterwards(ports: Ports, caller: Caller) -> Head:
+    """Follows what was marked at first, and clears what is marked at last."""
+    draft = publication._draft(ports, caller.tenant_id, above=0)
+    made = publication._followed(ports, draft)
+    assert made is not None
+    _move(ports, caller, made, At(draft.head.version))
+    srl_marks.clear(ports, srl_marks.changed(ports, caller.tenant_id, limit=1000))
+    return made
+
+
 def _marks_cleared_as_they_are(ports: Ports, marks: Mapping[Key, At]) -> None:
     if marks:
         ports.store.write(*(Delete(key, Expect.ANYTHING) for key in marks))
@@ -502,6 +513,9 @@ _WRONG = {
     ),
     "marks read afterwards": Wrong(
         srl_schedule, "publish_if_due", _marks_read_afterwards, "worker, revoker", nothing_lost
+    ),
+    "changed warrants read afterwards": Wrong(
+        publication, "publish", _changed_read_afterwards, "publisher, revoker", nothing_lost
     ),
     "marks cleared as they are": Wrong(
         srl_marks, "clear", _marks_cleared_as_they_are, "worker, waverer", nothing_lost

@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from shared.errors import InvalidState, NotFound, RequestConflict, Unavailable
 from shared.model import warrants as warrant_model
 from shared.model.signing_keys import SigningKey, Status, Type
-from shared.model.warrants import Warrant
+from shared.model.warrants import Standing, Warrant
 from shared.operations import (
     key_revocation,
     operation,
@@ -52,7 +52,9 @@ def store_warrants(
     for each in made:
         place = warrant_model.signed_by(key.tenant_id, key.id).key(ports.new_id("wrt"))
         own = warrant_model.warrant_key(key.tenant_id, each.warrant_id)
-        changes += [Put(at, each.to_item(), Expect.ABSENT) for at in (place, own)]
+        standing = Standing(key.id, key.key_version, expires_at)
+        changes.append(Put(place, each.to_item(), Expect.ABSENT))
+        changes.append(Put(own, standing.to_item(), Expect.ABSENT))
     for start in range(0, len(changes), 100):
         ports.store.write(*changes[start : start + 100])
     amounts = {"count": number, warrant_model.version_count(key.key_version): number}

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from shared.errors import Unavailable
-from shared.model import api_keys, revocations, srl
+from shared.model import api_keys, srl, warrants
 from shared.model.items import Item, Key
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
@@ -133,7 +133,7 @@ def test_a_malformed_revocation_is_not_skipped(tenant: Tenant, value: Any) -> No
     """F10: a revoked warrant whose record cannot be read is 503, never `revoked: false`."""
     tenant.revoke("svc_wrt_a")
     tenant.revoke("svc_wrt_b")
-    stored(tenant, revocations.revoked_key(tenant.id, "svc_wrt_a"), revoked_at=value)
+    stored(tenant, warrants.warrant_key(tenant.id, "svc_wrt_a"), revoked_at=value)
     unavailable(tenant.admin.get(CHECK))
     unavailable(tenant.admin.post(BATCH, json={"warrant_ids": ["svc_wrt_b", "svc_wrt_a"]}))
 

@@ -1,0 +1,72 @@
+"""What a list is made of: the revoked warrants, and what the next list is to know of them."""
+
+import json
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from shared.model import times
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """Revoked warrants, sorted bytewise, each once.
+
+    `expiries` has those that are known to expire, and when, as RFC 3339 text in UTC; `signers` are
+    the revoked signers whose warrants are among them.
+    """
+
+    revoked_ids: list[str] = field(default_factory=list)
+    expiries: Mapping[str, str] = field(default_factory=dict)
+    signers: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        revoked_ids: Iterable[str],
+        expiries: Mapping[str, datetime | None],
+        *,
+        signers: tuple[str, ...],
+    ) -> "Content":
+        """The content of these warrants, in any order, with the expiries that are known."""
+        # In this order: walks come sorted, and sorting runs of them is quick.
+        return cls(list(dict.fromkeys(sorted(revoked_ids))), _texts(expiries), signers)
+
+    def changed(
+        self,
+        looked_at: Collection[str],
+        revoked: Mapping[str, datetime | None],
+        *,
+        signers: tuple[str, ...],
+    ) -> "Content":
+        """With `looked_at` revoked if they are among `revoked`, and else not; the rest stays."""
+        gone = {*looked_at, *revoked}
+        ids = [each for each in self.revoked_ids if each not in gone]
+        ids += revoked
+        ids.sort()
+        expiries = {each: at for each, at in self.expiries.items() if each not in gone}
+        return Content(ids, expiries | _texts(revoked), signers)
+
+    def at(self, now: datetime, *, ttl: timedelta) -> "Content":
+        """Without those that expired more than one list lifetime before `now`, a whole second."""
+        # Texts of whole seconds in UTC are in order of time.
+        limit = times.text(now - ttl)
+        gone = {each for each, at in self.expiries.items() if at < limit}
+        return self.changed(gone, {}, signers=self.signers) if gone else self
+
+    def state(self) -> bytes:
+        """What the list itself does not tell, empty where there is nothing."""
+        if not self.expiries and not self.signers:
+            return b""
+        document = {"expiries": self.expiries, "signers": self.signers}
+        return json.dumps(document, separators=(",", ":"), sort_keys=True).encode()
+
+    @classmethod
+    def restored(cls, revoked_ids: list[str], state: bytes) -> "Content":
+        """The content of a list, from its identifiers and what `state` said."""
+        document = json.loads(state)
+        return cls(revoked_ids, document["expiries"], tuple(document["signers"]))
+
+
+def _texts(revoked: Mapping[str, datetime | None]) -> dict[str, str]:
+    return {each: times.text(at) for each, at in revoked.items() if at is not None}

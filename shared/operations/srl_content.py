@@ -1,0 +1,63 @@
+"""What is revoked now: read anew, or followed from the list before (docs/adr/0019)."""
+
+from collections.abc import Collection
+from datetime import datetime
+from functools import partial
+from itertools import chain
+
+from shared.model import identifiers, revocations, warrants
+from shared.model.items import Entry, Partition
+from shared.model.records import moment
+from shared.model.signing_keys import RevokedSigners
+from shared.model.srl_content import Content
+from shared.model.warrants import Warrant
+from shared.operations.verdicts import verdicts
+from shared.ports import Ports
+
+_Expiries = dict[str, datetime | None]
+
+
+def rebuilt(ports: Ports, tenant_id: str, signers: RevokedSigners) -> Content:
+    """Every warrant with a revocation, or of a revoked key. Raises `Corrupt`, `Unavailable`."""
+
+    def walk(shard: Partition) -> list[Entry]:
+        start = identifiers.BEFORE_WARRANT_IDS
+        return list(ports.store.query(shard, after=start, only="expires_at"))
+
+    walks = ports.together(*(partial(walk, each) for each in revocations.shards(tenant_id)))
+    entries = list(chain.from_iterable(walks))
+    expiries = {each.sk: moment(each.item, "expires_at") for each in entries if each.item}
+    signed = _signed(ports, tenant_id, signers)
+    ids = chain((each.sk for each in entries), signed)
+    return Content.of(ids, expiries | signed, signers=signers.signers)
+
+
+def followed(
+    ports: Ports,
+    tenant_id: str,
+    base: Content,
+    *,
+    changed: Collection[str],
+    signers: RevokedSigners,
+) -> Content:
+    """`base` with what is true now of the warrants in `changed`, and with those of new `signers`.
+
+    Reads in proportion to both. Raises `Corrupt`, `Unavailable`.
+    """
+    found = verdicts(ports, tenant_id, changed) if changed else {}
+    revoked: _Expiries = {each: v.expires_at for each, v in found.items() if v.revoked}
+    known = set(base.signers)
+    new = RevokedSigners(tuple(each for each in signers.signers if each not in known))
+    revoked |= _signed(ports, tenant_id, new)
+    return base.changed(changed, revoked, signers=signers.signers)
+
+
+def _signed(ports: Ports, tenant_id: str, signers: RevokedSigners) -> _Expiries:
+    """What these signers signed."""
+    revoked: _Expiries = {}
+    for key_id, versions in signers.by_key().items():
+        for entry in ports.store.query(warrants.signed_by(tenant_id, key_id)):
+            warrant = Warrant.from_item(entry.item)
+            if versions & {None, warrant.key_version}:
+                revoked[warrant.warrant_id] = warrant.expires_at
+    return revoked

@@ -1,0 +1,198 @@
+"""A list that follows from the one before is, byte for byte, the one made from all records."""
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shared.errors import RequestConflict
+from shared.model import revocations as revocation_model
+from shared.model import srl as model
+from shared.model.signing_keys import SigningKey
+from shared.operations import publication, revocations, srl, tenant_settings, warrants
+from shared.ports import Ports
+from shared.ports.store import Expect, Put
+from tests.faults import Script, scripted
+from tests.operations.tenants import Tenant
+from tests.worlds import Clock, embedded
+
+_IDS = [f"svc_wrt_{letter}" for letter in "abcdef"]
+
+
+@dataclass
+class World:
+    """A tenant with two keys, and what may happen to it."""
+
+    ports: Ports
+    clock: Clock
+    tenant: Tenant
+    keys: list[SigningKey]
+    records: dict[str, str] = field(default_factory=dict)
+
+    def revoke(self, number: int) -> None:
+        self.records[_IDS[number]] = self.tenant.revoke(self.ports, _IDS[number])
+
+    def restore(self, number: int) -> None:
+        record = self.records.pop(_IDS[number], None)
+        if record:
+            revocations.delete(self.ports, self.tenant.operator, revocation_id=record)
+
+    def sign(self, number: int) -> None:
+        """A warrant that soon expires, by the first key or the second."""
+        key = self.keys[number % 2]
+        if self.tenant.status(self.ports, key) != "active":
+            return
+        with suppress(RequestConflict):  # of this name there is one
+            warrants.sign(
+                self.ports,
+                self.tenant.operator,
+                key_id=key.id,
+                payload=b"grant",
+                warrant_id=_IDS[number],
+                expires_at=self.ports.now() + timedelta(minutes=10 * (number + 1)),
+            )
+
+    def revoke_key(self, number: int) -> None:
+        self.tenant.revoke_key(self.ports, self.keys[number % 2])
+
+    def wait(self, number: int) -> None:
+        self.clock.advance(minutes=17 * (number + 1))
+
+    def publish(self, _number: int) -> None:
+        self.tenant.regenerate(self.ports)
+
+    def lifetime(self, number: int) -> None:
+        changes: dict[str, str | int] = {"srl_ttl_seconds": 1800 * (number % 3 + 1)}
+        tenant_settings.update(self.ports, self.tenant.operator, changes=changes)
+
+
+_STEPS: dict[str, Callable[[World, int], None]] = {
+    "revoke": World.revoke,
+    "restore": World.restore,
+    "sign": World.sign,
+    "revoke key": World.revoke_key,
+    "wait": World.wait,
+    "publish": World.publish,
+    "lifetime": World.lifetime,
+}
+
+
+def _world(folder: Path) -> World:
+    clock = Clock()
+    ports = embedded(folder, clock)
+    tenant = Tenant.create(ports)
+    return World(ports, clock, tenant, [tenant.key(ports), tenant.key(ports)])
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(st.lists(st.tuples(st.sampled_from(sorted(_STEPS)), st.integers(0, 5)), max_size=30))
+def test_both_ways_make_the_same_list(steps: list[tuple[str, int]]) -> None:
+    """Whatever happened since, to warrants, keys, time or settings."""
+    with TemporaryDirectory() as folder:
+        world = _world(Path(folder))
+        for name, number in steps:
+            _STEPS[name](world, number)
+        draft = publication._draft(world.ports, world.tenant.id, above=0)
+        followed = publication._followed(world.ports, draft)
+        assert followed in {None, publication._rebuilt(world.ports, draft)}
+
+
+def test_it_reads_what_changed_and_no_more(ports: Ports) -> None:
+    """Among three hundred revoked warrants, two changes cost as many calls as among none."""
+    tenant = Tenant.create(ports)
+    for number in range(300):
+        tenant.revoke(ports, f"svc_wrt_{number}")
+    tenant.regenerate(ports)
+    for number in range(300, 302):
+        tenant.revoke(ports, f"svc_wrt_{number}")
+    script = Script()
+    head = publication.publish(scripted(ports, script), tenant.operator)
+    assert head.count == 302
+    assert script.calls.count("query") == 2  # the signers, and what changed
+    assert len(script.calls) == 11
+
+
+@pytest.mark.parametrize("damage", [b"", b"{}"])
+def test_without_its_state_a_list_is_made_anew(
+    ports: Ports, tmp_path: Path, damage: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A lost or altered state is not believed; the list is right all the same, and that is told."""
+    tenant = Tenant.create(ports)
+    key = tenant.key(ports)
+    signed = tenant.sign(ports, key)
+    tenant.revoke_key(ports, key)
+    tenant.regenerate(ports)
+    state = publication.current(ports, tenant.id).state
+    assert state is not None
+    path = tmp_path / "blobs" / state
+    path.write_bytes(damage) if damage else path.unlink()
+    tenant.revoke(ports, "svc_wrt_z")
+    assert tenant.regenerate(ports).revoked_ids == sorted([signed, "svc_wrt_z"])
+    assert "reading all records instead" in caplog.text
+
+
+def test_a_list_that_fails_its_check_is_made_anew(
+    ports: Ports, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A base that is not in order heals: the check refuses what follows from it."""
+    tenant = Tenant.create(ports)
+    for name in ("svc_wrt_a", "svc_wrt_b"):
+        tenant.revoke(ports, name)
+    tenant.regenerate(ports)
+    head = publication.current(ports, tenant.id)
+    body = publication.read(ports, head).replace(b'"svc_wrt_b"]', b'"svc_wrt_b","svc wrt"]')
+    blob = publication._put(ports, "srl/damaged", head.version, body)
+    damaged = {**head.to_item(), "blob": blob, "sha256": blob.rpartition("-")[2][:-5]}
+    place = model.head_key(tenant.id)
+    ports.store.write(Put(place, damaged, Expect.PRESENT))
+    assert tenant.regenerate(ports).revoked_ids == ["svc_wrt_a", "svc_wrt_b"]
+    assert "reading all records instead" in caplog.text
+
+
+def test_many_changes_are_not_looked_at_one_by_one(
+    ports: Ports, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Past a limit all records are read, and what was marked is settled in turns."""
+    monkeypatch.setattr(publication, "_CHANGES_MAX", 3)
+    tenant = Tenant.create(ports)
+    for number in range(8):
+        tenant.revoke(ports, f"svc_wrt_{number}")
+    script = Script()
+    assert publication.publish(scripted(ports, script), tenant.operator).count == 8
+    assert script.calls.count("query") == 2 + 16
+    for _ in range(3):
+        assert tenant.regenerate(ports).revoked_ids == [f"svc_wrt_{n}" for n in range(8)]
+    script = Script()
+    publication.publish(scripted(ports, script), tenant.operator)
+    assert script.calls.count("query") == 2
+
+
+def test_every_so_often_it_is_made_from_all_records(
+    ports: Ports, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A warrant that lost its mark gets on the list within so many versions."""
+    monkeypatch.setattr(publication, "_REBUILT_EVERY", 5)
+    tenant = Tenant.create(ports)
+    srl.regenerate(ports, tenant.operator)
+    shard = revocation_model.shard_of(tenant.id, "svc_wrt_lost")
+    ports.store.write(Put(shard.key("svc_wrt_lost"), {}, Expect.ABSENT))
+    seen = [tenant.regenerate(ports).revoked_ids for _ in range(3)]
+    assert seen == [[], [], ["svc_wrt_lost"]]
+
+
+def test_a_longer_lifetime_brings_back_what_had_left(tmp_path: Path) -> None:
+    """A warrant stays on the list for a lifetime after its end, however long that was before."""
+    world = _world(tmp_path)
+    world.lifetime(0)
+    world.sign(0)
+    world.revoke(0)
+    world.clock.advance(minutes=41)
+    assert world.tenant.regenerate(world.ports).revoked_ids == []
+    world.lifetime(1)
+    assert world.tenant.regenerate(world.ports).revoked_ids == [_IDS[0]]

@@ -1,0 +1,185 @@
+"""API keys: create, read, revoke, delete, use."""
+
+from datetime import datetime
+
+from hypothesis import strategies as st
+
+from tests.state_machine.attempts import (
+    CONFLICT,
+    CREATED,
+    DELETED,
+    INVALID,
+    NOT_FOUND,
+    OK,
+    READERS,
+    WRONG_STATE,
+    Done,
+    Outcome,
+)
+from tests.state_machine.books import Books, Fields
+from tests.state_machine.machine import Machine, step
+from tests.state_machine.recount import lasting
+from tests.state_machine.service import INSTANCES, How, Request, between
+from tests.state_machine.strategies import HANDLE, HOW, MINUTES, PICK
+
+_SCOPES = st.sampled_from([["read-only"], ["authorizer"], ["admin"], ["authorizer", "admin"]])
+
+
+class ApiKeyRules(Machine):
+    """What can be done with API keys."""
+
+    @step(
+        handle=HANDLE,
+        how=HOW,
+        scopes=_SCOPES,
+        minutes=MINUTES,
+        owner=st.none() | PICK,
+    )
+    def create_api_key(
+        self, handle: str, how: How, scopes: list[str], minutes: int | None, owner: int | None
+    ) -> None:
+        """A new key opens at once, at every instance."""
+        books = self.books[handle]
+        body: Fields = {"name": f"key of {handle}", "scopes": scopes}
+        if minutes is not None:
+            body["expires_at"] = self.later(minutes)
+        if owner is not None:
+            body["service_account_id"] = self.choose(books, "accounts", owner, _is_active)
+
+        def outcome(_now: datetime) -> Outcome:
+            if owner is None:
+                return CREATED
+            account = books.accounts.get(body["service_account_id"])
+            if account is None:
+                return INVALID
+            return CREATED if _is_active(account) else WRONG_STATE
+
+        def effect(done: Done) -> None:
+            key = lasting(done.fields)
+            secret = key.pop("key", None)
+            told = {"id": key["id"], "status": "active", "created_at": key["created_at"]}
+            assert key == {"expires_at": None} | body | told
+            assert between(key["created_at"], done.span)
+            books.api_keys[key["id"]] = key
+            if secret is not None:
+                books.secrets[key["id"]] = secret
+            books.enter("api_key.create", key["id"], done.actor)
+            self.knock(books, key["id"])
+
+        self.attempt(
+            books,
+            how,
+            "POST",
+            "/v1/api-keys",
+            outcome,
+            body=body,
+            effect=effect,
+            evidence=lambda: self.new_record(books, "/v1/api-keys", "api_keys"),
+        )
+
+    @step(handle=HANDLE, how=HOW, pick=PICK)
+    def read_api_key(self, handle: str, how: How, pick: int) -> None:
+        """A key's use is never counted twice, though it may be lost."""
+        books = self.books[handle]
+        key_id = self.choose(books, "api_keys", pick)
+
+        def effect(done: Done) -> None:
+            assert lasting(done.fields) == books.api_keys[key_id]
+            if key_id in books.secrets:
+                assert done.fields["request_count"] <= self.service.sent[books.secrets[key_id]]
+
+        self.attempt(
+            books,
+            how,
+            "GET",
+            f"/v1/api-keys/{key_id}",
+            lambda _: OK if key_id in books.api_keys else NOT_FOUND,
+            scopes=READERS,
+            effect=effect,
+        )
+
+    @step(handle=HANDLE, how=HOW, pick=PICK)
+    def revoke_api_key(self, handle: str, how: How, pick: int) -> None:
+        """F13: a revoked key stays revoked, at every instance, from the next request on."""
+        books = self.books[handle]
+        key_id = self.choose(books, "api_keys", pick, _is_active)
+        path = f"/v1/api-keys/{key_id}"
+
+        def effect(done: Done) -> None:
+            key = books.api_keys[key_id]
+            assert done.fields["status"] == "revoked"
+            if _is_active(key):
+                key["status"] = "revoked"
+                books.enter("api_key.revoke", key_id, done.actor)
+            self.knock(books, key_id)
+
+        self.attempt(
+            books,
+            how,
+            "POST",
+            f"{path}/revoke",
+            lambda _: OK if key_id in books.api_keys else NOT_FOUND,
+            effect=effect,
+            evidence=lambda: self.moved(books, path, "revoked"),
+        )
+
+    @step(handle=HANDLE, how=HOW, pick=PICK)
+    def delete_api_key(self, handle: str, how: How, pick: int) -> None:
+        """A deleted key is gone for good, in whatever state it was."""
+        books = self.books[handle]
+        key_id = self.choose(books, "api_keys", pick)
+        path = f"/v1/api-keys/{key_id}"
+
+        def effect(done: Done) -> None:
+            del books.api_keys[key_id]
+            books.enter("api_key.delete", key_id, done.actor)
+            self.knock(books, key_id)
+
+        self.attempt(
+            books,
+            how,
+            "DELETE",
+            path,
+            lambda _: DELETED if key_id in books.api_keys else NOT_FOUND,
+            effect=effect,
+            evidence=lambda: self.gone(books, path),
+        )
+
+    @step(handle=HANDLE, how=HOW, action=st.sampled_from(["revoke", "delete", "disable"]))
+    def take_the_last_admin(self, handle: str, how: How, action: str) -> None:
+        """A tenant never loses its last admin key."""
+        books = self.books[handle]
+        if books.live_admins(self.clock()) != [books.admin_id]:
+            return
+        account_id = books.api_keys[books.admin_id]["service_account_id"]
+        method, path = {
+            "revoke": ("POST", f"/v1/api-keys/{books.admin_id}/revoke"),
+            "delete": ("DELETE", f"/v1/api-keys/{books.admin_id}"),
+            "disable": ("POST", f"/v1/service-accounts/{account_id}/disable"),
+        }[action]
+        self.attempt(books, how, method, path, lambda _: CONFLICT, goal=CONFLICT)
+
+    @step(handle=HANDLE, pick=PICK)
+    def use_api_key(self, handle: str, pick: int) -> None:
+        """A key opens while it is active, unexpired, and its account enabled; else it does not."""
+        books = self.books[handle]
+        self.knock(books, [*books.secrets][pick % len(books.secrets)])
+        self.count_success()
+
+    def knock(self, books: Books, key_id: str) -> None:
+        """Every instance is of one mind whether this key opens."""
+        if key_id not in books.secrets:
+            return
+        for number in range(INSTANCES):
+            request = Request(
+                books.handle, books.secrets[key_id], "GET", "/v1/revocations/srl/keys"
+            )
+            answer = self.service.send(request, How(instance=number))
+            assert answer is not None
+            opened = answer.status_code == 200
+            assert opened == books.is_live(key_id, self.clock())
+            assert opened or answer.json()["error"]["code"] == "invalid_api_key"
+
+
+def _is_active(record: Fields) -> bool:
+    return bool(record["status"] == "active")

@@ -1,0 +1,119 @@
+"""Revocations: revoke, take back, check."""
+
+from datetime import datetime
+
+from hypothesis import strategies as st
+
+from tests.state_machine.attempts import AUTHORIZERS, CREATED, DELETED, NOT_FOUND, OK, Done, Outcome
+from tests.state_machine.books import Books
+from tests.state_machine.machine import Machine, step
+from tests.state_machine.recount import in_batch
+from tests.state_machine.service import INSTANCES, How, between
+from tests.state_machine.strategies import HANDLE, HOW, PICK, WARRANT
+
+_SIGNED = st.none() | PICK
+
+
+class RevocationRules(Machine):
+    """What can be done with revocations."""
+
+    @step(handle=HANDLE, how=HOW, warrant_id=WARRANT, signed=_SIGNED)
+    def revoke_warrant(self, handle: str, how: How, warrant_id: str, signed: int | None) -> None:
+        """A revocation holds at once; repeated, it answers with the first record."""
+        books = self.books[handle]
+        if signed is not None:
+            warrant_id = self.choose(books, "warrants", signed)
+        body = {"warrant_id": warrant_id, "reason": f"stolen from {handle}"}
+
+        def outcome(_now: datetime) -> Outcome:
+            return OK if books.revocation_of(warrant_id) else CREATED
+
+        def effect(done: Done) -> None:
+            record = done.fields
+            existing = books.revocation_of(warrant_id)
+            if existing is None:
+                told = {name: record[name] for name in ("id", "created_at")}
+                assert record == body | told | {"created_by": done.actor}
+                assert between(record["created_at"], done.span)
+                books.revocations[record["id"]] = record
+                books.changed = True
+                books.enter("revocation.create", record["id"], done.actor)
+            assert record == (existing or record)
+            self._check_everywhere(books, warrant_id)
+
+        self.attempt(
+            books,
+            how,
+            "POST",
+            "/v1/revocations",
+            outcome,
+            body=body,
+            effect=effect,
+            evidence=lambda: self.new_record(books, "/v1/revocations", "revocations"),
+        )
+
+    @step(handle=HANDLE, how=HOW, pick=PICK)
+    def take_back(self, handle: str, how: How, pick: int) -> None:
+        """A revocation that is taken back revokes no more; that of the warrant's key remains."""
+        books = self.books[handle]
+        revocation_id = self.choose(books, "revocations", pick)
+
+        def effect(done: Done) -> None:
+            record = books.revocations.pop(revocation_id)
+            books.changed = True
+            books.enter("revocation.delete", revocation_id, done.actor)
+            self._check_everywhere(books, record["warrant_id"])
+
+        def is_gone() -> dict[str, str] | None:
+            listed = self.list_ids(books, "/v1/revocations")
+            return None if revocation_id in listed else {}
+
+        self.attempt(
+            books,
+            how,
+            "DELETE",
+            f"/v1/revocations/{revocation_id}",
+            lambda _: DELETED if revocation_id in books.revocations else NOT_FOUND,
+            effect=effect,
+            evidence=is_gone,
+        )
+
+    @step(handle=HANDLE, how=HOW, warrant_id=WARRANT, signed=_SIGNED)
+    def check(self, handle: str, how: How, warrant_id: str, signed: int | None) -> None:
+        """Check reads what is true now; a fault is never read as not revoked."""
+        books = self.books[handle]
+        if signed is not None:
+            warrant_id = self.choose(
+                books, "warrants", signed, lambda each: books.verdict(each["warrant_id"])["revoked"]
+            )
+
+        def effect(done: Done) -> None:
+            assert done.fields == books.verdict(warrant_id)
+
+        path = f"/v1/revocations/check?warrant_id={warrant_id}"
+        self.attempt(books, how, "GET", path, lambda _: OK, scopes=AUTHORIZERS, effect=effect)
+
+    @step(handle=HANDLE, how=HOW, warrant_ids=st.lists(WARRANT, min_size=1), signed=PICK)
+    def check_batch(self, handle: str, how: How, warrant_ids: list[str], signed: int) -> None:
+        """The same of many at once, each of them once."""
+        books = self.books[handle]
+        asked = [*warrant_ids, self.choose(books, "warrants", signed)]
+
+        def effect(done: Done) -> None:
+            assert done.fields["results"] == {each: in_batch(books.verdict(each)) for each in asked}
+
+        self.attempt(
+            books,
+            how,
+            "POST",
+            "/v1/revocations/check-batch",
+            lambda _: OK,
+            body={"warrant_ids": asked},
+            scopes=AUTHORIZERS,
+            effect=effect,
+        )
+
+    def _check_everywhere(self, books: Books, warrant_id: str) -> None:
+        for _ in range(INSTANCES):
+            answer = self.ask(books, f"/v1/revocations/check?warrant_id={warrant_id}")
+            assert answer.json() == books.verdict(warrant_id)

@@ -1,0 +1,108 @@
+"""Service accounts: create, disable, enable, delete."""
+
+from datetime import datetime
+
+from hypothesis import strategies as st
+
+from tests.state_machine.api_keys import ApiKeyRules
+from tests.state_machine.attempts import CONFLICT, CREATED, DELETED, NOT_FOUND, OK, Done, Outcome
+from tests.state_machine.machine import step
+from tests.state_machine.service import How, between
+from tests.state_machine.strategies import HANDLE, HOW, PICK
+
+_NAMES = st.sampled_from(["billing", "ci", "gateway"])
+_TARGETS = {"disable": "disabled", "enable": "active"}
+
+
+class ServiceAccountRules(ApiKeyRules):
+    """What can be done with service accounts."""
+
+    @step(handle=HANDLE, how=HOW, name=_NAMES)
+    def create_account(self, handle: str, how: How, name: str) -> None:
+        """F30: a name is one account's; it is free again when that is deleted."""
+        books = self.books[handle]
+        body = {"name": name, "description": f"of {handle}"}
+
+        def outcome(_now: datetime) -> Outcome:
+            taken = any(each["name"] == name for each in books.accounts.values())
+            return CONFLICT if taken else CREATED
+
+        def effect(done: Done) -> None:
+            account = done.fields
+            told = {"id": account["id"], "created_at": account["created_at"]}
+            email = f"{name}@{handle}.svc"
+            assert account == body | told | {"email": email, "status": "active"}
+            assert between(account["created_at"], done.span)
+            books.accounts[account["id"]] = account
+            books.enter("service_account.create", account["id"], done.actor)
+
+        self.attempt(
+            books,
+            how,
+            "POST",
+            "/v1/service-accounts",
+            outcome,
+            body=body,
+            effect=effect,
+            evidence=lambda: self.new_record(books, "/v1/service-accounts", "accounts"),
+        )
+
+    @step(handle=HANDLE, how=HOW, pick=PICK)
+    def disable_account(self, handle: str, how: How, pick: int) -> None:
+        """Disabling stops all keys of the account with the same call."""
+        self._switch_account(handle, how, pick, "disable")
+
+    @step(handle=HANDLE, how=HOW, pick=PICK)
+    def enable_account(self, handle: str, how: How, pick: int) -> None:
+        """Enabling restores the keys that were not revoked, and no others."""
+        self._switch_account(handle, how, pick, "enable")
+
+    @step(handle=HANDLE, how=HOW, pick=PICK)
+    def delete_account(self, handle: str, how: How, pick: int) -> None:
+        """An account goes only when it owns no key."""
+        books = self.books[handle]
+        account_id = self.choose(books, "accounts", pick)
+        path = f"/v1/service-accounts/{account_id}"
+
+        def outcome(_now: datetime) -> Outcome:
+            if account_id not in books.accounts:
+                return NOT_FOUND
+            return CONFLICT if books.owned(account_id) else DELETED
+
+        def effect(done: Done) -> None:
+            del books.accounts[account_id]
+            books.enter("service_account.delete", account_id, done.actor)
+
+        self.attempt(
+            books,
+            how,
+            "DELETE",
+            path,
+            outcome,
+            effect=effect,
+            evidence=lambda: self.gone(books, path),
+        )
+
+    def _switch_account(self, handle: str, how: How, pick: int, action: str) -> None:
+        books, target = self.books[handle], _TARGETS[action]
+        account_id = self.choose(books, "accounts", pick, lambda each: each["status"] != target)
+        path = f"/v1/service-accounts/{account_id}"
+
+        def effect(done: Done) -> None:
+            account = books.accounts[account_id]
+            if account["status"] != target:
+                account["status"] = target
+                books.enter(f"service_account.{action}", account_id, done.actor)
+            assert done.fields == account
+            for key_id in books.owned(account_id):
+                self.knock(books, key_id)
+
+        self.attempt(
+            books,
+            how,
+            "POST",
+            f"{path}/{action}",
+            lambda _: OK if account_id in books.accounts else NOT_FOUND,
+            effect=effect,
+            evidence=lambda: self.moved(books, path, target),
+        )

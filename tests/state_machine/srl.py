@@ -1,0 +1,158 @@
+"""The Signed Revocation List: read, regenerate, the schedule, the signers."""
+
+import base64
+from datetime import timedelta
+
+from hypothesis import strategies as st
+
+from shared.errors import Unavailable
+from shared.model import srl_verification
+from shared.operations import srl_schedule
+from tests.faults import Crash, Fault
+from tests.state_machine.attempts import AUTHORIZERS, CREATED, NOT_MODIFIED, OK, Done, Span
+from tests.state_machine.books import Books, Fields, moment
+from tests.state_machine.machine import Machine, step
+from tests.state_machine.service import How, between
+from tests.state_machine.strategies import FAULTS, HANDLE, HANDLES, HOW
+
+_PATHS = st.sampled_from(["/v1/revocations/srl", "/v1/revocations/srl/signed"])
+
+
+class SrlRules(Machine):
+    """What can be done with the list."""
+
+    @step(handle=HANDLE, how=HOW, path=_PATHS, held=st.booleans())
+    def read_srl(self, handle: str, how: How, path: str, held: bool) -> None:
+        """The list in force; who holds it already is not sent it again."""
+        books = self.books[handle]
+
+        def effect(done: Done) -> None:
+            assert done.fields == books.srl
+
+        self.attempt(
+            books,
+            how,
+            "GET",
+            path,
+            lambda _: NOT_MODIFIED if held else OK,
+            headers={"If-None-Match": books.etag} if held else {},
+            scopes=AUTHORIZERS,
+            effect=effect,
+            goal=NOT_MODIFIED if held else OK,
+        )
+
+    @step(handle=HANDLE, how=HOW)
+    def regenerate(self, handle: str, how: How) -> None:
+        """F01, F02: a regeneration raises the version by one, or changes nothing."""
+        books = self.books[handle]
+
+        def effect(done: Done) -> None:
+            self._enter_list(books, done.actor, done.span)
+            assert done.fields == _summary(books.srl)
+
+        self.attempt(
+            books,
+            how,
+            "POST",
+            "/v1/revocations/srl/regenerate",
+            lambda _: OK,
+            effect=effect,
+            evidence=lambda: self._newer(books),
+        )
+
+    @step(faults=FAULTS)
+    def run_the_schedule(self, faults: tuple[Fault, ...]) -> None:
+        """F08: the schedule publishes for who is due, once; who fails holds back no other."""
+        start = self.clock()
+        with self.service.storming(faults):
+            try:
+                told: srl_schedule.Tick | None = srl_schedule.publish_due(self.service.ports)
+            except (Crash, Unavailable):
+                assert self.service.broke()
+                told = None
+        broke, span = self.service.broke(), (start, self.clock())
+        for books in self.books.values():
+            self._check_schedule(books, told, span, broke=broke)
+        self.touched.update(self.books)
+        self.count_success(bool(told and told.published))
+
+    @step(handle=HANDLE, how=HOW)
+    def rotate_signer(self, handle: str, how: How) -> None:
+        """A new signer starts with the next list; the one in force stays valid."""
+        books = self.books[handle]
+
+        def evidence() -> Fields | None:
+            signer: Fields = self.ask(books, "/v1/revocations/srl/keys").json()["keys"][0]
+            return None if signer == books.signers[0] else signer
+
+        def effect(done: Done) -> None:
+            assert done.fields["status"] == "active"
+            assert between(done.fields["created_at"], done.span)
+            books.signers[0]["status"] = "rotated"
+            books.signers.insert(0, done.fields)
+            books.enter("srl.rotate_key", done.fields["key_id"], done.actor)
+
+        self.attempt(
+            books,
+            how,
+            "POST",
+            "/v1/revocations/srl/keys/rotate",
+            lambda _: CREATED,
+            effect=effect,
+            evidence=evidence,
+        )
+
+    def end(self) -> None:
+        """Whatever was revoked in the end is in a list."""
+        for handle in HANDLES:
+            self.regenerate(handle=handle, how=How())
+        super().end()
+
+    def _check_schedule(
+        self, books: Books, told: srl_schedule.Tick | None, span: Span, *, broke: bool
+    ) -> None:
+        due = {books.is_due(each) for each in span}
+        published = self._newer(books) is not None
+        assert published in due or (broke and not published)
+        if told is not None:
+            assert published or books.id not in told.published
+            assert books.id in told.published + told.failed or not published
+            assert broke or not told.failed
+        if published:
+            self._enter_list(books, f"system+schedule@{books.handle}.svc", span)
+
+    def _newer(self, books: Books) -> Fields | None:
+        """What a regeneration would say of the list in force, if that is not in the books."""
+        document = self.ask(books, "/v1/revocations/srl").json()
+        return None if document == books.srl else _summary(document)
+
+    def _enter_list(self, books: Books, actor: str, span: Span) -> None:
+        """Hold a new list to what it must say, and enter it."""
+        answer = self.ask(books, "/v1/revocations/srl/signed")
+        before, says = books.srl["payload"], answer.json()["payload"]
+        payload = srl_verification.verify(
+            answer.content,
+            public_key=base64.b64decode(books.signers[0]["public_key"]),
+            now=moment(says["IssuedAt"]),
+            min_version=before["Version"] + 1,
+        )
+        assert payload.version == before["Version"] + 1
+        earliest = moment(before["IssuedAt"])
+        assert between(payload.issued_at, (max(span[0], earliest), max(span[1], earliest)))
+        lifetime = timedelta(seconds=books.settings["srl_ttl_seconds"])
+        assert payload.expires_at == payload.issued_at + lifetime
+        assert payload.revoked_ids == books.listed(payload.issued_at, lifetime)
+        assert answer.headers["etag"] != books.etag
+        books.srl, books.etag, books.changed = answer.json(), answer.headers["etag"], False
+        books.enter("srl.regenerate", f"srl/{payload.version}", actor)
+
+
+def _summary(document: Fields) -> Fields:
+    """A list as the answer to its regeneration tells of it."""
+    payload = document["payload"]
+    return {
+        "version": payload["Version"],
+        "issued_at": payload["IssuedAt"],
+        "expires_at": payload["ExpiresAt"],
+        "revocation_count": len(payload["RevokedIDs"]),
+    }

@@ -1,0 +1,104 @@
+"""What concerns a tenant as a whole, and what befalls the service: time, and crashes."""
+
+from datetime import timedelta
+from typing import Final
+from urllib.parse import quote
+
+from hypothesis import strategies as st
+from hypothesis.stateful import precondition
+
+from tests.state_machine.attempts import OK, READERS, Done
+from tests.state_machine.books import Entry, Fields
+from tests.state_machine.machine import Machine, step
+from tests.state_machine.recount import entries
+from tests.state_machine.service import INSTANCES, How
+from tests.state_machine.strategies import HANDLE, HOW
+
+_CHANGES = st.fixed_dictionaries(
+    {},
+    optional={
+        "name": st.sampled_from(["One", "Two"]),
+        "srl_ttl_seconds": st.sampled_from([300, 900, 7200]),
+        "audit_retention_days": st.sampled_from([90, 400]),
+    },
+)
+
+# The audit log reaches no further ahead of the clock than a day.
+_BEHIND_MAX: Final = timedelta(hours=20)
+
+
+class TenantRules(Machine):
+    """What can be done with a tenant, and to the service."""
+
+    @step(handle=HANDLE, how=HOW, changes=_CHANGES)
+    def update_settings(self, handle: str, how: How, changes: Fields) -> None:
+        """What is changed is so at once; what is so already is not written."""
+        books, path = self.books[handle], "/v1/tenant/settings"
+
+        def effect(done: Done) -> None:
+            if books.settings != books.settings | changes:
+                books.settings |= changes
+                books.enter("tenant.update_settings", books.id, done.actor)
+            assert done.fields == books.settings
+
+        def evidence() -> Fields | None:
+            told: Fields = self.ask(books, path).json()
+            return None if told == books.settings else told
+
+        self.attempt(
+            books, how, "PATCH", path, lambda _: OK, body=changes, effect=effect, evidence=evidence
+        )
+
+    @step(handle=HANDLE, how=HOW)
+    def read_settings(self, handle: str, how: How) -> None:
+        """The settings, with no field of another tenant's."""
+        books = self.books[handle]
+
+        def effect(done: Done) -> None:
+            assert done.fields == books.settings
+
+        self.attempt(
+            books,
+            how,
+            "GET",
+            "/v1/tenant/settings",
+            lambda _: OK,
+            scopes=READERS,
+            effect=effect,
+        )
+
+    @step(handle=HANDLE, limit=st.integers(1, 9), field=st.sampled_from(Entry._fields))
+    def read_audit_log(self, handle: str, limit: int, field: str) -> None:
+        """Every entry that matches, once, however small the pages."""
+        books = self.books[handle]
+        wanted = getattr(max(books.entries), field)
+        found = entries(
+            self.ask_of(books),
+            (self.earliest, self.latest),
+            query=f"&{field}={quote(wanted)}",
+            limit=limit,
+        )
+        expected = {each: n for each, n in books.entries.items() if getattr(each, field) == wanted}
+        assert found == expected
+        self.count_success()
+
+    @step(seconds=st.sampled_from([1, 61, 600, 1800, 6 * 3600]))
+    def go_on(self, seconds: int) -> None:
+        """Time passes."""
+        self.clock.advance(seconds=seconds)
+        self.touched.update(self.books)
+        self.count_success()
+
+    @precondition(lambda self: self.latest - self.clock() < _BEHIND_MAX - timedelta(hours=2))
+    @step(seconds=st.sampled_from([1, 30, 600, 7200]))
+    def step_back(self, seconds: int) -> None:
+        """F09: the clock is set back."""
+        self.clock.advance(seconds=-seconds)
+        self.touched.update(self.books)
+        self.count_success()
+
+    @step(instance=st.integers(0, INSTANCES - 1))
+    def restart(self, instance: int) -> None:
+        """An instance dies between two requests."""
+        self.service.restart(instance)
+        self.count_success()

@@ -1,0 +1,73 @@
+"""The whole API under faults, crashes and wrong clocks: nothing is lost, nothing is half done."""
+
+import os
+import random
+from typing import Any, ClassVar
+
+import pytest
+from hypothesis import HealthCheck, seed, settings
+from hypothesis.stateful import initialize, run_state_machine_as_test
+
+from tests.faults import Kind
+from tests.state_machine.machine import RULES
+from tests.state_machine.revocations import RevocationRules
+from tests.state_machine.service import How, Tally
+from tests.state_machine.service_accounts import ServiceAccountRules
+from tests.state_machine.srl import SrlRules
+from tests.state_machine.strategies import HANDLES
+from tests.state_machine.tenants import TenantRules
+from tests.state_machine.warrants import WarrantRules
+
+# Rules depend on what others made, so that few draws do much at first.
+_UNHURRIED = settings(
+    deadline=None,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+)
+
+
+class WholeApi(ServiceAccountRules, WarrantRules, RevocationRules, SrlRules, TenantRules):
+    """All rules; what they do is counted in the tally of the class."""
+
+    tally: ClassVar[Tally]
+
+    @initialize()
+    def furnish(self) -> None:
+        """Something of everything, for the rules to begin with; that is not counted."""
+        calm: dict[str, Any] = {"how": How(), "pick": 0}
+        for handle in HANDLES:
+            self.create_account(handle=handle, how=How(), name="ci")
+            self.create_api_key(handle=handle, how=How(), scopes=["admin"], minutes=60, owner=0)
+            self.create_root(handle=handle, how=How(), minutes=None)
+            self.create_child(handle=handle, type_="issuer", **calm)
+            self.sign(handle=handle, warrant_id=None, minutes=5, **calm)
+            self.revoke_warrant(handle=handle, how=How(), warrant_id="svc_wrt_a", signed=None)
+        self.service.tally = self.tally
+
+
+def whole_api() -> type[WholeApi]:
+    """The machine, with a tally of its own."""
+    return type("WholeApi", (WholeApi,), {"tally": Tally()})
+
+
+def test_nothing_is_lost() -> None:
+    """F22, F25, F31: the same few runs each time, whatever breaks in them."""
+    runs = settings(_UNHURRIED, derandomize=True, max_examples=12, stateful_step_count=40)
+    run_state_machine_as_test(whole_api(), settings=runs)
+
+
+@pytest.mark.slow
+def test_nothing_is_lost_in_the_long_run() -> None:
+    """F22, F25, F31: other runs each time, and many; every rule and every fault had its effect.
+
+    STATE_MACHINE_SEED repeats a run, STATE_MACHINE_EXAMPLES makes it longer or shorter.
+    """
+    number = int(os.environ.get("STATE_MACHINE_SEED", random.SystemRandom().getrandbits(32)))
+    examples = int(os.environ.get("STATE_MACHINE_EXAMPLES", "100"))
+    whole = whole_api()
+    print(f"STATE_MACHINE_SEED={number}")
+    runs = settings(_UNHURRIED, max_examples=examples, stateful_step_count=80)
+    run_state_machine_as_test(seed(number)(whole), settings=runs)
+    print(whole.tally)
+    assert {name for name in RULES if not whole.tally.succeeded[name]} == set()
+    assert {kind for kind, _ in whole.tally.struck} == set(Kind)

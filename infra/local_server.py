@@ -23,7 +23,7 @@ from infra import data_folder
 from shared import wiring
 from shared.adapters.filesystem import FileBlobs
 from shared.errors import InvalidSettings, NotFound, RescindError
-from shared.operations import onboarding, srl_schedule, tenants
+from shared.operations import onboarding, srl_publication, tenants
 from shared.ports import Ports
 
 _HOST = "127.0.0.1"
@@ -137,7 +137,7 @@ def _publish_on_time(ports: Ports, stopped: threading.Event) -> None:
 
 
 def _publish(ports: Ports) -> None:
-    tick = srl_schedule.publish_due(ports)
+    tick = srl_publication.publish_due(ports)
     if not tick.failed and isinstance(ports.blobs, FileBlobs):
         ports.blobs.prune(older_than_seconds=_BLOB_AGE_MAX_SECONDS)
 

@@ -8,9 +8,10 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from threading import Lock
+from typing import Any, TypeVar, cast
 
 from ulid import LaxMonotonicPolicy, ULIDGenerator
 
@@ -23,6 +24,8 @@ from shared.ports.store import Store
 from shared.ports.together import Together, in_turn
 from shared.ports.token_buckets import TokenBuckets
 from shared.settings import Place, Settings
+
+T = TypeVar("T")
 
 
 @cache
@@ -109,9 +112,7 @@ def _store(place: Place) -> tuple[Store, TokenBuckets, Together]:
 
 def _blobs(place: Place) -> BlobStore:
     if place.scheme == "s3":
-        from shared.adapters import s3
-
-        return s3.S3Blobs(s3.connect(), bucket=place.location)
+        return _later(lambda: _s3(place.location))
     from shared.adapters import filesystem
 
     return filesystem.FileBlobs(Path(place.location))
@@ -119,9 +120,44 @@ def _blobs(place: Place) -> BlobStore:
 
 def _keys(place: Place) -> KeyWrapper:
     if place.scheme == "kms":
-        from shared.adapters import kms
-
-        return kms.KmsKeys(kms.connect(), key_id=place.location)
+        return _later(lambda: _kms(place.location))
     from shared.adapters import local_keys
 
     return local_keys.KeyFile(Path(place.location))
+
+
+def _s3(bucket: str) -> BlobStore:
+    from shared.adapters import s3
+
+    return s3.S3Blobs(s3.connect(), bucket=bucket)
+
+
+def _kms(key_id: str) -> KeyWrapper:
+    from shared.adapters import kms
+
+    return kms.KmsKeys(kms.connect(), key_id=key_id)
+
+
+class _Later:
+    """Stands for an adapter that is made when it is first used.
+
+    Making a client reads the description of its service, which takes longer than most requests; and
+    most functions never call S3 or KMS.
+    """
+
+    def __init__(self, make: Callable[[], object]) -> None:
+        self._make = make
+        self._lock = Lock()
+
+    @cached_property
+    def _made(self) -> object:
+        return self._make()
+
+    def __getattr__(self, name: str) -> Any:
+        with self._lock:
+            made = self._made
+        return getattr(made, name)
+
+
+def _later(make: Callable[[], T]) -> T:
+    return cast("T", _Later(make))

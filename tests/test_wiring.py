@@ -13,9 +13,7 @@ from shared import wiring
 from shared.adapters import sqs
 from shared.adapters.dynamodb import DynamoStore
 from shared.adapters.filesystem import FileBlobs
-from shared.adapters.kms import KmsKeys
 from shared.adapters.local_keys import KeyFile
-from shared.adapters.s3 import S3Blobs
 from shared.adapters.sqlite import SqliteStore
 from shared.errors import InvalidSettings
 from shared.model.identifiers import is_identifier
@@ -61,8 +59,6 @@ def test_settings_of_aws_give_adapters_of_aws() -> None:
             )
         )
         assert isinstance(ports.store, DynamoStore)
-        assert isinstance(ports.blobs, S3Blobs)
-        assert isinstance(ports.keys, KmsKeys)
         ports.store.write(Put(_KEY, {"n": 1}, Expect.ABSENT))
         ports.blobs.put("srl/list.json", b"{}")
         sealed = ports.keys.wrap(b"seed", context=_CONTEXT)

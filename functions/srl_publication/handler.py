@@ -5,7 +5,7 @@ import time
 from typing import Any
 
 from shared import logs, wiring
-from shared.operations import srl_schedule
+from shared.operations import srl_publication
 from shared.ports import Ports
 
 _log = logging.getLogger(__name__)
@@ -23,7 +23,7 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, list[dict[str,
 def _publish(ports: Ports, tenant_id: str) -> bool:
     started = time.monotonic()
     try:
-        published = srl_schedule.publish_if_due(ports, tenant_id)
+        published = srl_publication.publish_if_due(ports, tenant_id)
     except Exception:  # noqa: BLE001 (what stops one tenant must not stop the rest)
         figures = {"PublicationFailed": 1}
         _log.exception("publication", extra=logs.fields(tenant_id=tenant_id, metrics=figures))

@@ -119,7 +119,7 @@ class SqliteStore:
                     statement, (wanted, *partition, low, high, size)
                 ).fetchall()
             for sk, item in rows:
-                yield Entry(sk, _decode(item) if item else {})
+                yield Entry(sk, {} if item is None else _decode(item))
             if len(rows) < size:
                 return
             low, high = (low, rows[-1][0]) if newest_first else (rows[-1][0], high)

@@ -6,12 +6,14 @@ the tenant revoked has changed; it is written with the change, at most one a sha
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from shared.model import revocations, times
 from shared.model.items import Key, Partition, Table
 from shared.model.records import Record
-from shared.model.srl import Head
+
+if TYPE_CHECKING:
+    from shared.model.srl import Head
 
 # The next turn of every tenant, soonest first.
 TURNS: Final = Partition(Table.KEYS, "srl-turns")
@@ -27,7 +29,7 @@ class Turn(Record):
     expires_at: datetime
 
     @classmethod
-    def after(cls, head: Head, tenant_id: str) -> "Turn":
+    def after(cls, head: "Head", tenant_id: str) -> "Turn":
         """The turn that follows a publication: half of the list's lifetime in."""
         lifetime = head.expires_at - head.issued_at
         due_at = times.whole(head.issued_at + lifetime / 2)

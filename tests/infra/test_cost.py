@@ -16,7 +16,7 @@ from shared.adapters.dynamodb import DynamoStore
 from shared.adapters.dynamodb_buckets import DynamoBuckets
 from shared.adapters.kms import KmsKeys
 from shared.adapters.s3 import S3Blobs
-from shared.operations import srl_schedule
+from shared.operations import srl_publication, srl_schedule
 from shared.ports import Ports
 from shared.wiring import identifiers
 from tests.api import Tenant, serve
@@ -95,13 +95,13 @@ def test_trips_are_few() -> None:
 def test_the_schedule_costs_what_is_documented(watched: Watched) -> None:
     """A tick that finds nothing, and the publication of a tenant with one change."""
     ports, tenant = watched.ports, watched.tenant()
-    srl_schedule.publish_due(ports)
+    srl_publication.publish_due(ports)
     with watched.recorder.counting() as calls:
         assert srl_schedule.due(ports).tenant_ids == []
     assert _documented()["a tick of the schedule"] == _figures(calls)
     tenant.revoke("svc_wrt_one")
     with watched.recorder.counting() as calls:
-        assert srl_schedule.publish_if_due(ports, tenant.id)
+        assert srl_publication.publish_if_due(ports, tenant.id)
     assert _documented()["publication of a short list"] == _figures(calls)
 
 

@@ -19,7 +19,7 @@ from shared.model.items import Table
 from shared.model.srl_schedule import Turn
 from shared.operations import doctor, publication, recovery
 from shared.operations import srl_keys as signers
-from shared.operations.srl_schedule import publish_if_due
+from shared.operations.srl_publication import publish_if_due
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Put
 from tests.aws import Account, aws

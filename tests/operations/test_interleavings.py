@@ -35,6 +35,7 @@ from shared.operations import (
     srl_content,
     srl_keys,
     srl_marks,
+    srl_publication,
     srl_schedule,
     tenants,
 )
@@ -86,7 +87,7 @@ class Scene:
         key = tenant.key(ports)
         tenant.sign(ports, key, SIGNED)
         revocation_id = tenant.revoke(ports, BEFORE)
-        assert srl_schedule.publish_if_due(ports, tenant.id)
+        assert srl_publication.publish_if_due(ports, tenant.id)
         return cls(World(ports, folder / "blobs"), tenant, revocation_id, key.id)
 
     @property
@@ -163,7 +164,7 @@ def _publisher(scene: Scene, ports: Ports) -> object:
 
 
 def _worker(scene: Scene, ports: Ports) -> object:
-    return srl_schedule.publish_if_due(ports, scene.tenant.id)
+    return srl_publication.publish_if_due(ports, scene.tenant.id)
 
 
 def _revoker(scene: Scene, ports: Ports) -> object:
@@ -259,13 +260,13 @@ def nothing_lost(scene: Scene, run: Run) -> None:
     last = scene.moments[-1]
     right = last.listed == last.revoked
     assert right or srl_schedule.due(ports).tenant_ids == [tenant.id]
-    if not srl_schedule.publish_if_due(ports, tenant.id):
+    if not srl_publication.publish_if_due(ports, tenant.id):
         assert right
         srl.regenerate(ports, tenant.operator)
     published = tenant.published(ports)
     assert published.version == last.head.version + 1
     assert set(published.revoked_ids) == last.revoked
-    assert srl_schedule.publish_due(ports) == srl_schedule.Tick()
+    assert srl_publication.publish_due(ports) == srl_publication.Tick()
     assert srl_schedule.due(ports).tenant_ids == []
     tenant.check_totals(ports)
 
@@ -464,7 +465,7 @@ def _marks_read_afterwards(ports: Ports, tenant_id: str) -> bool:
     caller = Caller.inside(tenant_id, name="schedule", handle="acme")
 
     def attempt() -> bool:
-        if not srl_schedule._is_due(ports, tenant_id):
+        if not srl_publication._is_due(ports, tenant_id):
             return False
         publication.publish(ports, caller)
         return True
@@ -512,7 +513,7 @@ _WRONG = {
         publication, "publish", _counted_after_the_walk, "worker, waverer", nothing_lost
     ),
     "marks read afterwards": Wrong(
-        srl_schedule, "publish_if_due", _marks_read_afterwards, "worker, revoker", nothing_lost
+        srl_publication, "publish_if_due", _marks_read_afterwards, "worker, revoker", nothing_lost
     ),
     "changed warrants read afterwards": Wrong(
         publication, "publish", _changed_read_afterwards, "publisher, revoker", nothing_lost

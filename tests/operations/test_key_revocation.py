@@ -18,7 +18,7 @@ from shared.operations import (
     revocations,
     signing_keys,
     srl,
-    srl_schedule,
+    srl_publication,
     tenant_settings,
     warrants,
 )
@@ -98,7 +98,7 @@ def test_the_life_of_a_key(anywhere: Ports, clock: Clock) -> None:
     clock.advance(minutes=1)
     tenant.revoke_key(ports, root, cascade=True)
     assert revoked_of(ports, tenant, ids) == [True, True, False]
-    assert srl_schedule.publish_due(ports).published == [tenant.id]
+    assert srl_publication.publish_due(ports).published == [tenant.id]
     assert tenant.published(ports).revoked_ids == sorted(ids[:2])
     page = signing_keys.page(
         ports, tenant.operator, before=None, limit=1, type_=Type.ISSUER, status=Status.REVOKED
@@ -179,12 +179,12 @@ def test_the_schedule_sees_a_revoked_key(ports: Ports, tenant: Tenant) -> None:
     signing_keys.suspend(ports, tenant.operator, key_id=key.id)
     signing_keys.enable(ports, tenant.operator, key_id=key.id)
     signing_keys.rotate(ports, tenant.operator, key_id=key.id)
-    assert srl_schedule.publish_due(ports).published == []
+    assert srl_publication.publish_due(ports).published == []
     tenant.revoke_key(ports, key)
-    assert srl_schedule.publish_due(ports).published == [tenant.id]
+    assert srl_publication.publish_due(ports).published == [tenant.id]
     assert tenant.published(ports).revoked_ids == [warrant_id]
     tenant.revoke_key(ports, key)
-    assert srl_schedule.publish_due(ports).published == []
+    assert srl_publication.publish_due(ports).published == []
 
 
 def test_a_key_that_is_revoked_during_a_publication(ports: Ports) -> None:

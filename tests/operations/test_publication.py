@@ -13,7 +13,7 @@ import pytest
 from shared.errors import Conflict, Corrupt, Unavailable
 from shared.model import revocations as model
 from shared.model import srl as srl_model
-from shared.operations import operation, publication, revocations, srl, srl_keys, srl_schedule
+from shared.operations import operation, publication, revocations, srl, srl_keys, srl_publication
 from shared.ports import Ports
 from shared.ports.store import Entry, Expect, Partition, Put
 from tests.faults import Crash, Script, raises, scripted
@@ -315,14 +315,14 @@ def test_a_seed_of_another_key_publishes_nothing(ports: Ports, tenant: Tenant) -
 
 def test_the_schedule_publishes_what_is_due(ports: Ports, clock: Clock, tenant: Tenant) -> None:
     """F08: changed, or half of the lifetime gone; otherwise it leaves the list alone."""
-    assert srl_schedule.publish_due(ports).published == []
+    assert srl_publication.publish_due(ports).published == []
     tenant.revoke(ports, "svc_wrt_new")
-    assert srl_schedule.publish_due(ports).published == [tenant.id]
-    assert srl_schedule.publish_due(ports).published == []
+    assert srl_publication.publish_due(ports).published == [tenant.id]
+    assert srl_publication.publish_due(ports).published == []
     clock.advance(minutes=29, seconds=59)
-    assert srl_schedule.publish_due(ports).published == []
+    assert srl_publication.publish_due(ports).published == []
     clock.advance(seconds=1)
-    assert srl_schedule.publish_due(ports).published == [tenant.id]
+    assert srl_publication.publish_due(ports).published == [tenant.id]
 
 
 def test_schedules_that_overlap(tmp_path: Path, clock: Clock) -> None:
@@ -332,16 +332,16 @@ def test_schedules_that_overlap(tmp_path: Path, clock: Clock) -> None:
     tenant.revoke(ports, "svc_wrt_a")
     start = threading.Barrier(4)
 
-    def run() -> srl_schedule.Tick:
+    def run() -> srl_publication.Tick:
         start.wait()
-        return srl_schedule.publish_due(ports)
+        return srl_publication.publish_due(ports)
 
     with ThreadPoolExecutor(4) as pool:
         ticks = [each.result() for each in [pool.submit(run) for _ in range(4)]]
     published = sum(len(tick.published) for tick in ticks)
     assert 1 <= published <= 4
     assert tenant.published(ports).version == 1 + published
-    assert srl_schedule.publish_due(ports).published == []
+    assert srl_publication.publish_due(ports).published == []
     ports.store.close()  # type: ignore[attr-defined]
 
 
@@ -352,5 +352,5 @@ def test_a_tenant_that_fails_holds_back_no_other(ports: Ports, tenant: Tenant) -
         each.revoke(ports, "svc_wrt_new")
     signer = srl_keys.current(ports, tenant.id)
     ports.store.write(Put(signer.key, {"id": signer.id}, Expect.PRESENT))
-    tick = srl_schedule.publish_due(ports)
-    assert tick == srl_schedule.Tick(published=[second.id], failed=[tenant.id])
+    tick = srl_publication.publish_due(ports)
+    assert tick == srl_publication.Tick(published=[second.id], failed=[tenant.id])

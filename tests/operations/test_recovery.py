@@ -17,7 +17,14 @@ from shared.model.items import Table
 from shared.model.srl import Payload
 from shared.model.srl_schedule import TURNS, Turn
 from shared.model.srl_verification import verify
-from shared.operations import doctor, publication, recovery, revocations, srl_schedule
+from shared.operations import (
+    doctor,
+    publication,
+    recovery,
+    revocations,
+    srl_publication,
+    srl_schedule,
+)
 from shared.ports import Ports
 from tests.faults import Crash, Script, raises, scripted
 from tests.operations.tenants import Tenant
@@ -122,11 +129,11 @@ def assert_healthy(ports: Ports, past: Past) -> None:
     """Nothing is wrong, there is nothing to publish, and the schedule goes on from here."""
     assert_one_turn(ports, past.tenant)
     assert list(doctor.examine(ports)) == []
-    assert srl_schedule.publish_due(ports) == srl_schedule.Tick()
+    assert srl_publication.publish_due(ports) == srl_publication.Tick()
     assert srl_schedule.due(ports) == srl_schedule.Due([], late=0)
     version = publication.current(ports, past.tenant.id).version
     past.tenant.revoke(ports, "svc_wrt_after")
-    assert srl_schedule.publish_due(ports).published == [past.tenant.id]
+    assert srl_publication.publish_due(ports).published == [past.tenant.id]
     assert past.tenant.published(ports).version == version + 1
 
 
@@ -223,7 +230,7 @@ def test_what_the_schedule_published_meanwhile_is_surpassed(
     ports = deployment.ports
     deployment.restore(past.copy)
     clock.advance(minutes=30)
-    assert srl_schedule.publish_due(ports).published == [past.tenant.id]
+    assert srl_publication.publish_due(ports).published == [past.tenant.id]
     assert recover(ports, past.tenant).head.version == past.told.version + 1
     assert believed(ports, past, clock).revoked_ids == past.told.revoked_ids
     assert_healthy(ports, past)
@@ -326,7 +333,7 @@ def test_stopped_anywhere_it_is_healed_by_repeating(
         recover(ports, past.tenant)
         assert believed(ports, past, clock).revoked_ids == past.told.revoked_ids
         assert list(doctor.examine(ports)) == []
-        assert srl_schedule.publish_due(ports) == srl_schedule.Tick()
+        assert srl_publication.publish_due(ports) == srl_publication.Tick()
 
 
 @pytest.mark.slow

@@ -23,6 +23,7 @@ from shared.operations import (
     revocations,
     signing_keys,
     srl,
+    srl_publication,
     srl_schedule,
     tenant_settings,
 )
@@ -63,7 +64,7 @@ def test_half_of_the_lifetime(ports: Ports, clock: Clock, tenant: Tenant) -> Non
         assert due(ports) == []
         clock.moment += SECOND
         assert due(ports) == [tenant.id]
-        assert srl_schedule.publish_if_due(ports, tenant.id)
+        assert srl_publication.publish_if_due(ports, tenant.id)
         assert due(ports) == []
 
 
@@ -119,11 +120,11 @@ def test_a_change_makes_due(
     tenant, other = Tenant.create(anywhere), Tenant.create(anywhere, "globex")
     tenant.revoke(anywhere, "svc_wrt_a")
     tenant.regenerate(anywhere)
-    srl_schedule.publish_if_due(anywhere, tenant.id)
+    srl_publication.publish_if_due(anywhere, tenant.id)
     assert due(anywhere) == []
     change(anywhere, tenant)
     assert due(anywhere) == [tenant.id]
-    assert srl_schedule.publish_if_due(anywhere, tenant.id)
+    assert srl_publication.publish_if_due(anywhere, tenant.id)
     assert due(anywhere) == []
     assert publication.current(anywhere, other.id).version == 1
 
@@ -167,10 +168,10 @@ def test_finder_and_worker_agree(
     tenant.regenerate(ports)
     clock.advance(seconds=ttl_seconds // 2 - 1, microseconds=999_999)
     assert due(ports) == []
-    assert not srl_schedule.publish_if_due(ports, tenant.id)
+    assert not srl_publication.publish_if_due(ports, tenant.id)
     clock.advance(microseconds=1)
     assert due(ports) == [tenant.id]
-    assert srl_schedule.publish_if_due(ports, tenant.id)
+    assert srl_publication.publish_if_due(ports, tenant.id)
 
 
 @dataclass
@@ -305,7 +306,7 @@ class Worlds:
 
 
 def work(ports: Ports, tenant: Tenant) -> None:
-    srl_schedule.publish_if_due(ports, tenant.id)
+    srl_publication.publish_if_due(ports, tenant.id)
 
 
 def revoke_during(ports: Ports, tenant: Tenant) -> None:
@@ -316,7 +317,7 @@ def assert_not_lost(ports: Ports, tenant: Tenant, warrant_id: str = DURING) -> N
     """The list has the revocation or the tenant is still due; then the next run publishes it."""
     if warrant_id not in tenant.published(ports).revoked_ids:
         assert tenant.id in due(ports)
-    srl_schedule.publish_due(ports)
+    srl_publication.publish_due(ports)
     assert warrant_id in tenant.published(ports).revoked_ids
     assert tenant.id not in due(ports)
 
@@ -444,7 +445,7 @@ def test_a_mark_that_outlived_its_reason_costs_one_look(ports: Ports, tenant: Te
     tenant.revoke(ports, "svc_wrt_a")
     srl.regenerate(ports, tenant.operator)
     assert due(ports) == [tenant.id]
-    assert not srl_schedule.publish_if_due(ports, tenant.id)
+    assert not srl_publication.publish_if_due(ports, tenant.id)
     assert due(ports) == []
     assert publication.current(ports, tenant.id).version == 2
 
@@ -454,7 +455,7 @@ def test_many_marks_are_cleared_together(ports: Ports, tenant: Tenant) -> None:
     for number in range(100):
         tenant.revoke(ports, f"svc_wrt_{number}")
     assert len(ports.store.get_many(model.marks_of(tenant.id))) == revocation_model.SHARDS
-    assert srl_schedule.publish_if_due(ports, tenant.id)
+    assert srl_publication.publish_if_due(ports, tenant.id)
     assert ports.store.get_many(model.marks_of(tenant.id)) == {}
 
 
@@ -462,7 +463,7 @@ def test_many_marks_are_cleared_together(ports: Ports, tenant: Tenant) -> None:
 def test_an_unknown_tenant_is_an_error(anywhere: Ports, tenant_id: str) -> None:
     """F10: who is not there is not passed over in silence."""
     with pytest.raises(Corrupt, match="no settings"):
-        srl_schedule.publish_if_due(anywhere, tenant_id)
+        srl_publication.publish_if_due(anywhere, tenant_id)
 
 
 def test_there_is_one_turn_a_tenant(ports: Ports, clock: Clock, tenant: Tenant) -> None:

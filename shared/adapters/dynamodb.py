@@ -7,6 +7,7 @@ whose answer was lost is sent again and counts once, instead of failing on its o
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -25,6 +26,7 @@ from shared.adapters.dynamodb_items import Attribute, address, decode_item, enco
 from shared.adapters.messages import UNAVAILABLE
 from shared.adapters.preconditions import check_write
 from shared.adapters.retries import PATIENCE, Patience
+from shared.adapters.threads import AtOnce
 from shared.errors import Conflict, Unavailable
 from shared.ports.store import (
     At,
@@ -70,6 +72,8 @@ class DynamoStore:
         refuse_broken_answers(client)
         self._client: Any = client  # requests are built as plain dictionaries
         self._patience = patience
+        # Of its own: a read that others wait for in a pool must not wait for a place in it.
+        self._together = AtOnce()
         self._names = {table: f"{table_prefix}{table}" for table in Table}
         self._tables = {name: table for table, name in self._names.items()}
 
@@ -84,13 +88,18 @@ class DynamoStore:
 
     def get_many(self, keys: Iterable[Key]) -> dict[Key, Item]:
         """The items that exist among `keys`. Raises `Unavailable` unless all were looked for."""
+        wanted = list(dict.fromkeys(keys))
+        batches = [
+            wanted[start : start + _MOST_KEYS_IN_A_BATCH]
+            for start in range(0, len(wanted), _MOST_KEYS_IN_A_BATCH)
+        ]
         found: dict[Key, Item] = {}
-        wanted = iter(dict.fromkeys(keys))
-        while batch := list(islice(wanted, _MOST_KEYS_IN_A_BATCH)):
-            found.update(self._get_batch(batch))
+        for items in self._together(*(partial(self._get_batch, batch) for batch in batches)):
+            found |= items
         return found
 
-    def _get_batch(self, keys: Sequence[Key]) -> Iterator[tuple[Key, Item]]:
+    def _get_batch(self, keys: Sequence[Key]) -> dict[Key, Item]:
+        found: dict[Key, Item] = {}
         pending: dict[str, Any] = {}
         for key in keys:
             request = pending.setdefault(
@@ -101,12 +110,12 @@ class DynamoStore:
             with answering():
                 answer = self._client.batch_get_item(RequestItems=pending)
             for name, items in answer["Responses"].items():
-                for found in items:
-                    key = Key(self._tables[name], found["pk"]["S"], found["sk"]["S"])
-                    yield key, decode_item(found)
+                for item in items:
+                    key = Key(self._tables[name], item["pk"]["S"], item["sk"]["S"])
+                    found[key] = decode_item(item)
             pending = answer.get("UnprocessedKeys")
             if not pending:
-                return
+                return found
         raise Unavailable(UNAVAILABLE)
 
     def query(

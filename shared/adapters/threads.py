@@ -15,10 +15,10 @@ class AtOnce:
         self._pool = ThreadPoolExecutor(_MOST_AT_ONCE, thread_name_prefix="read")
 
     def __call__(self, *reads: Callable[[], Any]) -> Any:
-        """Make all reads at once, the last in this thread."""
-        others = [self._pool.submit(read) for read in reads[:-1]]
+        """Make all reads at once, the first in this thread."""
+        others = [self._pool.submit(read) for read in reads[1:]]
         try:
-            last = [read() for read in reads[-1:]]
+            first = [read() for read in reads[:1]]
         finally:
             wait(others)
-        return (*(other.result() for other in others), *last)
+        return (*first, *(other.result() for other in others))

@@ -82,6 +82,17 @@ def test_a_list_that_the_caller_has_costs_two_reads(watched: Watched) -> None:
     assert _documented()["GET /v1/revocations/srl (304)"] == _figures(calls)
 
 
+def test_a_batch_of_a_thousand_reads_a_thousand_items(watched: Watched) -> None:
+    """Authentication, and requests of a hundred items, which are made at once."""
+    tenant = watched.tenant()
+    body = {"warrant_ids": [f"svc_wrt_{number}" for number in range(1000)]}
+    with watched.recorder.counting() as calls:
+        answer = tenant.authorizer.post("/v1/revocations/check-batch", json=body)
+    assert len(answer.json()["results"]) == 1000
+    # One item more: which keys are revoked.
+    assert calls.requests == ["dynamodb.GetItem", *["dynamodb.BatchGetItem"] * 11]
+
+
 def test_trips_are_few() -> None:
     """Authentication is one read; a check is one trip more, and so is a page of a list."""
     documented = _documented()

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 
 import cbor2
 
@@ -57,6 +58,9 @@ _PAGE_UP = """SELECT sk, CASE WHEN instr(item, ?) THEN item END FROM items
     WHERE tbl = ? AND pk = ? AND sk > ? AND sk < ? ORDER BY sk LIMIT ?"""
 _PAGE_DOWN = """SELECT sk, CASE WHEN instr(item, ?) THEN item END FROM items
     WHERE tbl = ? AND pk = ? AND sk > ? AND sk < ? ORDER BY sk DESC LIMIT ?"""
+
+# An item of which nothing is wanted.
+_NOTHING: Item = MappingProxyType({})
 
 # Bounds that hold every sort key: none is empty, and SQLite sorts any blob after every text.
 _LOWEST = ""
@@ -119,7 +123,7 @@ class SqliteStore:
                     statement, (wanted, *partition, low, high, size)
                 ).fetchall()
             for sk, item in rows:
-                yield Entry(sk, {} if item is None else _decode(item))
+                yield Entry(sk, _NOTHING if item is None else _decode(item))
             if len(rows) < size:
                 return
             low, high = (low, rows[-1][0]) if newest_first else (rows[-1][0], high)

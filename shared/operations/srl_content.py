@@ -6,7 +6,7 @@ from functools import partial
 from itertools import chain
 
 from shared.model import identifiers, revocations, warrants
-from shared.model.items import Entry, Partition
+from shared.model.items import Partition
 from shared.model.records import moment
 from shared.model.signing_keys import RevokedSigners
 from shared.model.srl_content import Content
@@ -19,16 +19,20 @@ _Expiries = dict[str, datetime | None]
 
 def rebuilt(ports: Ports, tenant_id: str, signers: RevokedSigners) -> Content:
     """Every warrant with a revocation, or of a revoked key. Raises `Corrupt`, `Unavailable`."""
+    expiries: _Expiries = {}
 
-    def walk(shard: Partition) -> list[Entry]:
+    def walk(shard: Partition) -> list[str]:
+        ids = []
         start = identifiers.BEFORE_WARRANT_IDS
-        return list(ports.store.query(shard, after=start, only="expires_at"))
+        for entry in ports.store.query(shard, after=start, only="expires_at"):
+            ids.append(entry.sk)
+            if entry.item:
+                expiries[entry.sk] = moment(entry.item, "expires_at")
+        return ids
 
     walks = ports.together(*(partial(walk, each) for each in revocations.shards(tenant_id)))
-    entries = list(chain.from_iterable(walks))
-    expiries = {each.sk: moment(each.item, "expires_at") for each in entries if each.item}
     signed = _signed(ports, tenant_id, signers)
-    ids = chain((each.sk for each in entries), signed)
+    ids = chain(*walks, signed)
     return Content.of(ids, expiries | signed, signers=signers.signers)
 
 

@@ -10,11 +10,11 @@ AWS_PORT ?= 4566
 
 VENV := .venv
 BIN  := $(VENV)/bin
-TOOLS := sam checkov ministack
+TOOLS := sam checkov ministack bench
 PIP  := $(BIN)/python -m pip install --disable-pip-version-check --require-hashes --no-deps
 
 .DEFAULT_GOAL := help
-.PHONY: help run build aws-local test test-slow test-all lint format openapi lock clean
+.PHONY: help run build aws-local test test-slow test-all test-engines bench lint format openapi lock clean
 
 help: ## Say what each command does.
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST)
@@ -35,6 +35,14 @@ test-slow: $(VENV)/.tests $(TOOLS:%=.tools/%/.installed) .tools/engines/.install
 	$(BIN)/pytest --numprocesses 2 -m slow
 
 test-all: test test-slow ## Every check, and the proofs that take longer.
+
+# What cannot be had is said in the table, and is no failure.
+test-engines: $(VENV)/.tests ## Contract suites and API tests on every engine to be had: a table.
+	@for tool in ministack engines; do $(MAKE) --silent .tools/$$tool/.installed || true; done
+	@$(BIN)/python -m tests.engines
+
+bench: $(VENV)/.tests .tools/bench/.installed ## Measure, each figure beside another (BENCH_ONLY=… BENCH_OUT=….json).
+	@$(BIN)/python -m tests.bench
 
 lint: $(VENV)/.tests
 	$(BIN)/ruff format --check .
@@ -92,4 +100,4 @@ $(TOOLS:%=.tools/%/.installed): .tools/%/.installed: tests/tools/%.lock | $(VENV
 	@touch $@
 
 clean: ## Remove what was installed and built, and caches; data stays.
-	rm -rf $(VENV) .tools .build .mypy_cache .pytest_cache .ruff_cache .coverage .hypothesis
+	rm -rf $(VENV) .tools .build .bench .mypy_cache .pytest_cache .ruff_cache .coverage .hypothesis

@@ -49,6 +49,6 @@ def test_a_failure_comes_out_once_nothing_is_under_way(failing: int) -> None:
             ended.append(number)
 
     with pytest.raises(LookupError) as caught:
-        AtOnce()(*(lambda number=number: read(number) for number in range(3)))  # type: ignore[misc]
+        AtOnce()(*(lambda number=number: read(number) for number in range(3)))
     assert sorted(ended) == [0, 1, 2]
     assert caught.value.args == (failing,)

@@ -1,0 +1,59 @@
+"""How fast the service is, each figure beside something to compare it with (docs/performance.md).
+
+    python -m tests.bench
+
+`BENCH_ONLY` names some of the benchmarks, with commas between; `BENCH_OUT` the JSON file. What
+this machine cannot run is said in the table. Exit codes: 0 done, 1 a measurement failed.
+"""
+
+import os
+import platform
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+from tests.bench import cold_start, dynamodb, publication, report, requests, server
+from tests.bench.report import NotMeasured, Row
+from tests.processes import ROOT
+
+BENCHES: Final[dict[str, Callable[[], Iterator[Row]]]] = {
+    "publication": publication.run,
+    "dynamodb": dynamodb.run,
+    "requests": requests.run,
+    "cold_start": cold_start.run,
+    "server": server.run,
+}
+
+
+def main() -> int:
+    """Run the benchmarks and return the exit code."""
+    chosen = os.environ.get("BENCH_ONLY", ",".join(BENCHES)).split(",")
+    if unknown := set(chosen).difference(BENCHES):
+        print(f"BENCH_ONLY names {unknown}; there are {', '.join(BENCHES)}", file=sys.stderr)
+        return 1
+    rows: list[Row] = []
+    failed = [name for name in chosen if not _run(name, rows)]
+    print(report.table(rows))
+    print(f"\n{os.cpu_count()} cores, Python {platform.python_version()}, {platform.machine()}")
+    out = Path(os.environ.get("BENCH_OUT", ROOT / ".bench" / "results.json"))
+    report.write(rows, out)
+    print(f"Written to {out}")
+    return 1 if failed else 0
+
+
+def _run(name: str, rows: list[Row]) -> bool:
+    started = time.perf_counter()
+    report.progress(f"{name} …")
+    try:
+        rows.extend(BENCHES[name]())
+    except NotMeasured as why:
+        rows.append(Row.missing(name, str(why)))
+        return False
+    report.progress(f"{name} took {time.perf_counter() - started:.0f} s")
+    return True
+
+
+if __name__ == "__main__":
+    sys.exit(main())

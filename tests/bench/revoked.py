@@ -1,0 +1,80 @@
+"""A tenant with as many revoked warrants as are asked for, in a data folder."""
+
+import sqlite3
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+import cbor2
+
+from infra import data_folder
+from shared.model import revocations as model
+from shared.model.callers import Caller
+from shared.model.items import Partition, Table
+from shared.model.revocations import RevokedWarrant
+from shared.operations import onboarding, revocations
+from shared.ports import Ports
+from shared.ports.store import Expect, Increment
+from tests.infra.folders import opened
+
+HANDLE = "bench"
+
+
+@dataclass(frozen=True)
+class Tenant:
+    """A tenant on the embedded adapters."""
+
+    ports: Ports
+    operator: Caller
+
+
+@contextmanager
+def tenant(folder: Path, *, revoked: int) -> Iterator[Tenant]:
+    """A new tenant in a new data folder."""
+    data_folder.prepare(folder)
+    with opened(folder) as ports:
+        onboarding.create_tenant(ports, handle=HANDLE)
+        operator = onboarding.operator(ports, handle=HANDLE)
+        shards = _insert(folder / "svc.db", operator.tenant_id, revoked)
+        for pk, number in shards.items():
+            counter = model.counter_key(Partition(Table.REVOCATIONS, pk))
+            ports.store.write(
+                Increment(counter, {"count": number, "changes": number}, Expect.ANYTHING)
+            )
+        yield Tenant(ports, operator)
+
+
+def revoke(ports: Ports, caller: Caller, names: Iterator[str], number: int) -> None:
+    """Revoke so many of the warrants, each as a caller would."""
+    for warrant_id in islice(names, number):
+        revocations.create(ports, caller, warrant_id=warrant_id, reason="bench")
+
+
+def warrant_ids(letter: str = "0") -> Iterator[str]:
+    """Identifiers as long as those that people use, each once for each letter."""
+    number = 0
+    while True:
+        yield f"svc_wrt_{letter}{number:025x}"
+        number += 1
+
+
+def _insert(database: Path, tenant_id: str, number: int) -> Counter[str]:
+    """Put so many rows into the store as the adapter encodes them; how many went to each shard.
+
+    Revoking a million warrants one by one takes an hour, and a publication reads no more than this.
+    """
+    item = cbor2.dumps(RevokedWarrant().to_item())
+    shards: Counter[str] = Counter()
+
+    def rows() -> Iterator[tuple[Table, str, str, bytes]]:
+        for warrant_id in islice(warrant_ids(), number):
+            table, pk, sk = model.revoked_key(tenant_id, warrant_id)
+            shards[pk] += 1
+            yield table, pk, sk, item
+
+    with closing(sqlite3.connect(database)) as connection, connection:
+        connection.executemany("INSERT INTO items (tbl, pk, sk, item) VALUES (?, ?, ?, ?)", rows())
+    return shards

@@ -1,0 +1,102 @@
+"""Requests a second of the local server, beside a bare application under the same settings.
+
+wrk asks; server and wrk share the machine's cores, on both sides alike.
+"""
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from http import HTTPStatus
+from pathlib import Path
+
+from infra import data_folder
+from shared.operations import onboarding, publication
+from tests.bench.measure import Side, alternate
+from tests.bench.report import NotMeasured, Row, compared, progress
+from tests.bench.scratch import scratch
+from tests.bench.worker import HELLO_PATH
+from tests.infra.folders import opened
+from tests.processes import HOST, Group, answers, free_port, local_server
+
+# Enough that none comes near its rate limit; each leases tokens of its own, with a write each time.
+_TENANTS = 4
+_CHECK = "/v1/revocations/check?warrant_id=svc_wrt_none"
+_SIGNED = "/v1/revocations/srl/signed"
+
+# Each request has the next tenant's key, and with it the entity tag of that tenant's list.
+_SCRIPT = """
+local callers = {%s}
+local next = 0
+request = function()
+  next = next %% #callers + 1
+  return wrk.format("GET", nil, callers[next])
+end
+done = function(summary, latency, requests)
+  local e = summary.errors
+  local failed = e.connect + e.read + e.write + e.status + e.timeout
+  io.write(string.format("%%d %%d %%d\\n", summary.requests, summary.duration, failed))
+end
+"""
+
+
+def run(*, seconds: int = 4, rounds: int = 5) -> Iterator[Row]:
+    """Checks and lists that did not change, against a hello."""
+    if shutil.which("wrk") is None:
+        yield Row.missing("local server", "no wrk on PATH")
+        return
+    with scratch() as folder, ExitStack() as stack:
+        callers = _callers(folder / "data")
+        (folder / "callers.lua").write_text(_SCRIPT % ", ".join(callers))
+        ours = stack.enter_context(local_server(folder / "data")).port
+        bare = stack.enter_context(_bare(folder / "bare.log"))
+
+        def side(port: int, path: str) -> Side:
+            return lambda: _rate(f"http://{HOST}:{port}{path}", folder / "callers.lua", seconds)
+
+        for name, path in (("check", _CHECK), ("signed list, 304", _SIGNED)):
+            progress(f"local server, {name}")
+            figures = alternate(side(ours, path), side(bare, HELLO_PATH), rounds=rounds)
+            said, against = f"local server, {name}", "bare FastAPI, same uvicorn"
+            unit = ("requests/s", 1.0)
+            yield compared(said, figures[0], against, figures[1], unit=unit, goal="≥ 0.5")
+
+
+def _callers(data: Path) -> Iterator[str]:
+    """The headers of a caller of each tenant, as Lua has them."""
+    data_folder.prepare(data)
+    with opened(data) as ports:
+        for number in range(_TENANTS):
+            settings, key = onboarding.create_tenant(ports, handle=f"bench{number}")
+            etag = publication.current(ports, settings.tenant_id).etag
+            yield f"{{Authorization = 'Bearer {key.secret}', ['If-None-Match'] = '{etag}'}}"
+
+
+@contextmanager
+def _bare(log: Path) -> Iterator[int]:
+    """The bare application, served as infra/local_server.py serves; its port."""
+    port = free_port()
+    command = [sys.executable, "-m", "uvicorn", "tests.bench.bare:app", "--port", str(port)]
+    command += ["--host", HOST, "--workers", "1", "--log-level", "warning", "--lifespan", "off"]
+    command += ["--ws", "none", "--no-proxy-headers", "--no-server-header"]
+    server = Group(command, log, lambda: answers(port, HTTPStatus.NOT_FOUND))
+    server.start()
+    try:
+        yield port
+    finally:
+        server.kill()
+
+
+def _rate(url: str, script: Path, seconds: int) -> float:
+    """Requests a second. Raises `NotMeasured` where one of them failed or was refused."""
+    load = ["--threads", "2", "--connections", "2", "--duration", str(seconds)]
+    done = subprocess.run(
+        ["wrk", *load, "--script", str(script), url], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise NotMeasured(done.stderr)
+    requests, microseconds, failed = map(int, done.stdout.splitlines()[-1].split())
+    if failed or not requests:
+        raise NotMeasured(f"{failed} of {requests} requests to {url} failed")
+    return requests / microseconds * 1e6

@@ -1,0 +1,192 @@
+"""The benchmarks measure what they say, and say it in one shape. No test here is about time."""
+
+import json
+import shutil
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shared.model import srl
+from shared.operations import publication as operation
+from tests.bench import cold_start, dynamodb, publication, report, requests, server
+from tests.bench.__main__ import BENCHES
+from tests.bench.__main__ import main as run_all
+from tests.bench.measure import Comparison, alternate, compare, timed
+from tests.bench.publication import Size, Watched
+from tests.bench.report import NotMeasured, Row
+from tests.bench.revoked import revoke, tenant, warrant_ids
+from tests.processes import ROOT
+
+_MEMBERS = {"name", "value", "unit", "against", "ratio", "spread", "goal"}
+
+
+def test_a_ratio_is_of_the_same_round() -> None:
+    """A round in which the machine was slow for both counts like any other."""
+    assert compare([1.0, 10.0, 3.0], [1.0, 10.0, 2.0]) == Comparison(3.0, 1.0, (1.0, 1.5))
+
+
+def test_a_ratio_comes_with_its_lowest_and_highest() -> None:
+    """The median is what counts; the spread holds every round."""
+    assert compare([3.0, 1.0, 8.0], [2.0, 2.0, 2.0]) == Comparison(3.0, 1.5, (0.5, 4.0))
+
+
+def test_no_side_is_left_out_of_a_round() -> None:
+    """A side without its figure in each round is an error, not another ratio."""
+    with pytest.raises(ValueError, match="shorter"):
+        compare([1.0, 2.0], [1.0])
+
+
+def test_the_sides_take_turns_to_begin() -> None:
+    """Neither side always has the other's heat, or its cold."""
+    turn = count()
+    assert alternate(lambda: next(turn), lambda: next(turn), rounds=3) == [[0, 3, 4], [1, 2, 5]]
+
+
+def test_what_is_timed_is_one_call() -> None:
+    """A side calls once and tells the difference of two looks at the clock."""
+    calls, ticks = [], iter([10.0, 12.5])
+    assert timed(lambda: calls.append(1), clock=lambda: next(ticks))() == 2.5
+    assert calls == [1]
+
+
+def test_the_table_is_markdown() -> None:
+    """A row shows value, ratio and spread; what is not there is left empty."""
+    rows = [
+        report.compared("a", [0.25, 0.5, 0.5], "b", [1, 1, 1], unit=("ms", 1000), goal="≤ 1"),
+        Row("c", 12.34, "items"),
+        Row.missing("d", "no wrk on PATH"),
+    ]
+    assert report.table(rows).splitlines()[2:] == [
+        "| a | 500 ms | b | 0.50 | 0.25 to 0.50 | ≤ 1 |",
+        "| c | 12.3 items |  |  |  |  |",
+        "| d |  | not measured: no wrk on PATH |  |  |  |",
+    ]
+
+
+def test_the_json_file_has_the_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`BENCH_ONLY` chooses, `BENCH_OUT` gets one object a row, and the table is printed."""
+    out = tmp_path / "made" / "results.json"
+    monkeypatch.setitem(BENCHES, "dynamodb", lambda: iter([Row("a", 1.0, "s", "b", 2.0, (1, 3))]))
+    monkeypatch.setenv("BENCH_ONLY", "dynamodb")
+    monkeypatch.setenv("BENCH_OUT", str(out))
+    assert run_all() == 0
+    (row,) = json.loads(out.read_text())
+    assert set(row) == _MEMBERS
+    assert (row["ratio"], row["spread"]) == (2.0, [1, 3])
+    assert "| a | 1.00 s | b | 2.00 | 1.00 to 3.00 |  |" in capsys.readouterr().out
+
+
+def test_a_failed_measurement_is_said_and_the_rest_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that fails costs the exit code, and none of the others their row."""
+
+    def fails() -> Any:
+        raise NotMeasured("3 of 4 requests failed")
+
+    monkeypatch.setitem(BENCHES, "server", fails)
+    monkeypatch.setitem(BENCHES, "dynamodb", lambda: iter([Row("a", 1.0, "s")]))
+    monkeypatch.setenv("BENCH_ONLY", "server,dynamodb")
+    monkeypatch.setenv("BENCH_OUT", str(tmp_path / "results.json"))
+    assert run_all() == 1
+    rows = json.loads((tmp_path / "results.json").read_text())
+    assert [row["name"] for row in rows] == ["server", "a"]
+    assert rows[0]["against"] == "not measured: 3 of 4 requests failed"
+
+
+def test_an_unknown_benchmark_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A misspelt name measures nothing, rather than something else."""
+    monkeypatch.setenv("BENCH_ONLY", "publications")
+    assert run_all() == 1
+
+
+def test_the_warrants_of_a_benchmark_are_revoked(tmp_path: Path) -> None:
+    """What is put into the store at once is published like what callers revoked."""
+    with tenant(tmp_path, revoked=40) as filled:
+        revoke(filled.ports, filled.operator, warrant_ids("n"), 2)
+        publication.from_all_records(filled.ports, filled.operator)
+        head = operation.current(filled.ports, filled.operator.tenant_id)
+        assert (head.count, head.changes) == (42, 42)
+
+
+def test_a_watched_store_counts_what_is_read(tmp_path: Path) -> None:
+    """Every item that is asked for by key or walked over counts, once."""
+    with tenant(tmp_path, revoked=3) as filled:
+        watched = Watched(filled.ports.store)
+        keys = [srl.head_key(filled.operator.tenant_id)] * 2
+        watched.get(keys[0])
+        watched.get_many(keys)
+        list(watched.query(srl.publications(filled.operator.tenant_id)))
+        assert watched.read == 1 + 2 + 2
+
+
+def test_publication_is_measured() -> None:
+    """Every figure is there; as many items are read as warrants changed, whatever the list has."""
+    rows = list(publication.run([Size(300, 1, openssl=False)], changes=20))
+    list_name = "publication of 300"
+    assert [row.name for row in rows] == [
+        f"{list_name}, most memory",
+        f"{list_name}, from all records",
+        f"{list_name} after 20 changes",
+        f"{list_name} after 20 changes, items read",
+        f"{list_name}, each identifier",
+    ]
+    assert 20 <= _value(rows[3]) < 100
+
+
+def test_reading_dynamodb_is_measured() -> None:
+    """Both sides read the same pages to their end; else there would be no figure."""
+    (row,) = dynamodb.run(pages=2, page_bytes=2000, rounds=1)
+    assert row.against == "client.query alone"
+    assert row.spread == (row.ratio, row.ratio)
+
+
+def test_a_server_without_wrk_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What this machine cannot measure is a row, not a failure."""
+    monkeypatch.setenv("PATH", "")
+    assert list(server.run()) == [Row.missing("local server", "no wrk on PATH")]
+
+
+@pytest.mark.slow
+def test_requests_are_measured() -> None:
+    """Each request is answered as it should be, and stands beside the bare framework."""
+    rows = [row for row in requests.run(share=0.01, rounds=1) if "FastAPI" in row.against]
+    assert [row.name for row in rows] == [
+        "request: check",
+        "request: signed list, 304",
+        "request: signed list of 1,000, 200",
+        "request: check-batch of 1,000",
+        "request: page of 100 revocations",
+    ]
+
+
+@pytest.mark.slow
+def test_cold_starts_are_measured() -> None:
+    """Every function gives its first answer from the artefact, beside both floors."""
+    rows = [row for row in cold_start.run(rounds=1) if row.value is not None]
+    functions = sorted(path.parent.name for path in (ROOT / "functions").glob("*/handler.py"))
+    assert sorted(row.name.split()[-1] for row in rows) == sorted(functions * 2)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("wrk") is None, reason="no wrk on PATH")
+def test_the_server_is_measured() -> None:
+    """Under load from several tenants no request is refused."""
+    rows = list(server.run(seconds=1, rounds=1))
+    assert [row.name for row in rows] == ["local server, check", "local server, signed list, 304"]
+
+
+def test_the_goals_are_documented() -> None:
+    """docs/performance.md has a place for the table, and a section for each benchmark."""
+    text = (ROOT / "docs" / "performance.md").read_text()
+    assert text.index("<!-- results -->") < text.index("<!-- end of results -->")
+    assert not [name for name in BENCHES if f"`{name}`" not in text]
+
+
+def _value(row: Row) -> float:
+    assert row.value is not None
+    return row.value

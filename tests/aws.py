@@ -129,6 +129,10 @@ def create_tables(client: DynamoDBClient, *, stage: str = STAGE) -> None:
         for name in _NOT_LOCAL:
             table.pop(name)
         client.create_table(**table)
+        # Elsewhere than here that takes some seconds.
+        client.get_waiter("table_exists").wait(
+            TableName=table["TableName"], WaiterConfig={"Delay": 2}
+        )
         if expiry:
             client.update_time_to_live(TableName=table["TableName"], TimeToLiveSpecification=expiry)
 

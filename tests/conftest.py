@@ -1,5 +1,6 @@
 """Fixtures that every room's tests share."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,8 @@ from hypothesis import settings
 
 from shared.ports import Ports
 from tests.api import Instance, Tenant, serve
-from tests.worlds import Clock, embedded
+from tests.engines.worlds import chosen
+from tests.worlds import Clock
 
 # Every test fails in which a secret gets out.
 pytest_plugins = ["tests.leaks"]
@@ -23,8 +25,9 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def ports(tmp_path: Path, clock: Clock) -> Ports:
-    return embedded(tmp_path, clock)
+def ports(tmp_path: Path, clock: Clock) -> Iterator[Ports]:
+    with chosen(tmp_path, clock) as ports:
+        yield ports
 
 
 @pytest.fixture
@@ -38,10 +41,10 @@ def tenant(ports: Ports, http: Instance) -> Tenant:
 
 
 @pytest.fixture(scope="module")
-def standing(tmp_path_factory: pytest.TempPathFactory) -> Tenant:
+def standing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tenant]:
     """A tenant for all tests of a module whose requests are refused, or do not mind each other."""
-    ports = embedded(tmp_path_factory.mktemp("standing"), Clock())
-    return Tenant(ports, serve(ports), handle="acme")
+    with chosen(tmp_path_factory.mktemp("standing"), Clock()) as ports:
+        yield Tenant(ports, serve(ports), handle="acme")
 
 
 @pytest.fixture

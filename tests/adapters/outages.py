@@ -13,15 +13,19 @@ from tests.adapters.answers import Answer, Step, error
 URL = "https://example.invalid/"
 NO_CREDENTIALS = NoCredentialsError()
 
-# A further attempt may succeed, so one is made.
-PASSING: dict[str, Step] = {
-    "throttled": error("ThrottlingException"),
-    "broken": error("InternalServerError", status=500),
-    "overloaded": Answer(b"<html>503 Service Unavailable</html>", 503),
+# A further attempt may succeed, so one is made: of the network, and of a service that speaks JSON.
+NETWORK: dict[str, Step] = {
     "no connection": EndpointConnectionError(endpoint_url=URL),
     "connection timed out": ConnectTimeoutError(endpoint_url=URL),
     "answer timed out": ReadTimeoutError(endpoint_url=URL),
     "connection cut": ConnectionClosedError(endpoint_url=URL),
+}
+PASSING: dict[str, Step] = NETWORK | {
+    "throttled": error("ThrottlingException"),
+    "no throughput": error("ProvisionedThroughputExceededException"),
+    "too many requests": error("RequestLimitExceeded"),
+    "broken": error("InternalServerError", status=500),
+    "overloaded": Answer(b"<html>503 Service Unavailable</html>", 503),
 }
 LASTING: dict[str, Step] = {
     "denied": error("AccessDeniedException"),

@@ -17,11 +17,20 @@ if TYPE_CHECKING:
     from mypy_boto3_kms import KMSClient
 
 CONTEXT = {"tenant": "t1", "key": "svc_key_1"}
-OUTAGES: dict[str, Step] = outages.OUTAGES | {
-    "disabled": error("DisabledException"),
-    "awaits deletion": error("KMSInvalidStateException"),
-    "no such key": error("NotFoundException"),
+PASSING: dict[str, Step] = outages.PASSING | {
+    "broken inside": error("KMSInternalException", status=500),
+    "a part timed out": error("DependencyTimeoutException", status=503),
+    "key unavailable": error("KeyUnavailableException", status=500),
 }
+OUTAGES: dict[str, Step] = (
+    outages.LASTING
+    | PASSING
+    | {
+        "disabled": error("DisabledException"),
+        "awaits deletion": error("KMSInvalidStateException"),
+        "no such key": error("NotFoundException"),
+    }
+)
 
 
 @pytest.fixture
@@ -38,6 +47,17 @@ def test_an_outage_is_unavailable(kms_client: KMSClient, keys: KmsKeys, name: st
             call(b"bytes", context=CONTEXT)
         assert type(caught.value) is Unavailable
         assert "a-key" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", PASSING)
+def test_a_short_outage_is_not_noticed(kms_client: KMSClient, keys: KmsKeys, name: str) -> None:
+    """F22: what succeeds at a further try is a success."""
+    told = base64.b64encode(b"told").decode()
+    done = Answer({"CiphertextBlob": told, "Plaintext": told})
+    answers = Answers(kms_client, PASSING[name], done, PASSING[name], done)
+    for call in (keys.wrap, keys.unwrap):
+        assert call(b"bytes", context=CONTEXT) == b"told"
+    assert len(answers.requests) == 4
 
 
 @pytest.mark.parametrize("code", ["InvalidCiphertextException", "IncorrectKeyException"])

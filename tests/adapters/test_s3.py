@@ -31,15 +31,26 @@ def refusal(code: str, status: int) -> Answer:
     return Answer(body.encode(), status)
 
 
+def page(*names: str, then: str = "") -> Answer:
+    """A page of names, and with what to ask for the next one, where there is one."""
+    contents = "".join(f"<Contents><Key>{name}</Key></Contents>" for name in names)
+    following = f"<NextContinuationToken>{then}</NextContinuationToken>" if then else ""
+    truncated = f"<IsTruncated>{str(bool(then)).lower()}</IsTruncated>"
+    counted = f"<KeyCount>{len(names)}</KeyCount>{truncated}{following}{contents}"
+    return Answer(f"<ListBucketResult>{counted}</ListBucketResult>".encode())
+
+
 TAKEN = refusal("PreconditionFailed", 412)
 CONTENDED = refusal("ConditionalRequestConflict", 409)
-OUTAGES: dict[str, Step] = {
-    "denied": refusal("AccessDenied", 403),
-    "no bucket": refusal("NoSuchBucket", 404),
+PASSING: dict[str, Step] = outages.NETWORK | {
     "slow down": refusal("SlowDown", 503),
     "broken": refusal("InternalError", 500),
     "no words": Answer(b"", 500),
-    "timed out": LOST,
+    "too slow for it": refusal("RequestTimeout", 400),
+}
+OUTAGES: dict[str, Step] = PASSING | {
+    "denied": refusal("AccessDenied", 403),
+    "no bucket": refusal("NoSuchBucket", 404),
     "no credentials": outages.NO_CREDENTIALS,
     "not found by a proxy": Answer(b"", 404),
 }
@@ -63,6 +74,21 @@ def test_an_outage_is_unavailable(s3_client: S3Client, blobs: S3Blobs, outage: s
         with pytest.raises(Unavailable) as caught:
             call()
         assert "a-bucket" not in str(caught.value)
+
+
+@pytest.mark.parametrize("outage", PASSING)
+def test_a_short_outage_is_not_noticed(s3_client: S3Client, blobs: S3Blobs, outage: str) -> None:
+    """F22: what succeeds at a further try is a success."""
+    answers = Answers(
+        s3_client,
+        *(PASSING[outage], Answer(b"data")),
+        *(PASSING[outage], STORED),
+        *(PASSING[outage], page("srl/t1/1.json")),
+    )
+    assert blobs.get(NAME) == b"data"
+    blobs.put(NAME, b"data")
+    assert list(blobs.names("srl/t1")) == ["srl/t1/1.json"]
+    assert len(answers.requests) == 6
 
 
 def test_only_a_missing_object_is_none(s3_client: S3Client, blobs: S3Blobs) -> None:
@@ -156,14 +182,25 @@ def test_names_that_were_cut_short_are_unavailable(
         list(blobs.names("srl/t1"))
 
 
+def test_an_empty_page_is_not_the_end(s3_client: S3Client, blobs: S3Blobs) -> None:
+    """F23: the names end with the page that says so, not with one that is empty."""
+    pages = [page(then="a"), page("srl/t1/1.json", then="b"), page(then="c")]
+    answers = Answers(s3_client, *pages, page("srl/t1/2.json"))
+    assert list(blobs.names("srl/t1")) == ["srl/t1/1.json", "srl/t1/2.json"]
+    asked = [parse_qs(urlsplit(request.url).query) for request in answers.requests]
+    assert [each.get("continuation-token") for each in asked] == [None, ["a"], ["b"], ["c"]]
+
+
+def test_pages_that_lead_nowhere_are_unavailable(s3_client: S3Client, blobs: S3Blobs) -> None:
+    """F23: a page that asks for itself again is neither followed for ever nor taken for the end."""
+    Answers(s3_client, page("srl/t1/1.json", then="a"))
+    with pytest.raises(Unavailable):
+        list(blobs.names("srl/t1"))
+
+
 def test_names_fail_at_any_page(s3_client: S3Client, blobs: S3Blobs) -> None:
     """F23: what the first pages say is not all, so a later page that fails voids them."""
-    page = (
-        b"<ListBucketResult><KeyCount>1</KeyCount><IsTruncated>true</IsTruncated>"
-        b"<NextContinuationToken>next</NextContinuationToken>"
-        b"<Contents><Key>srl/t1/1.json</Key></Contents></ListBucketResult>"
-    )
-    Answers(s3_client, Answer(page), refusal("AccessDenied", 403))
+    Answers(s3_client, page("srl/t1/1.json", then="a"), refusal("AccessDenied", 403))
     with pytest.raises(Unavailable):
         list(blobs.names("srl/t1"))
 

@@ -23,6 +23,7 @@ LOST = ReadTimeoutError(endpoint_url=outages.URL)
 OUTAGES: dict[str, Step] = outages.OUTAGES | {
     "no such queue": error("QueueDoesNotExist"),
     "key disabled": error("KmsDisabled"),
+    "throttled its own way": error("RequestThrottled", status=403),
     "too many in flight": error("OverLimit", status=403),
 }
 

@@ -1,16 +1,16 @@
 """Every adapter of every port, so that one suite holds all of them to the same promises.
 
 With SVC_TEST_DYNAMODB_ENDPOINT set to the address of a DynamoDB, say of an emulator, the suites of
-the store and of the token buckets run there too; with SVC_TEST_SQS_ENDPOINT, that of the queue.
+the store and of the token buckets run there too; with SVC_TEST_S3_ENDPOINT, SVC_TEST_KMS_ENDPOINT
+and SVC_TEST_SQS_ENDPOINT those of the blobs, the key wrapper and the queue.
 """
 
 from __future__ import annotations
 
-import os
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlsplit
@@ -18,7 +18,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 import requests
 
-from shared.adapters import dynamodb, sqs
+from shared.adapters import sqs
 from shared.adapters.dynamodb import DynamoStore
 from shared.adapters.dynamodb_buckets import DynamoBuckets
 from shared.adapters.filesystem import FileBlobs
@@ -32,17 +32,21 @@ from shared.ports.key_wrapper import KeyWrapper
 from shared.ports.queue import Queue
 from shared.ports.store import Store
 from shared.ports.token_buckets import TokenBuckets
-from tests.aws import aws, create_tables, pretend_credentials, table_prefix
+from tests.aws import aws
+from tests.engines.clouds import address, cloud
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
     from mypy_boto3_sqs import SQSClient
 
-ENDPOINT = os.environ.get("SVC_TEST_DYNAMODB_ENDPOINT")
-SQS_ENDPOINT = os.environ.get("SVC_TEST_SQS_ENDPOINT")
+
+def _endpoint(service: str) -> list[str]:
+    """The parameter for an engine at an address of its own, where there is one."""
+    return [f"{service}-endpoint"] if address(service) else []
+
 
 # moto forgets write tokens, and two of its transactions can interleave.
-EXACT = ["sqlite-memory", "sqlite-file", *(["dynamodb-endpoint"] if ENDPOINT else [])]
+EXACT = ["sqlite-memory", "sqlite-file", *_endpoint("dynamodb")]
 
 
 @contextmanager
@@ -51,14 +55,9 @@ def _tables(kind: str) -> Iterator[tuple[DynamoDBClient, str]]:
     if kind == "dynamodb":
         with aws() as account:
             yield account.dynamodb, account.table_prefix
-        return
-    with pytest.MonkeyPatch.context() as environment:
-        pretend_credentials(environment)
-        client = dynamodb.connect(endpoint_url=ENDPOINT)
-        stage = f"t{uuid.uuid4().hex[:12]}"
-        create_tables(client, stage=stage)
-        yield client, table_prefix(stage)
-        client.close()
+    else:
+        with cloud().tables() as prefix:
+            yield cloud().dynamodb, prefix
 
 
 def _sqlite(kind: str, folder: Path) -> closing[SqliteStore]:
@@ -112,13 +111,16 @@ def exact_buckets(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[To
         yield opened
 
 
-@pytest.fixture(params=["filesystem", "s3"])
+@pytest.fixture(params=["filesystem", "s3", *_endpoint("s3")])
 def blobs(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BlobStore]:
     if request.param == "filesystem":
         yield FileBlobs(tmp_path / "blobs")
-    else:
+    elif request.param == "s3":
         with aws() as account:
             yield S3Blobs(account.s3, bucket=account.bucket)
+    else:
+        with cloud().bucket() as bucket:
+            yield S3Blobs(cloud().s3, bucket=bucket)
 
 
 @pytest.fixture
@@ -135,37 +137,30 @@ def follow(blobs: BlobStore) -> Callable[[str], bytes | None]:
     return follow
 
 
-@pytest.fixture(params=["key-file", "kms"], scope="module")  # wrappers keep nothing
+# Wrappers keep nothing.
+@pytest.fixture(params=["key-file", "kms", *_endpoint("kms")], scope="module")
 def keys(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[KeyWrapper]:
     if request.param == "key-file":
         yield KeyFile.create(tmp_path_factory.mktemp("keys") / "master.key")
-    else:
+    elif request.param == "kms":
         with aws() as account:
             yield KmsKeys(account.kms, key_id=account.key_id)
+    else:
+        with cloud().key() as key_id:
+            yield KmsKeys(cloud().kms, key_id=key_id)
 
 
-@pytest.fixture(params=["sqs", *(["sqs-endpoint"] if SQS_ENDPOINT else [])])
+@pytest.fixture(params=["sqs", *_endpoint("sqs")])
 def mailbox(request: pytest.FixtureRequest) -> Iterator[tuple[SQSClient, str]]:
     """A client, and the address of a queue of its own."""
-    with _sqs(request.param) as client:
-        url = client.create_queue(QueueName=f"t{uuid.uuid4().hex[:12]}")["QueueUrl"]
-        yield client, url
-        client.delete_queue(QueueUrl=url)
-
-
-@contextmanager
-def _sqs(kind: str) -> Iterator[SQSClient]:
-    with ExitStack() as stack:
-        if kind == "sqs":
-            stack.enter_context(aws())
-            client = sqs.connect()
-        else:
-            pretend_credentials(stack.enter_context(pytest.MonkeyPatch.context()))
-            client = sqs.connect(endpoint_url=SQS_ENDPOINT)
-        stack.callback(client.close)
-        yield client
+    if request.param == "sqs":
+        with aws(), closing(sqs.connect()) as client:
+            yield client, client.create_queue(QueueName=uuid.uuid4().hex)["QueueUrl"]
+    else:
+        with cloud().queue() as url:
+            yield cloud().sqs, url
 
 
 @pytest.fixture

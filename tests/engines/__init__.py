@@ -1,0 +1,1 @@
+"""Engines that nobody here wrote: programs that are started, and addresses of one's own."""

@@ -1,0 +1,110 @@
+"""A cloud at the addresses that the environment names, service by service.
+
+    SVC_TEST_DYNAMODB_ENDPOINT  SVC_TEST_S3_ENDPOINT  SVC_TEST_KMS_ENDPOINT  SVC_TEST_SQS_ENDPOINT
+
+What a test makes there has a name of its own, and is gone at its end.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import boto3
+import pytest
+
+from shared.adapters import dynamodb, kms, s3, sqs
+from tests.aws import create_tables, pretend_credentials, stack, table_prefix
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+    from mypy_boto3_kms import KMSClient
+    from mypy_boto3_s3 import S3Client
+    from mypy_boto3_sqs import SQSClient
+
+_Client = TypeVar("_Client")
+_FEWEST_DAYS: Final = 7
+
+
+def address(service: str) -> str | None:
+    """Where the environment says that the service is."""
+    return os.environ.get(f"SVC_TEST_{service.upper()}_ENDPOINT")
+
+
+class Cloud:
+    """Clients, made once, and what a test needs of each service."""
+
+    @cached_property
+    def dynamodb(self) -> DynamoDBClient:
+        return self._connect("dynamodb", dynamodb.connect)
+
+    @cached_property
+    def s3(self) -> S3Client:
+        return self._connect("s3", s3.connect)
+
+    @cached_property
+    def kms(self) -> KMSClient:
+        return self._connect("kms", kms.connect)
+
+    @cached_property
+    def sqs(self) -> SQSClient:
+        return self._connect("sqs", sqs.connect)
+
+    @contextmanager
+    def tables(self) -> Iterator[str]:
+        """The stack's tables, by what their names begin with."""
+        stage = _name()
+        create_tables(self.dynamodb, stage=stage)
+        yield table_prefix(stage)
+        for resource in stack(stage).values():
+            if resource["Type"] == "AWS::DynamoDB::Table":
+                self.dynamodb.delete_table(TableName=resource["Properties"]["TableName"])
+
+    @contextmanager
+    def bucket(self) -> Iterator[str]:
+        """A bucket, by its name."""
+        name = f"rescind-{_name()}"
+        place: Any = {"LocationConstraint": self.s3.meta.region_name}
+        self.s3.create_bucket(Bucket=name, CreateBucketConfiguration=place)
+        yield name
+        pages = self.s3.get_paginator("list_objects_v2").paginate(Bucket=name)
+        for found in (each for page in pages for each in page.get("Contents", ())):
+            self.s3.delete_object(Bucket=name, Key=found["Key"])
+        self.s3.delete_bucket(Bucket=name)
+
+    @contextmanager
+    def key(self) -> Iterator[str]:
+        """A key, by its identifier."""
+        key_id = self.kms.create_key()["KeyMetadata"]["KeyId"]
+        yield key_id
+        self.kms.schedule_key_deletion(KeyId=key_id, PendingWindowInDays=_FEWEST_DAYS)
+
+    @contextmanager
+    def queue(self) -> Iterator[str]:
+        """A queue, by its address."""
+        url = self.sqs.create_queue(QueueName=_name())["QueueUrl"]
+        yield url
+        self.sqs.delete_queue(QueueUrl=url)
+
+    def _connect(self, service: str, connect: Callable[..., _Client]) -> _Client:
+        """A client that signs as whoever runs the tests, where that is anybody."""
+        with pytest.MonkeyPatch.context() as environment:
+            if not {"AWS_ACCESS_KEY_ID", "AWS_PROFILE"} & os.environ.keys():
+                pretend_credentials(environment)
+            # The session in use may hold the credentials of another test.
+            environment.setattr(boto3, "DEFAULT_SESSION", None)
+            return connect(endpoint_url=address(service))
+
+
+@cache
+def cloud() -> Cloud:
+    """The one cloud of this process."""
+    return Cloud()
+
+
+def _name() -> str:
+    return f"t{uuid.uuid4().hex[:12]}"

@@ -1,0 +1,85 @@
+"""Presigned addresses at servers that check them, as S3 does and moto does not."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http import HTTPStatus
+from pathlib import Path
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+import boto3
+import pytest
+import requests
+
+from shared.adapters import s3
+from shared.adapters.s3 import S3Blobs
+from tests.aws import REGION
+from tests.engines.programs import ministack, s3rver
+
+NAME = "srl/t1/1.json"
+OTHER = "srl/t2/1.json"
+BUCKET = "a-bucket"
+SERVERS = {"ministack": ministack, "s3rver": s3rver}
+
+pytestmark = pytest.mark.slow
+
+
+@contextmanager
+def _blobs(server: str, folder: Path) -> Iterator[S3Blobs]:
+    with pytest.MonkeyPatch.context() as environment, SERVERS[server](folder) as settings:
+        for name, value in settings.items():
+            environment.setenv(name, value)
+        # The session in use may hold the credentials of another test.
+        environment.setattr(boto3, "DEFAULT_SESSION", None)
+        client = s3.connect(endpoint_url=settings["SVC_TEST_S3_ENDPOINT"])
+        client.create_bucket(
+            Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": REGION}
+        )
+        blobs = S3Blobs(client, bucket=BUCKET)
+        for name in (NAME, OTHER):
+            blobs.put(name, name.encode())
+        yield blobs
+        client.close()
+
+
+@pytest.fixture(params=SERVERS)
+def blobs(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[S3Blobs]:
+    with _blobs(request.param, tmp_path) as blobs:
+        yield blobs
+
+
+@pytest.fixture
+def exact_blobs(tmp_path: Path) -> Iterator[S3Blobs]:
+    """Blobs on the server that compares signatures."""
+    with _blobs("ministack", tmp_path) as blobs:
+        yield blobs
+
+
+def altered(url: str, **changes: str) -> str:
+    parts = urlsplit(url)
+    query = dict(parse_qsl(parts.query)) | changes
+    return urlunsplit(parts._replace(query=urlencode(query)))
+
+
+def test_an_address_comes_to_an_end(blobs: S3Blobs) -> None:
+    """F27: whoever has the address needs nothing else, until its seconds are over."""
+    assert requests.get(blobs.url(NAME, ttl_seconds=300), timeout=5).content == NAME.encode()
+    url = blobs.url(NAME, ttl_seconds=1)
+    deadline = time.monotonic() + 30
+    while (answer := requests.get(url, timeout=5)).status_code == HTTPStatus.OK:
+        assert time.monotonic() < deadline, "it never ends"
+        time.sleep(0.1)
+    assert answer.status_code == HTTPStatus.FORBIDDEN
+    assert blobs.get(NAME) == NAME.encode()
+
+
+def test_an_address_opens_nothing_else(exact_blobs: S3Blobs) -> None:
+    """F12: an address with another name, a longer life or another signature is refused."""
+    url = exact_blobs.url(NAME, ttl_seconds=300)
+    assert requests.get(altered(url), timeout=5).status_code == HTTPStatus.OK
+    for other in (
+        url.replace(NAME, OTHER),
+        altered(url, **{"X-Amz-Expires": "3000"}),
+        altered(url, **{"X-Amz-Signature": "0" * 64}),
+    ):
+        assert requests.get(other, timeout=5).status_code == HTTPStatus.FORBIDDEN, other

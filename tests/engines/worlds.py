@@ -1,0 +1,69 @@
+"""Where the API tests run: on SQLite in memory, or where SVC_TEST_API_ON says.
+
+`sqlite-file` is SQLite in a file, `moto` the cloud that is pretended in this process, `endpoints`
+the cloud at the addresses that the environment names; a service without one stays on this machine.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+import pytest
+from moto import mock_aws
+
+from shared.adapters.dynamodb import DynamoStore
+from shared.adapters.dynamodb_buckets import DynamoBuckets
+from shared.adapters.kms import KmsKeys
+from shared.adapters.s3 import S3Blobs
+from shared.adapters.sqlite import SqliteStore
+from shared.adapters.threads import AtOnce
+from shared.ports import Ports
+from tests.aws import pretend_credentials
+from tests.engines.clouds import Cloud, address, cloud
+from tests.worlds import embedded
+
+ON: Final = os.environ.get("SVC_TEST_API_ON", "sqlite-memory")
+
+
+@contextmanager
+def chosen(folder: Path, clock: Callable[[], datetime]) -> Iterator[Ports]:
+    """Ports on the engine that was named, with nothing on it; they are closed at the end."""
+    with ExitStack() as stack:
+        at = str(folder / "store.db") if ON == "sqlite-file" else ":memory:"
+        ports = embedded(folder, clock, store=at)
+        assert isinstance(ports.store, SqliteStore)
+        stack.enter_context(closing(ports.store))
+        if ON == "moto":
+            stack.enter_context(mock_aws())
+            pretend_credentials(stack.enter_context(pytest.MonkeyPatch.context()))
+            ports = _on(_PRETENDED, ports, stack, services={"dynamodb", "s3", "kms"})
+        elif ON == "endpoints":
+            named = {each for each in ("dynamodb", "s3", "kms") if address(each)}
+            ports = _on(cloud(), ports, stack, services=named)
+        yield ports
+
+
+_PRETENDED: Final = Cloud()
+
+
+def _on(at: Cloud, ports: Ports, stack: ExitStack, *, services: set[str]) -> Ports:
+    """The ports with those of the services at `at`, until the stack is closed."""
+    if "dynamodb" in services:
+        prefix = stack.enter_context(at.tables())
+        ports = replace(
+            ports,
+            store=DynamoStore(at.dynamodb, table_prefix=prefix),
+            buckets=DynamoBuckets(at.dynamodb, table_prefix=prefix),
+            together=AtOnce(),
+        )
+    if "s3" in services:
+        ports = replace(ports, blobs=S3Blobs(at.s3, bucket=stack.enter_context(at.bucket())))
+    if "kms" in services:
+        ports = replace(ports, keys=KmsKeys(at.kms, key_id=stack.enter_context(at.key())))
+    return ports

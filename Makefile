@@ -29,7 +29,7 @@ aws-local: .tools/ministack/.installed ## An AWS of this machine, for SAM local 
 	@exec $(BIN)/python -m infra.aws_local --host $(HOST) --port $(AWS_PORT)
 
 test: lint ## Every check: format, lint, types, import direction, tests, coverage.
-	$(BIN)/pytest --numprocesses 2 -m "not slow" --cov --cov-report=term --cov-fail-under=95
+	$(BIN)/pytest --numprocesses 2 -m "not slow and not long" --cov --cov-report=term --cov-fail-under=95
 
 test-slow: $(VENV)/.tests $(TOOLS:%=.tools/%/.installed) .tools/engines/.installed
 	$(BIN)/pytest --numprocesses 2 -m slow

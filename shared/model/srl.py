@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import cbor2
 
-from shared.errors import Corrupt
+from shared.errors import Corrupt, InvalidSrl
 from shared.model import seeds, times
 from shared.model.items import Key, Partition, Table
 from shared.model.records import Record
@@ -94,6 +94,14 @@ def revoked_ids(body: bytes) -> list[str]:
     start = body.index(_IDS) + len(_IDS)
     inside = body[start : body.index(b"]", start)].decode()
     return inside[1:-1].split('","') if inside else []
+
+
+def issued_at(body: bytes) -> datetime:
+    """When a response body says that it was issued. Raises `InvalidSrl` where it says nothing."""
+    try:
+        return times.parse(json.loads(body)["payload"]["IssuedAt"])
+    except (KeyError, TypeError, ValueError):
+        raise InvalidSrl("malformed", "not a response of the SRL endpoint") from None
 
 
 def lists_folder(tenant_id: str) -> str:

@@ -5,12 +5,16 @@ would let a thief in. The blobs of the lists are not restored with the records, 
 (docs/adr/0017).
 """
 
+from contextlib import suppress
 from dataclasses import dataclass
 
+from shared.errors import Corrupt, InvalidSrl
 from shared.model import srl
 from shared.model.callers import Caller
-from shared.model.srl import Head
+from shared.model.srl import Head, Payload
+from shared.model.srl_keys import SrlKey, signers
 from shared.model.srl_schedule import TURNS, Turn
+from shared.model.srl_verification import verify
 from shared.operations import publication, revocations
 from shared.operations.operation import settle
 from shared.operations.verdicts import verdicts
@@ -51,10 +55,23 @@ def _newest(ports: Ports, tenant_id: str) -> tuple[int, list[str]]:
     """The highest version, and what is revoked by any list that was made for it."""
     version = newest_version(ports, tenant_id)
     blobs = [blob for blob in _blobs(ports, tenant_id) if srl.version_of(blob) == version]
-    listed = {
-        each for blob in blobs for each in srl.revoked_ids(publication.read_blob(ports, blob))
-    }
+    listed = {each for blob in blobs for each in _verified(ports, tenant_id, blob).revoked_ids}
     return version, sorted(listed)
+
+
+def _verified(ports: Ports, tenant_id: str, blob: str) -> Payload:
+    """The list in a blob: whoever may write there must not revoke, nor use up the versions."""
+    body = publication.read_blob(ports, blob)
+    for entry in ports.store.query(signers(tenant_id)):
+        public_key = SrlKey.from_item(entry.item).public_bytes
+        with suppress(InvalidSrl):
+            payload = verify(body, public_key=public_key, now=srl.issued_at(body))
+            if payload.version == srl.version_of(blob):
+                return payload
+    raise Corrupt(
+        "the newest stored list is signed by no key in the records; if its signer was rotated "
+        "since the restored moment, restore the table of keys to a later one"
+    )
 
 
 def _blobs(ports: Ports, tenant_id: str) -> list[str]:

@@ -151,7 +151,7 @@ def test_a_key_is_asked_for_once(dynamodb_client: DynamoDBClient, store: DynamoS
     answers = Answers(dynamodb_client, NOTHING)
     store.get_many([PARTITION.key(str(number % 150)) for number in range(300)])
     sizes = [len(body["RequestItems"]["a-keys"]["Keys"]) for body in answers.bodies]
-    assert sizes == [100, 50]
+    assert sorted(sizes) == [50, 100]
 
 
 def test_an_empty_page_is_not_the_end(dynamodb_client: DynamoDBClient, store: DynamoStore) -> None:

@@ -14,7 +14,7 @@ import boto3
 import pytest
 
 from infra import data_folder
-from shared.model import revocations
+from shared.model import revocations, srl_schedule
 from shared.model.callers import Scope
 from shared.model.revocations import RevokedWarrant
 from shared.operations import api_keys
@@ -215,9 +215,14 @@ def _revoke_many(ports: Ports, tenant: Tenant, number: int) -> None:
     """Revoke many warrants at once, as records that publication reads."""
     item = RevokedWarrant().to_item()
     names = (f"svc_wrt_{each:026d}" for each in range(number))
-    while batch := list(islice(names, 100)):
+    # So many marks that the list is made from all records.
+    marks = srl_schedule.changed(tenant.id)
+    while batch := list(islice(names, 50)):
         keys = (revocations.revoked_key(tenant.id, warrant_id) for warrant_id in batch)
-        ports.store.write(*(Put(key, item, Expect.ABSENT) for key in keys))
+        ports.store.write(
+            *(Put(key, item, Expect.ABSENT) for key in keys),
+            *(Put(marks.key(each), {"version": 1}, Expect.ABSENT) for each in batch),
+        )
 
 
 @contextmanager

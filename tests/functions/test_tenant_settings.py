@@ -108,7 +108,7 @@ def test_what_is_so_already_is_not_written(tenant: Tenant, body: Any) -> None:
     ids=str,
 )
 def test_a_malformed_change(tenant: Tenant, body: Any) -> None:
-    """Out of bounds, of another type, null, read-only or unknown: 400, and nothing changes."""
+    """F18: out of bounds, of another type, null, read-only or unknown: 400, nothing changes."""
     before, entries = settings(tenant), audit_entries(tenant)
     assert refusal(patch(tenant, body)) == (400, "invalid_request")
     assert settings(tenant) == before

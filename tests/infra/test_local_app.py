@@ -16,6 +16,7 @@ from starlette.testclient import TestClient
 from infra import data_folder, local_app
 from shared import wiring
 from shared.model import revocations as model
+from shared.model import srl_schedule
 from shared.model.revocations import RevokedWarrant
 from shared.model.srl_verification import public_key_bytes, verify
 from shared.operations import tenants
@@ -167,6 +168,8 @@ def _revocations(tenant_id: str, warrant_ids: list[str]) -> Iterator[Change]:
     item = RevokedWarrant().to_item()
     for warrant_id in warrant_ids:
         yield Put(model.revoked_key(tenant_id, warrant_id), item, Expect.ABSENT)
+        # So many marks that the list is made from all records.
+        yield Put(srl_schedule.changed(tenant_id).key(warrant_id), {"version": 1}, Expect.ABSENT)
 
 
 def _assert_error(answer: httpx2.Response, status: int, code: str) -> None:

@@ -38,6 +38,15 @@ def test_another_start_shows_no_key_and_changes_nothing(tmp_path: Path) -> None:
         assert (_key_ids(server), _secrets(server.data)) == before
 
 
+def test_it_listens_on_one_address_of_this_machine(tmp_path: Path) -> None:
+    """Any other address, even of the loopback itself, leads nowhere."""
+    with (
+        processes.local_server(tmp_path / "data") as server,
+        pytest.raises(OSError),  # noqa: PT011 (each system has its own words)
+    ):
+        socket.create_connection(("127.0.0.2", server.port), timeout=5)
+
+
 @pytest.mark.parametrize("workers", [1, 2])
 def test_ctrl_c_stops_it_at_once_and_cleanly(tmp_path: Path, workers: int) -> None:
     """Ctrl-C ends every process within seconds, with exit code 0 and a line that says so."""

@@ -311,12 +311,19 @@ def moved(issued: timedelta, expires: timedelta) -> bytes:
 
 
 SECOND = timedelta(seconds=1)
+WEEK = timedelta(days=7)
 
 
 def test_a_list_expires_after_it_is_issued() -> None:
     """F06: a list that expires when it is issued, or before, is `times`."""
     for lifetime in (timedelta(0), -SECOND, -HOUR):
         refused(moved(timedelta(0), lifetime), "times")
+
+
+def test_a_list_lives_for_seven_days_at_most() -> None:
+    """F06: a list that would stand in for those after it any longer is `times`."""
+    refused(moved(timedelta(0), WEEK + SECOND), "times")
+    assert verify(moved(timedelta(0), WEEK), public_key=public(), now=NOW).version == 5
 
 
 def test_a_list_of_the_future_is_refused() -> None:

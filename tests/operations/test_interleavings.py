@@ -319,20 +319,28 @@ _SMALL = [
     "publisher, key revoker",
 ]
 _LARGE = [
-    "publisher1, publisher2, revoker, remover",
-    "publisher1, publisher2, waverer",
     "publisher1, publisher2, rotator",
     "publisher1, publisher2, key revoker",
     "publisher1, publisher2, publisher3",
-    "worker1, worker2, waverer",
     "worker1, worker2, key revoker",
     "worker, publisher, revoker",
     "worker, revoker, remover",
 ]
+# Thousands of schedules each: run by hand, with `-m long`.
+_HUGE = [
+    "publisher1, publisher2, revoker, remover",
+    "publisher1, publisher2, waverer",
+    "worker1, worker2, waverer",
+]
 
 
 @pytest.mark.parametrize(
-    "names", [*_SMALL, *(pytest.param(n, marks=pytest.mark.slow) for n in _LARGE)]
+    "names",
+    [
+        *_SMALL,
+        *(pytest.param(each, marks=pytest.mark.slow) for each in _LARGE),
+        *(pytest.param(each, marks=pytest.mark.long) for each in _HUGE),
+    ],
 )
 def test_every_schedule(scene: Scene, names: str) -> None:
     """F01 to F08, whoever goes first at every call."""

@@ -4,7 +4,9 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
+from datetime import timedelta
 from functools import partial
+from hashlib import sha256
 from itertools import count
 from pathlib import Path
 
@@ -353,3 +355,21 @@ def test_the_schedule_at_any_moment(
         recover(scripted(ports, Script(before={step: publish})), tenant)
         assert believed(ports, past, clock).revoked_ids == past.told.revoked_ids
         assert_one_turn(ports, tenant)
+
+
+@pytest.mark.parametrize("version", [9, 10**12 - 2])
+def test_a_planted_list_is_not_believed(
+    deployment: Deployment, past: Past, clock: Clock, version: int
+) -> None:
+    """Whoever may write to the bucket can neither revoke warrants nor use up the versions."""
+    ports, tenant = deployment.ports, past.tenant
+    now = clock()
+    payload = Payload(version, now, now + timedelta(hours=1), ["svc_wrt_innocent"])
+    body = model.sign(payload, seed=bytes(32))
+    name = model.blob_name(
+        model.lists_folder(tenant.id), version=version, sha256=sha256(body).hexdigest()
+    )
+    ports.blobs.put(name, body)
+    with pytest.raises(Corrupt, match="signed by no key in the records"):
+        recover(ports, tenant)
+    assert not tenant.is_revoked(ports, "svc_wrt_innocent")

@@ -1,0 +1,25 @@
+"""The table in docs/failures.md is true, as far as a test can tell without breaking anything."""
+
+import pytest
+
+from tests import tables
+
+_TABLE = tables.page("failures.md").partition("\n## ")[0]
+_ROWS = tables.rows(_TABLE)
+_CASES = [f"F{number:02}" for number in range(1, 33)]
+
+
+def test_every_case_is_there_in_order() -> None:
+    """From F01 to F32, each with one row or more, which stand together."""
+    assert list(dict.fromkeys(case for case, *_ in _ROWS)) == _CASES
+    assert [case for case, *_ in _ROWS] == sorted(case for case, *_ in _ROWS)
+
+
+@pytest.mark.parametrize("row", _ROWS, ids=lambda row: f"{row[0]}: {row[1]}")
+def test_each_row_names_a_test_of_its_case(row: list[str]) -> None:
+    """The test is there, and names the case itself; what breaks it is told."""
+    case, happens, test, broken_by = row
+    (named,) = tables.tests_in(test)
+    assert case in tables.docstring(named)
+    assert happens
+    assert broken_by

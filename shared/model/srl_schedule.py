@@ -45,6 +45,11 @@ class Turn(Record):
         return TURNS.key(f"{times.text(self.due_at)}#{self.tenant_id}#{self.list_version}")
 
 
+def tenant_of(turn_sk: str) -> str:
+    """Whose turn it is, by its sort key."""
+    return turn_sk.split("#")[1]
+
+
 def turns_until(moment: datetime) -> str:
     """The sort key after that of every turn until `moment`."""
     return f"{times.text(moment)}~"

@@ -1,11 +1,17 @@
 """Who is due for a list (docs/adr/0016). Loads nothing of what makes one."""
 
+import logging
 from dataclasses import dataclass
+from datetime import datetime
 
+from shared.errors import Corrupt
 from shared.model import srl_schedule as model
+from shared.model.items import Entry
 from shared.model.srl_schedule import Turn
 from shared.operations import srl_marks
 from shared.ports import Ports
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +28,16 @@ def due(ports: Ports) -> Due:
     Reads as many items as there are tenants due. A tenant may be named in vain, never left out.
     """
     now = ports.now()
-    turns = ports.store.query(model.TURNS, before=model.turns_until(now))
-    passed = [Turn.from_item(entry.item) for entry in turns]
-    named = dict.fromkeys(turn.tenant_id for turn in passed)
+    passed = list(ports.store.query(model.TURNS, before=model.turns_until(now)))
+    named = dict.fromkeys(model.tenant_of(entry.sk) for entry in passed)
     named |= dict.fromkeys(srl_marks.marked(ports))
-    return Due(list(named), late=sum(turn.is_late(now) for turn in passed))
+    return Due(list(named), late=sum(_is_late(entry, now) for entry in passed))
+
+
+def _is_late(entry: Entry, now: datetime) -> bool:
+    try:
+        return Turn.from_item(entry.item).is_late(now)
+    except Corrupt:
+        # One tenant's broken turn must not hold back the others; it is told as a late list.
+        _log.exception("the turn %s cannot be read", entry.sk)
+        return True

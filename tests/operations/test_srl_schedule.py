@@ -475,3 +475,16 @@ def test_there_is_one_turn_a_tenant(ports: Ports, clock: Clock, tenant: Tenant) 
         turn = Turn.from_item(entry.item)
         assert turn == Turn.after(publication.current(ports, tenant.id), tenant.id)
         assert model.TURNS.key(entry.sk) == turn.key
+
+
+def test_a_turn_that_cannot_be_read_holds_back_nobody(
+    ports: Ports, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """F10: it is loud and counts as late; its tenant is named all the same, as the others are."""
+    broken, other = Tenant.create(ports), Tenant.create(ports, "globex")
+    turn = Turn.after(publication.current(ports, broken.id), broken.id)
+    ports.store.write(Put(turn.key, {"due_at": 1}, Expect.PRESENT))
+    clock.advance(minutes=30)
+    due = srl_schedule.due(ports)
+    assert (sorted(due.tenant_ids), due.late) == (sorted([broken.id, other.id]), 1)
+    assert "cannot be read" in caplog.text

@@ -48,14 +48,15 @@ def recover(ports: Ports, operator: Caller) -> Recovered:
 
 def newest_version(ports: Ports, tenant_id: str) -> int:
     """The highest version that was ever stored, in force or not; 0 where there is none."""
-    return max(map(srl.version_of, _blobs(ports, tenant_id)), default=0)
+    return _highest(_blobs(ports, tenant_id))
 
 
 def _newest(ports: Ports, tenant_id: str) -> tuple[int, list[str]]:
     """The highest version, and what is revoked by any list that was made for it."""
-    version = newest_version(ports, tenant_id)
-    blobs = [blob for blob in _blobs(ports, tenant_id) if srl.version_of(blob) == version]
-    listed = {each for blob in blobs for each in _verified(ports, tenant_id, blob).revoked_ids}
+    blobs = _blobs(ports, tenant_id)
+    version = _highest(blobs)
+    newest = [blob for blob in blobs if srl.version_of(blob) == version]
+    listed = {each for blob in newest for each in _verified(ports, tenant_id, blob).revoked_ids}
     return version, sorted(listed)
 
 
@@ -76,6 +77,10 @@ def _verified(ports: Ports, tenant_id: str, blob: str) -> Payload:
 
 def _blobs(ports: Ports, tenant_id: str) -> list[str]:
     return list(ports.blobs.names(srl.lists_folder(tenant_id)))
+
+
+def _highest(blobs: list[str]) -> int:
+    return max(map(srl.version_of, blobs), default=0)
 
 
 def _remove_other_turns(ports: Ports, tenant_id: str) -> None:

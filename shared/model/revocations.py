@@ -61,11 +61,6 @@ def shards(tenant_id: str) -> list[Partition]:
     return [_shard(tenant_id, number) for number in range(SHARDS)]
 
 
-def revoked_key(tenant_id: str, warrant_id: str) -> Key:
-    """Where a warrant is among the revoked ones, if it is revoked."""
-    return shard_of(tenant_id, warrant_id).key(warrant_id)
-
-
 def counter_key(shard: Partition) -> Key:
     """The counter of a shard: `count` of its warrants, `changes` ever made to it."""
     return shard.key(_COUNTER)

@@ -71,7 +71,7 @@ def _insert(database: Path, tenant_id: str, number: int) -> Counter[str]:
 
     def rows() -> Iterator[tuple[Table, str, str, bytes]]:
         for warrant_id in islice(warrant_ids(), number):
-            table, pk, sk = model.revoked_key(tenant_id, warrant_id)
+            table, pk, sk = model.shard_of(tenant_id, warrant_id).key(warrant_id)
             shards[pk] += 1
             yield table, pk, sk, item
 

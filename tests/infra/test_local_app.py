@@ -167,7 +167,7 @@ def _revoke_many(data: Path, many: int) -> list[str]:
 def _revocations(tenant_id: str, warrant_ids: list[str]) -> Iterator[Change]:
     item = RevokedWarrant().to_item()
     for warrant_id in warrant_ids:
-        yield Put(model.revoked_key(tenant_id, warrant_id), item, Expect.ABSENT)
+        yield Put(model.shard_of(tenant_id, warrant_id).key(warrant_id), item, Expect.ABSENT)
         # So many marks that the list is made from all records.
         yield Put(srl_schedule.changed(tenant_id).key(warrant_id), {"version": 1}, Expect.ABSENT)
 

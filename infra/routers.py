@@ -11,10 +11,11 @@ from functions.srl import handler as srl
 from functions.tenant_settings import handler as tenant_settings
 
 ROUTERS: Final = (
+    # Routes are tried in this order: first what authorizers ask all the time.
+    revocations.routes,
+    srl.routes,
     api_keys.routes,
     signing_keys.routes,
-    srl.routes,
-    revocations.routes,
     service_accounts.routes,
     audit_log.routes,
     tenant_settings.routes,

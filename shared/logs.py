@@ -9,9 +9,9 @@ import json
 import logging
 import os
 import sys
-import time
 import traceback
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from functools import cache
 from types import TracebackType
 from typing import Any, Final
@@ -21,6 +21,7 @@ from shared.errors import RescindError
 _NAMESPACE: Final = "Rescind"
 _FIELDS: Final = "rescind_fields"
 _OURS: Final = ("functions", "shared")
+_ENCODER: Final = json.JSONEncoder(default=str, allow_nan=False)
 _Failure = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
 
 
@@ -54,7 +55,7 @@ class JsonFormatter(logging.Formatter):
         """The record as one line."""
         given = getattr(record, _FIELDS, {"metrics": {}, "values": {}})
         line: dict[str, Any] = {
-            "time": f"{self.formatTime(record, '%Y-%m-%dT%H:%M:%S')}.{int(record.msecs):03d}Z",
+            "time": _time(record.created),
             "level": record.levelname,
             "logger": record.name,
             "message": record.getMessage(),
@@ -65,12 +66,10 @@ class JsonFormatter(logging.Formatter):
         if given["metrics"]:
             line |= self._embedded(record, given["metrics"])
         try:
-            return json.dumps(line, default=str, allow_nan=False)
+            return _ENCODER.encode(line)
         except (TypeError, ValueError):
             # A key or number that JSON does not have, or a circle: told as text.
             return json.dumps({name: str(value) for name, value in line.items()})
-
-    converter = staticmethod(time.gmtime)
 
     def formatException(self, ei: _Failure) -> str:  # noqa: N802 (the base class names it)
         """Where it happened and of what kind; the words of errors not our own may hold a secret."""
@@ -83,6 +82,11 @@ class JsonFormatter(logging.Formatter):
         directive = {"Namespace": _NAMESPACE, "Dimensions": [["Stage"]], "Metrics": definitions}
         metadata = {"Timestamp": int(record.created * 1000), "CloudWatchMetrics": [directive]}
         return {"_aws": metadata, "Stage": self._stage, **metrics}
+
+
+def _time(seconds: float) -> str:
+    moment = datetime.fromtimestamp(seconds, UTC).replace(tzinfo=None)
+    return moment.isoformat(timespec="milliseconds") + "Z"
 
 
 def _unit(name: str) -> str:

@@ -12,7 +12,7 @@ from shared.model.audit_log import Filters
 from shared.operations import audit_log
 from shared.web import paging
 from shared.web.app import create_app, lambda_handler
-from shared.web.routes import Call, Here, router, serves
+from shared.web.routes import Here, router, serves
 
 _WINDOW: Final = timedelta(days=7)
 # Nothing happened before; and the calendar ends not far behind the year 1.
@@ -38,7 +38,7 @@ async def list_audit_log(here: Here, query: Annotated[AuditQuery, Query()]) -> A
     return AuditLog.of(page, cursor=cursor)
 
 
-def _filters(here: Call, query: AuditQuery) -> Filters:
+def _filters(here: Here, query: AuditQuery) -> Filters:
     end = query.to or times.whole(here.ports.now())
     start = query.from_ or (end - _WINDOW if end >= _EARLIEST else end)
     if start > end:

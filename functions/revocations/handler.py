@@ -1,15 +1,12 @@
 """Revocations over HTTP (service.md 4.3)."""
 
-from typing import Annotated
-
-from fastapi import Query, Response
+from fastapi import Response
 
 from functions.revocations.schemas import (
     BATCH_BODY_MAX,
     BatchResult,
     BatchResults,
     CheckBatch,
-    CheckQuery,
     CheckResult,
     CreateRevocation,
     RevocationList,
@@ -19,6 +16,7 @@ from shared.errors import NotFound
 from shared.operations import revocations
 from shared.web import paging
 from shared.web.app import create_app, lambda_handler
+from shared.web.fields import WarrantId
 from shared.web.paging import Paging
 from shared.web.routes import Here, router, serves
 
@@ -27,9 +25,9 @@ routes = router()
 
 @routes.get("/v1/revocations/check")
 @serves(revocations.check)
-async def check_revocation(here: Here, query: Annotated[CheckQuery, Query()]) -> CheckResult:
+async def check_revocation(here: Here, warrant_id: WarrantId) -> CheckResult:
     """Say whether a warrant is revoked now."""
-    return CheckResult.of(revocations.check(here.ports, here.caller, warrant_id=query.warrant_id))
+    return CheckResult.of(revocations.check(here.ports, here.caller, warrant_id=warrant_id))
 
 
 @routes.post("/v1/revocations/check-batch")

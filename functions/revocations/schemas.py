@@ -2,7 +2,7 @@
 
 from typing import Annotated, Final, Self
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from shared.model.revocations import Revocation, Verdict
 from shared.operations.paging import Page
@@ -27,12 +27,6 @@ class CreateRevocation(RequestBody):
 
     warrant_id: WarrantId
     reason: Reason
-
-
-class CheckQuery(BaseModel):
-    """The query of GET /v1/revocations/check."""
-
-    warrant_id: WarrantId
 
 
 class CheckBatch(RequestBody):

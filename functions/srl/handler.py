@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from fastapi import Request, Response
+from fastapi import Response
 
 from functions.srl.schemas import Regenerated, SignedRevocationList, SrlSigner, SrlSigners
 from shared.operations import srl, srl_keys
@@ -31,11 +31,11 @@ _RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
 @routes.get("/v1/revocations/srl", response_model=SignedRevocationList, responses=_RESPONSES)
 @routes.get("/v1/revocations/srl/signed", response_model=SignedRevocationList, responses=_RESPONSES)
 @serves(srl.head)
-async def get_srl(here: Here, request: Request) -> Response:
+async def get_srl(here: Here) -> Response:
     """Get the list in force, signed."""
     head = srl.head(here.ports, here.caller)
     headers = {"ETag": head.etag, "Cache-Control": _CACHE}
-    if matches(request, etag=head.etag):
+    if matches(here, etag=head.etag):
         return Response(status_code=304, headers=headers)
     if head.size > _ANSWER_MAX:
         location = srl.address(here.ports, here.caller, of=head)

@@ -90,7 +90,9 @@ class SqliteStore:
 
     def get(self, key: Key) -> Item | None:
         """The item, or None where there is none. Raises `Unavailable`."""
-        return self.get_many([key]).get(key)
+        with self._answering() as connection:
+            row = connection.execute(_GET, key).fetchone()
+        return None if row is None else _decode(row[0])
 
     def get_many(self, keys: Iterable[Key]) -> dict[Key, Item]:
         """The items that exist among `keys`. Raises `Unavailable`."""

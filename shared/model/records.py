@@ -6,13 +6,16 @@ from datetime import datetime
 from enum import StrEnum
 from functools import cache
 from types import NoneType
-from typing import Any, Self, get_args, get_origin, get_type_hints
+from typing import Any, Final, Self, get_args, get_origin, get_type_hints
 
 from shared.errors import Corrupt
 from shared.model import times
 from shared.model.items import Item, Value
 
 _Read = Callable[[Value], Any]
+# Of a field: its name, the types that it keeps as they are stored, how any other value is read.
+_Reader = tuple[str, frozenset[type], _Read]
+_PLAIN: Final = frozenset({str, int, bool, bytes})
 
 
 class Record:
@@ -32,8 +35,11 @@ class Record:
     @classmethod
     def from_item(cls, item: Item) -> Self:
         """The record of an item. Raises `Corrupt` where a field is missing or of another type."""
-        values = {name: read(item.get(name)) for name, read in _readers(cls).items()}  # type: ignore[arg-type]
-        return cls(**values)
+        values = [
+            value if type(value := item.get(name)) in as_stored else read(value)
+            for name, as_stored, read in _readers(cls)  # type: ignore[arg-type]
+        ]
+        return cls(*values)
 
 
 def _written(value: Any) -> Value:
@@ -66,29 +72,28 @@ def moment(item: Item, name: str) -> datetime | None:
 
 
 @cache
-def _readers(record: type[Record]) -> dict[str, _Read]:
+def _readers(record: type[Record]) -> list[_Reader]:
     hints = get_type_hints(record)
-    return {
-        field.name: _reader(hints[field.name], f"{record.__name__}.{field.name}")
+    return [
+        (field.name, *_reader(hints[field.name], f"{record.__name__}.{field.name}"))
         for field in fields(record)  # type: ignore[arg-type]
-    }
+    ]
 
 
-def _reader(declared: Any, where: str) -> _Read:
+def _reader(declared: Any, where: str) -> tuple[frozenset[type], _Read]:
     accepted = [member for member in get_args(declared) or [declared] if member is not NoneType]
     optional = NoneType in get_args(declared)
     kind = declared if get_origin(declared) in (tuple, dict) else accepted[0]
+    as_stored = {kind} & _PLAIN | ({NoneType} if optional else set())
     convert = _converter(kind)
 
     def read(value: Value) -> Any:
-        if value is None and optional:
-            return None
         try:
             return convert(value)
         except (TypeError, ValueError):
             raise Corrupt(f"stored field {where} is malformed") from None
 
-    return read
+    return frozenset(as_stored), read
 
 
 def _converter(kind: Any) -> Callable[[Any], Any]:

@@ -18,15 +18,12 @@ def verdicts(ports: Ports, tenant_id: str, warrant_ids: Iterable[str]) -> dict[s
     places = {each: warrants.warrant_key(tenant_id, each) for each in warrant_ids}
     signers_key = signing_keys.revoked_signers_key(tenant_id)
     items = ports.store.get_many([signers_key, *places.values()])
-    signers = RevokedSigners.of(items.pop(signers_key, None))
-    standings = {
-        each: Standing.from_item(items[key]) for each, key in places.items() if key in items
-    }
-    found = {each: Verdict(each) for each in places}
-    found |= {each: _own(each, standing) for each, standing in standings.items()}
+    signers = RevokedSigners.of(items.get(signers_key))
+    standings = {each: Standing.of(items.get(key)) for each, key in places.items()}
+    own = {each: _own(each, standing) for each, standing in standings.items()}
     # Their own records do not revoke these; the keys that signed them may.
-    held = {each: standings[each] for each in standings if not found[each].revoked}
-    return found | _by_signers(ports, tenant_id, held, signers)
+    held = {each: standings[each] for each, verdict in own.items() if not verdict.revoked}
+    return own | _by_signers(ports, tenant_id, held, signers)
 
 
 def revoked_signers(ports: Ports, tenant_id: str) -> RevokedSigners:

@@ -32,8 +32,8 @@ def create_app(
         redirect_slashes=False,
         exception_handlers={HTTPException: no_route},
     )
-    for each in routers:
-        app.include_router(each)
+    # Not included, which would have each of them looked for twice.
+    app.router.routes.extend(routes)
     app.add_middleware(Gate, ports=ports)
     return app
 

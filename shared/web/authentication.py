@@ -13,7 +13,7 @@ from shared.ports import Ports
 _SECRET: Final = re.compile(r"svc_[A-Za-z0-9_-]{43}")
 
 
-def authenticate(ports: Ports, request: Request, *, request_id: str) -> Caller:
+def authenticate(ports: Ports, request: Request, *, source_ip: str, request_id: str) -> Caller:
     """Who sends the request, by its key alone.
 
     Raises `Unauthorized` without a Bearer header, `InvalidApiKey` for any key that does not open,
@@ -29,7 +29,7 @@ def authenticate(ports: Ports, request: Request, *, request_id: str) -> Caller:
         identity=credential.identity,
         scopes=credential.scopes,
         key_id=credential.key_id,
-        source_ip=source_address(request),
+        source_ip=source_ip,
         request_id=request_id,
     )
 

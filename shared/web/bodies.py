@@ -1,7 +1,7 @@
 """Reading a request body: bounded, JSON, and strictly so (decisions 1, body)."""
 
 import re
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from starlette.requests import Request
 
@@ -13,35 +13,25 @@ BODY_MAX: Final = 256 * 1024
 _JSON: Final = re.compile(r'application/json(\s*;\s*charset="?utf-8"?)?\s*', re.IGNORECASE)
 
 
-class ParsedRequest(Request):
-    """A request whose body was read and parsed already, for FastAPI to validate."""
+class Body(NamedTuple):
+    """The body of a request as it came, and the JSON value that it is; None where it is empty."""
 
-    def __init__(self, request: Request, raw: bytes, value: Any) -> None:
-        super().__init__(request.scope, request.receive)
-        self._raw = raw
-        self.value = value
-
-    async def body(self) -> bytes:
-        """The body as it came."""
-        return self._raw
-
-    async def json(self) -> Any:
-        """The value of the body."""
-        return self.value
+    raw: bytes
+    value: Any
 
 
-async def read(request: Request, *, limit: int) -> ParsedRequest:
-    """The request with its body, of at most `limit` bytes, read and parsed.
+async def read(request: Request, *, limit: int) -> Body:
+    """The body of the request, of at most `limit` bytes.
 
     Raises `PayloadTooLarge`, `UnsupportedMediaType`, `InvalidRequest`.
     """
     raw = await _bounded(request, limit)
     if not raw:
-        return ParsedRequest(request, raw, None)
+        return Body(raw, None)
     if not _JSON.fullmatch(", ".join(request.headers.getlist("content-type"))):
         raise UnsupportedMediaType
     try:
-        return ParsedRequest(request, raw, strict_json.parse(raw))
+        return Body(raw, strict_json.parse(raw))
     except ValueError as error:
         raise InvalidRequest(f"body: {error}.") from None
 

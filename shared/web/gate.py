@@ -6,10 +6,11 @@ error becomes a response.
 """
 
 import logging
+import secrets
 import time
 import traceback
-import uuid
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from starlette.datastructures import MutableHeaders
@@ -60,7 +61,7 @@ class Gate:
             if "\n" in scope["path"]:
                 # Starlette's patterns would match up to a line break at the end.
                 raise NotFound("There is no such endpoint.")
-            scope.setdefault("state", {})["call"] = call
+            scope["call"] = call
             await self._app(scope, receive, exchange.send)
         except Exception as error:
             exchange.error = error
@@ -74,16 +75,14 @@ class Gate:
     def _admit(self, request: Request, exchange: "_Exchange") -> Call:
         ports = self._ports()
         address = source_address(request)
-        exchange.figures = self._strangers.look(address)
+        exchange.figures = partial(self._strangers.look, address)
         try:
-            caller = authenticate(ports, request, request_id=exchange.request_id)
+            caller = authenticate(ports, request, source_ip=address, request_id=exchange.request_id)
         except (Unauthorized, InvalidApiKey):
-            exchange.figures = self._strangers.take(address)
+            self._strangers.take(address)
             raise
-        try:
-            self._tenants.take(caller.tenant_id)
-        finally:
-            exchange.figures = self._tenants.look(caller.tenant_id)
+        exchange.figures = partial(self._tenants.look, caller.tenant_id)
+        self._tenants.take(caller.tenant_id)
         self._usage.count(ports, caller)
         return Call(ports, caller)
 
@@ -93,9 +92,9 @@ class _Exchange:
 
     def __init__(self, send: Send) -> None:
         self._send = send
-        self.request_id = uuid.uuid4().hex
+        self.request_id = secrets.token_hex(16)
         # A full bucket, until it is known which one the request draws on.
-        self.figures = Figures(RATE_PER_SECOND, int(time.time()))
+        self.figures: Callable[[], Figures] = lambda: Figures(RATE_PER_SECOND, int(time.time()))
         self.status: int | None = None
         self.error: Exception | None = None
         self._began = time.perf_counter()
@@ -109,17 +108,16 @@ class _Exchange:
         """Send on, with the headers of every response (decisions 1, headers)."""
         if message["type"] == "http.response.start":
             self.status = message["status"]
-            headers = MutableHeaders(scope=message)
-            headers["X-Request-Id"] = self.request_id
-            headers.setdefault("Cache-Control", "no-store")
-            headers.update(rate_limit.headers(self.figures))
+            MutableHeaders(scope=message).setdefault("Cache-Control", "no-store")
+            own = {"x-request-id": self.request_id} | rate_limit.headers(self.figures())
+            message["headers"] += [(name.encode(), value.encode()) for name, value in own.items()]
         await self._send(message)
 
     def log(self, scope: Scope) -> None:
         """Say what was asked and what came of it; never the path, which anyone may fill."""
         if not _log.isEnabledFor(logging.INFO):
             return
-        call = scope.get("state", {}).get("call")
+        call = scope.get("call")
         operation = scope.get("endpoint")
         line = logs.fields(
             request_id=self.request_id,

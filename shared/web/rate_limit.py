@@ -43,9 +43,9 @@ _OPEN: Final = logs.fields(metrics={"LimiterOpen": 1})
 def headers(figures: Figures) -> dict[str, str]:
     """What every response says of the bucket that its request drew on (service.md 8)."""
     return {
-        "X-RateLimit-Limit": str(RATE_PER_SECOND),
-        "X-RateLimit-Remaining": str(figures.remaining),
-        "X-RateLimit-Reset": str(figures.reset),
+        "x-ratelimit-limit": str(RATE_PER_SECOND),
+        "x-ratelimit-remaining": str(figures.remaining),
+        "x-ratelimit-reset": str(figures.reset),
     }
 
 
@@ -60,7 +60,7 @@ class StrangerLimiter:
         """What the headers say while nothing is taken."""
         return Figures.of(self._bucket(address))
 
-    def take(self, address: str) -> Figures:
+    def take(self, address: str) -> None:
         """Take a token. Raises `RateLimited` where there is none."""
         bucket = self._bucket(address)
         left = bucket.take(1) if bucket.tokens else bucket
@@ -70,7 +70,6 @@ class StrangerLimiter:
             self._full_at.popitem(last=False)
         if not bucket.tokens:
             raise RateLimited(retry_after=_RETRY_AFTER_SECONDS)
-        return Figures.of(left)
 
     def _bucket(self, address: str) -> Bucket:
         now = _microseconds(self._now())

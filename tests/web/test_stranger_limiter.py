@@ -49,7 +49,10 @@ def test_addresses_are_independent(limiter: StrangerLimiter) -> None:
 def test_the_figures_are_those_after_the_request(limiter: StrangerLimiter, clock: Clock) -> None:
     """Remaining goes down with each request below the limit; Reset is when all are back."""
     second = int(clock().timestamp())
-    seen = [limiter.take(ADDRESS) for _ in range(BURST)]
+    seen = []
+    for _ in range(BURST):
+        limiter.take(ADDRESS)
+        seen.append(limiter.look(ADDRESS))
     assert seen[0] == Figures(RATE, second + 1)
     assert [each.remaining for each in seen] == [*[RATE] * RATE, *range(RATE - 1, -1, -1)]
     assert seen[-1] == Figures(0, second + 2)

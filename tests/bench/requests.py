@@ -1,7 +1,7 @@
 """What a request costs in processor time, from API Gateway's event to the answer for it.
 
-Ours is the whole path: gate, rate limit, routes, operation, log line, and the embedded store in
-memory, which is in the figures too. Beside it is a framework that does nothing but say hello.
+Ours is the whole path, without the time spent in the store: gate, rate limit, routes, operation,
+log line. Beside it is a framework that does nothing but say hello.
 """
 
 import sys

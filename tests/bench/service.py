@@ -1,22 +1,32 @@
-"""The service behind Mangum, on a store in this process's memory, with what Lambda makes it log."""
+"""The service behind Mangum, on a store in this process's memory, with what Lambda makes it log.
+
+The time spent in the store is not told: on AWS it is the network's.
+"""
 
 import json
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from functions.revocations.handler import routes as revocations
 from functions.srl.handler import routes as lists
+from shared.model.items import Item, Key
 from shared.operations import publication
 from shared.ports import Ports
+from shared.ports.store import Change, Entry, Partition, Store
 from shared.web.app import create_app, lambda_handler
 from tests.api import Tenant, serve
 from tests.bench import worker
 from tests.bench.revoked import revoke, warrant_ids
 from tests.lambda_events import Request
 from tests.worlds import Clock, embedded
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 REVOKED = 1000
 
@@ -29,8 +39,38 @@ def main() -> None:
     """Serve until standard input ends."""
     with TemporaryDirectory() as folder:
         clock = Clock()
-        calls = _calls(embedded(Path(folder), clock))
-        worker.serve({name: _after_a_step(clock, call) for name, call in calls.items()})
+        ports = embedded(Path(folder), clock)
+        store = _TimedStore(ports.store)
+        calls = _calls(replace(ports, store=store))
+        stepping = {name: _after_a_step(clock, call) for name, call in calls.items()}
+        worker.serve(stepping, apart=lambda: store.seconds)
+
+
+class _TimedStore:
+    """A store, and the processor time that was spent in it."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.seconds = 0.0
+
+    def get(self, key: Key) -> Item | None:
+        return self._timed(self._store.get, key)
+
+    def get_many(self, keys: Iterable[Key]) -> dict[Key, Item]:
+        return self._timed(self._store.get_many, keys)
+
+    def query(self, partition: Partition, **bounds: Any) -> Iterator[Entry]:
+        return iter(self._timed(lambda: list(self._store.query(partition, **bounds))))
+
+    def write(self, *changes: Change, token: str | None = None) -> None:
+        self._timed(self._store.write, *changes, token=token)
+
+    def _timed(self, call: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        started = time.process_time()
+        try:
+            return call(*args, **kwargs)
+        finally:
+            self.seconds += time.process_time() - started
 
 
 def _calls(ports: Ports) -> dict[str, Callable[[], None]]:

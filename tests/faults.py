@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 
 from shared.errors import Unavailable
 from shared.ports import Ports
-from shared.ports.store import Change, Entry, Item, Key, Partition
+from shared.ports.store import Change, Entry, Item, Key, Partition, Value
 from shared.ports.token_buckets import Lease
 from tests.worlds import Clock
 
@@ -145,6 +145,10 @@ class _Store:
     def query(self, partition: Partition, **options: Any) -> Iterator[Entry]:
         store = self._ports.store
         return iter(self._script.run("query", lambda: list(store.query(partition, **options))))
+
+    def column(self, *asked: Any, **bounds: Any) -> Iterator[list[tuple[str, Value]]]:
+        store = self._ports.store
+        return iter(self._script.run("column", lambda: list(store.column(*asked, **bounds))))
 
     def write(self, *changes: Change, token: str | None = None) -> None:
         self._script.run("write", lambda: self._ports.store.write(*changes, token=token))

@@ -12,7 +12,7 @@ import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import count, groupby
+from itertools import chain, count, groupby, islice
 from operator import itemgetter
 from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
@@ -21,7 +21,7 @@ from shared.adapters.sqlite import SqliteStore
 from shared.errors import Conflict
 from shared.ports import Ports
 from shared.ports.blobs import BlobStore
-from shared.ports.store import Change, Check, Entry, Item, Key, Partition, Store
+from shared.ports.store import Change, Check, Entry, Item, Key, Partition, Store, Value
 from tests.faults import Crash
 
 R = TypeVar("R")
@@ -408,16 +408,10 @@ class _Store:
         before: str | None = None,
         newest_first: bool = False,
         limit: int | None = None,
-        only: str | None = None,
     ) -> Iterator[Entry]:
         def first() -> Entry | None:
             walk = self._store.query(
-                partition,
-                after=after,
-                before=before,
-                newest_first=newest_first,
-                limit=1,
-                only=only,
+                partition, after=after, before=before, newest_first=newest_first, limit=1
             )
             return next(walk, None)
 
@@ -427,6 +421,17 @@ class _Store:
                 return
             yield entry
             after, before = (after, entry.sk) if newest_first else (entry.sk, before)
+
+    def column(
+        self, partition: Partition, attribute: str, *, after: str | None = None
+    ) -> Iterator[list[tuple[str, Value]]]:
+        def first() -> list[tuple[str, Value]]:
+            pages = self._store.column(partition, attribute, after=after)
+            return list(islice(chain.from_iterable(pages), 1))
+
+        while page := self._seat.read("column", Span(*partition, after, None), first):
+            yield page
+            after = page[0][0]
 
     def write(self, *changes: Change, token: str | None = None) -> None:
         checked = {Place(*each.key) for each in changes if isinstance(each, Check)}

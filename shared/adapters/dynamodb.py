@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -22,7 +22,15 @@ from shared.adapters.aws import (
     needing_a_region,
     refuse_broken_answers,
 )
-from shared.adapters.dynamodb_items import Attribute, address, decode_item, encode, encode_item
+from shared.adapters.dynamodb_items import (
+    Attribute,
+    Attributes,
+    address,
+    decode,
+    decode_item,
+    encode,
+    encode_item,
+)
 from shared.adapters.messages import UNAVAILABLE
 from shared.adapters.preconditions import check_write
 from shared.adapters.retries import PATIENCE, Patience
@@ -42,6 +50,7 @@ from shared.ports.store import (
     Partition,
     Put,
     Table,
+    Value,
 )
 
 if TYPE_CHECKING:
@@ -126,7 +135,6 @@ class DynamoStore:
         before: str | None = None,
         newest_first: bool = False,
         limit: int | None = None,
-        only: str | None = None,
     ) -> Iterator[Entry]:
         """The partition's entries in order, in pages of at most 1 MB. Raises `Unavailable`."""
         if before is not None and before <= (after or ""):
@@ -137,20 +145,35 @@ class DynamoStore:
             "ScanIndexForward": not newest_first,
             **_range(partition.pk, after or None, before),
         }
-        if only is not None:
-            request["ProjectionExpression"] = "#sk, #only"
-            request["ExpressionAttributeNames"] |= {"#sk": "sk", "#only": only}
         if limit is not None:
             request["Limit"] = limit + 2  # the ends of a closed range are dropped below
-        entries = (entry for entry in self._walk(request) if entry.sk not in {after, before})
-        yield from islice(entries, limit)
+        found = chain.from_iterable(self._pages(request))
+        entries = (Entry(each["sk"]["S"], decode_item(each)) for each in found)
+        inside = (entry for entry in entries if entry.sk not in {after, before})
+        yield from islice(inside, limit)
 
-    def _walk(self, request: dict[str, Any]) -> Iterator[Entry]:
+    def column(
+        self, partition: Partition, attribute: str, *, after: str | None = None
+    ) -> Iterator[list[tuple[str, Value]]]:
+        """The sort keys above `after`, each with one attribute. Raises `Unavailable`."""
+        request: dict[str, Any] = {
+            "TableName": self._names[partition.table],
+            "ConsistentRead": True,
+            "ProjectionExpression": "#sk, #attribute",
+            **_range(partition.pk, after or None, None),
+        }
+        request["ExpressionAttributeNames"] |= {"#sk": "sk", "#attribute": attribute}
+        for page in self._pages(request):
+            yield [
+                (each["sk"]["S"], decode(each[attribute]) if attribute in each else None)
+                for each in page
+            ]
+
+    def _pages(self, request: dict[str, Any]) -> Iterator[Sequence[Attributes]]:
         while True:
             with answering():
                 page = self._client.query(**request)
-            for found in page["Items"]:
-                yield Entry(found["sk"]["S"], decode_item(found))
+            yield page["Items"]
             # An empty page is not the end: only a page without this key is.
             if "LastEvaluatedKey" not in page:
                 return

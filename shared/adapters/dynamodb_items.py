@@ -44,13 +44,14 @@ def encode_item(item: Item) -> dict[str, Attribute]:
 def decode_item(attributes: Attributes) -> dict[str, Value]:
     """The item without its keys. Raises `Corrupt` for a type that `encode` never writes."""
     return {
-        name: _decode(attribute)
+        name: decode(attribute)
         for name, attribute in attributes.items()
         if name not in {"pk", "sk"}
     }
 
 
-def _decode(attribute: Attribute) -> Value:
+def decode(attribute: Attribute) -> Value:
+    """One value without its type. Raises `Corrupt` for a type that `encode` never writes."""
     try:
         ((kind, held),) = attribute.items()
         return _DECODERS[kind](held)
@@ -63,11 +64,11 @@ def _as_is(held: Any) -> Any:
 
 
 def _decode_list(held: list[Attribute]) -> list[Value]:
-    return [_decode(each) for each in held]
+    return [decode(each) for each in held]
 
 
 def _decode_map(held: Attributes) -> dict[str, Value]:
-    return {name: _decode(each) for name, each in held.items()}
+    return {name: decode(each) for name, each in held.items()}
 
 
 _DECODERS: Mapping[str, Callable[[Any], Value]] = {

@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import MappingProxyType
 
 import cbor2
 
@@ -54,13 +53,13 @@ CREATE INDEX IF NOT EXISTS writes_by_age ON writes (made_at);
 _GET = "SELECT item FROM items WHERE tbl = ? AND pk = ? AND sk = ?"
 _PUT = "INSERT OR REPLACE INTO items (tbl, pk, sk, item) VALUES (?, ?, ?, ?)"
 _DELETE = "DELETE FROM items WHERE tbl = ? AND pk = ? AND sk = ?"
-_PAGE_UP = """SELECT sk, CASE WHEN instr(item, ?) THEN item END FROM items
+_PAGE_UP = """SELECT sk, item FROM items
     WHERE tbl = ? AND pk = ? AND sk > ? AND sk < ? ORDER BY sk LIMIT ?"""
-_PAGE_DOWN = """SELECT sk, CASE WHEN instr(item, ?) THEN item END FROM items
+_PAGE_DOWN = """SELECT sk, item FROM items
     WHERE tbl = ? AND pk = ? AND sk > ? AND sk < ? ORDER BY sk DESC LIMIT ?"""
-
-# An item of which nothing is wanted.
-_NOTHING: Item = MappingProxyType({})
+# An encoded item has the names of its attributes in it.
+_COLUMN = """SELECT sk, CASE WHEN instr(item, ?) THEN item END FROM items
+    WHERE tbl = ? AND pk = ? AND sk > ? ORDER BY sk LIMIT ?"""
 
 # Bounds that hold every sort key: none is empty, and SQLite sorts any blob after every text.
 _LOWEST = ""
@@ -109,27 +108,35 @@ class SqliteStore:
         before: str | None = None,
         newest_first: bool = False,
         limit: int | None = None,
-        only: str | None = None,
     ) -> Iterator[Entry]:
         """The partition's entries in order, a page at a time. Raises `Unavailable`."""
         statement = _PAGE_DOWN if newest_first else _PAGE_UP
-        # An encoded item has the names of its attributes in it; every item has the empty text.
-        wanted = (only or "").encode()
         low = _LOWEST if after is None else after
         high = _HIGHEST if before is None else before
         while limit is None or limit > 0:
             size = _PAGE if limit is None else min(_PAGE, limit)
             # Neither lock nor cursor outlives a page: the caller may write between two.
             with self._answering() as connection:
-                rows = connection.execute(
-                    statement, (wanted, *partition, low, high, size)
-                ).fetchall()
+                rows = connection.execute(statement, (*partition, low, high, size)).fetchall()
             for sk, item in rows:
-                yield Entry(sk, _NOTHING if item is None else _decode(item))
+                yield Entry(sk, _decode(item))
             if len(rows) < size:
                 return
             low, high = (low, rows[-1][0]) if newest_first else (rows[-1][0], high)
             limit = None if limit is None else limit - size
+
+    def column(
+        self, partition: Partition, attribute: str, *, after: str | None = None
+    ) -> Iterator[list[tuple[str, Value]]]:
+        """The sort keys above `after`, each with one attribute. Raises `Unavailable`."""
+        name, low = attribute.encode(), _LOWEST if after is None else after
+        while True:
+            with self._answering() as connection:
+                rows = connection.execute(_COLUMN, (name, *partition, low, _PAGE)).fetchall()
+            yield [(sk, item and _decode(item).get(attribute)) for sk, item in rows]
+            if len(rows) < _PAGE:
+                return
+            low = rows[-1][0]
 
     def write(self, *changes: Change, token: str | None = None) -> None:
         """Apply every change or none.

@@ -60,9 +60,8 @@ def integer(item: Item, name: str) -> int:
     return value
 
 
-def moment(item: Item, name: str) -> datetime | None:
-    """The moment that `item` holds under `name`, if any. Raises `Corrupt` for anything else."""
-    value = item.get(name)
+def moment(value: Value, name: str) -> datetime | None:
+    """The moment stored under `name`, if any. Raises `Corrupt` for anything else."""
     if value is None:
         return None
     try:

@@ -26,7 +26,7 @@ from shared.model.srl import Head, Payload
 from shared.model.srl_content import Content
 from shared.model.srl_keys import SrlKey
 from shared.model.srl_schedule import Turn
-from shared.model.srl_verification import verify
+from shared.model.srl_verification import verify_own
 from shared.model.tenants import Settings
 from shared.model.warrants import left_behind
 from shared.operations import audit_log, srl_content, srl_keys, srl_marks, tenants
@@ -192,7 +192,7 @@ def _check_departures(ports: Ports, draft: _Draft, content: Content) -> None:
         _log.exception("the previous list cannot be read; publishing without a look at it")
         return
     now, ttl = draft.issued_at, draft.settings.srl_ttl
-    gone = set(previous).difference(content.revoked_ids)
+    gone = content.missing(previous)
     still_revoked = [
         verdict
         for verdict in verdicts(ports, draft.tenant_id, gone).values()
@@ -214,11 +214,9 @@ def _store(ports: Ports, signer: SrlKey, payload: Payload, *, state: bytes, chan
     context = seal_context(signer.tenant_id, signer.id)
     body = srl.sign(payload, seed=ports.keys.unwrap(signer.sealed_seed, context=context))
     try:
-        seen = verify(body, public_key=signer.public_bytes, now=payload.issued_at, own=True)
+        verify_own(body, payload, public_key=signer.public_bytes)
     except InvalidSrl as error:
         raise Corrupt(f"refusing to publish a list that is not valid: {error}") from error
-    if seen != payload:
-        raise Corrupt("refusing to publish a list that does not say what was revoked")
     version = payload.version
     blob = _put(ports, srl.lists_folder(signer.tenant_id), version, body)
     return Head(

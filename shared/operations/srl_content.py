@@ -22,12 +22,12 @@ def rebuilt(ports: Ports, tenant_id: str, signers: RevokedSigners) -> Content:
     expiries: _Expiries = {}
 
     def walk(shard: Partition) -> list[str]:
-        ids = []
+        ids: list[str] = []
         start = identifiers.BEFORE_WARRANT_IDS
-        for entry in ports.store.query(shard, after=start, only="expires_at"):
-            ids.append(entry.sk)
-            if entry.item:
-                expiries[entry.sk] = moment(entry.item, "expires_at")
+        for page in ports.store.column(shard, "expires_at", after=start):
+            ids += [warrant_id for warrant_id, _ in page]
+            expiring = ((warrant_id, at) for warrant_id, at in page if at is not None)
+            expiries.update((warrant_id, moment(at, "expires_at")) for warrant_id, at in expiring)
         return ids
 
     walks = ports.together(*(partial(walk, each) for each in revocations.shards(tenant_id)))

@@ -20,8 +20,8 @@ def add(
     key = api_keys.usage(tenant_id).key(key_id)
     if last_used_at < times.whole(ports.now()):
         # These come late: meanwhile another instance may have written a later moment.
-        held = ports.store.get(key) or {}
-        last_used_at = max(last_used_at, moment(held, "last_used_at") or last_used_at)
+        held = moment((ports.store.get(key) or {}).get("last_used_at"), "last_used_at")
+        last_used_at = max(last_used_at, held or last_used_at)
     assign = {"last_used_at": times.text(last_used_at)}
     # A count that comes late must not bring a deleted key's usage back.
     with suppress(Conflict):

@@ -110,15 +110,22 @@ class Store(Protocol):
         before: str | None = None,
         newest_first: bool = False,
         limit: int | None = None,
-        only: str | None = None,
     ) -> Iterator[Entry]:
         """The partition's entries in order of sort key (bytewise), or in the reverse order.
 
-        `only` names the one attribute that is wanted of each item, which is cheaper where there are
-        many; items may then lack all others.
         `after` and `before` bound the sort key on both sides, exclusively. At most `limit` entries
         come back. The walk is no snapshot, but an item that is present all through it comes
         exactly once. Raises `Unavailable` from any step, and then the walk is void.
+        """
+        ...
+
+    def column(
+        self, partition: Partition, attribute: str, *, after: str | None = None
+    ) -> Iterator[list[tuple[str, Value]]]:
+        """The sort keys after `after`, each with one attribute of its item; in order, by the page.
+
+        None stands for an attribute that is not there. The promises of `query` hold; this is
+        cheaper where there are many items of which little is wanted.
         """
         ...
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -36,6 +37,7 @@ CALLS: dict[str, Callable[[DynamoStore], object]] = {
     "get": lambda store: store.get(KEY),
     "get_many": lambda store: store.get_many([KEY, OTHER]),
     "query": lambda store: list(store.query(PARTITION)),
+    "column": lambda store: list(chain.from_iterable(store.column(PARTITION, "odd"))),
     "write": lambda store: store.write(Put(KEY, {}, Expect.ANYTHING)),
 }
 # What each call is answered where nothing was ever stored.
@@ -240,7 +242,7 @@ def test_an_item_of_another_hand_is_corrupt(
         dynamodb_client,
         Answer({"Item": found, "Items": [found], "Responses": {"a-keys": [found]}}),
     )
-    for call in ("get", "get_many", "query"):
+    for call in ("get", "get_many", "query", "column"):
         with pytest.raises(Corrupt):
             CALLS[call](store)
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from itertools import chain
 from pathlib import Path
 
 import cbor2
@@ -37,6 +38,7 @@ CALLS: dict[str, Callable[[SqliteStore], object]] = {
     "get": lambda store: store.get(KEY),
     "get_many": lambda store: store.get_many([KEY, OTHER]),
     "query": lambda store: list(store.query(PARTITION)),
+    "column": lambda store: list(chain.from_iterable(store.column(PARTITION, "text"))),
     "write": lambda store: store.write(Put(KEY, {}, ANYTHING)),
     "lease": lambda store: store.lease("t1", 1, now=NOW),
 }
@@ -317,7 +319,7 @@ def test_a_file_that_cannot_be_opened_is_unavailable(tmp_path: Path, parent: str
 def test_an_item_that_cannot_be_decoded_is_corrupt(store: SqliteStore, item: bytes) -> None:
     """F10: a malformed item is neither skipped nor absent, in any read or expectation."""
     store._connection.execute("INSERT INTO items VALUES (?, ?, ?, ?)", (*OTHER, item))
-    for call in ("get_many", "query"):
+    for call in ("get_many", "query", *(["column"] if b"text" in item else [])):
         with pytest.raises(Corrupt):
             CALLS[call](store)
     for change in (Put(OTHER, {}, At(1)), Increment(OTHER, {"n": 1}, PRESENT)):

@@ -17,7 +17,7 @@ from functions.srl.handler import routes as lists
 from shared.model.items import Item, Key
 from shared.operations import publication
 from shared.ports import Ports
-from shared.ports.store import Change, Entry, Partition, Store
+from shared.ports.store import Change, Entry, Partition, Store, Value
 from shared.web.app import create_app, lambda_handler
 from tests.api import Tenant, serve
 from tests.bench import worker
@@ -61,6 +61,9 @@ class _TimedStore:
 
     def query(self, partition: Partition, **bounds: Any) -> Iterator[Entry]:
         return iter(self._timed(lambda: list(self._store.query(partition, **bounds))))
+
+    def column(self, *asked: Any, **bounds: Any) -> Iterator[list[tuple[str, Value]]]:
+        return iter(self._timed(lambda: list(self._store.column(*asked, **bounds))))
 
     def write(self, *changes: Change, token: str | None = None) -> None:
         self._timed(self._store.write, *changes, token=token)

@@ -209,6 +209,37 @@ def test_a_walk_over_many_items_is_complete(exact_store: Store) -> None:
     assert sort_keys(exact_store, before="02000", limit=2000) == names[:2000]
 
 
+@pytest.mark.parametrize("after", [None, "", "a", "b", "d", "e"])
+def test_a_column_has_one_attribute_of_each_item(store: Store, after: str | None) -> None:
+    """The sort keys of a walk, with the attribute where there is one, and nothing else."""
+    values: dict[str, Value] = {"b": "held by b", "c": None, "d": ["x", 1]}
+    for sk, value in values.items():
+        put(
+            store, PARTITION.key(sk), **({} if value is None else {"wanted": value}), other="wanted"
+        )
+    fill(store, "bb", partition=Partition(Table.REVOCATIONS, "t1#revoked#01"))
+    found = list(itertools.chain.from_iterable(store.column(PARTITION, "wanted", after=after)))
+    assert found == [(sk, value) for sk, value in values.items() if sk > (after or "")]
+
+
+def test_a_column_of_many_items_is_complete(exact_store: Store) -> None:
+    """More entries than an engine's page come all, in order, once; so do just as many."""
+    names = [f"{number:05}" for number in range(2500)]
+    fill(exact_store, *names)
+    for after in ("00009", "01499"):
+        found = itertools.chain.from_iterable(exact_store.column(PARTITION, "held", after=after))
+        assert list(found) == [(sk, sk) for sk in names[int(after) + 1 :]]
+
+
+def test_a_column_of_large_items_is_complete(store: Store) -> None:
+    """More bytes than an engine's page come all, in order, once."""
+    names = [f"{number:02}" for number in range(12)]
+    for sk in names:
+        put(store, PARTITION.key(sk), held="x" * 300_000, wanted=sk)
+    found = itertools.chain.from_iterable(store.column(PARTITION, "wanted"))
+    assert list(found) == [(sk, sk) for sk in names]
+
+
 @pytest.mark.parametrize("newest_first", [False, True])
 def test_what_stays_is_seen_once_while_others_come_and_go(store: Store, newest_first: bool) -> None:
     """The store can be written between two steps, and an entry that stays is seen once."""

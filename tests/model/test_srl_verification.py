@@ -3,6 +3,7 @@
 import base64
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from shared.errors import InvalidSrl
 from shared.model import srl, srl_verification
 from shared.model.srl import Payload
-from shared.model.srl_verification import CLOCK_TOLERANCE, verify
+from shared.model.srl_verification import CLOCK_TOLERANCE, verify, verify_own
 
 SEED, OTHER_SEED = b"\x01" * 32, b"\x02" * 32
 NOW = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
@@ -70,7 +71,10 @@ def test_a_right_list_is_believed() -> None:
 def test_any_right_list_is_believed(version: int, warrant_ids: list[str]) -> None:
     """Lists of any version and any identifiers pass, as long as they are sorted."""
     payload = Payload(version, NOW, NOW + HOUR, sorted(warrant_ids))
-    assert verify(srl.sign(payload, seed=SEED), public_key=public(), now=NOW) == payload
+    served = srl.sign(payload, seed=SEED)
+    assert verify(served, public_key=public(), now=NOW) == payload
+    verify_own(served, payload, public_key=public())
+    assert srl.revoked_ids(served) == payload.revoked_ids
 
 
 # --- malformed ---
@@ -368,3 +372,58 @@ def test_another_text_is_no_public_key(value: str) -> None:
     """Text that is not base64 of 32 bytes is ValueError."""
     with pytest.raises(ValueError, match=r"base64|32 bytes|ASCII"):
         srl_verification.public_key_bytes(value)
+
+
+# --- by the publisher ---
+
+
+def withheld(served: bytes, reason: str, *, payload: Payload = PAYLOAD) -> None:
+    with pytest.raises(InvalidSrl) as caught:
+        verify_own(served, payload, public_key=public())
+    assert caught.value.reason == reason, caught.value
+
+
+def test_the_publisher_lets_no_altered_list_out() -> None:
+    """A body in which any bit is another than it should be is withheld."""
+    for flipped in flips(srl.sign(PAYLOAD, seed=SEED)):
+        with pytest.raises(InvalidSrl) as caught:
+            verify_own(flipped, PAYLOAD, public_key=public())
+        assert caught.value.reason in ("malformed", "signature")
+
+
+@pytest.mark.parametrize("alter", [lambda b: b[:-1], lambda b: b + b" ", lambda b: b" " + b])
+def test_the_publisher_lets_nothing_more_or_less_out(alter: Callable[[bytes], bytes]) -> None:
+    """Not a byte before or after what `sign` makes, though JSON would allow it."""
+    withheld(alter(srl.sign(PAYLOAD, seed=SEED)), "malformed")
+
+
+def test_the_publisher_signs_what_it_shows() -> None:
+    """A body that shows what is to be published, and signs something else, is withheld."""
+    other = replace(PAYLOAD, revoked_ids=["svc_wrt_a"])
+    shown = srl.sign(PAYLOAD, seed=SEED).partition(b',"srl":')[0]
+    signed = srl.sign(other, seed=SEED).partition(b',"srl":')[2]
+    withheld(shown + b',"srl":' + signed, "mixed")
+    withheld(srl.sign(other, seed=SEED), "malformed")
+    withheld(srl.sign(PAYLOAD, seed=OTHER_SEED), "signature")
+
+
+@pytest.mark.parametrize(
+    ("other", "reason"),
+    [
+        ({"revoked_ids": ["svc_wrt_b", "svc_wrt_a"]}, "order"),
+        ({"revoked_ids": ["svc_wrt_a", "svc_wrt_a"]}, "order"),
+        ({"revoked_ids": ['svc_wrt_a","svc_wrt_b']}, "content"),
+        ({"revoked_ids": ["svc_wrt_"]}, "content"),
+        ({"expires_at": NOW}, "times"),
+        ({"expires_at": NOW + timedelta(days=7, seconds=1)}, "times"),
+        ({"version": VERSION_MAX + 1}, "version"),
+    ],
+    ids=str,
+)
+def test_the_publisher_lets_no_wrong_list_out(other: dict[str, Any], reason: str) -> None:
+    """What strangers would refuse is withheld, even if it was to be published so."""
+    payload = replace(PAYLOAD, **other)
+    served = srl.sign(payload, seed=SEED)
+    withheld(served, reason, payload=payload)
+    with pytest.raises(InvalidSrl):
+        verify(served, public_key=public(), now=NOW)

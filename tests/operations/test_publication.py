@@ -15,7 +15,7 @@ from shared.model import revocations as model
 from shared.model import srl as srl_model
 from shared.operations import operation, publication, revocations, srl, srl_keys, srl_publication
 from shared.ports import Ports
-from shared.ports.store import Entry, Expect, Partition, Put
+from shared.ports.store import Entry, Expect, Partition, Put, Value
 from tests.faults import Crash, Script, raises, scripted
 from tests.operations.tenants import Tenant
 from tests.worlds import Clock, embedded
@@ -34,7 +34,7 @@ _DRAFT = ["get", "get", "query", "get_many", "query"]
 _ORDERS = {
     "followed": [*_DRAFT, "get_blob", "get_many", "unwrap", "put", "write", "write"],
     "rebuilt": [
-        *[*_DRAFT, *["query"] * model.SHARDS, "get_blob"],
+        *[*_DRAFT, *["column"] * model.SHARDS, "get_blob"],
         *["get_many", "unwrap", "put", "write", "write"],
     ],
 }
@@ -274,6 +274,10 @@ class _Forgetful:
     def query(self, partition: Partition, **options: Any) -> Iterator[Entry]:
         entries: Iterable[Entry] = self._store.query(partition, **options)
         return (entry for entry in entries if entry.sk != self._missing)
+
+    def column(self, *asked: Any, **bounds: Any) -> Iterator[list[tuple[str, Value]]]:
+        for page in self._store.column(*asked, **bounds):
+            yield [entry for entry in page if entry[0] != self._missing]
 
 
 def test_a_walk_that_misses_a_revocation_publishes_nothing(

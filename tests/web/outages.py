@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from shared.ports.store import Change, Entry, Item, Key, Partition, Store
+from shared.ports.store import Change, Entry, Item, Key, Partition, Store, Value
 
 # Says of a verb and a partition whether that call breaks.
 Fails = Callable[[str, str], bool]
@@ -40,6 +40,12 @@ class BreakingStore:
     def query(self, partition: Partition, **bounds: Any) -> Iterator[Entry]:
         self._check("query", [partition.pk])
         return self.inner.query(partition, **bounds)
+
+    def column(
+        self, partition: Partition, attribute: str, *, after: str | None = None
+    ) -> Iterator[list[tuple[str, Value]]]:
+        self._check("column", [partition.pk])
+        return self.inner.column(partition, attribute, after=after)
 
     def write(self, *changes: Change, token: str | None = None) -> None:
         self._check("write", [change.key.pk for change in changes])

@@ -274,6 +274,7 @@ class NoUsage:
         self.get = ports.store.get
         self.get_many = ports.store.get_many
         self.query = ports.store.query
+        self.column = ports.store.column
 
     def write(self, *changes: Change, token: str | None = None) -> None:
         counts = any(change.key.pk.endswith("#usage") for change in changes)

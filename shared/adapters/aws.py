@@ -3,6 +3,7 @@
 import binascii
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from http import HTTPStatus
 from typing import Any
 
@@ -14,6 +15,7 @@ from botocore.exceptions import (
     ParamValidationError,
 )
 from botocore.parsers import ResponseParserError
+from botocore.session import Session, get_session
 
 from shared.adapters.messages import UNAVAILABLE
 from shared.errors import InvalidSettings, Unavailable
@@ -29,24 +31,38 @@ _OUR_FAULTS = frozenset(
 )
 
 
-def client_config(*, read_timeout_seconds: float = 3, **more: Any) -> Config:
-    """Settings of a client that gives up in seconds, where the defaults wait for minutes."""
-    return Config(
+def connect(
+    service: str,
+    *,
+    region: str | None,
+    endpoint_url: str | None,
+    read_timeout_seconds: float = 3,
+    **more: Any,
+) -> Any:
+    """A client that gives up in seconds, where the defaults wait for minutes; `more` settings.
+
+    Region and address default to the process's AWS settings. Raises `InvalidSettings` where there
+    is no region.
+    """
+    config = Config(
         connect_timeout=1,
         read_timeout=read_timeout_seconds,
         retries={"total_max_attempts": 3, "mode": "standard"},
         max_pool_connections=32,
         **more,
     )
-
-
-@contextmanager
-def needing_a_region() -> Iterator[None]:
-    """Raise `InvalidSettings` where a client made inside does not know its region."""
     try:
-        yield
+        return _session().create_client(
+            service, region_name=region, endpoint_url=endpoint_url, config=config
+        )
     except NoRegionError as error:
         raise InvalidSettings(["AWS_DEFAULT_REGION is not set; set it to the region."]) from error
+
+
+@cache
+def _session() -> Session:
+    # boto3 would make the same client, and load its transfers and resources first (ADR 14).
+    return get_session()
 
 
 def refuse_broken_answers(client: Any) -> None:

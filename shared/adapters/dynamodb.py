@@ -12,16 +12,10 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-import boto3
 from botocore.exceptions import ClientError
 
-from shared.adapters.aws import (
-    answering,
-    client_config,
-    code_of,
-    needing_a_region,
-    refuse_broken_answers,
-)
+from shared.adapters import aws
+from shared.adapters.aws import answering, code_of, refuse_broken_answers
 from shared.adapters.dynamodb_items import (
     Attribute,
     Attributes,
@@ -65,11 +59,9 @@ _PASSING = frozenset(
 
 
 def connect(*, region: str | None = None, endpoint_url: str | None = None) -> DynamoDBClient:
-    """A client that gives up in seconds; both arguments default to the process's AWS settings."""
-    with needing_a_region():
-        return boto3.client(
-            "dynamodb", region_name=region, endpoint_url=endpoint_url, config=client_config()
-        )
+    """A client; both arguments default to the process's AWS settings."""
+    client: DynamoDBClient = aws.connect("dynamodb", region=region, endpoint_url=endpoint_url)
+    return client
 
 
 class DynamoStore:

@@ -5,16 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-import boto3
 from botocore.exceptions import ClientError
 
-from shared.adapters.aws import (
-    answering,
-    client_config,
-    code_of,
-    needing_a_region,
-    refuse_broken_answers,
-)
+from shared.adapters import aws
+from shared.adapters.aws import answering, code_of, refuse_broken_answers
 from shared.adapters.messages import CORRUPT
 from shared.adapters.preconditions import check_context, check_secret
 from shared.errors import Corrupt
@@ -27,11 +21,9 @@ _NOT_OURS = frozenset({"InvalidCiphertextException", "IncorrectKeyException"})
 
 
 def connect(*, region: str | None = None, endpoint_url: str | None = None) -> KMSClient:
-    """A client that gives up in seconds; both arguments default to the process's AWS settings."""
-    with needing_a_region():
-        return boto3.client(
-            "kms", region_name=region, endpoint_url=endpoint_url, config=client_config()
-        )
+    """A client; both arguments default to the process's AWS settings."""
+    client: KMSClient = aws.connect("kms", region=region, endpoint_url=endpoint_url)
+    return client
 
 
 class KmsKeys:

@@ -6,10 +6,10 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-import boto3
 from botocore.exceptions import ClientError, FlexibleChecksumError
 
-from shared.adapters.aws import answering, client_config, code_of, needing_a_region
+from shared.adapters import aws
+from shared.adapters.aws import answering, code_of
 from shared.adapters.messages import CORRUPT, UNAVAILABLE
 from shared.adapters.preconditions import check_blob_name
 from shared.adapters.retries import PATIENCE, Patience
@@ -20,18 +20,22 @@ if TYPE_CHECKING:
 
 
 def connect(*, region: str | None = None, endpoint_url: str | None = None) -> S3Client:
-    """A client that gives up in seconds; both arguments default to the process's AWS settings."""
+    """A client; both arguments default to the process's AWS settings."""
     # A signed address must name the bucket's region: the global name answers with a redirect,
     # which breaks the signature. Servers at an address of their own know only the path form.
     own = (
         endpoint_url or os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
     )
     style = "path" if own else "virtual"
-    config = client_config(
-        read_timeout_seconds=10, signature_version="s3v4", s3={"addressing_style": style}
+    client: S3Client = aws.connect(
+        "s3",
+        region=region,
+        endpoint_url=endpoint_url,
+        read_timeout_seconds=10,
+        signature_version="s3v4",
+        s3={"addressing_style": style},
     )
-    with needing_a_region():
-        return boto3.client("s3", region_name=region, endpoint_url=endpoint_url, config=config)
+    return client
 
 
 class S3Blobs:

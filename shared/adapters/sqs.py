@@ -6,9 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
-import boto3
-
-from shared.adapters.aws import answering, client_config, needing_a_region, refuse_broken_answers
+from shared.adapters import aws
+from shared.adapters.aws import answering, refuse_broken_answers
 from shared.adapters.messages import UNAVAILABLE
 from shared.adapters.retries import PATIENCE, Patience
 from shared.errors import Unavailable
@@ -21,11 +20,9 @@ _MOST_IN_A_BATCH = 10
 
 
 def connect(*, region: str | None = None, endpoint_url: str | None = None) -> SQSClient:
-    """A client that gives up in seconds; both arguments default to the process's AWS settings."""
-    with needing_a_region():
-        return boto3.client(
-            "sqs", region_name=region, endpoint_url=endpoint_url, config=client_config()
-        )
+    """A client; both arguments default to the process's AWS settings."""
+    client: SQSClient = aws.connect("sqs", region=region, endpoint_url=endpoint_url)
+    return client
 
 
 class SqsQueue:

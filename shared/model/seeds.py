@@ -4,7 +4,6 @@ import base64
 import secrets
 from typing import Final
 
-from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 ALGORITHM: Final = "Ed25519"
@@ -20,8 +19,7 @@ def new() -> tuple[bytes, str]:
 
 def public_key(seed: bytes) -> str:
     """The public key of a seed, in base64."""
-    public = Ed25519PrivateKey.from_private_bytes(seed).public_key()
-    raw = public.public_bytes(serialization.Encoding.Raw, serialization.PublicFormat.Raw)
+    raw = Ed25519PrivateKey.from_private_bytes(seed).public_key().public_bytes_raw()
     return base64.b64encode(raw).decode()
 
 

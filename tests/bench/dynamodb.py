@@ -16,7 +16,6 @@ from typing import Any
 import boto3
 from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 
-from shared.adapters.aws import client_config
 from shared.adapters.dynamodb import DynamoStore
 from shared.adapters.dynamodb_items import Attribute, address, encode_item
 from shared.model import identifiers, revocations
@@ -110,7 +109,6 @@ class _Service:
             region_name="eu-west-1",
             aws_access_key_id="AKIAIOSFODNN7EXAMPLE",
             aws_secret_access_key="pretended",
-            config=client_config(),
         )
         client.meta.events.register_first("before-send", self._answer)
         with closing(client):

@@ -48,7 +48,7 @@ class Start:
 _FLOORS = [Start(handler, load("http_api")) for handler in ("libraries.handler", "nothing.handler")]
 
 
-def run(*, rounds: int = 7) -> Iterator[Row]:
+def run(*, rounds: int = 15) -> Iterator[Row]:
     """Each function beside the libraries it stands on, and beside one that does nothing."""
     with scratch() as folder, tenant(folder / "data", revoked=0) as filled:
         artefact = _artefact(folder / "app")

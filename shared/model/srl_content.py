@@ -5,7 +5,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from itertools import groupby
+from itertools import filterfalse, groupby
 from typing import Final
 
 from shared.model import times
@@ -47,8 +47,7 @@ class Content:
     ) -> "Content":
         """With `looked_at` revoked if they are among `revoked`, and else not; the rest stays."""
         gone = {*looked_at, *revoked}
-        ids = [each for each in self.revoked_ids if each not in gone]
-        ids += revoked
+        ids = [*filterfalse(gone.__contains__, self.revoked_ids), *revoked]
         ids.sort()
         expiries = {each: at for each, at in self.expiries.items() if each not in gone}
         return Content(ids, expiries | _texts(revoked), signers)

@@ -101,7 +101,7 @@ def _base64(text: Any) -> bytes:
 
 def _decoded(text: bytes | memoryview) -> bytes:
     try:
-        decoded = base64.b64decode(text, validate=True)
+        decoded = binascii.a2b_base64(text, strict_mode=True)
     except binascii.Error:
         raise ValueError("padded base64 of the standard alphabet is expected") from None
     # Spare bits, in the last group, let several texts stand for the same bytes: one is right.

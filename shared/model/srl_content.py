@@ -5,7 +5,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from itertools import filterfalse, groupby
+from itertools import filterfalse
 from typing import Final
 
 from shared.model import times
@@ -33,10 +33,8 @@ class Content:
         *,
         signers: tuple[str, ...],
     ) -> "Content":
-        """The content of these warrants, in any order, with the expiries that are known."""
-        # In this order: walks come sorted, and sorting runs of them is quick.
-        unique = [each for each, _ in groupby(sorted(revoked_ids))]
-        return cls(unique, _texts(expiries), signers)
+        """The content of these warrants, each once, in any order, with the known expiries."""
+        return cls(sorted(revoked_ids), _texts(expiries), signers)
 
     def changed(
         self,

@@ -32,7 +32,8 @@ def rebuilt(ports: Ports, tenant_id: str, signers: RevokedSigners) -> Content:
 
     walks = ports.together(*(partial(walk, each) for each in revocations.shards(tenant_id)))
     signed = _signed(ports, tenant_id, signers)
-    ids = chain(*walks, signed)
+    # Some may be revoked by their key as well. Without, the walks are sorted runs, quick to merge.
+    ids = {*chain(*walks), *signed} if signed else chain(*walks)
     return Content.of(ids, expiries | signed, signers=signers.signers)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from shared.errors import RequestConflict
@@ -91,6 +91,8 @@ def _world(folder: Path) -> World:
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)
+# Revoked by itself, and by its key as well.
+@example([("sign", 0), ("revoke", 0), ("revoke key", 0)])
 @given(st.lists(st.tuples(st.sampled_from(sorted(_STEPS)), st.integers(0, 5)), max_size=30))
 def test_both_ways_make_the_same_list(steps: list[tuple[str, int]]) -> None:
     """Whatever happened since, to warrants, keys, time or settings."""

@@ -64,7 +64,7 @@ def verify_own(body: bytes, payload: Payload, *, public_key: bytes) -> None:
     _check_signature(encoded, signature, public_key)
     if members != payload.members():
         raise InvalidSrl("mixed", "what is signed is not what was to be published")
-    if not _are_warrant_ids(payload.revoked_ids):
+    if not identifiers.are_warrant_ids(payload.revoked_ids):
         raise InvalidSrl("content", "RevokedIDs has what is no warrant identifier")
     _check(payload, payload.issued_at)
 

@@ -11,9 +11,10 @@ from contextlib import contextmanager
 from itertools import product
 from typing import Any, Final, NamedTuple
 
-import boto3
 import pytest
+from botocore.session import get_session
 
+from shared.adapters import aws
 from tests.aws import FUNCTIONS, REGION, STAGE, template
 
 _ACCOUNT: Final = "123456789012"
@@ -45,14 +46,14 @@ def recording(needed: set[Permission]) -> Iterator[None]:
     A signed address is a call like any other: it is good for what its signer may do.
     """
 
-    def note(params: Parameters, model: Any, **_: object) -> None:
-        service = model.service_model.service_name
-        needed.update(_NEEDED[service](model.name, params))
+    def note(**call: Any) -> None:
+        model, service = call["model"], call["model"].service_model.service_name
+        needed.update(_NEEDED[service](model.name, call["params"]))
 
-    session = boto3.Session()
-    session.events.register("provide-client-params", note)
+    session = get_session()
+    session.register("provide-client-params", note)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(boto3, "DEFAULT_SESSION", session)
+        patch.setattr(aws, "_session", lambda: session)
         yield
 
 

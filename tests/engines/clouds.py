@@ -14,10 +14,10 @@ from contextlib import contextmanager
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-import boto3
 import pytest
+from botocore.session import get_session
 
-from shared.adapters import dynamodb, kms, s3, sqs
+from shared.adapters import aws, dynamodb, kms, s3, sqs
 from tests.aws import create_tables, pretend_credentials, stack, table_prefix
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class Cloud:
             if not {"AWS_ACCESS_KEY_ID", "AWS_PROFILE"} & os.environ.keys():
                 pretend_credentials(environment)
             # The session in use may hold the credentials of another test.
-            environment.setattr(boto3, "DEFAULT_SESSION", None)
+            environment.setattr(aws, "_session", get_session)
             return connect(endpoint_url=address(service))
 
 

@@ -7,11 +7,11 @@ from http import HTTPStatus
 from pathlib import Path
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
-import boto3
 import pytest
 import requests
+from botocore.session import get_session
 
-from shared.adapters import s3
+from shared.adapters import aws, s3
 from shared.adapters.s3 import S3Blobs
 from tests.aws import REGION
 from tests.engines.programs import ministack, s3rver
@@ -30,7 +30,7 @@ def _blobs(server: str, folder: Path) -> Iterator[S3Blobs]:
         for name, value in settings.items():
             environment.setenv(name, value)
         # The session in use may hold the credentials of another test.
-        environment.setattr(boto3, "DEFAULT_SESSION", None)
+        environment.setattr(aws, "_session", get_session)
         client = s3.connect(endpoint_url=settings["SVC_TEST_S3_ENDPOINT"])
         client.create_bucket(
             Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": REGION}

@@ -77,10 +77,12 @@ def test_every_module_can_be_imported_from_the_artefact_alone(artefact: Artefact
 def test_a_client_of_every_service_in_use_can_be_made(artefact: Artefact) -> None:
     """botocore finds in the artefact the description of each service that an adapter names."""
     adapters = "".join(path.read_text() for path in ROOT.glob("shared/adapters/*.py"))
-    services = set(re.findall(r'boto3\.client\(\s*"(\w+)"', adapters))
+    services = set(re.findall(r'aws\.connect\(\s*"(\w+)"', adapters))
     assert services == build.SERVICES
-    clients = "".join(f"boto3.client({name!r}, region_name='eu-west-1')\n" for name in services)
-    assert _run(artefact, f"import boto3\n{clients}") == ""
+    connects = "".join(
+        f"connect({name!r}, region='eu-west-1', endpoint_url=None)\n" for name in services
+    )
+    assert _run(artefact, f"from shared.adapters.aws import connect\n{connects}") == ""
 
 
 def test_only_the_services_in_use_are_described(deployed: Path) -> None:

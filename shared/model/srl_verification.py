@@ -53,8 +53,9 @@ def verify(body: bytes, *, public_key: bytes, now: datetime, min_version: int = 
 def verify_own(body: bytes, payload: Payload, *, public_key: bytes) -> None:
     """Check that `body` is a response that says `payload`, and one that `verify` accepts.
 
-    For the publisher, at half the cost: it knows every byte that the JSON should have, and so need
-    not parse it; what has only warrant identifiers in it is JSON. Raises `InvalidSrl`.
+    For the publisher, at less cost: it has just encoded the payload, and does not repeat that; it
+    knows every byte that the JSON should have, and does not parse it: with nothing but warrant
+    identifiers in it, it is JSON. Raises `InvalidSrl`.
     """
     try:
         encoded, signature = map(_decoded, srl.signed(body, shows=payload))

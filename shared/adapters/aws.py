@@ -61,7 +61,7 @@ def connect(
 
 @cache
 def _session() -> Session:
-    # boto3 would make the same client, and load its transfers and resources first (ADR 14).
+    # boto3 would make the same client, and load its transfers and resources first (ADR 3).
     return get_session()
 
 

@@ -81,8 +81,8 @@ def public_key_bytes(value: str) -> bytes:
 def _open(body: bytes) -> tuple[Any, bytes, bytes]:
     try:
         document = strict_json.parse(body)
-        shown, srl = _members(document, "payload", "srl")
-        payload, signature = _members(srl, "Payload", "Signature")
+        shown, signed = _members(document, "payload", "srl")
+        payload, signature = _members(signed, "Payload", "Signature")
         return shown, _base64(payload), _base64(signature)
     except (TypeError, ValueError) as error:
         raise InvalidSrl("malformed", f"not a response of the SRL endpoint: {error}") from None

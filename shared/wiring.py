@@ -40,9 +40,7 @@ def queue_from_environment() -> Queue:
     place = Settings.load(os.environ).queue
     if place is None:
         raise InvalidSettings(["SVC_QUEUE is not set; set it to sqs:…"])
-    from shared.adapters import sqs
-
-    return sqs.SqsQueue(sqs.connect(), url=place.location)
+    return _later(lambda: _sqs(place.location))
 
 
 def build(settings: Settings) -> Ports:
@@ -132,6 +130,12 @@ def _s3(bucket: str) -> BlobStore:
     return s3.S3Blobs(s3.connect(), bucket=bucket)
 
 
+def _sqs(url: str) -> Queue:
+    from shared.adapters import sqs
+
+    return sqs.SqsQueue(sqs.connect(), url=url)
+
+
 def _kms(key_id: str) -> KeyWrapper:
     from shared.adapters import kms
 
@@ -142,7 +146,7 @@ class _Later:
     """Stands for an adapter that is made when it is first used.
 
     Making a client reads the description of its service, which takes longer than most requests; and
-    most functions never call S3 or KMS.
+    most requests never call S3, KMS or SQS.
     """
 
     def __init__(self, make: Callable[[], object]) -> None:

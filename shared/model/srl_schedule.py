@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 # The next turn of every tenant, soonest first.
 TURNS: Final = Partition(Table.KEYS, "srl-turns")
 
+# Few, since every tick reads them all; enough for the changes of all tenants (docs/adr/0016).
+_MARK_PARTITIONS: Final = 4
+
 
 @dataclass(frozen=True, slots=True)
 class Turn(Record):
@@ -45,9 +48,14 @@ class Turn(Record):
         return TURNS.key(f"{times.text(self.due_at)}#{self.tenant_id}#{self.list_version}")
 
 
-def tenant_of(turn_sk: str) -> str:
+def tenant_of_turn(sk: str) -> str:
     """Whose turn it is, by its sort key."""
-    return turn_sk.split("#")[1]
+    return sk.split("#")[1]
+
+
+def tenant_of_mark(sk: str) -> str:
+    """Whose mark it is, by its sort key."""
+    return sk.partition("#")[0]
 
 
 def turns_until(moment: datetime) -> str:
@@ -57,20 +65,20 @@ def turns_until(moment: datetime) -> str:
 
 def marks() -> list[Partition]:
     """The partitions that together hold the marks of all tenants."""
-    return [_marks(shard) for shard in range(revocations.SHARDS)]
+    return [_marks(number) for number in range(_MARK_PARTITIONS)]
 
 
 def marks_of(tenant_id: str) -> list[Key]:
     """Where the marks of a tenant are, if they are."""
-    return [partition.key(tenant_id) for partition in marks()]
+    return [_mark(tenant_id, shard) for shard in range(revocations.SHARDS)]
 
 
 def mark_key(tenant_id: str, changed: str) -> Key:
     """Where to mark a tenant, in whom `changed` (a warrant or a key) was revoked or restored.
 
-    In the partition of the shard's number, so that marks meet only where counters do.
+    One for each shard, so that marks meet only where counters do.
     """
-    return _marks(revocations.shard_number(changed)).key(tenant_id)
+    return _mark(tenant_id, revocations.shard_number(changed))
 
 
 def changed(tenant_id: str) -> Partition:
@@ -78,5 +86,9 @@ def changed(tenant_id: str) -> Partition:
     return Partition(Table.REVOCATIONS, f"{tenant_id}#srl-changed")
 
 
-def _marks(shard: int) -> Partition:
-    return Partition(Table.KEYS, f"srl-marks#{shard:02x}")
+def _marks(number: int) -> Partition:
+    return Partition(Table.KEYS, f"srl-marks#{number}")
+
+
+def _mark(tenant_id: str, shard: int) -> Key:
+    return _marks(shard % _MARK_PARTITIONS).key(f"{tenant_id}#{shard:02x}")

@@ -34,7 +34,7 @@ def marked(ports: Ports) -> list[str]:
     """The tenants that are marked, each once."""
 
     def walk(partition: Partition) -> list[str]:
-        return [entry.sk for entry in ports.store.query(partition)]
+        return [model.tenant_of_mark(entry.sk) for entry in ports.store.query(partition)]
 
     walks = ports.together(*(partial(walk, partition) for partition in model.marks()))
     return list(dict.fromkeys(chain.from_iterable(walks)))

@@ -29,7 +29,7 @@ def due(ports: Ports) -> Due:
     """
     now = ports.now()
     passed = list(ports.store.query(model.TURNS, before=model.turns_until(now)))
-    named = dict.fromkeys(model.tenant_of(entry.sk) for entry in passed)
+    named = dict.fromkeys(model.tenant_of_turn(entry.sk) for entry in passed)
     named |= dict.fromkeys(srl_marks.marked(ports))
     return Due(list(named), late=sum(_is_late(entry, now) for entry in passed))
 

@@ -143,7 +143,18 @@ def _thin(app: Path) -> None:
     _remove(each for each in services if each.is_dir() and each.name not in SERVICES)
     for pattern in _UNUSED:
         _remove(app.glob(pattern))
+    for endpoints in app.glob("botocore/data/endpoints.json"):
+        _thin_endpoints(endpoints)
     _remove(path for path in app.glob("*.dist-info/*") if not _is_kept(path))
+
+
+def _thin_endpoints(path: Path) -> None:
+    """Leave the services in use only: every client that is made reads all that is there."""
+    known = json.loads(path.read_text())
+    for partition in known["partitions"]:
+        used = SERVICES & partition["services"].keys()
+        partition["services"] = {name: partition["services"][name] for name in sorted(used)}
+    path.write_text(json.dumps(known))
 
 
 def _is_kept(metadata: Path) -> bool:

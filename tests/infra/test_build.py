@@ -8,7 +8,9 @@ import sys
 from collections.abc import Iterator
 from email.parser import HeaderParser
 from pathlib import Path
+from typing import Any
 
+import botocore
 import pytest
 
 from infra import build
@@ -85,11 +87,36 @@ def test_a_client_of_every_service_in_use_can_be_made(artefact: Artefact) -> Non
     assert _run(artefact, f"from shared.adapters.aws import connect\n{connects}") == ""
 
 
+def test_a_client_calls_the_address_that_it_would_call_otherwise(artefact: Artefact) -> None:
+    """In each of AWS's partitions, and in a region that botocore does not know yet."""
+    regions = ["eu-west-1", "us-east-1", "cn-north-1", "us-gov-west-1", "eu-central-9"]
+    clients = (
+        "import botocore.session\n"
+        "session = botocore.session.Session()\n"
+        f"for service in {sorted(build.SERVICES)}:\n"
+        f"    for region in {regions}:\n"
+        "        client = session.create_client(service, region_name=region)\n"
+        "        meta = client.meta\n"
+        "        print(service, region, meta.endpoint_url, meta.config.signature_version)\n"
+    )
+    told = _run(artefact, clients)
+    assert told.count("https://") == len(build.SERVICES) * len(regions)
+    otherwise = subprocess.run(
+        [sys.executable, "-I", "-c", clients], capture_output=True, text=True, check=True
+    )
+    assert told == otherwise.stdout
+
+
 def test_only_the_services_in_use_are_described(deployed: Path) -> None:
     """Of botocore's descriptions the used ones are kept, and boto3's resources are gone."""
     services = {path.name for path in (deployed / "botocore" / "data").iterdir() if path.is_dir()}
     assert services == {"dynamodb", "kms", "s3", "sqs"}
     assert not (deployed / "boto3" / "data").exists()
+    kept, known = _endpoints(deployed), _endpoints(Path(botocore.__file__).parent.parent)
+    assert kept.keys() == known.keys() >= {"aws", "aws-cn", "aws-us-gov"}
+    for name, partition in kept.items():
+        assert partition["services"].keys() == services & known[name]["services"].keys()
+        assert partition["regions"] == known[name]["regions"]
 
 
 def test_the_sources_are_those_of_the_repository(deployed: Path) -> None:
@@ -237,6 +264,12 @@ def _run(artefact: Artefact, code: str, folder: Path | None = None) -> str:
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def _endpoints(packages: Path) -> dict[str, Any]:
+    """The partitions of AWS, each with what botocore knows of it."""
+    known = json.loads((packages / "botocore" / "data" / "endpoints.json").read_text())
+    return {partition["partition"]: partition for partition in known["partitions"]}
 
 
 def _lock() -> str:

@@ -1,7 +1,8 @@
 """From the start of a process to its first answer, with nothing to import from but the artefact.
 
-The functions are set up as on AWS and make the SDK's clients; DynamoDB answers from loopback, so no
-time is spent on the way there. Lambda's own part (the sandbox, the download) is in no figure.
+The floors have the same packages, but as they come. The functions are set up as on AWS and make the
+SDK's clients; DynamoDB answers from loopback, so no time is spent on the way there. Lambda's own
+part (the sandbox, the download) is in no figure.
 """
 
 import json
@@ -11,10 +12,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from infra.build import BuildFailed, Target, build, find_python
+from infra.build import BuildFailed, Target, build, find_python, install
 from shared.model.callers import Scope
 from shared.operations import api_keys
 from tests.bench import tables
@@ -23,7 +24,7 @@ from tests.bench.report import NotMeasured, Row, compared, progress
 from tests.bench.revoked import tenant
 from tests.bench.scratch import scratch
 from tests.lambda_events import GROUPS, Event, Request, load, queued
-from tests.processes import environment
+from tests.processes import ROOT, environment
 
 _SCRIPT = Path(__file__).with_name("first_answer.py")
 _FLOORS_FOLDER = Path(__file__).with_name("floors")
@@ -52,12 +53,14 @@ def run(*, rounds: int = 15) -> Iterator[Row]:
     """Each function beside the libraries it stands on, and beside one that does nothing."""
     with scratch() as folder, tenant(folder / "data", revoked=0) as filled:
         artefact = _artefact(folder / "app")
+        packages = _packages(folder / "packages", artefact)
         caller = filled.operator
         created = api_keys.create(filled.ports, caller, name="bench", scopes=(Scope.ADMIN,))
         with tables.serving(filled.ports.store) as aws:
             for start in _starts(created.secret, caller.tenant_id):
                 progress(f"cold start of {start.function}")
-                sides = [artefact.side(each, aws) for each in (start, *_FLOORS)]
+                sides = [artefact.side(start, aws)]
+                sides += [packages.side(each, aws) for each in _FLOORS]
                 for side in sides:
                     side()  # the files are in memory from here on
                 yield from _rows(start, *alternate(*sides, rounds=rounds))
@@ -86,8 +89,10 @@ def _starts(secret: str, tenant_id: str) -> Iterator[Start]:
 
 
 @dataclass(frozen=True)
-class _Artefact:
-    folder: Path
+class _Code:
+    """What a process imports from, and what runs it."""
+
+    folders: tuple[Path, ...]
     interpreter: str
     target: Target
 
@@ -111,7 +116,7 @@ class _Artefact:
 
     def _first_answer(self, start: Start, settings: dict[str, str]) -> tuple[float, bytes]:
         answers, theirs = os.pipe()
-        folders = os.pathsep.join(map(str, (self.folder, _FLOORS_FOLDER)))
+        folders = os.pathsep.join(map(str, self.folders))
         command = [self.interpreter, "-I", "-S", "-B", str(_SCRIPT), folders]
         command += [start.handler, json.dumps(start.event), str(theirs)]
         with os.fdopen(answers, "rb") as pipe:
@@ -131,7 +136,7 @@ def _is_good(answer: bytes) -> bool:
     return told.get("statusCode", 200) in {200, 304} and not told.get("batchItemFailures")
 
 
-def _artefact(folder: Path) -> _Artefact:
+def _artefact(folder: Path) -> _Code:
     """The artefact for this machine, and for Lambda's Python where that is here."""
     lambda_python = Target().python
     interpreter = find_python(lambda_python)
@@ -142,10 +147,19 @@ def _artefact(folder: Path) -> _Artefact:
         build(folder, target)
     except BuildFailed as error:
         raise NotMeasured(str(error)) from error
-    return _Artefact(folder, interpreter or sys.executable, target)
+    return _Code((folder,), interpreter or sys.executable, target)
 
 
-def _python(artefact: _Artefact) -> Iterator[Row]:
+def _packages(folder: Path, artefact: _Code) -> _Code:
+    """The packages that are in the artefact, whole, with bytecode like the artefact's."""
+    install(ROOT / "requirements.lock", folder, artefact.target)
+    options = ["-q", "-j", "0", "--invalidation-mode", "unchecked-hash"]
+    compileall = [artefact.interpreter, "-I", "-W", "ignore", "-m", "compileall", *options]
+    subprocess.run([*compileall, str(folder)], check=True)
+    return replace(artefact, folders=(folder, _FLOORS_FOLDER))
+
+
+def _python(artefact: _Code) -> Iterator[Row]:
     lambda_python = Target().python
     if artefact.target.python != lambda_python:
         why = f"no Python {lambda_python}; above it is {artefact.target.python}"

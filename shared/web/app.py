@@ -30,6 +30,8 @@ def create_app(
     app = FastAPI(
         openapi_url=None,
         redirect_slashes=False,
+        # It would tell of paths and queries, which anyone may fill; what is told is in the log.
+        telemetry={"tracing": False, "metrics": False, "logs": False},
         exception_handlers={HTTPException: no_route},
     )
     # Not included, which would have each of them looked for twice.

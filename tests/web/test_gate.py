@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from opentelemetry import trace
 from starlette.types import Message, Receive, Scope, Send
 
 from shared.errors import InvalidSettings, RequestError, Unavailable
@@ -386,3 +387,17 @@ def test_what_is_not_http_passes_the_gate(ports: Ports) -> None:
 
     run(Gate(record, lambda: ports)({"type": "lifespan"}, receive, ignore))
     assert seen == ["lifespan"]
+
+
+def test_no_tracer_learns_of_a_request(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
+    """FastAPI's own telemetry, which would tell paths and queries, is off in any process."""
+    asked: list[str] = []
+
+    class Provider(trace.TracerProvider):
+        def get_tracer(self, *names: Any, **_: Any) -> trace.Tracer:
+            asked.append(names[0])
+            return trace.NoOpTracer()
+
+    monkeypatch.setattr(trace, "get_tracer_provider", Provider)
+    assert ask(tenant, "GET", KEYS).status_code == 200
+    assert asked == []

@@ -4,9 +4,8 @@
 Moments are in microseconds since the epoch.
 """
 
-from dataclasses import dataclass
 from math import ceil
-from typing import Final
+from typing import Final, NamedTuple
 
 RATE_PER_SECOND: Final = 1000
 BURST: Final = 2000
@@ -15,8 +14,7 @@ SECOND: Final = 1_000_000
 INTERVAL: Final = SECOND // RATE_PER_SECOND
 
 
-@dataclass(frozen=True, slots=True)
-class Bucket:
+class Bucket(NamedTuple):
     """A bucket at a moment."""
 
     full_at: int
@@ -32,8 +30,7 @@ class Bucket:
         return Bucket(max(self.full_at, self.now) + tokens * INTERVAL, self.now)
 
 
-@dataclass(frozen=True, slots=True)
-class Figures:
+class Figures(NamedTuple):
     """What the headers of a response say of the rate limit (service.md 8)."""
 
     remaining: int

@@ -109,8 +109,10 @@ class _Exchange:
         if message["type"] == "http.response.start":
             self.status = message["status"]
             MutableHeaders(scope=message).setdefault("Cache-Control", "no-store")
-            own = {"x-request-id": self.request_id} | rate_limit.headers(self.figures())
-            message["headers"] += [(name.encode(), value.encode()) for name, value in own.items()]
+            message["headers"] += [
+                (b"x-request-id", self.request_id.encode()),
+                *rate_limit.headers(self.figures()),
+            ]
         await self._send(message)
 
     def log(self, scope: Scope) -> None:

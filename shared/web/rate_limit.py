@@ -40,13 +40,13 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 _OPEN: Final = logs.fields(metrics={"LimiterOpen": 1})
 
 
-def headers(figures: Figures) -> dict[str, str]:
+def headers(figures: Figures) -> list[tuple[bytes, bytes]]:
     """What every response says of the bucket that its request drew on (service.md 8)."""
-    return {
-        "x-ratelimit-limit": str(RATE_PER_SECOND),
-        "x-ratelimit-remaining": str(figures.remaining),
-        "x-ratelimit-reset": str(figures.reset),
-    }
+    return [
+        (b"x-ratelimit-limit", b"%d" % RATE_PER_SECOND),
+        (b"x-ratelimit-remaining", b"%d" % figures.remaining),
+        (b"x-ratelimit-reset", b"%d" % figures.reset),
+    ]
 
 
 class StrangerLimiter:
@@ -142,7 +142,8 @@ class TenantLimiter:
 
     def look(self, tenant_id: str) -> Figures:
         """What the headers say, as far as this instance knows."""
-        return self._accounts.get(tenant_id, _Account()).figures(self._now())
+        account = self._accounts.get(tenant_id) or _Account()
+        return account.figures(self._now())
 
     def take(self, tenant_id: str) -> None:
         """Take a token. Raises `RateLimited` where there is none.

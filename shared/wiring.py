@@ -102,10 +102,13 @@ def _store(place: Place) -> tuple[Store, TokenBuckets, Together]:
             dynamodb_buckets.DynamoBuckets(client, table_prefix=place.location),
             threads.AtOnce(),
         )
-    from shared.adapters import sqlite
+    from shared.adapters import sqlite, sqlite_buckets
 
-    both = sqlite.SqliteStore(place.location)
-    return both, both, in_turn
+    return (
+        sqlite.SqliteStore(place.location),
+        sqlite_buckets.SqliteBuckets(place.location),
+        in_turn,
+    )
 
 
 def _blobs(place: Place) -> BlobStore:

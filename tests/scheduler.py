@@ -169,7 +169,7 @@ class World:
     def __init__(self, ports: Ports, blobs: Path) -> None:
         assert isinstance(ports.store, SqliteStore)
         self.ports = ports
-        self._connection = ports.store._connection
+        self._connection = ports.store._database.connection
         self._blobs = blobs
         self._items = self._connection.serialize()
         self._files = set(self._found())

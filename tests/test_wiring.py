@@ -21,7 +21,7 @@ from shared.model.items import Key, Table
 from shared.ports.store import Expect, Put
 from shared.settings import Settings
 from tests.aws import aws, pretend_credentials
-from tests.worlds import Clock
+from tests.worlds import Clock, close
 
 _KEY = Key(Table.KEYS, "some")
 _CONTEXT = {"tenant": "t", "key": "k"}
@@ -41,7 +41,7 @@ def test_local_settings_give_local_adapters(settings: dict[str, str], tmp_path: 
     assert isinstance(ports.blobs, FileBlobs)
     assert isinstance(ports.keys, KeyFile)
     ports.blobs.put("srl/list.json", b"{}")
-    ports.store.close()
+    close(ports)
     assert (tmp_path / "svc.db").exists()
     assert (tmp_path / "blobs/srl/list.json").read_bytes() == b"{}"
 
@@ -81,7 +81,7 @@ def test_the_environment_is_read_once(
     with pytest.raises(InvalidSettings, match="SVC_STORE"):
         wiring.from_environment()
     assert isinstance(ports.store, SqliteStore)
-    ports.store.close()
+    close(ports)
 
 
 @pytest.mark.parametrize(

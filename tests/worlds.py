@@ -8,6 +8,7 @@ from pathlib import Path
 from shared.adapters.filesystem import FileBlobs
 from shared.adapters.local_keys import KeyFile
 from shared.adapters.sqlite import SqliteStore
+from shared.adapters.sqlite_buckets import SqliteBuckets
 from shared.ports import Ports
 from shared.wiring import identifiers
 
@@ -28,12 +29,18 @@ class Clock:
 def embedded(folder: Path, clock: Callable[[], datetime], *, store: str = ":memory:") -> Ports:
     """Ports on one machine: SQLite, files below `folder`, a key file."""
     key_file = folder / "master.key"
-    sqlite = SqliteStore(store)
     return Ports(
-        store=sqlite,
-        buckets=sqlite,
+        store=SqliteStore(store),
+        buckets=SqliteBuckets(store),
         blobs=FileBlobs(folder / "blobs", clock=lambda: clock().timestamp()),
         keys=KeyFile(key_file) if key_file.exists() else KeyFile.create(key_file),
         now=clock,
         new_id=identifiers(clock),
     )
+
+
+def close(ports: Ports) -> None:
+    """Let go of the file that store and buckets on one machine are in."""
+    for adapter in (ports.store, ports.buckets):
+        if isinstance(adapter, SqliteStore | SqliteBuckets):
+            adapter.close()

@@ -6,19 +6,15 @@ test double.
 
 import hashlib
 import sqlite3
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
 
 import cbor2
 
-from shared.adapters.messages import CORRUPT, UNAVAILABLE
+from shared.adapters.messages import CORRUPT
 from shared.adapters.preconditions import check_write
-from shared.errors import Conflict, Corrupt, Unavailable
-from shared.model.rate_limit import Bucket
-from shared.model.records import integer
+from shared.adapters.sqlite_database import Database
+from shared.errors import Conflict, Corrupt
 from shared.ports.store import (
     At,
     Change,
@@ -31,10 +27,8 @@ from shared.ports.store import (
     Key,
     Partition,
     Put,
-    Table,
     Value,
 )
-from shared.ports.token_buckets import Lease
 
 _PAGE = 1000
 _TOKEN_SECONDS = 600
@@ -67,7 +61,7 @@ _HIGHEST = b""
 
 
 class SqliteStore:
-    """A `Store`, and `TokenBuckets`, in the file at `path`, made new if need be, or `:memory:`.
+    """A `Store` in the file at `path`, made new if need be, or `:memory:`.
 
     `busy_seconds` is how long to wait for another process; `clock` gives seconds since the epoch.
     """
@@ -76,27 +70,22 @@ class SqliteStore:
         self, path: str, *, busy_seconds: float = 5, clock: Callable[[], float] = time.time
     ) -> None:
         self._clock = clock
-        self._lock = threading.Lock()
-        try:
-            self._connection = _open(path, busy_seconds)
-        except (sqlite3.DatabaseError, OSError) as error:
-            raise Unavailable(UNAVAILABLE) from error
+        self._database = Database(path, _SCHEMA, busy_seconds=busy_seconds)
 
     def close(self) -> None:
         """Let go of the file; whatever is asked afterwards is `Unavailable`."""
-        with self._lock:
-            self._connection.close()
+        self._database.close()
 
     def get(self, key: Key) -> Item | None:
         """The item, or None where there is none. Raises `Unavailable`."""
-        with self._answering() as connection:
+        with self._database as connection:
             row = connection.execute(_GET, key).fetchone()
         return None if row is None else _decode(row[0])
 
     def get_many(self, keys: Iterable[Key]) -> dict[Key, Item]:
         """The items that exist among `keys`. Raises `Unavailable`."""
         wanted = dict.fromkeys(keys)
-        with self._answering() as connection:
+        with self._database as connection:
             rows = [(key, connection.execute(_GET, key).fetchone()) for key in wanted]
         return {key: _decode(row[0]) for key, row in rows if row is not None}
 
@@ -116,7 +105,7 @@ class SqliteStore:
         while limit is None or limit > 0:
             size = _PAGE if limit is None else min(_PAGE, limit)
             # Neither lock nor cursor outlives a page: the caller may write between two.
-            with self._answering() as connection:
+            with self._database as connection:
                 rows = connection.execute(statement, (*partition, low, high, size)).fetchall()
             for sk, item in rows:
                 yield Entry(sk, _decode(item))
@@ -131,7 +120,7 @@ class SqliteStore:
         """The sort keys above `after`, each with one attribute. Raises `Unavailable`."""
         name, low = attribute.encode(), _LOWEST if after is None else after
         while True:
-            with self._answering() as connection:
+            with self._database as connection:
                 rows = connection.execute(_COLUMN, (name, *partition, low, _PAGE)).fetchall()
             yield [(sk, item and _decode(item).get(attribute)) for sk, item in rows]
             if len(rows) < _PAGE:
@@ -145,7 +134,7 @@ class SqliteStore:
         `ValueError` for a token that already names another write.
         """
         check_write(changes, token)
-        with self._transaction() as connection:
+        with self._database.transaction() as connection:
             if token is not None and not self._is_new(connection, token, changes):
                 return
             lost = [change.key for change in changes if not _holds(connection, change)]
@@ -153,19 +142,6 @@ class SqliteStore:
                 raise Conflict(lost)
             for change in changes:
                 _apply(connection, change)
-
-    def lease(self, name: str, tokens: int, *, now: int) -> Lease:
-        """Take up to `tokens` of a bucket at `now`, in microseconds. Raises `Unavailable`."""
-        key = Key(Table.KEYS, f"{name}#bucket")
-        with self._transaction() as connection:
-            row = connection.execute(_GET, key).fetchone()
-            bucket = Bucket(integer(_decode(row[0]), "full_at") if row else now, now)
-            granted = min(tokens, bucket.tokens)
-            if not granted:
-                return Lease(0, bucket.full_at)
-            full_at = bucket.take(granted).full_at
-            connection.execute(_PUT, (*key, cbor2.dumps({"full_at": full_at})))
-            return Lease(granted, full_at)
 
     def _is_new(
         self, connection: sqlite3.Connection, token: str, changes: Sequence[Change]
@@ -180,56 +156,6 @@ class SqliteStore:
         if row[0] != digest:
             raise ValueError("the token names another write")
         return False
-
-    @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """Commit what the body did, or undo it where it raised."""
-        with self._answering() as connection:
-            # Takes the write lock at once: what the body reads stays true until it commits.
-            connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield connection
-                connection.execute("COMMIT")
-            finally:
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
-
-    @contextmanager
-    def _answering(self) -> Iterator[sqlite3.Connection]:
-        with self._lock:
-            try:
-                yield self._connection
-            except sqlite3.DatabaseError as error:
-                raise Unavailable(UNAVAILABLE) from error
-
-
-def _open(path: str, busy_seconds: float) -> sqlite3.Connection:
-    if path != ":memory:":
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-    connection = sqlite3.connect(
-        path, timeout=busy_seconds, isolation_level=None, check_same_thread=False
-    )
-    try:
-        _prepare(connection, busy_seconds)
-    except sqlite3.DatabaseError:
-        connection.close()
-        raise
-    return connection
-
-
-def _prepare(connection: sqlite3.Connection, busy_seconds: float) -> None:
-    end = time.monotonic() + busy_seconds
-    while True:
-        try:
-            connection.execute("PRAGMA journal_mode = WAL")
-            break
-        except sqlite3.OperationalError as error:
-            # SQLite does not always wait by itself while another process changes the same mode.
-            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() >= end:
-                raise
-            time.sleep(0.01)
-    connection.execute("PRAGMA synchronous = FULL")
-    connection.executescript(_SCHEMA)
 
 
 def _holds(connection: sqlite3.Connection, change: Change) -> bool:

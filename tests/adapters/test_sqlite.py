@@ -25,14 +25,11 @@ from shared.ports.store import (
     Put,
     Table,
 )
-from shared.ports.token_buckets import Lease
 
 KEY = Key(Table.KEYS, "t1", "settings")
 OTHER = Key(Table.REVOCATIONS, "t1#revoked#00", "svc_wrt_1")
 PARTITION = Partition(Table.REVOCATIONS, "t1#revoked#00")
 ANYTHING, ABSENT, PRESENT = Expect.ANYTHING, Expect.ABSENT, Expect.PRESENT
-BUCKET = Key(Table.KEYS, "t1#bucket")
-NOW = 1_795_262_400_000_000
 
 CALLS: dict[str, Callable[[SqliteStore], object]] = {
     "get": lambda store: store.get(KEY),
@@ -40,7 +37,6 @@ CALLS: dict[str, Callable[[SqliteStore], object]] = {
     "query": lambda store: list(store.query(PARTITION)),
     "column": lambda store: list(chain.from_iterable(store.column(PARTITION, "text"))),
     "write": lambda store: store.write(Put(KEY, {}, ANYTHING)),
-    "lease": lambda store: store.lease("t1", 1, now=NOW),
 }
 
 
@@ -56,7 +52,7 @@ def store(path: Path) -> Iterator[SqliteStore]:
 
 
 def pragma(store: SqliteStore, name: str) -> object:
-    return store._connection.execute(f"PRAGMA {name}").fetchone()[0]
+    return store._database.connection.execute(f"PRAGMA {name}").fetchone()[0]
 
 
 # --- durability ---
@@ -88,8 +84,8 @@ def test_a_write_cut_off_is_undone(path: Path, store: SqliteStore) -> None:
 import os
 from shared.adapters.sqlite import SqliteStore
 store = SqliteStore({str(path)!r})
-store._connection.execute("BEGIN IMMEDIATE")
-store._connection.execute("INSERT INTO items VALUES ('keys', 't1', 'settings', x'a0')")
+store._database.connection.execute("BEGIN IMMEDIATE")
+store._database.connection.execute("INSERT INTO items VALUES ('keys', 't1', 'settings', x'a0')")
 os._exit(0)
 """
     subprocess.run([sys.executable, "-c", killed], check=True)
@@ -115,7 +111,7 @@ def test_tokens_are_kept_for_ten_minutes(tmp_path: Path) -> None:
             assert store.get(KEY) == {"n": counted}
         now[0] += 601
         store.write(Increment(OTHER, {"n": 1}, ANYTHING), token="another")
-        tokens = store._connection.execute("SELECT token FROM writes").fetchall()
+        tokens = store._database.connection.execute("SELECT token FROM writes").fetchall()
         assert tokens == [("another",)]
 
 
@@ -182,55 +178,29 @@ print(won)
     assert sum(won) == 20
 
 
-def test_processes_lease_no_more_than_there_is(path: Path) -> None:
-    """F32: processes that lease from one bucket at once get all its tokens, and not one more."""
-    program = f"""
-from shared.adapters.sqlite import SqliteStore
-store = SqliteStore({str(path)!r})
-leased = 0
-while granted := store.lease("t1", 7, now={NOW}).granted:
-    leased += granted
-print(leased)
-"""
-    started = [
-        subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
-        for _ in range(3)
-    ]
-    leased = [int(process.communicate(timeout=30)[0]) for process in started]
-    assert [process.returncode for process in started] == [0, 0, 0]
-    assert sum(leased) == 2000
-
-
-def test_a_bucket_outlives_the_process(path: Path) -> None:
-    """F32: a bucket that was emptied before a restart is empty after it."""
-    for granted in (2000, 0):
-        with closing(SqliteStore(str(path))) as store:
-            assert store.lease("t1", 2000, now=NOW) == Lease(granted, NOW + 2_000_000)
-
-
 def test_a_locked_file_is_unavailable(path: Path) -> None:
     """F22: a write that another process blocks is given up after a while, and has not happened."""
     with (
         closing(SqliteStore(str(path))) as holder,
         closing(SqliteStore(str(path), busy_seconds=0.05)) as store,
     ):
-        holder._connection.execute("BEGIN IMMEDIATE")
+        holder._database.connection.execute("BEGIN IMMEDIATE")
         with pytest.raises(Unavailable) as caught:
             store.write(Put(KEY, {}, ABSENT))
         assert "lock" not in str(caught.value)
         assert store.get(KEY) is None
-        holder._connection.execute("ROLLBACK")
+        holder._database.connection.execute("ROLLBACK")
         store.write(Put(KEY, {}, ABSENT))
 
 
 def test_a_short_lock_is_waited_for(path: Path, store: SqliteStore) -> None:
     """F24: contention that ends soon is not noticed."""
     with closing(SqliteStore(str(path))) as holder, ThreadPoolExecutor(1) as pool:
-        holder._connection.execute("BEGIN IMMEDIATE")
+        holder._database.connection.execute("BEGIN IMMEDIATE")
         write = pool.submit(store.write, Put(KEY, {}, ABSENT))
         time.sleep(0.05)
         assert not write.done()
-        holder._connection.execute("ROLLBACK")
+        holder._database.connection.execute("ROLLBACK")
         write.result(timeout=5)
 
 
@@ -293,7 +263,7 @@ def test_a_broken_file_is_unavailable(path: Path, store: SqliteStore, call: str)
 
 def test_a_failed_write_leaves_no_transaction(path: Path, store: SqliteStore) -> None:
     """F25: a write that fails half way is undone, and the store goes on."""
-    store._connection.execute(
+    store._database.connection.execute(
         "CREATE TRIGGER full BEFORE INSERT ON items WHEN NEW.tbl = 'audit'"
         " BEGIN SELECT RAISE(ABORT, 'disk full'); END"
     )
@@ -318,7 +288,7 @@ def test_a_file_that_cannot_be_opened_is_unavailable(tmp_path: Path, parent: str
 )
 def test_an_item_that_cannot_be_decoded_is_corrupt(store: SqliteStore, item: bytes) -> None:
     """F10: a malformed item is neither skipped nor absent, in any read or expectation."""
-    store._connection.execute("INSERT INTO items VALUES (?, ?, ?, ?)", (*OTHER, item))
+    store._database.connection.execute("INSERT INTO items VALUES (?, ?, ?, ?)", (*OTHER, item))
     for call in ("get_many", "query", *(["column"] if b"text" in item else [])):
         with pytest.raises(Corrupt):
             CALLS[call](store)
@@ -328,25 +298,6 @@ def test_an_item_that_cannot_be_decoded_is_corrupt(store: SqliteStore, item: byt
     with pytest.raises(Conflict):
         store.write(Put(OTHER, {}, ABSENT))
     store.write(Delete(OTHER, PRESENT))
-
-
-@pytest.mark.parametrize(
-    "item", [b"\xff", cbor2.dumps({}), cbor2.dumps({"full_at": "0"})], ids=repr
-)
-def test_a_bucket_that_cannot_be_decoded_is_corrupt(store: SqliteStore, item: bytes) -> None:
-    """F10: a malformed bucket is neither full nor empty, and stays as it is."""
-    store._connection.execute("INSERT INTO items VALUES (?, ?, ?, ?)", (*BUCKET, item))
-    with pytest.raises(Corrupt):
-        store.lease("t1", 1, now=NOW)
-    assert store._connection.execute("SELECT item FROM items").fetchall() == [(item,)]
-
-
-def test_a_refused_lease_changes_nothing(store: SqliteStore) -> None:
-    """An empty bucket is not written to."""
-    store.lease("t1", 2000, now=NOW)
-    changes = store._connection.total_changes
-    assert store.lease("t1", 1, now=NOW).granted == 0
-    assert store._connection.total_changes == changes
 
 
 def test_an_increment_of_a_text_changes_nothing(store: SqliteStore) -> None:
@@ -364,10 +315,10 @@ def test_a_walk_is_one_range_of_the_index(
 ) -> None:
     """F27: a page costs the same in a partition of a million: no sorting, both bounds searched."""
     asked: list[str] = []
-    store._connection.set_trace_callback(asked.append)
+    store._database.connection.set_trace_callback(asked.append)
     list(store.query(PARTITION, newest_first=newest_first, **bounds))  # type: ignore[arg-type]
     (statement,) = asked
-    plan = store._connection.execute(f"EXPLAIN QUERY PLAN {statement}").fetchall()
+    plan = store._database.connection.execute(f"EXPLAIN QUERY PLAN {statement}").fetchall()
     assert [step[3] for step in plan] == [
         "SEARCH items USING PRIMARY KEY (tbl=? AND pk=? AND sk>? AND sk<?)"
     ]

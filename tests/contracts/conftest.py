@@ -26,6 +26,7 @@ from shared.adapters.kms import KmsKeys
 from shared.adapters.local_keys import KeyFile
 from shared.adapters.s3 import S3Blobs
 from shared.adapters.sqlite import SqliteStore
+from shared.adapters.sqlite_buckets import SqliteBuckets
 from shared.adapters.sqs import SqsQueue
 from shared.ports.blobs import BlobStore
 from shared.ports.key_wrapper import KeyWrapper
@@ -60,9 +61,8 @@ def _tables(kind: str) -> Iterator[tuple[DynamoDBClient, str]]:
             yield cloud().dynamodb, prefix
 
 
-def _sqlite(kind: str, folder: Path) -> closing[SqliteStore]:
-    path = ":memory:" if kind == "sqlite-memory" else str(folder / "store.db")
-    return closing(SqliteStore(path))
+def _place(kind: str, folder: Path) -> str:
+    return ":memory:" if kind == "sqlite-memory" else str(folder / "store.db")
 
 
 @contextmanager
@@ -71,8 +71,8 @@ def _open_store(kind: str, folder: Path) -> Iterator[Store]:
         with _tables(kind) as (client, prefix):
             yield DynamoStore(client, table_prefix=prefix)
     else:
-        with _sqlite(kind, folder) as sqlite:
-            yield sqlite
+        with closing(SqliteStore(_place(kind, folder))) as opened:
+            yield opened
 
 
 @contextmanager
@@ -81,8 +81,8 @@ def _open_buckets(kind: str, folder: Path) -> Iterator[TokenBuckets]:
         with _tables(kind) as (client, prefix):
             yield DynamoBuckets(client, table_prefix=prefix)
     else:
-        with _sqlite(kind, folder) as sqlite:
-            yield sqlite
+        with closing(SqliteBuckets(_place(kind, folder))) as opened:
+            yield opened
 
 
 @pytest.fixture(params=["dynamodb", *EXACT])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -21,12 +21,11 @@ from shared.adapters.dynamodb import DynamoStore
 from shared.adapters.dynamodb_buckets import DynamoBuckets
 from shared.adapters.kms import KmsKeys
 from shared.adapters.s3 import S3Blobs
-from shared.adapters.sqlite import SqliteStore
 from shared.adapters.threads import AtOnce
 from shared.ports import Ports
 from tests.aws import pretend_credentials
 from tests.engines.clouds import Cloud, address, cloud
-from tests.worlds import embedded
+from tests.worlds import close, embedded
 
 ON: Final = os.environ.get("SVC_TEST_API_ON", "sqlite-memory")
 
@@ -37,8 +36,7 @@ def chosen(folder: Path, clock: Callable[[], datetime]) -> Iterator[Ports]:
     with ExitStack() as stack:
         at = str(folder / "store.db") if ON == "sqlite-file" else ":memory:"
         ports = embedded(folder, clock, store=at)
-        assert isinstance(ports.store, SqliteStore)
-        stack.enter_context(closing(ports.store))
+        stack.callback(close, ports)
         if ON == "moto":
             stack.enter_context(mock_aws())
             pretend_credentials(stack.enter_context(pytest.MonkeyPatch.context()))

@@ -7,8 +7,8 @@ import pytest
 
 from infra import data_folder
 from shared import wiring
-from shared.adapters.sqlite import SqliteStore
 from shared.ports import Ports
+from tests.worlds import close
 
 
 @pytest.fixture
@@ -22,5 +22,4 @@ def from_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterato
     ports = wiring.from_environment()
     yield ports
     wiring.from_environment.cache_clear()
-    assert isinstance(ports.store, SqliteStore)
-    ports.store.close()
+    close(ports)

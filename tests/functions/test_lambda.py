@@ -17,7 +17,6 @@ from functions.revocations import handler as revocations
 from functions.srl import handler as srl
 from infra import data_folder
 from shared import wiring
-from shared.adapters.sqlite import SqliteStore
 from shared.model.srl_verification import public_key_bytes, verify
 from shared.operations import onboarding
 from shared.ports import Ports
@@ -34,6 +33,7 @@ from tests.lambda_events import (
     Request,
     assert_error,
 )
+from tests.worlds import close
 
 each_format = pytest.mark.parametrize("form", FORMATS, ids=lambda form: form.__name__)
 each_group = pytest.mark.parametrize("group", GROUPS, ids=lambda group: group.name)
@@ -93,8 +93,7 @@ def _world(settings: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Iterato
     tenant, created = onboarding.create_tenant(ports, handle="acme")
     yield World(ports, tenant.tenant_id, created.secret)
     wiring.from_environment.cache_clear()
-    if isinstance(ports.store, SqliteStore):
-        ports.store.close()
+    close(ports)
 
 
 @each_format

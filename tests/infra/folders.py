@@ -6,9 +6,9 @@ from pathlib import Path
 
 from infra import data_folder
 from shared import wiring
-from shared.adapters.sqlite import SqliteStore
 from shared.ports import Ports
 from shared.settings import Settings
+from tests.worlds import close
 
 
 @contextmanager
@@ -19,9 +19,3 @@ def opened(data: Path) -> Iterator[Ports]:
         yield ports
     finally:
         close(ports)
-
-
-def close(ports: Ports) -> None:
-    """Let go of the store's file."""
-    assert isinstance(ports.store, SqliteStore)
-    ports.store.close()

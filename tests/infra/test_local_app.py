@@ -23,8 +23,9 @@ from shared.operations import tenants
 from shared.ports import Ports
 from shared.ports.store import Change, Expect, Increment, Put
 from tests.aws import aws
-from tests.infra.folders import close, opened
+from tests.infra.folders import opened
 from tests.processes import local_server
+from tests.worlds import close
 
 _NAME = "srl/tenant/list.json"
 _BODY = b'{"payload":{},"srl":{}}'

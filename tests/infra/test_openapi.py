@@ -15,6 +15,7 @@ from infra import data_folder, local_app, openapi
 from infra.routers import ROUTERS
 from shared import wiring
 from shared.operations import onboarding
+from tests.worlds import close
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +29,7 @@ def secret(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         wiring.from_environment.cache_clear()
         ports = wiring.from_environment()
         yield onboarding.create_tenant(ports, handle="fuzzed")[1].secret
-        ports.store.close()  # type: ignore[attr-defined]
+        close(ports)
         wiring.from_environment.cache_clear()
 
 

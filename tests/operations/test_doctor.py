@@ -25,7 +25,7 @@ from shared.ports.store import Delete, Expect, Put
 from tests.aws import Account, aws
 from tests.faults import Script, raises, scripted
 from tests.operations.tenants import Tenant
-from tests.worlds import Clock, embedded
+from tests.worlds import Clock, close, embedded
 
 
 @pytest.fixture
@@ -283,7 +283,7 @@ def test_it_changes_nothing(tmp_path: Path, clock: Clock) -> None:
     before = _content(file), _files(tmp_path)
     assert len(findings(ports)) == 3
     assert (_content(file), _files(tmp_path)) == before
-    ports.store.close()  # type: ignore[attr-defined]
+    close(ports)
 
 
 def _content(file: Path) -> list[Any]:

@@ -18,7 +18,7 @@ from shared.ports import Ports
 from shared.ports.store import Entry, Expect, Partition, Put, Value
 from tests.faults import Crash, Script, raises, scripted
 from tests.operations.tenants import Tenant
-from tests.worlds import Clock, embedded
+from tests.worlds import Clock, close, embedded
 
 
 @pytest.fixture
@@ -150,7 +150,7 @@ def test_concurrent_regenerations_rise_one_by_one(tmp_path: Path, clock: Clock) 
         heads = list(pool.map(lambda _: srl.regenerate(ports, tenant.operator), range(16)))
     assert sorted(head.version for head in heads) == list(range(2, 18))
     assert all(head.count == len(revoked) for head in heads)
-    ports.store.close()  # type: ignore[attr-defined]
+    close(ports)
 
 
 @pytest.mark.parametrize(("way", "step"), _STEPS)
@@ -346,7 +346,7 @@ def test_schedules_that_overlap(tmp_path: Path, clock: Clock) -> None:
     assert 1 <= published <= 4
     assert tenant.published(ports).version == 1 + published
     assert srl_publication.publish_due(ports).published == []
-    ports.store.close()  # type: ignore[attr-defined]
+    close(ports)
 
 
 def test_a_tenant_that_fails_holds_back_no_other(ports: Ports, tenant: Tenant) -> None:

@@ -30,7 +30,7 @@ from shared.operations import (
 from shared.ports import Ports
 from tests.faults import Crash, Script, raises, scripted
 from tests.operations.tenants import Tenant
-from tests.worlds import Clock, embedded
+from tests.worlds import Clock, close, embedded
 
 
 @dataclass
@@ -69,7 +69,7 @@ class Deployment:
 def deployment(tmp_path: Path, clock: Clock) -> Iterator[Deployment]:
     ports = embedded(tmp_path, clock, store=str(tmp_path / "svc.db"))
     yield Deployment(tmp_path, ports)
-    ports.store.close()  # type: ignore[attr-defined]
+    close(ports)
 
 
 @dataclass(frozen=True)

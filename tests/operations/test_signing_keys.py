@@ -14,7 +14,7 @@ from shared.ports import Ports
 from tests.faults import Script, scripted
 from tests.operations.races import races
 from tests.operations.tenants import Tenant
-from tests.worlds import Clock, embedded
+from tests.worlds import Clock, close, embedded
 
 pytestmark = pytest.mark.usefixtures("at_once")
 
@@ -118,7 +118,7 @@ def test_many_actions_at_once(tmp_path: Path, clock: Clock) -> None:
     # Enabled as often as suspended, or once less: suspended when it was revoked.
     assert 0 <= left.count("key.suspend") - left.count("key.enable") <= 1
     tenant.check_totals(ports)
-    ports.store.close()  # type: ignore[attr-defined]
+    close(ports)
 
 
 @pytest.mark.parametrize("action", ["suspend", "revoke", "rotate"])

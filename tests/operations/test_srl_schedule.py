@@ -33,7 +33,7 @@ from tests.faults import Crash, Script, raises, scripted
 from tests.operations.races import races
 from tests.operations.tenants import Tenant
 from tests.operations.test_faults import _EACH_CASE, Case
-from tests.worlds import Clock, embedded
+from tests.worlds import Clock, close, embedded
 
 # A list is valid for an hour.
 HALF, THREE_QUARTERS = timedelta(minutes=30), timedelta(minutes=45)
@@ -434,7 +434,7 @@ def test_workers_that_overlap_lose_nothing(tmp_path: Path, clock: Clock) -> None
     work(ports, tenant)
     assert tenant.published(ports).revoked_ids == sorted(revoked)
     assert due(ports) == []
-    ports.store.close()  # type: ignore[attr-defined]
+    close(ports)
 
 
 # --- what a worker makes of it ---

@@ -1,0 +1,46 @@
+"""The tenants' token buckets in a SQLite file, for one machine.
+
+They need not outlive a power failure, so no request waits for the disk to have its tokens.
+"""
+
+from typing import Final
+
+from shared.adapters.sqlite_database import Database
+from shared.model.rate_limit import Bucket
+from shared.model.records import integer
+from shared.ports.token_buckets import Lease
+
+_SCHEMA: Final = """
+CREATE TABLE IF NOT EXISTS buckets (
+    name TEXT NOT NULL PRIMARY KEY, full_at INTEGER NOT NULL
+) WITHOUT ROWID;
+"""
+_GET: Final = "SELECT full_at FROM buckets WHERE name = ?"
+_PUT: Final = "INSERT OR REPLACE INTO buckets (name, full_at) VALUES (?, ?)"
+
+
+class SqliteBuckets:
+    """`TokenBuckets` in the file at `path`, made new if need be, or `:memory:`.
+
+    `busy_seconds` is how long to wait for another process.
+    """
+
+    def __init__(self, path: str, *, busy_seconds: float = 5) -> None:
+        self._database = Database(path, _SCHEMA, busy_seconds=busy_seconds, durable=False)
+
+    def close(self) -> None:
+        """Let go of the file; whatever is asked afterwards is `Unavailable`."""
+        self._database.close()
+
+    def lease(self, name: str, tokens: int, *, now: int) -> Lease:
+        """Take up to `tokens` of a bucket at `now`, in microseconds. Raises `Unavailable`."""
+        with self._database.transaction() as connection:
+            row = connection.execute(_GET, (name,)).fetchone()
+            full_at = integer({"full_at": row[0]}, "full_at") if row else now
+            bucket = Bucket(full_at, now)
+            granted = min(tokens, bucket.tokens)
+            if not granted:
+                return Lease(0, bucket.full_at)
+            full_at = bucket.take(granted).full_at
+            connection.execute(_PUT, (name, full_at))
+            return Lease(granted, full_at)

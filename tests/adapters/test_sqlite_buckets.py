@@ -1,0 +1,120 @@
+"""The token buckets in SQLite: what they outlive, contention, and what a broken file does."""
+
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from shared.adapters.sqlite import SqliteStore
+from shared.adapters.sqlite_buckets import SqliteBuckets
+from shared.errors import Corrupt, Unavailable
+from shared.ports.token_buckets import Lease
+
+NOW = 1_795_262_400_000_000
+FULL_AT = NOW + 2_000_000
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "data" / "store.db"
+
+
+@pytest.fixture
+def buckets(path: Path) -> Iterator[SqliteBuckets]:
+    with closing(SqliteBuckets(str(path))) as opened:
+        yield opened
+
+
+def test_a_lease_waits_for_no_disk_and_a_write_still_does(
+    path: Path, buckets: SqliteBuckets
+) -> None:
+    """F25: in one file, a power failure may undo leases, and no write of the store."""
+    with closing(SqliteStore(str(path))) as store:
+        for adapter, synchronous in ((buckets, 1), (store, 2)):
+            asked = adapter._database.connection.execute
+            assert asked("PRAGMA journal_mode").fetchone() == ("wal",)
+            assert asked("PRAGMA synchronous").fetchone() == (synchronous,)
+
+
+def test_a_bucket_outlives_a_killed_process(path: Path) -> None:
+    """F32: a bucket that was emptied before a process was killed is empty for the next one."""
+    killed = f"""
+import os
+from shared.adapters.sqlite_buckets import SqliteBuckets
+SqliteBuckets({str(path)!r}).lease("t1", 2000, now={NOW})
+os._exit(0)
+"""
+    subprocess.run([sys.executable, "-c", killed], check=True)
+    with closing(SqliteBuckets(str(path))) as buckets:
+        assert buckets.lease("t1", 2000, now=NOW) == Lease(0, FULL_AT)
+
+
+def test_processes_lease_no_more_than_there_is(path: Path) -> None:
+    """F32: processes that lease from one bucket at once get all its tokens, and not one more."""
+    program = f"""
+from shared.adapters.sqlite_buckets import SqliteBuckets
+buckets = SqliteBuckets({str(path)!r})
+leased = 0
+while granted := buckets.lease("t1", 7, now={NOW}).granted:
+    leased += granted
+print(leased)
+"""
+    started = [
+        subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+        for _ in range(3)
+    ]
+    leased = [int(process.communicate(timeout=30)[0]) for process in started]
+    assert [process.returncode for process in started] == [0, 0, 0]
+    assert sum(leased) == 2000
+
+
+def test_a_refused_lease_changes_nothing(buckets: SqliteBuckets) -> None:
+    """An empty bucket is not written to."""
+    buckets.lease("t1", 2000, now=NOW)
+    changes = buckets._database.connection.total_changes
+    assert buckets.lease("t1", 1, now=NOW).granted == 0
+    assert buckets._database.connection.total_changes == changes
+
+
+def test_a_locked_file_is_unavailable(path: Path) -> None:
+    """F22: a lease that another process blocks is given up after a while, and took nothing."""
+    with (
+        closing(SqliteStore(str(path))) as holder,
+        closing(SqliteBuckets(str(path), busy_seconds=0.05)) as buckets,
+    ):
+        holder._database.connection.execute("BEGIN IMMEDIATE")
+        with pytest.raises(Unavailable):
+            buckets.lease("t1", 1, now=NOW)
+        holder._database.connection.execute("ROLLBACK")
+        assert buckets.lease("t1", 2000, now=NOW) == Lease(2000, FULL_AT)
+
+
+def test_closed_buckets_are_unavailable(path: Path) -> None:
+    """F22: after close nothing is leased, and closing twice is no fault."""
+    buckets = SqliteBuckets(str(path))
+    buckets.close()
+    buckets.close()
+    with pytest.raises(Unavailable):
+        buckets.lease("t1", 1, now=NOW)
+
+
+def test_a_broken_file_is_unavailable(path: Path, buckets: SqliteBuckets) -> None:
+    """F22: a table that cannot be read is an outage, never a full bucket."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as vandal:
+        vandal.execute("DROP TABLE buckets")
+    with pytest.raises(Unavailable):
+        buckets.lease("t1", 1, now=NOW)
+
+
+@pytest.mark.parametrize("full_at", ["text", b"\xff", 1.5], ids=repr)
+def test_a_bucket_that_cannot_be_read_is_corrupt(buckets: SqliteBuckets, full_at: object) -> None:
+    """F10: a malformed bucket is neither full nor empty, and stays as it is."""
+    connection = buckets._database.connection
+    connection.execute("INSERT INTO buckets VALUES (?, ?)", ("t1", full_at))
+    with pytest.raises(Corrupt):
+        buckets.lease("t1", 1, now=NOW)
+    assert connection.execute("SELECT full_at FROM buckets").fetchall() == [(full_at,)]

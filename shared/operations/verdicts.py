@@ -21,6 +21,8 @@ def verdicts(ports: Ports, tenant_id: str, warrant_ids: Iterable[str]) -> dict[s
     signers = RevokedSigners.of(items.get(signers_key))
     standings = {each: Standing.of(items.get(key)) for each, key in places.items()}
     own = {each: _own(each, standing) for each, standing in standings.items()}
+    if not signers.signers:
+        return own
     # Their own records do not revoke these; the keys that signed them may.
     held = {each: standings[each] for each, verdict in own.items() if not verdict.revoked}
     return own | _by_signers(ports, tenant_id, held, signers)

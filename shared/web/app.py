@@ -4,11 +4,10 @@ from collections.abc import Callable
 from typing import Any, Final, NoReturn
 
 from fastapi import APIRouter, FastAPI
+from fastapi.middleware.asyncexitstack import AsyncExitStackMiddleware
+from fastapi.routing import APIRoute
 from mangum import Mangum
-from starlette.exceptions import HTTPException
-from starlette.requests import Request
-from starlette.routing import BaseRoute, Match
-from starlette.types import Scope
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from shared import logs, wiring
 from shared.errors import MethodNotAllowed, NotFound
@@ -20,24 +19,34 @@ def create_app(
     *routers: APIRouter, ports: Callable[[], Ports] = wiring.from_environment
 ) -> FastAPI:
     """An application that serves the routes of `routers` and nothing else."""
-    routes = [route for each in routers for route in each.routes]
+    routes = [route for each in routers for route in each.routes if isinstance(route, APIRoute)]
 
-    async def no_route(request: Request, _error: Exception) -> NoReturn:
-        # Raised on, to where every error becomes a response.
-        methods = _methods(routes, request.scope)
+    async def no_route(scope: Scope, _receive: Receive, _send: Send) -> NoReturn:
+        methods = _methods(routes, scope["path"])
         raise MethodNotAllowed(methods) if methods else NotFound("There is no such endpoint.")
 
-    app = FastAPI(
-        openapi_url=None,
-        redirect_slashes=False,
-        # It would tell of paths and queries, which anyone may fill; what is told is in the log.
-        telemetry={"tracing": False, "metrics": False, "logs": False},
-        exception_handlers={HTTPException: no_route},
-    )
+    app = _Application(ports)
     # Not included, which would have each of them looked for twice.
     app.router.routes.extend(routes)
-    app.add_middleware(Gate, ports=ports)
+    app.router.default = no_route
     return app
+
+
+class _Application(FastAPI):
+    """FastAPI with nothing between router and gate, where every error becomes a response."""
+
+    def __init__(self, ports: Callable[[], Ports]) -> None:
+        super().__init__(
+            openapi_url=None,
+            redirect_slashes=False,
+            # It would tell of paths and queries, which anyone may fill; what is told is in the log.
+            telemetry={"tracing": False, "metrics": False, "logs": False},
+        )
+        self._ports = ports
+
+    def build_middleware_stack(self) -> ASGIApp:
+        """What a request passes before a route is looked for (docs/adr/0008)."""
+        return Gate(AsyncExitStackMiddleware(self.router), self._ports)
 
 
 def lambda_handler(app: FastAPI) -> Callable[[dict[str, Any], Any], dict[str, Any]]:
@@ -64,9 +73,9 @@ def _without(names: set[str], event: dict[str, Any]) -> dict[str, Any]:
     return event | cleaned
 
 
-def _methods(routes: list[BaseRoute], scope: Scope) -> set[str]:
+def _methods(routes: list[APIRoute], path: str) -> set[str]:
     """The methods of every route that the path matches; Starlette names those of the first only."""
-    matching = [route for route in routes if route.matches(scope)[0] is not Match.NONE]
+    matching = [route for route in routes if route.path_regex.match(path)]
     # A path of its own is no identifier: /v1/revocations/check is not /v1/revocations/{id}.
-    own = [route for route in matching if getattr(route, "path", None) == scope["path"]]
-    return {method for route in own or matching for method in getattr(route, "methods", ())}
+    own = [route for route in matching if route.path == path]
+    return {method for route in own or matching for method in route.methods or ()}

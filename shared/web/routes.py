@@ -15,6 +15,8 @@ from fastapi.routing import APIRoute
 from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Match
+from starlette.types import Scope
 
 from shared.errors import InvalidRequest, RequestError
 from shared.model.callers import Caller
@@ -86,6 +88,11 @@ class ContractRoute(APIRoute):
             # Nothing has no content type.
             options["response_class"] = Response
         super().__init__(path, endpoint, **options)
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """Whether it serves the path by this method; another method is as no route here."""
+        match, found = super().matches(scope)
+        return (match, found) if match is Match.FULL else (Match.NONE, {})
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """The function that Starlette calls with a request for this route."""

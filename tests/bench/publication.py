@@ -49,7 +49,7 @@ class Size:
 SIZES = (
     Size(1_000, 9),
     Size(10_000, 9),
-    Size(100_000, 5, goals=("", "≤ 0.5")),
+    Size(100_000, 11, goals=("", "≤ 0.5")),
     Size(_MILLION, 5, openssl=False, goals=("≤ 4", "")),
 )
 

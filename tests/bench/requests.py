@@ -30,7 +30,7 @@ _REQUESTS = {
 }
 
 
-def run(*, share: float = 1.0, rounds: int = 9) -> Iterator[Row]:
+def run(*, share: float = 1.0, rounds: int = 25) -> Iterator[Row]:
     """Each request beside the hellos; `share` of the usual number of requests are made."""
     on_lambda = environment({"AWS_LAMBDA_FUNCTION_NAME": "bench"})
     with ExitStack() as stack:

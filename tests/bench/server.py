@@ -41,7 +41,7 @@ end
 """
 
 
-def run(*, seconds: int = 3, rounds: int = 9) -> Iterator[Row]:
+def run(*, seconds: int = 1, rounds: int = 27) -> Iterator[Row]:
     """Checks and lists that did not change, against a hello."""
     if shutil.which("wrk") is None:
         yield Row.missing("local server", "no wrk on PATH")

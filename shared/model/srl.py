@@ -4,6 +4,7 @@ import base64
 import json
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from typing import Any, Final
 
 import cbor2
@@ -23,7 +24,7 @@ _SIGNATURE: Final = b'","Signature":"'
 _END: Final = b'"}}'
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Payload:
     """What a list says. `revoked_ids` are warrant identifiers, sorted bytewise, each once."""
 
@@ -44,6 +45,16 @@ class Payload:
     def encode(self) -> bytes:
         """Deterministic CBOR; the members stand in the order of RFC 8949 4.2.1 already."""
         return cbor2.dumps(self.members(), canonical=True)
+
+    @cached_property
+    def shown(self) -> list[bytes]:
+        """The pieces of a response body up to what is signed."""
+        members = json.dumps(self.members() | {"RevokedIDs": []}, separators=(",", ":")).encode()
+        before, after = members.split(b"[]")
+        # By hand: identifiers have nothing to escape, and an encoder looks at each character.
+        ids = '","'.join(self.revoked_ids).encode()
+        quote = b'"' if ids else b""
+        return [_PAYLOAD + before + b"[" + quote, ids, quote + b"]" + after + _SIGNED]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +94,7 @@ def sign(payload: Payload, *, seed: bytes) -> bytes:
     """
     encoded = payload.encode()
     signature = seeds.sign(encoded, seed=seed).encode()
-    return b"".join([*_shown(payload), base64.b64encode(encoded), _SIGNATURE, signature, _END])
+    return b"".join([*payload.shown, base64.b64encode(encoded), _SIGNATURE, signature, _END])
 
 
 def signed(body: bytes, *, shows: Payload) -> tuple[memoryview, memoryview]:
@@ -92,7 +103,7 @@ def signed(body: bytes, *, shows: Payload) -> tuple[memoryview, memoryview]:
     Raises ValueError where `sign` did not make the body of it.
     """
     start = 0
-    for piece in _shown(shows):
+    for piece in shows.shown:
         if not body.startswith(piece, start):
             raise ValueError("it shows something else")
         start += len(piece)
@@ -101,16 +112,6 @@ def signed(body: bytes, *, shows: Payload) -> tuple[memoryview, memoryview]:
         raise ValueError("it does not end where it should")
     whole = memoryview(body)
     return whole[start:end], whole[end + len(_SIGNATURE) : -len(_END)]
-
-
-def _shown(payload: Payload) -> list[bytes]:
-    """The pieces of a response body up to what is signed."""
-    members = json.dumps(payload.members() | {"RevokedIDs": []}, separators=(",", ":")).encode()
-    before, after = members.split(b"[]")
-    # By hand: identifiers have nothing to escape, and an encoder looks at each character.
-    ids = '","'.join(payload.revoked_ids).encode()
-    quote = b'"' if ids else b""
-    return [_PAYLOAD + before + b"[" + quote, ids, quote + b"]" + after + _SIGNED]
 
 
 def revoked_ids(body: bytes) -> list[str]:

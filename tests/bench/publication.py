@@ -50,7 +50,7 @@ SIZES = (
     Size(1_000, 9),
     Size(10_000, 9),
     Size(100_000, 11, goals=("", "≤ 0.5")),
-    Size(_MILLION, 5, openssl=False, goals=("≤ 4", "")),
+    Size(_MILLION, 7, openssl=False, goals=("≤ 4", "")),
 )
 
 

@@ -7,6 +7,7 @@ from fastapi import APIRouter, FastAPI
 from fastapi.middleware.asyncexitstack import AsyncExitStackMiddleware
 from fastapi.routing import APIRoute
 from mangum import Mangum
+from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from shared import logs, wiring
@@ -19,7 +20,7 @@ def create_app(
     *routers: APIRouter, ports: Callable[[], Ports] = wiring.from_environment
 ) -> FastAPI:
     """An application that serves the routes of `routers` and nothing else."""
-    routes = [route for each in routers for route in each.routes if isinstance(route, APIRoute)]
+    routes = [route for each in routers for route in each.routes]
 
     async def no_route(scope: Scope, _receive: Receive, _send: Send) -> NoReturn:
         methods = _methods(routes, scope["path"])
@@ -73,9 +74,10 @@ def _without(names: set[str], event: dict[str, Any]) -> dict[str, Any]:
     return event | cleaned
 
 
-def _methods(routes: list[APIRoute], path: str) -> set[str]:
+def _methods(routes: list[BaseRoute], path: str) -> set[str]:
     """The methods of every route that the path matches; Starlette names those of the first only."""
-    matching = [route for route in routes if route.path_regex.match(path)]
+    ours = (route for route in routes if isinstance(route, APIRoute))
+    matching = [route for route in ours if route.path_regex.match(path)]
     # A path of its own is no identifier: /v1/revocations/check is not /v1/revocations/{id}.
     own = [route for route in matching if route.path == path]
     return {method for route in own or matching for method in route.methods or ()}

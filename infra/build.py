@@ -111,6 +111,16 @@ def install(lock: Path, folder: Path, target: Target) -> None:
     _run([*uv, *options, "--target", str(folder), "--requirement", str(lock)])
 
 
+def add_bytecode(folder: Path, compiler: str) -> None:
+    """Put bytecode beside the sources, which stay: tracebacks show their lines."""
+    # Zip files round times, and Lambda's file system shows others again: bytecode that is checked
+    # against its source's time would be made anew at every cold start, with nowhere to keep it.
+    options = ["--invalidation-mode", "unchecked-hash", "-o", "0"]
+    paths = ["-s", str(folder), "-p", _TASK_ROOT]
+    compileall = [compiler, "-I", "-W", "ignore", "-m", "compileall", "-q", "-j", "0"]
+    _run([*compileall, *options, *paths, str(folder)])
+
+
 def find_python(version: str) -> str | None:
     """The path of an interpreter of this version: the running one, or one on PATH."""
     found = (_of_version(name, version) for name in (sys.executable, f"python{version}"))
@@ -133,7 +143,7 @@ def _stage(app: Path, target: Target, compiler: str | None, root: Path) -> None:
         )
     else:
         print(f"Compiling with {compiler}", flush=True)
-        _compile(app, compiler)
+        add_bytecode(app, compiler)
     _settle(app)
 
 
@@ -167,16 +177,6 @@ def _remove(paths: Iterable[Path]) -> None:
             shutil.rmtree(path)
         else:
             path.unlink()
-
-
-def _compile(app: Path, compiler: str) -> None:
-    """Put bytecode beside the sources, which stay: tracebacks show their lines."""
-    # Zip files round times, and Lambda's file system shows others again: bytecode that is checked
-    # against its source's time would be made anew at every cold start, with nowhere to keep it.
-    options = ["--invalidation-mode", "unchecked-hash", "-o", "0"]
-    paths = ["-s", str(app), "-p", _TASK_ROOT]
-    compileall = [compiler, "-I", "-W", "ignore", "-m", "compileall", "-q", "-j", "0"]
-    _run([*compileall, *options, *paths, str(app)])
 
 
 def _settle(app: Path) -> None:

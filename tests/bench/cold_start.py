@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from infra.build import BuildFailed, Target, build, find_python, install
+from infra.build import BuildFailed, Target, add_bytecode, build, find_python, install
 from shared.model.callers import Scope
 from shared.operations import api_keys
 from tests.bench import tables
@@ -153,9 +153,7 @@ def _artefact(folder: Path) -> _Code:
 def _packages(folder: Path, artefact: _Code) -> _Code:
     """The packages that are in the artefact, whole, with bytecode like the artefact's."""
     install(ROOT / "requirements.lock", folder, artefact.target)
-    options = ["-q", "-j", "0", "--invalidation-mode", "unchecked-hash"]
-    compileall = [artefact.interpreter, "-I", "-W", "ignore", "-m", "compileall", *options]
-    subprocess.run([*compileall, str(folder)], check=True)
+    add_bytecode(folder, artefact.interpreter)
     return replace(artefact, folders=(folder, _FLOORS_FOLDER))
 
 

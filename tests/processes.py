@@ -164,6 +164,17 @@ def run(
     )
 
 
+def figures_of(program: str, *, processes: int) -> list[int]:
+    """The number that each of some processes prints, which run a program at once."""
+    started = [
+        subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+        for _ in range(processes)
+    ]
+    figures = [int(process.communicate(timeout=30)[0]) for process in started]
+    assert [process.returncode for process in started] == [0] * processes
+    return figures
+
+
 def environment(settings: dict[str, str] | None = None) -> dict[str, str]:
     """The environment of a process: nothing of whoever runs the tests leads it anywhere else."""
     inherited = {

@@ -25,6 +25,7 @@ from shared.ports.store import (
     Put,
     Table,
 )
+from tests.processes import figures_of
 
 KEY = Key(Table.KEYS, "t1", "settings")
 OTHER = Key(Table.REVOCATIONS, "t1#revoked#00", "svc_wrt_1")
@@ -169,13 +170,7 @@ while (version := (store.get(head) or {{"version": 0}})["version"]) < 20:
         pass
 print(won)
 """
-    started = [
-        subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
-        for _ in range(3)
-    ]
-    won = [int(process.communicate(timeout=30)[0]) for process in started]
-    assert [process.returncode for process in started] == [0, 0, 0]
-    assert sum(won) == 20
+    assert sum(figures_of(program, processes=3)) == 20
 
 
 def test_a_locked_file_is_unavailable(path: Path) -> None:

@@ -13,6 +13,7 @@ from shared.adapters.sqlite import SqliteStore
 from shared.adapters.sqlite_buckets import SqliteBuckets
 from shared.errors import Corrupt, Unavailable
 from shared.ports.token_buckets import Lease
+from tests.processes import figures_of
 
 NOW = 1_795_262_400_000_000
 FULL_AT = NOW + 2_000_000
@@ -63,13 +64,7 @@ while granted := buckets.lease("t1", 7, now={NOW}).granted:
     leased += granted
 print(leased)
 """
-    started = [
-        subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
-        for _ in range(3)
-    ]
-    leased = [int(process.communicate(timeout=30)[0]) for process in started]
-    assert [process.returncode for process in started] == [0, 0, 0]
-    assert sum(leased) == 2000
+    assert sum(figures_of(program, processes=3)) == 2000
 
 
 def test_a_refused_lease_changes_nothing(buckets: SqliteBuckets) -> None:

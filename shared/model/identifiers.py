@@ -16,7 +16,7 @@ WARRANT: Final = "wrt"
 _ULID: Final = "[0-7][0-9a-hjkmnp-tv-z]{25}"
 WARRANT_ID_PATTERN: Final = "svc_wrt_[A-Za-z0-9_-]{1,64}"
 _WARRANT_ID: Final = re.compile(WARRANT_ID_PATTERN)
-_WARRANT_ID_LINES: Final = re.compile(f"(?:{WARRANT_ID_PATTERN}+\n)*+{WARRANT_ID_PATTERN}")
+_WARRANT_ID_LINES: Final = re.compile(f"(?:{WARRANT_ID_PATTERN}\n)*{WARRANT_ID_PATTERN}")
 _RUN: Final = 10_000
 
 # Every warrant identifier sorts after this one.

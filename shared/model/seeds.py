@@ -2,11 +2,19 @@
 
 import base64
 import secrets
+from enum import StrEnum
 from typing import Final
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 ALGORITHM: Final = "Ed25519"
+
+
+class Purpose(StrEnum):
+    """What a seed may sign. A seal made for one purpose does not open for another."""
+
+    SRL = "srl"
+    WARRANT = "warrant"
 
 
 def new() -> tuple[bytes, str]:
@@ -28,6 +36,16 @@ def sign(data: bytes, *, seed: bytes) -> str:
     return base64.b64encode(Ed25519PrivateKey.from_private_bytes(seed).sign(data)).decode()
 
 
-def seal_context(tenant_id: str, key_id: str) -> dict[str, str]:
-    """What a sealed seed is bound to: no other tenant and no other key can open it."""
-    return {"tenant": tenant_id, "key": key_id}
+def seal_context(
+    tenant_id: str, key_id: str, *, purpose: Purpose, version: int = 1
+) -> dict[str, str]:
+    """The context that a sealed seed is bound to (decisions 3, signing keys).
+
+    It opens only for this tenant, key, purpose and version of the key.
+    """
+    return {
+        "tenant": tenant_id,
+        "key": key_id,
+        "purpose": purpose.value,
+        "version": str(version),
+    }

@@ -5,9 +5,10 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Final
 
-from shared.model import times
+from shared.model import seeds, times
 from shared.model.items import Item, Key, Partition, Table
 from shared.model.records import Record
+from shared.model.seeds import Purpose
 
 # The identifiers of revoked keys are one item that every check reads: this keeps it small.
 KEYS_MAX: Final = 5000
@@ -82,6 +83,13 @@ class SigningKey(Record):
     def key(self) -> Key:
         """Where the record is stored."""
         return keys(self.tenant_id).key(self.id)
+
+    @property
+    def seal_context(self) -> dict[str, str]:
+        """What the sealed seed of this version is bound to."""
+        return seeds.seal_context(
+            self.tenant_id, self.id, purpose=Purpose.WARRANT, version=self.key_version
+        )
 
     @property
     def signer(self) -> "Signer":

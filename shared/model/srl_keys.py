@@ -5,9 +5,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
+from shared.model import seeds
 from shared.model.items import Key, Partition, Table
 from shared.model.records import Record
-from shared.model.seeds import ALGORITHM
+from shared.model.seeds import ALGORITHM, Purpose
 
 
 class Status(StrEnum):
@@ -38,6 +39,11 @@ class SrlKey(Record):
     def key(self) -> Key:
         """Where the signer is stored."""
         return signers(self.tenant_id).key(self.id)
+
+    @property
+    def seal_context(self) -> dict[str, str]:
+        """What the sealed seed is bound to."""
+        return seeds.seal_context(self.tenant_id, self.id, purpose=Purpose.SRL)
 
     @property
     def public_bytes(self) -> bytes:

@@ -7,6 +7,7 @@ from typing import Final
 from shared.errors import Corrupt, InvalidSrl, RescindError
 from shared.model import seeds
 from shared.model.items import Key, Table
+from shared.model.seeds import Purpose
 from shared.model.srl import Head
 from shared.model.srl_keys import SrlKey, signers
 from shared.model.srl_schedule import Turn
@@ -120,9 +121,8 @@ def _list_is_on_time(ports: Ports, tenant_id: str, head: Head) -> Iterator[tuple
 
 def _signer_can_sign(ports: Ports, tenant_id: str, _head: Head) -> Iterator[tuple[str, str]]:
     signer = srl_keys.current(ports, tenant_id)
-    context = seeds.seal_context(tenant_id, signer.id)
     try:
-        seed = ports.keys.unwrap(signer.sealed_seed, context=context)
+        seed = ports.keys.unwrap(signer.sealed_seed, context=signer.seal_context)
     except Corrupt:
         yield "the seed of its list signer does not open", "put back the key that sealed those of"
         return
@@ -131,7 +131,7 @@ def _signer_can_sign(ports: Ports, tenant_id: str, _head: Head) -> Iterator[tupl
 
 
 def _seal_and_open(ports: Ports) -> None:
-    context = seeds.seal_context("doctor", "doctor")
+    context = seeds.seal_context("doctor", "doctor", purpose=Purpose.SRL)
     ports.keys.unwrap(ports.keys.wrap(b"doctor", context=context), context=context)
 
 

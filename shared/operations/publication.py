@@ -20,7 +20,6 @@ from shared.model.audit_log import Action
 from shared.model.callers import Caller
 from shared.model.items import Key
 from shared.model.records import integer
-from shared.model.seeds import seal_context
 from shared.model.signing_keys import RevokedSigners, revoked_signers_key
 from shared.model.srl import Head, Payload
 from shared.model.srl_content import Content
@@ -211,8 +210,8 @@ def _stored(ports: Ports, draft: _Draft, content: Content) -> Head:
 
 def _store(ports: Ports, signer: SrlKey, payload: Payload, *, state: bytes, changes: int) -> Head:
     """Sign the list, check it as a stranger would, store it; the head that would publish it."""
-    context = seal_context(signer.tenant_id, signer.id)
-    body = srl.sign(payload, seed=ports.keys.unwrap(signer.sealed_seed, context=context))
+    seed = ports.keys.unwrap(signer.sealed_seed, context=signer.seal_context)
+    body = srl.sign(payload, seed=seed)
     try:
         verify_own(body, payload, public_key=signer.public_bytes)
     except InvalidSrl as error:

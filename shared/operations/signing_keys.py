@@ -9,6 +9,7 @@ from shared.model import signing_keys as model
 from shared.model.audit_log import Action
 from shared.model.callers import Caller, Scope
 from shared.model.identifiers import SIGNING_KEY
+from shared.model.seeds import Purpose
 from shared.model.signing_keys import PARENTS, TRANSITIONS, SigningKey, Status, Type
 from shared.operations import audit_log, expiry, tenants
 from shared.operations.finding import find
@@ -116,7 +117,7 @@ def rotate(ports: Ports, caller: Caller, *, key_id: str) -> SigningKey:
     _check_quota(ports, caller.tenant_id)
     now = ports.now()
     superseded = key.superseded(now, record_id=ports.new_id(SIGNING_KEY))
-    public_key, sealed = _seed(ports, caller.tenant_id, key.id)
+    public_key, sealed = _seed(ports, caller.tenant_id, key.id, key_version=key.key_version + 1)
     rotated = key.rotated(now, public_key=public_key, sealed_seed=sealed)
     place = model.versions(caller.tenant_id, key.id).key(model.version_sk(key.key_version))
     ports.store.write(
@@ -261,9 +262,10 @@ def _new(
     )
 
 
-def _seed(ports: Ports, tenant_id: str, key_id: str) -> tuple[str, bytes]:
+def _seed(ports: Ports, tenant_id: str, key_id: str, *, key_version: int = 1) -> tuple[str, bytes]:
     seed, public_key = seeds.new()
-    return public_key, ports.keys.wrap(seed, context=seeds.seal_context(tenant_id, key_id))
+    context = seeds.seal_context(tenant_id, key_id, purpose=Purpose.WARRANT, version=key_version)
+    return public_key, ports.keys.wrap(seed, context=context)
 
 
 def _check_quota(ports: Ports, tenant_id: str) -> None:

@@ -8,6 +8,7 @@ from shared.model import srl_keys as model
 from shared.model.audit_log import Action
 from shared.model.callers import Caller, Scope
 from shared.model.identifiers import SIGNING_KEY
+from shared.model.seeds import Purpose
 from shared.model.srl_keys import SrlKey, Status
 from shared.operations import audit_log, tenants
 from shared.operations.operation import operation
@@ -55,5 +56,6 @@ def make(ports: Ports, tenant_id: str) -> SrlKey:
     """A new active signer, its seed sealed for it alone; nothing is stored yet."""
     key_id = ports.new_id(SIGNING_KEY)
     seed, public_key = seeds.new()
-    sealed = ports.keys.wrap(seed, context=seeds.seal_context(tenant_id, key_id))
+    context = seeds.seal_context(tenant_id, key_id, purpose=Purpose.SRL)
+    sealed = ports.keys.wrap(seed, context=context)
     return SrlKey(key_id, tenant_id, public_key, Status.ACTIVE, ports.now(), sealed)

@@ -113,5 +113,4 @@ def _check_free(ports: Ports, tenant_id: str, warrant_id: str) -> None:
 def _seed(ports: Ports, key: SigningKey) -> bytes:
     if key.sealed_seed is None:
         raise Corrupt("an active key has no seed")
-    context = seeds.seal_context(key.tenant_id, key.id)
-    return ports.keys.unwrap(key.sealed_seed, context=context)
+    return ports.keys.unwrap(key.sealed_seed, context=key.seal_context)

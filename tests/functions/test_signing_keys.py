@@ -10,8 +10,8 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from shared.adapters.sqlite import SqliteStore
-from shared.model import seeds, times
 from shared.model import signing_keys as model
+from shared.model import times
 from tests.api import Tenant
 from tests.functions import signing
 from tests.functions.signing import STATES, child, create, get, move, moved, refusal, versions
@@ -535,9 +535,9 @@ def test_another_tenant_sees_none_of_them(tenant: Tenant, other_tenant: Tenant) 
 def seed_of(tenant: Tenant, key_id: str) -> bytes:
     item = tenant.ports.store.get(model.keys(tenant.id).key(key_id))
     assert item is not None
-    sealed = model.SigningKey.from_item(item).sealed_seed
-    assert sealed is not None
-    return tenant.ports.keys.unwrap(sealed, context=seeds.seal_context(tenant.id, key_id))
+    key = model.SigningKey.from_item(item)
+    assert key.sealed_seed is not None
+    return tenant.ports.keys.unwrap(key.sealed_seed, context=key.seal_context)
 
 
 def test_no_seed_is_ever_shown_or_stored(tenant: Tenant, caplog: pytest.LogCaptureFixture) -> None:

@@ -14,7 +14,7 @@ from shared.adapters.dynamodb import DynamoStore
 from shared.adapters.local_keys import KeyFile
 from shared.adapters.s3 import S3Blobs
 from shared.errors import Unavailable
-from shared.model import seeds, srl, srl_keys, srl_schedule, tenants
+from shared.model import srl, srl_keys, srl_schedule, tenants
 from shared.model.items import Table
 from shared.model.srl_schedule import Turn
 from shared.operations import doctor, publication, recovery
@@ -96,15 +96,15 @@ def _store_stray(ports: Ports, tenant: Tenant, _folder: Path) -> None:
 
 def _swap_seed(ports: Ports, tenant: Tenant, _folder: Path) -> None:
     signer = signers.current(ports, tenant.id)
-    context = seeds.seal_context(tenant.id, signer.id)
-    swapped = replace(signer, sealed_seed=ports.keys.wrap(b"\x01" * 32, context=context))
+    sealed = ports.keys.wrap(b"\x01" * 32, context=signer.seal_context)
+    swapped = replace(signer, sealed_seed=sealed)
     ports.store.write(Put(signer.key, swapped.to_item(), Expect.PRESENT))
 
 
 def _lose_master_key(ports: Ports, tenant: Tenant, folder: Path) -> None:
     signer = signers.current(ports, tenant.id)
-    context = seeds.seal_context(tenant.id, signer.id)
-    sealed = KeyFile.create(folder / "another.key").wrap(b"\x01" * 32, context=context)
+    another = KeyFile.create(folder / "another.key")
+    sealed = another.wrap(b"\x01" * 32, context=signer.seal_context)
     ports.store.write(
         Put(signer.key, replace(signer, sealed_seed=sealed).to_item(), Expect.PRESENT)
     )

@@ -7,7 +7,6 @@ import pytest
 
 from shared.adapters.local_keys import KeyFile
 from shared.errors import Corrupt
-from shared.model.seeds import seal_context
 from shared.operations import signing_keys, srl_keys
 from shared.ports import Ports
 from tests.operations.tenants import Tenant
@@ -26,4 +25,4 @@ def test_another_master_key_and_rotations_heal(ports: Ports, tmp_path: Path) -> 
     for each in (signer, rotated):
         assert each.sealed_seed is not None
         with pytest.raises(Corrupt):
-            ports.keys.unwrap(each.sealed_seed, context=seal_context(tenant.id, each.id))
+            ports.keys.unwrap(each.sealed_seed, context=each.seal_context)

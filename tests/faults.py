@@ -150,8 +150,8 @@ class _Store:
         store = self._ports.store
         return iter(self._script.run("column", lambda: list(store.column(*asked, **bounds))))
 
-    def write(self, *changes: Change, token: str | None = None) -> None:
-        self._script.run("write", lambda: self._ports.store.write(*changes, token=token))
+    def write(self, *changes: Change) -> None:
+        self._script.run("write", lambda: self._ports.store.write(*changes))
 
 
 @dataclass

@@ -433,11 +433,11 @@ class _Store:
             yield page
             after = page[0][0]
 
-    def write(self, *changes: Change, token: str | None = None) -> None:
+    def write(self, *changes: Change) -> None:
         checked = {Place(*each.key) for each in changes if isinstance(each, Check)}
         written = {Place(*each.key) for each in changes} - checked
         footprint = Footprint("write", frozenset(checked), frozenset({*written, _ORDER}))
-        self._seat.step(footprint, lambda: self._store.write(*changes, token=token))
+        self._seat.step(footprint, lambda: self._store.write(*changes))
 
 
 @dataclass

@@ -171,16 +171,16 @@ class DynamoStore:
                 return
             request["ExclusiveStartKey"] = page["LastEvaluatedKey"]
 
-    def write(self, *changes: Change, token: str | None = None) -> None:
+    def write(self, *changes: Change) -> None:
         """Apply every change or none.
 
-        Raises `Conflict` with the keys whose expectation did not hold, `Unavailable`, and
-        `ValueError` for a token that already names another write.
+        Raises `Conflict` with the keys whose expectation did not hold, and `Unavailable`.
         """
-        check_write(changes, token)
+        check_write(changes)
         request = {
             "TransactItems": [self._operation(change) for change in changes],
-            "ClientRequestToken": token or str(uuid4()),
+            # DynamoDB applies a request that is sent again under its token only once.
+            "ClientRequestToken": str(uuid4()),
         }
         refused = None
         for _ in self._patience.attempts():
@@ -272,8 +272,6 @@ def _addition(change: Increment, condition: dict[str, Any]) -> dict[str, Any]:
 def _is_passing(error: ClientError, changes: Sequence[Change]) -> bool:
     """Whether another attempt may succeed. Raises `Conflict` where an expectation was lost."""
     code = code_of(error)
-    if code == "IdempotentParameterMismatchException":
-        raise ValueError("the token names another write") from error
     if code != "TransactionCanceledException":
         return code == "TransactionInProgressException"
     reasons = [reason.get("Code") for reason in error.response.get("CancellationReasons", [])]

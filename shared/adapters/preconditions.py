@@ -9,20 +9,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from shared.ports.store import MOST_CHANGES, Change, Check, Expect, Increment, Put
 
 _MOST_SECRET_BYTES = 4096
-_LONGEST_TOKEN = 36
 
 # A part never begins with a dot: no `..`, and room for an adapter's own files.
 _BLOB_NAME = re.compile(r"[a-z0-9_-][a-z0-9_.-]*(?:/[a-z0-9_-][a-z0-9_.-]*)*")
 
 
-def check_write(changes: Sequence[Change], token: str | None) -> None:
+def check_write(changes: Sequence[Change]) -> None:
     """Refuse what no store could apply. Raises `ValueError`, `TypeError` for a value's type."""
     if not 0 < len(changes) <= MOST_CHANGES:
         raise ValueError(f"a write has 1 to {MOST_CHANGES} changes")
     if len({change.key for change in changes}) < len(changes):
         raise ValueError("a write changes each item once")
-    if token is not None and not 0 < len(token) <= _LONGEST_TOKEN:
-        raise ValueError(f"a token has 1 to {_LONGEST_TOKEN} characters")
     for change in changes:
         _check_change(change)
 

@@ -4,10 +4,8 @@ Each write is one transaction, on the disk before it is acknowledged. With `:mem
 test double.
 """
 
-import hashlib
 import sqlite3
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 import cbor2
 
@@ -31,17 +29,12 @@ from shared.ports.store import (
 )
 
 _PAGE = 1000
-_TOKEN_SECONDS = 600
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS items (
     tbl TEXT NOT NULL, pk TEXT NOT NULL, sk TEXT NOT NULL, item BLOB NOT NULL,
     PRIMARY KEY (tbl, pk, sk)
 ) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS writes (
-    token TEXT NOT NULL PRIMARY KEY, digest BLOB NOT NULL, made_at REAL NOT NULL
-) WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS writes_by_age ON writes (made_at);
 """
 
 _GET = "SELECT item FROM items WHERE tbl = ? AND pk = ? AND sk = ?"
@@ -63,13 +56,10 @@ _HIGHEST = b""
 class SqliteStore:
     """A `Store` in the file at `path`, made new if need be, or `:memory:`.
 
-    `busy_seconds` is how long to wait for another process; `clock` gives seconds since the epoch.
+    `busy_seconds` is how long to wait for another process.
     """
 
-    def __init__(
-        self, path: str, *, busy_seconds: float = 5, clock: Callable[[], float] = time.time
-    ) -> None:
-        self._clock = clock
+    def __init__(self, path: str, *, busy_seconds: float = 5) -> None:
         self._database = Database(path, _SCHEMA, busy_seconds=busy_seconds)
 
     def close(self) -> None:
@@ -127,35 +117,18 @@ class SqliteStore:
                 return
             low = rows[-1][0]
 
-    def write(self, *changes: Change, token: str | None = None) -> None:
+    def write(self, *changes: Change) -> None:
         """Apply every change or none.
 
-        Raises `Conflict` with the keys whose expectation did not hold, `Unavailable`, and
-        `ValueError` for a token that already names another write.
+        Raises `Conflict` with the keys whose expectation did not hold, and `Unavailable`.
         """
-        check_write(changes, token)
+        check_write(changes)
         with self._database.transaction() as connection:
-            if token is not None and not self._is_new(connection, token, changes):
-                return
             lost = [change.key for change in changes if not _holds(connection, change)]
             if lost:
                 raise Conflict(lost)
             for change in changes:
                 _apply(connection, change)
-
-    def _is_new(
-        self, connection: sqlite3.Connection, token: str, changes: Sequence[Change]
-    ) -> bool:
-        now = self._clock()
-        digest = _digest(changes)
-        connection.execute("DELETE FROM writes WHERE made_at < ?", (now - _TOKEN_SECONDS,))
-        row = connection.execute("SELECT digest FROM writes WHERE token = ?", (token,)).fetchone()
-        if row is None:
-            connection.execute("INSERT INTO writes VALUES (?, ?, ?)", (token, digest, now))
-            return True
-        if row[0] != digest:
-            raise ValueError("the token names another write")
-        return False
 
 
 def _holds(connection: sqlite3.Connection, change: Change) -> bool:
@@ -200,18 +173,3 @@ def _decode(blob: bytes) -> dict[str, Value]:
     if not isinstance(item, dict):
         raise Corrupt(CORRUPT)
     return item
-
-
-def _digest(changes: Sequence[Change]) -> bytes:
-    """One value for one set of changes, whatever the order inside their maps."""
-    told: list[list[object]] = [
-        [
-            type(change).__name__,
-            [str(part) for part in change.key],
-            change.expect.version if isinstance(change.expect, At) else change.expect.value,
-            dict(change.item) if isinstance(change, Put) else None,
-            [dict(change.amounts), dict(change.assign)] if isinstance(change, Increment) else None,
-        ]
-        for change in changes
-    ]
-    return hashlib.sha256(cbor2.dumps(told, canonical=True)).digest()

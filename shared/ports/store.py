@@ -129,11 +129,10 @@ class Store(Protocol):
         """
         ...
 
-    def write(self, *changes: Change, token: str | None = None) -> None:
+    def write(self, *changes: Change) -> None:
         """Apply every change or none, durably; at most `MOST_CHANGES`, each to another key.
 
-        `token` (1 to 36 characters) names the write: sent again within ten minutes with the same
-        changes it counts once. Without one, a retry inside the adapter still counts once.
+        A retry inside the adapter does not apply the changes twice.
 
         Raises `Conflict`, with the keys whose expectation did not hold, and `Unavailable`, after
         which the write may or may not have happened, but never in part.

@@ -94,28 +94,6 @@ os._exit(0)
     store.write(Put(KEY, {}, ABSENT))
 
 
-def test_tokens_are_kept_over_reopening(path: Path) -> None:
-    """F22: a write that is sent again to a restarted process counts once."""
-    for _ in range(2):
-        with closing(SqliteStore(str(path))) as store:
-            store.write(Increment(KEY, {"n": 1}, ANYTHING), token="token")
-            assert store.get(KEY) == {"n": 1}
-
-
-def test_tokens_are_kept_for_ten_minutes(tmp_path: Path) -> None:
-    """F22: a token is remembered for ten minutes, then it leaves no trace."""
-    now = [1000.0]
-    with closing(SqliteStore(":memory:", clock=lambda: now[0])) as store:
-        for later, counted in ((0, 1), (600, 1), (0.1, 2)):
-            now[0] += later
-            store.write(Increment(KEY, {"n": 1}, ANYTHING), token="token")
-            assert store.get(KEY) == {"n": counted}
-        now[0] += 601
-        store.write(Increment(OTHER, {"n": 1}, ANYTHING), token="another")
-        tokens = store._database.connection.execute("SELECT token FROM writes").fetchall()
-        assert tokens == [("another",)]
-
-
 def test_two_memories_are_two_stores() -> None:
     """The test double shares nothing with another one."""
     with closing(SqliteStore(":memory:")) as one, closing(SqliteStore(":memory:")) as another:

@@ -191,6 +191,6 @@ class Watched:
             self.read += len(page)
             yield page
 
-    def write(self, *changes: Change, token: str | None = None) -> None:
+    def write(self, *changes: Change) -> None:
         """Write to the other store."""
-        self._store.write(*changes, token=token)
+        self._store.write(*changes)

@@ -65,8 +65,8 @@ class _TimedStore:
     def column(self, *asked: Any, **bounds: Any) -> Iterator[list[tuple[str, Value]]]:
         return iter(self._timed(lambda: list(self._store.column(*asked, **bounds))))
 
-    def write(self, *changes: Change, token: str | None = None) -> None:
-        self._timed(self._store.write, *changes, token=token)
+    def write(self, *changes: Change) -> None:
+        self._timed(self._store.write, *changes)
 
     def _timed(self, call: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         started = time.process_time()

@@ -46,7 +46,7 @@ def _endpoint(service: str) -> list[str]:
     return [f"{service}-endpoint"] if address(service) else []
 
 
-# moto forgets write tokens, and two of its transactions can interleave.
+# Two transactions of moto can interleave.
 EXACT = ["sqlite-memory", "sqlite-file", *_endpoint("dynamodb")]
 
 
@@ -93,7 +93,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
 
 @pytest.fixture(params=EXACT)
 def exact_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    """A store on an engine that remembers tokens and can be used by many threads."""
+    """A store on an engine that can be used by many threads."""
     with _open_store(request.param, tmp_path) as opened:
         yield opened
 

@@ -1,7 +1,6 @@
 """What every store promises (`shared.ports.store.Store`)."""
 
 import itertools
-import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -465,14 +464,6 @@ def test_a_write_that_no_store_could_apply_is_a_value_error(store: Store, name: 
     assert store.get_many([KEY, OTHER]) == {}
 
 
-@pytest.mark.parametrize("token", ["", "x" * 37])
-def test_a_token_has_1_to_36_characters(store: Store, token: str) -> None:
-    """A token that DynamoDB would refuse is refused everywhere."""
-    with pytest.raises(ValueError, match="token"):
-        store.write(Put(KEY, {}, ANYTHING), token=token)
-    assert store.get(KEY) is None
-
-
 @pytest.mark.parametrize(
     "value",
     [1.5, (1,), {1}, [1.5], {"a": [(1,)]}, {1: 2}, object()],
@@ -489,56 +480,7 @@ def test_a_value_of_another_type_is_a_type_error(store: Store, value: Any) -> No
     assert store.get(KEY) is None
 
 
-# --- tokens and threads ---
-
-
-def test_a_write_sent_again_under_its_token_counts_once(exact_store: Store) -> None:
-    """F22: whoever did not hear the answer sends the write again, and it has happened once."""
-    write = (Put(KEY, {"b": 1, "a": 2}, ABSENT), Increment(OTHER, {"n": 1}, ANYTHING))
-    token = str(uuid.uuid4())
-    for _ in range(3):
-        exact_store.write(*write, token=token)
-    assert exact_store.get(OTHER) == {"n": 1}
-    exact_store.write(write[1], token=str(uuid.uuid4()))
-    exact_store.write(write[1])
-    assert exact_store.get(OTHER) == {"n": 3}
-
-
-def test_an_increment_sent_again_under_its_token_sets_once(exact_store: Store) -> None:
-    """F22: a write that comes twice counts once, and sets nothing over what came since."""
-    token = str(uuid.uuid4())
-    write = Increment(KEY, {"n": 1}, ANYTHING, assign={"text": "first"})
-    exact_store.write(write, token=token)
-    exact_store.write(Increment(KEY, {"n": 1}, ANYTHING, assign={"text": "second"}))
-    exact_store.write(write, token=token)
-    assert exact_store.get(KEY) == {"n": 2, "text": "second"}
-
-
-def test_a_token_names_one_write(exact_store: Store) -> None:
-    """A token that comes back with other changes is a fault, not a success."""
-    token = str(uuid.uuid4())
-    exact_store.write(Increment(KEY, {"n": 1}, ANYTHING), token=token)
-    for other in (
-        Increment(KEY, {"n": 2}, ANYTHING),
-        Increment(KEY, {"n": 1}, PRESENT),
-        Increment(KEY, {"n": 1}, ANYTHING, assign={"text": "t"}),
-        Increment(OTHER, {"n": 1}, ANYTHING),
-        Put(KEY, {"n": 1}, ANYTHING),
-    ):
-        with pytest.raises(ValueError, match="token"):
-            exact_store.write(other, token=token)
-    assert exact_store.get(KEY) == {"n": 1}
-
-
-def test_a_refused_write_does_not_use_up_its_token(exact_store: Store) -> None:
-    """A write that was in conflict may succeed later under the same token."""
-    token = str(uuid.uuid4())
-    change = Increment(KEY, {"n": 1}, PRESENT)
-    with pytest.raises(Conflict):
-        exact_store.write(change, token=token)
-    put(exact_store, KEY, n=1)
-    exact_store.write(change, token=token)
-    assert exact_store.get(KEY) == {"n": 2}
+# --- threads ---
 
 
 def test_of_many_creations_at_once_one_takes_effect(exact_store: Store) -> None:

@@ -220,10 +220,10 @@ class Watched:
     def __getattr__(self, verb: str) -> Any:
         return getattr(self.inner, verb)
 
-    def write(self, *changes: Change, token: str | None = None) -> None:
+    def write(self, *changes: Change) -> None:
         marks = {each.key for each in changes if each.key.pk.startswith("srl-marks#")}
         self.changes.append((any(map(_changes_revoked, changes)), marks))
-        self.inner.write(*changes, token=token)
+        self.inner.write(*changes)
 
 
 def _changes_revoked(change: Change) -> bool:

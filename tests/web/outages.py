@@ -47,9 +47,9 @@ class BreakingStore:
         self._check("column", [partition.pk])
         return self.inner.column(partition, attribute, after=after)
 
-    def write(self, *changes: Change, token: str | None = None) -> None:
+    def write(self, *changes: Change) -> None:
         self._check("write", [change.key.pk for change in changes])
-        self.inner.write(*changes, token=token)
+        self.inner.write(*changes)
 
     def _check(self, verb: str, pks: list[str]) -> None:
         if any(self.fails(verb, pk) for pk in pks):

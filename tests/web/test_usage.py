@@ -276,11 +276,11 @@ class NoUsage:
         self.query = ports.store.query
         self.column = ports.store.column
 
-    def write(self, *changes: Change, token: str | None = None) -> None:
+    def write(self, *changes: Change) -> None:
         counts = any(change.key.pk.endswith("#usage") for change in changes)
         if counts and not self._after:
             raise Unavailable("throttled")
-        self._store.write(*changes, token=token)
+        self._store.write(*changes)
         if counts:
             raise Unavailable("no answer")
 

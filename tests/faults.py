@@ -190,5 +190,6 @@ class _Buckets:
     _ports: Ports
     _script: Script | Storm
 
-    def lease(self, name: str, tokens: int, *, now: int) -> Lease:
-        return self._script.run("lease", lambda: self._ports.buckets.lease(name, tokens, now=now))
+    def lease(self, name: str, tokens: int, *, now: int, reserve: int = 0) -> Lease:
+        lease = self._ports.buckets.lease
+        return self._script.run("lease", lambda: lease(name, tokens, now=now, reserve=reserve))

@@ -8,7 +8,7 @@ from botocore.exceptions import ClientError
 
 from shared.adapters.aws import answering, code_of, refuse_broken_answers
 from shared.adapters.dynamodb_items import Attributes, address, decode_item, encode
-from shared.model.rate_limit import BURST, INTERVAL, Bucket
+from shared.model.rate_limit import BURST, FULL_AT_MAX, INTERVAL, Bucket
 from shared.model.records import integer
 from shared.ports.store import Key, Table
 from shared.ports.token_buckets import Lease
@@ -25,10 +25,10 @@ _TAKE: Final = {
     "UpdateExpression": "SET #full = #full + :cost",
     "ConditionExpression": "#full BETWEEN :now AND :latest",
 }
-# Full, or never used.
+# Full, never used, or ahead of every credible clock.
 _BEGIN: Final = {
     "UpdateExpression": "SET #full = :now + :cost",
-    "ConditionExpression": "attribute_not_exists(#full) OR #full < :now",
+    "ConditionExpression": "attribute_not_exists(#full) OR #full < :now OR #full > :far",
 }
 
 
@@ -44,28 +44,34 @@ class DynamoBuckets:
         self._client: Any = client  # requests are built as plain dictionaries
         self._table = f"{table_prefix}{Table.KEYS}"
 
-    def lease(self, name: str, tokens: int, *, now: int) -> Lease:
-        """Take up to `tokens` at `now`, in microseconds. Raises `Unavailable`."""
-        tokens = min(tokens, BURST)
-        granted, full_at = False, None
+    def lease(self, name: str, tokens: int, *, now: int, reserve: int = 0) -> Lease:
+        """Take up to `tokens` at `now`, in microseconds; `reserve` stay. Raises `Unavailable`."""
+        tokens = min(tokens, BURST - reserve)
+        granted, full_at, refilled = False, None, False
         for _ in range(_ROUNDS):
-            # Where nothing is known yet, take the bucket for one in use.
-            granted, full_at = self._update(name, _TAKE, tokens, now)
-            if not granted and (full_at is None or full_at < now):
-                granted, full_at = self._update(name, _BEGIN, tokens, now)
+            # As long as nothing is known, take the bucket for one in use.
+            granted, full_at = self._update(name, _TAKE, tokens, now, reserve)
+            if not granted and (full_at is None or not now <= full_at <= now + FULL_AT_MAX):
+                refilled = full_at is not None and full_at > now
+                granted, full_at = self._update(name, _BEGIN, tokens, now, reserve)
             if granted:
                 break
-            tokens = min(tokens, Bucket(full_at or now, now).tokens)
+            tokens = min(tokens, Bucket(full_at or now, now).above(reserve))
             if tokens < 1:
                 break
-        return Lease(tokens if granted else 0, full_at or now)
+        return Lease(tokens if granted else 0, full_at or now, refilled and granted)
 
     def _update(
-        self, name: str, update: dict[str, str], tokens: int, now: int
+        self, name: str, update: dict[str, str], tokens: int, now: int, reserve: int
     ) -> tuple[bool, int | None]:
         """Whether the bucket gave the tokens, and when it is full; None for one never used."""
         cost = tokens * INTERVAL
-        values = {":now": now, ":cost": cost, ":latest": now + BURST * INTERVAL - cost}
+        values = {
+            ":now": now,
+            ":cost": cost,
+            ":latest": now + (BURST - reserve) * INTERVAL - cost,
+            ":far": now + FULL_AT_MAX,
+        }
         text = " ".join(update.values())
         request = {
             "TableName": self._table,

@@ -32,15 +32,18 @@ class SqliteBuckets:
         """Let go of the file; whatever is asked afterwards is `Unavailable`."""
         self._database.close()
 
-    def lease(self, name: str, tokens: int, *, now: int) -> Lease:
-        """Take up to `tokens` of a bucket at `now`, in microseconds. Raises `Unavailable`."""
+    def lease(self, name: str, tokens: int, *, now: int, reserve: int = 0) -> Lease:
+        """Take up to `tokens` at `now`, in microseconds; `reserve` stay. Raises `Unavailable`."""
         with self._database.transaction() as connection:
             row = connection.execute(_GET, (name,)).fetchone()
             full_at = integer({"full_at": row[0]}, "full_at") if row else now
             bucket = Bucket(full_at, now)
-            granted = min(tokens, bucket.tokens)
+            refilled = not bucket.is_credible
+            if refilled:
+                bucket = Bucket(now, now)
+            granted = min(tokens, bucket.above(reserve))
             if not granted:
                 return Lease(0, bucket.full_at)
             full_at = bucket.take(granted).full_at
             connection.execute(_PUT, (name, full_at))
-            return Lease(granted, full_at)
+            return Lease(granted, full_at, refilled)

@@ -1,6 +1,7 @@
 """Who asks, and what they may ask for (service.md 5, decisions 2)."""
 
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 from typing import Self
 
@@ -17,8 +18,9 @@ class Scope(StrEnum):
 class Caller:
     """Whoever calls an operation, within one tenant.
 
-    `identity` is e-mail-like and goes into records and the audit log. `key_id` is of the API key;
-    it, `source_ip` and `request_id` are None for what does not come over HTTP.
+    `identity` is e-mail-like and goes into records and the audit log. `key_id` is of the API key
+    and `key_expires_at` its end, if it has one; these, `source_ip` and `request_id` are None for
+    what does not come over HTTP.
     """
 
     tenant_id: str
@@ -27,6 +29,12 @@ class Caller:
     key_id: str | None = None
     source_ip: str | None = None
     request_id: str | None = None
+    key_expires_at: datetime | None = None
+
+    @property
+    def is_admin(self) -> bool:
+        """Whether the caller has the scope `admin`."""
+        return Scope.ADMIN in self.scopes
 
     @classmethod
     def inside(cls, tenant_id: str, *, name: str, handle: str) -> Self:

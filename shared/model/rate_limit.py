@@ -9,9 +9,16 @@ from typing import Final, NamedTuple
 
 RATE_PER_SECOND: Final = 1000
 BURST: Final = 2000
+# The tokens that only admin keys may take, so that no other key keeps the administrator from
+# revoking it (decisions 2, rate limit).
+RESERVE: Final = BURST // 10
 
 SECOND: Final = 1_000_000
 INTERVAL: Final = SECOND // RATE_PER_SECOND
+
+# A bucket is full within two seconds. One that is full later than this was written under a clock
+# that was ahead, and is filled anew.
+FULL_AT_MAX: Final = 15 * 60 * SECOND
 
 
 class Bucket(NamedTuple):
@@ -25,6 +32,15 @@ class Bucket(NamedTuple):
         """The tokens left, from 0 to `BURST`."""
         return max(0, BURST - ceil(max(0, self.full_at - self.now) / INTERVAL))
 
+    @property
+    def is_credible(self) -> bool:
+        """Whether a clock that agrees with this one can have written it."""
+        return self.full_at <= self.now + FULL_AT_MAX
+
+    def above(self, reserve: int) -> int:
+        """The tokens left beside `reserve` tokens that must stay."""
+        return max(0, self.tokens - reserve)
+
     def take(self, tokens: int) -> "Bucket":
         """The bucket with that many tokens less; there must be as many."""
         return Bucket(max(self.full_at, self.now) + tokens * INTERVAL, self.now)
@@ -37,7 +53,7 @@ class Figures(NamedTuple):
     reset: int
 
     @classmethod
-    def of(cls, bucket: Bucket, *, leased: int = 0) -> "Figures":
-        """The figures of a bucket, of which `leased` tokens are in hand already."""
-        remaining = min(bucket.tokens + leased, RATE_PER_SECOND)
+    def of(cls, bucket: Bucket, *, leased: int = 0, reserve: int = 0) -> "Figures":
+        """The figures of a bucket of which `leased` tokens are in hand, and `reserve` must stay."""
+        remaining = min(bucket.above(reserve) + leased, RATE_PER_SECOND)
         return cls(remaining, ceil(max(bucket.full_at, bucket.now) / SECOND))

@@ -31,6 +31,7 @@ def authenticate(ports: Ports, request: Request, *, source_ip: str, request_id: 
         key_id=credential.key_id,
         source_ip=source_ip,
         request_id=request_id,
+        key_expires_at=credential.expires_at,
     )
 
 

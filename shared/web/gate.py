@@ -81,8 +81,9 @@ class Gate:
         except (Unauthorized, InvalidApiKey):
             self._strangers.take(address)
             raise
-        exchange.figures = partial(self._tenants.look, caller.tenant_id)
-        self._tenants.take(caller.tenant_id)
+        is_admin = caller.is_admin
+        exchange.figures = partial(self._tenants.look, caller.tenant_id, is_admin=is_admin)
+        self._tenants.take(caller.tenant_id, is_admin=is_admin)
         self._usage.count(ports, caller)
         return Call(ports, caller)
 

@@ -1,5 +1,6 @@
 """The rate limit: a bucket for each tenant, shared by all instances, and one for each stranger.
 
+Keys that are not admin keys leave the last tenth of a tenant's bucket to those that are.
 A write for every request would make the bucket's item the bottleneck that it is to prevent. So an
 instance leases tokens, as many as it lately used in a tenth of a second, but few where few are
 left; what it has not used within a second lapses. Where it got too few, it remembers for a while
@@ -7,16 +8,24 @@ that there are no more.
 """
 
 import logging
-import random
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from random import SystemRandom
 from typing import Final
 
 from shared import logs
 from shared.errors import RateLimited, Unavailable
-from shared.model.rate_limit import BURST, INTERVAL, RATE_PER_SECOND, SECOND, Bucket, Figures
+from shared.model.rate_limit import (
+    BURST,
+    INTERVAL,
+    RATE_PER_SECOND,
+    RESERVE,
+    SECOND,
+    Bucket,
+    Figures,
+)
 from shared.ports import Ports
 from shared.ports.token_buckets import Lease
 
@@ -35,6 +44,8 @@ _REFUSED_MAX: Final = 4 * SECOND // 10
 _RETRY_AFTER_SECONDS: Final = 1
 # No bucket takes this long to fill: another clock than this one has written it.
 _FULL_AT_MAX: Final = 10 * SECOND
+# Not the module's own generator: its state is the same in every restored snapshot.
+_JITTER: Final = SystemRandom()
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 _OPEN: Final = logs.fields(metrics={"LimiterOpen": 1})
@@ -79,8 +90,12 @@ class StrangerLimiter:
 
 @dataclass(slots=True)
 class _Account:
-    """What this instance holds of a tenant's bucket, and how fast it uses it."""
+    """What this instance holds of a tenant's bucket, and how fast it uses it.
 
+    `reserve` tokens of the bucket are not for the keys of this account.
+    """
+
+    reserve: int = 0
     full_at: int = 0
     leased: int = 0
     lapses_at: int = 0
@@ -109,12 +124,12 @@ class _Account:
         was_short, self.short = self.short, lease.granted < wanted
         if self.short:
             # Short twice in a row, others are after the same tokens: leave them a turn.
-            wait = random.randint(_REFUSED_MIN, _REFUSED_MAX) if was_short else _REFUSED_MIN  # noqa: S311
+            wait = _JITTER.randint(_REFUSED_MIN, _REFUSED_MAX) if was_short else _REFUSED_MIN
             self.refused_until = now + wait
 
     def in_hand(self, now: int) -> int:
-        """The leased tokens that have not lapsed."""
-        return self.leased if now < self.lapses_at else 0
+        """The leased tokens that have not lapsed, nor were leased under a clock that was ahead."""
+        return self.leased if now < self.lapses_at <= now + _FULL_AT_MAX else 0
 
     def is_refused(self, now: int) -> bool:
         """Whether it is too early to ask for more; a clock stepping back does not make it so."""
@@ -122,12 +137,17 @@ class _Account:
 
     def wanted(self, now: int) -> int:
         """How many tokens to lease: what a tenth of a second lately took, in measure."""
-        left = Bucket(self.full_at, now).tokens
+        left = Bucket(self.full_at, now).above(self.reserve)
         return min(max(self.used, self.used_before), max(left // _SHARE, _LEASE_LEAST))
 
     def figures(self, now: int) -> Figures:
         """What the headers say: nothing more can be had while it is too early to ask."""
-        known = Figures.of(Bucket(self.full_at, now), leased=self.in_hand(now))
+        bucket = Bucket(self.full_at, now)
+        known = Figures.of(
+            bucket if bucket.is_credible else Bucket(now, now),
+            leased=self.in_hand(now),
+            reserve=self.reserve,
+        )
         if not self.is_refused(now):
             return known
         return Figures(min(known.remaining, self.in_hand(now)), known.reset)
@@ -138,20 +158,21 @@ class TenantLimiter:
 
     def __init__(self, ports: Callable[[], Ports]) -> None:
         self._ports = ports
-        self._accounts: OrderedDict[str, _Account] = OrderedDict()
+        self._accounts: OrderedDict[tuple[str, bool], _Account] = OrderedDict()
 
-    def look(self, tenant_id: str) -> Figures:
+    def look(self, tenant_id: str, *, is_admin: bool) -> Figures:
         """What the headers say, as far as this instance knows."""
-        account = self._accounts.get(tenant_id) or _Account()
+        account = self._accounts.get((tenant_id, is_admin)) or _account(is_admin=is_admin)
         return account.figures(self._now())
 
-    def take(self, tenant_id: str) -> None:
-        """Take a token. Raises `RateLimited` where there is none.
+    def take(self, tenant_id: str, *, is_admin: bool) -> None:
+        """Take a token for a request with an admin key, or with another one.
 
-        Where the buckets cannot tell, the request is admitted, and that is logged (decisions 2).
+        Raises `RateLimited` if there is none. If the buckets cannot answer, the request is
+        admitted, and that is logged (decisions 2).
         """
         now = self._now()
-        account = self._account(tenant_id)
+        account = self._account(tenant_id, is_admin=is_admin)
         account.count(now)
         if not account.in_hand(now):
             self._lease(tenant_id, account, now)
@@ -162,7 +183,7 @@ class TenantLimiter:
             raise RateLimited(retry_after=_RETRY_AFTER_SECONDS)
         wanted = account.wanted(now)
         try:
-            lease = self._ports().buckets.lease(tenant_id, wanted, now=now)
+            lease = self._ports().buckets.lease(tenant_id, wanted, now=now, reserve=account.reserve)
         except Unavailable:
             _log.exception(
                 "the rate limit cannot be read; admitting for a second without it", extra=_OPEN
@@ -176,21 +197,31 @@ class TenantLimiter:
             )
             account.hold(BURST, now)
             return
+        if lease.refilled:
+            _log.error(
+                "a rate limit had been written under a clock that was ahead; it begins anew",
+                extra=_OPEN,
+            )
         account.enter(lease, wanted, now)
         if not lease.granted:
             raise RateLimited(retry_after=_RETRY_AFTER_SECONDS)
 
-    def _account(self, tenant_id: str) -> _Account:
-        account = self._accounts.get(tenant_id)
+    def _account(self, tenant_id: str, *, is_admin: bool) -> _Account:
+        place = tenant_id, is_admin
+        account = self._accounts.get(place)
         if account is None:
-            account = self._accounts[tenant_id] = _Account()
-        self._accounts.move_to_end(tenant_id)
+            account = self._accounts[place] = _account(is_admin=is_admin)
+        self._accounts.move_to_end(place)
         if len(self._accounts) > _BUCKETS_MAX:
             self._accounts.popitem(last=False)
         return account
 
     def _now(self) -> int:
         return _microseconds(self._ports().now())
+
+
+def _account(*, is_admin: bool) -> _Account:
+    return _Account(reserve=0 if is_admin else RESERVE)
 
 
 def _microseconds(moment: datetime) -> int:

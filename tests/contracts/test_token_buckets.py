@@ -100,6 +100,24 @@ def test_a_clock_that_steps_back_grants_no_more(buckets: TokenBuckets, back: int
     assert granted(buckets, 2, now=NOW + INTERVAL) == 1
 
 
+@pytest.mark.parametrize("ahead", [6 * 3600 * SECOND, 365 * 24 * 3600 * SECOND])
+def test_a_bucket_that_no_clock_can_have_filled_begins_anew(
+    buckets: TokenBuckets, ahead: int
+) -> None:
+    """F81: one request under a clock that is hours ahead does not switch the limit off."""
+    granted(buckets, 1, now=NOW + ahead)
+    assert buckets.lease("t1", 5, now=NOW) == Lease(5, NOW + 5 * INTERVAL, refilled=True)
+    assert buckets.lease("t1", BURST, now=NOW) == Lease(BURST - 5, NOW + 2 * SECOND)
+
+
+def test_a_reserve_stays_for_those_who_may_take_it(buckets: TokenBuckets) -> None:
+    """F82: a lease that leaves a reserve takes no token of it, from a new bucket or a used one."""
+    assert buckets.lease("t1", BURST, now=NOW, reserve=200).granted == 1800
+    assert buckets.lease("t1", 1, now=NOW, reserve=200).granted == 0
+    assert buckets.lease("t1", 10, now=NOW + 5 * INTERVAL, reserve=200).granted == 5
+    assert buckets.lease("t1", 300, now=NOW + 5 * INTERVAL).granted == 200
+
+
 def test_any_leases_are_those_of_a_plain_bucket(buckets: TokenBuckets) -> None:
     """F32: whatever is asked for, whenever: what a count of tokens that fills up would grant."""
     chance, now, left = random.Random(32), NOW, Fraction(BURST)

@@ -34,8 +34,8 @@ class Meter:
     most_writes: int = 0
     _written: deque[int] = field(default_factory=deque)
 
-    def lease(self, name: str, tokens: int, *, now: int) -> Lease:
-        lease = self.buckets.lease(name, tokens, now=now)
+    def lease(self, name: str, tokens: int, *, now: int, reserve: int = 0) -> Lease:
+        lease = self.buckets.lease(name, tokens, now=now, reserve=reserve)
         # A bucket that is full, or short of tokens, costs a second write.
         twice = self.full_at < now or 0 < lease.granted < tokens
         self.full_at = lease.full_at
@@ -87,7 +87,7 @@ def simulate(folder: Path, instances: int, arrivals: Iterator[Arrival]) -> Outco
         exact.ask(START_MICROSECONDS + present)
         outcome.offered += 1
         try:
-            limiters[instance].take("acme")
+            limiters[instance].take("acme", is_admin=True)
         except RateLimited:
             continue
         outcome.admitted += 1

@@ -1,6 +1,7 @@
 """The tenants' limiter in one instance: what it leases, remembers, tells and survives."""
 
 import logging
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
@@ -28,11 +29,11 @@ class Watched:
     error: Unavailable | None = None
     asked: list[int] = field(default_factory=list)
 
-    def lease(self, name: str, tokens: int, *, now: int) -> Lease:
+    def lease(self, name: str, tokens: int, *, now: int, reserve: int = 0) -> Lease:
         self.asked.append(tokens)
         if self.error:
             raise self.error
-        return self.buckets.lease(name, tokens, now=now)
+        return self.buckets.lease(name, tokens, now=now, reserve=reserve)
 
 
 @pytest.fixture
@@ -64,7 +65,7 @@ def take(limiter: TenantLimiter, times: int = 1) -> int:
     admitted = 0
     for _ in range(times):
         try:
-            limiter.take("acme")
+            limiter.take("acme", is_admin=True)
         except RateLimited:
             continue
         admitted += 1
@@ -187,8 +188,8 @@ def test_the_figures_of_one_instance_are_exact(limiter: TenantLimiter, clock: Cl
     """Remaining counts leased tokens too, up to the limit; Reset is when all are back."""
     seen = []
     for _ in range(BURST):
-        limiter.take("acme")
-        seen.append(limiter.look("acme"))
+        limiter.take("acme", is_admin=True)
+        seen.append(limiter.look("acme", is_admin=True))
     assert [each.remaining for each in seen] == [*[RATE] * RATE, *range(RATE - 1, -1, -1)]
     assert (seen[0].reset, seen[-1].reset) == (seconds(clock) + 1, seconds(clock) + 2)
 
@@ -197,7 +198,7 @@ def test_looking_takes_and_asks_nothing(
     limiter: TenantLimiter, buckets: Watched, clock: Clock
 ) -> None:
     """What the headers say of a tenant that is not known here costs nothing."""
-    assert limiter.look("acme") == Figures(RATE, seconds(clock))
+    assert limiter.look("acme", is_admin=True) == Figures(RATE, seconds(clock))
     assert buckets.asked == []
     assert take(limiter, BURST + 1) == BURST
 
@@ -208,11 +209,11 @@ def test_a_refusal_says_that_nothing_is_left(
     """An instance that learns from its first lease that others took all says so, while it holds."""
     empty(ports, clock)
     take(limiter)
-    assert limiter.look("acme") == Figures(0, seconds(clock) + 2)
+    assert limiter.look("acme", is_admin=True) == Figures(0, seconds(clock) + 2)
     clock.advance(milliseconds=99)
-    assert limiter.look("acme") == Figures(0, seconds(clock) + 2)
+    assert limiter.look("acme", is_admin=True) == Figures(0, seconds(clock) + 2)
     clock.advance(milliseconds=301)
-    assert limiter.look("acme").remaining == 400
+    assert limiter.look("acme", is_admin=True).remaining == 400
 
 
 def test_lapsed_tokens_are_not_remaining(
@@ -227,9 +228,9 @@ def test_lapsed_tokens_are_not_remaining(
     clock.advance(milliseconds=400)
     take(limiter, 9)
     clock.advance(milliseconds=999)
-    before = limiter.look("acme").remaining
+    before = limiter.look("acme", is_admin=True).remaining
     clock.advance(milliseconds=2)
-    assert limiter.look("acme").remaining <= before + 2
+    assert limiter.look("acme", is_admin=True).remaining <= before + 2
 
 
 # --- failures ---
@@ -245,7 +246,7 @@ def test_buckets_that_fail_refuse_nobody(
     records = [record for record in caplog.records if record.name == LOGGER]
     assert records
     assert {record.levelno for record in records} == {logging.ERROR}
-    assert limiter.look("acme").remaining >= 0
+    assert limiter.look("acme", is_admin=True).remaining >= 0
 
 
 def test_buckets_that_fail_are_asked_once_a_second(
@@ -268,9 +269,9 @@ def test_a_clock_that_steps_back_forgets_refusals(
     clock.advance(minutes=10)
     empty(ports, clock, "globex")
     with pytest.raises(RateLimited):
-        limiter.take("globex")
+        limiter.take("globex", is_admin=True)
     clock.advance(minutes=-10)
-    limiter.take("globex")
+    limiter.take("globex", is_admin=True)
 
 
 def test_no_figure_exceeds_the_limit(
@@ -283,7 +284,7 @@ def test_no_figure_exceeds_the_limit(
     buckets.error = Unavailable("throttled")
     take(limiter)
     for _ in range(2):
-        assert limiter.look("acme").remaining == RATE
+        assert limiter.look("acme", is_admin=True).remaining == RATE
         clock.advance(milliseconds=-50)
 
 
@@ -296,6 +297,25 @@ def test_a_bucket_ahead_of_the_clock_refuses_nobody(
     clock.advance(minutes=-10)
     assert take(limiter, 100) == 100
     assert len([record for record in caplog.records if record.name == LOGGER]) == 1
+
+
+@pytest.mark.parametrize("ahead", [{"hours": 6}, {"days": 365}], ids=str)
+def test_one_request_under_a_fast_clock_does_not_end_the_limit(
+    limiter: TenantLimiter,
+    ports: Ports,
+    clock: Clock,
+    caplog: pytest.LogCaptureFixture,
+    ahead: dict[str, float],
+) -> None:
+    """F81: once the clock is right again the limit holds, in that instance and in a new one."""
+    clock.advance(**ahead)
+    assert take(limiter, 3) == 3
+    clock.advance(**{unit: -by for unit, by in ahead.items()})
+    # It may use up what it leased, and then begins the bucket anew.
+    assert BURST <= take(limiter, 2 * BURST) <= BURST + 4
+    assert take(TenantLimiter(lambda: ports), 100) == 0
+    records = [record for record in caplog.records if record.name == LOGGER]
+    assert [record.levelno for record in records] == [logging.ERROR]
 
 
 @pytest.mark.parametrize("ahead", [0.001, 1, 8])
@@ -315,7 +335,7 @@ def test_tenants_take_bounded_memory(
     """However many tenants come, the one longest unseen is forgotten, and none is let in by it."""
     empty(ports, clock)
     for number in range(10_500):
-        limiter.take(f"t{number}")
+        limiter.take(f"t{number}", is_admin=True)
     assert len(limiter._accounts) <= 10_000
     assert take(limiter) == 0
 
@@ -365,6 +385,27 @@ def test_keys_and_instances_share_what_tenants_do_not(
     other = Client(one.http, other_tenant.admin.secret)
     stranger = Client(one.http, None)
     assert [client.get("/nowhere").status_code for client in (other, stranger)] == [404, 401]
+
+
+def test_a_flood_by_another_key_leaves_the_admin_able_to_act(tenant: Tenant, clock: Clock) -> None:
+    """F82: while an authorizer's key takes all it can, no revocation by the admin is refused.
+
+    Each request of the flood comes to an instance that was just started.
+    """
+    empty(tenant.ports, clock, tenant.id)
+    clock.advance(milliseconds=300)
+    admitted = 0
+    for step in range(300):
+        for _ in range(3):
+            with suppress(RateLimited):
+                TenantLimiter(lambda: tenant.ports).take(tenant.id, is_admin=False)
+                admitted += 1
+        revoked = tenant.admin.post(
+            "/v1/revocations", json={"warrant_id": f"svc_wrt_{step}", "reason": "leaked"}
+        )
+        assert revoked.status_code == 201
+        clock.advance(milliseconds=2)
+    assert 300 < admitted < 900
 
 
 def test_the_service_goes_on_without_buckets(

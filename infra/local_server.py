@@ -114,9 +114,11 @@ def _say_hello(ports: Ports, arguments: argparse.Namespace) -> None:
     try:
         tenants.find(ports, _TENANT)
     except NotFound:
+        has_tenants = any(True for _ in tenants.listing(ports))
+        data_folder.check_whole(arguments.data, has_tenants=has_tenants)
         if key_file.exists():
             raise InvalidSettings(
-                [f"{key_file} is of a tenant that is not there any more; move it away."]
+                [f"{key_file} is there, but the tenant {_TENANT} is not; move the file away."]
             ) from None
         _, created = onboarding.create_tenant(ports, handle=_TENANT)
         data_folder.write_secret(key_file, created.secret)

@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import shutil
 import socket
 import stat
 import time
@@ -12,7 +13,10 @@ from subprocess import CompletedProcess
 import httpx2
 import pytest
 
+from infra import data_folder
+from shared.operations import onboarding, srl
 from tests import processes
+from tests.infra.folders import opened
 from tests.processes import HOST, free_port, start_in_vain
 
 _SECRET = re.compile(r"svc_[A-Za-z0-9_-]{43}\b")
@@ -136,13 +140,50 @@ def test_a_store_that_cannot_be_opened_is_refused_in_plain_words(tmp_path: Path)
     _assert_refused(start_in_vain(tmp_path, port=free_port()))
 
 
-def test_the_key_of_a_tenant_that_is_gone_is_not_taken_for_a_new_one(tmp_path: Path) -> None:
-    """An admin.key left from removed data stops the start, before a tenant is made without one."""
+def test_the_key_of_a_tenant_that_is_not_there_is_not_taken_for_a_new_one(tmp_path: Path) -> None:
+    """An admin.key beside records without its tenant stops the start, which makes no tenant."""
+    data_folder.prepare(tmp_path)
+    with opened(tmp_path) as ports:
+        onboarding.create_tenant(ports, handle="acme")
     (tmp_path / "admin.key").write_text("svc_old\n")
     for _ in range(2):
         refused = start_in_vain(tmp_path, port=free_port())
-        _assert_refused(refused, str(tmp_path / "admin.key"), "move it away")
+        _assert_refused(refused, str(tmp_path / "admin.key"), "move the file away")
     assert (tmp_path / "admin.key").read_text() == "svc_old\n"
+
+
+@pytest.mark.parametrize("left", ["admin.key", "lists"])
+@pytest.mark.parametrize("loss", ["removed", "emptied", "without its log"])
+def test_lost_records_are_not_replaced_by_an_empty_store(
+    tmp_path: Path, loss: str, left: str
+) -> None:
+    """F59: beside an admin key or lists of lost records no service begins, server or command."""
+    data_folder.prepare(tmp_path)
+    with opened(tmp_path) as ports:
+        if loss == "without its log":
+            # Nothing but the schema has left the write-ahead log yet.
+            shutil.copy(tmp_path / "svc.db", tmp_path / "old")
+        onboarding.create_tenant(ports, handle="local")
+        srl.regenerate(ports, onboarding.operator(ports, handle="local"))
+    _lose_records(tmp_path, loss)
+    if left == "admin.key":
+        shutil.rmtree(tmp_path / "blobs")
+        (tmp_path / "admin.key").write_text("svc_old\n")
+    refused = start_in_vain(tmp_path, port=free_port())
+    _assert_refused(refused, "lost or incomplete", "Restore svc.db", "recover")
+    if loss != "without its log":
+        told = processes.run("-m", "infra.admin", "--data", str(tmp_path), "doctor")
+        assert told.returncode == 2
+        assert "lost or incomplete" in told.stderr
+
+
+def _lose_records(folder: Path, loss: str) -> None:
+    for name in ("svc.db", "svc.db-wal", "svc.db-shm"):
+        (folder / name).unlink(missing_ok=True)
+    if loss == "emptied":
+        (folder / "svc.db").touch()
+    if loss == "without its log":
+        (folder / "old").rename(folder / "svc.db")
 
 
 def _api_keys(server: processes.LocalServer) -> list[dict[str, object]]:

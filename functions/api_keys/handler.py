@@ -1,8 +1,12 @@
 """API keys over HTTP (service.md 4.1)."""
 
+from typing import Annotated
+
+from fastapi import Query
+
 from functions.api_keys.schemas import (
     ApiKeyDetail,
-    ApiKeyList,
+    ApiKeyQuery,
     CreateApiKey,
     CreatedApiKey,
     RevokedApiKey,
@@ -11,8 +15,8 @@ from shared.errors import InvalidState, NotFound, RequestConflict
 from shared.model.callers import Scope
 from shared.operations import api_keys
 from shared.web import paging
+from shared.web.api_keys import ApiKeyList
 from shared.web.app import create_app, lambda_handler
-from shared.web.paging import Paging
 from shared.web.routes import Here, router, serves
 
 routes = router()
@@ -20,11 +24,17 @@ routes = router()
 
 @routes.get("/v1/api-keys")
 @serves(api_keys.page)
-async def list_api_keys(here: Here, query: Paging) -> ApiKeyList:
-    """List the tenant's API keys, newest first."""
-    before = paging.decode(query.cursor, here.caller, endpoint="api-keys")
-    page = api_keys.page(here.ports, here.caller, before=before, limit=query.limit)
-    cursor = paging.encode(page.next_before, here.caller, endpoint="api-keys")
+async def list_api_keys(here: Here, query: Annotated[ApiKeyQuery, Query()]) -> ApiKeyList:
+    """List the tenant's API keys, newest first; those of one service account if it is given."""
+    endpoint = f"api-keys?{query.service_account_id}"
+    page = api_keys.page(
+        here.ports,
+        here.caller,
+        before=paging.decode(query.cursor, here.caller, endpoint=endpoint),
+        limit=query.limit,
+        account_id=query.service_account_id,
+    )
+    cursor = paging.encode(page.next_before, here.caller, endpoint=endpoint)
     return ApiKeyList.of(page, cursor=cursor)
 
 

@@ -1,12 +1,12 @@
 """Bodies of the API key endpoints (service.md 2.1 and 4.1)."""
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field
 
 from shared.model.api_keys import ApiKey, Status, Usage
 from shared.operations.api_keys import Created
-from shared.operations.paging import Page
+from shared.web.api_keys import ApiKeySummary, key_fields
 from shared.web.fields import (
     MomentIn,
     MomentOut,
@@ -16,6 +16,7 @@ from shared.web.fields import (
     ResponseBody,
     example,
 )
+from shared.web.paging import PageQuery
 
 ScopeName = Literal["admin", "authorizer", "read-only"]
 
@@ -37,27 +38,10 @@ class CreateApiKey(RequestBody):
     service_account_id: str | None = None
 
 
-class ApiKeyFields(ResponseBody):
-    """What every response says of a key; the account only where the key was given one."""
+class ApiKeyQuery(PageQuery):
+    """The query of GET /v1/api-keys."""
 
-    id: str
-    name: str
-    scopes: tuple[str, ...]
-    status: Status
-    created_at: MomentOut
-    expires_at: MomentOut | None
     service_account_id: str | None = None
-
-
-class ApiKeySummary(ApiKeyFields):
-    """A key in a list."""
-
-    last_used_at: MomentOut | None
-
-    @classmethod
-    def of(cls, key: ApiKey, usage: Usage) -> Self:
-        """The key with its usage."""
-        return cls(**_fields(key), last_used_at=usage.last_used_at)
 
 
 class ApiKeyDetail(ApiKeySummary):
@@ -69,19 +53,25 @@ class ApiKeyDetail(ApiKeySummary):
     def of(cls, key: ApiKey, usage: Usage) -> Self:
         """The key with its usage."""
         return cls(
-            **_fields(key), last_used_at=usage.last_used_at, request_count=usage.request_count
+            **key_fields(key), last_used_at=usage.last_used_at, request_count=usage.request_count
         )
 
 
-class CreatedApiKey(ApiKeyFields):
+class CreatedApiKey(ResponseBody):
     """A new key, with its secret this once."""
 
+    id: str
+    name: str
     key: str = Field(repr=False)
+    scopes: tuple[str, ...]
+    status: Status
+    created_at: MomentOut
+    expires_at: MomentOut | None
 
     @classmethod
     def of(cls, created: Created) -> Self:
         """The key with its secret."""
-        return cls(**_fields(created.api_key), key=created.secret)
+        return cls(**key_fields(created.api_key), key=created.secret)
 
 
 class RevokedApiKey(RecordBody):
@@ -90,31 +80,3 @@ class RevokedApiKey(RecordBody):
     id: str
     status: Status
     revoked_at: MomentOut
-
-
-class ApiKeyList(ResponseBody):
-    """A page of keys."""
-
-    api_keys: list[ApiKeySummary]
-    total: int
-    cursor: str | None
-
-    @classmethod
-    def of(cls, page: Page[tuple[ApiKey, Usage]], *, cursor: str | None) -> Self:
-        """The page, with the cursor to the next."""
-        keys = [ApiKeySummary.of(key, usage) for key, usage in page.entries]
-        return cls(api_keys=keys, total=page.total, cursor=cursor)
-
-
-def _fields(key: ApiKey) -> dict[str, Any]:
-    fields = {
-        "id": key.id,
-        "name": key.name,
-        "scopes": key.scopes,
-        "status": key.status,
-        "created_at": key.created_at,
-        "expires_at": key.expires_at,
-    }
-    if key.service_account_id is not None:
-        fields["service_account_id"] = key.service_account_id
-    return fields

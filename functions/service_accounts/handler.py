@@ -6,8 +6,9 @@ from functions.service_accounts.schemas import (
     ServiceAccountList,
 )
 from shared.errors import NotFound, RequestConflict
-from shared.operations import service_accounts
+from shared.operations import api_keys, service_accounts
 from shared.web import paging
+from shared.web.api_keys import ApiKeyList
 from shared.web.app import create_app, lambda_handler
 from shared.web.paging import Paging
 from shared.web.routes import Here, router, serves
@@ -41,6 +42,26 @@ async def get_service_account(here: Here, id: str) -> ServiceAccountFields:  # n
     """Get one service account."""
     account = service_accounts.get(here.ports, here.caller, account_id=id)
     return ServiceAccountFields.of(account)
+
+
+@routes.get("/v1/service-accounts/{id}/api-keys")
+@serves(api_keys.page_of_account, raises=(NotFound,))
+async def list_api_keys_of_account(
+    here: Here,
+    id: str,  # noqa: A002
+    query: Paging,
+) -> ApiKeyList:
+    """List the API keys of a service account, newest first, revoked ones too."""
+    endpoint = f"service-accounts/{id}/api-keys"
+    page = api_keys.page_of_account(
+        here.ports,
+        here.caller,
+        account_id=id,
+        before=paging.decode(query.cursor, here.caller, endpoint=endpoint),
+        limit=query.limit,
+    )
+    cursor = paging.encode(page.next_before, here.caller, endpoint=endpoint)
+    return ApiKeyList.of(page, cursor=cursor)
 
 
 @routes.post("/v1/service-accounts/{id}/disable")

@@ -5,7 +5,7 @@ from datetime import datetime
 
 from shared.errors import InvalidApiKey, InvalidRequest, InvalidState, NotFound, RequestConflict
 from shared.model import api_keys as model
-from shared.model import service_accounts
+from shared.model import service_accounts, times
 from shared.model.api_keys import ApiKey, Credential, Status, Usage
 from shared.model.audit_log import Action
 from shared.model.callers import Caller, Scope, identity
@@ -45,9 +45,48 @@ def authenticate(ports: Ports, secret: str) -> Credential:
 
 @operation(Scope.ADMIN, Scope.READ_ONLY)
 def page(
-    ports: Ports, caller: Caller, *, before: str | None, limit: int
+    ports: Ports, caller: Caller, *, before: str | None, limit: int, account_id: str | None = None
 ) -> Page[tuple[ApiKey, Usage]]:
-    """The tenant's keys, newest first (service.md 4.1)."""
+    """The tenant's keys, newest first (service.md 4.1), or those of one account (decisions 3).
+
+    An account that the tenant does not have has no keys.
+    """
+    if account_id is None:
+        return _page_of_all(ports, caller, before, limit)
+    try:
+        return page_of_account(ports, caller, account_id=account_id, before=before, limit=limit)
+    except NotFound:
+        return Page([], 0, None)
+
+
+@operation(Scope.ADMIN, Scope.READ_ONLY)
+def page_of_account(
+    ports: Ports, caller: Caller, *, account_id: str, before: str | None, limit: int
+) -> Page[tuple[ApiKey, Usage]]:
+    """The keys of a service account, newest first, revoked ones too. Raises `NotFound`."""
+    account = _find_account(ports, caller, account_id)
+    owned = ports.store.query(
+        model.owned_by(caller.tenant_id, account.id),
+        before=before,
+        newest_first=True,
+        limit=limit + 1,
+    )
+    ids = [entry.sk for entry in owned]
+    records, usage_of = model.records(caller.tenant_id), model.usage(caller.tenant_id)
+    items = ports.store.get_many(of.key(each) for each in ids for of in (records, usage_of))
+    keys = [
+        (ApiKey.from_item(items[records.key(each)]), Usage.from_item(items[usage_of.key(each)]))
+        for each in ids[:limit]
+        # A key that was deleted since is in neither place.
+        if {records.key(each), usage_of.key(each)} <= items.keys()
+    ]
+    next_before = ids[limit - 1] if len(ids) > limit else None
+    return Page(keys, account.api_key_count, next_before)
+
+
+def _page_of_all(
+    ports: Ports, caller: Caller, before: str | None, limit: int
+) -> Page[tuple[ApiKey, Usage]]:
     records, usage_of = model.records(caller.tenant_id), model.usage(caller.tenant_id)
     (found, next_before), usages, total = ports.together(
         lambda: Walk(records, ApiKey.from_item, before, limit).run(ports),
@@ -79,10 +118,12 @@ def create(
 ) -> Created:
     """A new active key (service.md 3, API key).
 
-    Raises `InvalidRequest` where `expires_at` has passed or the account is unknown, `InvalidState`
-    where the account is disabled, `RequestConflict` where it has all the keys it may have.
+    Raises `InvalidRequest` if `expires_at` has passed, if the key would outlive the calling key, or
+    if the account is unknown; `InvalidState` if the account is disabled, `RequestConflict` if it
+    has all the keys it may have.
     """
     expiry.check(ports, expires_at)
+    _check_outlives(caller, expires_at)
     settings = tenants.settings(ports, caller.tenant_id)
     account = None if service_account_id is None else _account(ports, caller, service_account_id)
     created, changes = creation(
@@ -205,10 +246,14 @@ def _usages(
     return {partition.key(entry.sk): entry.item for entry in entries}
 
 
-def _account(ports: Ports, caller: Caller, account_id: str) -> ServiceAccount:
+def _find_account(ports: Ports, caller: Caller, account_id: str) -> ServiceAccount:
     accounts = service_accounts.accounts(caller.tenant_id)
+    return find(ports, accounts, account_id, kind=SERVICE_ACCOUNT, record=ServiceAccount)
+
+
+def _account(ports: Ports, caller: Caller, account_id: str) -> ServiceAccount:
     try:
-        account = find(ports, accounts, account_id, kind=SERVICE_ACCOUNT, record=ServiceAccount)
+        account = _find_account(ports, caller, account_id)
     except NotFound:
         message = "service_account_id: must be the identifier of a service account."
         raise InvalidRequest(message) from None
@@ -218,6 +263,16 @@ def _account(ports: Ports, caller: Caller, account_id: str) -> ServiceAccount:
         most = service_accounts.API_KEYS_MAX
         raise RequestConflict(f"The service account has {most} API keys; delete one first.")
     return account
+
+
+def _check_outlives(caller: Caller, expires_at: datetime | None) -> None:
+    """Refuse a key that would live longer than the one that creates it (decisions 3, API keys)."""
+    end = caller.key_expires_at
+    if end is not None and (expires_at is None or expires_at > end):
+        raise InvalidRequest(
+            f"expires_at: must be given, and be {times.text(end)} or earlier: the calling key "
+            "expires then, and cannot create one that outlives it."
+        )
 
 
 def _join_account(account: ServiceAccount | None) -> list[Change]:

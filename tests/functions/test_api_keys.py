@@ -46,7 +46,8 @@ def code(answer: Any) -> tuple[int, str]:
 
 def account_of(tenant: Tenant) -> str:
     """The service account that the tenant was created with."""
-    return str(get(tenant, tenant.admin.key_id)["service_account_id"])
+    (account,) = tenant.admin.get("/v1/service-accounts").json()["service_accounts"]
+    return str(account["id"])
 
 
 # --- create ---
@@ -320,16 +321,28 @@ def test_the_last_can_be_lost_after_the_refusal(tenant: Tenant) -> None:
     assert other.get(PATH).status_code == 200
 
 
+def test_no_key_creates_one_that_outlives_it(tenant: Tenant) -> None:
+    """F83: a key that expires creates keys that expire with it at the latest, and no others."""
+    body = {"name": "n", "scopes": ["admin"], "expires_at": "2027-01-01T00:00:00Z"}
+    expiring = tenant.holding(tenant.admin.post(PATH, json=body).json()["key"])
+    for later in ({}, {"expires_at": None}, {"expires_at": "2027-01-01T00:00:01Z"}):
+        answer = expiring.post(PATH, json={"name": "n", "scopes": ["read-only"]} | later)
+        assert code(answer) == (400, "invalid_request")
+        assert answer.json()["error"]["message"].startswith("expires_at: ")
+    assert expiring.post(PATH, json=body).status_code == 201
+
+
 # --- service accounts ---
 
 
 def test_a_key_may_belong_to_an_account(tenant: Tenant) -> None:
-    """A key of a service account says so in every answer, and acts under the account's name."""
+    """A key of a service account acts under its name; no row of the contract shows the account."""
     account_id = account_of(tenant)
     answer = created(tenant, scopes=["admin"], service_account_id=account_id)
-    assert answer["service_account_id"] == account_id
-    assert get(tenant, answer["id"])["service_account_id"] == account_id
-    assert tenant.admin.get(PATH).json()["api_keys"][0]["service_account_id"] == account_id
+    rows = [answer, get(tenant, answer["id"]), tenant.admin.get(PATH).json()["api_keys"][0]]
+    assert all("service_account_id" not in row for row in rows)
+    order = ["id", "name", "key", "scopes", "status", "created_at", "expires_at"]
+    assert list(answer) == order
     body = {"warrant_id": "svc_wrt_a", "reason": "r"}
     record = tenant.holding(answer["key"]).post("/v1/revocations", json=body).json()
     assert record["created_by"] == "admin@acme.svc"

@@ -205,8 +205,8 @@ def test_the_resource_of_another_is_unknown(tenant: Tenant, other_tenant: Tenant
 
 def test_the_account_of_another_is_unknown(tenant: Tenant, other_tenant: Tenant) -> None:
     """F12: another tenant's service account is answered like an unknown one, byte for byte."""
-    path = f"/v1/api-keys/{other_tenant.admin.key_id}"
-    foreign = other_tenant.admin.get(path).json()["service_account_id"]
+    (account,) = other_tenant.admin.get("/v1/service-accounts").json()["service_accounts"]
+    foreign = account["id"]
     answers = [
         tenant.admin.post(
             "/v1/api-keys",

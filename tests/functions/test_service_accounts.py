@@ -274,13 +274,32 @@ def test_an_account_signs_for_what_its_keys_do(tenant: Tenant) -> None:
     assert created_by == f"{lone.key_id}@acme.svc"
 
 
-def test_a_key_names_its_account(tenant: Tenant) -> None:
-    """A key that was given an account tells its identifier; any other has no such field."""
+def test_an_account_lists_its_keys(tenant: Tenant) -> None:
+    """An account's keys are listed, newest first and by the page, revoked ones too, no others."""
+    account, empty = create(tenant), create(tenant, name="empty")
+    keys = [owned_key(tenant, account).key_id for _ in range(3)]
+    tenant.admin.post(f"/v1/api-keys/{keys[1]}/revoke")
+    path = f"/v1/service-accounts/{account['id']}/api-keys"
+    first = tenant.admin.get(f"{path}?limit=2").json()
+    second = tenant.read_only.get(f"{path}?limit=2&cursor={first['cursor']}").json()
+    assert [row["id"] for row in first["api_keys"] + second["api_keys"]] == keys[::-1]
+    assert (first["total"], second["total"], second["cursor"]) == (3, 3, None)
+    rows = {row["id"]: row for row in tenant.admin.get("/v1/api-keys?limit=100").json()["api_keys"]}
+    assert first["api_keys"] + second["api_keys"] == [rows[each] for each in keys[::-1]]
+    assert tenant.admin.get(f"/v1/service-accounts/{empty['id']}/api-keys").json() == {
+        "api_keys": [],
+        "total": 0,
+        "cursor": None,
+    }
+
+
+def test_keys_are_filtered_by_account(tenant: Tenant, other_tenant: Tenant) -> None:
+    """The list of keys takes an account as its filter; an unknown or foreign one has none."""
     account = create(tenant)
     key = owned_key(tenant, account)
-    read = tenant.admin.get(f"/v1/api-keys/{key.key_id}").json()
-    assert read["service_account_id"] == account["id"]
-    assert (
-        "service_account_id"
-        not in tenant.admin.get(f"/v1/api-keys/{tenant.read_only.key_id}").json()
-    )
+    listed = tenant.admin.get(f"/v1/api-keys?service_account_id={account['id']}").json()
+    assert [row["id"] for row in listed["api_keys"]] == [key.key_id]
+    assert listed["total"] == 1
+    for each in (create(other_tenant)["id"], "svc_sa_none"):
+        answer = tenant.admin.get(f"/v1/api-keys?service_account_id={each}").json()
+        assert answer == {"api_keys": [], "total": 0, "cursor": None}

@@ -2,6 +2,7 @@
 
 from contextlib import suppress
 from datetime import timedelta
+from functools import partial
 
 import pytest
 
@@ -44,3 +45,19 @@ def test_an_expired_admin_key_is_no_way_back_in(ports: Ports, clock: Clock) -> N
     (last,) = _admins(ports, tenant)
     with pytest.raises(RequestConflict, match="last active admin key"):
         api_keys.revoke(ports, tenant.operator, key_id=last)
+
+
+@pytest.mark.parametrize("loss", [api_keys.revoke, api_keys.delete], ids=["revoke", "delete"])
+def test_a_key_about_to_expire_does_not_replace_the_last(
+    ports: Ports, clock: Clock, loss: Operation[..., object]
+) -> None:
+    """F83: the admin key that stays must live for a day more, or the tenant is locked out."""
+    tenant = Tenant.create(ports)
+    (last,) = _admins(ports, tenant)
+    day = clock() + timedelta(days=1)
+    create = partial(api_keys.create, ports, tenant.operator, name="k", scopes=(Scope.ADMIN,))
+    create(expires_at=day)
+    with pytest.raises(RequestConflict, match="24 hours"):
+        loss(ports, tenant.operator, key_id=last)
+    create(expires_at=day + timedelta(seconds=1))
+    loss(ports, tenant.operator, key_id=last)

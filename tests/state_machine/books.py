@@ -32,6 +32,8 @@ class Books:
     spared: set[str] = field(default_factory=set)
     settings: Fields = field(default_factory=dict)
     api_keys: dict[str, Fields] = field(default_factory=dict)
+    # The service account of each API key that was given one.
+    owners: dict[str, str] = field(default_factory=dict)
     accounts: dict[str, Fields] = field(default_factory=dict)
     keys: dict[str, Fields] = field(default_factory=dict)
     # Of each key, when its present version came; of each superseded one, whose and which it is.
@@ -55,7 +57,7 @@ class Books:
         key = self.api_keys.get(key_id)
         if key is None or key["status"] != "active" or passed(key["expires_at"], now):
             return False
-        account = key.get("service_account_id")
+        account = self.owners.get(key_id)
         return account is None or self.accounts[account]["status"] == "active"
 
     def live_admins(self, now: datetime) -> list[str]:
@@ -68,13 +70,11 @@ class Books:
 
     def owned(self, account_id: str) -> list[str]:
         """The API keys of an account."""
-        return [
-            i for i, key in self.api_keys.items() if key.get("service_account_id") == account_id
-        ]
+        return [i for i in self.api_keys if self.owners.get(i) == account_id]
 
     def identity(self, key_id: str) -> str:
         """Who acts with this API key."""
-        account = self.api_keys[key_id].get("service_account_id")
+        account = self.owners.get(key_id)
         return str(self.accounts[account]["email"]) if account else f"{key_id}@{self.handle}.svc"
 
     # --- signing keys ---

@@ -105,7 +105,7 @@ class Machine(RuleBasedStateMachine):
     ) -> None:
         """Send a request, hold its answer to the contract, enter in the books what it did."""
         attempt = Attempt(method, path, decide, **options)
-        caller = self._caller(books, how)
+        caller = self.caller(books, how)
         actor = books.identity(caller) if caller in books.api_keys else ""
         start = self.clock()
         secret = books.secrets[caller]
@@ -205,7 +205,7 @@ class Machine(RuleBasedStateMachine):
         span = self.earliest, self.latest
         recount.recount(books, self.ask_of(books), span=span, turn=self._asked)
 
-    def _caller(self, books: Books, how: How) -> str:
+    def caller(self, books: Books, how: How) -> str:
         """Whose key a request comes with: mostly the first admin's, or any that was ever made."""
         pool = [books.admin_id] * (2 * len(books.secrets) + 1) + list(books.secrets)
         return pool[how.caller % len(pool)]
@@ -220,6 +220,7 @@ class Machine(RuleBasedStateMachine):
         books.api_keys = {i["id"]: recount.lasting(i) for i in recount.walk(ask, "/v1/api-keys")}
         accounts = recount.walk(ask, "/v1/service-accounts")
         books.accounts = {each["id"]: each for each in accounts}
+        books.owners = dict.fromkeys([admin.id], *books.accounts)
         books.signers = ask("/v1/revocations/srl/keys").json()["keys"]
         answer = ask("/v1/revocations/srl")
         books.srl, books.etag = answer.json(), answer.headers["etag"]

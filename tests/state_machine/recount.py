@@ -56,6 +56,8 @@ def thoroughly(books: Books, ask: Ask) -> None:
         assert by_warrant(signed) == by_warrant(shown(books.signed_by(key_id)))
     for account_id, account in books.accounts.items():
         assert ask(f"/v1/service-accounts/{account_id}").json() == account
+        listed = walk(ask, f"/v1/service-accounts/{account_id}/api-keys")
+        assert {each["id"] for each in listed} == {*books.owned(account_id)}
     for key_id, key in books.api_keys.items():
         assert lasting(ask(f"/v1/api-keys/{key_id}").json()) == key
 

@@ -121,6 +121,14 @@ def _account(tenant: Tenant) -> str:
     return str(tenant.admin.post("/v1/service-accounts", json=body).json()["id"])
 
 
+def _owner(tenant: Tenant) -> str:
+    """A new service account that owns an API key."""
+    account_id = _account(tenant)
+    body = {"name": "k", "scopes": ["read-only"], "service_account_id": account_id}
+    tenant.admin.post("/v1/api-keys", json=body)
+    return account_id
+
+
 def _disabled(tenant: Tenant) -> str:
     account_id = _account(tenant)
     tenant.admin.post(f"/v1/service-accounts/{account_id}/disable")
@@ -178,11 +186,7 @@ ENDPOINTS: Final[dict[tuple[str, str], Endpoint]] = {
     ("GET", "/v1/api-keys"): Endpoint(
         scopes=(ADMIN, READ_ONLY),
         target=lambda _: "/v1/api-keys",
-        # The tenant's first key belongs to its service account; the others to none.
-        fields={
-            "api_keys": [_USED, _USED | _names("service_account_id")],
-            **_names("total", "cursor"),
-        },
+        fields={"api_keys": [_USED], **_names("total", "cursor")},
     ),
     ("POST", "/v1/api-keys"): Endpoint(
         scopes=(ADMIN,),
@@ -359,6 +363,11 @@ ENDPOINTS: Final[dict[tuple[str, str], Endpoint]] = {
         scopes=(ADMIN, READ_ONLY),
         target=lambda tenant: f"/v1/service-accounts/{_account(tenant)}",
         fields=_ACCOUNT,
+    ),
+    ("GET", "/v1/service-accounts/{id}/api-keys"): Endpoint(
+        scopes=(ADMIN, READ_ONLY),
+        target=lambda tenant: f"/v1/service-accounts/{_owner(tenant)}/api-keys",
+        fields={"api_keys": [_USED], **_names("total", "cursor")},
     ),
     ("POST", "/v1/service-accounts/{id}/disable"): Endpoint(
         scopes=(ADMIN,),

@@ -9,7 +9,7 @@ import os
 import sys
 from pathlib import Path
 
-from infra import data_folder
+from infra import data_folder, os_user
 from shared import wiring
 from shared.errors import InvalidSettings, RescindError
 from shared.model import tenants as model
@@ -70,7 +70,7 @@ def _handle(value: str) -> str:
 
 
 def _create_tenant(ports: Ports, arguments: argparse.Namespace) -> None:
-    settings, created = onboarding.create_tenant(ports, handle=arguments.name)
+    settings, created = onboarding.create_tenant(ports, handle=arguments.name, user=os_user.name())
     _say(f"Created tenant {settings.handle} ({settings.tenant_id}).")
     _show(created)
 
@@ -81,7 +81,7 @@ def _list_tenants(ports: Ports, _arguments: argparse.Namespace) -> None:
 
 
 def _mint_admin_key(ports: Ports, arguments: argparse.Namespace) -> None:
-    _show(onboarding.mint_admin_key(ports, handle=arguments.name))
+    _show(onboarding.mint_admin_key(ports, handle=arguments.name, user=os_user.name()))
 
 
 def _examine(ports: Ports, _arguments: argparse.Namespace) -> None:
@@ -95,7 +95,8 @@ def _examine(ports: Ports, _arguments: argparse.Namespace) -> None:
 
 
 def _recover(ports: Ports, arguments: argparse.Namespace) -> None:
-    recovered = recovery.recover(ports, onboarding.operator(ports, handle=arguments.name))
+    operator = onboarding.operator(ports, handle=arguments.name, user=os_user.name())
+    recovered = recovery.recover(ports, operator)
     for warrant_id in recovered.revoked_again:
         _say(f"Revoked again: {warrant_id}")
     _say(f"Published version {recovered.head.version} with {recovered.head.count} warrants.")

@@ -19,7 +19,7 @@ from typing import NoReturn
 
 import uvicorn
 
-from infra import data_folder
+from infra import data_folder, os_user
 from shared import wiring
 from shared.adapters.filesystem import FileBlobs
 from shared.errors import InvalidSettings, NotFound, RescindError
@@ -120,7 +120,7 @@ def _say_hello(ports: Ports, arguments: argparse.Namespace) -> None:
             raise InvalidSettings(
                 [f"{key_file} is there, but the tenant {_TENANT} is not; move the file away."]
             ) from None
-        _, created = onboarding.create_tenant(ports, handle=_TENANT)
+        _, created = onboarding.create_tenant(ports, handle=_TENANT, user=os_user.name())
         data_folder.write_secret(key_file, created.secret)
         print(f"Created the tenant {_TENANT}. Its admin key, shown this once: {created.secret}")
     if not key_file.exists():

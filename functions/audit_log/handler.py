@@ -43,7 +43,15 @@ def _filters(here: Here, query: AuditQuery) -> Filters:
     start = query.from_ or (end - _WINDOW if end >= _EARLIEST else end)
     if start > end:
         raise InvalidRequest("from: must not be later than to.")
-    return Filters(start, end, query.action, query.actor, query.resource_id)
+    return Filters(
+        start,
+        end,
+        action=query.action,
+        actor=query.actor,
+        actor_key_id=query.actor_key_id,
+        resource_id=query.resource_id,
+        warrant_id=query.warrant_id,
+    )
 
 
 app = create_app(routes)

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from shared.model.audit_log import Action, Entry
 from shared.operations.paging import Page
-from shared.web.fields import MomentIn, MomentOut, RecordBody, ResponseBody
+from shared.web.fields import MomentIn, MomentOut, RecordBody, ResponseBody, WarrantId
 from shared.web.paging import PageQuery
 
 
@@ -15,7 +15,9 @@ class AuditQuery(PageQuery):
 
     action: Action | None = None
     actor: str | None = None
+    actor_key_id: str | None = None
     resource_id: str | None = None
+    warrant_id: WarrantId | None = None
     from_: MomentIn | None = Field(default=None, alias="from")
     to: MomentIn | None = None
 
@@ -26,6 +28,7 @@ class AuditEntry(RecordBody):
     id: str
     timestamp: MomentOut
     actor: str
+    actor_key_id: str | None
     action: Action
     resource_id: str
     result: str

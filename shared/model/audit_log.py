@@ -37,8 +37,9 @@ class Action(StrEnum):
 class Entry(Record):
     """One change, written in the same transaction as the change itself.
 
-    `source_ip` and `request_id` are None for what did not come over HTTP. The store drops the
-    entry some time after `expires`, in seconds since the epoch.
+    `source_ip`, `request_id` and `actor_key_id` (the API key's identifier) are None for what did
+    not come over HTTP. `actor_key_id` is also None in entries made before it was recorded. The
+    store drops the entry some time after `expires`, in seconds since the epoch.
     """
 
     id: str
@@ -51,6 +52,7 @@ class Entry(Record):
     request_id: str | None
     details: dict[str, Value]
     expires: int
+    actor_key_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,8 @@ class Filters:
     action: Action | None = None
     actor: str | None = None
     resource_id: str | None = None
+    actor_key_id: str | None = None
+    warrant_id: str | None = None
 
     def match(self, entry: Entry) -> bool:
         """Whether `entry` is meant."""
@@ -70,6 +74,8 @@ class Filters:
             and self.action in (None, entry.action)
             and self.actor in (None, entry.actor)
             and self.resource_id in (None, entry.resource_id)
+            and self.actor_key_id in (None, entry.actor_key_id)
+            and self.warrant_id in (None, entry.details.get("warrant_id"))
         )
 
 

@@ -20,7 +20,8 @@ class Caller:
 
     `identity` is e-mail-like and goes into records and the audit log. `key_id` is of the API key
     and `key_expires_at` its end, if it has one; these, `source_ip` and `request_id` are None for
-    what does not come over HTTP.
+    what does not come over HTTP. `operator` is the user of the machine who runs the operator's
+    command, and None for every other caller.
     """
 
     tenant_id: str
@@ -30,6 +31,7 @@ class Caller:
     source_ip: str | None = None
     request_id: str | None = None
     key_expires_at: datetime | None = None
+    operator: str | None = None
 
     @property
     def is_admin(self) -> bool:
@@ -37,12 +39,13 @@ class Caller:
         return Scope.ADMIN in self.scopes
 
     @classmethod
-    def inside(cls, tenant_id: str, *, name: str, handle: str) -> Self:
+    def inside(cls, tenant_id: str, *, name: str, handle: str, operator: str | None = None) -> Self:
         """The service itself, such as its schedule, or the operator at the command line.
 
         No service account can be named so: a name has no `+`.
         """
-        return cls(tenant_id, identity(f"system+{name}", handle=handle), (Scope.ADMIN,))
+        actor = identity(f"system+{name}", handle=handle)
+        return cls(tenant_id, actor, (Scope.ADMIN,), operator=operator)
 
 
 def identity(name: str, *, handle: str) -> str:

@@ -49,7 +49,7 @@ def name(value: str) -> str:
 
 
 def name_key(tenant_id: str, name_: str) -> Key:
-    """What keeps a name with one account; its item holds the account's identifier."""
+    """What keeps a name with one account, also after its deletion; holds its identifier."""
     return Key(Table.KEYS, tenant_id, f"service-account-name#{name_}")
 
 

@@ -10,7 +10,7 @@ from shared.model.api_keys import ApiKey, Credential, Status, Usage
 from shared.model.audit_log import Action
 from shared.model.callers import Caller, Scope, identity
 from shared.model.identifiers import API_KEY, SERVICE_ACCOUNT
-from shared.model.items import Item, Key, Partition
+from shared.model.items import Item, Key, Partition, Value
 from shared.model.service_accounts import ServiceAccount
 from shared.model.tenants import Settings
 from shared.operations import audit_log, expiry, last_admin, tenants
@@ -135,8 +135,7 @@ def create(
         Action.API_KEY_CREATE,
         created.api_key.id,
         settings=settings,
-        name=name,
-        scopes=[scope.value for scope in scopes],
+        **_details(created.api_key),
     )
     ports.store.write(*changes, *_join_account(account), entry)
     return created
@@ -235,7 +234,17 @@ def _find(ports: Ports, caller: Caller, key_id: str) -> ApiKey:
 
 def _entry(ports: Ports, caller: Caller, action: Action, key: ApiKey) -> Put:
     settings = tenants.settings(ports, caller.tenant_id)
-    return audit_log.entry(ports, caller, action, key.id, settings=settings)
+    return audit_log.entry(ports, caller, action, key.id, settings=settings, **_details(key))
+
+
+def _details(key: ApiKey) -> dict[str, Value]:
+    """What the audit log says of a key, so that its entries are understood after it is deleted."""
+    return {
+        "name": key.name,
+        "scopes": [scope.value for scope in key.scopes],
+        "service_account_id": key.service_account_id,
+        "expires_at": times.text(key.expires_at) if key.expires_at else None,
+    }
 
 
 def _usages(

@@ -28,7 +28,11 @@ def entry(
     settings: Settings,
     **details: Value,
 ) -> Put:
-    """The change that records `action` on `resource_id`; `details` must hold no secret."""
+    """The change that records `action` on `resource_id`; `details` must hold no secret.
+
+    The entry is kept for the retention of `settings`. If an operator acts, `details` also says
+    which user of the machine that is.
+    """
     now = ports.now()
     made = Entry(
         id=ports.new_id(AUDIT_ENTRY),
@@ -39,8 +43,9 @@ def entry(
         result="success",
         source_ip=caller.source_ip,
         request_id=caller.request_id,
-        details=details,
+        details=details | ({"operator": caller.operator} if caller.operator else {}),
         expires=int((now + settings.audit_retention).timestamp()),
+        actor_key_id=caller.key_id,
     )
     return Put(model.month(caller.tenant_id, now).key(made.id), made.to_item(), Expect.ABSENT)
 

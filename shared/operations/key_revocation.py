@@ -4,6 +4,7 @@ The warrants are not touched: that they are revoked follows from their key (docs
 """
 
 from collections.abc import Sequence
+from typing import TypedDict
 
 from shared.model import signing_keys as model
 from shared.model.audit_log import Action
@@ -21,6 +22,13 @@ from shared.ports.store import At, Change, Expect, Put
 _KEYS_A_WRITE = 45
 
 
+class _Details(TypedDict):
+    """What the audit log says of a revocation."""
+
+    reason: str
+    cascade: bool
+
+
 @operation(Scope.ADMIN)
 def revoke(
     ports: Ports, caller: Caller, *, key_id: str, reason: str, cascade: bool = False
@@ -33,8 +41,9 @@ def revoke(
     key = find_key(ports, caller, key_id)
     settings = tenants.settings(ports, caller.tenant_id)
     # Walked again after each write: a child may have come before its parent was revoked.
+    details = _Details(reason=reason, cascade=cascade)
     while living := _living(ports, key, cascade=cascade):
-        revoked = _revoke_all(ports, caller, settings, living[:_KEYS_A_WRITE], reason)
+        revoked = _revoke_all(ports, caller, settings, living[:_KEYS_A_WRITE], details)
         key = revoked.get(key.id, key)
     return key
 
@@ -52,14 +61,14 @@ def _descendants(ports: Ports, key: SigningKey) -> list[SigningKey]:
 
 
 def _revoke_all(
-    ports: Ports, caller: Caller, settings: Settings, keys: Sequence[SigningKey], reason: str
+    ports: Ports, caller: Caller, settings: Settings, keys: Sequence[SigningKey], details: _Details
 ) -> dict[str, SigningKey]:
     signers = revoked_signers(ports, caller.tenant_id)
     expected = At(signers.version) if signers.version else Expect.ABSENT
     changes: list[Change] = []
     amounts: dict[str, int] = {}
     added: list[str] = []
-    revoked = {key.id: key.revoked(ports.now(), reason=reason) for key in keys}
+    revoked = {key.id: key.revoked(ports.now(), reason=details["reason"]) for key in keys}
     for key in keys:
         added.append(str(key.signer))
         for status, amount in ((key.status, -1), (Status.REVOKED, 1)):
@@ -68,7 +77,12 @@ def _revoke_all(
         changes.append(Put(key.key, revoked[key.id].to_item(), At(key.version)))
         changes.append(
             audit_log.entry(
-                ports, caller, Action.KEY_REVOKE, key.id, settings=settings, reason=reason
+                ports,
+                caller,
+                Action.KEY_REVOKE,
+                key.id,
+                settings=settings,
+                **details,
             )
         )
     place = model.revoked_signers_key(caller.tenant_id)

@@ -17,17 +17,19 @@ _ADMIN = "admin"
 _OPERATOR = "operator"
 
 
-def create_tenant(ports: Ports, *, handle: str) -> tuple[Settings, Created]:
+def create_tenant(
+    ports: Ports, *, handle: str, user: str | None = None
+) -> tuple[Settings, Created]:
     """A new tenant with its list signer, version 1 of its list, an account and an admin key.
 
-    All of it or nothing. Raises ValueError where `handle` cannot be one, `RequestConflict` where
-    it is taken.
+    All of it or nothing. `user` is the user of the machine who asks for it, whom the audit log
+    names. Raises ValueError where `handle` cannot be one, `RequestConflict` where it is taken.
     """
     model.handle(handle)
-    return settle(lambda: _create_tenant(ports, handle))
+    return settle(lambda: _create_tenant(ports, handle, user))
 
 
-def _create_tenant(ports: Ports, handle: str) -> tuple[Settings, Created]:
+def _create_tenant(ports: Ports, handle: str, user: str | None) -> tuple[Settings, Created]:
     settings = _new_settings(ports, handle)
     if ports.store.get(model.handle_key(handle)) is not None:
         raise RequestConflict("A tenant of this name exists; choose another name.")
@@ -36,7 +38,7 @@ def _create_tenant(ports: Ports, handle: str) -> tuple[Settings, Created]:
     created, changes = api_keys.creation(
         ports, settings, name=_ADMIN, scopes=(Scope.ADMIN,), account=account
     )
-    caller = Caller.inside(settings.tenant_id, name=_OPERATOR, handle=handle)
+    caller = Caller.inside(settings.tenant_id, name=_OPERATOR, handle=handle, operator=user)
     listing = Listing(settings.tenant_id, handle, settings.created_at)
     ports.store.write(
         Put(model.handle_key(handle), {"tenant_id": settings.tenant_id}, Expect.ABSENT),
@@ -46,21 +48,32 @@ def _create_tenant(ports: Ports, handle: str) -> tuple[Settings, Created]:
         *service_accounts.creation(account),
         *changes,
         *publication.first(ports, settings, signer),
-        audit_log.entry(ports, caller, Action.TENANT_CREATE, settings.tenant_id, settings=settings),
+        audit_log.entry(
+            ports,
+            caller,
+            Action.TENANT_CREATE,
+            settings.tenant_id,
+            settings=settings,
+            name=handle,
+            api_key_id=created.api_key.id,
+        ),
     )
     return settings, created
 
 
-def mint_admin_key(ports: Ports, *, handle: str) -> Created:
+def mint_admin_key(ports: Ports, *, handle: str, user: str | None = None) -> Created:
     """A new admin key for a tenant that is locked out. Raises `NotFound`."""
-    caller = operator(ports, handle=handle)
+    caller = operator(ports, handle=handle, user=user)
     return api_keys.create(ports, caller, name=_ADMIN, scopes=(Scope.ADMIN,))
 
 
-def operator(ports: Ports, *, handle: str) -> Caller:
-    """The operator, acting for the tenant of this handle. Raises `NotFound`."""
+def operator(ports: Ports, *, handle: str, user: str | None = None) -> Caller:
+    """The operator, acting for the tenant of this handle. Raises `NotFound`.
+
+    `user` is the user of the machine, whom the audit log names.
+    """
     settings = tenants.find(ports, handle)
-    return Caller.inside(settings.tenant_id, name=_OPERATOR, handle=settings.handle)
+    return Caller.inside(settings.tenant_id, name=_OPERATOR, handle=settings.handle, operator=user)
 
 
 def _new_settings(ports: Ports, handle: str) -> Settings:

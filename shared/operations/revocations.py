@@ -3,10 +3,11 @@
 from collections.abc import Iterable
 
 from shared.model import revocations as model
-from shared.model import warrants
+from shared.model import times, warrants
 from shared.model.audit_log import Action
 from shared.model.callers import Caller, Scope
 from shared.model.identifiers import REVOCATION
+from shared.model.items import Value
 from shared.model.revocations import Revocation, RevokedWarrant, Verdict
 from shared.model.tenants import Settings
 from shared.model.warrants import Standing
@@ -69,7 +70,15 @@ def delete(ports: Ports, caller: Caller, *, revocation_id: str) -> None:
         Increment(model.counter_key(shard), {"count": -1, "changes": 1}, Expect.PRESENT),
         srl_marks.on_tenant(caller.tenant_id, record.warrant_id),
         srl_marks.on_warrant(caller.tenant_id, record.warrant_id),
-        _entry(ports, caller, Action.REVOCATION_DELETE, record, settings),
+        _entry(
+            ports,
+            caller,
+            Action.REVOCATION_DELETE,
+            record,
+            settings,
+            created_at=times.text(record.created_at),
+            created_by=record.created_by,
+        ),
     )
 
 
@@ -123,7 +132,12 @@ def _find(ports: Ports, caller: Caller, revocation_id: str) -> Revocation:
 
 
 def _entry(
-    ports: Ports, caller: Caller, action: Action, record: Revocation, settings: Settings
+    ports: Ports,
+    caller: Caller,
+    action: Action,
+    record: Revocation,
+    settings: Settings,
+    **more: Value,
 ) -> Put:
-    details = {"warrant_id": record.warrant_id}
-    return audit_log.entry(ports, caller, action, record.id, settings=settings, **details)
+    details: dict[str, Value] = {"warrant_id": record.warrant_id, "reason": record.reason}
+    return audit_log.entry(ports, caller, action, record.id, settings=settings, **details, **more)

@@ -36,10 +36,13 @@ def get(ports: Ports, caller: Caller, *, account_id: str) -> ServiceAccount:
 def create(
     ports: Ports, caller: Caller, *, name: str, description: str | None = None
 ) -> ServiceAccount:
-    """A new active account. Raises `RequestConflict` where the tenant has one of this name."""
+    """A new active account.
+
+    Raises `RequestConflict` if the tenant has, or once had, an account of this name.
+    """
     settings = tenants.settings(ports, caller.tenant_id)
     if ports.store.get(model.name_key(caller.tenant_id, name)) is not None:
-        raise RequestConflict("name: is taken by another service account; choose another.")
+        raise RequestConflict("name: is or was the name of a service account; choose another.")
     account = ServiceAccount(
         id=ports.new_id(SERVICE_ACCOUNT),
         tenant_id=caller.tenant_id,
@@ -52,7 +55,13 @@ def create(
     ports.store.write(
         *creation(account),
         audit_log.entry(
-            ports, caller, Action.SERVICE_ACCOUNT_CREATE, account.id, settings=settings, name=name
+            ports,
+            caller,
+            Action.SERVICE_ACCOUNT_CREATE,
+            account.id,
+            settings=settings,
+            name=name,
+            description=description,
         ),
     )
     return account
@@ -75,17 +84,25 @@ def enable(ports: Ports, caller: Caller, *, account_id: str) -> ServiceAccount:
 
 @operation(Scope.ADMIN)
 def delete(ports: Ports, caller: Caller, *, account_id: str) -> None:
-    """Remove an account that owns no key. Raises `NotFound`, `RequestConflict`."""
+    """Remove an account that owns no key. Raises `NotFound`, `RequestConflict`.
+
+    Its name stays taken: revocations and the audit log name accounts by their e-mail, so another
+    account must never get the same one.
+    """
     account = _find(ports, caller, account_id)
     if account.api_key_count:
         raise RequestConflict("The service account owns API keys; delete them first.")
     settings = tenants.settings(ports, caller.tenant_id)
     ports.store.write(
         Delete(account.key, At(account.version)),
-        Delete(model.name_key(caller.tenant_id, account.name), Expect.PRESENT),
         Increment(model.count_key(caller.tenant_id), {"count": -1}, Expect.PRESENT),
         audit_log.entry(
-            ports, caller, Action.SERVICE_ACCOUNT_DELETE, account.id, settings=settings
+            ports,
+            caller,
+            Action.SERVICE_ACCOUNT_DELETE,
+            account.id,
+            settings=settings,
+            name=account.name,
         ),
     )
 
@@ -119,7 +136,7 @@ def _switch(
         Put(account.key, switched.to_item(), At(account.version)),
         *_credentials(ports, keys, disabled=target is Status.DISABLED),
         *last_admin.guard(ports, caller.tenant_id, losing=losing),
-        audit_log.entry(ports, caller, action, account.id, settings=settings),
+        audit_log.entry(ports, caller, action, account.id, settings=settings, name=account.name),
     )
     return switched
 

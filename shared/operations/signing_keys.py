@@ -4,7 +4,7 @@ from collections.abc import Callable
 from datetime import datetime
 
 from shared.errors import InvalidRequest, InvalidState, NotFound, RequestConflict
-from shared.model import seeds
+from shared.model import seeds, times
 from shared.model import signing_keys as model
 from shared.model.audit_log import Action
 from shared.model.callers import Caller, Scope
@@ -100,6 +100,7 @@ def create(
             type=type_.value,
             name=name,
             parent_id=parent_id,
+            expires_at=times.text(key.expires_at) if key.expires_at else None,
         ),
     )
     return key

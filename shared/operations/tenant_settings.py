@@ -35,8 +35,9 @@ def update(ports: Ports, caller: Caller, *, changes: dict[str, str | int]) -> Se
             caller,
             Action.TENANT_UPDATE_SETTINGS,
             caller.tenant_id,
-            settings=updated,
-            **changed,
+            # A shorter retention must not shorten the life of the entry that tells of it.
+            settings=max(settings, updated, key=lambda each: each.audit_retention_days),
+            **{name: {"old": getattr(settings, name), "new": new} for name, new in changed.items()},
         ),
     )
     return updated

@@ -7,10 +7,13 @@ from typing import Any
 
 import pytest
 
-from shared.model.audit_log import Action, Filters
-from shared.operations import audit_log, revocations
+from shared.model.audit_log import Action, Filters, month
+from shared.model.callers import Scope
+from shared.operations import audit_log, onboarding, revocations
+from shared.ports import Ports
+from shared.ports.store import Expect, Put
 from shared.wiring import identifiers
-from tests.api import Tenant
+from tests.api import Tenant, serve
 from tests.faults import Script, scripted
 from tests.functions import signing
 from tests.functions.signing import refusal
@@ -21,6 +24,7 @@ FIELDS = {
     "id",
     "timestamp",
     "actor",
+    "actor_key_id",
     "action",
     "resource_id",
     "result",
@@ -84,19 +88,20 @@ def test_an_entry(tenant: Tenant) -> None:
     assert entry == {
         "timestamp": "2026-11-21T12:00:00Z",
         "actor": "admin@acme.svc",
+        "actor_key_id": tenant.admin.key_id,
         "action": "revocation.create",
         "resource_id": answer.json()["id"],
         "result": "success",
         "source_ip": "203.0.113.1",
         "request_id": answer.headers["x-request-id"],
-        "details": {"warrant_id": "svc_wrt_a"},
+        "details": {"warrant_id": "svc_wrt_a", "reason": "stolen"},
     }
 
 
 def test_what_did_not_come_over_http(tenant: Tenant) -> None:
-    """The creation of the tenant has neither address nor request; both are null."""
+    """The creation of the tenant has no address, request or key; all are null."""
     (entry,) = read(tenant, action="tenant.create")["audit_logs"]
-    assert (entry["source_ip"], entry["request_id"]) == (None, None)
+    assert (entry["source_ip"], entry["request_id"], entry["actor_key_id"]) == (None, None, None)
     assert (entry["actor"], entry["resource_id"]) == ("system+operator@acme.svc", tenant.id)
 
 
@@ -109,13 +114,78 @@ def test_the_details_of_signing_keys(tenant: Tenant) -> None:
         signing.moved(tenant, key_id, action)
     entries = read(tenant, resource_id=key_id)["audit_logs"]
     assert [(entry["action"], entry["details"]) for entry in entries[::-1]] == [
-        ("key.create", {"type": "root", "name": "k", "parent_id": None}),
+        ("key.create", {"type": "root", "name": "k", "parent_id": None, "expires_at": None}),
         ("key.sign", {"warrant_id": warrant_id}),
         ("key.rotate", {"superseded_id": superseded, "key_version": 2}),
         ("key.suspend", {}),
         ("key.enable", {}),
-        ("key.revoke", {"reason": "lost"}),
+        ("key.revoke", {"reason": "lost", "cascade": False}),
     ]
+
+
+def test_a_borrowed_identity_is_told_apart(tenant: Tenant, clock: Clock) -> None:
+    """F67: a key made for another's account, used and deleted, is named by all that it did."""
+    made = tenant.admin.post("/v1/service-accounts", json={"name": "alice"}).json()
+    body = {
+        "name": "night job",
+        "scopes": ["admin"],
+        "service_account_id": made["id"],
+        "expires_at": "2026-11-22T00:00:00+01:00",
+    }
+    created = tenant.admin.post("/v1/api-keys", json=body).json()
+    borrowed = tenant.holding(created["key"])
+    revoked = {"warrant_id": "svc_wrt_framed", "reason": "r"}
+    record = borrowed.post("/v1/revocations", json=revoked).json()["id"]
+    assert tenant.admin.delete(f"/v1/api-keys/{created['id']}").status_code == 204
+    entries = read(tenant, resource_id=created["id"])["audit_logs"]
+    details = {"name": "night job", "scopes": ["admin"], "service_account_id": made["id"]}
+    details["expires_at"] = "2026-11-21T23:00:00Z"
+    assert [(entry["action"], entry["actor_key_id"], entry["details"]) for entry in entries] == [
+        ("api_key.delete", tenant.admin.key_id, details),
+        ("api_key.create", tenant.admin.key_id, details),
+    ]
+    (acted,) = read(tenant, actor_key_id=created["id"])["audit_logs"]
+    assert (acted["actor"], acted["resource_id"]) == ("alice@acme.svc", record)
+
+
+def test_the_reason_of_what_was_taken_back(tenant: Tenant, clock: Clock) -> None:
+    """F69: the record of a revocation is gone after its deletion; the entries keep all of it."""
+    record = tenant.revoke("svc_wrt_a", "laptop stolen")
+    clock.advance(hours=1)
+    other = tenant.client(Scope.ADMIN)
+    assert other.delete(f"/v1/revocations/{record}").status_code == 204
+    taken_back, created = read(tenant, warrant_id="svc_wrt_a")["audit_logs"]
+    assert created["details"] == {"warrant_id": "svc_wrt_a", "reason": "laptop stolen"}
+    assert (taken_back["action"], taken_back["actor_key_id"]) == ("revocation.delete", other.key_id)
+    assert taken_back["details"] == created["details"] | {
+        "created_at": "2026-11-21T12:00:00Z",
+        "created_by": "admin@acme.svc",
+    }
+
+
+def test_the_operator_is_named(ports: Ports) -> None:
+    """What an operator does has no key; the entry names the user of the machine instead."""
+    onboarding.create_tenant(ports, handle="acme", user="alice")
+    created = onboarding.mint_admin_key(ports, handle="acme", user="bob")
+    tenant = serve(ports)
+    headers = {"Authorization": f"Bearer {created.secret}"}
+    entries = tenant.get(PATH, headers=headers).json()["audit_logs"]
+    named = [(each["action"], each["details"]["operator"]) for each in entries]
+    assert named == [("api_key.create", "bob"), ("tenant.create", "alice")]
+    assert {entry["actor"] for entry in entries} == {"system+operator@acme.svc"}
+
+
+def test_an_entry_from_before_keys_were_recorded(tenant: Tenant) -> None:
+    """An entry that was stored without the key's identifier is listed, with null in its place."""
+    place, item = next(
+        (partition.key(stored.sk), dict(stored.item))
+        for partition in [month(tenant.id, tenant.ports.now())]
+        for stored in tenant.ports.store.query(partition)
+    )
+    item.pop("actor_key_id", None)
+    tenant.ports.store.write(Put(place, item, Expect.PRESENT))
+    entries = read(tenant)["audit_logs"]
+    assert [entry["actor_key_id"] for entry in entries if entry["id"] == place.sk] == [None]
 
 
 def test_a_cascade_leaves_an_entry_for_each_key(tenant: Tenant) -> None:
@@ -143,6 +213,9 @@ def test_each_filter_and_all_of_them(tenant: Tenant) -> None:
         {"resource_id": account, "actor": "admin@acme.svc"},
         {"resource_id": account, "actor": "system+operator@acme.svc"},
         {"action": "revocation.create", "actor": "admin@acme.svc", "resource_id": record_id},
+        {"actor_key_id": tenant.admin.key_id},
+        {"actor_key_id": tenant.admin.key_id, "action": "service_account.create"},
+        {"actor_key_id": tenant.read_only.key_id},
         {"actor": "nobody"},
         {"resource_id": record_id[:-1]},
         {"actor": ""},
@@ -180,6 +253,8 @@ def test_the_actions_are_those_of_the_contract() -> None:
         "action=key.delete",
         "action=",
         "action=KEY.CREATE",
+        "warrant_id=",
+        "warrant_id=svc_key_a",
         "from=2026-11-21",
         "from=2026-11-21T12:00:00",
         "from=1790000000",

@@ -128,6 +128,7 @@ def test_a_change_leaves_one_entry(tenant: Tenant, key: Key) -> None:
     assert entry["action"] == endpoint.action
     assert entry["resource_id"] == endpoint.resource(target, answer)
     assert entry["actor"] == f"admin@{tenant.handle}.svc"
+    assert entry["actor_key_id"] == tenant.admin.key_id
     assert entry["source_ip"] == "203.0.113.1"
     assert entry["request_id"] == answer.headers["x-request-id"]
     assert entry["result"] == "success"

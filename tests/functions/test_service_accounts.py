@@ -120,11 +120,12 @@ def test_a_name_belongs_to_one_account(tenant: Tenant, other_tenant: Tenant) -> 
     assert create(other_tenant)["email"] == "ci@globex.svc"
 
 
-def test_a_name_is_free_after_deletion(tenant: Tenant) -> None:
-    """A new account may take the name of one that was deleted, under another identifier."""
+def test_a_name_is_never_given_to_another(tenant: Tenant) -> None:
+    """F67: the name of a deleted account is 409, so that no other account has its identity."""
     old = create(tenant)
     assert tenant.admin.delete(f"{ACCOUNTS}/{old['id']}").status_code == 204
-    assert create(tenant)["id"] != old["id"]
+    assert refusal(tenant.admin.post(ACCOUNTS, json={"name": "ci"})) == (409, "conflict")
+    assert create(tenant, "ci-2")["email"] != old["email"]
 
 
 @pytest.mark.parametrize("account_id", [UNKNOWN, "svc_sa_x", UNKNOWN.replace("sa", "ak")])

@@ -61,7 +61,7 @@ def test_changing_a_setting(tenant: Tenant, name: str, given: Any, kept: Any) ->
     *earlier, entry = audit_entries(tenant)
     assert earlier == entries
     assert (entry["action"], entry["resource_id"]) == ("tenant.update_settings", tenant.id)
-    assert entry["details"] == {name: kept}
+    assert entry["details"] == {name: {"old": before[name], "new": kept}}
 
 
 def test_changing_all_of_them(tenant: Tenant) -> None:
@@ -72,7 +72,10 @@ def test_changing_all_of_them(tenant: Tenant) -> None:
     assert settings(tenant).items() >= body.items()
     *earlier, entry = audit_entries(tenant)
     assert earlier == entries
-    assert entry["details"] == {"srl_ttl_seconds": 300, "audit_retention_days": 30}
+    assert entry["details"] == {
+        "srl_ttl_seconds": {"old": 3600, "new": 300},
+        "audit_retention_days": {"old": 400, "new": 30},
+    }
 
 
 @pytest.mark.parametrize(
@@ -146,8 +149,22 @@ def test_each_tenant_has_its_own(tenant: Tenant, other_tenant: Tenant) -> None:
 def test_the_retention_holds_for_the_entries_after_it(tenant: Tenant, clock: Clock) -> None:
     """An entry is kept as long as the settings said when it was written."""
     patch(tenant, {"audit_retention_days": 30})
+    record = tenant.revoke("svc_wrt_a")
     clock.advance(days=30)
     answer = tenant.admin.get("/v1/audit-logs?from=2026-11-01T00:00:00Z").json()
-    actions = [entry["action"] for entry in answer["audit_logs"]]
-    assert "tenant.update_settings" not in actions
-    assert "tenant.create" in actions
+    resources = {entry["resource_id"] for entry in answer["audit_logs"]}
+    assert record not in resources
+    assert tenant.id in resources
+
+
+def test_a_shorter_retention_is_remembered(tenant: Tenant, clock: Clock) -> None:
+    """F68: who shortens the retention to hide something leaves an entry that stays as long."""
+    patch(tenant, {"audit_retention_days": 30})
+    patch(tenant, {"audit_retention_days": 400})
+    clock.advance(days=399)
+    query = "from=2026-11-01T00:00:00Z&action=tenant.update_settings"
+    answer = tenant.admin.get(f"/v1/audit-logs?{query}").json()
+    assert [entry["details"]["audit_retention_days"]["new"] for entry in answer["audit_logs"]] == [
+        400,
+        30,
+    ]

@@ -9,14 +9,23 @@ from pathlib import Path
 
 import pytest
 
-from infra import admin, data_folder
+from infra import admin, data_folder, os_user
 from shared import wiring
 from shared.adapters.local_keys import KeyFile
 from shared.errors import InvalidApiKey
 from shared.model import api_keys as model
 from shared.model.api_keys import ApiKey
+from shared.model.audit_log import Filters
 from shared.model.callers import Scope
-from shared.operations import api_keys, onboarding, publication, revocations, srl, tenants
+from shared.operations import (
+    api_keys,
+    audit_log,
+    onboarding,
+    publication,
+    revocations,
+    srl,
+    tenants,
+)
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Increment, Put
 from shared.settings import Settings
@@ -77,6 +86,19 @@ def test_a_new_tenant_comes_with_a_key_that_works(operator: Operator, data: Path
         assert credential.tenant_id == tenants.find(ports, "acme").tenant_id
         assert credential.scopes == (Scope.ADMIN,)
         assert publication.current(ports, credential.tenant_id).version == 1
+
+
+def test_the_audit_log_names_who_ran_the_command(operator: Operator, data: Path) -> None:
+    """F67: what `tenant create` and `admin-key` did bears the user of the machine."""
+    operator.run("--data", data, "tenant", "create", "acme")
+    operator.run("--data", data, "admin-key", "acme")
+    with opened(data) as ports:
+        caller = onboarding.operator(ports, handle="acme")
+        now = ports.now()
+        filters = Filters(now - timedelta(hours=1), now)
+        page = audit_log.page(ports, caller, filters=filters, before=None, limit=10)
+    named = {entry.action: entry.details.get("operator") for entry in page.entries}
+    assert named == dict.fromkeys(["api_key.create", "tenant.create"], os_user.name())
 
 
 def test_tenants_are_listed_oldest_first(operator: Operator, data: Path) -> None:

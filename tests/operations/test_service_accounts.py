@@ -111,7 +111,9 @@ def test_the_life_of_an_account(anywhere: Ports) -> None:
     staff.delete(ports)
     with pytest.raises(NotFound):
         staff.switch(ports, "enable")
-    service_accounts.create(ports, tenant.operator, name="ci")
+    with pytest.raises(RequestConflict):
+        service_accounts.create(ports, tenant.operator, name="ci")
+    service_accounts.create(ports, tenant.operator, name="ci-2")
     tenant.check_totals(ports)
 
 

@@ -35,6 +35,8 @@ class Books:
     # The service account of each API key that was given one.
     owners: dict[str, str] = field(default_factory=dict)
     accounts: dict[str, Fields] = field(default_factory=dict)
+    # Every name that an account ever had.
+    names: set[str] = field(default_factory=set)
     keys: dict[str, Fields] = field(default_factory=dict)
     # Of each key, when its present version came; of each superseded one, whose and which it is.
     since: dict[str, str] = field(default_factory=dict)

@@ -163,8 +163,10 @@ _SIGNED = _names(
 _WARRANT = _names("warrant_id", "key_version", "signed_at", "expires_at")
 _ACCOUNT = _names("id", "name", "email", "description", "status", "created_at")
 _ENTRY = _names(
-    *["id", "timestamp", "actor", "action", "resource_id", "result", "source_ip", "request_id"]
+    *["id", "timestamp", "actor", "actor_key_id", "action", "resource_id", "result"],
+    *["source_ip", "request_id"],
 )
+_KEY_DETAILS = _names("name", "service_account_id", "expires_at") | {"scopes": [...]}
 _SETTINGS = _names(
     *["tenant_id", "name", "srl_ttl_seconds", "audit_retention_days", "rate_limit_per_second"],
     *["rate_limit_burst", "created_at"],
@@ -394,7 +396,7 @@ ENDPOINTS: Final[dict[tuple[str, str], Endpoint]] = {
         scopes=(ADMIN, READ_ONLY),
         target=lambda tenant: f"/v1/audit-logs?resource_id={_spare_key(tenant)}",
         fields={
-            "audit_logs": [_ENTRY | {"details": _names("name") | {"scopes": [...]}}],
+            "audit_logs": [_ENTRY | {"details": _KEY_DETAILS}],
             **_names("total", "cursor"),
         },
     ),

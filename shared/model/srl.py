@@ -82,6 +82,10 @@ class Head(Record):
         """A strong validator that depends on the content alone."""
         return f'"{self.sha256}"'
 
+    def is_ahead(self, now: datetime) -> bool:
+        """Whether it was issued in the future, by a clock that is wrong (decisions 3, SRL)."""
+        return times.is_ahead(self.issued_at, now)
+
     def history_key(self, tenant_id: str) -> Key:
         """Where this version is remembered once others have followed."""
         return publications(tenant_id).key(_digits(self.version))

@@ -1,7 +1,8 @@
 """Which tenants' lists are due, found without looking at any other tenant (docs/adr/0016).
 
 A *turn* says when a list is to be replaced; turns stand in order of time. A *mark* says that what
-the tenant revoked has changed; it is written with the change, at most one a shard.
+the tenant revoked has changed; it is written with the change, at most one a shard. An *issue* says
+when the list in force was issued, so that lists issued in the future are found (docs/adr/0020).
 """
 
 from dataclasses import dataclass
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 
 # The next turn of every tenant, soonest first.
 TURNS: Final = Partition(Table.KEYS, "srl-turns")
+
+# When each tenant's list in force was issued, in order of that time.
+ISSUES: Final = Partition(Table.KEYS, "srl-issues")
 
 # Few, since every tick reads them all; enough for the changes of all tenants (docs/adr/0016).
 _MARK_PARTITIONS: Final = 4
@@ -48,8 +52,13 @@ class Turn(Record):
         return TURNS.key(f"{times.text(self.due_at)}#{self.tenant_id}#{self.list_version}")
 
 
-def tenant_of_turn(sk: str) -> str:
-    """Whose turn it is, by its sort key."""
+def issue_key(head: "Head", tenant_id: str) -> Key:
+    """Where it is stored when the list of `head` was issued; the item itself says nothing more."""
+    return ISSUES.key(f"{times.text(head.issued_at)}#{tenant_id}#{head.version}")
+
+
+def tenant_of(sk: str) -> str:
+    """Whose turn or issue it is, by its sort key."""
     return sk.split("#")[1]
 
 
@@ -58,8 +67,8 @@ def tenant_of_mark(sk: str) -> str:
     return sk.partition("#")[0]
 
 
-def turns_until(moment: datetime) -> str:
-    """The sort key after that of every turn until `moment`."""
+def until(moment: datetime) -> str:
+    """The sort key after that of every turn, or issue, until `moment`."""
     return f"{times.text(moment)}~"
 
 

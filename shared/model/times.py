@@ -1,7 +1,7 @@
 """Moments: RFC 3339 text outside, aware UTC datetimes inside (decisions 1, timestamps)."""
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 _RFC3339 = re.compile(
@@ -9,6 +9,9 @@ _RFC3339 = re.compile(
     re.ASCII,
 )
 _SECONDS: Final = len("2026-11-21T00:10:32")
+
+# How far one clock may be ahead of another before what it stamped counts as from the future.
+CLOCK_TOLERANCE: Final = timedelta(minutes=5)
 
 
 def text(moment: datetime) -> str:
@@ -25,6 +28,11 @@ def whole(moment: datetime) -> datetime:
 def has_passed(moment: datetime | None, now: datetime) -> bool:
     """Whether there is such a moment and it has come; one that is None never does."""
     return moment is not None and moment <= now
+
+
+def is_ahead(moment: datetime, now: datetime) -> bool:
+    """Whether `moment` is so far in the future that the clock that gave it must be wrong."""
+    return moment > now + CLOCK_TOLERANCE
 
 
 def parse(value: str) -> datetime:

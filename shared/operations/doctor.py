@@ -96,7 +96,8 @@ def _list_is_valid(ports: Ports, tenant_id: str, head: Head) -> Iterator[tuple[s
     try:
         verify(publication.read(ports, head), public_key=signer.public_bytes, now=ports.now())
     except InvalidSrl as error:
-        yield f"its list is not valid: {error}", "see that the schedule runs, or publish: recover"
+        clocks = "see that the clocks are right and " if head.is_ahead(ports.now()) else "see "
+        yield f"its list is not valid: {error}", f"{clocks}that the schedule runs, or run: recover"
 
 
 def _list_is_newest(ports: Ports, tenant_id: str, head: Head) -> Iterator[tuple[str, str]]:

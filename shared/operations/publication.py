@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from shared import logs
 from shared.errors import Conflict, Corrupt, InvalidSrl, Unavailable
-from shared.model import revocations, srl, times
+from shared.model import revocations, srl, srl_schedule, times
 from shared.model.audit_log import Action
 from shared.model.callers import Caller
 from shared.model.items import Key
@@ -78,6 +79,7 @@ def publish(ports: Ports, caller: Caller, *, above: int = 0) -> Head:
     ports.store.write(
         *_writes(caller.tenant_id, published, At(draft.head.version)),
         Delete(Turn.after(draft.head, caller.tenant_id).key, Expect.ANYTHING),
+        Delete(srl_schedule.issue_key(draft.head, caller.tenant_id), Expect.ANYTHING),
         Check(draft.signer.key, At(draft.signer.version)),
         audit_log.entry(ports, caller, action, resource, settings=settings, count=published.count),
     )
@@ -131,10 +133,22 @@ def _draft(ports: Ports, tenant_id: str, *, above: int) -> _Draft:
     # Only now that the head is known: what is revoked after this read is not surely in the list.
     changes, signers = _changes_and_signers(ports, tenant_id)
     marks = srl_marks.changed(ports, tenant_id, limit=_followable(head))
-    # The clock may have stepped back; the list's own time never does.
-    issued_at = times.whole(max(ports.now(), head.issued_at))
-    version = max(head.version, above) + 1
+    version, issued_at = max(head.version, above) + 1, _issue_time(ports, tenant_id, head)
     return _Draft(settings, head, signer, changes, signers, marks, version, issued_at)
+
+
+def _issue_time(ports: Ports, tenant_id: str, head: Head) -> datetime:
+    """When the next list is issued (docs/adr/0020)."""
+    now = ports.now()
+    if not head.is_ahead(now):
+        return times.whole(max(now, head.issued_at))
+    # One of two clocks is wrong. To go on from the list's would keep every later list invalid.
+    _log.error(
+        "the list in force was issued in the future, at %s; the next one is issued by this clock",
+        times.text(head.issued_at),
+        extra=logs.fields(tenant_id=tenant_id, metrics={"HeadInFuture": 1}),
+    )
+    return times.whole(now)
 
 
 def _followable(head: Head) -> int:
@@ -151,6 +165,7 @@ def _followed(ports: Ports, draft: _Draft) -> Head | None:
         or draft.version % _REBUILT_EVERY == 0
         # What had left the list may have to come back.
         or head.expires_at - head.issued_at != settings.srl_ttl
+        or draft.issued_at < head.issued_at
         or len(draft.marks) >= _followable(head)
     ):
         return None
@@ -213,7 +228,7 @@ def _store(ports: Ports, signer: SrlKey, payload: Payload, *, state: bytes, chan
     seed = ports.keys.unwrap(signer.sealed_seed, context=signer.seal_context)
     body = srl.sign(payload, seed=seed)
     try:
-        verify_own(body, payload, public_key=signer.public_bytes)
+        verify_own(body, payload, public_key=signer.public_bytes, now=ports.now())
     except InvalidSrl as error:
         raise Corrupt(f"refusing to publish a list that is not valid: {error}") from error
     version = payload.version
@@ -255,4 +270,5 @@ def _writes(tenant_id: str, head: Head, expected: At | Expect) -> list[Change]:
         Put(srl.head_key(tenant_id), item, expected),
         Put(head.history_key(tenant_id), item, Expect.ABSENT),
         Put(turn.key, turn.to_item(), Expect.ABSENT),
+        Put(srl_schedule.issue_key(head, tenant_id), {}, Expect.ABSENT),
     ]

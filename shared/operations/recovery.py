@@ -13,7 +13,7 @@ from shared.model import srl
 from shared.model.callers import Caller
 from shared.model.srl import Head, Payload
 from shared.model.srl_keys import SrlKey, signers
-from shared.model.srl_schedule import TURNS, Turn
+from shared.model.srl_schedule import ISSUES, TURNS, Turn, issue_key, tenant_of
 from shared.model.srl_verification import verify
 from shared.operations import publication, revocations
 from shared.operations.operation import settle
@@ -84,12 +84,16 @@ def _highest(blobs: list[str]) -> int:
 
 
 def _remove_other_turns(ports: Ports, tenant_id: str) -> None:
-    """Of a tenant whose turns and lists come from different moments, only one turn is right."""
+    """Of a tenant whose turns and lists come from different moments, only one turn is right.
+
+    So it is with the times of issue.
+    """
     head = publication.current(ports, tenant_id)
-    own = Turn.after(head, tenant_id).key
+    own = Turn.after(head, tenant_id).key, issue_key(head, tenant_id)
     # The schedule may publish meanwhile, and its turn is not to be taken for another moment's.
     in_force = Check(srl.head_key(tenant_id), At(head.version))
-    for entry in ports.store.query(TURNS):
-        key = TURNS.key(entry.sk)
-        if key != own and Turn.from_item(entry.item).tenant_id == tenant_id:
-            ports.store.write(Delete(key, Expect.ANYTHING), in_force)
+    for partition in (TURNS, ISSUES):
+        for entry in ports.store.query(partition):
+            key = partition.key(entry.sk)
+            if key not in own and tenant_of(entry.sk) == tenant_id:
+                ports.store.write(Delete(key, Expect.ANYTHING), in_force)

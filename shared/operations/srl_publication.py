@@ -55,7 +55,7 @@ def publish_due(ports: Ports) -> Tick:
 
 
 def _is_due(ports: Ports, tenant_id: str) -> bool:
-    head = publication.current(ports, tenant_id)
-    if Turn.after(head, tenant_id).due_at <= ports.now():
+    head, now = publication.current(ports, tenant_id), ports.now()
+    if head.is_ahead(now) or Turn.after(head, tenant_id).due_at <= now:
         return True
     return publication.count_changes(ports, tenant_id) != head.changes

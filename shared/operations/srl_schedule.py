@@ -3,9 +3,11 @@
 import logging
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import chain
 
 from shared.errors import Corrupt
 from shared.model import srl_schedule as model
+from shared.model import times
 from shared.model.items import Entry
 from shared.model.srl_schedule import Turn
 from shared.operations import srl_marks
@@ -16,22 +18,31 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """Tenants whose list may be due, each once, the most urgent first; how many lists are late."""
+    """Tenants whose list may be due, each once, the most urgent first; how many lists are late.
+
+    A list that was issued in the future counts as late: verifiers refuse it (decisions 3, SRL).
+    """
 
     tenant_ids: list[str]
     late: int
 
 
 def due(ports: Ports) -> Due:
-    """Who is due: half of the list's lifetime has passed, or something changed since it was made.
+    """Who is due: a list was issued in the future, half of its lifetime has passed, or it changed.
 
     Reads as many items as there are tenants due. A tenant may be named in vain, never left out.
     """
     now = ports.now()
-    passed = list(ports.store.query(model.TURNS, before=model.turns_until(now)))
-    named = dict.fromkeys(model.tenant_of_turn(entry.sk) for entry in passed)
+    # A list of the future has a turn of the future, which says nothing: lifetimes differ. By the
+    # times of issue such lists stand together, behind all others.
+    future = model.until(now + times.CLOCK_TOLERANCE)
+    ahead, passed = ports.together(
+        lambda: list(ports.store.query(model.ISSUES, after=future)),
+        lambda: list(ports.store.query(model.TURNS, before=model.until(now))),
+    )
+    named = dict.fromkeys(model.tenant_of(entry.sk) for entry in chain(ahead, passed))
     named |= dict.fromkeys(srl_marks.marked(ports))
-    return Due(list(named), late=sum(_is_late(entry, now) for entry in passed))
+    return Due(list(named), late=len(ahead) + sum(_is_late(entry, now) for entry in passed))
 
 
 def _is_late(entry: Entry, now: datetime) -> bool:

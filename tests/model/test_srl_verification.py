@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from shared.errors import InvalidSrl
 from shared.model import srl, srl_verification
 from shared.model.srl import Payload
-from shared.model.srl_verification import CLOCK_TOLERANCE, verify, verify_own
+from shared.model.srl_verification import verify, verify_own
+from shared.model.times import CLOCK_TOLERANCE
 
 SEED, OTHER_SEED = b"\x01" * 32, b"\x02" * 32
 NOW = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
@@ -73,7 +74,7 @@ def test_any_right_list_is_believed(version: int, warrant_ids: list[str]) -> Non
     payload = Payload(version, NOW, NOW + HOUR, sorted(warrant_ids))
     served = srl.sign(payload, seed=SEED)
     assert verify(served, public_key=public(), now=NOW) == payload
-    verify_own(served, payload, public_key=public())
+    verify_own(served, payload, public_key=public(), now=NOW)
     assert srl.revoked_ids(served) == payload.revoked_ids
 
 
@@ -379,7 +380,7 @@ def test_another_text_is_no_public_key(value: str) -> None:
 
 def withheld(served: bytes, reason: str, *, payload: Payload = PAYLOAD) -> None:
     with pytest.raises(InvalidSrl) as caught:
-        verify_own(served, payload, public_key=public())
+        verify_own(served, payload, public_key=public(), now=NOW)
     assert caught.value.reason == reason, caught.value
 
 
@@ -387,7 +388,7 @@ def test_the_publisher_lets_no_altered_list_out() -> None:
     """A body in which any bit is another than it should be is withheld."""
     for flipped in flips(srl.sign(PAYLOAD, seed=SEED)):
         with pytest.raises(InvalidSrl) as caught:
-            verify_own(flipped, PAYLOAD, public_key=public())
+            verify_own(flipped, PAYLOAD, public_key=public(), now=NOW)
         assert caught.value.reason in ("malformed", "signature")
 
 
@@ -405,6 +406,17 @@ def test_the_publisher_signs_what_it_shows() -> None:
     withheld(shown + b',"srl":' + signed, "mixed")
     withheld(srl.sign(other, seed=SEED), "malformed")
     withheld(srl.sign(PAYLOAD, seed=OTHER_SEED), "signature")
+
+
+@pytest.mark.parametrize(
+    ("now", "reason"),
+    [(NOW - CLOCK_TOLERANCE - SECOND, "future"), (NOW + HOUR, "expired")],
+)
+def test_the_publisher_goes_by_its_own_clock(now: datetime, reason: str) -> None:
+    """F35: a list that strangers would refuse at this time is withheld, whatever it says itself."""
+    with pytest.raises(InvalidSrl) as caught:
+        verify_own(srl.sign(PAYLOAD, seed=SEED), PAYLOAD, public_key=public(), now=now)
+    assert caught.value.reason == reason
 
 
 @pytest.mark.parametrize(

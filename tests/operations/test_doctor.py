@@ -19,7 +19,7 @@ from shared.model.items import Table
 from shared.model.srl_schedule import Turn
 from shared.operations import doctor, publication, recovery
 from shared.operations import srl_keys as signers
-from shared.operations.srl_publication import publish_if_due
+from shared.operations.srl_publication import publish_due, publish_if_due
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Put
 from tests.aws import Account, aws
@@ -187,6 +187,27 @@ def test_a_list_that_is_late_and_then_expired(ports: Ports, clock: Clock, tenant
     assert len(expired) == 2
     assert expired[0].startswith("its list is not valid: ")
     assert expired[1] == late[1]
+
+
+@pytest.mark.parametrize("ahead", [{"minutes": 6}, {"hours": 6}, {"days": 365}])
+@pytest.mark.parametrize("remedy", ["the schedule runs", "recover"])
+def test_a_list_of_the_future(
+    ports: Ports, clock: Clock, tenant: Tenant, ahead: dict[str, float], remedy: str
+) -> None:
+    """F35: it is named once, with the clock as the cause; either remedy makes it right again."""
+    clock.advance(**ahead)
+    tenant.regenerate(ports)
+    clock.moment = Clock().moment
+    (finding,) = doctor.examine(ports)
+    assert finding.subject == "acme"
+    assert "issued in the future" in finding.problem
+    assert "clock" in finding.remedy
+    assert remedy in finding.remedy
+    if remedy == "recover":
+        recovery.recover(ports, tenant.operator)
+    else:
+        publish_due(ports)
+    assert findings(ports) == []
 
 
 def test_all_that_is_wrong_is_named_at_once(ports: Ports, tenant: Tenant, tmp_path: Path) -> None:

@@ -10,13 +10,24 @@ from typing import Any
 
 import pytest
 
-from shared.errors import Conflict, Corrupt, Unavailable
+from shared.errors import Conflict, Corrupt, InvalidSrl, Unavailable
 from shared.model import revocations as model
 from shared.model import srl as srl_model
-from shared.operations import operation, publication, revocations, srl, srl_keys, srl_publication
+from shared.model.srl import Payload
+from shared.model.srl_verification import verify
+from shared.operations import (
+    operation,
+    publication,
+    revocations,
+    srl,
+    srl_keys,
+    srl_publication,
+    warrants,
+)
 from shared.ports import Ports
 from shared.ports.store import Entry, Expect, Partition, Put, Value
 from tests.faults import Crash, Script, raises, scripted
+from tests.log_lines import lines, metrics
 from tests.operations.tenants import Tenant
 from tests.worlds import Clock, close, embedded
 
@@ -222,17 +233,96 @@ def test_a_rotation_of_the_signer_fences_too(ports: Ports, tenant: Tenant) -> No
     assert new_head.key_id == srl_keys.current(ports, tenant.id).id
 
 
-@pytest.mark.parametrize("step_back", [timedelta(minutes=5), timedelta(days=400)])
+def believed(ports: Ports, tenant: Tenant) -> Payload:
+    """The list in force, as a verifier sees it whose clock is that of `ports`."""
+    head = publication.current(ports, tenant.id)
+    public_key = srl_keys.current(ports, tenant.id).public_bytes
+    return verify(publication.read(ports, head), public_key=public_key, now=ports.now())
+
+
+@pytest.mark.parametrize("step_back", [timedelta(seconds=1), timedelta(minutes=5)])
 def test_a_clock_that_steps_back(
     ports: Ports, clock: Clock, tenant: Tenant, step_back: timedelta
 ) -> None:
-    """F09: IssuedAt never goes back, ExpiresAt stays after it, versions know no clock."""
+    """F09: by no more than clocks may differ: IssuedAt never goes back, versions know no clock."""
     before = tenant.published(ports)
     clock.moment -= step_back
     after = tenant.regenerate(ports)
-    assert after.issued_at >= before.issued_at
+    assert after.issued_at == before.issued_at
     assert after.expires_at > after.issued_at
     assert after.version == before.version + 1
+    assert believed(ports, tenant) == after
+
+
+_AHEAD = [
+    timedelta(minutes=5, seconds=1),
+    timedelta(minutes=10),
+    timedelta(hours=6),
+    timedelta(days=365),
+    timedelta(days=3650),
+]
+
+
+@pytest.mark.parametrize("ahead", _AHEAD)
+def test_a_list_of_the_future_does_not_spoil_the_next(
+    ports: Ports, clock: Clock, tenant: Tenant, ahead: timedelta, caplog: pytest.LogCaptureFixture
+) -> None:
+    """F35: after a list issued by a clock that is ahead, the next is valid; the fault is logged."""
+    clock.moment += ahead
+    spoilt = tenant.regenerate(ports)
+    clock.moment -= ahead
+    with pytest.raises(InvalidSrl, match="issued in the future"):
+        believed(ports, tenant)
+    caplog.clear()
+    after = tenant.regenerate(ports)
+    assert believed(ports, tenant) == after
+    assert (after.version, after.issued_at) == (spoilt.version + 1, clock())
+    (line,) = lines(caplog)
+    assert "issued in the future" in line["message"]
+    assert (line["level"], line["tenant_id"]) == ("ERROR", tenant.id)
+    assert metrics(line) == {"HeadInFuture": (1, "Count")}
+    tenant.regenerate(ports)
+    assert len(caplog.records) == 1
+
+
+def test_a_clock_that_is_ahead_removes_nothing_for_good(
+    ports: Ports, clock: Clock, tenant: Tenant
+) -> None:
+    """F35: a warrant that left the list under a clock that is ahead comes back in the next one."""
+    warrant_id = "svc_wrt_signed"
+    expires_at = clock() + timedelta(days=30)
+    warrants.sign(
+        ports,
+        tenant.operator,
+        key_id=tenant.key(ports).id,
+        payload=b"grant",
+        warrant_id=warrant_id,
+        expires_at=expires_at,
+    )
+    tenant.revoke(ports, warrant_id)
+    assert warrant_id in tenant.regenerate(ports).revoked_ids
+    clock.advance(days=365)
+    assert warrant_id not in tenant.regenerate(ports).revoked_ids
+    clock.advance(days=-365)
+    assert warrant_id in tenant.regenerate(ports).revoked_ids
+
+
+@pytest.mark.parametrize("ahead", [timedelta(days=365), timedelta(hours=6)])
+def test_a_clock_that_jumps_back_during_a_publication(
+    ports: Ports, clock: Clock, tenant: Tenant, ahead: timedelta
+) -> None:
+    """F35: a list made under a clock that is then set right is withheld; the next is valid."""
+
+    def set_back() -> None:
+        clock.moment -= ahead
+
+    clock.moment += ahead
+    script = Script(before={_AT_REST - 2: set_back})
+    with pytest.raises(Corrupt, match="issued in the future"):
+        publication.publish(scripted(ports, script), tenant.operator)
+    assert publication.current(ports, tenant.id).version == 2
+    tenant.regenerate(ports)
+    assert believed(ports, tenant).version == 3
 
 
 def test_a_malformed_identifier_stops_the_publication(ports: Ports, tenant: Tenant, go: Go) -> None:

@@ -159,6 +159,59 @@ def test_late_is_what_three_quarters_of_the_lifetime_passed(
     assert srl_schedule.due(ports).late == 1
 
 
+_AHEAD = [
+    timedelta(minutes=5, seconds=1),
+    timedelta(minutes=10),
+    timedelta(hours=6),
+    timedelta(days=365),
+]
+
+
+@pytest.mark.parametrize("ttl_seconds", [300, 3600, 604_800])
+@pytest.mark.parametrize("ahead", _AHEAD)
+def test_a_list_of_the_future_is_late_and_due_at_once(
+    ports: Ports, clock: Clock, tenant: Tenant, ahead: timedelta, ttl_seconds: int
+) -> None:
+    """F35: a list made under a clock that is ahead is told as late, and replaced in the next tick.
+
+    Lists of any other lifetime are left alone.
+    """
+    other = Tenant.create(ports, "globex")
+    tenant_settings.update(ports, other.operator, changes={"srl_ttl_seconds": 604_800})
+    tenant_settings.update(ports, tenant.operator, changes={"srl_ttl_seconds": ttl_seconds})
+    for each in (other, tenant):
+        each.regenerate(ports)
+    clock.moment += ahead
+    tenant.regenerate(ports)
+    clock.moment -= ahead
+    assert srl_schedule.due(ports) == srl_schedule.Due([tenant.id], late=1)
+    assert srl_publication.publish_due(ports) == srl_publication.Tick(published=[tenant.id])
+    assert publication.current(ports, tenant.id).issued_at == clock()
+    assert srl_schedule.due(ports) == srl_schedule.Due([], late=0)
+
+
+def test_clocks_may_differ_by_five_minutes(ports: Ports, clock: Clock, tenant: Tenant) -> None:
+    """F35: a list issued no further in the future than that is neither due nor late."""
+    clock.advance(minutes=5)
+    tenant.regenerate(ports)
+    clock.advance(minutes=-5)
+    assert srl_schedule.due(ports) == srl_schedule.Due([], late=0)
+    assert not srl_publication.publish_if_due(ports, tenant.id)
+
+
+@pytest.mark.parametrize("behind", [timedelta(hours=6), timedelta(days=365)])
+def test_a_list_of_a_clock_that_was_behind_is_replaced(
+    ports: Ports, clock: Clock, tenant: Tenant, behind: timedelta
+) -> None:
+    """F35: a list issued by a clock that is behind has run out; the next tick replaces it."""
+    clock.moment -= behind
+    tenant.regenerate(ports)
+    clock.moment += behind
+    assert srl_schedule.due(ports) == srl_schedule.Due([tenant.id], late=1)
+    assert srl_publication.publish_due(ports) == srl_publication.Tick(published=[tenant.id])
+    assert publication.current(ports, tenant.id).issued_at == clock()
+
+
 @pytest.mark.parametrize("ttl_seconds", [300, 301, 604_800])
 def test_finder_and_worker_agree(
     ports: Ports, clock: Clock, tenant: Tenant, ttl_seconds: int
@@ -204,7 +257,7 @@ def test_finding_costs_by_who_is_due(ports: Ports, clock: Clock, tenants: int) -
     counting: Any = Counting(ports.store)
     assert len(due(replace(ports, store=counting))) == 3
     assert counting.entries == 3
-    assert counting.queries == 1 + len(model.marks())
+    assert counting.queries == 2 + len(model.marks())
 
 
 # --- no change without its mark ---
@@ -467,14 +520,20 @@ def test_an_unknown_tenant_is_an_error(anywhere: Ports, tenant_id: str) -> None:
 
 
 def test_there_is_one_turn_a_tenant(ports: Ports, clock: Clock, tenant: Tenant) -> None:
-    """A publication replaces the turn of the one before it, whatever the clock did meanwhile."""
+    """A publication replaces the turn of the one before it, whatever the clock did meanwhile.
+
+    So it does with the time of issue.
+    """
     for seconds in (0, 1, 3600, -7200, 0):
         clock.advance(seconds=seconds)
         tenant.regenerate(ports)
+        head = publication.current(ports, tenant.id)
         (entry,) = ports.store.query(model.TURNS)
         turn = Turn.from_item(entry.item)
-        assert turn == Turn.after(publication.current(ports, tenant.id), tenant.id)
+        assert turn == Turn.after(head, tenant.id)
         assert model.TURNS.key(entry.sk) == turn.key
+        (entry,) = ports.store.query(model.ISSUES)
+        assert model.ISSUES.key(entry.sk) == model.issue_key(head, tenant.id)
 
 
 def test_a_turn_that_cannot_be_read_holds_back_nobody(

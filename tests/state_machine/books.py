@@ -162,7 +162,14 @@ class Books:
         """Whether the schedule publishes."""
         issued = moment(self.srl["payload"]["IssuedAt"])
         lifetime = moment(self.srl["payload"]["ExpiresAt"]) - issued
-        return self.changed or issued + lifetime // 2 <= now
+        return self.changed or issued + lifetime // 2 <= now or self._is_ahead(now)
+
+    def issue_time(self, now: datetime) -> datetime:
+        """When a list is issued that is made now."""
+        return now if self._is_ahead(now) else max(now, moment(self.srl["payload"]["IssuedAt"]))
+
+    def _is_ahead(self, now: datetime) -> bool:
+        return moment(self.srl["payload"]["IssuedAt"]) > now + timedelta(minutes=5)
 
     def _left_behind(self, warrant_id: str, since: datetime) -> bool:
         expires_at = self.warrants.get(warrant_id, {}).get("expires_at")

@@ -137,8 +137,8 @@ class SrlRules(Machine):
             min_version=before["Version"] + 1,
         )
         assert payload.version == before["Version"] + 1
-        earliest = moment(before["IssuedAt"])
-        assert between(payload.issued_at, (max(span[0], earliest), max(span[1], earliest)))
+        expected = [books.issue_time(now) for now in span]
+        assert between(payload.issued_at, (min(expected), max(expected)))
         lifetime = timedelta(seconds=books.settings["srl_ttl_seconds"])
         assert payload.expires_at == payload.issued_at + lifetime
         assert payload.revoked_ids == books.listed(payload.issued_at, lifetime)

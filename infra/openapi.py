@@ -52,14 +52,19 @@ _COMMON: Final = (
     "X-Request-Id",
     "Cache-Control",
 )
-_OF_STATUS: Final = {"401": "WWW-Authenticate", "429": "Retry-After", "503": "Retry-After"}
+_OF_STATUS: Final = {
+    "401": "WWW-Authenticate",
+    "403": "WWW-Authenticate",
+    "429": "Retry-After",
+    "503": "Retry-After",
+}
 _HEADERS: Final = {
     "X-RateLimit-Limit": ("integer", "Requests a second that the bucket allows."),
     "X-RateLimit-Remaining": ("integer", "Tokens left, at most the limit."),
     "X-RateLimit-Reset": ("integer", "Unix second at which the bucket is full again."),
     "X-Request-Id": ("string", "Names this request in the log of the service."),
     "Cache-Control": ("string", "no-store, except on the Signed Revocation List."),
-    "WWW-Authenticate": ("string", "Bearer."),
+    "WWW-Authenticate": ("string", "Bearer; with 403, the scopes that the endpoint accepts."),
     "Retry-After": ("integer", "Seconds."),
 }
 

@@ -65,7 +65,8 @@ class InsufficientScope(RequestError):
     code = "insufficient_scope"
 
     def __init__(self, scopes: Iterable[str]) -> None:
-        super().__init__(f"This endpoint requires the scope {' or '.join(scopes)}.")
+        self.scopes = tuple(scopes)
+        super().__init__(f"This endpoint requires the scope {' or '.join(self.scopes)}.")
 
 
 class NotFound(RequestError):
@@ -109,12 +110,9 @@ class PayloadTooLarge(RequestError):
 
 
 class UnsupportedMediaType(RequestError):
-    """A body came without the JSON content type."""
+    """A body came without the JSON content type, or packed."""
 
     code = "unsupported_media_type"
-
-    def __init__(self) -> None:
-        super().__init__("Content-Type: a body must be sent as application/json in UTF-8.")
 
 
 class RateLimited(RequestError):

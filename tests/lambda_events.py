@@ -132,8 +132,10 @@ class Group:
         module = import_module(f"functions.{name}.handler")
         path = min((route.path for route in module.routes.routes), key=len)
         same = (route for route in module.routes.routes if route.path == path)
-        methods = sorted({method for route in same for method in route.methods})
-        return cls(name, module.handler, path, methods)
+        methods = {method for route in same for method in route.methods}
+        # HEAD is served wherever GET is.
+        methods |= {"HEAD"} if "GET" in methods else set()
+        return cls(name, module.handler, path, sorted(methods))
 
 
 _WITHOUT_HTTP: Final = {"srl_publication", "srl_schedule"}

@@ -6,24 +6,43 @@ from typing import Final
 NAME_MAX: Final = 255
 REASON_MAX: Final = 1024
 
+# Zero-width joiners. Scripts and emoji need them inside a word; elsewhere they only hide.
+_JOINERS: Final = frozenset("\u200c\u200d")
+# Controls, formats, halves of surrogate pairs, unassigned code points, separators of lines.
+_REFUSED: Final = frozenset({"Cc", "Cf", "Cs", "Cn", "Zl", "Zp"})
+# Letters and symbols that show nothing: fillers of Hangul, and the empty pattern of Braille.
+_BLANK: Final = frozenset("\u115f\u1160\u2800\u3164\uffa0")
+_VISIBLE: Final = frozenset("LNPS")
+
 
 def name(value: str) -> str:
-    """A trimmed name. Raises ValueError, fit for the caller, where it is not acceptable."""
-    return _trimmed(value, most=NAME_MAX)
+    """A trimmed name. Raises ValueError, with a message for the caller, if it is not acceptable."""
+    return _checked(value.strip(), most=NAME_MAX, breaks="")
 
 
 def reason(value: str) -> str:
-    """A trimmed reason. Raises ValueError, fit for the caller, where it is not acceptable."""
-    return _trimmed(value, most=REASON_MAX)
+    """A trimmed reason, which may have several lines. Raises ValueError as `name` does."""
+    return _checked(value.strip(), most=REASON_MAX, breaks="\n\t")
 
 
-def _trimmed(value: str, *, most: int) -> str:
-    trimmed = value.strip()
-    if not 1 <= len(trimmed) <= most or any(_is_control(character) for character in trimmed):
-        raise ValueError(f"must be 1 to {most} characters after trimming, no control characters")
-    return trimmed
+def _checked(text: str, *, most: int, breaks: str) -> str:
+    if not 1 <= len(text) <= most or not any(map(_is_visible, text)):
+        raise ValueError(f"must be 1 to {most} characters after trimming, one of them visible")
+    for place, character in enumerate(text):
+        if unicodedata.category(character) not in _REFUSED or character in breaks:
+            continue
+        if not (character in _JOINERS and _is_within_word(text, place)):
+            raise ValueError("must hold no control, format or unassigned characters")
+    return text
 
 
-def _is_control(character: str) -> bool:
-    # Cs: a lone surrogate is no text at all, and no store could hold it.
-    return unicodedata.category(character) in {"Cc", "Cs"}
+def _is_visible(character: str) -> bool:
+    return unicodedata.category(character)[0] in _VISIBLE and character not in _BLANK
+
+
+def _is_within_word(text: str, place: int) -> bool:
+    """Whether the characters on both sides belong to a word; a mark belongs to what it marks."""
+    around = text[place - 1 : place] + text[place + 1 : place + 2]
+    return len(around) == 2 and all(  # noqa: PLR2004 (both sides)
+        _is_visible(each) or unicodedata.category(each)[0] == "M" for each in around
+    )

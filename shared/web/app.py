@@ -80,4 +80,5 @@ def _methods(routes: list[BaseRoute], path: str) -> set[str]:
     matching = [route for route in ours if route.path_regex.match(path)]
     # A path of its own is no identifier: /v1/revocations/check is not /v1/revocations/{id}.
     own = [route for route in matching if route.path == path]
-    return {method for route in own or matching for method in route.methods or ()}
+    methods = {method for route in own or matching for method in route.methods or ()}
+    return methods | ({"HEAD"} if "GET" in methods else set())

@@ -48,6 +48,7 @@ def _secret(values: list[str]) -> str:
         # Two headers, or what a gateway made of them: which key is meant is anyone's guess.
         return value
     scheme, _, secret = value.partition(" ")
-    if scheme != "Bearer":
+    # RFC 9110 11.1: a scheme has no case, and one space or more follows it.
+    if scheme.lower() != "bearer":
         raise Unauthorized("Authorization: the scheme must be Bearer, with an API key.")
-    return secret
+    return secret.lstrip(" ")

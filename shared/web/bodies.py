@@ -10,7 +10,8 @@ from shared.model import strict_json
 
 BODY_MAX: Final = 256 * 1024
 
-_JSON: Final = re.compile(r'application/json(\s*;\s*charset="?utf-8"?)?\s*', re.IGNORECASE)
+# JSON is UTF-8 whatever a parameter says (RFC 8259, 8.1 and 11), so parameters are ignored.
+_JSON: Final = re.compile(r"application/json\s*(;.*)?", re.IGNORECASE)
 
 
 class Body(NamedTuple):
@@ -28,12 +29,20 @@ async def read(request: Request, *, limit: int) -> Body:
     raw = await _bounded(request, limit)
     if not raw:
         return Body(raw, None)
-    if not _JSON.fullmatch(", ".join(request.headers.getlist("content-type"))):
-        raise UnsupportedMediaType
+    _check_type(request)
     try:
         return Body(raw, strict_json.parse(raw))
     except ValueError as error:
         raise InvalidRequest(f"body: {error}.") from None
+
+
+def _check_type(request: Request) -> None:
+    types = request.headers.getlist("content-type")
+    if len(types) != 1 or not _JSON.fullmatch(types[0]):
+        raise UnsupportedMediaType("Content-Type: a body must be sent as application/json.")
+    encodings = request.headers.getlist("content-encoding")
+    if any(each.strip().lower() != "identity" for each in encodings):
+        raise UnsupportedMediaType("Content-Encoding: a body must be sent as it is (identity).")
 
 
 async def _bounded(request: Request, limit: int) -> bytes:

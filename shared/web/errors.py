@@ -46,6 +46,10 @@ def _headers(error: errors.RequestError) -> dict[str, str]:
     match error:
         case errors.Unauthorized() | errors.InvalidApiKey():
             return {"WWW-Authenticate": "Bearer"}
+        case errors.InsufficientScope():
+            # RFC 6750 3.1
+            scopes = " ".join(error.scopes)
+            return {"WWW-Authenticate": f'Bearer error="insufficient_scope", scope="{scopes}"'}
         case errors.MethodNotAllowed():
             return {"Allow": ", ".join(error.allow)}
         case errors.RateLimited():

@@ -55,6 +55,9 @@ class Gate:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        if scope["method"] == "HEAD":
+            # RFC 9110 9.3.2: as GET, without the body (decisions 1, methods).
+            scope, send = {**scope, "method": "GET"}, _without_body(send)
         exchange = _Exchange(send)
         try:
             call = self._admit(Request(scope), exchange)
@@ -131,6 +134,15 @@ class _Exchange:
             duration_ms=round((time.perf_counter() - self._began) * 1000, 3),
         )
         _log.info("request", extra=line)
+
+
+def _without_body(send: Send) -> Send:
+    async def send_head(message: Message) -> None:
+        if message["type"] == "http.response.body":
+            message = {**message, "body": b""}
+        await send(message)
+
+    return send_head
 
 
 def _report(error: Exception, request_id: str) -> None:

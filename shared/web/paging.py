@@ -14,7 +14,9 @@ from shared.model.callers import Caller
 LIMIT_DEFAULT: Final = 50
 LIMIT_MAX: Final = 100
 
-_DECIMAL: Final = re.compile(r"[0-9]{1,9}")
+_DECIMAL: Final = re.compile(r"0|[1-9][0-9]{0,8}")
+# No position is longer, or has other characters; some stores take no longer sort key.
+_POSITION: Final = re.compile(r"[!-~]{1,200}")
 _CHECK_BYTES: Final = 12
 
 
@@ -58,7 +60,7 @@ def decode(cursor: str | None, caller: Caller, *, endpoint: str) -> str | None:
         position = data[_CHECK_BYTES:].decode()
     except ValueError:
         position = ""
-    if not position or encode(position, caller, endpoint=endpoint) != cursor:
+    if not _POSITION.fullmatch(position) or encode(position, caller, endpoint=endpoint) != cursor:
         raise InvalidRequest("cursor: must come from the page before, with the same filters.")
     return position
 

@@ -117,7 +117,7 @@ class ContractRoute(APIRoute):
         return handle
 
     def _check_body(self, body: Body) -> None:
-        if self.body_field is None and body.value not in (None, {}):
+        if self.body_field is None and body.raw and body.value != {}:
             raise InvalidRequest("body: this endpoint takes none.")
 
     def _explain(self, error: RequestValidationError) -> str:
@@ -170,5 +170,6 @@ def _sentence(error: dict[str, Any], *, allowed: set[str]) -> str:
 
 _WORDS: Final = {
     "missing": "is required",
+    "too_short": "must have at least one entry",
     "model_attributes_type": "must be a JSON object",
 }

@@ -60,6 +60,8 @@ def test_each_scope_opens_what_the_table_says(standing: Tenant, key: Key, scope:
     assert answer.status_code == 403
     assert error(answer)["code"] == "insufficient_scope"
     assert error(answer)["message"].endswith(f"the scope {' or '.join(scopes)}.")
+    challenge = f'Bearer error="insufficient_scope", scope="{" ".join(scopes)}"'
+    assert answer.headers["www-authenticate"] == challenge
     assert audit_entries(standing) == entries
 
 

@@ -49,7 +49,21 @@ HELD = [
     'W/"other" ,  W/{etag}',
     " {etag} ",
 ]
-OTHERS = ['"other"', "{bare}", '"{bare}', "", ",", "''", "W/", '"*"', '"{bare}x"', "x{etag}"]
+OTHERS = [
+    '"a,*,b"',
+    '"a, {bare}, b"',
+    '"other", *',
+    '"other"',
+    "{bare}",
+    '"{bare}',
+    "",
+    ",",
+    "''",
+    "W/",
+    '"*"',
+    '"{bare}x"',
+    "x{etag}",
+]
 
 
 @pytest.mark.parametrize("path", [SRL, SIGNED])

@@ -43,14 +43,9 @@ KEPT = {
     "a family of emoji": "👨‍👩‍👧‍👦",
     "composed": unicodedata.normalize("NFC", "é"),
     "decomposed": unicodedata.normalize("NFD", "é"),
-    "right to left": "\u202eabc\u202c",
-    "bidi isolates": "\u2066abc\u2069",
-    "a zero-width space": "a\u200bb",
-    "a byte order mark within": "a\ufeffb",
-    "a soft hyphen": "a\u00adb",
-    "a private character": "\ue000",
-    "no character": "\uffff",
-    "the last code point": "\U0010ffff",
+    "a joiner within a word": "\u0915\u094d\u200d\u0937",
+    "a non-joiner within a word": "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645",
+    "a right-to-left script": "\u05e9\u05dc\u05d5\u05dd",
     "an escape of JSON": "\\u0000",
     "SQL": "'; DROP TABLE items; --",
 }
@@ -61,8 +56,22 @@ REFUSED = {
     "line breaks": "\r\n",
     "ideographic spaces": "\u3000\u3000",
     "NUL": "zq7\x00mark",
-    "a tab within": "zq7\tmark",
-    "a line break within": "zq7\nmark",
+    "carriage return": "zq7\rmark",
+    "a line separator": "zq7\u2028mark",
+    "a paragraph separator": "zq7\u2029mark",
+    "right-to-left override": "zq7\u202emark",
+    "bidi isolates": "\u2066zq7mark\u2069",
+    "a zero-width space": "zq7\u200bmark",
+    "zero-width spaces alone": "\u200b\u200b",
+    "a byte order mark": "zq7\ufeffmark",
+    "a soft hyphen": "zq7\u00admark",
+    "a joiner at the end": "zq7\u200d",
+    "a joiner before a space": "zq7\u200d mark",
+    "two joiners": "zq7\u200d\u200dmark",
+    "no character": "zq7\uffff",
+    "the last code point": "zq7\U0010ffff",
+    "a filler that shows nothing": "\u3164",
+    "a mark on nothing": "\u0301",
     "escape": "zq7\x1bmark",
     "unit separator": "zq7\x1fmark",
     "delete": "zq7\x7fmark",
@@ -95,13 +104,20 @@ def test_text_is_trimmed(standing: Tenant, text: str) -> None:
 
 @pytest.mark.parametrize("text", REFUSED.values(), ids=REFUSED)
 def test_blank_or_control_characters_are_refused(standing: Tenant, text: str) -> None:
-    """F19: a blank text, or one with a control character, is 400 and is not repeated."""
+    """F19, F87: a text that is blank, or hides or turns what it says, is 400 and not repeated."""
     before = audit_entries(standing)
     for answer, name in ((create_key(standing, name=text), "name"),
                          (revoke(standing, reason=text), "reason")):  # fmt: skip
         refused(answer, name)
         assert "zq7" not in answer.text
     assert audit_entries(standing) == before
+
+
+@pytest.mark.parametrize("text", ["one\ntwo", "one\n\n\ttwo"])
+def test_a_reason_has_lines_and_a_name_has_not(standing: Tenant, text: str) -> None:
+    """F87: line feeds and tabs are kept in a reason, and refused in a name."""
+    assert revoke(standing, reason=text).json()["reason"] == text
+    refused(create_key(standing, name=text), "name")
 
 
 @pytest.mark.parametrize("character", ["a", "é", "字", "🔑"])

@@ -91,7 +91,7 @@ REQUEST = ("request_id", "tenant_id", "operation", "status", "outcome", "duratio
 
 # Beside those of every response.
 ONLY_ON = {
-    "www-authenticate": {401},
+    "www-authenticate": {401, 403},
     "retry-after": {429, 503},
     "allow": {405},
     "etag": {304},

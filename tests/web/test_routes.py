@@ -8,7 +8,7 @@ from tests.api import Tenant
 from tests.asgi import Answer, bearer, send
 from tests.web.endpoints import ENDPOINTS, at, call_as_it_stands
 
-METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT"]
+METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT"]
 STRANGE = ["FOO", "get", "POST ", "M-SEARCH", "X" * 1000, "PROPFIND"]
 PATHS = sorted({path for _, path in ENDPOINTS})
 EACH_PATH = pytest.mark.parametrize("path", PATHS)
@@ -20,6 +20,12 @@ def ask(tenant: Tenant, method: str, target: str, **options: Any) -> Answer:
     return send(tenant.admin.http.app, method, target, headers=headers, **options)
 
 
+def own_methods(path: str) -> list[str]:
+    """What a path allows: HEAD wherever GET is."""
+    own = {method for method, its in ENDPOINTS if its == path}
+    return sorted(own | ({"HEAD"} if "GET" in own else set()))
+
+
 def allowed(answer: Answer) -> list[str]:
     return answer.headers["allow"].split(", ")
 
@@ -27,7 +33,7 @@ def allowed(answer: Answer) -> list[str]:
 @EACH_PATH
 def test_another_method_is_not_allowed(standing: Tenant, path: str) -> None:
     """F21: a method that the path has not is 405 in our shape; Allow lists all that it has."""
-    own = sorted(method for method, its in ENDPOINTS if its == path)
+    own = own_methods(path)
     for method in {*METHODS, *STRANGE}.difference(own):
         answer = ask(standing, method, at(path, IDENTIFIER))
         if answer.status_code == 404 and method == "DELETE":
@@ -41,9 +47,32 @@ def test_another_method_is_not_allowed(standing: Tenant, path: str) -> None:
 
 def test_the_path_of_two_methods_lists_both(standing: Tenant) -> None:
     """F21: Allow is not that of the first route alone."""
-    assert allowed(ask(standing, "PUT", "/v1/api-keys")) == ["GET", "POST"]
-    assert allowed(ask(standing, "PUT", f"/v1/api-keys/{IDENTIFIER}")) == ["DELETE", "GET"]
-    assert allowed(ask(standing, "PUT", "/v1/revocations")) == ["GET", "POST"]
+    assert allowed(ask(standing, "PUT", "/v1/api-keys")) == ["GET", "HEAD", "POST"]
+    assert allowed(ask(standing, "PUT", f"/v1/api-keys/{IDENTIFIER}")) == ["DELETE", "GET", "HEAD"]
+    assert allowed(ask(standing, "PUT", "/v1/revocations")) == ["GET", "HEAD", "POST"]
+
+
+@pytest.mark.parametrize("key", [key for key in ENDPOINTS if key[0] == "GET"], ids=" ".join)
+def test_head_is_served_wherever_get_is(standing: Tenant, key: tuple[str, str]) -> None:
+    """F84: HEAD answers with the status and headers of GET, and with no body."""
+    target = ENDPOINTS[key].target(standing)
+    get, head = (ask(standing, method, target) for method in ("GET", "HEAD"))
+    assert get.status_code == head.status_code == 200
+    assert get.content
+    assert head.content == b""
+    changing = ("x-request-id", "x-ratelimit-remaining", "x-ratelimit-reset")
+    for name in (get.headers | head.headers).keys() - set(changing):
+        assert get.headers[name] == head.headers[name], name
+
+
+def test_head_where_get_fails(standing: Tenant) -> None:
+    """F84: HEAD of what is not there, or has no GET, has the status of GET and no body."""
+    for path, status in (("/nowhere", 404), (f"/v1/api-keys/{IDENTIFIER}/revoke", 405)):
+        head = ask(standing, "HEAD", path)
+        assert (head.status_code, head.content) == (status, b"")
+        assert (
+            head.headers["content-length"] == ask(standing, "GET", path).headers["content-length"]
+        )
 
 
 UNKNOWN = [
@@ -72,7 +101,7 @@ UNKNOWN = [
 @pytest.mark.parametrize("path", UNKNOWN, ids=lambda path: path[:40])
 def test_an_unknown_path_is_not_found(standing: Tenant, path: str) -> None:
     """F21: whatever is no route is 404 in our shape, by any method, and never redirects."""
-    for method in ("GET", "POST", "HEAD", "FOO"):
+    for method in ("GET", "POST", "FOO"):
         answer = ask(standing, method, path)
         assert answer.status_code == 404
         assert answer.json()["error"]["code"] == "not_found"

@@ -3,6 +3,7 @@ PYTHON  ?= python3
 PORT    ?= 8080
 DATA    ?= .data
 WORKERS ?= 1
+KEYS    ?=
 ARCHITECTURE ?= arm64
 OUTPUT  ?= .build/app
 HOST    ?= 127.0.0.1
@@ -19,8 +20,9 @@ PIP  := $(BIN)/python -m pip install --disable-pip-version-check --require-hashe
 help: ## Say what each command does.
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST)
 
-run: $(VENV)/.infra ## Serve on 127.0.0.1 (PORT=8080 DATA=.data WORKERS=1). Ctrl-C stops it.
-	@exec $(BIN)/python -m infra.local_server --port $(PORT) --data $(DATA) --workers $(WORKERS)
+run: $(VENV)/.infra ## Serve on 127.0.0.1 (PORT=8080 DATA=.data KEYS=.data/master.key WORKERS=1). Ctrl-C stops it.
+	@exec $(BIN)/python -m infra.local_server --port $(PORT) --data $(DATA) --workers $(WORKERS) \
+		$(if $(KEYS),--keys $(KEYS))
 
 build: $(VENV)/.infra ## Stage what Lambda runs in .build/app (ARCHITECTURE=arm64 OUTPUT=.build/app).
 	@$(BIN)/python -m infra.build --architecture $(ARCHITECTURE) --output $(OUTPUT)

@@ -6,10 +6,13 @@ Exit codes: 0 done, 1 refused or failed, 2 wrong usage or settings.
 
 import argparse
 import os
+import re
 import sys
+from datetime import timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from infra import data_folder, os_user
+from infra import backup, data_folder, os_user
 from shared import wiring
 from shared.errors import InvalidSettings, RescindError
 from shared.model import tenants as model
@@ -19,13 +22,23 @@ from shared.operations.api_keys import Created
 from shared.ports import Ports
 from shared.settings import Settings
 
+if TYPE_CHECKING:
+    _Commands = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001 (its only name)
+
+_UNITS = {"d": timedelta(days=1), "h": timedelta(hours=1), "m": timedelta(minutes=1)}
+
+_LEFT_OUT = """Left out, on purpose:
+  the master key: with it, this copy would open every seed. Keep its copy somewhere else.
+  admin.key: after a restore, mint another key (admin-key).
+  blobs: a list that is older than one that verifiers have seen must never be put back."""
+
 
 def main() -> int:
     """Run one command and return its exit code."""
     arguments = _parser().parse_args()
     try:
-        ports = wiring.build(Settings.load(data_folder.chosen(arguments.data, os.environ)))
-        arguments.run(ports, arguments)
+        settings = Settings.load(data_folder.chosen(arguments.data, arguments.keys, os.environ))
+        arguments.run(wiring.build(settings), arguments)
     except InvalidSettings as error:
         _say(f"{error}\nSet them in the environment, or name a data folder with --data.")
         return 2
@@ -42,24 +55,46 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--data", type=Path, help="the data folder of `make run`, such as .data")
+    parser.add_argument("--keys", type=Path, help="with --data: the master key, if kept elsewhere")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    _add_tenant(commands)
+    _add_admin_key(commands)
+    _add_care(commands)
+    return parser
+
+
+def _add_tenant(commands: "_Commands") -> None:
     tenant = commands.add_parser("tenant", help="create a tenant, or list them all")
     actions = tenant.add_subparsers(required=True, metavar="ACTION")
     create = actions.add_parser("create", help="create a tenant; prints its first admin key once")
     create.add_argument("name", type=_handle, metavar="NAME")
     create.set_defaults(run=_create_tenant)
     actions.add_parser("list", help="list the tenants").set_defaults(run=_list_tenants)
+
+
+def _add_admin_key(commands: "_Commands") -> None:
     mint = commands.add_parser("admin-key", help="mint an admin key for a tenant locked out")
     mint.add_argument("name", type=_handle, metavar="NAME")
+    mint.add_argument(
+        "--expires-in",
+        type=_duration,
+        metavar="TIME",
+        help="such as 30d, 12h or 45m (default: never)",
+    )
     mint.set_defaults(run=_mint_admin_key)
+
+
+def _add_care(commands: "_Commands") -> None:
     examine = commands.add_parser("doctor", help="say what is wrong, and what to do about it")
     examine.set_defaults(run=_examine)
+    copy = commands.add_parser("backup", help="copy the store of --data to a new file")
+    copy.add_argument("destination", type=Path, metavar="FILE")
+    copy.set_defaults(run=_backup)
     recover = commands.add_parser(
         "recover", help="after a restore: revoke again what is listed, and publish above it"
     )
     recover.add_argument("name", type=_handle, metavar="NAME")
     recover.set_defaults(run=_recover)
-    return parser
 
 
 def _handle(value: str) -> str:
@@ -67,6 +102,15 @@ def _handle(value: str) -> str:
         return model.handle(value)
     except ValueError as error:
         raise argparse.ArgumentTypeError(f"a tenant's name {error}") from None
+
+
+def _duration(value: str) -> timedelta:
+    found = re.fullmatch(r"([1-9][0-9]{0,4})([dhm])", value)
+    if found is None:
+        raise argparse.ArgumentTypeError(
+            "a time is a number of days, hours or minutes: 30d, 12h, 45m"
+        )
+    return int(found[1]) * _UNITS[found[2]]
 
 
 def _create_tenant(ports: Ports, arguments: argparse.Namespace) -> None:
@@ -81,7 +125,17 @@ def _list_tenants(ports: Ports, _arguments: argparse.Namespace) -> None:
 
 
 def _mint_admin_key(ports: Ports, arguments: argparse.Namespace) -> None:
-    _show(onboarding.mint_admin_key(ports, handle=arguments.name, user=os_user.name()))
+    lifetime = arguments.expires_in
+    expires_at = None if lifetime is None else times.whole(ports.now() + lifetime)
+    user = os_user.name()
+    _show(onboarding.mint_admin_key(ports, handle=arguments.name, user=user, expires_at=expires_at))
+
+
+def _backup(_ports: Ports, arguments: argparse.Namespace) -> None:
+    if arguments.data is None:
+        raise InvalidSettings(["backup copies the store of a data folder."])
+    backup.copy_store(arguments.data / "svc.db", arguments.destination)
+    _say(f"Copied the store to {arguments.destination}.\n{_LEFT_OUT}")
 
 
 def _examine(ports: Ports, _arguments: argparse.Namespace) -> None:
@@ -116,4 +170,6 @@ def _say(text: str) -> None:
 
 
 if __name__ == "__main__":
+    # Every file that this process makes is private, whatever the folder's mode.
+    os.umask(0o077)
     sys.exit(main())

@@ -1,40 +1,60 @@
-"""One folder that holds all of a deployment on one machine: store, blobs, master key."""
+"""The data folder of a deployment on one machine: store, blobs and, by default, keys."""
 
 import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from infra import private_files
 from shared.adapters.local_keys import KeyFile
 from shared.errors import InvalidSettings
 from shared.model.srl import version_of
 
+_STORE = "svc.db"
+_MASTER_KEY = "master.key"
+# SQLite keeps recent writes in two more files beside the store.
+_PRIVATE = (_STORE, f"{_STORE}-wal", f"{_STORE}-shm", "admin.key")
 
-def environment(folder: Path) -> dict[str, str]:
-    """The settings that keep everything in `folder` (see `shared.settings`)."""
+
+def environment(folder: Path, key: Path | None = None) -> dict[str, str]:
+    """The settings that keep everything in `folder`, the master key at `key` if one is given.
+
+    The names are those of `shared.settings`.
+    """
     return {
-        "SVC_STORE": f"sqlite:{folder / 'svc.db'}",
+        "SVC_STORE": f"sqlite:{folder / _STORE}",
         "SVC_BLOBS": f"file:{folder / 'blobs'}",
-        "SVC_KEYS": f"file:{folder / 'master.key'}",
+        "SVC_KEYS": f"file:{key or folder / _MASTER_KEY}",
     }
 
 
-def prepare(folder: Path) -> None:
-    """Make the folder with its master key, for its owner only, where there is none yet.
+def master_key(folder: Path, chosen: Path | None, environment_: Mapping[str, str]) -> Path:
+    """The path of the master key of `folder`.
 
-    Raises `InvalidSettings` where it cannot be made, where data is there without its key (a new
-    key would open none of the seeds that the old one sealed), or where `check_whole` does.
+    It is `chosen` (`--keys`) if that is given, else `master.key` in the folder if it is there,
+    else the file that `SVC_KEYS` names, else `master.key` in the folder, which is to be made.
     """
-    key = folder / "master.key"
+    own = folder / _MASTER_KEY
+    scheme, _, location = environment_.get("SVC_KEYS", "").partition(":")
+    if chosen is not None:
+        return chosen
+    # An environment that names another deployment must not lend its key to this folder.
+    return own if own.exists() or scheme != "file" or not location else Path(location)
+
+
+def prepare(folder: Path, key: Path | None = None) -> None:
+    """Make the folder and its master key, for their owner only, unless they exist.
+
+    Raises `InvalidSettings` if the folder cannot be made or is not private, if it has data and the
+    key is missing (a new key would open none of the seeds that the old one sealed), and as
+    `check_whole` does.
+    """
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise InvalidSettings([f"{folder} cannot be made: {error.strerror}."]) from error
-    check_whole(folder)
-    if key.exists():
-        return
-    if (folder / "svc.db").exists():
-        raise InvalidSettings([f"{key} is missing, but {folder} has data. Restore its copy."])
-    KeyFile.create(key)
+    path = _checked(folder, key)
+    if not path.exists():
+        KeyFile.create(path)
 
 
 def check_whole(folder: Path, *, has_tenants: bool = True) -> None:
@@ -62,17 +82,40 @@ def _has_served(folder: Path) -> bool:
     return (folder / "admin.key").exists() or any(version_of(each.name) > 1 for each in lists)
 
 
-def chosen(folder: Path | None, environment_: Mapping[str, str]) -> dict[str, str]:
-    """The environment, with its settings replaced by those of `folder` where one is given.
+def chosen(
+    folder: Path | None, key: Path | None, environment_: Mapping[str, str]
+) -> dict[str, str]:
+    """The environment; if `folder` is given, with the settings of that folder and its key.
 
-    Raises `InvalidSettings` where `folder` is no data folder: opening it would begin one.
+    Raises `InvalidSettings` if `folder` is not a data folder (opening it would start a new one),
+    or is not private, or if its key is missing.
     """
     if folder is None:
         return dict(environment_)
-    if not (folder / "master.key").exists():
-        raise InvalidSettings([f"{folder} is no data folder: it holds no master.key."])
+    if not folder.is_dir():
+        raise InvalidSettings([f"{folder} is no data folder: there is no such folder."])
+    path = _checked(folder, master_key(folder, key, environment_))
+    if not any((folder / name).exists() for name in (_STORE, _MASTER_KEY)):
+        raise InvalidSettings(
+            [f"{folder} is no data folder: it holds neither {_STORE} nor {_MASTER_KEY}."]
+        )
+    return dict(environment_) | environment(folder, path)
+
+
+def _checked(folder: Path, key: Path | None) -> Path:
+    """The path of the master key, after the folder, its files and the key were checked."""
+    private_files.check_folder(folder)
+    for name in _PRIVATE:
+        private_files.check_file(folder / name)
     check_whole(folder)
-    return dict(environment_) | environment(folder)
+    path = key or folder / _MASTER_KEY
+    if (folder / _STORE).exists() and not path.exists():
+        problem = f"{path} is missing, but {folder} has data. "
+        remedy = "Restore its copy, or say where it is (make run KEYS=…, or the option --keys)."
+        raise InvalidSettings([problem + remedy])
+    # Its mode is checked where it is read.
+    private_files.check_owner(path)
+    return path
 
 
 def write_secret(path: Path, secret: str) -> None:

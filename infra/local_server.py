@@ -2,8 +2,8 @@
 
     python -m infra.local_server --port 8080 --data .data --workers 1
 
-The first start makes the tenant `local` and its admin key. The list is republished on a timer, by
-the same operation that the schedule runs on AWS.
+The first start makes the tenant `local` and its admin key. Lists are published once before the
+first request and then on a timer, by the same operation that the schedule runs on AWS.
 """
 
 import argparse
@@ -63,11 +63,16 @@ def _stop(_signal: int, _frame: object) -> NoReturn:
 
 def _prepare(arguments: argparse.Namespace) -> Ports:
     _check_port(arguments.port)
-    data_folder.prepare(arguments.data)
+    key = data_folder.master_key(arguments.data, arguments.keys, os.environ)
+    data_folder.prepare(arguments.data, key)
     # Worker processes find the data by these.
-    os.environ.update(data_folder.environment(arguments.data))
+    os.environ.update(data_folder.environment(arguments.data, key))
     ports = wiring.from_environment()
-    _say_hello(ports, arguments)
+    admin_key = arguments.data / "admin.key"
+    _ensure_tenant(ports, admin_key)
+    # After a pause every list may have expired, and no verifier accepts an expired one.
+    _publish(ports)
+    _say_hello(arguments, admin_key)
     return ports
 
 
@@ -96,6 +101,9 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m infra.local_server", description=__doc__)
     parser.add_argument("--port", type=int, default=8080, help="on 127.0.0.1 (default 8080)")
     parser.add_argument("--data", type=Path, default=Path(".data"), help="folder (default .data)")
+    parser.add_argument(
+        "--keys", type=Path, help="file of the master key (default: master.key in the data folder)"
+    )
     parser.add_argument("--workers", type=int, default=1, help="server processes (default 1)")
     return parser.parse_args()
 
@@ -109,40 +117,49 @@ def _check_port(port: int) -> None:
             raise InvalidSettings([f"port {port}: {error}. Try: make run PORT=8081"]) from error
 
 
-def _say_hello(ports: Ports, arguments: argparse.Namespace) -> None:
-    key_file = arguments.data / "admin.key"
+def _ensure_tenant(ports: Ports, admin_key: Path) -> None:
+    """Create the tenant with its first admin key, unless it exists."""
     try:
         tenants.find(ports, _TENANT)
     except NotFound:
         has_tenants = any(True for _ in tenants.listing(ports))
-        data_folder.check_whole(arguments.data, has_tenants=has_tenants)
-        if key_file.exists():
+        data_folder.check_whole(admin_key.parent, has_tenants=has_tenants)
+        if admin_key.exists():
             raise InvalidSettings(
-                [f"{key_file} is there, but the tenant {_TENANT} is not; move the file away."]
+                [f"{admin_key} is there, but the tenant {_TENANT} is not; move the file away."]
             ) from None
         _, created = onboarding.create_tenant(ports, handle=_TENANT, user=os_user.name())
-        data_folder.write_secret(key_file, created.secret)
-        print(f"Created the tenant {_TENANT}. Its admin key, shown this once: {created.secret}")
-    if not key_file.exists():
-        command = f"python -m infra.admin --data {arguments.data} admin-key {_TENANT}"
-        print(f"There is no {key_file}; for a new admin key run: {command}")
-    print(f"Rescind serves on http://{_HOST}:{arguments.port}, data in {arguments.data},")
-    print(f"admin key in {key_file}. Ctrl-C stops it.", flush=True)
+        data_folder.write_secret(admin_key, created.secret)
+        print(f"Created the tenant {_TENANT}.")
+
+
+def _say_hello(arguments: argparse.Namespace, admin_key: Path) -> None:
+    if admin_key.exists():
+        print(f"Its admin key is in {admin_key}.")
+    else:
+        key = f" --keys {arguments.keys}" if arguments.keys else ""
+        command = f"python -m infra.admin --data {arguments.data}{key} admin-key {_TENANT}"
+        print(f"There is no {admin_key}; for a new admin key run: {command}")
+    print(f"Rescind serves on http://{_HOST}:{arguments.port}, data in {arguments.data}.")
+    print("Ctrl-C stops it.", flush=True)
 
 
 def _publish_on_time(ports: Ports, stopped: threading.Event) -> None:
     while not stopped.wait(_PUBLISH_SECONDS):
-        try:
-            _publish(ports)
-        except Exception:  # noqa: BLE001 (without a next attempt every list would run out)
-            _log.exception("nothing could be published; the next attempt follows")
+        _publish(ports)
 
 
 def _publish(ports: Ports) -> None:
-    tick = srl_publication.publish_due(ports)
-    if not tick.failed and isinstance(ports.blobs, FileBlobs):
-        ports.blobs.prune(older_than_seconds=_BLOB_AGE_MAX_SECONDS)
+    """Publish every list that is due, and remove blobs that no list needs any more."""
+    try:
+        tick = srl_publication.publish_due(ports)
+        if not tick.failed and isinstance(ports.blobs, FileBlobs):
+            ports.blobs.prune(older_than_seconds=_BLOB_AGE_MAX_SECONDS)
+    except Exception:  # noqa: BLE001 (without a next attempt every list would expire)
+        _log.exception("nothing could be published; the next attempt follows")
 
 
 if __name__ == "__main__":
+    # Every file that this process makes is private, whatever the folder's mode.
+    os.umask(0o077)
     sys.exit(main())

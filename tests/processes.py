@@ -119,21 +119,31 @@ def _is_worker(pid: str) -> bool:
 
 
 @contextmanager
-def local_server(data: Path, *, workers: int = 1, ready: bool = True) -> Iterator[LocalServer]:
+def local_server(
+    data: Path,
+    *options: str,
+    workers: int = 1,
+    ready: bool = True,
+    open_files: int | None = None,
+    settings: dict[str, str] | None = None,
+) -> Iterator[LocalServer]:
     """The real server on the folder `data`; it is gone at the end.
 
-    It answers, or, where `ready` is false, has only said that it will.
+    It answers, or, where `ready` is false, has only said that it will. `open_files` is how many
+    files each of its processes may have open at once.
     """
     port = free_port()
     output = data.with_name(f"{data.name}-{port}.log")
     with output.open("wb") as log:
         process = subprocess.Popen(
-            [*_command(data, port), "--workers", str(workers)],
+            _limited(open_files, [*_command(data, port), "--workers", str(workers), *options]),
             cwd=ROOT,
-            env=environment(),
+            env=environment(settings),
             stdout=log,
             stderr=subprocess.STDOUT,
             start_new_session=True,
+            # That of most systems, whatever that of the tests is.
+            umask=0o022,
         )
     server = LocalServer(process, data, port, output)
     try:
@@ -143,9 +153,9 @@ def local_server(data: Path, *, workers: int = 1, ready: bool = True) -> Iterato
         server.kill()
 
 
-def start_in_vain(data: Path, *, port: int) -> subprocess.CompletedProcess[str]:
+def start_in_vain(data: Path, *options: str, port: int) -> subprocess.CompletedProcess[str]:
     """What a server says that ends by itself."""
-    return run(*_command(data, port)[1:])
+    return run(*_command(data, port)[1:], *options)
 
 
 def run(
@@ -194,6 +204,12 @@ def free_port() -> int:
 def _command(data: Path, port: int) -> list[str]:
     options = ["--port", str(port), "--data", str(data)]
     return [sys.executable, "-m", "infra.local_server", *options]
+
+
+def _limited(open_files: int | None, command: list[str]) -> list[str]:
+    if open_files is None:
+        return command
+    return ["sh", "-c", f'ulimit -n {open_files} && exec "$@"', "sh", *command]
 
 
 def _wait_until(server: LocalServer, condition: Callable[[LocalServer], bool]) -> None:

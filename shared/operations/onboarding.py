@@ -1,5 +1,7 @@
 """Bringing tenants in: what the operator does at the command line (decisions 3, tenants)."""
 
+from datetime import datetime
+
 from shared.errors import RequestConflict
 from shared.model import tenants as model
 from shared.model.audit_log import Action
@@ -61,10 +63,15 @@ def _create_tenant(ports: Ports, handle: str, user: str | None) -> tuple[Setting
     return settings, created
 
 
-def mint_admin_key(ports: Ports, *, handle: str, user: str | None = None) -> Created:
-    """A new admin key for a tenant that is locked out. Raises `NotFound`."""
+def mint_admin_key(
+    ports: Ports, *, handle: str, user: str | None = None, expires_at: datetime | None = None
+) -> Created:
+    """A new admin key for a tenant that is locked out, made by the `user` of the machine.
+
+    Raises `NotFound`, and `InvalidRequest` if `expires_at` has passed.
+    """
     caller = operator(ports, handle=handle, user=user)
-    return api_keys.create(ports, caller, name=_ADMIN, scopes=(Scope.ADMIN,))
+    return api_keys.create(ports, caller, name=_ADMIN, scopes=(Scope.ADMIN,), expires_at=expires_at)
 
 
 def operator(ports: Ports, *, handle: str, user: str | None = None) -> Caller:

@@ -137,6 +137,37 @@ def test_a_tenant_locked_out_gets_in_again(operator: Operator, data: Path, how: 
         assert credential.scopes == (Scope.ADMIN,)
 
 
+@pytest.mark.parametrize(
+    ("given", "lifetime"),
+    [
+        ("30d", timedelta(days=30)),
+        ("12h", timedelta(hours=12)),
+        ("45m", timedelta(minutes=45)),
+    ],
+)
+def test_a_minted_key_may_expire(
+    operator: Operator, data: Path, given: str, lifetime: timedelta
+) -> None:
+    """`admin-key --expires-in` mints a key that ends after that time."""
+    operator.run("--data", data, "tenant", "create", "acme")
+    minted = operator.run("--data", data, "admin-key", "acme", "--expires-in", given)
+    assert minted.code == 0
+    with opened(data) as ports:
+        expires_at = api_keys.authenticate(ports, minted.out.strip()).expires_at
+        assert expires_at is not None
+        assert timedelta(0) <= ports.now() + lifetime - expires_at < timedelta(minutes=1)
+
+
+@pytest.mark.parametrize("given", ["", "0d", "30", "d", "1w", "-1d", "1.5h", "1d\n", "100000d"])
+def test_a_lifetime_that_cannot_be_is_wrong_usage(
+    operator: Operator, data: Path, given: str
+) -> None:
+    """A time of another form is refused with 2, and no key is made that never expires."""
+    refused = operator.run("--data", data, "admin-key", "acme", f"--expires-in={given}")
+    assert (refused.code, refused.out) == (2, "")
+    assert "30d, 12h, 45m" in refused.err
+
+
 def test_a_name_that_is_taken_is_refused(operator: Operator, data: Path) -> None:
     """A second tenant of one name is refused with 1, and there is still one."""
     first = operator.run("--data", data, "tenant", "create", "acme")

@@ -1,0 +1,94 @@
+"""Checks that a folder and the files in it are ours and that nobody else can use them."""
+
+import logging
+import os
+import pwd
+import stat
+from pathlib import Path
+from typing import NoReturn
+
+from shared.errors import InvalidSettings
+
+_ROOT = 0
+_OTHERS = 0o077
+_OTHERS_WRITE = 0o022
+
+_log = logging.getLogger("rescind")
+
+
+def check_folder(folder: Path) -> None:
+    """Check that the folder is ours, and make it private if others can only read it.
+
+    Raises `InvalidSettings` if it belongs to somebody else, is reached by somebody else's link, or
+    is writable by others, who may have put files into it.
+    """
+    link = folder.lstat()
+    if stat.S_ISLNK(link.st_mode) and link.st_uid not in (os.geteuid(), _ROOT):
+        _refuse(f"{folder} is a link that {_name(link.st_uid)} made. Name the folder itself.")
+    status = folder.stat()
+    if not stat.S_ISDIR(status.st_mode):
+        _refuse(f"{folder} is not a folder.")
+    _check_owner(folder, status)
+    if status.st_mode & _OTHERS_WRITE:
+        _refuse_writable(folder, status, closed=0o700)
+    if status.st_mode & _OTHERS:
+        folder.chmod(0o700)
+        _log.warning("%s was readable by others; its mode is 0700 now", folder)
+
+
+def check_file(path: Path) -> None:
+    """Check that the file, if it exists, is ours; make it private if others can only read it.
+
+    Raises `InvalidSettings` as `check_owner` does, and if the file is writable by others.
+    """
+    check_owner(path)
+    if not path.exists():
+        return
+    status = path.stat()
+    if status.st_mode & _OTHERS_WRITE:
+        _refuse_writable(path, status, closed=0o600)
+    if status.st_mode & _OTHERS:
+        path.chmod(0o600)
+
+
+def check_owner(path: Path) -> None:
+    """Check that the file, if it exists, is a file of ours and is reached by no other name.
+
+    Raises `InvalidSettings` if it belongs to somebody else, is a link, or has a second name.
+    """
+    try:
+        status = path.lstat()
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise InvalidSettings([f"{path} cannot be read: {error.strerror}."]) from error
+    if not stat.S_ISREG(status.st_mode):
+        _refuse(f"{path} is a link, or is not a file. Put the file itself there.")
+    _check_owner(path, status)
+    if status.st_nlink > 1:
+        find = f"find / -xdev -samefile {path}"
+        _refuse(f"{path} has a second name (a hard link). Remove that name; to find it: {find}")
+
+
+def _check_owner(path: Path, status: os.stat_result) -> None:
+    me, owner = _name(os.geteuid()), _name(status.st_uid)
+    if status.st_uid != os.geteuid():
+        remedy = f"Run as {owner}, or run: sudo chown -R {me} {path}"
+        _refuse(f"{path} belongs to {owner}, but this process runs as {me}. {remedy}")
+
+
+def _refuse_writable(path: Path, status: os.stat_result, *, closed: int) -> NoReturn:
+    problem = f"{path} is writable by others (mode {stat.S_IMODE(status.st_mode):04o}), "
+    remedy = f"Check its contents, then run: chmod {closed:o} {path}"
+    _refuse(f"{problem}who may have changed it. {remedy}")
+
+
+def _refuse(problem: str) -> NoReturn:
+    raise InvalidSettings([problem])
+
+
+def _name(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)

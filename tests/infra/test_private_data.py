@@ -1,0 +1,235 @@
+"""The files of the local mode are their owner's alone, and its backup holds no key."""
+
+import os
+import sqlite3
+import stat
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from infra import backup, data_folder, private_files
+from shared.errors import InvalidSettings
+from tests.processes import LocalServer, free_port, local_server, run, start_in_vain
+
+_NOBODY = 65534
+_only_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+
+
+def test_a_folder_that_others_could_read_is_made_private(tmp_path: Path) -> None:
+    """F74: in an existing folder of mode 0755 every file is its owner's alone, under umask 022."""
+    data = tmp_path / "data"
+    data.mkdir(mode=0o755)
+    data.chmod(0o755)
+    with local_server(data, workers=2) as server:
+        _revoke(server, "svc_wrt_a")
+        files = [path for path in data.rglob("*") if path.is_file()]
+        assert {"svc.db", "svc.db-wal", "svc.db-shm", "master.key", "admin.key"} <= {
+            path.name for path in files
+        }
+        assert any(path.is_relative_to(data / "blobs") for path in files)
+        assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}
+        assert stat.S_IMODE(data.stat().st_mode) == 0o700
+        assert "0700 now" in server.output.read_text()
+        # The folder is opened again by a command of the operator, also under umask 022.
+        told = run("-m", "infra.admin", "--data", str(data), "tenant", "create", "acme")
+        assert told.returncode == 0, told.stderr
+        assert {path.stat().st_mode & 0o077 for path in data.rglob("*")} == {0}
+
+
+def test_a_store_that_others_could_read_is_made_private(tmp_path: Path) -> None:
+    """F74: files that an earlier version left readable are closed before they are opened."""
+    for name in ("svc.db", "svc.db-wal", "admin.key"):
+        (tmp_path / name).write_bytes(b"data")
+        (tmp_path / name).chmod(0o644)
+    (tmp_path / "master.key").write_bytes(bytes(32))
+    (tmp_path / "master.key").chmod(0o600)
+    data_folder.prepare(tmp_path)
+    assert {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()} == {0o600}
+
+
+def _writable_folder(data: Path) -> None:
+    data.chmod(0o777)
+
+
+def _foreign_folder(data: Path) -> None:
+    os.chown(data, _NOBODY, -1)
+
+
+def _foreign_link(data: Path) -> None:
+    data.rename(data.with_name("elsewhere"))
+    data.symlink_to(data.with_name("elsewhere"))
+    os.chown(data, _NOBODY, -1, follow_symlinks=False)
+
+
+def _writable_store(data: Path) -> None:
+    (data / "svc.db").chmod(0o620)
+
+
+def _linked_store(data: Path) -> None:
+    (data / "svc.db").rename(data.with_name("elsewhere"))
+    (data / "svc.db").symlink_to(data.with_name("elsewhere"))
+
+
+def _named_twice(data: Path) -> None:
+    os.link(data / "svc.db", data.with_name("elsewhere"))
+
+
+def _foreign_store(data: Path) -> None:
+    os.chown(data / "svc.db", _NOBODY, -1)
+
+
+def _foreign_key(data: Path) -> None:
+    os.chown(data / "master.key", _NOBODY, -1)
+
+
+def _linked_admin_key(data: Path) -> None:
+    (data / "admin.key").symlink_to(data.with_name("elsewhere"))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (_writable_folder, "chmod 700"),
+        (_writable_store, "chmod 600"),
+        (_linked_store, "is a link"),
+        (_named_twice, "a second name"),
+        (_linked_admin_key, "is a link"),
+        pytest.param(_foreign_folder, "chown", marks=_only_root),
+        pytest.param(_foreign_link, "is a link that", marks=_only_root),
+        pytest.param(_foreign_store, "chown", marks=_only_root),
+        pytest.param(_foreign_key, "chown", marks=_only_root),
+    ],
+)
+def test_what_others_may_have_touched_is_refused(
+    tmp_path: Path, spoil: Callable[[Path], None], words: str
+) -> None:
+    """F74: a folder or file that others own, can write or can reach stops server and commands."""
+    data = tmp_path / "data"
+    data_folder.prepare(data)
+    (data / "svc.db").write_bytes(b"")
+    (data / "svc.db").chmod(0o600)
+    spoil(data)
+    with pytest.raises(InvalidSettings, match=words):
+        data_folder.prepare(data)
+    with pytest.raises(InvalidSettings, match=words):
+        data_folder.chosen(data, None, {})
+
+
+def test_a_link_of_ours_is_followed(tmp_path: Path) -> None:
+    """A link that this user made, to a folder of theirs, is as good as the folder."""
+    (tmp_path / "disk").mkdir(mode=0o700)
+    (tmp_path / "data").symlink_to(tmp_path / "disk")
+    data_folder.prepare(tmp_path / "data")
+    assert (tmp_path / "disk" / "master.key").exists()
+
+
+def test_a_file_is_no_folder(tmp_path: Path) -> None:
+    """What is checked as a folder and is none is refused."""
+    (tmp_path / "data").write_bytes(b"")
+    with pytest.raises(InvalidSettings, match="not a folder"):
+        private_files.check_folder(tmp_path / "data")
+
+
+@pytest.mark.parametrize("how", ["option", "environment"])
+def test_the_master_key_may_lie_elsewhere(tmp_path: Path, how: str) -> None:
+    """F75: `--keys` or SVC_KEYS names the master key; the data folder then holds none."""
+    data, key = tmp_path / "data", tmp_path / "safe" / "key"
+    options = ["--keys", str(key)] if how == "option" else []
+    settings = {} if options else {"SVC_KEYS": f"file:{key}"}
+    with local_server(data, *options, settings=settings) as server:
+        _revoke(server, "svc_wrt_a")
+    assert stat.S_IMODE(key.stat().st_mode) == 0o600
+    assert not (data / "master.key").exists()
+    admin = ("-m", "infra.admin", "--data", str(data), *options)
+    assert run(*admin, "doctor", settings=settings).returncode == 0
+    refused = start_in_vain(data, port=free_port())
+    assert refused.returncode == 1
+    assert f"{data / 'master.key'} is missing" in refused.stderr
+    assert not (data / "master.key").exists()
+    assert run("-m", "infra.admin", "--data", str(data), "doctor").returncode == 2
+
+
+def test_a_folder_keeps_to_its_own_key(tmp_path: Path) -> None:
+    """A key that the environment names for another deployment is not used for this folder."""
+    own, other = tmp_path / "master.key", tmp_path / "other"
+    environment = {"SVC_KEYS": f"file:{other}"}
+    assert data_folder.master_key(tmp_path, None, environment) == other
+    assert data_folder.master_key(tmp_path, None, {"SVC_KEYS": "kms:alias/key"}) == own
+    own.write_bytes(bytes(32))
+    assert data_folder.master_key(tmp_path, None, environment) == own
+    assert data_folder.master_key(tmp_path, other, environment) == other
+
+
+def test_a_backup_is_whole_and_holds_no_key(tmp_path: Path) -> None:
+    """F75: `backup` copies the store of a running server; the copy holds neither key nor list."""
+    data, copy = tmp_path / "data", tmp_path / "copies" / "today.db"
+    copy.parent.mkdir()
+    with local_server(data) as server:
+        _revoke(server, "svc_wrt_a")
+        assert (data / "svc.db-wal").stat().st_size > 0
+        done = run("-m", "infra.admin", "--data", str(data), "backup", str(copy))
+        secret = server.admin_key
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    for left_out in ("the master key", "admin.key", "blobs"):
+        assert left_out in done.stderr
+    assert [path.name for path in copy.parent.iterdir()] == ["today.db"]
+    assert stat.S_IMODE(copy.stat().st_mode) == 0o600
+    held = copy.read_bytes()
+    assert secret.encode() not in held
+    assert (data / "master.key").read_bytes() not in held
+    with closing(sqlite3.connect(copy)) as connection:
+        query = "SELECT count(*) FROM items WHERE instr(sk, 'svc_wrt_a')"
+        assert connection.execute(query).fetchone()[0] > 0
+
+
+def test_a_backup_replaces_nothing(tmp_path: Path) -> None:
+    """F75: a file that exists is not overwritten, and a copy that failed leaves no part."""
+    data = tmp_path / "data"
+    data_folder.prepare(data)
+    (tmp_path / "kept").write_text("kept")
+    with pytest.raises(backup.BackupFailed, match="kept cannot be made"):
+        backup.copy_store(data / "svc.db", tmp_path / "kept")
+    assert (tmp_path / "kept").read_text() == "kept"
+    (data / "svc.db").write_text("no database " * 100)
+    with pytest.raises(backup.BackupFailed, match="could not be copied"):
+        backup.copy_store(data / "svc.db", tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_damaged_store_is_not_a_backup(tmp_path: Path) -> None:
+    """F75: a store with a damaged page is copied to nowhere, and the command says so."""
+    store = tmp_path / "svc.db"
+    with closing(sqlite3.connect(store)) as connection:
+        connection.execute("CREATE TABLE items (k TEXT PRIMARY KEY) WITHOUT ROWID")
+        connection.executemany(
+            "INSERT INTO items VALUES (?)", [(f"{number:08}",) for number in range(10_000)]
+        )
+        connection.commit()
+    held = bytearray(store.read_bytes())
+    at = held.index(b"00005000")
+    held[at] = ord("9")
+    store.write_bytes(held)
+    with pytest.raises(backup.BackupFailed, match="damaged"):
+        backup.copy_store(store, tmp_path / "copy")
+    assert not (tmp_path / "copy").exists()
+
+
+def test_a_backup_needs_a_data_folder(tmp_path: Path) -> None:
+    """Without `--data` there is nothing that `backup` could copy: wrong usage."""
+    data_folder.prepare(tmp_path / "data")
+    settings = data_folder.environment(tmp_path / "data")
+    refused = run("-m", "infra.admin", "backup", str(tmp_path / "copy"), settings=settings)
+    assert refused.returncode == 2
+    assert "--data" in refused.stderr
+    assert not (tmp_path / "copy").exists()
+
+
+def _revoke(server: LocalServer, warrant_id: str) -> None:
+    headers = {"Authorization": f"Bearer {server.admin_key}"}
+    body = {"warrant_id": warrant_id, "reason": "stolen"}
+    with httpx2.Client(base_url=server.url, headers=headers) as http:
+        assert http.post("/v1/revocations", json=body).status_code == 201
+        assert http.post("/v1/revocations/srl/regenerate").status_code == 200

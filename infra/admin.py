@@ -8,6 +8,7 @@ import argparse
 import os
 import re
 import sys
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -38,7 +39,8 @@ def main() -> int:
     arguments = _parser().parse_args()
     try:
         settings = Settings.load(data_folder.chosen(arguments.data, arguments.keys, os.environ))
-        arguments.run(wiring.build(settings), arguments)
+        with closing(wiring.build(settings)) as ports:
+            arguments.run(ports, arguments)
     except InvalidSettings as error:
         _say(f"{error}\nSet them in the environment, or name a data folder with --data.")
         return 2

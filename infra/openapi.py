@@ -4,6 +4,7 @@ What FastAPI cannot know is added here: the gate's answers, the headers of every
 scopes, which are read from the operations.
 """
 
+import inspect
 import json
 import sys
 from collections.abc import Iterable
@@ -110,7 +111,9 @@ def _complete(described: dict[str, Any], route: APIRoute, shared: dict[str, Any]
     if set(operation.scopes) != set(Scope):
         raises.add(errors.InsufficientScope)
     described["tags"] = [route.path.split("/")[2]]
-    described["description"] = f"{operation.__doc__}\n\nScopes: {', '.join(operation.scopes)}."
+    # Python 3.13 takes the indentation out of a docstring when it compiles it; the others do not.
+    what = inspect.cleandoc(operation.__doc__)
+    described["description"] = f"{what}\n\nScopes: {', '.join(operation.scopes)}."
     described["security"] = [{"apiKey": []}]
     described["x-scopes"] = list(operation.scopes)
     responses = described["responses"]

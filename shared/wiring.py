@@ -6,7 +6,7 @@ machine no SDK.
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from datetime import UTC, datetime
 from functools import cache, cached_property
 from pathlib import Path
@@ -47,19 +47,21 @@ def build(settings: Settings) -> Ports:
     """The ports that the settings name. Raises `InvalidSettings` where a place cannot be used."""
     # First the keys: without them nothing else is to be made.
     keys = _keys(settings.keys)
-    with _naming("SVC_STORE", settings.store):
-        store, buckets, together = _store(settings.store)
-    with _naming("SVC_BLOBS", settings.blobs):
-        blobs = _blobs(settings.blobs)
-    return Ports(
-        store=store,
-        buckets=buckets,
-        blobs=blobs,
-        keys=keys,
-        now=now,
-        new_id=identifiers(now),
-        together=together,
-    )
+    with ExitStack() as opened:
+        with _naming("SVC_STORE", settings.store):
+            store, buckets, together = _store(settings.store, opened)
+        with _naming("SVC_BLOBS", settings.blobs):
+            blobs = _blobs(settings.blobs)
+        return Ports(
+            store=store,
+            buckets=buckets,
+            blobs=blobs,
+            keys=keys,
+            now=now,
+            new_id=identifiers(now),
+            together=together,
+            close=opened.pop_all().close,
+        )
 
 
 def now() -> datetime:
@@ -92,11 +94,11 @@ def _naming(setting: str, place: Place) -> Iterator[None]:
         ) from error
 
 
-def _store(place: Place) -> tuple[Store, TokenBuckets, Together]:
+def _store(place: Place, opened: ExitStack) -> tuple[Store, TokenBuckets, Together]:
     if place.scheme == "dynamodb":
         from shared.adapters import dynamodb, dynamodb_buckets, threads
 
-        client = dynamodb.connect()
+        client = opened.enter_context(closing(dynamodb.connect()))
         return (
             dynamodb.DynamoStore(client, table_prefix=place.location),
             dynamodb_buckets.DynamoBuckets(client, table_prefix=place.location),
@@ -105,8 +107,8 @@ def _store(place: Place) -> tuple[Store, TokenBuckets, Together]:
     from shared.adapters import sqlite, sqlite_buckets
 
     return (
-        sqlite.SqliteStore(place.location),
-        sqlite_buckets.SqliteBuckets(place.location),
+        opened.enter_context(closing(sqlite.SqliteStore(place.location))),
+        opened.enter_context(closing(sqlite_buckets.SqliteBuckets(place.location))),
         in_turn,
     )
 

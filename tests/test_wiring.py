@@ -15,7 +15,7 @@ from shared.adapters.dynamodb import DynamoStore
 from shared.adapters.filesystem import FileBlobs
 from shared.adapters.local_keys import KeyFile
 from shared.adapters.sqlite import SqliteStore
-from shared.errors import InvalidSettings
+from shared.errors import InvalidSettings, Unavailable
 from shared.model.identifiers import is_identifier
 from shared.model.items import Key, Table
 from shared.ports.store import Expect, Put
@@ -102,6 +102,31 @@ def test_a_place_that_cannot_be_used_is_a_wrong_setting(
     with pytest.raises(InvalidSettings) as refused:
         wiring.build(Settings.load(settings))
     assert settings[name].partition(":")[2] in str(refused.value)
+
+
+def test_ports_are_closed_once_and_for_all(settings: dict[str, str]) -> None:
+    """F33: `close` lets go of both SQLite files; Python 3.13 reports one that stays open."""
+    ports = wiring.build(Settings.load(settings))
+    ports.close()
+    with pytest.raises(Unavailable):
+        ports.store.get(_KEY)
+    with pytest.raises(Unavailable):
+        ports.buckets.lease("t1", 1, now=0)
+
+
+def test_what_was_opened_for_nothing_is_closed(
+    settings: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F33: if a later place cannot be used, the store that was opened before it is closed."""
+    opened: list[SqliteStore] = []
+    # A bound method would not be given the store.
+    monkeypatch.setattr(SqliteStore, "close", lambda store: opened.append(store))  # noqa: PLW0108
+    (tmp_path / "blobs").write_text("no folder")
+    with pytest.raises(InvalidSettings):
+        wiring.build(Settings.load(settings))
+    monkeypatch.undo()
+    (store,) = opened
+    store.close()
 
 
 def test_a_missing_region_is_a_wrong_setting(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,9 +1,11 @@
 """Worlds to test in: a clock that the test owns, and ports on the embedded adapters."""
 
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import TypeVar
 
 from shared.adapters.filesystem import FileBlobs
 from shared.adapters.local_keys import KeyFile
@@ -11,6 +13,8 @@ from shared.adapters.sqlite import SqliteStore
 from shared.adapters.sqlite_buckets import SqliteBuckets
 from shared.ports import Ports
 from shared.wiring import identifiers
+
+_Adapter = TypeVar("_Adapter", SqliteStore, SqliteBuckets)
 
 
 @dataclass
@@ -27,16 +31,25 @@ class Clock:
 
 
 def embedded(folder: Path, clock: Callable[[], datetime], *, store: str = ":memory:") -> Ports:
-    """Ports on one machine: SQLite, files below `folder`, a key file."""
+    """Ports on one machine: SQLite, files below `folder`, a key file.
+
+    SQLite is closed when the test drops them, or by `close`.
+    """
     key_file = folder / "master.key"
     return Ports(
-        store=SqliteStore(store),
-        buckets=SqliteBuckets(store),
+        store=_closed_when_dropped(SqliteStore(store)),
+        buckets=_closed_when_dropped(SqliteBuckets(store)),
         blobs=FileBlobs(folder / "blobs", clock=lambda: clock().timestamp()),
         keys=KeyFile(key_file) if key_file.exists() else KeyFile.create(key_file),
         now=clock,
         new_id=identifiers(clock),
     )
+
+
+def _closed_when_dropped(adapter: _Adapter) -> _Adapter:
+    """The adapter; from Python 3.13 on, a connection that nobody closed is a warning."""
+    weakref.finalize(adapter, adapter._database.close)
+    return adapter
 
 
 def close(ports: Ports) -> None:

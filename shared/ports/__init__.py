@@ -11,12 +11,17 @@ from shared.ports.together import Together, in_turn
 from shared.ports.token_buckets import TokenBuckets
 
 
+def _nothing_to_close() -> None:
+    pass
+
+
 @dataclass(frozen=True, slots=True)
 class Ports:
     """The world, as one value that every operation takes first.
 
     `now` is the present time in UTC. `new_id` makes a fresh identifier of a kind (`ak`, `rev`, …)
-    that sorts after those made before it.
+    that sorts after those made before it. `close` lets go of the files and connections that the
+    ports hold open; nothing may be asked of them afterwards.
     """
 
     store: Store
@@ -26,3 +31,4 @@ class Ports:
     now: Callable[[], datetime]
     new_id: Callable[[str], str]
     together: Together = in_turn
+    close: Callable[[], None] = _nothing_to_close

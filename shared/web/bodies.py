@@ -1,6 +1,7 @@
 """Reading a request body: bounded, JSON, and strictly so (decisions 1, body)."""
 
 import re
+from contextlib import aclosing
 from typing import Any, Final, NamedTuple
 
 from starlette.requests import Request
@@ -47,9 +48,11 @@ def _check_type(request: Request) -> None:
 
 async def _bounded(request: Request, limit: int) -> bytes:
     raw = bytearray()
-    async for chunk in request.stream():
-        raw += chunk
-        # Stop reading: what is declared or chunked beyond this is never held in memory.
-        if len(raw) > limit:
-            raise PayloadTooLarge(limit)
+    # A generator that is left unfinished is closed by the garbage collector, in another task.
+    async with aclosing(request.stream()) as chunks:
+        async for chunk in chunks:
+            raw += chunk
+            # Stop reading: what is declared or chunked beyond this is never held in memory.
+            if len(raw) > limit:
+                raise PayloadTooLarge(limit)
     return bytes(raw)

@@ -152,6 +152,8 @@ def test_wrong_settings_fail_the_tick(
     wiring.queue_from_environment.cache_clear()
     with pytest.raises(InvalidSettings, match=name):
         tick()
+    if wiring.from_environment.cache_info().currsize:
+        wiring.from_environment().close()
 
 
 @pytest.fixture

@@ -53,6 +53,14 @@ def test_the_kept_document_is_current() -> None:
     assert openapi.PATH.read_text(encoding="utf-8") == openapi.text()
 
 
+def test_descriptions_are_the_same_on_every_python() -> None:
+    """F33: no description has the indentation of the code; Python 3.13 removes it by itself."""
+    for path in openapi.document()["paths"].values():
+        for described in path.values():
+            lines = described["description"].splitlines()
+            assert lines == [line.strip() for line in lines]
+
+
 def test_every_operation_is_complete() -> None:
     """Scopes, the headers of every response, an error body and examples for every error."""
     operations = [

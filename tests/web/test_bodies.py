@@ -1,13 +1,14 @@
 """Request bodies: bounded, JSON, and strictly so (decisions 1, body)."""
 
 import json
+import sys
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from tests.api import Tenant
-from tests.asgi import Answer, bearer, send
+from tests.asgi import Answer, bearer, exchange, run, send
 from tests.web.endpoints import ENDPOINTS, audit_entries, shape
 
 # Comes back in no answer.
@@ -342,6 +343,23 @@ def test_an_endless_body_is_not_read_to_its_end(standing: Tenant, path: str) -> 
     answer = send(standing.admin.http.app, "POST", path, headers=headers, chunks=endless())
     refused(answer, 413, "payload_too_large")
     assert read <= LIMITS[path] + 2000
+
+
+@EACH
+def test_a_refused_body_leaves_no_stream_open(standing: Tenant, path: str) -> None:
+    """F33: whoever stops reading closes the stream: Python 3.13 reports one that stays open."""
+    streams: list[Any] = []
+
+    async def observed() -> Answer:
+        _, finalizer = sys.get_asyncgen_hooks()
+        sys.set_asyncgen_hooks(streams.append, finalizer)
+        headers = bearer(standing.admin.secret, ("Content-Type", "application/json"))
+        chunks = pieces(b"x" * (LIMITS[path] + 1))
+        return await exchange(standing.admin.http.app, "POST", path, headers=headers, chunks=chunks)
+
+    refused(run(observed()), 413, "payload_too_large")
+    assert "stream" in [stream.__name__ for stream in streams]
+    assert [stream for stream in streams if stream.ag_frame is not None] == []
 
 
 @EACH

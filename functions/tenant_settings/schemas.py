@@ -1,12 +1,15 @@
 """Bodies of the tenant settings endpoints (decisions 3, tenant settings)."""
 
+from datetime import timedelta
 from typing import Annotated, Any, Final
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from shared.model.tenants import (
     AUDIT_RETENTION_DAYS_MAX,
     AUDIT_RETENTION_DAYS_MIN,
+    ROTATION_GRACE_SECONDS_MAX,
+    ROTATION_GRACE_SECONDS_MIN,
     SRL_TTL_SECONDS_MAX,
     SRL_TTL_SECONDS_MIN,
 )
@@ -18,6 +21,14 @@ def _without_default(schema: dict[str, Any]) -> None:
 
 
 _OPTIONAL: Final = Field(json_schema_extra=_without_default)
+
+
+def _seconds(value: Any) -> Any:
+    return int(value.total_seconds()) if isinstance(value, timedelta) else value
+
+
+# A span of time, shown in whole seconds.
+Seconds = Annotated[int, BeforeValidator(_seconds)]
 
 
 class UpdateSettings(RequestBody):
@@ -33,6 +44,9 @@ class UpdateSettings(RequestBody):
     audit_retention_days: Annotated[
         int, Field(ge=AUDIT_RETENTION_DAYS_MIN, le=AUDIT_RETENTION_DAYS_MAX), _OPTIONAL
     ] = 0
+    rotation_grace_seconds: Annotated[
+        int, Field(ge=ROTATION_GRACE_SECONDS_MIN, le=ROTATION_GRACE_SECONDS_MAX), _OPTIONAL
+    ] = 0
 
 
 class TenantSettings(RecordBody):
@@ -42,6 +56,7 @@ class TenantSettings(RecordBody):
     name: str
     srl_ttl_seconds: int
     audit_retention_days: int
+    rotation_grace_seconds: Seconds = Field(validation_alias="rotation_grace")
     rate_limit_per_second: int
     rate_limit_burst: int
     created_at: MomentOut

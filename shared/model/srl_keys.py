@@ -1,34 +1,57 @@
-"""The keys that sign a tenant's lists, and nothing else (decisions 3, SRL)."""
+"""The keys that sign a tenant's lists (decisions 3, SRL; docs/adr/0026)."""
 
 import base64
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
+from typing import Final, Self
 
 from shared.model import seeds
 from shared.model.items import Key, Partition, Table
 from shared.model.records import Record
 from shared.model.seeds import ALGORITHM, Purpose
 
+# What releases before 0.2 stored for a key that another one had replaced.
+_ROTATED: Final = "rotated"
+
 
 class Status(StrEnum):
-    """One key of a tenant is active; those before it are rotated."""
+    """Where a signer stands. One signer of a tenant is active, at most one is pending."""
 
+    PENDING = "pending"
     ACTIVE = "active"
-    ROTATED = "rotated"
+    RETIRED = "retired"
+    REVOKED = "revoked"
+
+    @classmethod
+    def _missing_(cls, value: object) -> "Status | None":
+        return cls.RETIRED if value == _ROTATED else None
 
 
 @dataclass(frozen=True, slots=True)
 class SrlKey(Record):
-    """A signer. `public_key` is base64 of the 32 raw bytes; the seed is stored only sealed."""
+    """A signer of lists.
+
+    `public_key` is base64 of the 32 raw bytes. `sealed_seed` is the seed, sealed; a key that signs
+    no more has none. `activated_at` is None for a key that began to sign when it was created, or
+    never did. `listed_until` is when the last list of a retired key expires; None if an older
+    release retired it. `statement` is what the key in force said of this one (see
+    `shared.model.srl_statements`). `pending_id` names the pending key that is to follow the active
+    one: who creates, activates or revokes that key writes this record too, so they exclude each
+    other.
+    """
 
     id: str
     tenant_id: str
     public_key: str
     status: Status
     created_at: datetime
-    sealed_seed: bytes = field(repr=False)
+    sealed_seed: bytes | None = field(repr=False)
     version: int = 1
+    activated_at: datetime | None = None
+    listed_until: datetime | None = None
+    statement: dict[str, str] | None = None
+    pending_id: str | None = None
 
     @property
     def algorithm(self) -> str:
@@ -50,7 +73,32 @@ class SrlKey(Record):
         """The 32 raw bytes of the public key."""
         return base64.b64decode(self.public_key)
 
+    def activated(self, now: datetime) -> Self:
+        """The key as it signs from `now` on."""
+        return self._next(status=Status.ACTIVE, activated_at=now)
+
+    def retired(self, *, listed_until: datetime) -> Self:
+        """The key as it is after another one took over."""
+        return self._next(
+            status=Status.RETIRED, listed_until=listed_until, sealed_seed=None, pending_id=None
+        )
+
+    def revoked(self) -> Self:
+        """The key as it is once nobody should believe it any more."""
+        return self._next(status=Status.REVOKED, sealed_seed=None, pending_id=None)
+
+    def followed_by(self, pending_id: str | None) -> Self:
+        """The active key, with another pending one after it, or none."""
+        return self._next(pending_id=pending_id)
+
+    def unproved(self) -> Self:
+        """The key without the statement, which is worth nothing once its signer was stolen."""
+        return replace(self, statement=None)
+
+    def _next(self, **changes: object) -> Self:
+        return replace(self, version=self.version + 1, **changes)  # type: ignore[arg-type]
+
 
 def signers(tenant_id: str) -> Partition:
-    """A tenant's signers, in order of creation."""
+    """A tenant's signers, in order of creation. None is ever removed."""
     return Partition(Table.KEYS, f"{tenant_id}#srl-keys")

@@ -12,6 +12,8 @@ from shared.model.records import Record
 SRL_TTL_SECONDS_MIN: Final = 300
 SRL_TTL_SECONDS_MAX: Final = 604_800
 SRL_TTL_SECONDS_DEFAULT: Final = 3600
+ROTATION_GRACE_SECONDS_MIN: Final = 0
+ROTATION_GRACE_SECONDS_MAX: Final = 604_800
 AUDIT_RETENTION_DAYS_MIN: Final = 30
 AUDIT_RETENTION_DAYS_MAX: Final = 3650
 AUDIT_RETENTION_DAYS_DEFAULT: Final = 400
@@ -21,7 +23,10 @@ _HANDLE: Final = re.compile(r"[a-z0-9-]{1,63}")
 
 @dataclass(frozen=True, slots=True)
 class Settings(Record):
-    """A tenant's settings. `handle` is what the operator named it, and never changes."""
+    """A tenant's settings. `handle` is what the operator named it, and never changes.
+
+    `rotation_grace_seconds` is None until it is set: then one lifetime of a list applies.
+    """
 
     tenant_id: str
     handle: str
@@ -30,6 +35,7 @@ class Settings(Record):
     audit_retention_days: int
     created_at: datetime
     version: int = 1
+    rotation_grace_seconds: int | None = None
 
     @property
     def rate_limit_per_second(self) -> int:
@@ -45,6 +51,12 @@ class Settings(Record):
     def srl_ttl(self) -> timedelta:
         """How long a published list is valid."""
         return timedelta(seconds=self.srl_ttl_seconds)
+
+    @property
+    def rotation_grace(self) -> timedelta:
+        """How long a list signer is pending before it may be activated without force."""
+        seconds = self.rotation_grace_seconds
+        return self.srl_ttl if seconds is None else timedelta(seconds=seconds)
 
     @property
     def audit_retention(self) -> timedelta:

@@ -8,7 +8,7 @@ Stopped anywhere, it leaves the old list in force and at most a blob that nobody
 
 import hashlib
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -29,7 +29,8 @@ from shared.model.srl_schedule import Turn
 from shared.model.srl_verification import verify_own
 from shared.model.tenants import Settings
 from shared.model.warrants import left_behind
-from shared.operations import audit_log, seals, srl_content, srl_keys, srl_marks, tenants
+from shared.operations import audit_log, srl_content, srl_keys, srl_marks, tenants
+from shared.operations.srl_heads import current as current
 from shared.operations.verdicts import verdicts
 from shared.ports import Ports
 from shared.ports.store import At, Change, Check, Delete, Expect, Put
@@ -74,25 +75,25 @@ def publish(ports: Ports, caller: Caller, *, above: int = 0) -> Head:
     `Unavailable` where a port did, `Corrupt` where the list would not be right; the old list stays.
     """
     draft = _draft(ports, caller.tenant_id, above=above)
-    published = _followed(ports, draft) or _rebuilt(ports, draft)
-    action, resource, settings = Action.SRL_REGENERATE, f"srl/{published.version}", draft.settings
-    ports.store.write(
-        *_writes(caller.tenant_id, published, At(draft.head.version)),
-        Delete(Turn.after(draft.head, caller.tenant_id).key, Expect.ANYTHING),
-        Delete(srl_schedule.issue_key(draft.head, caller.tenant_id), Expect.ANYTHING),
-        Check(draft.signer.key, At(draft.signer.version)),
-        audit_log.entry(ports, caller, action, resource, settings=settings, count=published.count),
-    )
-    _clear(ports, draft.marks)
-    return published
+    made = _followed(ports, draft) or _rebuilt(ports, draft)
+    action, resource, settings = Action.SRL_REGENERATE, f"srl/{made.version}", draft.settings
+    unchanged = Check(draft.signer.key, At(draft.signer.version))
+    entry = audit_log.entry(ports, caller, action, resource, settings=settings, count=made.count)
+    _move_head(ports, draft, made, [unchanged, entry])
+    return made
 
 
-def current(ports: Ports, tenant_id: str) -> Head:
-    """The head of the tenant: which list is in force. Raises `Corrupt` where there is none."""
-    item = ports.store.get(srl.head_key(tenant_id))
-    if item is None:
-        raise Corrupt("a tenant has no published list")
-    return Head.from_item(item)
+def hand_over(
+    ports: Ports, caller: Caller, head: Head, signer: SrlKey, changes: Iterable[Change]
+) -> None:
+    """Publish the next version under another signer, and apply `changes` in the same write.
+
+    `head` is that of the list in force when the caller decided. Raises what `publish` raises.
+    """
+    settings = tenants.settings(ports, caller.tenant_id)
+    draft = _draft_on(ports, settings, head, signer)
+    made = _followed(ports, draft) or _rebuilt(ports, draft)
+    _move_head(ports, draft, made, changes)
 
 
 def count_changes(ports: Ports, tenant_id: str) -> int:
@@ -125,11 +126,17 @@ def _changes_and_signers(ports: Ports, tenant_id: str) -> tuple[int, RevokedSign
 
 
 def _draft(ports: Ports, tenant_id: str, *, above: int) -> _Draft:
-    settings, head, signer = ports.together(
+    settings, (head, signer) = ports.together(
         lambda: tenants.settings(ports, tenant_id),
-        lambda: current(ports, tenant_id),
-        lambda: srl_keys.current(ports, tenant_id),
+        lambda: srl_keys.head_and_signer(ports, tenant_id),
     )
+    return _draft_on(ports, settings, head, signer, above=above)
+
+
+def _draft_on(
+    ports: Ports, settings: Settings, head: Head, signer: SrlKey, *, above: int = 0
+) -> _Draft:
+    tenant_id = settings.tenant_id
     # Only now that the head is known: what is revoked after this read is not surely in the list.
     changes, signers = _changes_and_signers(ports, tenant_id)
     marks = srl_marks.changed(ports, tenant_id, limit=_followable(head))
@@ -162,7 +169,6 @@ def _followed(ports: Ports, draft: _Draft) -> Head | None:
     if (
         # A restore came between, or it is time to be sure.
         draft.version != head.version + 1
-        or head.format != srl.FORMAT
         or draft.version % _REBUILT_EVERY == 0
         # What had left the list may have to come back.
         or head.expires_at - head.issued_at != settings.srl_ttl
@@ -211,7 +217,7 @@ def _check_departures(ports: Ports, draft: _Draft, content: Content) -> None:
     still_revoked = [
         verdict
         for verdict in verdicts(ports, draft.tenant_id, gone).values()
-        if verdict.revoked and not left_behind(verdict.ends_at, now, ttl=ttl)
+        if verdict.revoked and not left_behind(verdict.expires_at, now, ttl=ttl)
     ]
     if still_revoked:
         raise Conflict(still_revoked)
@@ -226,7 +232,7 @@ def _stored(ports: Ports, draft: _Draft, content: Content) -> Head:
 
 def _store(ports: Ports, signer: SrlKey, payload: Payload, *, state: bytes, changes: int) -> Head:
     """Sign the list, check it as a stranger would, store it; the head that would publish it."""
-    body = srl.sign(payload, seed=seals.opened(ports, signer))
+    body = srl.sign(payload, seed=srl_keys.open_seed(ports, signer))
     try:
         verify_own(body, payload, public_key=signer.public_bytes, now=ports.now())
     except InvalidSrl as error:
@@ -244,7 +250,6 @@ def _store(ports: Ports, signer: SrlKey, payload: Payload, *, state: bytes, chan
         size=len(body),
         key_id=signer.id,
         state=_put(ports, srl.states_folder(signer.tenant_id), version, state) if state else None,
-        format=srl.FORMAT,
     )
 
 
@@ -254,6 +259,17 @@ def _put(ports: Ports, folder: str, version: int, data: bytes) -> str:
     with suppress(Conflict):
         ports.blobs.put(name, data)
     return name
+
+
+def _move_head(ports: Ports, draft: _Draft, made: Head, changes: Iterable[Change]) -> None:
+    """Put the list in force that was made from the draft."""
+    ports.store.write(
+        *_writes(draft.tenant_id, made, At(draft.head.version)),
+        Delete(Turn.after(draft.head, draft.tenant_id).key, Expect.ANYTHING),
+        Delete(srl_schedule.issue_key(draft.head, draft.tenant_id), Expect.ANYTHING),
+        *changes,
+    )
+    _clear(ports, draft.marks)
 
 
 def _clear(ports: Ports, marks: Mapping[Key, At]) -> None:

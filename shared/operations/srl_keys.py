@@ -1,61 +1,59 @@
-"""The keys that sign a tenant's lists: list, rotate (decisions 3, SRL)."""
+"""Which key signs a tenant's next list, and how a key is made (decisions 3, SRL).
 
-from dataclasses import replace
+The key that signed the list in force signs the next one too: a new signer takes over with a list
+of its own, in one write with the head of that list. So the head alone says which key is active,
+and whoever reads head and keys in the middle of that write loses the write that it bases on them.
+"""
 
-from shared.errors import Corrupt
-from shared.model import seeds
-from shared.model import srl_keys as model
-from shared.model.audit_log import Action
-from shared.model.callers import Caller, Scope
+from shared.errors import Conflict, Corrupt
+from shared.model import seeds, srl
 from shared.model.identifiers import SIGNING_KEY
 from shared.model.seeds import Purpose
-from shared.model.srl_keys import SrlKey, Status
-from shared.operations import audit_log, tenants
-from shared.operations.operation import operation
+from shared.model.srl import Head
+from shared.model.srl_keys import SrlKey, Status, signers
+from shared.operations import srl_heads
 from shared.ports import Ports
-from shared.ports.store import At, Expect, Put
-
-
-@operation(Scope.ADMIN, Scope.AUTHORIZER, Scope.READ_ONLY)
-def listing(ports: Ports, caller: Caller) -> list[SrlKey]:
-    """The tenant's signers, the current one first, then those before it, newest first."""
-    entries = ports.store.query(model.signers(caller.tenant_id), newest_first=True)
-    signers = [SrlKey.from_item(entry.item) for entry in entries]
-    return sorted(signers, key=lambda signer: signer.status is not Status.ACTIVE)
-
-
-@operation(Scope.ADMIN)
-def rotate(ports: Ports, caller: Caller) -> SrlKey:
-    """Start a new signer; the list in force stays valid under the old one."""
-    settings = tenants.settings(ports, caller.tenant_id)
-    old = current(ports, caller.tenant_id)
-    new = make(ports, caller.tenant_id)
-    rotated = replace(old, status=Status.ROTATED, version=old.version + 1)
-    ports.store.write(
-        Put(old.key, rotated.to_item(), At(old.version)),
-        Put(new.key, new.to_item(), Expect.ABSENT),
-        audit_log.entry(ports, caller, Action.SRL_ROTATE_KEY, new.id, settings=settings),
-    )
-    return new
 
 
 def current(ports: Ports, tenant_id: str) -> SrlKey:
-    """The signer of the next list. Raises `Corrupt` unless there is exactly one."""
-    entries = ports.store.query(model.signers(tenant_id), newest_first=True)
-    active = [
-        signer
-        for signer in (SrlKey.from_item(entry.item) for entry in entries)
-        if signer.status is Status.ACTIVE
-    ]
-    if len(active) != 1:
-        raise Corrupt(f"a tenant has {len(active)} active list signers")
-    return active[0]
+    """The signer of the next list. Raises `Conflict` if none is active for the moment."""
+    return head_and_signer(ports, tenant_id)[1]
 
 
-def make(ports: Ports, tenant_id: str) -> SrlKey:
-    """A new active signer, its seed sealed for it alone; nothing is stored yet."""
+def head_and_signer(ports: Ports, tenant_id: str) -> tuple[Head, SrlKey]:
+    """The head of the list in force, and the signer of the next list.
+
+    Only a write that expects this head may rest on the signer. Raises `Conflict` if no signer is
+    active: another call is in the middle of its write, or the records are damaged.
+    """
+    head = srl_heads.current(ports, tenant_id)
+    item = ports.store.get(signers(tenant_id).key(head.key_id))
+    signer = None if item is None else SrlKey.from_item(item)
+    if signer is None or signer.status is not Status.ACTIVE:
+        # An older release rotated without publishing; or a restore tore the tables apart.
+        signer = _newest_active(ports, tenant_id)
+    if signer is None:
+        raise Conflict([srl.head_key(tenant_id), signers(tenant_id).key(head.key_id)])
+    return head, signer
+
+
+def make(ports: Ports, tenant_id: str, status: Status = Status.ACTIVE) -> SrlKey:
+    """A new signer, its seed sealed for it alone; nothing is stored yet."""
     key_id = ports.new_id(SIGNING_KEY)
     seed, public_key = seeds.new()
     context = seeds.seal_context(tenant_id, key_id, purpose=Purpose.SRL)
     sealed = ports.keys.wrap(seed, context=context)
-    return SrlKey(key_id, tenant_id, public_key, Status.ACTIVE, ports.now(), sealed)
+    return SrlKey(key_id, tenant_id, public_key, status, ports.now(), sealed)
+
+
+def open_seed(ports: Ports, signer: SrlKey) -> bytes:
+    """The seed of a signer. Raises `Corrupt` if it has none or it does not open."""
+    if signer.sealed_seed is None:
+        raise Corrupt("a list signer has no seed")
+    return ports.keys.unwrap(signer.sealed_seed, context=signer.seal_context)
+
+
+def _newest_active(ports: Ports, tenant_id: str) -> SrlKey | None:
+    entries = ports.store.query(signers(tenant_id), newest_first=True)
+    found = (SrlKey.from_item(entry.item) for entry in entries)
+    return next((each for each in found if each.status is Status.ACTIVE), None)

@@ -19,7 +19,7 @@ def get(ports: Ports, caller: Caller) -> Settings:
 
 @operation(Scope.ADMIN)
 def update(ports: Ports, caller: Caller, *, changes: dict[str, str | int]) -> Settings:
-    """Change `name`, `srl_ttl_seconds` or `audit_retention_days`; the list follows when next due.
+    """Change any of the settings that can be written; the list follows when next due.
 
     What is so already is not written.
     """

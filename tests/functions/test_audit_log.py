@@ -239,7 +239,7 @@ def test_the_actions_are_those_of_the_contract() -> None:
         "api_key": "create revoke delete",
         "key": "create rotate revoke suspend enable sign",
         "revocation": "create delete",
-        "srl": "regenerate rotate_key",
+        "srl": "regenerate rotate_key create_key activate_key revoke_key",
         "service_account": "create disable enable delete",
         "tenant": "create update_settings",
     }

@@ -12,6 +12,7 @@ from tests.web.endpoints import ENDPOINTS, audit_entries, call, identifier, shap
 
 Key = tuple[str, str]
 
+_SIGNER = "/v1/revocations/srl/keys/svc_key_01m7yzmhg0ynzqw1fmh6whgvm5"
 EACH = pytest.mark.parametrize("key", ENDPOINTS, ids=" ".join)
 ACTIONS = [key for key, endpoint in ENDPOINTS.items() if endpoint.action]
 EACH_ACTION = pytest.mark.parametrize("key", ACTIONS, ids=" ".join)
@@ -170,7 +171,10 @@ def test_what_changes_nothing_leaves_no_entry(tenant: Tenant) -> None:
         ("POST", "/v1/api-keys", {"name": "", "scopes": ["admin"]}, 400),
         ("POST", "/v1/revocations", {"warrant_id": "x", "reason": "r"}, 400),
         ("POST", "/v1/revocations/srl/regenerate", {"x": 1}, 400),
+        ("POST", "/v1/revocations/srl/keys", {"x": 1}, 400),
         ("POST", "/v1/revocations/srl/keys/rotate", {"x": 1}, 400),
+        ("POST", f"{_SIGNER}/activate", None, 404),
+        ("POST", f"{_SIGNER}/revoke", None, 404),
         ("DELETE", "/v1/revocations/svc_rev_01m7yzmhg0ynzqw1fmh6whgvm5", None, 404),
         ("POST", "/v1/api-keys/svc_ak_01m7yzmhg0ynzqw1fmh6whgvm5/revoke", None, 404),
         ("DELETE", "/v1/api-keys/svc_ak_01m7yzmhg0ynzqw1fmh6whgvm5", None, 404),

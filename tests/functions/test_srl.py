@@ -26,7 +26,7 @@ from tests.api import Tenant
 from tests.worlds import Clock
 
 SRL, SIGNED = "/v1/revocations/srl", "/v1/revocations/srl/signed"
-KEYS, ROTATE = f"{SRL}/keys", f"{SRL}/keys/rotate"
+KEYS = f"{SRL}/keys"
 START = "2026-11-21T12:00:00Z"
 
 
@@ -249,60 +249,6 @@ def test_a_clock_that_steps_back(tenant: Tenant, clock: Clock) -> None:
     }
 
 
-# --- signers ---
-
-
-def test_a_signer_is_listed_with_its_public_key(tenant: Tenant) -> None:
-    """A tenant begins with one active Ed25519 signer of 32 bytes."""
-    (signer,) = signers(tenant)
-    assert len(public_bytes(signer)) == 32
-    key_id = signer.pop("key_id")
-    assert key_id.startswith("svc_key_")
-    del signer["public_key"]
-    assert signer == {"algorithm": "Ed25519", "status": "active", "created_at": START}
-
-
-def test_a_rotation_starts_a_new_signer(tenant: Tenant, clock: Clock) -> None:
-    """Rotating is 201 with the new signer; it is listed first, those before it as rotated."""
-    first = signers(tenant)[0]
-    made = [first]
-    for _ in range(3):
-        clock.advance(minutes=1)
-        answer = tenant.admin.post(ROTATE)
-        assert answer.status_code == 201
-        made.append(answer.json())
-    assert [signer["status"] for signer in made] == ["active"] * 4
-    listed = signers(tenant)
-    assert [signer["key_id"] for signer in listed] == [each["key_id"] for each in made[::-1]]
-    assert [signer["status"] for signer in listed] == ["active", *["rotated"] * 3]
-    assert listed[-1] == first | {"status": "rotated"}
-    assert len({signer["public_key"] for signer in listed}) == 4
-
-
-def test_the_list_in_force_outlives_a_rotation(tenant: Tenant, clock: Clock) -> None:
-    """After a rotation the list stays as it is, valid under the old key; the next has the new."""
-    before = read(tenant)
-    old = public_bytes(signers(tenant)[0])
-    new = public_bytes(tenant.admin.post(ROTATE).json())
-    after = read(tenant)
-    assert after.content == before.content
-    assert verify(after.content, public_key=old, now=clock()).version == 1
-    assert regenerate(tenant)["version"] == 2
-    body = read(tenant).content
-    assert verify(body, public_key=new, now=clock()).version == 2
-    payload, signature = signed(read(tenant))
-    with pytest.raises(InvalidSignature):
-        Ed25519PublicKey.from_public_bytes(old).verify(signature, payload)
-
-
-def test_no_answer_has_a_seed(tenant: Tenant) -> None:
-    """F17: of a signer nothing is shown but its public side."""
-    tenant.admin.post(ROTATE)
-    assert {name for signer in signers(tenant) for name in signer} == {
-        "key_id", "algorithm", "public_key", "status", "created_at"
-    }  # fmt: skip
-
-
 # --- long lists ---
 
 ANSWER_MAX = 4 * 1024 * 1024
@@ -352,6 +298,10 @@ def test_a_long_list_is_served_from_where_it_is_stored(
     answer = tenant.authorizer.get(SIGNED)
     assert answer.status_code == 307
     assert answer.content == b""
+    head = publication.current(tenant.ports, tenant.id)
+    assert answer.headers["etag"] == head.etag
+    assert answer.headers["x-srl-key-id"] == head.key_id
+    assert answer.headers["cache-control"] == under.headers["cache-control"]
     body = blob(tenant, answer.headers["location"])
     assert body is not None
     assert len(body) > ANSWER_MAX

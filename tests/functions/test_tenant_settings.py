@@ -34,6 +34,7 @@ def test_the_settings_of_a_new_tenant(tenant: Tenant) -> None:
         "name": "acme",
         "srl_ttl_seconds": 3600,
         "audit_retention_days": 400,
+        "rotation_grace_seconds": 3600,
         "rate_limit_per_second": 1000,
         "rate_limit_burst": 2000,
         "created_at": "2026-11-21T12:00:00Z",
@@ -50,18 +51,23 @@ def test_the_settings_of_a_new_tenant(tenant: Tenant) -> None:
         ("srl_ttl_seconds", 604_800, 604_800),
         ("audit_retention_days", 30, 30),
         ("audit_retention_days", 3650, 3650),
+        ("rotation_grace_seconds", 0, 0),
+        ("rotation_grace_seconds", 604_800, 604_800),
     ],
 )
 def test_changing_a_setting(tenant: Tenant, name: str, given: Any, kept: Any) -> None:
     """PATCH changes the one given, answers with all, and leaves an entry that says what changed."""
     before, entries = settings(tenant), audit_entries(tenant)
     answer = patch(tenant, {name: given})
-    assert (answer.status_code, answer.json()) == (200, before | {name: kept})
+    # The grace is one lifetime of a list until it is set itself.
+    follows = {"rotation_grace_seconds": kept} if name == "srl_ttl_seconds" else {}
+    assert (answer.status_code, answer.json()) == (200, before | {name: kept} | follows)
     assert settings(tenant) == answer.json()
     *earlier, entry = audit_entries(tenant)
     assert earlier == entries
     assert (entry["action"], entry["resource_id"]) == ("tenant.update_settings", tenant.id)
-    assert entry["details"] == {name: {"old": before[name], "new": kept}}
+    old = None if name == "rotation_grace_seconds" else before[name]
+    assert entry["details"] == {name: {"old": old, "new": kept}}
 
 
 def test_changing_all_of_them(tenant: Tenant) -> None:
@@ -97,6 +103,7 @@ def test_what_is_so_already_is_not_written(tenant: Tenant, body: Any) -> None:
             for value in (299, 604_801, 0, -300, "300", 300.0, True, None)
         ),
         *({"audit_retention_days": value} for value in (29, 3651, "30", 30.0, None, [30])),
+        *({"rotation_grace_seconds": value} for value in (-1, 604_801, "0", 0.0, False, None)),
         *({"name": value} for value in ("", " ", "x" * 256, "a\x07b", 5, None)),
         {"srl_ttl_seconds": 10**30},
         *({name: 1} for name in ("rate_limit_per_second", "rate_limit_burst", "ttl", "version")),

@@ -17,7 +17,7 @@ from shared.errors import Unavailable
 from shared.model import srl, srl_keys, srl_schedule, tenants
 from shared.model.items import Table
 from shared.model.srl_schedule import Turn
-from shared.operations import doctor, publication, recovery
+from shared.operations import doctor, publication, recovery, srl_rotation
 from shared.operations import srl_keys as signers
 from shared.operations.srl_publication import publish_due, publish_if_due
 from shared.ports import Ports
@@ -51,7 +51,7 @@ def test_nothing_is_wrong(anywhere: Ports) -> None:
     tenant.revoke(anywhere, "svc_wrt_a")
     assert findings(anywhere) == []
     tenant.regenerate(anywhere)
-    signers.rotate(anywhere, tenant.operator)
+    srl_rotation.rotate(anywhere, tenant.operator)
     tenant.revoke_key(anywhere, tenant.key(anywhere))
     assert findings(anywhere) == []
 
@@ -112,14 +112,14 @@ def _lose_master_key(ports: Ports, tenant: Tenant, folder: Path) -> None:
 
 def _lose_signer(ports: Ports, tenant: Tenant, _folder: Path) -> None:
     old = signers.current(ports, tenant.id)
-    signers.rotate(ports, tenant.operator)
-    ports.store.write(Delete(old.key, Expect.PRESENT))
+    new = srl_rotation.rotate(ports, tenant.operator).record
+    ports.store.write(Put(old.key, old.to_item(), Expect.PRESENT), Delete(new.key, Expect.PRESENT))
 
 
 def _lose_active_signer(ports: Ports, tenant: Tenant, _folder: Path) -> None:
     signer = signers.current(ports, tenant.id)
-    rotated = replace(signer, status=srl_keys.Status.ROTATED)
-    ports.store.write(Put(signer.key, rotated.to_item(), Expect.PRESENT))
+    retired = replace(signer, status=srl_keys.Status.RETIRED)
+    ports.store.write(Put(signer.key, retired.to_item(), Expect.PRESENT))
 
 
 def _garble_settings(ports: Ports, tenant: Tenant, _folder: Path) -> None:
@@ -146,7 +146,7 @@ DAMAGE: dict[str, tuple[Break, str]] = {
     "seed of another key": (_swap_seed, "the seed of its list signer is another key's"),
     "another master key": (_lose_master_key, "the seed of its list signer does not open"),
     "missing signer": (_lose_signer, "the key that signed its list has no record"),
-    "no active signer": (_lose_active_signer, "a tenant has 0 active list signers"),
+    "no active signer": (_lose_active_signer, "none of its list signers is active"),
     "malformed settings": (
         _garble_settings,
         "its records cannot be read: stored field Settings.handle is malformed",

@@ -15,10 +15,10 @@ from shared.operations import (
     service_accounts,
     signing_keys,
     srl_keys,
+    srl_rotation,
     tenant_settings,
     warrants,
 )
-from shared.operations.warrants import Order
 from shared.ports import Ports
 from tests.faults import Crash, Hook, Script, raises, scripted
 from tests.operations.tenants import Tenant
@@ -89,7 +89,7 @@ def _revoke_signing_key(ports: Ports, tenant: Tenant, key_id: str) -> object:
 
 
 def _sign(ports: Ports, tenant: Tenant, key_id: str) -> object:
-    return warrants.sign(ports, tenant.operator, key_id=key_id, order=Order(b"grant"))
+    return warrants.sign(ports, tenant.operator, key_id=key_id, payload=b"grant")
 
 
 def _account(ports: Ports, tenant: Tenant) -> str:
@@ -115,6 +115,22 @@ def _disabled(ports: Ports, tenant: Tenant) -> str:
     return account_id
 
 
+def _signer(ports: Ports, tenant: Tenant) -> str:
+    return srl_keys.current(ports, tenant.id).id
+
+
+def _pending_signer(ports: Ports, tenant: Tenant) -> str:
+    return srl_rotation.create(ports, tenant.operator).record.id
+
+
+def _activate_signer(ports: Ports, tenant: Tenant, key_id: str) -> object:
+    return srl_rotation.activate(ports, tenant.operator, key_id=key_id, force=True)
+
+
+def _revoke_signer(ports: Ports, tenant: Tenant, key_id: str) -> object:
+    return srl_rotation.revoke(ports, tenant.operator, key_id=key_id)
+
+
 def _update_settings(ports: Ports, tenant: Tenant, _id: str) -> object:
     return tenant_settings.update(ports, tenant.operator, changes={"srl_ttl_seconds": 300})
 
@@ -129,7 +145,12 @@ _CASES = [
         lambda p, t: t.revoke(p, "svc_wrt_a"),
         lambda p, t, i: revocations.delete(p, t.operator, revocation_id=i),
     ),
-    Case("srl.rotate_key", _nothing, lambda p, t, _: srl_keys.rotate(p, t.operator)),
+    Case("srl.rotate_key", _nothing, lambda p, t, _: srl_rotation.rotate(p, t.operator)),
+    Case("srl.rotate_key", _pending_signer, lambda p, t, _: srl_rotation.rotate(p, t.operator)),
+    Case("srl.create_key", _nothing, lambda p, t, _: srl_rotation.create(p, t.operator)),
+    Case("srl.activate_key", _pending_signer, _activate_signer),
+    Case("srl.revoke_key", _pending_signer, _revoke_signer),
+    Case("srl.revoke_key", _signer, _revoke_signer),
     Case("key.create", _nothing, lambda p, t, _: t.key(p)),
     Case("key.create", _root, _create_child),
     Case("key.rotate", _busy, lambda p, t, i: signing_keys.rotate(p, t.operator, key_id=i)),

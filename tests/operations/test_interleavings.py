@@ -18,13 +18,15 @@ from typing import NamedTuple
 import pytest
 
 from shared.adapters.filesystem import FileBlobs
-from shared.errors import Corrupt, InvalidSrl
+from shared.errors import Corrupt, InvalidSrl, InvalidState
 from shared.model import srl as srl_model
 from shared.model.callers import Caller
 from shared.model.items import Key, Table
 from shared.model.records import integer
 from shared.model.srl import Head, Payload
 from shared.model.srl_content import Content
+from shared.model.srl_keys import SrlKey, Status, signers
+from shared.model.srl_statements import Statement
 from shared.model.tenants import Settings
 from shared.operations import (
     key_revocation,
@@ -36,13 +38,14 @@ from shared.operations import (
     srl_keys,
     srl_marks,
     srl_publication,
+    srl_rotation,
     srl_schedule,
     tenants,
 )
 from shared.operations.operation import settle
 from shared.operations.verdicts import verdicts
 from shared.ports import Ports
-from shared.ports.store import At, Delete, Expect, Put
+from shared.ports.store import At, Change, Delete, Expect, Put
 from tests.faults import Crash
 from tests.operations.tenants import Tenant
 from tests.scheduler import Actor, Run, World, explore, explore_stops, follow, play
@@ -78,6 +81,8 @@ class Scene:
     tenant: Tenant
     revocation_id: str
     key_id: str
+    signer_id: str
+    pending_id: str
     moments: list[Moment] = field(default_factory=list)
 
     @classmethod
@@ -88,7 +93,14 @@ class Scene:
         tenant.sign(ports, key, SIGNED)
         revocation_id = tenant.revoke(ports, BEFORE)
         assert srl_publication.publish_if_due(ports, tenant.id)
-        return cls(World(ports, folder / "blobs"), tenant, revocation_id, key.id)
+        signer_id = srl_keys.current(ports, tenant.id).id
+        world = World(ports, folder / "blobs")
+        return cls(world, tenant, revocation_id, key.id, signer_id, "")
+
+    def make_pending(self) -> None:
+        """A key that waits for its activation in each schedule from here on."""
+        self.pending_id = srl_rotation.create(self.ports, self.tenant.operator).record.id
+        self.world = World(self.ports, self.world._blobs)
 
     @property
     def ports(self) -> Ports:
@@ -187,7 +199,34 @@ def _waverer(scene: Scene, ports: Ports) -> object:
 
 
 def _rotator(scene: Scene, ports: Ports) -> object:
-    return srl_keys.rotate(ports, scene.tenant.operator)
+    return srl_rotation.rotate(ports, scene.tenant.operator)
+
+
+def _maker(scene: Scene, ports: Ports) -> object:
+    try:
+        return srl_rotation.create(ports, scene.tenant.operator)
+    except InvalidState:
+        return None
+
+
+def _activator(scene: Scene, ports: Ports) -> object:
+    """Activates the key that was pending at the start, unless somebody else ended its wait."""
+    try:
+        return srl_rotation.activate(
+            ports, scene.tenant.operator, key_id=scene.pending_id, force=True
+        )
+    except InvalidState:
+        return None
+
+
+def _thief_taker(scene: Scene, ports: Ports) -> object:
+    """Revokes the key that signed the list at the start."""
+    return srl_rotation.revoke(ports, scene.tenant.operator, key_id=scene.signer_id)
+
+
+def _withdrawer(scene: Scene, ports: Ports) -> object:
+    """Revokes the key that was pending at the start."""
+    return srl_rotation.revoke(ports, scene.tenant.operator, key_id=scene.pending_id)
 
 
 def _key_revoker(scene: Scene, ports: Ports) -> object:
@@ -203,12 +242,18 @@ _ACTORS: dict[str, Callable[[Scene, Ports], object]] = {
     "remover": _remover,
     "waverer": _waverer,
     "rotator": _rotator,
+    "maker": _maker,
+    "activator": _activator,
+    "thief taker": _thief_taker,
+    "withdrawer": _withdrawer,
     "key revoker": _key_revoker,
 }
 
 
 def cast(scene: Scene, names: str) -> dict[str, Actor]:
     """The actors of these names; a number tells one from its like."""
+    if any(name in names for name in ("activator", "withdrawer", "thief taker")):
+        scene.make_pending()
     roles = {name: _ACTORS[name.rstrip("123")] for name in names.split(", ")}
     return {name: partial(role, scene) for name, role in roles.items()}
 
@@ -254,6 +299,26 @@ def fenced(scene: Scene, run: Run) -> None:
         assert each.moment.head.key_id == each.moment.signer_id
 
 
+def staged(scene: Scene, run: Run) -> None:
+    """F61: one signer is active, that of the list in force; one at most waits, and is vouched for.
+
+    A key whose time is over has no seed.
+    """
+    records = [
+        SrlKey.from_item(entry.item) for entry in scene.ports.store.query(signers(scene.tenant.id))
+    ]
+    head = publication.current(scene.ports, scene.tenant.id)
+    assert [each.id for each in records if each.status is Status.ACTIVE] == [head.key_id]
+    active = next(each for each in records if each.id == head.key_id)
+    pending = [each for each in records if each.status is Status.PENDING]
+    assert [each.id for each in pending] == ([active.pending_id] if active.pending_id else [])
+    for each in pending:
+        assert each.statement is not None
+        assert Statement.opened(each.statement).previous == active.public_bytes
+    alive = {each.id for each in (active, *pending)}
+    assert all((each.sealed_seed is not None) == (each.id in alive) for each in records)
+
+
 def nothing_lost(scene: Scene, run: Run) -> None:
     """F05, F08: what the list lacks is due; the next list has it, and then nothing is due."""
     ports, tenant = scene.ports, scene.tenant
@@ -286,6 +351,7 @@ GUARANTEES: tuple[Guarantee, ...] = (
     complete,
     fenced,
     no_churn,
+    staged,
     nothing_lost,
 )
 
@@ -317,9 +383,20 @@ _SMALL = [
     "publisher, waverer",
     "publisher, rotator",
     "publisher, key revoker",
+    "rotator1, rotator2",
+    "maker, rotator",
+    "maker1, maker2",
+    "activator, rotator",
+    "activator, withdrawer",
+    "activator, thief taker",
+    "publisher, activator",
+    "publisher, thief taker",
 ]
 _LARGE = [
     "publisher1, publisher2, rotator",
+    "rotator1, rotator2, publisher",
+    "maker, rotator, thief taker",
+    "publisher, activator, thief taker",
     "publisher1, publisher2, key revoker",
     "publisher1, publisher2, publisher3",
     "worker1, worker2, key revoker",
@@ -343,7 +420,7 @@ _HUGE = [
     ],
 )
 def test_every_schedule(scene: Scene, names: str) -> None:
-    """F01 to F08, whoever goes first at every call."""
+    """F01 to F08, F61, whoever goes first at every call."""
     prove(scene, names, scene.explore(cast(scene, names)))
 
 
@@ -351,6 +428,7 @@ _SMALL_STOPS = {
     "publisher, revoker": "publisher, revoker",
     "worker, revoker": "worker, revoker",
     "publisher, rotator": "publisher, rotator",
+    "publisher, thief taker": "publisher, thief taker",
 }
 # Of actors that are alike, one stands for the others.
 _LARGE_STOPS = {
@@ -498,6 +576,17 @@ def _marks_cleared_as_they_are(ports: Ports, marks: Mapping[Key, At]) -> None:
         ports.store.write(*(Delete(key, Expect.ANYTHING) for key in marks))
 
 
+def _whatever_it_became(_before: SrlKey, after: SrlKey) -> Put:
+    return Put(after.key, after.to_item(), Expect.ANYTHING)
+
+
+def _over_any_head(
+    ports: Ports, draft: publication._Draft, made: Head, changes: Iterable[Change]
+) -> None:
+    head = Put(srl_model.head_key(draft.tenant_id), made.to_item(), Expect.ANYTHING)
+    ports.store.write(head, *changes)
+
+
 class Wrong(NamedTuple):
     """Another way to do what a function of the product does, and the guarantee that it breaks."""
 
@@ -516,7 +605,15 @@ _WRONG = {
     ),
     "last writer wins": Wrong(publication, "publish", _last_writer_wins, _TWO, rising),
     "version first": Wrong(publication, "publish", _version_first, _TWO, rising),
-    "signer unchecked": Wrong(publication, "publish", _in_order, "publisher, rotator", fenced),
+    "active signer unchecked": Wrong(
+        srl_rotation, "_update", _whatever_it_became, "maker, rotator", staged
+    ),
+    "two pending signers": Wrong(
+        srl_rotation, "_update", _whatever_it_became, "maker1, maker2", staged
+    ),
+    "head unchecked by a rotation": Wrong(
+        publication, "_move_head", _over_any_head, "publisher, rotator", rising
+    ),
     "changes counted after the walk": Wrong(
         publication, "publish", _counted_after_the_walk, "worker, waverer", nothing_lost
     ),

@@ -22,9 +22,9 @@ from shared.operations import (
     srl,
     srl_keys,
     srl_publication,
+    srl_rotation,
     warrants,
 )
-from shared.operations.warrants import Order
 from shared.ports import Ports
 from shared.ports.store import Entry, Expect, Partition, Put, Value
 from tests.faults import Crash, Script, raises, scripted
@@ -42,7 +42,7 @@ def tenant(ports: Ports) -> Tenant:
 
 
 # The calls of one publication, in order, for either way to make the list.
-_DRAFT = ["get", "get", "query", "get_many", "query"]
+_DRAFT = ["get", "get", "get", "get_many", "query"]
 _ORDERS = {
     "followed": [*_DRAFT, "get_blob", "get_many", "unwrap", "put", "write", "write"],
     "rebuilt": [
@@ -225,7 +225,7 @@ def test_a_rotation_of_the_signer_fences_too(ports: Ports, tenant: Tenant) -> No
     """No list is signed by a key that was rotated before the list came out."""
 
     def rotate() -> None:
-        srl_keys.rotate(ports, tenant.operator)
+        srl_rotation.rotate(ports, tenant.operator)
 
     script = Script(before={_AT_REST: rotate})
     with pytest.raises(Conflict):
@@ -296,7 +296,9 @@ def test_a_clock_that_is_ahead_removes_nothing_for_good(
         ports,
         tenant.operator,
         key_id=tenant.key(ports).id,
-        order=Order(b"grant", warrant_id=warrant_id, expires_at=expires_at),
+        payload=b"grant",
+        warrant_id=warrant_id,
+        expires_at=expires_at,
     )
     tenant.revoke(ports, warrant_id)
     assert warrant_id in tenant.regenerate(ports).revoked_ids

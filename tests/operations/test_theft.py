@@ -1,5 +1,6 @@
 """After a theft: that the steps of docs/security.md lead back to a sound service."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,18 +8,36 @@ import pytest
 
 from shared.adapters.local_keys import KeyFile
 from shared.errors import Corrupt
-from shared.operations import signing_keys, srl_keys
+from shared.model.srl_keys import SrlKey
+from shared.operations import signing_keys, srl_keys, srl_rotation
 from shared.ports import Ports
 from tests.operations.tenants import Tenant
 
 
-def test_another_master_key_and_rotations_heal(ports: Ports, tmp_path: Path) -> None:
+def _rotated(ports: Ports, tenant: Tenant) -> SrlKey:
+    return srl_rotation.rotate(ports, tenant.operator).record
+
+
+def _revoked(ports: Ports, tenant: Tenant) -> SrlKey:
+    # Its seed was sealed by the key that is gone, as that of the pending key.
+    for key in (
+        srl_rotation.create(ports, tenant.operator).record,
+        srl_keys.current(ports, tenant.id),
+    ):
+        srl_rotation.revoke(ports, tenant.operator, key_id=key.id)
+    return srl_keys.current(ports, tenant.id)
+
+
+@pytest.mark.parametrize("replace_signer", [_rotated, _revoked])
+def test_another_master_key_heals(
+    ports: Ports, tmp_path: Path, replace_signer: Callable[[Ports, Tenant], SrlKey]
+) -> None:
     """All signs again, lists keep what they had, and the stolen key opens no seed of now."""
     tenant = Tenant.create(ports)
     key = tenant.key(ports)
     tenant.revoke(ports, "svc_wrt_a")
     after = replace(ports, keys=KeyFile.create(tmp_path / "another.key"))
-    signer = srl_keys.rotate(after, tenant.operator)
+    signer = replace_signer(after, tenant)
     rotated = signing_keys.rotate(after, tenant.operator, key_id=key.id)
     tenant.sign(after, rotated)
     assert tenant.regenerate(after).revoked_ids == ["svc_wrt_a"]

@@ -45,9 +45,12 @@ class Books:
     revoked_keys: dict[str, Fields] = field(default_factory=dict)
     warrants: dict[str, Fields] = field(default_factory=dict)
     revocations: dict[str, Fields] = field(default_factory=dict)
-    # When a revoked warrant ends by the administrator's word, by revocation.
-    said_to_end: dict[str, str] = field(default_factory=dict)
-    signers: list[Fields] = field(default_factory=list)
+    # The key that signed the list in force is `signer_id`.
+    signers: dict[str, Fields] = field(default_factory=dict)
+    signer_id: str = ""
+    # When the last list of each retired signer expires.
+    listed_until: dict[str, str] = field(default_factory=dict)
+    has_grace: bool = False
     srl: Fields = field(default_factory=dict)
     etag: str = ""
     # Whether anything was revoked or taken back since the last list.
@@ -174,11 +177,26 @@ class Books:
         return moment(self.srl["payload"]["IssuedAt"]) > now + timedelta(minutes=5)
 
     def _left_behind(self, warrant_id: str, since: datetime) -> bool:
-        record = self.revocation_of(warrant_id) or {}
-        expires_at = self.warrants.get(warrant_id, {}).get("expires_at") or self.said_to_end.get(
-            record.get("id", "")
-        )
+        expires_at = self.warrants.get(warrant_id, {}).get("expires_at")
         return expires_at is not None and moment(expires_at) < since
+
+    def pending_signer(self) -> Fields | None:
+        """The key that is to sign next."""
+        return next((each for each in self.signers.values() if each["status"] == "pending"), None)
+
+    def signer_activates_at(self, signer: Fields) -> datetime:
+        """From when a pending key may be activated without force."""
+        grace = timedelta(seconds=self.settings["rotation_grace_seconds"])
+        return moment(signer["created_at"]) + grace
+
+    def hand_over(self, signer: Fields, *, old_status: str) -> None:
+        """Another key signs from now on; call it before the list of that key is entered."""
+        old = self.signers[self.signer_id]
+        old["status"] = old_status
+        if old_status == "retired":
+            self.listed_until[self.signer_id] = self.srl["payload"]["ExpiresAt"]
+        self.signers[signer["key_id"]] = signer
+        self.signer_id = signer["key_id"]
 
     # --- the audit log ---
 
@@ -190,6 +208,11 @@ class Books:
 def moment(text: str) -> datetime:
     """The moment that an answer tells."""
     return datetime.fromisoformat(text)
+
+
+def text(moment: datetime) -> str:
+    """A moment as an answer tells it."""
+    return f"{moment:%Y-%m-%dT%H:%M:%SZ}"
 
 
 def passed(text: str | None, now: datetime) -> bool:

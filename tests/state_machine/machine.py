@@ -221,7 +221,9 @@ class Machine(RuleBasedStateMachine):
         accounts = recount.walk(ask, "/v1/service-accounts")
         books.accounts = {each["id"]: each for each in accounts}
         books.owners = dict.fromkeys([admin.id], *books.accounts)
-        books.signers = ask("/v1/revocations/srl/keys").json()["keys"]
+        signers = ask("/v1/revocations/srl/keys").json()["keys"]
+        books.signers = {each["key_id"]: each for each in signers}
+        books.signer_id = signers[0]["key_id"]
         answer = ask("/v1/revocations/srl")
         books.srl, books.etag = answer.json(), answer.headers["etag"]
         books.spared = {admin.id, *books.accounts}
@@ -236,6 +238,7 @@ _UNKNOWN: Final = {
         "api_keys": "ak",
         "accounts": "sa",
         "keys": "key",
+        "signers": "key",
         "revocations": "rev",
         "warrants": "wrt",
     }.items()

@@ -1,4 +1,4 @@
-"""The Signed Revocation List: read, regenerate, the schedule, the signers."""
+"""The Signed Revocation List: read, regenerate, the schedule."""
 
 import base64
 from datetime import timedelta
@@ -9,7 +9,7 @@ from shared.errors import Unavailable
 from shared.model import srl_verification
 from shared.operations import srl_publication
 from tests.faults import Crash, Fault
-from tests.state_machine.attempts import AUTHORIZERS, CREATED, NOT_MODIFIED, OK, Done, Span
+from tests.state_machine.attempts import AUTHORIZERS, NOT_MODIFIED, OK, Done, Span
 from tests.state_machine.books import Books, Fields, moment
 from tests.state_machine.machine import Machine, step
 from tests.state_machine.service import How, between
@@ -47,7 +47,8 @@ class SrlRules(Machine):
         books = self.books[handle]
 
         def effect(done: Done) -> None:
-            self._enter_list(books, done.actor, done.span)
+            self.enter_list(books, done.span)
+            self._enter_publication(books, done.actor)
             assert done.fields == _summary(books.srl)
 
         self.attempt(
@@ -76,32 +77,6 @@ class SrlRules(Machine):
         self.touched.update(self.books)
         self.count_success(bool(told and told.published))
 
-    @step(handle=HANDLE, how=HOW)
-    def rotate_signer(self, handle: str, how: How) -> None:
-        """A new signer starts with the next list; the one in force stays valid."""
-        books = self.books[handle]
-
-        def evidence() -> Fields | None:
-            signer: Fields = self.ask(books, "/v1/revocations/srl/keys").json()["keys"][0]
-            return None if signer == books.signers[0] else signer
-
-        def effect(done: Done) -> None:
-            assert done.fields["status"] == "active"
-            assert between(done.fields["created_at"], done.span)
-            books.signers[0]["status"] = "rotated"
-            books.signers.insert(0, done.fields)
-            books.enter("srl.rotate_key", done.fields["key_id"], done.actor)
-
-        self.attempt(
-            books,
-            how,
-            "POST",
-            "/v1/revocations/srl/keys/rotate",
-            lambda _: CREATED,
-            effect=effect,
-            evidence=evidence,
-        )
-
     def end(self) -> None:
         """Whatever was revoked in the end is in a list."""
         for handle in HANDLES:
@@ -119,20 +94,21 @@ class SrlRules(Machine):
             assert books.id in told.published + told.failed or not published
             assert broke or not told.failed
         if published:
-            self._enter_list(books, f"system+schedule@{books.handle}.svc", span)
+            self.enter_list(books, span)
+            self._enter_publication(books, f"system+schedule@{books.handle}.svc")
 
     def _newer(self, books: Books) -> Fields | None:
         """What a regeneration would say of the list in force, if that is not in the books."""
         document = self.ask(books, "/v1/revocations/srl").json()
         return None if document == books.srl else _summary(document)
 
-    def _enter_list(self, books: Books, actor: str, span: Span) -> None:
+    def enter_list(self, books: Books, span: Span) -> None:
         """Hold a new list to what it must say, and enter it."""
         answer = self.ask(books, "/v1/revocations/srl/signed")
         before, says = books.srl["payload"], answer.json()["payload"]
         payload = srl_verification.verify(
             answer.content,
-            public_key=base64.b64decode(books.signers[0]["public_key"]),
+            public_key=base64.b64decode(books.signers[books.signer_id]["public_key"]),
             now=moment(says["IssuedAt"]),
             min_version=before["Version"] + 1,
         )
@@ -143,8 +119,11 @@ class SrlRules(Machine):
         assert payload.expires_at == payload.issued_at + lifetime
         assert payload.revoked_ids == books.listed(payload.issued_at, lifetime)
         assert answer.headers["etag"] != books.etag
+        assert answer.headers["x-srl-key-id"] == books.signer_id
         books.srl, books.etag, books.changed = answer.json(), answer.headers["etag"], False
-        books.enter("srl.regenerate", f"srl/{payload.version}", actor)
+
+    def _enter_publication(self, books: Books, actor: str) -> None:
+        books.enter("srl.regenerate", f"srl/{books.srl['payload']['Version']}", actor)
 
 
 def _summary(document: Fields) -> Fields:

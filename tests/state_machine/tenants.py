@@ -20,6 +20,7 @@ _CHANGES = st.fixed_dictionaries(
         "name": st.sampled_from(["One", "Two"]),
         "srl_ttl_seconds": st.sampled_from([300, 900, 7200]),
         "audit_retention_days": st.sampled_from([90, 400]),
+        "rotation_grace_seconds": st.sampled_from([0, 60]),
     },
 )
 
@@ -38,6 +39,10 @@ class TenantRules(Machine):
         def effect(done: Done) -> None:
             if books.settings != books.settings | changes:
                 books.settings |= changes
+                books.has_grace |= "rotation_grace_seconds" in changes
+                if not books.has_grace:
+                    lifetime = books.settings["srl_ttl_seconds"]
+                    books.settings["rotation_grace_seconds"] = lifetime
                 books.enter("tenant.update_settings", books.id, done.actor)
             assert done.fields == books.settings
 

@@ -13,7 +13,7 @@ from tests.state_machine.machine import RULES
 from tests.state_machine.revocations import RevocationRules
 from tests.state_machine.service import How, Tally
 from tests.state_machine.service_accounts import ServiceAccountRules
-from tests.state_machine.srl import SrlRules
+from tests.state_machine.srl_signers import SignerRules
 from tests.state_machine.strategies import HANDLES
 from tests.state_machine.tenants import TenantRules
 from tests.state_machine.warrants import WarrantRules
@@ -26,7 +26,7 @@ _UNHURRIED = settings(
 )
 
 
-class WholeApi(ServiceAccountRules, WarrantRules, RevocationRules, SrlRules, TenantRules):
+class WholeApi(ServiceAccountRules, WarrantRules, RevocationRules, SignerRules, TenantRules):
     """All rules; what they do is counted in the tally of the class."""
 
     tally: ClassVar[Tally]
@@ -41,9 +41,7 @@ class WholeApi(ServiceAccountRules, WarrantRules, RevocationRules, SrlRules, Ten
             self.create_root(handle=handle, how=How(), minutes=None)
             self.create_child(handle=handle, type_="issuer", **calm)
             self.sign(handle=handle, warrant_id=None, minutes=5, **calm)
-            self.revoke_warrant(
-                handle=handle, how=How(), warrant_id="svc_wrt_a", signed=None, minutes=None
-            )
+            self.revoke_warrant(handle=handle, how=How(), warrant_id="svc_wrt_a", signed=None)
         self.service.tally = self.tally
 
 

@@ -95,6 +95,19 @@ def _revocation(tenant: Tenant) -> str:
     return tenant.revoke(tenant.ports.new_id("wrt"))
 
 
+def _pending_signer(tenant: Tenant) -> str:
+    """The list signer that signs nothing yet: a tenant has one at most."""
+    keys = tenant.admin.get("/v1/revocations/srl/keys").json()["keys"]
+    pending = [key for key in keys if key["status"] == "pending"]
+    found = pending[0] if pending else tenant.admin.post("/v1/revocations/srl/keys").json()
+    return str(found["key_id"])
+
+
+def _no_pending_signer(tenant: Tenant) -> str:
+    tenant.admin.post(f"/v1/revocations/srl/keys/{_pending_signer(tenant)}/revoke")
+    return "/v1/revocations/srl/keys"
+
+
 def _key(tenant: Tenant) -> str:
     """A new root key."""
     answer = tenant.admin.post("/v1/keys", json={"type": "root", "name": "root"})
@@ -149,7 +162,10 @@ _SRL = {
     "payload": _names("Version", "IssuedAt", "ExpiresAt") | {"RevokedIDs": []},
     "srl": _names("Payload", "Signature"),
 }
-_SIGNER = _names("key_id", "algorithm", "public_key", "status", "created_at")
+_SIGNER = _names(
+    *["key_id", "algorithm", "public_key", "status", "created_at", "activates_at", "statement"]
+)
+_PROVED_SIGNER = _SIGNER | {"statement": _names("Payload", "Signature")}
 _RECORD = _names("id", "warrant_id", "reason", "created_at", "created_by")
 _BATCH = ["svc_wrt_a"]
 _SIGNING_KEY = _names(
@@ -157,7 +173,7 @@ _SIGNING_KEY = _names(
 )
 _VERSION = _names("key_id", "version", "status", "public_key", "created_at", "rotated_at")
 _SIGNED = _names(
-    *["warrant_id", "key_id", "key_version", "algorithm", "public_key", "warrant"],
+    *["warrant_id", "key_id", "key_version", "algorithm", "public_key", "signature"],
     *["signed_at", "expires_at"],
 )
 _WARRANT = _names("warrant_id", "key_version", "signed_at", "expires_at")
@@ -168,8 +184,8 @@ _ENTRY = _names(
 )
 _KEY_DETAILS = _names("name", "service_account_id", "expires_at") | {"scopes": [...]}
 _SETTINGS = _names(
-    *["tenant_id", "name", "srl_ttl_seconds", "audit_retention_days", "rate_limit_per_second"],
-    *["rate_limit_burst", "created_at"],
+    *["tenant_id", "name", "srl_ttl_seconds", "audit_retention_days", "rotation_grace_seconds"],
+    *["rate_limit_per_second", "rate_limit_burst", "created_at"],
 )
 
 
@@ -272,11 +288,34 @@ ENDPOINTS: Final[dict[tuple[str, str], Endpoint]] = {
         action="srl.regenerate",
         resource=lambda _, answer: f"srl/{answer.json()['version']}",
     ),
+    ("POST", "/v1/revocations/srl/keys"): Endpoint(
+        scopes=(ADMIN,),
+        target=_no_pending_signer,
+        status=201,
+        fields=_PROVED_SIGNER,
+        action="srl.create_key",
+        resource=_member("key_id"),
+    ),
+    ("POST", "/v1/revocations/srl/keys/{keyId}/activate"): Endpoint(
+        scopes=(ADMIN,),
+        target=lambda tenant: f"/v1/revocations/srl/keys/{_pending_signer(tenant)}/activate",
+        body={"force": True},
+        fields=_PROVED_SIGNER,
+        action="srl.activate_key",
+        resource=_in_path,
+    ),
+    ("POST", "/v1/revocations/srl/keys/{keyId}/revoke"): Endpoint(
+        scopes=(ADMIN,),
+        target=lambda tenant: f"/v1/revocations/srl/keys/{_pending_signer(tenant)}/revoke",
+        fields=_PROVED_SIGNER,
+        action="srl.revoke_key",
+        resource=_in_path,
+    ),
     ("POST", "/v1/revocations/srl/keys/rotate"): Endpoint(
         scopes=(ADMIN,),
         target=lambda _: "/v1/revocations/srl/keys/rotate",
         status=201,
-        fields=_SIGNER,
+        fields=_PROVED_SIGNER,
         action="srl.rotate_key",
         resource=_member("key_id"),
     ),

@@ -1,0 +1,132 @@
+"""Statements: what the signer in force says of the key that is to follow it (docs/adr/0026).
+
+A statement is deterministic CBOR that names the tenant, the new key and the key that vouches for
+it. It is signed with the seed of the latter, over a prefix and the bytes, so that no statement can
+be taken for a list, and no list for a statement.
+"""
+
+import base64
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, Self
+
+import cbor2
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+from shared.model import ed25519, seeds, times
+
+_DOMAIN: Final = b"rescind-srl-signer-v1\n"
+_TEXTS: Final = ("KeyId", "Tenant", "IssuedAt")
+_KEYS: Final = ("Previous", "PublicKey")
+
+# The two members of a statement as the service shows it, both base64.
+Form = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """That `public_key` may sign the lists of a tenant after `previous`; both are 32 raw bytes.
+
+    `number` counts the tenant's signers from 1.
+    """
+
+    tenant_id: str
+    number: int
+    key_id: str
+    public_key: bytes
+    previous: bytes
+    issued_at: datetime
+
+    def signed(self, *, seed: bytes) -> dict[str, str]:
+        """The statement as the service shows it; `seed` is that of `previous`."""
+        encoded = self.encode()
+        return {
+            "Payload": base64.b64encode(encoded).decode(),
+            "Signature": seeds.sign(_DOMAIN + encoded, seed=seed),
+        }
+
+    @classmethod
+    def opened(cls, form: Form) -> Self:
+        """The statement in what the service shows, its signature verified. Raises ValueError."""
+        encoded, signature = (
+            base64.b64decode(form[name], validate=True) for name in ("Payload", "Signature")
+        )
+        statement = cls._decode(encoded)
+        try:
+            previous = Ed25519PublicKey.from_public_bytes(statement.previous)
+            previous.verify(signature, _DOMAIN + encoded)
+        except InvalidSignature:
+            raise ValueError("a statement is not signed by the key that it names") from None
+        return statement
+
+    def may_precede(self, other: Self) -> bool:
+        """Whether `other` can be about a later signer of the same tenant."""
+        return self.tenant_id == other.tenant_id and self.number < other.number
+
+    def encode(self) -> bytes:
+        """The bytes that are signed, after the prefix."""
+        members = {
+            "Tenant": self.tenant_id,
+            "Number": self.number,
+            "KeyId": self.key_id,
+            "PublicKey": self.public_key,
+            "Previous": self.previous,
+            "IssuedAt": times.text(self.issued_at),
+        }
+        return cbor2.dumps(members, canonical=True)
+
+    @classmethod
+    def _decode(cls, encoded: bytes) -> Self:
+        try:
+            statement = cls._of(cbor2.loads(encoded))
+        except (cbor2.CBORError, KeyError, TypeError, UnicodeError, RecursionError) as error:
+            raise ValueError(f"not a statement about a signer: {error}") from None
+        # Another encoding, or another member, is not what the service signs.
+        if statement.encode() != encoded:
+            raise ValueError("a statement is not deterministically encoded")
+        return statement
+
+    @classmethod
+    def _of(cls, members: Any) -> Self:
+        texts = [members[name] for name in _TEXTS]
+        keys = [members[name] for name in _KEYS]
+        number = members["Number"]
+        if set(map(type, texts)) != {str} or type(number) is not int or number < 1:
+            raise TypeError("a member is of another type")
+        if set(map(type, keys)) != {bytes} or not all(map(ed25519.is_safe, keys)):
+            raise TypeError("a public key is not acceptable")
+        key_id, tenant_id, issued_at = texts
+        return cls(tenant_id, number, key_id, keys[1], keys[0], times.parse(issued_at))
+
+
+def follow(
+    pinned: Iterable[bytes], forms: Iterable[Form], *, revoked: frozenset[bytes] = frozenset()
+) -> dict[bytes, list[Form]]:
+    """The keys that can be believed, each with the statements that lead to it from a pinned one.
+
+    `pinned` are believed without a statement. A key in `revoked` is not believed, and neither is
+    what it says of others. A statement is ignored if it is malformed, if it is not signed by the
+    key that it names, or if it is for another tenant or has a lower number than the one before it.
+    """
+    believed: dict[bytes, list[Form]] = {key: [] for key in pinned if key not in revoked}
+    last: dict[bytes, Statement] = {}
+    # Numbers rise along a chain, so that each statement comes after the one that it rests on.
+    for statement, form in sorted(_opened(forms), key=lambda each: each[0].number):
+        chain, before = believed.get(statement.previous), last.get(statement.previous)
+        if chain is None or statement.public_key in revoked or statement.public_key in believed:
+            continue
+        if before is not None and not before.may_precede(statement):
+            continue
+        believed[statement.public_key] = [*chain, form]
+        last[statement.public_key] = statement
+    return believed
+
+
+def _opened(forms: Iterable[Form]) -> Iterable[tuple[Statement, Form]]:
+    for form in forms:
+        try:
+            yield Statement.opened(form), form
+        except (KeyError, TypeError, ValueError):
+            continue

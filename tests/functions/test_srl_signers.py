@@ -1,0 +1,376 @@
+"""The keys that sign the lists, over HTTP (decisions 3, SRL)."""
+
+import base64
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from shared.errors import InvalidSrl
+from shared.model.audit_log import Entry
+from shared.model.srl_statements import Statement
+from shared.model.srl_verification import verify
+from shared.operations import srl_keys
+from shared.ports.store import Expect, Put, Value
+from tests.api import Tenant
+from tests.functions.signing import refusal
+from tests.web.endpoints import audit_entries
+from tests.worlds import Clock
+
+SRL = "/v1/revocations/srl"
+KEYS, ROTATE = f"{SRL}/keys", f"{SRL}/keys/rotate"
+START = "2026-11-21T12:00:00Z"
+LATER = "2026-11-21T13:00:00Z"
+
+
+def signers(tenant: Tenant) -> Any:
+    return tenant.read_only.get(KEYS).json()["keys"]
+
+
+def statuses(tenant: Tenant) -> list[str]:
+    return [signer["status"] for signer in signers(tenant)]
+
+
+def make(tenant: Tenant) -> Any:
+    answer = tenant.admin.post(KEYS)
+    assert answer.status_code == 201, answer.text
+    return answer.json()
+
+
+def act(tenant: Tenant, verb: str, signer: Any, **body: Any) -> Any:
+    return tenant.admin.post(
+        f"{KEYS}/{signer['key_id']}/{verb}", **({"json": body} if body else {})
+    )
+
+
+def done(answer: Any) -> Any:
+    assert answer.status_code in (200, 201), answer.text
+    return answer.json()
+
+
+def public_bytes(signer: Any) -> bytes:
+    return base64.b64decode(signer["public_key"], validate=True)
+
+
+def version(tenant: Tenant, clock: Clock, signer: Any) -> int:
+    """The version of the list in force. Raises `InvalidSrl` if this signer did not sign it."""
+    answer = tenant.authorizer.get(SRL)
+    payload = verify(answer.content, public_key=public_bytes(signer), now=clock())
+    assert answer.headers["x-srl-key-id"] == signer["key_id"]
+    return payload.version
+
+
+def test_a_signer_is_listed_with_its_public_key(tenant: Tenant) -> None:
+    """A tenant begins with one active Ed25519 signer of 32 bytes, which nobody vouched for."""
+    (signer,) = signers(tenant)
+    assert len(public_bytes(signer)) == 32
+    assert signer.pop("key_id").startswith("svc_key_")
+    del signer["public_key"]
+    assert signer == {
+        "algorithm": "Ed25519",
+        "status": "active",
+        "created_at": START,
+        "activates_at": START,
+        "statement": None,
+    }
+
+
+def test_a_list_names_its_signer(tenant: Tenant) -> None:
+    """200 and 304 carry the identifier of the key that signed this very list."""
+    first = signers(tenant)[0]["key_id"]
+    answer = tenant.authorizer.get(SRL)
+    held = tenant.authorizer.get(SRL, headers={"If-None-Match": answer.headers["etag"]})
+    assert (answer.status_code, held.status_code) == (200, 304)
+    assert answer.headers["x-srl-key-id"] == held.headers["x-srl-key-id"] == first
+    new = done(tenant.admin.post(ROTATE))["key_id"]
+    assert tenant.authorizer.get(SRL).headers["x-srl-key-id"] == new != first
+
+
+def test_a_pending_signer_is_listed_but_does_not_sign(tenant: Tenant, clock: Clock) -> None:
+    """Creation is 201 with a pending key; lists are still signed by the active one."""
+    active = signers(tenant)[0]
+    clock.advance(minutes=1)
+    pending = make(tenant)
+    assert (pending["status"], pending["created_at"]) == ("pending", "2026-11-21T12:01:00Z")
+    assert pending["activates_at"] == "2026-11-21T13:01:00Z"
+    assert signers(tenant) == [active, pending]
+    tenant.admin.post(f"{SRL}/regenerate")
+    assert version(tenant, clock, active) == 2
+
+
+def test_a_statement_by_the_key_in_force(tenant: Tenant) -> None:
+    """The active key states, under its own signature, which key follows it."""
+    active, pending = signers(tenant)[0], make(tenant)
+    statement = Statement.opened(pending["statement"])
+    assert statement.tenant_id == tenant.id
+    assert (statement.number, statement.key_id) == (2, pending["key_id"])
+    assert statement.public_key == public_bytes(pending)
+    assert statement.previous == public_bytes(active)
+    # By hand, so that no library vouches for itself.
+    payload = base64.b64decode(pending["statement"]["Payload"], validate=True)
+    assert payload == (
+        b"\xa6\x65KeyId\x78\x22" + pending["key_id"].encode()
+        + b"\x66Number\x02\x66Tenant\x78\x22" + tenant.id.encode()
+        + b"\x68IssuedAt\x74" + START.encode()
+        + b"\x68Previous\x58\x20" + public_bytes(active)
+        + b"\x69PublicKey\x58\x20" + public_bytes(pending)
+    )  # fmt: skip
+
+
+def test_one_signer_is_pending_at_most(tenant: Tenant) -> None:
+    """A second one is 409; once the first is activated or revoked there is room for another."""
+    first = make(tenant)
+    before = audit_entries(tenant)
+    assert refusal(tenant.admin.post(KEYS)) == (409, "invalid_state")
+    assert audit_entries(tenant) == before
+    done(act(tenant, "revoke", first))
+    second = make(tenant)
+    assert Statement.opened(second["statement"]).number == 3
+    done(act(tenant, "activate", second, force=True))
+    make(tenant)
+    assert statuses(tenant) == ["active", "pending", "revoked", "retired"]
+
+
+@pytest.mark.parametrize(("grace", "wait"), [(None, 3600), (0, 0), (90, 90)])
+def test_it_is_activated_once_the_grace_is_over(
+    tenant: Tenant, clock: Clock, grace: int | None, wait: int
+) -> None:
+    """One lifetime of a list by default; before, 409 unless forced, and nothing changes."""
+    if grace is not None:
+        tenant.admin.request("PATCH", "/v1/tenant/settings", json={"rotation_grace_seconds": grace})
+    old, pending = signers(tenant)[0], make(tenant)
+    if wait:
+        clock.advance(seconds=wait - 1)
+        before = signers(tenant), audit_entries(tenant)
+        assert refusal(act(tenant, "activate", pending)) == (409, "invalid_state")
+        assert refusal(act(tenant, "activate", pending, force=False)) == (409, "invalid_state")
+        assert (signers(tenant), audit_entries(tenant)) == before
+        clock.advance(seconds=1)
+    activated = done(act(tenant, "activate", pending))
+    assert activated == pending | {"status": "active", "activates_at": activated["activates_at"]}
+    assert version(tenant, clock, activated) == 2
+    assert signers(tenant)[0] == activated
+    with pytest.raises(InvalidSrl, match="signature"):
+        version(tenant, clock, old)
+
+
+def test_activating_publishes_in_the_same_step(tenant: Tenant, clock: Clock) -> None:
+    """The activated key signs the list in force at once, with what was revoked since."""
+    pending = make(tenant)
+    tenant.revoke("svc_wrt_a")
+    clock.advance(minutes=1)
+    activated = done(act(tenant, "activate", pending, force=True))
+    assert activated["activates_at"] == "2026-11-21T12:01:00Z"
+    assert version(tenant, clock, activated) == 2
+    assert tenant.authorizer.get(SRL).json()["payload"]["RevokedIDs"] == ["svc_wrt_a"]
+    entry = Entry.from_item(audit_entries(tenant)[-1])
+    assert (entry.action, entry.details["force"]) == ("srl.activate_key", True)
+
+
+def test_activating_again_changes_nothing(tenant: Tenant) -> None:
+    """The active key is answered as it stands: nothing is written, no list is published."""
+    activated = done(act(tenant, "activate", make(tenant), force=True))
+    before = tenant.authorizer.get(SRL).content, audit_entries(tenant)
+    assert done(act(tenant, "activate", activated)) == activated
+    assert (tenant.authorizer.get(SRL).content, audit_entries(tenant)) == before
+
+
+def test_what_was_pending_once_cannot_be_activated(tenant: Tenant) -> None:
+    """A retired and a revoked key stay what they are."""
+    first = signers(tenant)[0]
+    second = done(tenant.admin.post(ROTATE))
+    third = make(tenant)
+    done(act(tenant, "revoke", third))
+    for signer in (first, third):
+        answer = act(tenant, "activate", signer, force=True)
+        assert refusal(answer) == (409, "invalid_state")
+    assert signers(tenant)[0] == second
+
+
+def test_a_retired_key_is_listed_until_its_last_list_has_expired(
+    tenant: Tenant, clock: Clock
+) -> None:
+    """Whoever still holds its last list can verify it, and no longer than that."""
+    first = signers(tenant)[0]
+    clock.advance(minutes=40)
+    tenant.admin.post(f"{SRL}/regenerate")
+    clock.advance(minutes=10)
+    new = done(tenant.admin.post(ROTATE))
+    assert signers(tenant) == [new, first | {"status": "retired"}]
+    clock.advance(minutes=49, seconds=59)
+    assert len(signers(tenant)) == 2
+    clock.advance(seconds=1)
+    assert signers(tenant) == [new]
+
+
+def test_a_rotation_is_both_steps_at_once(tenant: Tenant, clock: Clock) -> None:
+    """201 with the key that signs from now on; it has published a list already."""
+    made = [signers(tenant)[0]]
+    for number in range(2, 5):
+        clock.advance(minutes=1)
+        answer = tenant.admin.post(ROTATE)
+        assert answer.status_code == 201
+        assert Statement.opened(answer.json()["statement"]).previous == public_bytes(made[-1])
+        made.append(answer.json())
+        assert version(tenant, clock, made[-1]) == number
+    listed = signers(tenant)
+    assert [signer["key_id"] for signer in listed] == [each["key_id"] for each in made[::-1]]
+    assert statuses(tenant) == ["active", *["retired"] * 3]
+    assert len({signer["public_key"] for signer in listed}) == 4
+
+
+def test_a_rotation_takes_the_pending_key(tenant: Tenant, clock: Clock) -> None:
+    """Verifiers may know that one already."""
+    pending = make(tenant)
+    rotated = done(tenant.admin.post(ROTATE))
+    assert rotated["key_id"] == pending["key_id"]
+    assert version(tenant, clock, rotated) == 2
+    assert statuses(tenant) == ["active", "retired"]
+
+
+# --- stolen keys ---
+
+
+def test_revoking_the_active_key_puts_the_pending_one_in_force(
+    tenant: Tenant, clock: Clock
+) -> None:
+    """In the same call; without a statement, which the thief could have made for another key."""
+    stolen, pending = signers(tenant)[0], make(tenant)
+    tenant.revoke("svc_wrt_a")
+    revoked = done(act(tenant, "revoke", stolen))
+    assert revoked == stolen | {"status": "revoked", "activates_at": None}
+    active = pending | {"status": "active", "activates_at": START, "statement": None}
+    assert signers(tenant) == [active, revoked]
+    assert version(tenant, clock, active) == 2
+    assert tenant.authorizer.get(SRL).json()["payload"]["RevokedIDs"] == ["svc_wrt_a"]
+
+
+def test_revoking_the_active_key_makes_a_new_one(tenant: Tenant, clock: Clock) -> None:
+    """If none is pending."""
+    (stolen,) = signers(tenant)
+    done(act(tenant, "revoke", stolen))
+    active, revoked = signers(tenant)
+    assert (active["status"], active["statement"]) == ("active", None)
+    assert revoked["key_id"] == stolen["key_id"]
+    assert version(tenant, clock, active) == 2
+    assert done(tenant.admin.post(f"{SRL}/regenerate"))["version"] == 3
+    assert version(tenant, clock, active) == 3
+
+
+def test_revoking_a_key_that_does_not_sign(tenant: Tenant, clock: Clock) -> None:
+    """A retired or pending key is told as revoked, for good; the list in force stays."""
+    retired = signers(tenant)[0]
+    active, pending = done(tenant.admin.post(ROTATE)), make(tenant)
+    before = tenant.authorizer.get(SRL).content
+    for signer in (retired, pending):
+        assert done(act(tenant, "revoke", signer))["status"] == "revoked"
+    assert tenant.authorizer.get(SRL).content == before
+    clock.advance(days=400)
+    assert [(each["key_id"], each["status"]) for each in signers(tenant)] == [
+        (active["key_id"], "active"),
+        (pending["key_id"], "revoked"),
+        (retired["key_id"], "revoked"),
+    ]
+
+
+def test_revoking_again_changes_nothing(tenant: Tenant) -> None:
+    """A revoked key is answered as it stands."""
+    revoked = done(act(tenant, "revoke", signers(tenant)[0]))
+    before = tenant.authorizer.get(SRL).content, audit_entries(tenant)
+    assert done(act(tenant, "revoke", revoked)) == revoked
+    assert (tenant.authorizer.get(SRL).content, audit_entries(tenant)) == before
+
+
+@pytest.mark.parametrize("verb", ["activate", "revoke"])
+def test_an_unknown_signer(tenant: Tenant, other_tenant: Tenant, verb: str) -> None:
+    """F12: unknown, malformed and foreign keys, and keys of warrants, are all alike: 404."""
+    warrant_key = tenant.admin.post("/v1/keys", json={"type": "root", "name": "r"}).json()["id"]
+    others = signers(other_tenant)[0]["key_id"]
+    said = set()
+    for key_id in (warrant_key, others, "x", "svc_key_01m7yzmhg0ynzqw1fmh6whgvm5"):
+        answer = tenant.admin.post(f"{KEYS}/{key_id}/{verb}")
+        assert refusal(answer) == (404, "not_found")
+        said.add(answer.content)
+    assert len(said) == 1
+
+
+@pytest.mark.parametrize("body", [{"force": "true"}, {"force": 1}, {"forced": True}, [], "x"])
+def test_a_malformed_activation(tenant: Tenant, body: Any) -> None:
+    """F18: what is misspelt, or of another type, never counts as force."""
+    pending = make(tenant)
+    answer = tenant.admin.post(f"{KEYS}/{pending['key_id']}/activate", json=body)
+    assert refusal(answer) == (400, "invalid_request")
+    assert statuses(tenant) == ["active", "pending"]
+
+
+def test_no_answer_has_a_seed(tenant: Tenant) -> None:
+    """F17: of a signer nothing is shown but its public side."""
+    tenant.admin.post(ROTATE)
+    assert {name for signer in signers(tenant) for name in signer} == {
+        *["key_id", "algorithm", "public_key", "status", "created_at", "activates_at", "statement"]
+    }
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        lambda tenant: tenant.admin.post(ROTATE),
+        lambda tenant: act(tenant, "revoke", signers(tenant)[0]),
+    ],
+    ids=["retired", "revoked"],
+)
+def test_a_key_that_signs_no_more_has_no_seed(tenant: Tenant, end: Callable[[Tenant], Any]) -> None:
+    """The sealed seed goes with the write that ends the key's time."""
+    signer = srl_keys.current(tenant.ports, tenant.id)
+    done(end(tenant))
+    item = tenant.ports.store.get(signer.key)
+    assert item is not None
+    assert "sealed_seed" not in item
+
+
+# --- records of older releases ---
+
+
+def _as_older_release(tenant: Tenant, *, published: bool) -> tuple[Any, Any]:
+    """Two signers as releases before 0.2 left them: the second active, the first rotated."""
+    first = srl_keys.current(tenant.ports, tenant.id)
+    old = signers(tenant)[0]
+    second = srl_keys.make(tenant.ports, tenant.id)
+    items: list[dict[str, Value]] = [
+        {"status": "rotated", "version": 2, "sealed_seed": first.sealed_seed},
+        {"status": "active", "version": 1},
+    ]
+    for signer, changed in zip((first, second), items, strict=True):
+        item = dict(signer.to_item()) | changed
+        tenant.ports.store.write(Put(signer.key, item, Expect.ANYTHING))
+    if published:
+        tenant.admin.post(f"{SRL}/regenerate")
+    new = next(each for each in signers(tenant) if each["status"] == "active")
+    return old, new
+
+
+def test_a_rotated_key_of_an_older_release_is_retired(tenant: Tenant, clock: Clock) -> None:
+    """F60: it is listed for as long as a list by it can live, and the active one signs."""
+    old, new = _as_older_release(tenant, published=True)
+    assert signers(tenant) == [new, old | {"status": "retired"}]
+    clock.advance(days=7)
+    assert signers(tenant) == [new]
+
+
+def test_a_rotation_that_an_older_release_left_unpublished(tenant: Tenant, clock: Clock) -> None:
+    """F60: the key of the list in force is first, the active one signs the next list."""
+    old, new = _as_older_release(tenant, published=False)
+    assert signers(tenant) == [old | {"status": "retired"}, new]
+    assert version(tenant, clock, old) == 1
+    tenant.admin.post(f"{SRL}/regenerate")
+    assert version(tenant, clock, new) == 2
+
+
+@pytest.mark.parametrize("stolen", [0, 1])
+def test_a_theft_while_a_rotation_is_unpublished(tenant: Tenant, clock: Clock, stolen: int) -> None:
+    """F60: whichever of the two keys is revoked, another one signs the list in force."""
+    pair = _as_older_release(tenant, published=False)
+    done(act(tenant, "revoke", pair[stolen]))
+    active = signers(tenant)[0]
+    assert active["status"] == "active"
+    assert version(tenant, clock, active) == 2

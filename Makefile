@@ -4,6 +4,7 @@ PORT    ?= 8080
 DATA    ?= .data
 WORKERS ?= 1
 KEYS    ?=
+LOG     ?= info
 ARCHITECTURE ?= arm64
 OUTPUT  ?= .build/app
 HOST    ?= 127.0.0.1
@@ -20,9 +21,9 @@ PIP  := $(BIN)/python -m pip install --disable-pip-version-check --require-hashe
 help: ## Say what each command does.
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST)
 
-run: $(VENV)/.infra ## Serve on 127.0.0.1 (PORT=8080 DATA=.data KEYS=.data/master.key WORKERS=1). Ctrl-C stops it.
+run: $(VENV)/.infra ## Serve on 127.0.0.1 (PORT=8080 DATA=.data KEYS=.data/master.key WORKERS=1 LOG=info). Ctrl-C stops it.
 	@exec $(BIN)/python -m infra.local_server --port $(PORT) --data $(DATA) --workers $(WORKERS) \
-		$(if $(KEYS),--keys $(KEYS))
+		--log-level $(LOG) $(if $(KEYS),--keys $(KEYS))
 
 build: $(VENV)/.infra ## Stage what Lambda runs in .build/app (ARCHITECTURE=arm64 OUTPUT=.build/app).
 	@$(BIN)/python -m infra.build --architecture $(ARCHITECTURE) --output $(OUTPUT)

@@ -7,7 +7,7 @@ first request and then on a timer, by the same operation that the schedule runs 
 """
 
 import argparse
-import logging
+import logging.config
 import os
 import signal
 import socket
@@ -20,7 +20,7 @@ from typing import NoReturn
 import uvicorn
 
 from infra import data_folder, os_user
-from shared import wiring
+from shared import logs, wiring
 from shared.adapters.filesystem import FileBlobs
 from shared.errors import InvalidSettings, NotFound, RescindError
 from shared.operations import onboarding, srl_publication, tenants
@@ -38,7 +38,7 @@ _log = logging.getLogger("rescind")
 def main() -> int:
     """Serve until interrupted; 0, or 1 with a message where the service cannot start."""
     arguments = _arguments()
-    logging.basicConfig(format="%(levelname)s %(name)s: %(message)s")
+    logging.config.dictConfig(logs.for_one_machine(arguments.log_level))
     # Wherever Ctrl-C comes, it is a stop like any other. Not KeyboardInterrupt: Python would end by
     # the signal for one that it saw pass through `exec`, though it was caught.
     signal.signal(signal.SIGINT, _stop)
@@ -86,10 +86,11 @@ def _serve(ports: Ports, arguments: argparse.Namespace) -> None:
             host=_HOST,
             port=arguments.port,
             workers=arguments.workers,
+            log_config=logs.for_one_machine(arguments.log_level),
             log_level="warning",
             lifespan="off",
             ws="none",
-            # The peer's own address counts; a forwarded one is anybody's claim.
+            # Which forwarded addresses are believed is the gate's to decide.
             proxy_headers=False,
             server_header=False,
         )
@@ -105,6 +106,12 @@ def _arguments() -> argparse.Namespace:
         "--keys", type=Path, help="file of the master key (default: master.key in the data folder)"
     )
     parser.add_argument("--workers", type=int, default=1, help="server processes (default 1)")
+    parser.add_argument(
+        "--log-level",
+        choices=["debug", "info", "warning", "error"],
+        default="info",
+        help="what is logged on standard error; info has a line for each request (default info)",
+    )
     return parser.parse_args()
 
 

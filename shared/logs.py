@@ -30,6 +30,23 @@ def fields(*, metrics: Mapping[str, float] | None = None, **values: object) -> d
     return {_FIELDS: {"metrics": metrics or {}, "values": values}}
 
 
+def for_one_machine(level: str) -> dict[str, Any]:
+    """The configuration (`logging.config`) of a server's processes on one machine.
+
+    JSON lines on standard error: of the service from `level` up, of libraries only warnings. The
+    level `INFO` has a line for each request.
+    """
+    ours = {"level": level.upper()}
+    return {
+        "version": 1,
+        "disable_existing_loggers": False,
+        "formatters": {"json": {"()": JsonFormatter, "stage": None}},
+        "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "json"}},
+        "root": {"level": "WARNING", "handlers": ["stderr"]},
+        "loggers": dict.fromkeys((*_OURS, "rescind"), ours),
+    }
+
+
 @cache
 def to_standard_output() -> None:
     """Let this process log JSON, where Lambda runs it; once. Of libraries, only warnings.
@@ -45,9 +62,13 @@ def to_standard_output() -> None:
 
 
 class JsonFormatter(logging.Formatter):
-    """Makes a JSON object of a record. `stage` is the metrics' one dimension."""
+    """Makes a JSON object of a record.
 
-    def __init__(self, *, stage: str) -> None:
+    `stage` is the metrics' one dimension. If it is None, metrics are plain members of the object,
+    because nothing reads CloudWatch's format.
+    """
+
+    def __init__(self, *, stage: str | None) -> None:
         super().__init__()
         self._stage = stage
 
@@ -78,6 +99,8 @@ class JsonFormatter(logging.Formatter):
         return "\n".join(_described(error) for error in _chain(ei[1]))
 
     def _embedded(self, record: logging.LogRecord, metrics: Mapping[str, float]) -> dict[str, Any]:
+        if self._stage is None:
+            return dict(metrics)
         definitions = [{"Name": name, "Unit": _unit(name)} for name in metrics]
         directive = {"Namespace": _NAMESPACE, "Dimensions": [["Stage"]], "Metrics": definitions}
         metadata = {"Timestamp": int(record.created * 1000), "CloudWatchMetrics": [directive]}

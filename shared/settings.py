@@ -7,15 +7,22 @@
 | `SVC_KEYS`  | `file:<key file>`, `kms:<key id, alias or ARN>`          |
 | `SVC_QUEUE` | `sqs:<queue's address>`, for the schedule alone          |
 
+`SVC_TRUSTED_PROXIES` holds networks such as `10.0.0.0/8,2001:db8::/32`: the proxies whose
+X-Forwarded-For is believed. Without it none is.
+
 AWS regions, credentials and endpoints are the SDK's own variables (`AWS_DEFAULT_REGION`, …).
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from ipaddress import IPv4Network, IPv6Network, ip_network
+from typing import Final, TypeAlias
 
 from shared.errors import InvalidSettings
 
+Network: TypeAlias = IPv4Network | IPv6Network
+
+_TRUSTED_PROXIES: Final = "SVC_TRUSTED_PROXIES"
 _SCHEMES: Final = {
     "SVC_STORE": ("sqlite", "dynamodb"),
     "SVC_BLOBS": ("file", "s3"),
@@ -52,6 +59,7 @@ class Settings:
             for name in _SCHEMES
             if name in _REQUIRED or name in environment
         ]
+        _networks(environment, problems)
         if problems:
             raise InvalidSettings(problems)
         return cls(*places)
@@ -64,3 +72,27 @@ def _place(name: str, value: str | None, problems: list[str]) -> Place:
         state = "is not set" if value is None else "is not valid"
         problems.append(f"{name} {state}; set it to {allowed}")
     return Place(scheme, location)
+
+
+def trusted_proxies(environment: Mapping[str, str]) -> tuple[Network, ...]:
+    """The networks whose X-Forwarded-For is believed. Raises `InvalidSettings`."""
+    problems: list[str] = []
+    networks = _networks(environment, problems)
+    if problems:
+        raise InvalidSettings(problems)
+    return networks
+
+
+def _networks(environment: Mapping[str, str], problems: list[str]) -> tuple[Network, ...]:
+    value = environment.get(_TRUSTED_PROXIES, "")
+    try:
+        networks = tuple(ip_network(each.strip()) for each in value.split(",")) if value else ()
+    except ValueError:
+        networks = ()
+        problems.append(
+            f"{_TRUSTED_PROXIES} is not valid; set it to networks such as 10.0.0.0/8, with commas"
+            " between them"
+        )
+    if any(network.prefixlen == 0 for network in networks):
+        problems.append(f"{_TRUSTED_PROXIES} must not trust every address; name the proxies' own")
+    return networks

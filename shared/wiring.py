@@ -23,7 +23,8 @@ from shared.ports.queue import Queue
 from shared.ports.store import Store
 from shared.ports.together import Together, in_turn
 from shared.ports.token_buckets import TokenBuckets
-from shared.settings import Place, Settings
+from shared.settings import Network, Place, Settings
+from shared.settings import trusted_proxies as load_trusted_proxies
 
 T = TypeVar("T")
 
@@ -41,6 +42,12 @@ def queue_from_environment() -> Queue:
     if place is None:
         raise InvalidSettings(["SVC_QUEUE is not set; set it to sqs:…"])
     return _later(lambda: _sqs(place.location))
+
+
+@cache
+def trusted_proxies() -> tuple[Network, ...]:
+    """The networks whose X-Forwarded-For this process believes. Raises `InvalidSettings`."""
+    return load_trusted_proxies(os.environ)
 
 
 def build(settings: Settings) -> Ports:

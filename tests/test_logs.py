@@ -2,6 +2,7 @@
 
 import json
 import logging
+import logging.config
 import sys
 import time
 from collections.abc import Iterator
@@ -196,7 +197,9 @@ def test_no_error_at_hand() -> None:
 @pytest.fixture
 def root() -> Iterator[logging.Logger]:
     """The root logger; it and ours are as they were at the end."""
-    root, *_ = loggers = [logging.getLogger(name) for name in ("", "functions", "shared")]
+    root, *_ = loggers = [
+        logging.getLogger(name) for name in ("", "functions", "shared", "rescind")
+    ]
     handlers, levels = root.handlers[:], [each.level for each in loggers]
     logs.to_standard_output.cache_clear()
     yield root
@@ -245,6 +248,25 @@ def test_elsewhere_the_log_is_whose_process_it_is(
     before = root.handlers[:], root.level
     logs.to_standard_output()
     assert (root.handlers[:], root.level) == before
+
+
+@pytest.mark.parametrize(("level", "told"), [("info", ["a", "b"]), ("warning", ["b"])])
+def test_one_machine_logs_json_to_standard_error(
+    root: logging.Logger, capsys: pytest.CaptureFixture[str], level: str, told: list[str]
+) -> None:
+    """F72: lines have their time, metrics are plain numbers; the level holds for our own lines."""
+    logging.config.dictConfig(logs.for_one_machine(level))
+    logging.getLogger("shared.some").info("a", extra=logs.fields(metrics={"Refused401": 1}))
+    logging.getLogger("functions.some").warning("b")
+    logging.getLogger("uvicorn.error").info("c")
+    printed = capsys.readouterr()
+    found = [read(line) for line in printed.err.splitlines()]
+    assert printed.out == ""
+    assert [line["message"] for line in found] == told
+    assert all(datetime.fromisoformat(line["time"]).tzinfo for line in found)
+    assert "_aws" not in found[0]
+    if level == "info":
+        assert found[0]["Refused401"] == 1
 
 
 def test_what_pytest_captured_is_read_alike(caplog: pytest.LogCaptureFixture) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from shared.errors import InvalidSettings
-from shared.settings import Place, Settings
+from shared.settings import Place, Settings, trusted_proxies
 
 _GOOD = {"SVC_STORE": "sqlite:svc.db", "SVC_BLOBS": "file:blobs", "SVC_KEYS": "file:master.key"}
 _AWS = {"SVC_STORE": "dynamodb:svc-", "SVC_BLOBS": "s3:bucket", "SVC_KEYS": "kms:alias/svc"}
@@ -77,6 +77,40 @@ def test_a_wrong_queue_is_named_with_what_it_may_be(value: str) -> None:
     assert _problems(_GOOD | {"SVC_QUEUE": value}) == (wrong,)
     problems = _problems(_GOOD | {"SVC_STORE": "", "SVC_QUEUE": value})
     assert problems == (f"SVC_STORE is not valid; {_ALLOWED['SVC_STORE']}", wrong)
+
+
+@pytest.mark.parametrize(
+    ("value", "networks"),
+    [
+        ("", []),
+        ("10.0.0.0/8", ["10.0.0.0/8"]),
+        ("192.0.2.7, 2001:db8::/32", ["192.0.2.7/32", "2001:db8::/32"]),
+    ],
+)
+def test_trusted_proxies_are_networks(value: str, networks: list[str]) -> None:
+    """F73: addresses and networks of both kinds, with commas between them; without any, none."""
+    assert [str(each) for each in trusted_proxies({"SVC_TRUSTED_PROXIES": value})] == networks
+    assert Settings.load(_GOOD | {"SVC_TRUSTED_PROXIES": value}) == Settings.load(_GOOD)
+    assert trusted_proxies({}) == ()
+
+
+@pytest.mark.parametrize(
+    "value", [",", "10.0.0.1/8", "10.0.0.0/33", "proxy.example", "10.0.0.0/8;10.1.0.0/16", " "]
+)
+def test_wrong_proxies_are_a_problem(value: str) -> None:
+    """F73: what is no network is named beside the other problems, and is never half believed."""
+    problems = _problems({"SVC_TRUSTED_PROXIES": value} | _GOOD | {"SVC_STORE": ""})
+    assert len(problems) == 2
+    assert problems[1].startswith("SVC_TRUSTED_PROXIES is not valid; set it to networks such as ")
+    with pytest.raises(InvalidSettings):
+        trusted_proxies({"SVC_TRUSTED_PROXIES": value})
+
+
+@pytest.mark.parametrize("value", ["0.0.0.0/0", "::/0", "10.0.0.0/8,0.0.0.0/0"])
+def test_nobody_trusts_every_address(value: str) -> None:
+    """F73: a network of all addresses would believe whatever any caller claims; it is refused."""
+    (problem,) = _problems(_GOOD | {"SVC_TRUSTED_PROXIES": value})
+    assert problem.startswith("SVC_TRUSTED_PROXIES must not trust every address")
 
 
 def test_other_variables_do_not_matter() -> None:

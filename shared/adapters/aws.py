@@ -91,6 +91,12 @@ def code_of(error: ClientError) -> str:
     return str(error.response.get("Error", {}).get("Code", ""))
 
 
+def unavailable(error: ClientError | None) -> Unavailable:
+    """A fault that names the call that AWS refused and its error code, for the operator's log."""
+    said = f" ({error.operation_name}: {code_of(error)})" if error else ""
+    return Unavailable(UNAVAILABLE + said)
+
+
 @contextmanager
 def answering() -> Iterator[None]:
     """Raise `Unavailable` for every call inside that got no answer; faults of ours fly."""
@@ -101,6 +107,6 @@ def answering() -> Iterator[None]:
     except ClientError as error:
         if code_of(error) in _OUR_FAULTS:
             raise
-        raise Unavailable(UNAVAILABLE) from error
+        raise unavailable(error) from error
     except (BotoCoreError, ResponseParserError) as error:
         raise Unavailable(UNAVAILABLE) from error

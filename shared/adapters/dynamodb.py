@@ -15,7 +15,7 @@ from uuid import uuid4
 from botocore.exceptions import ClientError
 
 from shared.adapters import aws
-from shared.adapters.aws import answering, code_of, refuse_broken_answers
+from shared.adapters.aws import answering, code_of, refuse_broken_answers, unavailable
 from shared.adapters.dynamodb_items import (
     Attribute,
     Attributes,
@@ -193,7 +193,7 @@ class DynamoStore:
                     refused = error
                 else:
                     return
-        raise Unavailable(UNAVAILABLE) from refused
+        raise unavailable(refused) from refused
 
     def _operation(self, change: Change) -> dict[str, Any]:
         target = {"TableName": self._names[change.key.table]}

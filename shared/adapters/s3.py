@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from botocore.exceptions import ClientError, FlexibleChecksumError
 
 from shared.adapters import aws
-from shared.adapters.aws import answering, code_of
+from shared.adapters.aws import answering, code_of, unavailable
 from shared.adapters.messages import CORRUPT, UNAVAILABLE
 from shared.adapters.preconditions import check_blob_name
 from shared.adapters.retries import PATIENCE, Patience
@@ -64,7 +64,7 @@ class S3Blobs:
                     refused = error  # another writer is at this name; who won shows next time
                 else:
                     return
-        raise Unavailable(UNAVAILABLE) from refused
+        raise unavailable(refused) from refused
 
     def _create(self, name: str, data: bytes) -> None:
         try:

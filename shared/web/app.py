@@ -1,6 +1,6 @@
 """The application of a function: its routes behind the gate, and its Lambda handler."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NoReturn
 
 from fastapi import APIRouter, FastAPI
@@ -13,20 +13,26 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from shared import logs, wiring
 from shared.errors import MethodNotAllowed, NotFound
 from shared.ports import Ports
+from shared.settings import Network
 from shared.web.gate import Gate
 
 
 def create_app(
-    *routers: APIRouter, ports: Callable[[], Ports] = wiring.from_environment
+    *routers: APIRouter,
+    ports: Callable[[], Ports] = wiring.from_environment,
+    trusted_proxies: Callable[[], Sequence[Network]] = wiring.trusted_proxies,
 ) -> FastAPI:
-    """An application that serves the routes of `routers` and nothing else."""
+    """An application that serves the routes of `routers` and nothing else.
+
+    `trusted_proxies` gives the networks whose X-Forwarded-For is believed.
+    """
     routes = [route for each in routers for route in each.routes]
 
     async def no_route(scope: Scope, _receive: Receive, _send: Send) -> NoReturn:
         methods = _methods(routes, scope["path"])
         raise MethodNotAllowed(methods) if methods else NotFound("There is no such endpoint.")
 
-    app = _Application(ports)
+    app = _Application(ports, trusted_proxies)
     # Not included, which would have each of them looked for twice.
     app.router.routes.extend(routes)
     app.router.default = no_route
@@ -36,7 +42,9 @@ def create_app(
 class _Application(FastAPI):
     """FastAPI with nothing between router and gate, where every error becomes a response."""
 
-    def __init__(self, ports: Callable[[], Ports]) -> None:
+    def __init__(
+        self, ports: Callable[[], Ports], trusted_proxies: Callable[[], Sequence[Network]]
+    ) -> None:
         super().__init__(
             openapi_url=None,
             redirect_slashes=False,
@@ -44,10 +52,11 @@ class _Application(FastAPI):
             telemetry={"tracing": False, "metrics": False, "logs": False},
         )
         self._ports = ports
+        self._trusted_proxies = trusted_proxies
 
     def build_middleware_stack(self) -> ASGIApp:
         """What a request passes before a route is looked for (docs/adr/0008)."""
-        return Gate(AsyncExitStackMiddleware(self.router), self._ports)
+        return Gate(AsyncExitStackMiddleware(self.router), self._ports, self._trusted_proxies)
 
 
 def lambda_handler(app: FastAPI) -> Callable[[dict[str, Any], Any], dict[str, Any]]:

@@ -35,11 +35,6 @@ def authenticate(ports: Ports, request: Request, *, source_ip: str, request_id: 
     )
 
 
-def source_address(request: Request) -> str:
-    """The peer's address as the server or gateway saw it; forwarded headers prove nothing."""
-    return request.client.host if request.client else "unknown"
-
-
 def _secret(values: list[str]) -> str:
     if not values:
         raise Unauthorized("Authorization: the header is required, as Bearer and an API key.")

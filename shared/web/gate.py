@@ -9,7 +9,7 @@ import logging
 import secrets
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
@@ -26,10 +26,13 @@ from shared.errors import (
     Unauthorized,
     Unavailable,
 )
+from shared.model.callers import Caller
 from shared.model.rate_limit import RATE_PER_SECOND, Figures
 from shared.ports import Ports
+from shared.settings import Network
 from shared.web import errors, rate_limit
-from shared.web.authentication import authenticate, source_address
+from shared.web.addresses import group, source_address
+from shared.web.authentication import authenticate
 from shared.web.rate_limit import StrangerLimiter, TenantLimiter
 from shared.web.routes import Call
 from shared.web.usage import UsageCounter
@@ -37,15 +40,25 @@ from shared.web.usage import UsageCounter
 _log = logging.getLogger(__name__)
 
 _UNAVAILABLE: Final = logs.fields(metrics={"Unavailable": 1})
+_REFUSED: Final = {401: "Refused401", 403: "Refused403", 429: "Refused429"}
 _CRASHED: Final = logs.fields(metrics={"Crashed": 1})
 
 
 class Gate:
-    """ASGI middleware; `ports` is asked at each request, so nothing is built before the first."""
+    """ASGI middleware; `ports` is asked at each request, so nothing is built before the first.
 
-    def __init__(self, app: ASGIApp, ports: Callable[[], Ports]) -> None:
+    `trusted_proxies` gives the networks whose X-Forwarded-For is believed.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        ports: Callable[[], Ports],
+        trusted_proxies: Callable[[], Sequence[Network]] = tuple,
+    ) -> None:
         self._app = app
         self._ports = ports
+        self._trusted_proxies = trusted_proxies
         self._tenants = TenantLimiter(ports)
         self._strangers = StrangerLimiter(lambda: ports().now())
         self._usage = UsageCounter()
@@ -77,13 +90,15 @@ class Gate:
 
     def _admit(self, request: Request, exchange: "_Exchange") -> Call:
         ports = self._ports()
-        address = source_address(request)
-        exchange.figures = partial(self._strangers.look, address)
+        address = source_address(request, self._trusted_proxies())
+        exchange.source_ip = address
+        exchange.figures = partial(self._strangers.look, group(address))
         try:
             caller = authenticate(ports, request, source_ip=address, request_id=exchange.request_id)
         except (Unauthorized, InvalidApiKey):
-            self._strangers.take(address)
+            self._strangers.take(group(address))
             raise
+        exchange.caller = caller
         is_admin = caller.is_admin
         exchange.figures = partial(self._tenants.look, caller.tenant_id, is_admin=is_admin)
         self._tenants.take(caller.tenant_id, is_admin=is_admin)
@@ -101,6 +116,8 @@ class _Exchange:
         self.figures: Callable[[], Figures] = lambda: Figures(RATE_PER_SECOND, int(time.time()))
         self.status: int | None = None
         self.error: Exception | None = None
+        self.source_ip: str | None = None
+        self.caller: Caller | None = None
         self._began = time.perf_counter()
 
     @property
@@ -120,14 +137,21 @@ class _Exchange:
         await self._send(message)
 
     def log(self, scope: Scope) -> None:
-        """Say what was asked and what came of it; never the path, which anyone may fill."""
+        """Log who asked what, from where, and what came of it; never the caller's own text.
+
+        A refused call is counted as well, so that an alarm can tell of many.
+        """
         if not _log.isEnabledFor(logging.INFO):
             return
-        call = scope.get("call")
         operation = scope.get("endpoint")
+        refused = _REFUSED.get(self.status or 0)
         line = logs.fields(
+            metrics={refused: 1} if refused else None,
             request_id=self.request_id,
-            tenant_id=call.caller.tenant_id if call else None,
+            gateway_request_id=_gateway_request_id(scope),
+            tenant_id=self.caller.tenant_id if self.caller else None,
+            key_id=self.caller.key_id if self.caller else None,
+            source_ip=self.source_ip,
             operation=operation.__name__ if operation else None,
             status=self.status,
             outcome=errors.code_of(self.error) if self.error else "ok",
@@ -143,6 +167,13 @@ def _without_body(send: Send) -> Send:
         await send(message)
 
     return send_head
+
+
+def _gateway_request_id(scope: Scope) -> str | None:
+    """The identifier that API Gateway's access log has for the request; None without a gateway."""
+    context = scope.get("aws.event", {}).get("requestContext", {})
+    request_id = context.get("requestId")
+    return None if request_id is None else str(request_id)
 
 
 def _report(error: Exception, request_id: str) -> None:

@@ -71,6 +71,24 @@ def test_an_outage_is_unavailable(
     assert caught.value.__cause__ is not None
 
 
+@pytest.mark.parametrize(
+    ("call", "outage", "told"),
+    [
+        ("get", "denied", "(GetItem: AccessDeniedException)"),
+        ("query", "gone", "(Query: ResourceNotFoundException)"),
+        ("write", "signature expired", "(TransactWriteItems: ExpiredTokenException)"),
+    ],
+)
+def test_an_outage_names_call_and_code(
+    dynamodb_client: DynamoDBClient, store: DynamoStore, call: str, outage: str, told: str
+) -> None:
+    """F22: an error that AWS answered with says which call it was and what AWS calls the error."""
+    Answers(dynamodb_client, OUTAGES[outage])
+    with pytest.raises(Unavailable) as caught:
+        CALLS[call](store)
+    assert str(caught.value).endswith(told)
+
+
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize("outage", PASSING)
 def test_a_short_outage_is_not_noticed(
@@ -312,7 +330,7 @@ def test_lasting_contention_is_unavailable(
 ) -> None:
     """F24: at the deadline contention becomes `Unavailable`; it is never a `Conflict`."""
     Answers(dynamodb_client, PASSING_REFUSALS[name])
-    with pytest.raises(Unavailable):
+    with pytest.raises(Unavailable, match=r"\(TransactWriteItems: \w+Exception\)"):
         store.write(*CHANGES)
     assert 2 < sum(fake_time.slept) < 4
 

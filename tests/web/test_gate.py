@@ -87,7 +87,11 @@ EACH_STATUS = pytest.mark.parametrize("status", SITUATIONS)
 
 # The fields of every line, and of a line about a request.
 COMMON = ("time", "level", "logger", "message")
-REQUEST = ("request_id", "tenant_id", "operation", "status", "outcome", "duration_ms")
+REQUEST = (
+    *("request_id", "gateway_request_id", "tenant_id", "key_id", "source_ip", "operation"),
+    *("status", "outcome", "duration_ms"),
+)
+REFUSED = {401: "Refused401", 403: "Refused403", 429: "Refused429"}
 
 # Beside those of every response.
 ONLY_ON = {
@@ -252,7 +256,7 @@ def test_a_refusal_is_not_logged(tenant: Tenant, caplog: pytest.LogCaptureFixtur
 def test_every_request_is_one_line(
     tenant: Tenant, caplog: pytest.LogCaptureFixture, status: int
 ) -> None:
-    """Who asked for what, what came of it and how long it took, under the caller's request id."""
+    """F72: who asked for what, from where, when, and what came of it, under the request's id."""
     caplog.set_level(logging.INFO, logger="shared.web.gate")
     answer = SITUATIONS[status](tenant)
     line = lines(caplog, "request")[-1]
@@ -261,8 +265,29 @@ def test_every_request_is_one_line(
     error = status >= 400
     assert line["outcome"] == (answer.json()["error"]["code"] if error else "ok")
     assert line["duration_ms"] >= 0
-    assert line["tenant_id"] == (None if status in {401, 429} else tenant.id)
-    assert set(line) == {*COMMON, *REQUEST}
+    assert line["source_ip"] == "203.0.113.1"
+    assert line["gateway_request_id"] is None
+    stranger = status in {401, 429}
+    assert line["tenant_id"] == (None if stranger else tenant.id)
+    client = tenant.authorizer if status == 403 else tenant.admin
+    assert line["key_id"] == (None if stranger else client.key_id)
+    counted = metrics(line)
+    assert counted == ({REFUSED[status]: (1, "Count")} if status in REFUSED else {})
+    assert set(line) - {"_aws", "Stage", *counted} == {*COMMON, *REQUEST}
+
+
+def test_a_line_is_found_by_the_gateways_request_id(
+    tenant: Tenant, caplog: pytest.LogCaptureFixture
+) -> None:
+    """F72: a line has the identifier by which the gateway's access log knows the request."""
+    caplog.set_level(logging.INFO, logger="shared.web.gate")
+
+    async def behind_gateway(scope: Scope, receive: Receive, send: Send) -> None:
+        event = {"requestContext": {"requestId": "Lz1kQ="}}
+        await tenant.admin.http.app(dict(scope) | {"aws.event": event}, receive, send)
+
+    send(behind_gateway, "GET", KEYS)
+    assert lines(caplog, "request")[-1]["gateway_request_id"] == "Lz1kQ="
 
 
 OPERATIONS = {
@@ -305,7 +330,6 @@ def test_a_line_repeats_nothing_of_the_request(
     text = json.dumps(told)
     assert "peculiar" not in text
     assert str(tenant.admin.secret) not in text
-    assert tenant.admin.key_id not in text
 
 
 @pytest.mark.parametrize(

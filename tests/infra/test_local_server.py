@@ -1,5 +1,6 @@
 """The local server as a real process: what `make run` promises to whoever starts and stops it."""
 
+import json
 import re
 import shlex
 import shutil
@@ -7,6 +8,7 @@ import socket
 import stat
 import time
 from contextlib import closing
+from datetime import datetime
 from pathlib import Path
 from subprocess import CompletedProcess
 
@@ -51,6 +53,28 @@ def test_it_listens_on_one_address_of_this_machine(tmp_path: Path) -> None:
         pytest.raises(OSError),  # noqa: PT011 (each system has its own words)
     ):
         socket.create_connection(("127.0.0.2", server.port), timeout=5)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_each_request_leaves_a_line_with_its_time(tmp_path: Path, workers: int) -> None:
+    """F72: a stranger's call is logged by every worker: when, from where, and what came of it."""
+    with processes.local_server(tmp_path / "data", workers=workers) as server:
+        answer = httpx2.get(f"{server.url}/v1/keys", headers={"Authorization": "Bearer svc_x"})
+        assert server.interrupt() == 0
+        said = server.output.read_text().splitlines()
+    logged = [json.loads(line) for line in said if line.startswith("{")]
+    (line,) = [each for each in logged if each["request_id"] == answer.headers["x-request-id"]]
+    assert datetime.fromisoformat(line["time"]).tzinfo is not None
+    told = (line["status"], line["outcome"], line["source_ip"], line["Refused401"])
+    assert told == (401, "invalid_api_key", HOST, 1)
+
+
+def test_requests_may_be_left_out_of_the_log(tmp_path: Path) -> None:
+    """`--log-level warning` logs no request that was answered."""
+    with processes.local_server(tmp_path / "data", "--log-level", "warning") as server:
+        httpx2.get(f"{server.url}/v1/keys")
+        assert server.interrupt() == 0
+        assert "request" not in server.output.read_text()
 
 
 @pytest.mark.parametrize("workers", [1, 2])

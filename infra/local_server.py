@@ -25,6 +25,7 @@ from shared.adapters.filesystem import FileBlobs
 from shared.errors import InvalidSettings, NotFound, RescindError
 from shared.operations import onboarding, srl_publication, tenants
 from shared.ports import Ports
+from shared.ports.checkable import Checkable
 
 _HOST = "127.0.0.1"
 _TENANT = "local"
@@ -68,12 +69,27 @@ def _prepare(arguments: argparse.Namespace) -> Ports:
     # Worker processes find the data by these.
     os.environ.update(data_folder.environment(arguments.data, key))
     ports = wiring.from_environment()
+    _check_store(ports, arguments.data)
     admin_key = arguments.data / "admin.key"
     _ensure_tenant(ports, admin_key)
     # After a pause every list may have expired, and no verifier accepts an expired one.
     _publish(ports)
     _say_hello(arguments, admin_key)
     return ports
+
+
+def _check_store(ports: Ports, data: Path) -> None:
+    """Raise `InvalidSettings` where the database is damaged."""
+    if not isinstance(ports.store, Checkable):
+        return
+    damage = next(ports.store.problems(quickly=True), None)
+    if damage is not None:
+        raise InvalidSettings(
+            [
+                f"{data / 'svc.db'} is damaged. {damage}",
+                "Restore svc.db from a backup; then run: recover (docs/deploy.md, restore).",
+            ]
+        )
 
 
 def _serve(ports: Ports, arguments: argparse.Namespace) -> None:

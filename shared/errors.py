@@ -17,6 +17,7 @@
     │   └── Corrupt                 what was read cannot be trusted; never skipped
     ├── Conflict                    a write lost its expectation; operations know what to do
     ├── InvalidSrl                  a Signed Revocation List that must not be believed
+    ├── InvalidWarrant              a warrant that must not be accepted
     └── InvalidSettings             the process cannot start with these settings
 
 A message may reach a caller: it names the field and what is allowed, and never repeats a
@@ -146,6 +147,14 @@ class Conflict(RescindError):
 
 class InvalidSrl(RescindError):
     """The list must not be believed. `reason` is one stable word for why."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        self.reason = reason
+        super().__init__(message)
+
+
+class InvalidWarrant(RescindError):
+    """The warrant must not be accepted. `reason` is one stable word for why."""
 
     def __init__(self, reason: str, message: str) -> None:
         self.reason = reason

@@ -61,7 +61,11 @@ async def create_revocation(
 ) -> RevocationRecord:
     """Revoke a warrant; one that is revoked already answers 200 with its first record."""
     record, is_new = revocations.create(
-        here.ports, here.caller, warrant_id=body.warrant_id, reason=body.reason
+        here.ports,
+        here.caller,
+        warrant_id=body.warrant_id,
+        reason=body.reason,
+        warrant_expires_at=body.warrant_expires_at,
     )
     response.status_code = 201 if is_new else 200
     return RevocationRecord.of(record)

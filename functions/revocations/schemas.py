@@ -7,6 +7,7 @@ from pydantic import Field
 from shared.model.revocations import Revocation, Verdict
 from shared.operations.paging import Page
 from shared.web.fields import (
+    MomentIn,
     MomentOut,
     Reason,
     RecordBody,
@@ -21,12 +22,18 @@ BATCH_BODY_MAX: Final = 1024 * 1024
 
 
 class CreateRevocation(RequestBody):
-    """The body of POST /v1/revocations."""
+    """The body of POST /v1/revocations.
+
+    `warrant_expires_at` is when the warrant itself ends; it may lie in the past. One list lifetime
+    after it the warrant leaves the list, so give it only if verifiers refuse the warrant from then
+    on. It is recorded with a new revocation; one that exists keeps its own.
+    """
 
     model_config = example(warrant_id="svc_wrt_laptop-17", reason="laptop stolen")
 
     warrant_id: WarrantId
     reason: Reason
+    warrant_expires_at: MomentIn | None = None
 
 
 class CheckBatch(RequestBody):

@@ -114,14 +114,7 @@ async def revoke_key(here: Here, key_id: KeyId, body: RevokeKey) -> RevokedKey:
 @serves(warrants.sign, raises=(NotFound, InvalidState, RequestConflict))
 async def sign(here: Here, key_id: KeyId, body: Sign) -> SignedWarrant:
     """Sign a payload as a warrant."""
-    signed = warrants.sign(
-        here.ports,
-        here.caller,
-        key_id=key_id,
-        payload=body.payload,
-        warrant_id=body.warrant_id,
-        expires_at=body.expires_at,
-    )
+    signed = warrants.sign(here.ports, here.caller, key_id=key_id, order=body.order())
     return SignedWarrant.of(signed)
 
 

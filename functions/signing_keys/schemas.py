@@ -7,9 +7,10 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from shared.model.seeds import ALGORITHM
 from shared.model.signing_keys import SigningKey, Status, Type
+from shared.model.warrant_format import Format
 from shared.model.warrants import Warrant
 from shared.operations.paging import Page
-from shared.operations.warrants import Signed
+from shared.operations.warrants import Order, Signed
 from shared.web.fields import (
     MomentIn,
     MomentOut,
@@ -28,6 +29,7 @@ PAYLOAD_MAX: Final = 64 * 1024
 _BASE64: Final = WithJsonSchema({"type": "string", "contentEncoding": "base64"})
 
 TypeName = Literal["root", "issuer", "notary"]
+FormatName = Literal["cose", "raw"]
 StatusName = Literal["active", "revoked", "suspended", "rotated"]
 
 
@@ -75,13 +77,27 @@ class RevokeKey(RequestBody):
 
 
 class Sign(RequestBody):
-    """The body of POST /v1/keys/{keyId}/sign; `payload` is the bytes to sign, in base64."""
+    """The body of POST /v1/keys/{keyId}/sign; `payload` is the bytes to sign, in base64.
 
-    model_config = example(payload="bWF5IHBheSB1cCB0byAxMDA=", warrant_id="svc_wrt_pay-1")
+    `format` is `cose` for a warrant that carries its identifier and times beside the payload, or
+    `raw` for a signature over the payload as it comes. With `raw` the caller has put `warrant_id`
+    into the payload, and gives no `expires_at`.
+    """
+
+    model_config = example(
+        payload="bWF5IHBheSB1cCB0byAxMDA=",
+        warrant_id="svc_wrt_pay-1",
+        expires_at="2027-01-31T00:00:00Z",
+    )
 
     payload: Annotated[bytes, BeforeValidator(_payload), _BASE64]
+    format: FormatName = "cose"
     warrant_id: WarrantId | None = None
     expires_at: MomentIn | None = None
+
+    def order(self) -> Order:
+        """What the operation takes."""
+        return Order(self.payload, Format(self.format), self.warrant_id, self.expires_at)
 
 
 class KeyFields(ResponseBody):
@@ -169,14 +185,19 @@ class KeyVersions(ResponseBody):
 
 
 class SignedWarrant(ResponseBody):
-    """A signature, and what verifies it."""
+    """A warrant, and what verifies it.
+
+    `warrant` is base64 of a COSE_Sign1 over a CWT claims set. With `format: "raw"` there is
+    `signature` in its place: base64 of the Ed25519 signature over the payload.
+    """
 
     warrant_id: str
     key_id: str
     key_version: int
     algorithm: str
     public_key: str
-    signature: str
+    warrant: str | None = None
+    signature: str | None = None
     signed_at: MomentOut
     expires_at: MomentOut | None
 
@@ -184,15 +205,16 @@ class SignedWarrant(ResponseBody):
     def of(cls, signed: Signed) -> Self:
         """The warrant with its signature."""
         warrant = signed.warrant
+        made = {"warrant": signed.message, "signature": signed.signature}
         return cls(
             warrant_id=warrant.warrant_id,
             key_id=warrant.key_id,
             key_version=warrant.key_version,
             algorithm=ALGORITHM,
             public_key=signed.public_key,
-            signature=signed.signature,
             signed_at=warrant.signed_at,
-            expires_at=warrant.expires_at,
+            expires_at=warrant.ends_at,
+            **{name: value for name, value in made.items() if value is not None},
         )
 
 
@@ -202,7 +224,7 @@ class WarrantFields(RecordBody):
     warrant_id: str
     key_version: int
     signed_at: MomentOut
-    expires_at: MomentOut | None
+    expires_at: MomentOut | None = Field(validation_alias="ends_at")
 
 
 class WarrantList(ResponseBody):

@@ -3,6 +3,7 @@
 They need not outlive a power failure, so no request waits for the disk to have its tokens.
 """
 
+import sqlite3
 from typing import Final
 
 from shared.adapters.sqlite_database import Database
@@ -26,7 +27,7 @@ class SqliteBuckets:
     """
 
     def __init__(self, path: str, *, busy_seconds: float = 5) -> None:
-        self._database = Database(path, _SCHEMA, busy_seconds=busy_seconds, durable=False)
+        self._database = Database(path, _prepare, busy_seconds=busy_seconds, durable=False)
 
     def close(self) -> None:
         """Let go of the file; whatever is asked afterwards is `Unavailable`."""
@@ -47,3 +48,7 @@ class SqliteBuckets:
             full_at = bucket.take(granted).full_at
             connection.execute(_PUT, (name, full_at))
             return Lease(granted, full_at, refilled)
+
+
+def _prepare(connection: sqlite3.Connection) -> None:
+    connection.execute(_SCHEMA)

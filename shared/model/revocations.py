@@ -2,7 +2,7 @@
 
 import hashlib
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Final
 
 from shared.model.items import Key, Partition, Table
@@ -10,6 +10,9 @@ from shared.model.records import Record
 
 # Enough that concurrent writes rarely meet on a counter, few enough to read in one batch.
 SHARDS: Final = 16
+
+# Moments before it come of a date that was never filled in, or was mistyped: no warrant ended then.
+EARLIEST_END: Final = datetime(2000, 1, 1, tzinfo=UTC)
 
 # The counter of a shard sorts before every warrant identifier.
 _COUNTER: Final = "#count"
@@ -30,20 +33,20 @@ class Revocation(Record):
 class RevokedWarrant(Record):
     """A warrant with a revocation, among all others that have one: what a publication reads.
 
-    `expires_at` is the warrant's own, where this service signed it.
+    `ends_at` is when the warrant ends, if that was signed or the administrator said so.
     """
 
-    expires_at: datetime | None = None
+    ends_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether a warrant still holds; when and why not, and when it would have expired anyway."""
+    """Whether a warrant still holds; when and why not, and when it would have ended anyway."""
 
     warrant_id: str
     revoked_at: datetime | None = None
     reason: str | None = None
-    expires_at: datetime | None = None
+    ends_at: datetime | None = None
 
     @property
     def revoked(self) -> bool:

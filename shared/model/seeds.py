@@ -5,7 +5,11 @@ import secrets
 from enum import StrEnum
 from typing import Final
 
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import (
+    Ed25519PrivateKey,
+    Ed25519PublicKey,
+)
 
 ALGORITHM: Final = "Ed25519"
 
@@ -33,7 +37,21 @@ def public_key(seed: bytes) -> str:
 
 def sign(data: bytes, *, seed: bytes) -> str:
     """The Ed25519 signature over `data`, in base64."""
-    return base64.b64encode(Ed25519PrivateKey.from_private_bytes(seed).sign(data)).decode()
+    return base64.b64encode(signature(data, seed=seed)).decode()
+
+
+def signature(data: bytes, *, seed: bytes) -> bytes:
+    """The Ed25519 signature over `data`: 64 bytes."""
+    return Ed25519PrivateKey.from_private_bytes(seed).sign(data)
+
+
+def is_signed(data: bytes, signature: bytes, *, public_key: bytes) -> bool:
+    """Whether `signature` over `data` is of the key whose public key is these 32 raw bytes."""
+    try:
+        Ed25519PublicKey.from_public_bytes(public_key).verify(signature, data)
+    except InvalidSignature:
+        return False
+    return True
 
 
 def seal_context(

@@ -1,5 +1,6 @@
 """Signing keys: what signs warrants (service.md 2.2 and 3, decisions 3, signing keys)."""
 
+import base64
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
@@ -90,6 +91,11 @@ class SigningKey(Record):
         return seeds.seal_context(
             self.tenant_id, self.id, purpose=Purpose.WARRANT, version=self.key_version
         )
+
+    @property
+    def public_bytes(self) -> bytes:
+        """The 32 raw bytes of the public key."""
+        return base64.b64decode(self.public_key)
 
     @property
     def signer(self) -> "Signer":

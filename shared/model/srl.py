@@ -14,6 +14,10 @@ from shared.model import seeds, times
 from shared.model.items import Key, Partition, Table
 from shared.model.records import Record
 
+# How lists and their states are made. Those without a number left warrants out by ends that nobody
+# had signed.
+FORMAT: Final = 2
+
 _VERSION_DIGITS: Final = 12
 
 # What stands in a response body between its parts.
@@ -63,7 +67,8 @@ class Head(Record):
 
     `changes` is the sum of the shards' change counters, read before the list was: whatever moved
     them since is not surely in it. `sha256` is of the blob, in hex; `size` is its bytes. `state` is
-    the blob of what the list itself does not tell the next one, where there is anything.
+    the blob of what the list itself does not tell the next one, where there is anything. `format`
+    is how list and state were made: the next list follows only from one of the present `FORMAT`.
     """
 
     version: int
@@ -76,6 +81,7 @@ class Head(Record):
     size: int
     key_id: str
     state: str | None = None
+    format: int | None = None
 
     @property
     def etag(self) -> str:

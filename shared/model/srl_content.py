@@ -17,24 +17,24 @@ _RUN: Final = 1000
 class Content:
     """Revoked warrants, sorted bytewise, each once.
 
-    `expiries` has those that are known to expire, and when, as RFC 3339 text in UTC; `signers` are
-    the revoked signers whose warrants are among them.
+    `ends` has those that are known to end, and when, as RFC 3339 text in UTC; `signers` are the
+    revoked signers whose warrants are among them.
     """
 
     revoked_ids: list[str] = field(default_factory=list)
-    expiries: Mapping[str, str] = field(default_factory=dict)
+    ends: Mapping[str, str] = field(default_factory=dict)
     signers: tuple[str, ...] = ()
 
     @classmethod
     def of(
         cls,
         revoked_ids: Iterable[str],
-        expiries: Mapping[str, datetime | None],
+        ends: Mapping[str, datetime | None],
         *,
         signers: tuple[str, ...],
     ) -> "Content":
-        """The content of these warrants, each once, in any order, with the known expiries."""
-        return cls(sorted(revoked_ids), _texts(expiries), signers)
+        """The content of these warrants, each once, in any order, with the known ends."""
+        return cls(sorted(revoked_ids), _texts(ends), signers)
 
     def changed(
         self,
@@ -47,8 +47,9 @@ class Content:
         gone = {*looked_at, *revoked}
         ids = [*filterfalse(gone.__contains__, self.revoked_ids), *revoked]
         ids.sort()
-        expiries = {each: at for each, at in self.expiries.items() if each not in gone}
-        return Content(ids, expiries | _texts(revoked), signers)
+        # Of what was not looked at, an end that is known stays known.
+        ends = {each: at for each, at in self.ends.items() if each not in looked_at}
+        return Content(ids, ends | _texts(revoked), signers)
 
     def missing(self, revoked_ids: Sequence[str]) -> set[str]:
         """Those of `revoked_ids` that are not among ours; quickest where they are sorted too."""
@@ -67,24 +68,24 @@ class Content:
         return self.revoked_ids[place : place + 1] == [warrant_id]
 
     def at(self, now: datetime, *, ttl: timedelta) -> "Content":
-        """Without those that expired more than one list lifetime before `now`, a whole second."""
+        """Without those that ended more than one list lifetime before `now`, a whole second."""
         # Texts of whole seconds in UTC are in order of time.
         limit = times.text(now - ttl)
-        gone = {each for each, at in self.expiries.items() if at < limit}
+        gone = {each for each, at in self.ends.items() if at < limit}
         return self.changed(gone, {}, signers=self.signers) if gone else self
 
     def state(self) -> bytes:
         """What the list itself does not tell, empty where there is nothing."""
-        if not self.expiries and not self.signers:
+        if not self.ends and not self.signers:
             return b""
-        document = {"expiries": self.expiries, "signers": self.signers}
+        document = {"ends": self.ends, "signers": self.signers}
         return json.dumps(document, separators=(",", ":"), sort_keys=True).encode()
 
     @classmethod
     def restored(cls, revoked_ids: list[str], state: bytes) -> "Content":
         """The content of a list, from its identifiers and what `state` said."""
         document = json.loads(state)
-        return cls(revoked_ids, document["expiries"], tuple(document["signers"]))
+        return cls(revoked_ids, document["ends"], tuple(document["signers"]))
 
 
 def _texts(revoked: Mapping[str, datetime | None]) -> dict[str, str]:

@@ -5,32 +5,41 @@ from datetime import datetime, timedelta
 
 from shared.model.items import Item, Key, Partition, Table
 from shared.model.records import Record
+from shared.model.warrant_format import Format
 
 
 @dataclass(frozen=True, slots=True)
 class Warrant(Record):
-    """Which key signed a warrant, with which version of it, and until when the warrant holds."""
+    """Which key signed a warrant, with which version of it, and when, as signed, it ends.
+
+    `ends_at` is None if the signed bytes do not say an end that this service knows of.
+    """
 
     warrant_id: str
     key_id: str
     key_version: int
     signed_at: datetime
-    expires_at: datetime | None
+    # Not `expires_at`: under that name there are moments in the store that nobody signed.
+    ends_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
 class Standing(Record):
     """All that is known of one warrant, in the one item that a check reads of it.
 
-    Who signed it, where this service did, and its own revocation, where it has one.
+    Who signed it and in which format, if this service did; its own revocation, if it has one.
+    `ends_at` is the end that was signed, `said_to_end_at` the one that the administrator gave with
+    the revocation.
     """
 
     key_id: str | None = None
     key_version: int | None = None
-    expires_at: datetime | None = None
+    format: Format | None = None
+    ends_at: datetime | None = None
     revocation_id: str | None = None
     revoked_at: datetime | None = None
     reason: str | None = None
+    said_to_end_at: datetime | None = None
     version: int = 1
 
     @classmethod
@@ -38,27 +47,40 @@ class Standing(Record):
         """What the item says; of an unknown warrant nothing is, under version 0."""
         return cls(version=0) if item is None else cls.from_item(item)
 
-    def revoked(self, revocation_id: str, *, at: datetime, reason: str) -> "Standing":
-        """The same with a revocation of its own."""
+    @property
+    def end(self) -> datetime | None:
+        """When the warrant ends, if that is known: what was signed comes first."""
+        return self.ends_at or self.said_to_end_at
+
+    def revoked(
+        self, revocation_id: str, *, at: datetime, reason: str, ends_at: datetime | None
+    ) -> "Standing":
+        """The same with a revocation of its own; `ends_at` is what the administrator said."""
         return replace(
             self,
             revocation_id=revocation_id,
             revoked_at=at,
             reason=reason,
+            said_to_end_at=ends_at,
             version=self.version + 1,
         )
 
     def restored(self) -> "Standing":
         """The same without it."""
         return replace(
-            self, revocation_id=None, revoked_at=None, reason=None, version=self.version + 1
+            self,
+            revocation_id=None,
+            revoked_at=None,
+            reason=None,
+            said_to_end_at=None,
+            version=self.version + 1,
         )
 
 
-def left_behind(expires_at: datetime | None, now: datetime, *, ttl: timedelta) -> bool:
-    """Whether a warrant is known to have expired more than one list lifetime ago."""
-    # Taken from `now`: a warrant may expire at the very end of the calendar.
-    return expires_at is not None and expires_at < now - ttl
+def left_behind(ends_at: datetime | None, now: datetime, *, ttl: timedelta) -> bool:
+    """Whether a warrant is known to have ended more than one list lifetime ago."""
+    # Taken from `now`: a warrant may end at the very end of the calendar.
+    return ends_at is not None and ends_at < now - ttl
 
 
 def warrant_key(tenant_id: str, warrant_id: str) -> Key:

@@ -13,7 +13,7 @@ from shared.model.srl_keys import SrlKey, signers
 from shared.model.srl_schedule import Turn
 from shared.model.srl_verification import verify
 from shared.model.tenants import Listing
-from shared.operations import publication, recovery, srl_keys, srl_marks, tenants
+from shared.operations import publication, recovery, seals, srl_keys, srl_marks, tenants
 from shared.ports import Ports
 
 _RESTORE: Final = "restore the data (docs/deploy.md, restore), then: recover"
@@ -127,7 +127,7 @@ def _signer_can_sign(ports: Ports, tenant_id: str, _head: Head) -> Iterator[tupl
         yield "none of its list signers is active", _RESTORE
         return
     try:
-        seed = srl_keys.open_seed(ports, signer)
+        seed = seals.opened(ports, signer)
     except Corrupt:
         yield "the seed of its list signer does not open", "put back the key that sealed those of"
         return

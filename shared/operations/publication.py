@@ -29,7 +29,7 @@ from shared.model.srl_schedule import Turn
 from shared.model.srl_verification import verify_own
 from shared.model.tenants import Settings
 from shared.model.warrants import left_behind
-from shared.operations import audit_log, srl_content, srl_keys, srl_marks, tenants
+from shared.operations import audit_log, seals, srl_content, srl_keys, srl_marks, tenants
 from shared.operations.srl_heads import current as current
 from shared.operations.verdicts import verdicts
 from shared.ports import Ports
@@ -169,6 +169,7 @@ def _followed(ports: Ports, draft: _Draft) -> Head | None:
     if (
         # A restore came between, or it is time to be sure.
         draft.version != head.version + 1
+        or head.format != srl.FORMAT
         or draft.version % _REBUILT_EVERY == 0
         # What had left the list may have to come back.
         or head.expires_at - head.issued_at != settings.srl_ttl
@@ -217,7 +218,7 @@ def _check_departures(ports: Ports, draft: _Draft, content: Content) -> None:
     still_revoked = [
         verdict
         for verdict in verdicts(ports, draft.tenant_id, gone).values()
-        if verdict.revoked and not left_behind(verdict.expires_at, now, ttl=ttl)
+        if verdict.revoked and not left_behind(verdict.ends_at, now, ttl=ttl)
     ]
     if still_revoked:
         raise Conflict(still_revoked)
@@ -232,7 +233,7 @@ def _stored(ports: Ports, draft: _Draft, content: Content) -> Head:
 
 def _store(ports: Ports, signer: SrlKey, payload: Payload, *, state: bytes, changes: int) -> Head:
     """Sign the list, check it as a stranger would, store it; the head that would publish it."""
-    body = srl.sign(payload, seed=srl_keys.open_seed(ports, signer))
+    body = srl.sign(payload, seed=seals.opened(ports, signer))
     try:
         verify_own(body, payload, public_key=signer.public_bytes, now=ports.now())
     except InvalidSrl as error:
@@ -250,6 +251,7 @@ def _store(ports: Ports, signer: SrlKey, payload: Payload, *, state: bytes, chan
         size=len(body),
         key_id=signer.id,
         state=_put(ports, srl.states_folder(signer.tenant_id), version, state) if state else None,
+        format=srl.FORMAT,
     )
 
 

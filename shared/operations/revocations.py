@@ -1,7 +1,9 @@
 """Revocations: create, list, delete, and the check of live records (service.md 4.3)."""
 
 from collections.abc import Iterable
+from datetime import datetime
 
+from shared.errors import InvalidRequest
 from shared.model import revocations as model
 from shared.model import times, warrants
 from shared.model.audit_log import Action
@@ -10,6 +12,7 @@ from shared.model.identifiers import REVOCATION
 from shared.model.items import Value
 from shared.model.revocations import Revocation, RevokedWarrant, Verdict
 from shared.model.tenants import Settings
+from shared.model.warrant_format import Format
 from shared.model.warrants import Standing
 from shared.operations import audit_log, srl_marks, tenants
 from shared.operations.finding import find
@@ -22,11 +25,19 @@ from shared.ports.store import At, Delete, Expect, Increment, Key, Put
 
 @operation(Scope.ADMIN)
 def create(
-    ports: Ports, caller: Caller, *, warrant_id: str, reason: str
+    ports: Ports,
+    caller: Caller,
+    *,
+    warrant_id: str,
+    reason: str,
+    warrant_expires_at: datetime | None = None,
 ) -> tuple[Revocation, bool]:
     """Revoke a warrant: the record, and whether it is new.
 
-    A revoked warrant keeps its first record, time and reason (decisions 1, idempotent actions).
+    `warrant_expires_at` is the administrator's word for when the warrant itself ends; one list
+    lifetime later it leaves the list (decisions 3, revocations). A revoked warrant keeps its first
+    record, time, reason and end (decisions 1, idempotent actions). Raises `InvalidRequest` if the
+    end contradicts the signed one, or is earlier than any warrant.
     """
     standing, settings = ports.together(
         lambda: _standing(ports, caller, warrant_id),
@@ -35,8 +46,11 @@ def create(
     existing = _existing(ports, caller, standing)
     if existing is not None:
         return existing, False
+    _check_end(standing, warrant_expires_at)
     record = Revocation(ports.new_id(REVOCATION), warrant_id, reason, ports.now(), caller.identity)
-    revoked = standing.revoked(record.id, at=record.created_at, reason=reason)
+    revoked = standing.revoked(
+        record.id, at=record.created_at, reason=reason, ends_at=warrant_expires_at
+    )
     shard = model.shard_of(caller.tenant_id, warrant_id)
     ports.store.write(
         Put(
@@ -44,12 +58,12 @@ def create(
             revoked.to_item(),
             At(standing.version) if standing.version else Expect.ABSENT,
         ),
-        Put(shard.key(warrant_id), RevokedWarrant(standing.expires_at).to_item(), Expect.ABSENT),
+        Put(shard.key(warrant_id), RevokedWarrant(revoked.end).to_item(), Expect.ABSENT),
         Put(model.records(caller.tenant_id).key(record.id), record.to_item(), Expect.ABSENT),
         Increment(model.counter_key(shard), {"count": 1, "changes": 1}, Expect.ANYTHING),
         srl_marks.on_tenant(caller.tenant_id, warrant_id),
         srl_marks.on_warrant(caller.tenant_id, warrant_id),
-        _entry(ports, caller, Action.REVOCATION_CREATE, record, settings),
+        _entry(ports, caller, Action.REVOCATION_CREATE, record, settings, **_said(revoked)),
     )
     return record, True
 
@@ -78,6 +92,7 @@ def delete(ports: Ports, caller: Caller, *, revocation_id: str) -> None:
             settings,
             created_at=times.text(record.created_at),
             created_by=record.created_by,
+            **_said(standing),
         ),
     )
 
@@ -108,6 +123,20 @@ def check_batch(ports: Ports, caller: Caller, *, warrant_ids: Iterable[str]) -> 
 
 def _standing(ports: Ports, caller: Caller, warrant_id: str) -> Standing:
     return Standing.of(ports.store.get(warrants.warrant_key(caller.tenant_id, warrant_id)))
+
+
+def _check_end(standing: Standing, said: datetime | None) -> None:
+    """Let no administrator's word shorten what a verifier reads in the signed bytes."""
+    if said is None:
+        return
+    if said < model.EARLIEST_END:
+        raise InvalidRequest(
+            f"warrant_expires_at: must not be before {times.text(model.EARLIEST_END)}."
+        )
+    if standing.format is Format.COSE and said != standing.ends_at:
+        raise InvalidRequest(
+            "warrant_expires_at: is not what was signed; leave it out for this warrant."
+        )
 
 
 def _existing(ports: Ports, caller: Caller, standing: Standing) -> Revocation | None:
@@ -141,3 +170,9 @@ def _entry(
 ) -> Put:
     details: dict[str, Value] = {"warrant_id": record.warrant_id, "reason": record.reason}
     return audit_log.entry(ports, caller, action, record.id, settings=settings, **details, **more)
+
+
+def _said(standing: Standing) -> dict[str, Value]:
+    """What the administrator said of the end of the warrant, for an audit entry."""
+    said = standing.said_to_end_at
+    return {} if said is None else {"warrant_expires_at": times.text(said)}

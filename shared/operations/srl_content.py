@@ -14,27 +14,27 @@ from shared.model.warrants import Warrant
 from shared.operations.verdicts import verdicts
 from shared.ports import Ports
 
-_Expiries = dict[str, datetime | None]
+_Ends = dict[str, datetime | None]
 
 
 def rebuilt(ports: Ports, tenant_id: str, signers: RevokedSigners) -> Content:
     """Every warrant with a revocation, or of a revoked key. Raises `Corrupt`, `Unavailable`."""
-    expiries: _Expiries = {}
+    ends: _Ends = {}
 
     def walk(shard: Partition) -> list[str]:
         ids: list[str] = []
         start = identifiers.BEFORE_WARRANT_IDS
-        for page in ports.store.column(shard, "expires_at", after=start):
+        for page in ports.store.column(shard, "ends_at", after=start):
             ids += [warrant_id for warrant_id, _ in page]
-            expiring = ((warrant_id, at) for warrant_id, at in page if at is not None)
-            expiries.update((warrant_id, moment(at, "expires_at")) for warrant_id, at in expiring)
+            ending = ((warrant_id, at) for warrant_id, at in page if at is not None)
+            ends.update((warrant_id, moment(at, "ends_at")) for warrant_id, at in ending)
         return ids
 
     walks = ports.together(*(partial(walk, each) for each in revocations.shards(tenant_id)))
     signed = _signed(ports, tenant_id, signers)
     # Some may be revoked by their key as well. Without, the walks are sorted runs, quick to merge.
     ids = {*chain(*walks), *signed} if signed else chain(*walks)
-    return Content.of(ids, expiries | signed, signers=signers.signers)
+    return Content.of(ids, signed | ends, signers=signers.signers)
 
 
 def followed(
@@ -50,19 +50,19 @@ def followed(
     Reads in proportion to both. Raises `Corrupt`, `Unavailable`.
     """
     found = verdicts(ports, tenant_id, changed) if changed else {}
-    revoked: _Expiries = {each: v.expires_at for each, v in found.items() if v.revoked}
+    revoked: _Ends = {each: v.ends_at for each, v in found.items() if v.revoked}
     known = set(base.signers)
     new = RevokedSigners(tuple(each for each in signers.signers if each not in known))
-    revoked |= _signed(ports, tenant_id, new)
+    revoked = _signed(ports, tenant_id, new) | revoked
     return base.changed(changed, revoked, signers=signers.signers)
 
 
-def _signed(ports: Ports, tenant_id: str, signers: RevokedSigners) -> _Expiries:
+def _signed(ports: Ports, tenant_id: str, signers: RevokedSigners) -> _Ends:
     """What these signers signed."""
-    revoked: _Expiries = {}
+    revoked: _Ends = {}
     for key_id, versions in signers.by_key().items():
         for entry in ports.store.query(warrants.signed_by(tenant_id, key_id)):
             warrant = Warrant.from_item(entry.item)
             if versions & {None, warrant.key_version}:
-                revoked[warrant.warrant_id] = warrant.expires_at
+                revoked[warrant.warrant_id] = warrant.ends_at
     return revoked

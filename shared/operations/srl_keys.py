@@ -5,7 +5,7 @@ of its own, in one write with the head of that list. So the head alone says whic
 and whoever reads head and keys in the middle of that write loses the write that it bases on them.
 """
 
-from shared.errors import Conflict, Corrupt
+from shared.errors import Conflict
 from shared.model import seeds, srl
 from shared.model.identifiers import SIGNING_KEY
 from shared.model.seeds import Purpose
@@ -44,13 +44,6 @@ def make(ports: Ports, tenant_id: str, status: Status = Status.ACTIVE) -> SrlKey
     context = seeds.seal_context(tenant_id, key_id, purpose=Purpose.SRL)
     sealed = ports.keys.wrap(seed, context=context)
     return SrlKey(key_id, tenant_id, public_key, status, ports.now(), sealed)
-
-
-def open_seed(ports: Ports, signer: SrlKey) -> bytes:
-    """The seed of a signer. Raises `Corrupt` if it has none or it does not open."""
-    if signer.sealed_seed is None:
-        raise Corrupt("a list signer has no seed")
-    return ports.keys.unwrap(signer.sealed_seed, context=signer.seal_context)
 
 
 def _newest_active(ports: Ports, tenant_id: str) -> SrlKey | None:

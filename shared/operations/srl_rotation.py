@@ -20,7 +20,7 @@ from shared.model.srl_keys import SrlKey, Status, signers
 from shared.model.srl_statements import Statement
 from shared.model.srl_verification import LIFETIME_MAX
 from shared.model.tenants import Settings
-from shared.operations import audit_log, publication, srl_heads, srl_keys, tenants
+from shared.operations import audit_log, publication, seals, srl_heads, srl_keys, tenants
 from shared.operations.operation import operation
 from shared.ports import Ports
 from shared.ports.store import At, Change, Check, Expect, Put
@@ -217,7 +217,7 @@ def _new(ports: Ports, scene: _Scene, status: Status) -> SrlKey:
     """A new signer, with a statement by the active one if that one's seed opens."""
     signer = srl_keys.make(ports, scene.settings.tenant_id, status)
     try:
-        seed = srl_keys.open_seed(ports, scene.active)
+        seed = seals.opened(ports, scene.active)
     except Corrupt:
         # After the loss of the key that sealed it, a rotation is the way out.
         _log.warning("the seed of the list signer does not open; its successor has no statement")

@@ -36,7 +36,7 @@ def revoked_signers(ports: Ports, tenant_id: str) -> RevokedSigners:
 def _own(warrant_id: str, standing: Standing) -> Verdict:
     if (standing.revoked_at is None) != (standing.revocation_id is None):
         raise Corrupt("a warrant has a revocation without a time, or a time without a revocation")
-    return Verdict(warrant_id, standing.revoked_at, standing.reason, standing.expires_at)
+    return Verdict(warrant_id, standing.revoked_at, standing.reason, standing.end)
 
 
 def _by_signers(
@@ -60,7 +60,7 @@ def _by_signers(
 def _revoked(warrant_id: str, standing: Standing, key: SigningKey) -> Verdict:
     if key.revoked_at is None:
         raise Corrupt("a key counts as revoked, but its record does not say so")
-    return Verdict(warrant_id, key.revoked_at, key.revoked_reason, standing.expires_at)
+    return Verdict(warrant_id, key.revoked_at, key.revoked_reason, standing.end)
 
 
 def _records(ports: Ports, tenant_id: str, signers: Collection[Signer]) -> dict[Signer, SigningKey]:

@@ -1,17 +1,19 @@
 """Warrants: sign one, list what a key signed (decisions 3, signing keys)."""
 
+import base64
 from dataclasses import dataclass
 from datetime import datetime
 
-from shared.errors import Corrupt, InvalidState, RequestConflict
-from shared.model import seeds, signing_keys
+from shared.errors import Corrupt, InvalidRequest, InvalidState, RequestConflict
+from shared.model import seeds, signing_keys, times, warrant_format
 from shared.model import warrants as model
 from shared.model.audit_log import Action
 from shared.model.callers import Caller, Scope
 from shared.model.identifiers import WARRANT
 from shared.model.signing_keys import SigningKey, Status
+from shared.model.warrant_format import Claims, Format
 from shared.model.warrants import Standing, Warrant
-from shared.operations import audit_log, expiry, tenants
+from shared.operations import audit_log, expiry, seals, tenants
 from shared.operations.operation import operation
 from shared.operations.paging import Page, Walk, count, newest
 from shared.operations.signing_keys import find_key
@@ -20,39 +22,49 @@ from shared.ports.store import At, Check, Expect, Increment, Put
 
 
 @dataclass(frozen=True, slots=True)
+class Order:
+    """What is to be signed, and how: `payload` is at most 64 KiB."""
+
+    payload: bytes
+    format: Format = Format.COSE
+    warrant_id: str | None = None
+    expires_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Signed:
-    """A warrant with the signature that makes it one, and the public key that verifies it."""
+    """A warrant that was signed, and the public key (base64) that verifies it.
+
+    `signature` is over the payload as it came; `message` is a whole COSE_Sign1. Both are base64,
+    and one of them is None, by the format.
+    """
 
     warrant: Warrant
     public_key: str
-    signature: str
+    signature: str | None = None
+    message: str | None = None
 
 
 @operation(Scope.ADMIN)
-def sign(
-    ports: Ports,
-    caller: Caller,
-    *,
-    key_id: str,
-    payload: bytes,
-    warrant_id: str | None = None,
-    expires_at: datetime | None = None,
-) -> Signed:
-    """Sign `payload` with the key's present version, and remember which key signed the warrant.
+def sign(ports: Ports, caller: Caller, *, key_id: str, order: Order) -> Signed:
+    """Sign with the key's present version, and remember which key signed the warrant.
 
-    Raises `NotFound`, `InvalidRequest` where `expires_at` has passed, `InvalidState` where the key
-    cannot sign, `RequestConflict` where `warrant_id` is taken.
+    Raises `NotFound`, `InvalidRequest` if the order cannot be signed in its format or `expires_at`
+    has passed, `InvalidState` if the key cannot sign, `RequestConflict` if the identifier is taken
+    (decisions 3, sign).
     """
-    expiry.check(ports, expires_at)
+    _check_order(ports, order)
     key = find_key(ports, caller, key_id)
     ancestors = _line(ports, key)
-    warrant_id = warrant_id or ports.new_id(WARRANT)
+    # Before anything is signed: it is among the signed bytes.
+    warrant_id = order.warrant_id or ports.new_id(WARRANT)
     _check_free(ports, caller.tenant_id, warrant_id)
     settings = tenants.settings(ports, caller.tenant_id)
-    warrant = Warrant(warrant_id, key.id, key.key_version, ports.now(), expires_at)
-    signature = seeds.sign(payload, seed=_seed(ports, key))
-    standing = Standing(key.id, key.key_version, expires_at)
+    now = times.whole(ports.now())
+    warrant = Warrant(warrant_id, key.id, key.key_version, now, order.expires_at)
+    signed = _signed(ports, key, warrant, order)
     amounts = {"count": 1, model.version_count(key.key_version): 1}
+    standing = Standing(key.id, key.key_version, order.format, warrant.ends_at)
     ports.store.write(
         Put(model.warrant_key(caller.tenant_id, warrant_id), standing.to_item(), Expect.ABSENT),
         Put(
@@ -67,7 +79,46 @@ def sign(
             ports, caller, Action.KEY_SIGN, key.id, settings=settings, warrant_id=warrant_id
         ),
     )
-    return Signed(warrant, key.public_key, signature)
+    return signed
+
+
+def _check_order(ports: Ports, order: Order) -> None:
+    """Raise `InvalidRequest` unless the order can be signed in its format."""
+    expiry.check(ports, order.expires_at)
+    if order.format is not Format.RAW:
+        return
+    if order.warrant_id is None:
+        raise InvalidRequest("warrant_id: is required with format raw; put it into the payload.")
+    if order.expires_at is not None:
+        raise InvalidRequest("expires_at: is not signed with format raw; leave it out.")
+    if warrant_format.is_reserved(order.payload):
+        raise InvalidRequest(
+            "payload: must not be a revocation list or a message of COSE with format raw."
+        )
+
+
+def _signed(ports: Ports, key: SigningKey, warrant: Warrant, order: Order) -> Signed:
+    """The signature, checked against the public key that it will be verified with."""
+    seed = seals.opened(ports, key)
+    if order.format is Format.RAW:
+        signature = seeds.signature(order.payload, seed=seed)
+        _check_signature(key, order.payload, signature)
+        return Signed(warrant, key.public_key, signature=_base64(signature))
+    claims = Claims(
+        key.tenant_id, warrant.warrant_id, warrant.signed_at, warrant.ends_at, order.payload
+    )
+    message = warrant_format.sign(claims, key_id=key.id, key_version=key.key_version, seed=seed)
+    _check_signature(key, message.signed, message.signature)
+    return Signed(warrant, key.public_key, message=_base64(message.encode()))
+
+
+def _check_signature(key: SigningKey, signed: bytes, signature: bytes) -> None:
+    if not seeds.is_signed(signed, signature, public_key=key.public_bytes):
+        raise Corrupt("the seed of a signing key is another key's")
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode()
 
 
 @operation(Scope.ADMIN, Scope.READ_ONLY)
@@ -108,9 +159,3 @@ def _check_free(ports: Ports, tenant_id: str, warrant_id: str) -> None:
     item = ports.store.get(model.warrant_key(tenant_id, warrant_id))
     if item is not None:
         raise RequestConflict("warrant_id: is signed or revoked already; choose another.")
-
-
-def _seed(ports: Ports, key: SigningKey) -> bytes:
-    if key.sealed_seed is None:
-        raise Corrupt("an active key has no seed")
-    return ports.keys.unwrap(key.sealed_seed, context=key.seal_context)

@@ -25,6 +25,7 @@ from shared.ports.store import (
     Put,
     Table,
 )
+from tests import sqlite_files
 from tests.processes import figures_of
 
 KEY = Key(Table.KEYS, "t1", "settings")
@@ -86,7 +87,7 @@ import os
 from shared.adapters.sqlite import SqliteStore
 store = SqliteStore({str(path)!r})
 store._database.connection.execute("BEGIN IMMEDIATE")
-store._database.connection.execute("INSERT INTO items VALUES ('keys', 't1', 'settings', x'a0')")
+store._database.connection.execute("INSERT INTO items VALUES ('keys', 't1', 'settings', x'a0', 0)")
 os._exit(0)
 """
     subprocess.run([sys.executable, "-c", killed], check=True)
@@ -261,7 +262,7 @@ def test_a_file_that_cannot_be_opened_is_unavailable(tmp_path: Path, parent: str
 )
 def test_an_item_that_cannot_be_decoded_is_corrupt(store: SqliteStore, item: bytes) -> None:
     """F10: a malformed item is neither skipped nor absent, in any read or expectation."""
-    store._database.connection.execute("INSERT INTO items VALUES (?, ?, ?, ?)", (*OTHER, item))
+    sqlite_files.insert(store._database.connection, [(OTHER, item)])
     for call in ("get_many", "query", *(["column"] if b"text" in item else [])):
         with pytest.raises(Corrupt):
             CALLS[call](store)
@@ -290,8 +291,12 @@ def test_a_walk_is_one_range_of_the_index(
     asked: list[str] = []
     store._database.connection.set_trace_callback(asked.append)
     list(store.query(PARTITION, newest_first=newest_first, **bounds))  # type: ignore[arg-type]
-    (statement,) = asked
-    plan = store._database.connection.execute(f"EXPLAIN QUERY PLAN {statement}").fetchall()
-    assert [step[3] for step in plan] == [
-        "SEARCH items USING PRIMARY KEY (tbl=? AND pk=? AND sk>? AND sk<?)"
+    plans = [
+        store._database.connection.execute(f"EXPLAIN QUERY PLAN {statement}").fetchall()
+        for statement in asked
+        if statement.startswith("SELECT")
+    ]
+    assert [[step[3] for step in plan] for plan in plans] == [
+        ["SEARCH items USING PRIMARY KEY (tbl=? AND pk=? AND sk>? AND sk<?)"],
+        ["SEARCH places USING PRIMARY KEY (partition=? AND sk>? AND sk<?)"],
     ]

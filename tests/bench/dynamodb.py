@@ -55,7 +55,7 @@ def run(*, pages: int = 3, page_bytes: int = _PAGE_BYTES, rounds: int = 15) -> I
 def _through_the_adapter(client: Any) -> None:
     store = DynamoStore(client, table_prefix=_PREFIX)
     start = identifiers.BEFORE_WARRANT_IDS
-    deque(store.column(_SHARD, "expires_at", after=start), maxlen=0)
+    deque(store.column(_SHARD, "ends_at", after=start), maxlen=0)
 
 
 def _plain(client: Any) -> None:

@@ -13,12 +13,13 @@ import cbor2
 from infra import data_folder
 from shared.model import revocations as model
 from shared.model.callers import Caller
-from shared.model.items import Partition, Table
+from shared.model.items import Key, Partition, Table
 from shared.model.revocations import RevokedWarrant
 from shared.operations import onboarding, revocations
 from shared.ports import Ports
 from shared.ports.store import Expect, Increment
 from tests.infra.folders import opened
+from tests.sqlite_files import insert
 
 HANDLE = "bench"
 
@@ -69,12 +70,12 @@ def _insert(database: Path, tenant_id: str, number: int) -> Counter[str]:
     item = cbor2.dumps(RevokedWarrant().to_item())
     shards: Counter[str] = Counter()
 
-    def rows() -> Iterator[tuple[Table, str, str, bytes]]:
+    def rows() -> Iterator[tuple[Key, bytes]]:
         for warrant_id in islice(warrant_ids(), number):
-            table, pk, sk = model.shard_of(tenant_id, warrant_id).key(warrant_id)
-            shards[pk] += 1
-            yield table, pk, sk, item
+            key = model.shard_of(tenant_id, warrant_id).key(warrant_id)
+            shards[key.pk] += 1
+            yield key, item
 
     with closing(sqlite3.connect(database)) as connection, connection:
-        connection.executemany("INSERT INTO items (tbl, pk, sk, item) VALUES (?, ?, ?, ?)", rows())
+        insert(connection, rows())
     return shards

@@ -6,6 +6,8 @@ import pytest
 
 from shared.model.callers import Scope
 from tests.api import Tenant
+from tests.functions.signing import create as create_key
+from tests.functions.signing import next_list, signed
 from tests.worlds import Clock
 
 PATH = "/v1/revocations"
@@ -51,6 +53,81 @@ def test_a_record_says_what_and_who(tenant: Tenant) -> None:
         "created_at": "2026-11-21T12:00:00Z",
         "created_by": "admin@acme.svc",
     }
+
+
+@pytest.mark.parametrize(
+    ("past", "listed"), [(-1, True), (0, True), (3600, True), (3601, False), (10**6, False)]
+)
+def test_a_warrant_leaves_the_list_by_the_word_of_the_administrator(
+    tenant: Tenant, clock: Clock, past: int, listed: bool
+) -> None:
+    """F43: one list lifetime after `warrant_expires_at`, not before; check still knows it."""
+    body = {"warrant_id": "svc_wrt_a", "reason": "r", "warrant_expires_at": "2026-11-22T12:00:00Z"}
+    assert tenant.admin.post(PATH, json=body).status_code == 201
+    tenant.revoke("svc_wrt_b")
+    assert next_list(tenant) == ["svc_wrt_a", "svc_wrt_b"]
+    clock.advance(days=1, seconds=past)
+    assert next_list(tenant) == [*(["svc_wrt_a"] if listed else []), "svc_wrt_b"]
+    assert check(tenant)["revoked"] is True
+
+
+def test_an_end_that_has_passed_is_taken(tenant: Tenant) -> None:
+    """An end in the past is recorded; the answer is the record, and the entry tells the end."""
+    body = {"warrant_id": "svc_wrt_a", "reason": "r", "warrant_expires_at": "2026-11-01T00:00:00Z"}
+    answer = tenant.admin.post(PATH, json=body)
+    assert answer.status_code == 201
+    assert set(answer.json()) == {"id", "warrant_id", "reason", "created_at", "created_by"}
+    entry = tenant.admin.get("/v1/audit-logs?action=revocation.create").json()["audit_logs"][0]
+    assert entry["details"]["warrant_expires_at"] == "2026-11-01T00:00:00Z"
+    assert next_list(tenant) == []
+    assert check(tenant)["revoked"] is True
+
+
+@pytest.mark.parametrize("end", ["1999-12-31T23:59:59Z", "1970-01-01T00:00:00Z", "soon", 5])
+def test_an_end_that_is_none(tenant: Tenant, end: Any) -> None:
+    """F43: what no warrant can have ended at is 400, and nothing is revoked."""
+    body = {"warrant_id": "svc_wrt_a", "reason": "r", "warrant_expires_at": end}
+    answer = tenant.admin.post(PATH, json=body)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "invalid_request")
+    assert "warrant_expires_at" in answer.json()["error"]["message"]
+    assert check(tenant)["revoked"] is False
+
+
+@pytest.mark.parametrize("signed_end", ["2027-01-01T00:00:00Z", None])
+def test_an_end_against_the_signed_one(tenant: Tenant, signed_end: str | None) -> None:
+    """F43: no word of an administrator takes a warrant off the list while its bytes still hold."""
+    signed(tenant, create_key(tenant)["id"], warrant_id="svc_wrt_a", expires_at=signed_end)
+    body = {"warrant_id": "svc_wrt_a", "reason": "r", "warrant_expires_at": "2026-11-30T00:00:00Z"}
+    answer = tenant.admin.post(PATH, json=body)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "invalid_request")
+    assert check(tenant)["revoked"] is False
+    if signed_end is not None:
+        body["warrant_expires_at"] = signed_end
+        assert tenant.admin.post(PATH, json=body).status_code == 201
+
+
+def test_an_end_for_a_raw_warrant(tenant: Tenant, clock: Clock) -> None:
+    """What a caller's own format says of its end, its administrator may tell."""
+    signed(tenant, create_key(tenant)["id"], warrant_id="svc_wrt_a", format="raw")
+    body = {"warrant_id": "svc_wrt_a", "reason": "r", "warrant_expires_at": "2026-11-30T00:00:00Z"}
+    assert tenant.admin.post(PATH, json=body).status_code == 201
+    assert next_list(tenant) == ["svc_wrt_a"]
+    clock.advance(days=30)
+    assert next_list(tenant) == []
+
+
+def test_an_end_goes_with_its_revocation(tenant: Tenant, clock: Clock) -> None:
+    """F43: taken back and revoked again without an end, a warrant stays on the list."""
+    body = {"warrant_id": "svc_wrt_a", "reason": "r", "warrant_expires_at": "2026-11-30T00:00:00Z"}
+    record = tenant.admin.post(PATH, json=body).json()
+    next_list(tenant)
+    tenant.admin.delete(f"{PATH}/{record['id']}")
+    tenant.revoke("svc_wrt_a")
+    clock.advance(days=30)
+    assert next_list(tenant) == ["svc_wrt_a"]
+    again = tenant.admin.post(PATH, json=body)
+    assert again.status_code == 200
+    assert next_list(tenant) == ["svc_wrt_a"]
 
 
 def test_a_key_without_account_is_its_own_creator(tenant: Tenant) -> None:

@@ -8,6 +8,11 @@ import pytest
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
+from shared.errors import InvalidWarrant
+from shared.model import cose, revocations, times, warrant_verification
+from shared.model import warrants as warrant_model
+from shared.model.warrant_format import Claims
+from shared.ports.store import Expect, Put
 from tests.api import Tenant
 from tests.functions import signing
 from tests.functions.signing import (
@@ -22,18 +27,19 @@ from tests.functions.signing import (
     sign,
     signed,
 )
+from tests.reserved import FORGED_LIST, RESERVED
 from tests.worlds import Clock
 
-SIGNED = {
+SIGNED = (
     "warrant_id",
     "key_id",
     "key_version",
     "algorithm",
     "public_key",
-    "signature",
+    "warrant",
     "signed_at",
     "expires_at",
-}
+)
 WARRANT = {"warrant_id", "key_version", "signed_at", "expires_at"}
 KIB_64 = 64 * 1024
 
@@ -43,9 +49,19 @@ def encode(payload: bytes) -> str:
 
 
 def verify(answer: dict[str, Any], payload: bytes) -> None:
-    """Verify as a stranger would. Raises `InvalidSignature`."""
+    """Verify a raw signature as a stranger would. Raises `InvalidSignature`."""
     public = Ed25519PublicKey.from_public_bytes(base64.b64decode(answer["public_key"]))
     public.verify(base64.b64decode(answer["signature"], validate=True), payload)
+
+
+def claims(tenant: Tenant, answer: dict[str, Any], public_key: str = "") -> Claims:
+    """What a warrant says to a verifier that knows the tenant and the key."""
+    return warrant_verification.verify(
+        base64.b64decode(answer["warrant"], validate=True),
+        public_keys=[base64.b64decode(public_key or answer["public_key"])],
+        tenant_id=tenant.id,
+        now=tenant.ports.now(),
+    )
 
 
 def warrants(tenant: Tenant, key_id: str, query: str = "") -> dict[str, Any]:
@@ -67,14 +83,23 @@ def check(tenant: Tenant, warrant_id: str) -> dict[str, Any]:
 # --- signing ---
 
 
-def test_a_signature(tenant: Tenant) -> None:
-    """The answer has exactly its fields, and the signature verifies under the key's public key."""
+def test_a_warrant(tenant: Tenant) -> None:
+    """F42: the answer has exactly its fields, and the signed bytes say what they are."""
     key = create(tenant)
-    answer = sign(tenant, key["id"], encode(b"grant"))
+    expiry = "2027-01-01T00:00:00Z"
+    answer = sign(tenant, key["id"], encode(b"grant"), expires_at=expiry)
     assert answer.status_code == 201
     body = answer.json()
-    verify(body, b"grant")
-    assert body.pop("signature")
+    said = claims(tenant, body, key["public_key"])
+    assert said == Claims(
+        tenant_id=tenant.id,
+        warrant_id=body["warrant_id"],
+        issued_at=tenant.ports.now(),
+        expires_at=times.parse(expiry),
+        payload=b"grant",
+    )
+    assert list(body) == list(SIGNED)
+    assert len(base64.b64decode(body.pop("warrant"))) > 64
     assert body.pop("warrant_id").startswith("svc_wrt_")
     assert body == {
         "key_id": key["id"],
@@ -82,26 +107,108 @@ def test_a_signature(tenant: Tenant) -> None:
         "algorithm": "Ed25519",
         "public_key": key["public_key"],
         "signed_at": "2026-11-21T12:00:00Z",
-        "expires_at": None,
+        "expires_at": expiry,
     }
 
 
-def test_a_signature_is_over_the_payload_alone(tenant: Tenant) -> None:
-    """Of another payload, of another key's public key, the signature does not verify."""
-    keys = [create(tenant)["id"] for _ in range(2)]
-    first, second = (sign(tenant, each, encode(b"grant")).json() for each in keys)
-    with pytest.raises(InvalidSignature):
-        verify(first, b"grant ")
-    with pytest.raises(InvalidSignature):
-        verify(first | {"public_key": second["public_key"]}, b"grant")
+def test_one_payload_under_two_identifiers(tenant: Tenant) -> None:
+    """F42: two warrants of one payload are two messages; neither passes under the other's name."""
+    key_id = create(tenant)["id"]
+    names = ["svc_wrt_a", "svc_wrt_b"]
+    made = [sign(tenant, key_id, warrant_id=each).json() for each in names]
+    assert [claims(tenant, each).warrant_id for each in made] == names
+    assert made[0]["warrant"] != made[1]["warrant"]
+    tenant.revoke("svc_wrt_a")
+    told = [is_revoked(tenant, claims(tenant, each).warrant_id) for each in made]
+    assert told == [True, False]
+
+
+def test_the_key_and_its_version_are_in_the_warrant(tenant: Tenant) -> None:
+    """`kid` is the identifier of the key and its version; each version verifies its own."""
+    key_id = create(tenant)["id"]
+    first = sign(tenant, key_id).json()
+    moved(tenant, key_id, "rotate")
+    second = sign(tenant, key_id).json()
+    for version, answer in ((1, first), (2, second)):
+        message = cose.parse(base64.b64decode(answer["warrant"]))
+        kid = cose.key_id_of(message.protected, content_type=61)
+        assert kid.decode() == f"{key_id}#{version}"
+    with pytest.raises(InvalidWarrant, match="none of the given keys"):
+        claims(tenant, second, first["public_key"])
 
 
 @pytest.mark.parametrize("payload", [b"", b"\x00", bytes(range(256)), b"x" * KIB_64])
 def test_payloads_that_are_signed(tenant: Tenant, payload: bytes) -> None:
-    """Any bytes are signed as they are, none and 64 KiB included."""
-    answer = sign(tenant, create(tenant)["id"], encode(payload))
+    """Any bytes are signed as they are, none and 64 KiB included, in either format."""
+    key_id = create(tenant)["id"]
+    answer = sign(tenant, key_id, encode(payload))
+    assert answer.status_code == 201
+    assert claims(tenant, answer.json()).payload == payload
+    answer = sign(tenant, key_id, encode(payload), format="raw", warrant_id="svc_wrt_raw")
     assert answer.status_code == 201
     verify(answer.json(), payload)
+
+
+def test_a_list_may_be_the_payload_of_a_warrant(tenant: Tenant) -> None:
+    """F42: within a warrant any bytes are harmless; the signature is not over them alone."""
+    answer = sign(tenant, create(tenant)["id"], encode(FORGED_LIST))
+    assert claims(tenant, answer.json()).payload == FORGED_LIST
+
+
+# --- bytes of the caller's own format ---
+
+
+def test_a_raw_signature(tenant: Tenant) -> None:
+    """`signature` stands where `warrant` does, over the payload alone."""
+    key = create(tenant)
+    answer = sign(tenant, key["id"], encode(b"svc_wrt_a"), format="raw", warrant_id="svc_wrt_a")
+    assert answer.status_code == 201
+    body = answer.json()
+    assert list(body) == ["signature" if name == "warrant" else name for name in SIGNED]
+    verify(body, b"svc_wrt_a")
+    with pytest.raises(InvalidSignature):
+        verify(body, b"svc_wrt_b")
+    with pytest.raises(InvalidSignature):
+        verify(body | {"public_key": create(tenant)["public_key"]}, b"svc_wrt_a")
+    assert (body["warrant_id"], body["expires_at"]) == ("svc_wrt_a", None)
+
+
+@pytest.mark.parametrize(
+    ("fields", "named"),
+    [
+        ({}, "warrant_id"),
+        ({"warrant_id": None}, "warrant_id"),
+        ({"warrant_id": "svc_wrt_a", "expires_at": "2027-01-01T00:00:00Z"}, "expires_at"),
+        ({"warrant_id": "svc_wrt_a", "format": "RAW"}, "format"),
+        ({"warrant_id": "svc_wrt_a", "format": None}, "format"),
+    ],
+    ids=str,
+)
+def test_what_raw_needs(tenant: Tenant, fields: dict[str, Any], named: str) -> None:
+    """F42: raw without an identifier, or with an expiry that nobody signs, is 400."""
+    key_id = create(tenant)["id"]
+    answer = sign(tenant, key_id, **({"format": "raw"} | fields))
+    assert refusal(answer) == (400, "invalid_request")
+    assert answer.json()["error"]["message"].startswith(named)
+    assert warrants(tenant, key_id)["total"] == 0
+
+
+@pytest.mark.parametrize("payload", RESERVED, ids=lambda payload: payload[:12].hex())
+def test_raw_bytes_that_mean_something_else(tenant: Tenant, payload: bytes) -> None:
+    """F42: bytes that could pass for a list or a message of COSE are not signed as they come."""
+    key_id = create(tenant)["id"]
+    answer = sign(tenant, key_id, encode(payload), format="raw", warrant_id="svc_wrt_a")
+    assert refusal(answer) == (400, "invalid_request")
+    assert answer.json()["error"]["message"].startswith("payload")
+    assert warrants(tenant, key_id)["total"] == 0
+
+
+def test_no_raw_signature_makes_a_warrant(tenant: Tenant) -> None:
+    """F42: the bytes under a warrant's signature are refused, so no raw one can stand in for it."""
+    key_id = create(tenant)["id"]
+    message = cose.parse(base64.b64decode(sign(tenant, key_id).json()["warrant"]))
+    answer = sign(tenant, key_id, encode(message.signed), format="raw", warrant_id="svc_wrt_a")
+    assert refusal(answer) == (400, "invalid_request")
 
 
 @pytest.mark.parametrize(
@@ -482,6 +589,45 @@ def test_a_warrant_that_expired_long_ago_leaves_the_list(
     clock.advance(days=30, seconds=past)
     assert next_list(tenant) == sorted([forever, *([warrant_id] if listed else [])])
     assert is_revoked(tenant, warrant_id)
+
+
+@pytest.mark.parametrize("by", ["key", "record"])
+def test_an_expiry_that_nobody_signed_keeps_nothing_off_the_list(
+    tenant: Tenant, clock: Clock, by: str
+) -> None:
+    """F43: an end that an earlier version stored unsigned is not believed, whatever it says."""
+    key_id = create(tenant)["id"]
+    warrant_id = signed(tenant, key_id, expires_at="2027-01-01T00:00:00Z")
+    _as_once_stored(tenant, key_id, warrant_id)
+    if by == "key":
+        moved(tenant, key_id, "revoke")
+    else:
+        tenant.revoke(warrant_id)
+        _as_once_stored(tenant, key_id, warrant_id)
+    clock.advance(days=4000)
+    assert next_list(tenant) == [warrant_id]
+    assert next_list(tenant) == [warrant_id]
+
+
+def _as_once_stored(tenant: Tenant, key_id: str, warrant_id: str) -> None:
+    """Give the items of a warrant the attribute that they had, in place of the present one."""
+    store = tenant.ports.store
+    shard = revocations.shard_of(tenant.id, warrant_id)
+    (entry,) = store.query(warrant_model.signed_by(tenant.id, key_id))
+    signed_key = warrant_model.signed_by(tenant.id, key_id).key(entry.sk)
+    places = [signed_key, warrant_model.warrant_key(tenant.id, warrant_id), shard.key(warrant_id)]
+    for place, item in store.get_many(places).items():
+        old = {name: value for name, value in item.items() if name not in ("ends_at", "format")}
+        store.write(Put(place, old | {"expires_at": "2027-01-01T00:00:00Z"}, Expect.PRESENT))
+
+
+def test_a_raw_warrant_is_never_left_out(tenant: Tenant, clock: Clock) -> None:
+    """F43: nobody knows when the bytes of another format end, so their warrant stays listed."""
+    key_id = create(tenant)["id"]
+    warrant_id = signed(tenant, key_id, format="raw", warrant_id="svc_wrt_raw")
+    moved(tenant, key_id, "revoke")
+    clock.advance(days=4000)
+    assert next_list(tenant) == [warrant_id]
 
 
 def test_what_has_no_known_expiry_stays(tenant: Tenant, clock: Clock) -> None:

@@ -24,6 +24,7 @@ _EXPECTED = {
     ],
     "docs/signing-keys.md": [
         '"key_version":1',
+        '"warrant":"0oRY',
         '"rotated_at"',
         '"revoked":false',
         '"warrant_id":"svc_wrt_pay-1"',

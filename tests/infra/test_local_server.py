@@ -166,6 +166,20 @@ def test_a_store_that_cannot_be_opened_is_refused_in_plain_words(tmp_path: Path)
     _assert_refused(start_in_vain(tmp_path, port=free_port()))
 
 
+def test_a_damaged_database_is_not_served(tmp_path: Path) -> None:
+    """F55: a page that SQLite finds damaged stops the start, and nothing is answered from it."""
+    data_folder.prepare(tmp_path)
+    with opened(tmp_path) as ports:
+        onboarding.create_tenant(ports, handle="local", user="root")
+    database = tmp_path / "svc.db"
+    content = bytearray(database.read_bytes())
+    # The first byte of a page says of what kind it is.
+    content[content.rindex(b"tenant.create") // 4096 * 4096] = 0
+    database.write_bytes(content)
+    refused = start_in_vain(tmp_path, port=free_port())
+    _assert_refused(refused, "svc.db is damaged", "Restore svc.db", "recover")
+
+
 def test_the_key_of_a_tenant_that_is_not_there_is_not_taken_for_a_new_one(tmp_path: Path) -> None:
     """An admin.key beside records without its tenant stops the start, which makes no tenant."""
     data_folder.prepare(tmp_path)

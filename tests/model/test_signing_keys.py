@@ -129,7 +129,7 @@ def test_a_malformed_record(damage: dict[str, object]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("expires_at", "gone"),
+    ("ends_at", "gone"),
     [
         (None, False),
         (NOW, False),
@@ -140,6 +140,6 @@ def test_a_malformed_record(damage: dict[str, object]) -> None:
     ],
     ids=str,
 )
-def test_warrants_that_no_list_need_name(expires_at: datetime | None, gone: bool) -> None:
-    """Those known to have expired more than one lifetime ago, at any time of the calendar."""
-    assert left_behind(expires_at, NOW, ttl=timedelta(hours=1)) is gone
+def test_warrants_that_no_list_need_name(ends_at: datetime | None, gone: bool) -> None:
+    """Those known to have ended more than one lifetime ago, at any time of the calendar."""
+    assert left_behind(ends_at, NOW, ttl=timedelta(hours=1)) is gone

@@ -24,6 +24,7 @@ from shared.operations import (
     srl,
     warrants,
 )
+from shared.operations.warrants import Order
 from shared.ports import Ports
 
 
@@ -50,9 +51,8 @@ class Tenant:
         return signing_keys.create(ports, self.operator, type_=type_, name="k", parent_id=parent_id)
 
     def sign(self, ports: Ports, key: SigningKey, warrant_id: str | None = None) -> str:
-        signed = warrants.sign(
-            ports, self.operator, key_id=key.id, payload=b"grant", warrant_id=warrant_id
-        )
+        order = Order(b"grant", warrant_id=warrant_id)
+        signed = warrants.sign(ports, self.operator, key_id=key.id, order=order)
         return signed.warrant.warrant_id
 
     def revoke_key(self, ports: Ports, key: SigningKey, *, cascade: bool = False) -> SigningKey:
@@ -184,7 +184,7 @@ class Tenant:
             standing = Standing.of(item)
             assert standing.key_id == warrant.key_id
             assert standing.key_version == warrant.key_version
-            assert standing.expires_at == warrant.expires_at
+            assert standing.ends_at == warrant.ends_at
         recount = Counter(warrant_model.version_count(each.key_version) for each in signed)
         if signed:
             recount["count"] = len(signed)

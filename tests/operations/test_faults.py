@@ -19,6 +19,7 @@ from shared.operations import (
     tenant_settings,
     warrants,
 )
+from shared.operations.warrants import Order
 from shared.ports import Ports
 from tests.faults import Crash, Hook, Script, raises, scripted
 from tests.operations.tenants import Tenant
@@ -89,7 +90,7 @@ def _revoke_signing_key(ports: Ports, tenant: Tenant, key_id: str) -> object:
 
 
 def _sign(ports: Ports, tenant: Tenant, key_id: str) -> object:
-    return warrants.sign(ports, tenant.operator, key_id=key_id, payload=b"grant")
+    return warrants.sign(ports, tenant.operator, key_id=key_id, order=Order(b"grant"))
 
 
 def _account(ports: Ports, tenant: Tenant) -> str:

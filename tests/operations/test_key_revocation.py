@@ -5,11 +5,12 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 import pytest
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from shared.errors import InvalidState, NotFound, RequestConflict, Unavailable
 from shared.model import warrants as warrant_model
 from shared.model.signing_keys import SigningKey, Status, Type
+from shared.model.warrant_format import Format
+from shared.model.warrant_verification import verify
 from shared.model.warrants import Standing, Warrant
 from shared.operations import (
     key_revocation,
@@ -22,6 +23,7 @@ from shared.operations import (
     tenant_settings,
     warrants,
 )
+from shared.operations.warrants import Order
 from shared.ports import Ports
 from shared.ports.store import Change, Expect, Increment, Put
 from tests.faults import Crash, Script, raises, scripted
@@ -41,18 +43,18 @@ def tenant(ports: Ports) -> Tenant:
 
 
 def store_warrants(
-    ports: Ports, key: SigningKey, number: int, *, expires_at: datetime | None = None
+    ports: Ports, key: SigningKey, number: int, *, ends_at: datetime | None = None
 ) -> list[str]:
     """Warrants as if the key had signed them, straight into the store."""
     made = [
-        Warrant(f"svc_wrt_{count:05}", key.id, key.key_version, ports.now(), expires_at)
+        Warrant(f"svc_wrt_{count:05}", key.id, key.key_version, ports.now(), ends_at)
         for count in range(number)
     ]
     changes: list[Change] = []
     for each in made:
         place = warrant_model.signed_by(key.tenant_id, key.id).key(ports.new_id("wrt"))
         own = warrant_model.warrant_key(key.tenant_id, each.warrant_id)
-        standing = Standing(key.id, key.key_version, expires_at)
+        standing = Standing(key.id, key.key_version, Format.COSE, ends_at)
         changes.append(Put(place, each.to_item(), Expect.ABSENT))
         changes.append(Put(own, standing.to_item(), Expect.ABSENT))
     for start in range(0, len(changes), 100):
@@ -77,9 +79,16 @@ def test_the_life_of_a_key(anywhere: Ports, clock: Clock) -> None:
     tenant = Tenant.create(ports)
     root = tenant.key(ports)
     issuer = tenant.key(ports, root)
-    first = warrants.sign(ports, tenant.operator, key_id=issuer.id, payload=b"grant")
-    public = Ed25519PublicKey.from_public_bytes(base64.b64decode(first.public_key))
-    public.verify(base64.b64decode(first.signature), b"grant")
+    order = Order(b"grant")
+    first = warrants.sign(ports, tenant.operator, key_id=issuer.id, order=order)
+    assert first.message is not None
+    claims = verify(
+        base64.b64decode(first.message),
+        public_keys=[issuer.public_bytes],
+        tenant_id=tenant.id,
+        now=clock(),
+    )
+    assert (claims.warrant_id, claims.payload) == (first.warrant.warrant_id, b"grant")
     with pytest.raises(RequestConflict):
         tenant.sign(ports, issuer, first.warrant.warrant_id)
     signing_keys.suspend(ports, tenant.operator, key_id=root.id)
@@ -139,7 +148,7 @@ def test_a_batch_reads_each_signer_once(ports: Ports, tenant: Tenant, whole: boo
 def test_many_that_leave_the_list_together(ports: Ports, tenant: Tenant, clock: Clock) -> None:
     """Warrants that expired long ago leave the list at once, and each signer is read once."""
     key = tenant.key(ports)
-    made = store_warrants(ports, key, 1000, expires_at=clock() + timedelta(days=1))
+    made = store_warrants(ports, key, 1000, ends_at=clock() + timedelta(days=1))
     tenant.revoke_key(ports, key)
     assert tenant.regenerate(ports).revoked_ids == made
     clock.advance(days=1, hours=1, seconds=1)
@@ -152,7 +161,7 @@ def test_many_that_leave_the_list_together(ports: Ports, tenant: Tenant, clock: 
 def test_a_longer_lifetime_brings_them_back(ports: Ports, tenant: Tenant, clock: Clock) -> None:
     """How long ago is long ago follows the lifetime of the list that is made."""
     key = tenant.key(ports)
-    made = store_warrants(ports, key, 3, expires_at=clock() + timedelta(days=1))
+    made = store_warrants(ports, key, 3, ends_at=clock() + timedelta(days=1))
     tenant.revoke_key(ports, key)
     clock.advance(days=1, hours=1, seconds=1)
     assert tenant.regenerate(ports).revoked_ids == []
@@ -164,7 +173,7 @@ def test_a_warrant_that_expires_with_the_calendar(ports: Ports, tenant: Tenant) 
     """The last moment that there is does not stop the list, which every tenant depends on."""
     key = tenant.key(ports)
     end = datetime.fromisoformat("9999-12-31T23:59:59+00:00")
-    made = store_warrants(ports, key, 1, expires_at=end)
+    made = store_warrants(ports, key, 1, ends_at=end)
     tenant.revoke_key(ports, key)
     assert tenant.regenerate(ports).revoked_ids == made
 

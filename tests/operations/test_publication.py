@@ -25,6 +25,7 @@ from shared.operations import (
     srl_rotation,
     warrants,
 )
+from shared.operations.warrants import Order
 from shared.ports import Ports
 from shared.ports.store import Entry, Expect, Partition, Put, Value
 from tests.faults import Crash, Script, raises, scripted
@@ -296,9 +297,7 @@ def test_a_clock_that_is_ahead_removes_nothing_for_good(
         ports,
         tenant.operator,
         key_id=tenant.key(ports).id,
-        payload=b"grant",
-        warrant_id=warrant_id,
-        expires_at=expires_at,
+        order=Order(b"grant", warrant_id=warrant_id, expires_at=expires_at),
     )
     tenant.revoke(ports, warrant_id)
     assert warrant_id in tenant.regenerate(ports).revoked_ids

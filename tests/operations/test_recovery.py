@@ -28,6 +28,7 @@ from shared.operations import (
     srl_schedule,
 )
 from shared.ports import Ports
+from tests import sqlite_files
 from tests.faults import Crash, Script, raises, scripted
 from tests.operations.tenants import Tenant
 from tests.worlds import Clock, close, embedded
@@ -55,14 +56,7 @@ class Deployment:
     def restore(self, copy: Path, *tables: Table) -> None:
         """Put the records of these tables, or of all, back to what the copy holds."""
         with closing(sqlite3.connect(self.file, isolation_level=None)) as connection:
-            connection.execute("ATTACH ? AS backup", (str(copy),))
-            connection.execute("BEGIN IMMEDIATE")
-            for table in tables or Table:
-                connection.execute("DELETE FROM items WHERE tbl = ?", (table,))
-                connection.execute(
-                    "INSERT INTO items SELECT * FROM backup.items WHERE tbl = ?", (table,)
-                )
-            connection.execute("COMMIT")
+            sqlite_files.restore(connection, copy, tables or Table)
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from shared.model import revocations as revocation_model
 from shared.model import srl as model
 from shared.model.signing_keys import SigningKey
 from shared.operations import publication, revocations, srl, tenant_settings, warrants
+from shared.operations.warrants import Order
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
 from tests.faults import Script, scripted
@@ -53,9 +54,11 @@ class World:
                 self.ports,
                 self.tenant.operator,
                 key_id=key.id,
-                payload=b"grant",
-                warrant_id=_IDS[number],
-                expires_at=self.ports.now() + timedelta(minutes=10 * (number + 1)),
+                order=Order(
+                    b"grant",
+                    warrant_id=_IDS[number],
+                    expires_at=self.ports.now() + timedelta(minutes=10 * (number + 1)),
+                ),
             )
 
     def revoke_key(self, number: int) -> None:

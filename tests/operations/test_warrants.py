@@ -8,7 +8,7 @@ from shared.errors import Corrupt, InvalidState, RequestConflict
 from shared.model import signing_keys as model
 from shared.model.signing_keys import SigningKey
 from shared.operations import signing_keys, warrants
-from shared.operations.warrants import Signed
+from shared.operations.warrants import Order, Signed
 from shared.ports import Ports
 from shared.ports.store import Change, Delete, Expect, Put
 from tests.operations.races import races
@@ -32,9 +32,8 @@ def line(ports: Ports) -> Line:
 
 def sign(ports: Ports, world: Line) -> Signed:
     tenant, keys = world
-    return warrants.sign(
-        ports, tenant.operator, key_id=keys[-1].id, payload=b"grant", warrant_id=WARRANT
-    )
+    order = Order(b"grant", warrant_id=WARRANT)
+    return warrants.sign(ports, tenant.operator, key_id=keys[-1].id, order=order)
 
 
 def listed(ports: Ports, world: Line) -> int:

@@ -45,6 +45,8 @@ class Books:
     revoked_keys: dict[str, Fields] = field(default_factory=dict)
     warrants: dict[str, Fields] = field(default_factory=dict)
     revocations: dict[str, Fields] = field(default_factory=dict)
+    # When a revoked warrant ends by the administrator's word, by revocation.
+    said_to_end: dict[str, str] = field(default_factory=dict)
     # The key that signed the list in force is `signer_id`.
     signers: dict[str, Fields] = field(default_factory=dict)
     signer_id: str = ""
@@ -177,7 +179,10 @@ class Books:
         return moment(self.srl["payload"]["IssuedAt"]) > now + timedelta(minutes=5)
 
     def _left_behind(self, warrant_id: str, since: datetime) -> bool:
-        expires_at = self.warrants.get(warrant_id, {}).get("expires_at")
+        record = self.revocation_of(warrant_id) or {}
+        expires_at = self.warrants.get(warrant_id, {}).get("expires_at") or self.said_to_end.get(
+            record.get("id", "")
+        )
         return expires_at is not None and moment(expires_at) < since
 
     def pending_signer(self) -> Fields | None:

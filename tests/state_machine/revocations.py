@@ -4,12 +4,21 @@ from datetime import datetime
 
 from hypothesis import strategies as st
 
-from tests.state_machine.attempts import AUTHORIZERS, CREATED, DELETED, NOT_FOUND, OK, Done, Outcome
+from tests.state_machine.attempts import (
+    AUTHORIZERS,
+    CREATED,
+    DELETED,
+    INVALID,
+    NOT_FOUND,
+    OK,
+    Done,
+    Outcome,
+)
 from tests.state_machine.books import Books
 from tests.state_machine.machine import Machine, step
 from tests.state_machine.recount import in_batch
 from tests.state_machine.service import INSTANCES, How, between
-from tests.state_machine.strategies import HANDLE, HOW, PICK, WARRANT
+from tests.state_machine.strategies import HANDLE, HOW, MINUTES, PICK, WARRANT
 
 _SIGNED = st.none() | PICK
 
@@ -17,16 +26,24 @@ _SIGNED = st.none() | PICK
 class RevocationRules(Machine):
     """What can be done with revocations."""
 
-    @step(handle=HANDLE, how=HOW, warrant_id=WARRANT, signed=_SIGNED)
-    def revoke_warrant(self, handle: str, how: How, warrant_id: str, signed: int | None) -> None:
+    @step(handle=HANDLE, how=HOW, warrant_id=WARRANT, signed=_SIGNED, minutes=MINUTES)
+    def revoke_warrant(
+        self, handle: str, how: How, warrant_id: str, signed: int | None, minutes: int | None
+    ) -> None:
         """A revocation holds at once; repeated, it answers with the first record."""
         books = self.books[handle]
         if signed is not None:
             warrant_id = self.choose(books, "warrants", signed)
         body = {"warrant_id": warrant_id, "reason": f"stolen from {handle}"}
+        said = self.later(minutes)
+        end = {"warrant_expires_at": said} if said else {}
 
         def outcome(_now: datetime) -> Outcome:
-            return OK if books.revocation_of(warrant_id) else CREATED
+            if books.revocation_of(warrant_id):
+                return OK
+            # What the machine signs says itself when it ends.
+            signed_end = books.warrants.get(warrant_id, {"expires_at": said})["expires_at"]
+            return INVALID if said and said != signed_end else CREATED
 
         def effect(done: Done) -> None:
             record = done.fields
@@ -36,6 +53,8 @@ class RevocationRules(Machine):
                 assert record == body | told | {"created_by": done.actor}
                 assert between(record["created_at"], done.span)
                 books.revocations[record["id"]] = record
+                if said:
+                    books.said_to_end[record["id"]] = said
                 books.changed = True
                 books.enter("revocation.create", record["id"], done.actor)
             assert record == (existing or record)
@@ -47,7 +66,7 @@ class RevocationRules(Machine):
             "POST",
             "/v1/revocations",
             outcome,
-            body=body,
+            body=body | end,
             effect=effect,
             evidence=lambda: self.new_record(books, "/v1/revocations", "revocations"),
         )

@@ -41,7 +41,9 @@ class WholeApi(ServiceAccountRules, WarrantRules, RevocationRules, SignerRules, 
             self.create_root(handle=handle, how=How(), minutes=None)
             self.create_child(handle=handle, type_="issuer", **calm)
             self.sign(handle=handle, warrant_id=None, minutes=5, **calm)
-            self.revoke_warrant(handle=handle, how=How(), warrant_id="svc_wrt_a", signed=None)
+            self.revoke_warrant(
+                handle=handle, how=How(), warrant_id="svc_wrt_a", signed=None, minutes=None
+            )
         self.service.tally = self.tally
 
 

@@ -173,7 +173,7 @@ _SIGNING_KEY = _names(
 )
 _VERSION = _names("key_id", "version", "status", "public_key", "created_at", "rotated_at")
 _SIGNED = _names(
-    *["warrant_id", "key_id", "key_version", "algorithm", "public_key", "signature"],
+    *["warrant_id", "key_id", "key_version", "algorithm", "public_key", "warrant"],
     *["signed_at", "expires_at"],
 )
 _WARRANT = _names("warrant_id", "key_version", "signed_at", "expires_at")

@@ -1,0 +1,152 @@
+"""How a SQLite file holds items, so that one flipped bit is never read as "there is no such item".
+
+Each item has a checksum over its key and its bytes. Each key is in two B-trees: `items`, with the
+item, and `places`, under a hash of its partition. A bit is in one tree or in the other, so a read
+that finds a key in only one of them is reported as corrupt (docs/adr/0025).
+"""
+
+import hashlib
+import sqlite3
+import zlib
+from collections.abc import Iterator
+from typing import Final
+
+from shared.errors import InvalidSettings
+
+# In `PRAGMA user_version`. Files made before there were versions have 0, as new files have.
+FORMAT: Final = 2
+
+_ITEMS: Final = """
+CREATE TABLE items (
+    tbl TEXT NOT NULL, pk TEXT NOT NULL, sk TEXT NOT NULL,
+    item BLOB NOT NULL, checksum INTEGER NOT NULL,
+    PRIMARY KEY (tbl, pk, sk)
+) WITHOUT ROWID
+"""
+_PLACES: Final = """
+CREATE TABLE places (
+    partition INTEGER NOT NULL, sk TEXT NOT NULL, PRIMARY KEY (partition, sk)
+) WITHOUT ROWID
+"""
+_UPGRADE: Final = (
+    "ALTER TABLE items RENAME TO old_items",
+    _ITEMS,
+    _PLACES,
+    "INSERT INTO items SELECT tbl, pk, sk, item, checksum(tbl, pk, sk, item) FROM old_items",
+    "INSERT INTO places SELECT place(tbl, pk), sk FROM items",
+    "DROP TABLE old_items",
+    "DROP TABLE IF EXISTS writes",
+)
+
+# What is wrong, and how many items it concerns.
+_FAULTS: Final = {
+    "items do not match their checksum": """
+        SELECT count(*) FROM items WHERE checksum IS NOT checksum(tbl, pk, sk, item)""",
+    "items are missing from the table places": """
+        SELECT count(*) FROM items WHERE NOT EXISTS (
+            SELECT 1 FROM places WHERE partition = place(tbl, pk) AND places.sk = items.sk)""",
+    "items are missing from the table items": """
+        SELECT (SELECT count(*) FROM places) - (SELECT count(*) FROM items)""",
+}
+
+
+def place(table: str, pk: str) -> int:
+    """The hash of a partition, in 64 bits with a sign, under which `places` has its sort keys."""
+    digest = hashlib.blake2b(_partition(table, pk), digest_size=8).digest()
+    return int.from_bytes(digest, "big", signed=True)
+
+
+def seed(table: str, pk: str) -> int:
+    """What the checksums of a partition's items begin with."""
+    return zlib.crc32(_partition(table, pk))
+
+
+def checksum(seed_: int, sk: str, item: bytes) -> int:
+    """The CRC-32 of an item and its whole key; `seed_` is that of its partition."""
+    return zlib.crc32(item, zlib.crc32(sk.encode() + b"\0", seed_))
+
+
+def _partition(table: str, pk: str) -> bytes:
+    return (table + "\0" + pk + "\0").encode()
+
+
+def prepare(connection: sqlite3.Connection) -> None:
+    """Make the tables in a new file, or bring those of an older file to this format.
+
+    A file stays as it was if that fails. Raises `InvalidSettings` for a file of a newer format,
+    `sqlite3.DatabaseError` for one that is damaged.
+    """
+    if _version(connection) == FORMAT:
+        return
+    _add_functions(connection)
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        _upgrade(connection)
+        connection.execute("COMMIT")
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+
+
+def problems(connection: sqlite3.Connection, *, quickly: bool) -> Iterator[str]:
+    """What is wrong with the file; `quickly` leaves out what takes a look at each item."""
+    try:
+        damage = list(_damage(connection, "quick_check" if quickly else "integrity_check"))
+    except sqlite3.DatabaseError as error:
+        damage = [str(error)]
+    yield from (f"SQLite reports: {line}" for line in damage)
+    if quickly or damage:
+        return
+    _add_functions(connection)
+    for fault, statement in _FAULTS.items():
+        (number,) = connection.execute(statement).fetchone()
+        if number > 0:
+            yield f"{number} {fault}"
+
+
+def _upgrade(connection: sqlite3.Connection) -> None:
+    found = _version(connection)
+    if found == FORMAT:
+        return  # Another process was first.
+    if found:
+        raise InvalidSettings(
+            [
+                f"SVC_STORE: the database has format {found}; this release reads format {FORMAT}.",
+                "Use the release that wrote the database, or a newer one.",
+            ]
+        )
+    if _has_items(connection):
+        # A checksum over what is damaged already would make it look sound.
+        for damage in _damage(connection, "integrity_check(1)"):
+            raise sqlite3.DatabaseError(f"the file is damaged: {damage}")
+        statements: tuple[str, ...] = _UPGRADE
+    else:
+        statements = (_ITEMS, _PLACES)
+    for statement in (*statements, f"PRAGMA user_version = {FORMAT}"):
+        connection.execute(statement)
+
+
+def _damage(connection: sqlite3.Connection, check: str) -> Iterator[str]:
+    lines = connection.execute(f"PRAGMA {check}")
+    return (line for (line,) in lines if line != "ok")
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    return int(version)
+
+
+def _has_items(connection: sqlite3.Connection) -> bool:
+    statement = "SELECT 1 FROM sqlite_master WHERE name = 'items'"
+    return connection.execute(statement).fetchone() is not None
+
+
+def _add_functions(connection: sqlite3.Connection) -> None:
+    connection.create_function("place", 2, place, deterministic=True)
+    connection.create_function("checksum", 4, _checksum, deterministic=True)
+
+
+def _checksum(table: str, pk: str, sk: str, item: object) -> int | None:
+    if not isinstance(item, bytes):
+        return None
+    return checksum(seed(table, pk), sk, item)

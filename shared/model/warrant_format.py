@@ -1,0 +1,120 @@
+"""What the service signs: a warrant as a signed CWT, or the bytes of a caller's own format.
+
+A warrant is a COSE_Sign1 (RFC 9052) over a CWT claims set (RFC 8392), so that its signed bytes say
+under which identifier a verifier has to look it up, whose it is and when it ends (decisions 3,
+sign; docs/adr/0022).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any, Final
+
+import cbor2
+
+from shared.model import cose, identifiers
+from shared.model.cose import Message
+
+# application/cwt in the registry of CoAP content formats.
+CONTENT_TYPE: Final = 61
+
+# Claims by their number (RFC 8392 3.1). What is below -65536 is for private use (RFC 8392 9.1).
+_ISSUER: Final = 1
+_EXPIRES_AT: Final = 4
+_ISSUED_AT: Final = 6
+_ID: Final = 7
+PAYLOAD: Final = -65537
+
+_LIST_MEMBER: Final = "RevokedIDs"
+
+
+class Format(StrEnum):
+    """What is signed: a warrant that says what it is, or bytes that the caller answers for."""
+
+    COSE = "cose"
+    RAW = "raw"
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """What a warrant says. Times are whole seconds in UTC; `payload` is the caller's bytes."""
+
+    tenant_id: str
+    warrant_id: str
+    issued_at: datetime
+    expires_at: datetime | None
+    payload: bytes
+
+    def encode(self) -> bytes:
+        """The CWT claims set, in the deterministic encoding of RFC 8949 4.2.1."""
+        claims: dict[int, str | int | bytes] = {
+            _ISSUER: self.tenant_id,
+            _ISSUED_AT: _seconds(self.issued_at),
+            _ID: self.warrant_id.encode(),
+            PAYLOAD: self.payload,
+        }
+        if self.expires_at is not None:
+            claims[_EXPIRES_AT] = _seconds(self.expires_at)
+        return cbor2.dumps(claims, canonical=True)
+
+    @classmethod
+    def decode(cls, data: bytes) -> "Claims":
+        """The claims that `encode` made `data` of. Raises ValueError for any other bytes."""
+        claims = cose.decode(data)
+        if not isinstance(claims, Mapping):
+            raise ValueError("a map of claims is expected")  # noqa: TRY004
+        decoded = cls(
+            tenant_id=_claim(claims, _ISSUER, str),
+            warrant_id=identifiers.warrant_id(_claim(claims, _ID, bytes).decode("ascii")),
+            issued_at=_moment(claims, _ISSUED_AT),
+            expires_at=_moment(claims, _EXPIRES_AT) if _EXPIRES_AT in claims else None,
+            payload=_claim(claims, PAYLOAD, bytes),
+        )
+        # Whatever differs has other claims, repeated ones, or another encoding.
+        if decoded.encode() != data:
+            raise ValueError("deterministic encoding and no other claims are expected")
+        return decoded
+
+
+def sign(claims: Claims, *, key_id: str, key_version: int, seed: bytes) -> Message:
+    """The warrant that says this. `kid` is `<key identifier>#<version>` in ASCII."""
+    kid = f"{key_id}#{key_version}".encode()
+    protected = cose.header(key_id=kid, content_type=CONTENT_TYPE)
+    return cose.sign(protected, claims.encode(), seed=seed)
+
+
+def is_reserved(payload: bytes) -> bool:
+    """Whether bytes, signed as they come, could be taken for a list or for a message of COSE.
+
+    Bytes that begin with such a CBOR item are as bad as those that are one.
+    """
+    try:
+        item = cose.decode(payload)
+    except ValueError:
+        return False
+    return cose.is_cose(item) or _is_list(item)
+
+
+def _is_list(item: Any) -> bool:
+    if isinstance(item, cbor2.CBORTag):
+        return _is_list(item.value)
+    return isinstance(item, Mapping) and _LIST_MEMBER in item
+
+
+def _seconds(moment: datetime) -> int:
+    return int(moment.timestamp())
+
+
+def _claim(claims: Mapping[Any, Any], number: int, kind: type) -> Any:
+    value = claims.get(number)
+    if type(value) is not kind:
+        raise ValueError(f"claim {number} of type {kind.__name__} is expected")
+    return value
+
+
+def _moment(claims: Mapping[Any, Any], number: int) -> datetime:
+    try:
+        return datetime.fromtimestamp(_claim(claims, number, int), UTC)
+    except (OverflowError, OSError):
+        raise ValueError(f"claim {number} is out of reach") from None

@@ -1,0 +1,117 @@
+"""A flipped bit in the SQLite file: no revoked warrant is ever answered "not revoked"."""
+
+import random
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from shared.errors import InvalidSettings, Unavailable
+from shared.model.signing_keys import RevokedSigners
+from shared.operations import srl_content
+from shared.operations.verdicts import revoked_signers, verdicts
+from shared.ports import Ports
+from tests.operations.tenants import Tenant
+from tests.worlds import Clock, close, embedded
+
+_REVOKED = 180
+_SIGNED = 20
+_SEED = 20261122
+
+
+@dataclass(frozen=True)
+class Image:
+    """A database file with revoked warrants, most by records of their own and some by their key."""
+
+    folder: Path
+    content: bytes
+    tenant_id: str
+    revoked: list[str]
+    signers: RevokedSigners
+
+
+@pytest.fixture(scope="module")
+def image(tmp_path_factory: pytest.TempPathFactory) -> Image:
+    folder = tmp_path_factory.mktemp("image")
+    ports = embedded(folder, Clock(), store=str(folder / "svc.db"))
+    tenant = Tenant.create(ports)
+    key = tenant.key(ports)
+    revoked = [tenant.sign(ports, key, f"svc_wrt_signed-{n:02}") for n in range(_SIGNED)]
+    tenant.revoke_key(ports, key)
+    for number in range(_REVOKED):
+        tenant.revoke(ports, f"svc_wrt_{number:03}")
+        revoked.append(f"svc_wrt_{number:03}")
+    signers = revoked_signers(ports, tenant.id)
+    close(ports)
+    content = (folder / "svc.db").read_bytes()
+    return Image(folder, content, tenant.id, sorted(revoked), signers)
+
+
+def flipped(image: Image, bit: int, at: Path) -> Ports:
+    """Ports on a copy in which one bit is another one."""
+    for name in ("svc.db", "svc.db-wal", "svc.db-shm"):
+        (at / name).unlink(missing_ok=True)
+    content = bytearray(image.content)
+    content[bit // 8] ^= 1 << bit % 8
+    (at / "svc.db").write_bytes(content)
+    return embedded(image.folder, Clock(), store=str(at / "svc.db"))
+
+
+def outcomes(image: Image, bit: int, at: Path) -> Counter[str]:
+    """What came of a check of each revoked warrant, and of a rebuilt list."""
+    try:
+        ports = flipped(image, bit, at)
+    except (Unavailable, InvalidSettings):
+        return Counter(["not opened"])
+    try:
+        found = Counter(_check(ports, image, each) for each in image.revoked)
+        return found + Counter([_rebuild(ports, image)])
+    finally:
+        close(ports)
+
+
+def _check(ports: Ports, image: Image, warrant_id: str) -> str:
+    try:
+        verdict = verdicts(ports, image.tenant_id, [warrant_id])[warrant_id]
+    except Unavailable:
+        return "unavailable"
+    return "right" if verdict.revoked else "wrong"
+
+
+def _rebuild(ports: Ports, image: Image) -> str:
+    try:
+        listed = srl_content.rebuilt(ports, image.tenant_id, image.signers).revoked_ids
+    except Unavailable:
+        return "no list"
+    return "right list" if listed == image.revoked else "wrong list"
+
+
+def trials(image: Image, at: Path, bits: Iterable[int]) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for bit in bits:
+        here = outcomes(image, bit, at)
+        assert not here["wrong"] + here["wrong list"], (bit // 8, bit % 8, here)
+        found += here
+    return found
+
+
+def anywhere(image: Image, number: int) -> list[int]:
+    chance = random.Random(_SEED)
+    return [chance.randrange(len(image.content) * 8) for _ in range(number)]
+
+
+def test_no_flipped_bit_is_read_as_not_revoked(image: Image, tmp_path: Path) -> None:
+    """F54: one flipped bit anywhere: each answer is right, or there is none."""
+    found = trials(image, tmp_path, anywhere(image, 300))
+    assert found["right"]
+    assert found["unavailable"]
+    assert found["no list"]
+
+
+@pytest.mark.slow
+def test_many_flipped_bits(image: Image, tmp_path: Path) -> None:
+    """F54: the same for more bits, and for each bit of the header, which says how it is read."""
+    header = range(100 * 8)
+    assert trials(image, tmp_path, [*header, *anywhere(image, 4000)])["not opened"]

@@ -2,10 +2,13 @@
 
 import json
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 import pytest
 
+from shared import logs
 from shared.logs import JsonFormatter
 
 Line = dict[str, Any]
@@ -13,6 +16,20 @@ Line = dict[str, Any]
 STAGE: Final = "test"
 # CloudWatch drops metrics of more than two weeks ago or two hours ahead: seconds would be 1970.
 _FIRST_MILLISECOND: Final = 1_500_000_000_000
+
+
+@contextmanager
+def set_up_anew() -> Iterator[logging.Logger]:
+    """A process that has not set up its log yet: the root logger. What it sets up goes again."""
+    names = ("", "functions", "shared", "rescind")
+    root, *_ = loggers = [logging.getLogger(name) for name in names]
+    handlers, levels = root.handlers[:], [each.level for each in loggers]
+    logs.to_standard_output.cache_clear()
+    yield root
+    root.handlers[:] = handlers
+    for each, level in zip(loggers, levels, strict=True):
+        each.setLevel(level)
+    logs.to_standard_output.cache_clear()
 
 
 def lines(caplog: pytest.LogCaptureFixture, message: str | None = None) -> list[Line]:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from shared import logs
 from shared.errors import Corrupt, InvalidSettings, Unavailable
-from tests.log_lines import Line, formatted, lines, metrics, read
+from tests.log_lines import Line, formatted, lines, metrics, read, set_up_anew
 
 SECRET = "svc_" + "s3cret" * 7
 
@@ -196,17 +196,8 @@ def test_no_error_at_hand() -> None:
 
 @pytest.fixture
 def root() -> Iterator[logging.Logger]:
-    """The root logger; it and ours are as they were at the end."""
-    root, *_ = loggers = [
-        logging.getLogger(name) for name in ("", "functions", "shared", "rescind")
-    ]
-    handlers, levels = root.handlers[:], [each.level for each in loggers]
-    logs.to_standard_output.cache_clear()
-    yield root
-    root.handlers[:] = handlers
-    for each, level in zip(loggers, levels, strict=True):
-        each.setLevel(level)
-    logs.to_standard_output.cache_clear()
+    with set_up_anew() as root:
+        yield root
 
 
 def test_lambda_logs_json_to_standard_output(

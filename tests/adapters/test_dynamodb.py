@@ -10,6 +10,7 @@ from uuid import UUID
 import pytest
 from botocore.exceptions import ClientError, ParamValidationError, ReadTimeoutError
 
+from shared.adapters import threads
 from shared.adapters.dynamodb import DynamoStore
 from shared.errors import Conflict, Corrupt, Unavailable
 from shared.ports.store import (
@@ -123,10 +124,16 @@ def test_the_client_gives_up_in_seconds(dynamodb_client: DynamoDBClient) -> None
     assert config.retries == {"total_max_attempts": 3, "mode": "standard"}
 
 
+def test_reads_at_once_do_not_wait_for_a_connection(dynamodb_client: DynamoDBClient) -> None:
+    """Each thread of a read has a connection, with as many again for reads inside of it."""
+    config: Any = dynamodb_client.meta.config
+    assert config.max_pool_connections >= 2 * threads._MOST_AT_ONCE
+
+
 # --- reads ---
 
 
-@pytest.mark.parametrize("call", ["get", "get_many", "query"])
+@pytest.mark.parametrize("call", sorted(CALLS.keys() - {"write"}))
 def test_every_read_is_consistent(
     dynamodb_client: DynamoDBClient, store: DynamoStore, call: str
 ) -> None:

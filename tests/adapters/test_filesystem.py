@@ -192,6 +192,17 @@ def test_an_altered_address_opens_nothing(blobs: FileBlobs, altered: dict[str, s
     assert blobs.open_url(**(asked | altered)) is None
 
 
+def test_every_character_of_a_signature_counts(blobs: FileBlobs) -> None:
+    """F92: an address with one other character anywhere in its signature opens nothing."""
+    blobs.put(NAME, b"data")
+    asked = parts(blobs.url(NAME, ttl_seconds=60))
+    signature = asked["signature"]
+    for place, character in enumerate(signature):
+        other = "0" if character != "0" else "1"
+        forged = f"{signature[:place]}{other}{signature[place + 1 :]}"
+        assert blobs.open_url(**(asked | {"signature": forged})) is None, place
+
+
 def test_an_address_of_a_missing_blob_opens_nothing(blobs: FileBlobs) -> None:
     """A blob that was pruned since is absent."""
     assert blobs.open_url(**parts(blobs.url(NAME, ttl_seconds=60))) is None

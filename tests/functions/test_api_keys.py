@@ -11,7 +11,9 @@ import pytest
 from shared.model import api_keys as model
 from shared.model.callers import Scope
 from shared.model.items import Partition, Table
+from shared.operations import api_keys
 from tests.api import Client, Tenant
+from tests.faults import Script, scripted
 from tests.worlds import Clock
 
 PATH = "/v1/api-keys"
@@ -48,6 +50,20 @@ def account_of(tenant: Tenant) -> str:
     """The service account that the tenant was created with."""
     (account,) = tenant.admin.get("/v1/service-accounts").json()["service_accounts"]
     return str(account["id"])
+
+
+# --- list ---
+
+
+def test_a_key_created_while_a_page_is_read_drops_no_other(tenant: Tenant) -> None:
+    """F97: a page shows every key that was there all along, whatever comes between its reads."""
+    rehearsal = Script()
+    api_keys.page(scripted(tenant.ports, rehearsal), tenant.operator, before=None, limit=2)
+    for step in range(1, len(rehearsal.calls)):
+        newest = api_keys.page(tenant.ports, tenant.operator, before=None, limit=2)
+        script = scripted(tenant.ports, Script(before={step: lambda: created(tenant)}))
+        seen = api_keys.page(script, tenant.operator, before=None, limit=2)
+        assert [key.id for key, _ in seen.entries] == [key.id for key, _ in newest.entries]
 
 
 # --- create ---

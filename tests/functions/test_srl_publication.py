@@ -1,5 +1,6 @@
 """The worker: whose list it publishes, what it hands back, and what stops it."""
 
+import json
 import logging
 from dataclasses import replace
 from datetime import timedelta
@@ -15,7 +16,7 @@ from shared.operations import publication
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
 from tests.lambda_events import load, queued
-from tests.log_lines import lines, metrics
+from tests.log_lines import STAGE, lines, metrics, set_up_anew
 from tests.operations.tenants import Tenant
 
 UNKNOWN = "svc_tnt_01k6x3v9e8h2m4q7r5t1w0z3yb"
@@ -121,6 +122,18 @@ def test_each_publication_is_counted(ports: Ports, caplog: pytest.LogCaptureFixt
     assert metrics(not_due) == {}
     assert (failed["tenant_id"], failed["level"]) == (UNKNOWN, "ERROR")
     assert metrics(failed) == {"PublicationFailed": (1, "Count")}
+
+
+def test_a_failure_reaches_the_log_that_alarms_read(
+    ports: Ports, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """F94: on Lambda the failure of a publication is a line of JSON with its metric."""
+    monkeypatch.setenv("AWS_LAMBDA_FUNCTION_NAME", "rescind-test-srl-publication")
+    monkeypatch.setenv("SVC_STAGE", STAGE)
+    with set_up_anew():
+        work(UNKNOWN)
+    told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [metrics(line) for line in told] == [{"PublicationFailed": (1, "Count")}]
 
 
 def test_wrong_settings_fail_the_batch(ports: Ports, monkeypatch: pytest.MonkeyPatch) -> None:

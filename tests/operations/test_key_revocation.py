@@ -370,11 +370,14 @@ def test_two_cascades_at_once(ports: Ports) -> None:
         race.world[0].check_totals(ports)
 
 
-def test_two_keys_revoked_at_once(ports: Ports) -> None:
-    """Both are in the one item that names the revoked; neither write overwrites the other."""
+@pytest.mark.parametrize("earlier", [0, 1])
+def test_two_keys_revoked_at_once(ports: Ports, earlier: int) -> None:
+    """F90: both are in the one item of revoked keys, whether it was there before or not."""
 
     def make() -> tuple[Tenant, SigningKey, SigningKey]:
         tenant = _another(ports)
+        for _ in range(earlier):
+            tenant.revoke_key(ports, tenant.key(ports))
         return tenant, tenant.key(ports), tenant.key(ports)
 
     for race in races(

@@ -23,11 +23,15 @@ def _admins(ports: Ports, tenant: Tenant) -> list[str]:
 
 @pytest.mark.parametrize("loss", [api_keys.revoke, api_keys.delete], ids=["revoke", "delete"])
 @pytest.mark.parametrize("step", range(5))
+@pytest.mark.parametrize("earlier", [0, 1])
 def test_two_last_admins_do_not_go_at_once(
-    ports: Ports, loss: Operation[..., object], step: int
+    ports: Ports, loss: Operation[..., object], step: int, earlier: int
 ) -> None:
-    """F28: of two losses at once, the second sees the first, whenever it comes."""
+    """F28, F91: of two losses at once, the second sees the first, after earlier losses too."""
     tenant = Tenant.create(ports)
+    for _ in range(earlier):
+        lost = api_keys.create(ports, tenant.operator, name="lost", scopes=(Scope.ADMIN,))
+        api_keys.revoke(ports, tenant.operator, key_id=lost.api_key.id)
     api_keys.create(ports, tenant.operator, name="second", scopes=(Scope.ADMIN,))
     first, second = _admins(ports, tenant)
     script = Script(before={step: lambda: loss(ports, tenant.operator, key_id=second)})

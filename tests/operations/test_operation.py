@@ -2,10 +2,12 @@
 
 import pytest
 
+from shared.adapters import retries
 from shared.errors import Conflict, InsufficientScope, Unavailable
 from shared.model.callers import Caller, Scope
 from shared.operations import operation
 from shared.ports import Ports
+from tests.infra.templates import GLOBALS, LAMBDAS
 
 
 @operation.operation(Scope.ADMIN, Scope.READ_ONLY)
@@ -35,6 +37,12 @@ def test_a_lost_race_is_decided_again() -> None:
         return "won"
 
     assert operation.settle(attempt) == "won"
+
+
+def test_contention_ends_before_a_gateway_gives_up() -> None:
+    """F24: with the longest write behind it, an operation answers before its function is killed."""
+    seconds = operation.CONTENTION_SECONDS + retries.PATIENCE.deadline_seconds
+    assert seconds < min(each.get("Timeout", GLOBALS["Timeout"]) for each in LAMBDAS.values())
 
 
 def test_a_race_lost_for_ever_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ AWS_PORT ?= 4566
 
 VENV := .venv
 BIN  := $(VENV)/bin
-TOOLS := sam checkov ministack bench
+TOOLS := sam checkov ministack bench cose
 PIP  := $(BIN)/python -m pip install --disable-pip-version-check --require-hashes --no-deps
 
 .DEFAULT_GOAL := help

@@ -25,6 +25,9 @@ _EXPECTED = {
     "docs/signing-keys.md": [
         '"key_version":1',
         '"warrant":"0oRY',
+        "holds",
+        "warrant: svc_wrt_pay-1",
+        'payload: {"may": "pay"',
         '"rotated_at"',
         '"revoked":false',
         '"warrant_id":"svc_wrt_pay-1"',
@@ -32,6 +35,8 @@ _EXPECTED = {
         '"revoked":true',
         '"version":2',
         "['svc_wrt_pay-1']",
+        "revoked",
+        "exit code 3",
     ],
 }
 

@@ -1,0 +1,134 @@
+"""Verify a warrant offline, and look it up in a Signed Revocation List.
+
+FILE is the `warrant` that the sign endpoint answered: base64, or the bytes that it stands for. The
+list is the response of the SRL endpoint, saved to a file. Take both keys and the tenant's
+identifier from the administrator of the tenant, not from whoever shows the warrant.
+
+Exit codes: 0 holds, 1 not valid (warrant or list), 2 wrong usage, 3 revoked.
+"""
+
+import argparse
+import base64
+import binascii
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+from shared.errors import InvalidSrl, InvalidWarrant
+from shared.model import identifiers, srl_verification, times, warrant_verification
+from shared.model.srl import Payload
+from shared.model.warrant_format import Claims
+
+
+def main() -> int:
+    """Verify one warrant and return the exit code."""
+    arguments = _arguments()
+    try:
+        warrant, listed = _read(arguments.file), _read(arguments.list)
+    except OSError as error:
+        print(f"{error.filename}: {error.strerror}", file=sys.stderr)
+        return 2
+    try:
+        return _judge(warrant, listed, arguments)
+    except InvalidWarrant as error:
+        print(f"not valid ({error.reason}): {error}")
+    except InvalidSrl as error:
+        print(f"not valid (list, {error.reason}): {error}")
+    return 1
+
+
+def _judge(warrant: bytes, listed: bytes, arguments: argparse.Namespace) -> int:
+    now = datetime.now(UTC)
+    claims = warrant_verification.verify(
+        _message(warrant), public_keys=arguments.key, tenant_id=arguments.tenant, now=now
+    )
+    revoked = srl_verification.verify(
+        listed, public_key=arguments.list_key, now=now, min_version=arguments.min_version
+    )
+    is_revoked = claims.warrant_id in revoked.revoked_ids
+    print("revoked" if is_revoked else "holds")
+    _show(claims, revoked)
+    return 3 if is_revoked else 0
+
+
+def _show(claims: Claims, listed: Payload) -> None:
+    ends = "never" if claims.expires_at is None else times.text(claims.expires_at)
+    print(f"warrant: {claims.warrant_id}")
+    print(f"issuer:  {claims.tenant_id}")
+    print(f"issued:  {times.text(claims.issued_at)}")
+    print(f"expires: {ends}")
+    print(f"list:    version {listed.version}, expires {times.text(listed.expires_at)}")
+    text = _text(claims.payload)
+    encoded = base64.b64encode(claims.payload).decode()
+    print(f"payload (base64): {encoded}" if text is None else f"payload: {text}")
+
+
+def _text(payload: bytes) -> str | None:
+    """The payload as text if a terminal shows all of it as it is."""
+    try:
+        text = payload.decode()
+    except UnicodeDecodeError:
+        return None
+    return text if text.isprintable() else None
+
+
+def _message(data: bytes) -> bytes:
+    """The message in a file, which may hold its base64 instead."""
+    try:
+        return binascii.a2b_base64(data.strip(), strict_mode=True)
+    except ValueError:
+        return data
+
+
+def _read(name: str) -> bytes:
+    return sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m infra.verify_warrant",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("file", metavar="FILE", help="the warrant; - for stdin")
+    add("--tenant", type=_tenant, required=True, metavar="ID", help="who must have issued it")
+    add(
+        "--key",
+        type=_checked(srl_verification.public_key_bytes),
+        action="append",
+        required=True,
+        metavar="BASE64",
+        help="public key of an issuer; give it once for each key that may sign",
+    )
+    add("--list", required=True, metavar="FILE", help="the tenant's revocation list")
+    add(
+        "--list-key",
+        type=_checked(srl_verification.public_key_bytes),
+        required=True,
+        metavar="BASE64",
+        help="public key of the signer of the list",
+    )
+    add("--min-version", type=int, default=1, metavar="N", help="refuse lists below version N")
+    return parser.parse_args()
+
+
+def _tenant(value: str) -> str:
+    if not identifiers.is_identifier(value, kind=identifiers.TENANT):
+        raise argparse.ArgumentTypeError("a tenant's identifier is svc_tnt_ and 26 characters")
+    return value
+
+
+def _checked(parse: Callable[[str], bytes]) -> Callable[[str], bytes]:
+    def checked(value: str) -> bytes:
+        try:
+            return parse(value)
+        except (TypeError, ValueError) as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+
+    return checked
+
+
+if __name__ == "__main__":
+    sys.exit(main())

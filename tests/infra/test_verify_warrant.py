@@ -1,0 +1,228 @@
+"""The offline verifier of warrants, on warrants and lists that the service made."""
+
+import base64
+import io
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from infra import verify_warrant
+from shared.model.signing_keys import SigningKey
+from shared.model.warrant_format import Format
+from shared.operations import publication, warrants
+from shared.operations import srl_keys as signers
+from shared.operations.warrants import Order
+from shared.ports import Ports
+from tests import processes
+from tests.operations.tenants import Tenant
+from tests.worlds import Clock, close, embedded
+
+
+@dataclass
+class World:
+    """A tenant, a key of it, and a folder in which a verifier finds what it is given."""
+
+    ports: Ports
+    tenant: Tenant
+    key: SigningKey
+    folder: Path
+    clock: Clock
+    capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch
+
+    def signed(self, name: str = "svc_wrt_a", payload: bytes = b"may pay", **options: int) -> str:
+        """A warrant in base64; `options` say in how much time it expires."""
+        end = self.clock() + timedelta(**options) if options else None
+        order = Order(payload, warrant_id=name, expires_at=end)
+        made = warrants.sign(self.ports, self.tenant.operator, key_id=self.key.id, order=order)
+        assert made.message is not None
+        return made.message
+
+    def publish(self) -> None:
+        self.tenant.regenerate(self.ports)
+        head = publication.current(self.ports, self.tenant.id)
+        (self.folder / "srl.json").write_bytes(publication.read(self.ports, head))
+
+    def arguments(self, warrant: str | bytes, **options: str) -> list[str]:
+        file = self.folder / "warrant"
+        file.write_bytes(warrant if isinstance(warrant, bytes) else warrant.encode())
+        given = {
+            "tenant": self.tenant.id,
+            "key": self.key.public_key,
+            "list": str(self.folder / "srl.json"),
+            "list_key": signers.current(self.ports, self.tenant.id).public_key,
+        } | options
+        pairs = ([f"--{name.replace('_', '-')}", value] for name, value in given.items())
+        return [*(each for pair in pairs for each in pair), str(file)]
+
+    def run(self, *arguments: str) -> tuple[int, str]:
+        self.monkeypatch.setattr(sys, "argv", ["verify_warrant", *arguments])
+        try:
+            code: int | str | None = verify_warrant.main()
+        except SystemExit as exit_:
+            code = exit_.code
+        assert isinstance(code, int)
+        out, err = self.capsys.readouterr()
+        assert (err == "") == (code != 2)
+        return code, out or err
+
+    def verify(self, warrant: str | bytes, **options: str) -> tuple[int, str]:
+        return self.run(*self.arguments(warrant, **options))
+
+
+@pytest.fixture
+def world(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[World]:
+    clock = Clock(datetime.now(UTC).replace(microsecond=0))
+    ports = embedded(tmp_path, clock)
+    tenant = Tenant.create(ports)
+    made = World(ports, tenant, tenant.key(ports), tmp_path, clock, capsys, monkeypatch)
+    made.publish()
+    yield made
+    close(ports)
+
+
+def test_a_warrant_that_holds(world: World) -> None:
+    """Exit code 0, and all that the warrant says."""
+    code, said = world.verify(world.signed(hours=1))
+    start = world.clock()
+    assert code == 0
+    end = (start + timedelta(hours=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    assert said.splitlines()[:4] == [
+        "holds",
+        "warrant: svc_wrt_a",
+        f"issuer:  {world.tenant.id}",
+        f"issued:  {start:%Y-%m-%dT%H:%M:%SZ}",
+    ]
+    assert f"expires: {end}\n" in said
+    assert "list:    version 2, " in said
+    assert said.endswith("payload: may pay\n")
+
+
+def test_a_revoked_warrant(world: World) -> None:
+    """F42: exit code 3, under the identifier that its own bytes say, and no other warrant's."""
+    revoked, other = world.signed("svc_wrt_a"), world.signed("svc_wrt_b")
+    world.tenant.revoke(world.ports, "svc_wrt_a")
+    world.publish()
+    code, said = world.verify(revoked)
+    assert code == 3
+    assert said.startswith("revoked\nwarrant: svc_wrt_a\n")
+    assert world.verify(other)[0] == 0
+
+
+def test_the_forms_of_a_file(world: World) -> None:
+    """Base64 with or without a line feed, or the bytes themselves; a file or standard input."""
+    warrant = world.signed()
+    for form in (warrant, warrant + "\n", base64.b64decode(warrant)):
+        assert world.verify(form)[0] == 0
+    for piped in (warrant.encode(), base64.b64decode(warrant)):
+        stdin = io.TextIOWrapper(io.BytesIO(piped))
+        world.monkeypatch.setattr(sys, "stdin", stdin)
+        assert world.run(*world.arguments(b"")[:-1], "-")[0] == 0
+
+
+def test_one_key_of_several(world: World) -> None:
+    """A verifier may know all keys of a tenant; one of them must have signed."""
+    other = world.tenant.key(world.ports)
+    warrant = world.signed()
+    arguments = world.arguments(warrant, key=other.public_key)
+    code, said = world.run(*arguments)
+    assert (code, said) == (
+        1,
+        "not valid (signature): the signature is of none of the given keys\n",
+    )
+    assert world.run("--key", world.key.public_key, *arguments)[0] == 0
+
+
+def test_warrants_that_are_not_valid(world: World) -> None:
+    """F42, F43: exit code 1 and one word for why."""
+    warrant = base64.b64decode(world.signed(hours=1))
+    other = "svc_tnt_01m7yzmhg014scvmqfzcb3mfmb"
+    assert world.verify(b"")[1].startswith("not valid (malformed): ")
+    assert world.verify(warrant[:-1])[1].startswith("not valid (malformed): ")
+    assert world.verify(warrant, tenant=other)[1].startswith("not valid (issuer): ")
+    assert world.verify(warrant, tenant=other)[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("reason", "moved"), [("expired", {"hours": -2}), ("future", {"minutes": 10})]
+)
+def test_a_warrant_of_another_time(world: World, reason: str, moved: dict[str, int]) -> None:
+    """F43: a warrant that has expired, or was signed later than now, is not valid."""
+    world.clock.advance(**moved)
+    warrant = world.signed(hours=1)
+    world.clock.moment = datetime.now(UTC)
+    world.publish()
+    code, said = world.verify(warrant)
+    assert code == 1
+    assert said.startswith(f"not valid ({reason}): ")
+
+
+def test_a_list_that_is_not_valid(world: World) -> None:
+    """F06: without a list that is to be believed, no warrant holds."""
+    warrant = world.signed()
+    code, said = world.verify(warrant, list_key=world.key.public_key)
+    assert code == 1
+    assert said.startswith("not valid (list, signature): ")
+    assert world.verify(warrant, min_version="3")[1].startswith("not valid (list, rollback): ")
+    (world.folder / "srl.json").write_bytes(b"{}")
+    assert world.verify(warrant)[1].startswith("not valid (list, malformed): ")
+
+
+def test_a_raw_signature_is_no_warrant(world: World) -> None:
+    """F42: what the service signed as it came is refused: it does not say what it is."""
+    order = Order(b"svc_wrt_a", Format.RAW, "svc_wrt_a")
+    made = warrants.sign(world.ports, world.tenant.operator, key_id=world.key.id, order=order)
+    assert made.signature is not None
+    assert world.verify(made.signature)[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("payload", "shown"),
+    [
+        (b"", "payload: "),
+        (b"\xff", "payload (base64): /w=="),
+        (b"a\x1b[2J", "payload (base64): YRtbMko="),
+        ("ü".encode(), "payload: ü"),
+    ],
+)
+def test_how_a_payload_is_shown(world: World, payload: bytes, shown: str) -> None:
+    """As text if a terminal shows it as it is, else in base64: it may hold anything."""
+    assert world.verify(world.signed(payload=payload))[1].endswith(f"{shown}\n")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"tenant": "acme"}, {"key": "AAAA"}, {"list_key": "?"}, {"min_version": "two"}],
+    ids=str,
+)
+def test_wrong_usage(world: World, options: dict[str, str]) -> None:
+    """Options of another form are wrong usage: exit code 2."""
+    code, said = world.verify(world.signed(), **options)
+    assert code == 2
+    assert said.startswith("usage: python -m infra.verify_warrant")
+
+
+def test_files_that_cannot_be_read(world: World) -> None:
+    """A file that is missing is named, with exit code 2."""
+    missing = str(world.folder / "missing")
+    assert world.verify(world.signed(), list=missing) == (
+        2,
+        f"{missing}: No such file or directory\n",
+    )
+    code, said = world.run(*world.arguments(b"")[:-1], missing)
+    assert (code, missing in said) == (2, True)
+
+
+def test_help_explains_the_exit_codes() -> None:
+    """`--help` succeeds and says what the exit codes mean."""
+    shown = processes.run("-m", "infra.verify_warrant", "--help")
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert "Exit codes: 0 holds, 1 not valid (warrant or list), 2 wrong usage, 3 revoked." in (
+        shown.stdout
+    )

@@ -21,6 +21,7 @@ import pytest
 
 from infra.build import Target, build, find_python, install
 from tests.processes import ROOT
+from tests.surroundings import with_proxies
 
 LAMBDA: Final = Target()
 
@@ -65,8 +66,9 @@ def _built(factory: pytest.TempPathFactory, target: Target) -> Path:
     folder = session / f"artefact-{target.architecture}-{target.python}"
     with _alone(folder.with_suffix(".lock")):
         if not (folder / "complete").exists():
-            build(folder / "task", target)
-            install(_RUNTIME_LOCK, folder / "runtime", target)
+            with with_proxies():
+                build(folder / "task", target)
+                install(_RUNTIME_LOCK, folder / "runtime", target)
             (folder / "complete").touch()
     return folder
 

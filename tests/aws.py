@@ -8,6 +8,7 @@ Nothing reaches the network, whatever credentials the machine has.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -99,6 +100,8 @@ def aws() -> Iterator[Account]:
 
 def pretend_credentials(environment: pytest.MonkeyPatch) -> None:
     """Settings with which a client can be made and its requests signed, and that are nobody's."""
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        environment.delenv(name)
     for name, value in {
         "AWS_ACCESS_KEY_ID": "AKIAIOSFODNN7EXAMPLE",
         "AWS_SECRET_ACCESS_KEY": "pretended",
@@ -109,8 +112,6 @@ def pretend_credentials(environment: pytest.MonkeyPatch) -> None:
         "AWS_EC2_METADATA_DISABLED": "true",
     }.items():
         environment.setenv(name, value)
-    environment.delenv("AWS_PROFILE", raising=False)
-    environment.delenv("AWS_ENDPOINT_URL", raising=False)
 
 
 def table_prefix(stage: str) -> str:

@@ -7,9 +7,12 @@ import pytest
 from hypothesis import settings
 
 from shared.ports import Ports
+from tests import surroundings
 from tests.api import Instance, Tenant, serve
 from tests.engines.worlds import chosen
 from tests.worlds import Clock
+
+surroundings.forget()
 
 # Every test fails in which a secret gets out.
 pytest_plugins = ["tests.leaks"]
@@ -17,6 +20,17 @@ pytest_plugins = ["tests.leaks"]
 # A busy machine is no fault of the code.
 settings.register_profile("unhurried", deadline=None)
 settings.load_profile("unhurried")
+
+# Seconds after which a test of this mark has failed; for any other, pyproject.toml says so.
+_PATIENCE = {"slow": 1800, "long": 4 * 3600}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give the tests that take long more time than the others."""
+    for item in items:
+        for mark, seconds in _PATIENCE.items():
+            if item.get_closest_marker(mark):
+                item.add_marker(pytest.mark.timeout(seconds))
 
 
 @pytest.fixture

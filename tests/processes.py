@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from tests.surroundings import is_proxy
+
 ROOT: Final = Path(__file__).parent.parent
 HOST: Final = "127.0.0.1"
 _START_SECONDS: Final = 30
@@ -188,7 +190,9 @@ def figures_of(program: str, *, processes: int) -> list[int]:
 def environment(settings: dict[str, str] | None = None) -> dict[str, str]:
     """The environment of a process: nothing of whoever runs the tests leads it anywhere else."""
     inherited = {
-        name: value for name, value in os.environ.items() if not name.startswith(("SVC_", "AWS_"))
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("SVC_", "AWS_")) and not is_proxy(name)
     }
     return inherited | (settings or {})
 

@@ -17,6 +17,7 @@ from infra import build
 from infra.build import BuildFailed, Target
 from tests.artefact import LAMBDA, Artefact, built, built_for_lambda
 from tests.processes import ROOT
+from tests.surroundings import with_proxies
 
 # Builds: part of `make test-all`.
 pytestmark = pytest.mark.slow
@@ -44,6 +45,13 @@ for source in folder.rglob("*.py"):
     made.discard(expected)
 print(*made, sep="\\n", end="")
 """
+
+
+@pytest.fixture(autouse=True)
+def proxies() -> Iterator[None]:
+    """A build may download."""
+    with with_proxies():
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,45 @@
+"""What the tests take from whoever runs them, and what they do not.
+
+Settings of AWS and proxies would lead requests of the tests away from this machine, so a run
+forgets them before its first test.
+"""
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+import pytest
+
+_PROXIES: Final = frozenset({"all_proxy", "http_proxy", "https_proxy", "no_proxy"})
+# Under this name the processes of pytest-xdist inherit what the first process forgot.
+_FORGOTTEN: Final = "RESCIND_TEST_PROXIES"
+
+
+def is_proxy(name: str) -> bool:
+    """Whether an environment variable names proxies, or whom to ask without one."""
+    return name.lower() in _PROXIES
+
+
+def forget() -> None:
+    """Remove proxies and the settings of AWS from the environment of this process.
+
+    If the tests are to run on endpoints of the caller's choice, the caller's credentials stay,
+    since requests are signed with them (docs/engines.md).
+    """
+    chosen = any(name.startswith("SVC_TEST_") and name.endswith("_ENDPOINT") for name in os.environ)
+    aws = "AWS_ENDPOINT_URL" if chosen else "AWS_"
+    proxies = {name: os.environ.pop(name) for name in list(os.environ) if is_proxy(name)}
+    os.environ.setdefault(_FORGOTTEN, json.dumps(proxies))
+    for name in [name for name in os.environ if name.startswith(aws)]:
+        del os.environ[name]
+
+
+@contextmanager
+def with_proxies() -> Iterator[None]:
+    """The proxies that were forgotten, for a program that downloads packages."""
+    with pytest.MonkeyPatch.context() as environment:
+        for name, value in json.loads(os.environ.get(_FORGOTTEN, "{}")).items():
+            environment.setenv(name, value)
+        yield

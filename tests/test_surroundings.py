@@ -1,0 +1,75 @@
+"""The suite holds wherever it runs: with anyone's settings, in a read-only tree, and to an end."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.processes import HOST, ROOT, free_port
+
+_TIMEOUT = 300
+_LEADS_ELSEWHERE = (
+    *(f"AWS_ENDPOINT_URL{service}" for service in ("", "_DYNAMODB", "_KMS", "_S3", "_SQS")),
+    *("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"),
+)
+# One or more for each way to the network: the SDK's four services, HTTP to a server, a process.
+_ON_THE_NETWORK = (
+    *("tests/contracts", "tests/adapters/test_stateful_stack.py"),
+    *("tests/infra/test_local_server.py", "-k"),
+    "s3 and comes_back_whole or kms or sqs and delivered or stateful_stack or ctrl_c",
+)
+_COPIED = ("docs", "functions", "infra", "pyproject.toml", "shared", "template.yaml", "tests")
+
+
+def _pytest(
+    *arguments: str, folder: Path = ROOT, settings: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-m", "not slow and not long", *arguments],
+        cwd=folder,
+        env=os.environ | (settings or {}),
+        capture_output=True,
+        text=True,
+        timeout=_TIMEOUT,
+        check=False,
+    )
+
+
+def test_nobodys_settings_lead_away_from_this_machine() -> None:
+    """F34: endpoints, a profile and proxies of whoever runs the tests are not followed."""
+    nobody = f"http://{HOST}:{free_port()}"
+    settings = dict.fromkeys(_LEADS_ELSEWHERE, nobody)
+    settings |= {"ALL_PROXY": f"socks5://{HOST}:{free_port()}", "AWS_PROFILE": "not-there"}
+    ran = _pytest("-x", "-p", "no:cacheprovider", *_ON_THE_NETWORK, settings=settings)
+    assert ran.returncode == 0, ran.stdout
+
+
+def test_a_tree_in_which_nothing_can_be_written(tmp_path: Path) -> None:
+    """F34: without a place for their caches, pytest and Hypothesis pass as they would with one."""
+    for name in _COPIED:
+        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
+        copy(ROOT / name, tmp_path / name)
+    # Unlike permissions, a file in the place of a folder stops every user.
+    for name in (".hypothesis", ".pytest_cache"):
+        (tmp_path / name).touch()
+    ran = _pytest("tests/model/test_strict_json.py", "tests/infra/test_openapi.py", folder=tmp_path)
+    assert ran.returncode == 0, ran.stdout
+
+
+def test_no_test_hangs_for_ever(tmp_path: Path) -> None:
+    """F34: a test that waits for what never comes fails after a time, and the run goes on."""
+    (tmp_path / "test_waiting.py").write_text(
+        "import threading\n\n\ndef test_waiting():\n    threading.Event().wait()\n\n\n"
+        "def test_next():\n    pass\n"
+    )
+    settings = ("-c", str(ROOT / "pyproject.toml"), "-p", "no:cacheprovider")
+    ran = _pytest(*settings, "-o", "timeout=1", str(tmp_path))
+    assert "1 failed, 1 passed" in ran.stdout
+
+
+def test_every_test_has_a_time_limit(pytestconfig: pytest.Config) -> None:
+    """F34: the time after which a test has failed is set for all of them."""
+    assert 0 < float(pytestconfig.getini("timeout")) <= _TIMEOUT

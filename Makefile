@@ -12,11 +12,11 @@ AWS_PORT ?= 4566
 
 VENV := .venv
 BIN  := $(VENV)/bin
-TOOLS := sam checkov ministack bench cose
+TOOLS := sam checkov ministack bench cose audit
 PIP  := $(BIN)/python -m pip install --disable-pip-version-check --require-hashes --no-deps
 
 .DEFAULT_GOAL := help
-.PHONY: help run build aws-local test test-slow test-all test-engines bench lint format openapi lock clean
+.PHONY: help run build sbom audit aws-local test test-slow test-all test-engines bench lint format openapi lock clean
 
 help: ## Say what each command does.
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST)
@@ -27,6 +27,16 @@ run: $(VENV)/.infra ## Serve on 127.0.0.1 (PORT=8080 DATA=.data KEYS=.data/maste
 
 build: $(VENV)/.infra ## Stage what Lambda runs in .build/app (ARCHITECTURE=arm64 OUTPUT=.build/app).
 	@$(BIN)/python -m infra.build --architecture $(ARCHITECTURE) --output $(OUTPUT)
+
+sbom: .tools/audit/.installed ## Write what Lambda runs as an SBOM (CycloneDX) to .build/sbom.json.
+	@mkdir -p .build
+	@.tools/audit/bin/cyclonedx-py requirements requirements.lock --output-reproducible \
+		--output-format JSON --output-file .build/sbom.json
+
+audit: .tools/audit/.installed ## Ask PyPI for known vulnerabilities of what Lambda and the server run.
+	@for lock in requirements.lock infra/requirements.lock; do \
+		.tools/audit/bin/pip-audit --requirement $$lock --disable-pip --no-deps --strict || exit; \
+	done
 
 aws-local: .tools/ministack/.installed ## An AWS of this machine, for SAM local (HOST=127.0.0.1 AWS_PORT=4566).
 	@exec $(BIN)/python -m infra.aws_local --host $(HOST) --port $(AWS_PORT)

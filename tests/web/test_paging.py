@@ -8,7 +8,8 @@ from urllib.parse import quote
 
 import pytest
 
-from shared.model.callers import Scope
+from shared.model.callers import Caller, Scope
+from shared.web import paging
 from tests.api import Tenant
 from tests.asgi import bearer, send
 
@@ -112,6 +113,18 @@ def test_a_walk_sees_what_stays(tenant: Tenant, each: List) -> None:
     seen = walk(each, tenant, limit=2, between=between)
     assert [identifier for identifier in seen if identifier in stays] == stays[::-1]
     assert len(set(seen)) == len(seen)
+
+
+@pytest.mark.parametrize(
+    "position", ["x" * 1025, "svc_rev_\0", "\U0010ffff", "a b", "a\n", "é"], ids=ascii
+)
+def test_a_forged_position_is_refused(standing: Tenant, position: str) -> None:
+    """F88: a cursor whose checksum is right and whose position no page has given is 400."""
+    caller = Caller(standing.id, "", ())
+    forged = paging.encode(position, caller, endpoint="revocations")
+    refused(REVOCATIONS.page(standing, cursor=forged), "cursor")
+    likely = paging.encode("svc_rev_0", caller, endpoint="revocations")
+    assert REVOCATIONS.page(standing, cursor=likely).status_code == 200
 
 
 @EACH

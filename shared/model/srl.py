@@ -14,8 +14,8 @@ from shared.model import seeds, times
 from shared.model.items import Key, Partition, Table
 from shared.model.records import Record
 
-# How lists and their states are made. Those without a number left warrants out by ends that nobody
-# had signed.
+# How lists and their states are made. Those without a number have no signed state, and left
+# warrants out by ends that nobody had signed.
 FORMAT: Final = 2
 
 _VERSION_DIGITS: Final = 12
@@ -67,8 +67,8 @@ class Head(Record):
 
     `changes` is the sum of the shards' change counters, read before the list was: whatever moved
     them since is not surely in it. `sha256` is of the blob, in hex; `size` is its bytes. `state` is
-    the blob of what the list itself does not tell the next one, where there is anything. `format`
-    is how list and state were made: the next list follows only from one of the present `FORMAT`.
+    the blob of what the list itself does not tell (`srl_state`). `format` is how list and state
+    were made: the next list follows only from one of the present `FORMAT`.
     """
 
     version: int
@@ -150,14 +150,14 @@ def states_folder(tenant_id: str) -> str:
     return f"srl/{tenant_id}/states"
 
 
-def blob_name(folder: str, *, version: int, sha256: str) -> str:
+def blob_name(folder: str, *, version: int, sha256: str, suffix: str = "json") -> str:
     """A blob of a version: named by its content, so that a name never changes meaning."""
-    return f"{folder}/{_digits(version)}-{sha256}.json"
+    return f"{folder}/{_digits(version)}-{sha256}.{suffix}"
 
 
 def sha256_of(blob: str) -> str:
     """The hash of its content, in hex, that a blob's name tells."""
-    return blob.rpartition("-")[2].removesuffix(".json")
+    return blob.rpartition("-")[2].partition(".")[0]
 
 
 def version_of(blob: str) -> int:

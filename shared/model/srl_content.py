@@ -1,6 +1,5 @@
 """What a list is made of: the revoked warrants, and what the next list is to know of them."""
 
-import json
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -73,19 +72,6 @@ class Content:
         limit = times.text(now - ttl)
         gone = {each for each, at in self.ends.items() if at < limit}
         return self.changed(gone, {}, signers=self.signers) if gone else self
-
-    def state(self) -> bytes:
-        """What the list itself does not tell, empty where there is nothing."""
-        if not self.ends and not self.signers:
-            return b""
-        document = {"ends": self.ends, "signers": self.signers}
-        return json.dumps(document, separators=(",", ":"), sort_keys=True).encode()
-
-    @classmethod
-    def restored(cls, revoked_ids: list[str], state: bytes) -> "Content":
-        """The content of a list, from its identifiers and what `state` said."""
-        document = json.loads(state)
-        return cls(revoked_ids, document["ends"], tuple(document["signers"]))
 
 
 def _texts(revoked: Mapping[str, datetime | None]) -> dict[str, str]:

@@ -13,7 +13,9 @@ from shared.model.identifiers import API_KEY, SERVICE_ACCOUNT
 from shared.model.items import Item, Key, Partition, Value
 from shared.model.service_accounts import ServiceAccount
 from shared.model.tenants import Settings
-from shared.operations import audit_log, expiry, last_admin, tenants
+from shared.model.tombstones import Status as Ended
+from shared.model.tombstones import Tombstone
+from shared.operations import audit_log, expiry, last_admin, tenants, tombstones
 from shared.operations.finding import find
 from shared.operations.operation import operation
 from shared.operations.paging import Page, Walk, count
@@ -165,6 +167,7 @@ def revoke(ports: Ports, caller: Caller, *, key_id: str) -> ApiKey:
         Put(key.key, revoked.to_item(), At(key.version)),
         Delete(model.credential_key(key.digest), Expect.PRESENT),
         *last_admin.guard(ports, key.tenant_id, losing=[key]),
+        *tombstones.changed(key.tenant_id, key.id),
         _entry(ports, caller, Action.API_KEY_REVOKE, key),
     )
     return revoked
@@ -185,6 +188,7 @@ def delete(ports: Ports, caller: Caller, *, key_id: str) -> None:
         Increment(model.count_key(key.tenant_id), {"count": -1}, Expect.PRESENT),
         *_leave_account(key),
         *last_admin.guard(ports, key.tenant_id, losing=[key]),
+        *tombstones.left(key.tenant_id, Tombstone(key.id, Ended.DELETED, ports.now(), key.digest)),
         _entry(ports, caller, Action.API_KEY_DELETE, key),
     )
 

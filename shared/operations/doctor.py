@@ -13,7 +13,15 @@ from shared.model.srl_keys import SrlKey, signers
 from shared.model.srl_schedule import Turn
 from shared.model.srl_verification import verify
 from shared.model.tenants import Listing
-from shared.operations import publication, recovery, seals, srl_keys, srl_marks, tenants
+from shared.operations import (
+    publication,
+    recovery,
+    seals,
+    srl_changes,
+    srl_keys,
+    srl_marks,
+    tenants,
+)
 from shared.ports import Ports
 
 _RESTORE: Final = "restore the data (docs/deploy.md, restore), then: recover"
@@ -115,7 +123,7 @@ def _list_is_on_time(ports: Ports, tenant_id: str, head: Head) -> Iterator[tuple
     if turn.is_late(ports.now()):
         yield "its list is late", "see that the schedule runs; its log says what failed for"
     # Counted before the marks are read: whatever is counted has been marked.
-    has_changed = publication.count_changes(ports, tenant_id) != head.changes
+    has_changed = srl_changes.counted(ports, tenant_id).changes != head.changes
     if has_changed and not srl_marks.marks_of(ports, tenant_id):
         yield "changes since its list are not marked for the schedule", "run: recover"
 

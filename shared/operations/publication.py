@@ -6,30 +6,40 @@
 Stopped anywhere, it leaves the old list in force and at most a blob that nobody points to.
 """
 
-import hashlib
 import logging
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
 from shared import logs
 from shared.errors import Conflict, Corrupt, InvalidSrl, Unavailable
-from shared.model import revocations, srl, srl_schedule, times
+from shared.model import srl, srl_schedule, times
 from shared.model.audit_log import Action
 from shared.model.callers import Caller
 from shared.model.items import Key
-from shared.model.records import integer
-from shared.model.signing_keys import RevokedSigners, revoked_signers_key
 from shared.model.srl import Head, Payload
 from shared.model.srl_content import Content
 from shared.model.srl_keys import SrlKey
 from shared.model.srl_schedule import Turn
+from shared.model.srl_state import State
 from shared.model.srl_verification import verify_own
 from shared.model.tenants import Settings
+from shared.model.tombstones import Tombstones
 from shared.model.warrants import left_behind
-from shared.operations import audit_log, seals, srl_content, srl_keys, srl_marks, tenants
+from shared.operations import (
+    audit_log,
+    seals,
+    srl_blobs,
+    srl_changes,
+    srl_content,
+    srl_keys,
+    srl_marks,
+    srl_states,
+    tenants,
+    tombstones,
+)
+from shared.operations.srl_changes import Counted
 from shared.operations.srl_heads import current as current
 from shared.operations.verdicts import verdicts
 from shared.ports import Ports
@@ -49,8 +59,8 @@ class _Draft:
     settings: Settings
     head: Head
     signer: SrlKey
-    changes: int
-    signers: RevokedSigners
+    counted: Counted
+    list_signers: tuple[SrlKey, ...]
     marks: Mapping[Key, At]
     version: int
     issued_at: datetime
@@ -63,7 +73,9 @@ class _Draft:
 def first(ports: Ports, settings: Settings, signer: SrlKey) -> list[Change]:
     """Store version 1, which is empty, and return the writes that publish it (decisions 3, SRL)."""
     now = times.whole(ports.now())
-    head = _store(ports, signer, Payload(1, now, now + settings.srl_ttl, []), state=b"", changes=0)
+    payload = Payload(1, now, now + settings.srl_ttl, [])
+    state = State(signer.tenant_id, 1, now, list_signers=(replace(signer, sealed_seed=None),))
+    head = _store(ports, signer, payload, state=state, changes=0)
     return _writes(settings.tenant_id, head, Expect.ABSENT)
 
 
@@ -91,38 +103,17 @@ def hand_over(
     `head` is that of the list in force when the caller decided. Raises what `publish` raises.
     """
     settings = tenants.settings(ports, caller.tenant_id)
-    draft = _draft_on(ports, settings, head, signer)
+    changes = list(changes)
+    draft = _draft_on(ports, settings, head, signer, changes=changes)
     made = _followed(ports, draft) or _rebuilt(ports, draft)
     _move_head(ports, draft, made, changes)
-
-
-def count_changes(ports: Ports, tenant_id: str) -> int:
-    """How many changes were ever made to what the tenant has revoked, keys included."""
-    return _changes_and_signers(ports, tenant_id)[0]
 
 
 def read(ports: Ports, head: Head) -> bytes:
     """The response body that `head` points to, unaltered. Raises `Corrupt` where it is not."""
     if srl.sha256_of(head.blob) != head.sha256:
         raise Corrupt(f"the head of version {head.version} contradicts itself")
-    return read_blob(ports, head.blob)
-
-
-def read_blob(ports: Ports, blob: str) -> bytes:
-    """The response body in a blob, unaltered. Raises `Corrupt` where it is not."""
-    body = ports.blobs.get(blob)
-    if body is None or hashlib.sha256(body).hexdigest() != srl.sha256_of(blob):
-        raise Corrupt(f"the blob of version {srl.version_of(blob)} is missing or altered")
-    return body
-
-
-def _changes_and_signers(ports: Ports, tenant_id: str) -> tuple[int, RevokedSigners]:
-    counters = [revocations.counter_key(shard) for shard in revocations.shards(tenant_id)]
-    signers_key = revoked_signers_key(tenant_id)
-    items = ports.store.get_many([*counters, signers_key])
-    signers = RevokedSigners.of(items.pop(signers_key, None))
-    changes = sum(integer(item, "changes") for item in items.values())
-    return changes + signers.version, signers
+    return srl_blobs.read(ports, head.blob)
 
 
 def _draft(ports: Ports, tenant_id: str, *, above: int) -> _Draft:
@@ -134,14 +125,21 @@ def _draft(ports: Ports, tenant_id: str, *, above: int) -> _Draft:
 
 
 def _draft_on(
-    ports: Ports, settings: Settings, head: Head, signer: SrlKey, *, above: int = 0
+    ports: Ports,
+    settings: Settings,
+    head: Head,
+    signer: SrlKey,
+    *,
+    above: int = 0,
+    changes: Iterable[Change] = (),
 ) -> _Draft:
     tenant_id = settings.tenant_id
     # Only now that the head is known: what is revoked after this read is not surely in the list.
-    changes, signers = _changes_and_signers(ports, tenant_id)
+    counted = srl_changes.counted(ports, tenant_id)
+    list_signers = srl_keys.all_of(ports, tenant_id, changes)
     marks = srl_marks.changed(ports, tenant_id, limit=_followable(head))
     version, issued_at = max(head.version, above) + 1, _issue_time(ports, tenant_id, head)
-    return _Draft(settings, head, signer, changes, signers, marks, version, issued_at)
+    return _Draft(settings, head, signer, counted, list_signers, marks, version, issued_at)
 
 
 def _issue_time(ports: Ports, tenant_id: str, head: Head) -> datetime:
@@ -178,12 +176,15 @@ def _followed(ports: Ports, draft: _Draft) -> Head | None:
     ):
         return None
     try:
-        base = _previous(ports, head)
+        base, state = _previous(ports, draft)
         changed = [key.sk for key in draft.marks]
         content = srl_content.followed(
-            ports, draft.tenant_id, base, changed=changed, signers=draft.signers
+            ports, draft.tenant_id, base, changed=changed, signers=draft.counted.signers
         )
-        return _stored(ports, draft, content)
+        found = state.tombstones
+        if found.changes != draft.counted.tombstones:
+            found = _tombstones(ports, draft)
+        return _stored(ports, draft, content, found)
     except Corrupt:
         _log.exception("the list cannot be made from the one before; reading all records instead")
         return None
@@ -191,19 +192,22 @@ def _followed(ports: Ports, draft: _Draft) -> Head | None:
 
 def _rebuilt(ports: Ports, draft: _Draft) -> Head:
     """The list made from all records."""
-    content = srl_content.rebuilt(ports, draft.tenant_id, draft.signers)
+    content = srl_content.rebuilt(ports, draft.tenant_id, draft.counted.signers)
     _check_departures(ports, draft, content)
-    return _stored(ports, draft, content)
+    return _stored(ports, draft, content, _tombstones(ports, draft))
 
 
-def _previous(ports: Ports, head: Head) -> Content:
+def _tombstones(ports: Ports, draft: _Draft) -> Tombstones:
+    return tombstones.gathered(ports, draft.tenant_id, changes=draft.counted.tombstones)
+
+
+def _previous(ports: Ports, draft: _Draft) -> tuple[Content, State]:
     """What the list in force was made of. Raises `Corrupt` where that cannot be read."""
     body, state = ports.together(
-        lambda: read(ports, head),
-        lambda: None if head.state is None else read_blob(ports, head.state),
+        lambda: read(ports, draft.head),
+        lambda: srl_states.of_head(ports, draft.head, draft.signer),
     )
-    ids = srl.revoked_ids(body)
-    return Content(ids) if state is None else Content.restored(ids, state)
+    return Content(srl.revoked_ids(body), state.ends, state.signers), state
 
 
 def _check_departures(ports: Ports, draft: _Draft, content: Content) -> None:
@@ -224,24 +228,35 @@ def _check_departures(ports: Ports, draft: _Draft, content: Content) -> None:
         raise Conflict(still_revoked)
 
 
-def _stored(ports: Ports, draft: _Draft, content: Content) -> Head:
+def _stored(ports: Ports, draft: _Draft, content: Content, found: Tombstones) -> Head:
     ttl = draft.settings.srl_ttl
     content = content.at(draft.issued_at, ttl=ttl)
     payload = Payload(draft.version, draft.issued_at, draft.issued_at + ttl, content.revoked_ids)
-    return _store(ports, draft.signer, payload, state=content.state(), changes=draft.changes)
+    state = State(
+        draft.tenant_id,
+        draft.version,
+        draft.issued_at,
+        content.ends,
+        content.signers,
+        draft.list_signers,
+        found,
+    )
+    return _store(ports, draft.signer, payload, state=state, changes=draft.counted.changes)
 
 
-def _store(ports: Ports, signer: SrlKey, payload: Payload, *, state: bytes, changes: int) -> Head:
+def _store(ports: Ports, signer: SrlKey, payload: Payload, *, state: State, changes: int) -> Head:
     """Sign the list, check it as a stranger would, store it; the head that would publish it."""
-    body = srl.sign(payload, seed=seals.opened(ports, signer))
+    seed = seals.opened(ports, signer)
+    body = srl.sign(payload, seed=seed)
     try:
         verify_own(body, payload, public_key=signer.public_bytes, now=ports.now())
     except InvalidSrl as error:
         raise Corrupt(f"refusing to publish a list that is not valid: {error}") from error
-    version = payload.version
-    blob = _put(ports, srl.lists_folder(signer.tenant_id), version, body)
+    # Before its list: a restore that finds the list finds what belongs to it.
+    state_blob = srl_states.store(ports, state, seed=seed)
+    blob = srl_blobs.put(ports, srl.lists_folder(signer.tenant_id), payload.version, body)
     return Head(
-        version=version,
+        version=payload.version,
         issued_at=payload.issued_at,
         expires_at=payload.expires_at,
         count=len(payload.revoked_ids),
@@ -250,17 +265,9 @@ def _store(ports: Ports, signer: SrlKey, payload: Payload, *, state: bytes, chan
         sha256=srl.sha256_of(blob),
         size=len(body),
         key_id=signer.id,
-        state=_put(ports, srl.states_folder(signer.tenant_id), version, state) if state else None,
+        state=state_blob,
         format=srl.FORMAT,
     )
-
-
-def _put(ports: Ports, folder: str, version: int, data: bytes) -> str:
-    name = srl.blob_name(folder, version=version, sha256=hashlib.sha256(data).hexdigest())
-    # A name that is taken holds these very bytes, left by a run that stopped here.
-    with suppress(Conflict):
-        ports.blobs.put(name, data)
-    return name
 
 
 def _move_head(ports: Ports, draft: _Draft, made: Head, changes: Iterable[Change]) -> None:

@@ -15,7 +15,7 @@ from shared.model.srl import Head, Payload
 from shared.model.srl_keys import SrlKey, signers
 from shared.model.srl_schedule import ISSUES, TURNS, Turn, issue_key, tenant_of
 from shared.model.srl_verification import verify
-from shared.operations import publication, revocations
+from shared.operations import publication, revocations, srl_blobs
 from shared.operations.operation import settle
 from shared.operations.verdicts import verdicts
 from shared.ports import Ports
@@ -62,7 +62,7 @@ def _newest(ports: Ports, tenant_id: str) -> tuple[int, list[str]]:
 
 def _verified(ports: Ports, tenant_id: str, blob: str) -> Payload:
     """The list in a blob: whoever may write there must not revoke, nor use up the versions."""
-    body = publication.read_blob(ports, blob)
+    body = srl_blobs.read(ports, blob)
     for entry in ports.store.query(signers(tenant_id)):
         public_key = SrlKey.from_item(entry.item).public_bytes
         with suppress(InvalidSrl):

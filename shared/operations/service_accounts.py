@@ -10,7 +10,9 @@ from shared.model.audit_log import Action
 from shared.model.callers import Caller, Scope, identity
 from shared.model.identifiers import SERVICE_ACCOUNT
 from shared.model.service_accounts import ServiceAccount, Status
-from shared.operations import audit_log, last_admin, tenants
+from shared.model.tombstones import Status as Ended
+from shared.model.tombstones import Tombstone
+from shared.operations import audit_log, last_admin, tenants, tombstones
 from shared.operations.finding import find
 from shared.operations.operation import operation
 from shared.operations.paging import Page, Walk, count, newest
@@ -96,6 +98,7 @@ def delete(ports: Ports, caller: Caller, *, account_id: str) -> None:
     ports.store.write(
         Delete(account.key, At(account.version)),
         Increment(model.count_key(caller.tenant_id), {"count": -1}, Expect.PRESENT),
+        *tombstones.left(caller.tenant_id, Tombstone(account.id, Ended.DELETED, ports.now())),
         audit_log.entry(
             ports,
             caller,
@@ -136,6 +139,7 @@ def _switch(
         Put(account.key, switched.to_item(), At(account.version)),
         *_credentials(ports, keys, disabled=target is Status.DISABLED),
         *last_admin.guard(ports, caller.tenant_id, losing=losing),
+        *tombstones.changed(caller.tenant_id, account.id),
         audit_log.entry(ports, caller, action, account.id, settings=settings, name=account.name),
     )
     return switched

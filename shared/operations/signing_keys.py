@@ -11,7 +11,7 @@ from shared.model.callers import Caller, Scope
 from shared.model.identifiers import SIGNING_KEY
 from shared.model.seeds import Purpose
 from shared.model.signing_keys import PARENTS, TRANSITIONS, SigningKey, Status, Type
-from shared.operations import audit_log, expiry, tenants
+from shared.operations import audit_log, expiry, tenants, tombstones
 from shared.operations.finding import find
 from shared.operations.operation import operation
 from shared.operations.paging import Page, Walk, count, newest
@@ -126,6 +126,7 @@ def rotate(ports: Ports, caller: Caller, *, key_id: str) -> SigningKey:
         Put(superseded.key, superseded.to_item(), Expect.ABSENT),
         Put(place, {"id": superseded.id}, Expect.ABSENT),
         counted(caller.tenant_id, {model.count_name(key.type, Status.ROTATED): 1}),
+        *tombstones.changed(caller.tenant_id, key.id),
         audit_log.entry(
             ports,
             caller,
@@ -193,6 +194,7 @@ def _move(
     ports.store.write(
         Put(key.key, moved.to_item(), At(key.version)),
         counted(caller.tenant_id, {old: -1, new: 1}),
+        *tombstones.changed(caller.tenant_id, key.id),
         audit_log.entry(ports, caller, action, key.id, settings=settings),
     )
     return moved

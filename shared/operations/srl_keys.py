@@ -5,6 +5,9 @@ of its own, in one write with the head of that list. So the head alone says whic
 and whoever reads head and keys in the middle of that write loses the write that it bases on them.
 """
 
+from collections.abc import Iterable
+from dataclasses import replace
+
 from shared.errors import Conflict
 from shared.model import seeds, srl
 from shared.model.identifiers import SIGNING_KEY
@@ -13,6 +16,7 @@ from shared.model.srl import Head
 from shared.model.srl_keys import SrlKey, Status, signers
 from shared.operations import srl_heads
 from shared.ports import Ports
+from shared.ports.store import Change, Put
 
 
 def current(ports: Ports, tenant_id: str) -> SrlKey:
@@ -35,6 +39,21 @@ def head_and_signer(ports: Ports, tenant_id: str) -> tuple[Head, SrlKey]:
     if signer is None:
         raise Conflict([srl.head_key(tenant_id), signers(tenant_id).key(head.key_id)])
     return head, signer
+
+
+def all_of(ports: Ports, tenant_id: str, changed: Iterable[Change] = ()) -> tuple[SrlKey, ...]:
+    """Every signer of the tenant in order of creation, without its seed.
+
+    Each is as it is stored, or as one of `changed` is about to store it.
+    """
+    partition = signers(tenant_id)
+    items = {partition.key(entry.sk): entry.item for entry in ports.store.query(partition)}
+    items |= {
+        each.key: each.item
+        for each in changed
+        if isinstance(each, Put) and each.key.pk == partition.pk
+    }
+    return tuple(replace(SrlKey.from_item(items[key]), sealed_seed=None) for key in sorted(items))
 
 
 def make(ports: Ports, tenant_id: str, status: Status = Status.ACTIVE) -> SrlKey:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from shared.model.callers import Caller
 from shared.model.srl_schedule import Turn
-from shared.operations import publication, srl_marks, srl_schedule, tenants
+from shared.operations import publication, srl_changes, srl_marks, srl_schedule, tenants
 from shared.operations.operation import settle
 from shared.ports import Ports
 
@@ -58,4 +58,4 @@ def _is_due(ports: Ports, tenant_id: str) -> bool:
     head, now = publication.current(ports, tenant_id), ports.now()
     if head.is_ahead(now) or Turn.after(head, tenant_id).due_at <= now:
         return True
-    return publication.count_changes(ports, tenant_id) != head.changes
+    return srl_changes.counted(ports, tenant_id).changes != head.changes

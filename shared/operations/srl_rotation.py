@@ -20,7 +20,15 @@ from shared.model.srl_keys import SrlKey, Status, signers
 from shared.model.srl_statements import Statement
 from shared.model.srl_verification import LIFETIME_MAX
 from shared.model.tenants import Settings
-from shared.operations import audit_log, publication, seals, srl_heads, srl_keys, tenants
+from shared.operations import (
+    audit_log,
+    publication,
+    seals,
+    srl_heads,
+    srl_keys,
+    tenants,
+    tombstones,
+)
 from shared.operations.operation import operation
 from shared.ports import Ports
 from shared.ports.store import At, Change, Check, Expect, Put
@@ -150,7 +158,7 @@ def _drop(ports: Ports, caller: Caller, scene: _Scene, stolen: SrlKey) -> None:
         changes.append(_update(scene.active, scene.active.followed_by(None)))
     details: dict[str, Value] = {"was": stolen.status.value}
     entry = _entry(ports, caller, scene, Action.SRL_REVOKE_KEY, stolen, **details)
-    ports.store.write(*changes, entry)
+    ports.store.write(*changes, *tombstones.changed(caller.tenant_id, stolen.id), entry)
 
 
 def _replace_stolen(ports: Ports, caller: Caller, scene: _Scene, stolen: SrlKey) -> None:

@@ -26,6 +26,7 @@ from shared.model.records import integer
 from shared.model.srl import Head, Payload
 from shared.model.srl_content import Content
 from shared.model.srl_keys import SrlKey, Status, signers
+from shared.model.srl_state import State
 from shared.model.srl_statements import Statement
 from shared.model.tenants import Settings
 from shared.operations import (
@@ -34,6 +35,7 @@ from shared.operations import (
     publication,
     revocations,
     srl,
+    srl_changes,
     srl_content,
     srl_keys,
     srl_marks,
@@ -467,15 +469,16 @@ class Found(NamedTuple):
 
 def _found(ports: Ports, caller: Caller) -> Found:
     settings = tenants.settings(ports, caller.tenant_id)
-    changes, signers = publication._changes_and_signers(ports, caller.tenant_id)
+    changes, _, signers = srl_changes.counted(ports, caller.tenant_id)
     content = srl_content.rebuilt(ports, caller.tenant_id, signers)
     return Found(settings, changes, content)
 
 
 def _stored(ports: Ports, found: Found, version: int) -> Head:
     now, signer = ports.now(), srl_keys.current(ports, found.settings.tenant_id)
-    ids, state = found.content.revoked_ids, found.content.state()
-    payload = Payload(version, now, now + found.settings.srl_ttl, ids)
+    content = found.content
+    payload = Payload(version, now, now + found.settings.srl_ttl, content.revoked_ids)
+    state = State(signer.tenant_id, version, now, content.ends, content.signers)
     return publication._store(ports, signer, payload, state=state, changes=found.changes)
 
 
@@ -542,7 +545,7 @@ def _version_first(ports: Ports, caller: Caller) -> Head:
 def _counted_after_the_walk(ports: Ports, caller: Caller) -> Head:
     head = publication.current(ports, caller.tenant_id)
     found = _found(ports, caller)
-    changes = publication.count_changes(ports, caller.tenant_id)
+    changes = srl_changes.counted(ports, caller.tenant_id).changes
     made = _stored(ports, found._replace(changes=changes), head.version + 1)
     return _move(ports, caller, made, At(head.version))
 

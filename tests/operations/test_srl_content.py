@@ -11,11 +11,24 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from shared.errors import RequestConflict
+from shared.errors import InvalidState, NotFound, RequestConflict
 from shared.model import revocations as revocation_model
 from shared.model import srl as model
+from shared.model.api_keys import ApiKey
+from shared.model.callers import Scope
+from shared.model.service_accounts import ServiceAccount
 from shared.model.signing_keys import SigningKey
-from shared.operations import publication, revocations, tenant_settings, warrants
+from shared.operations import (
+    api_keys,
+    publication,
+    revocations,
+    service_accounts,
+    signing_keys,
+    srl_blobs,
+    srl_rotation,
+    tenant_settings,
+    warrants,
+)
 from shared.operations.warrants import Order
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
@@ -34,6 +47,8 @@ class World:
     clock: Clock
     tenant: Tenant
     keys: list[SigningKey]
+    accounts: list[ServiceAccount]
+    api_keys: list[ApiKey]
     records: dict[str, str] = field(default_factory=dict)
 
     def revoke(self, number: int) -> None:
@@ -64,11 +79,41 @@ class World:
     def revoke_key(self, number: int) -> None:
         self.tenant.revoke_key(self.ports, self.keys[number % 2])
 
+    def move_key(self, number: int) -> None:
+        """A key is suspended, enabled or rotated, if it can be."""
+        move = (signing_keys.suspend, signing_keys.enable, signing_keys.rotate)[number // 2]
+        with suppress(InvalidState):
+            move(self.ports, self.tenant.operator, key_id=self.keys[number % 2].id)
+
+    def end_api_key(self, number: int) -> None:
+        """An API key is revoked or deleted, if it is there."""
+        end = (api_keys.revoke, api_keys.delete)[number // 3]
+        with suppress(NotFound):
+            end(self.ports, self.tenant.operator, key_id=self.api_keys[number % 3].id)
+
+    def move_account(self, number: int) -> None:
+        """An account is disabled, enabled or deleted, if it is there."""
+        move = (service_accounts.disable, service_accounts.enable, service_accounts.delete)[
+            number // 2
+        ]
+        with suppress(NotFound):
+            move(self.ports, self.tenant.operator, account_id=self.accounts[number % 2].id)
+
+    def rotate_signer(self, _number: int) -> None:
+        srl_rotation.rotate(self.ports, self.tenant.operator)
+
     def wait(self, number: int) -> None:
         self.clock.advance(minutes=17 * (number + 1))
 
     def publish(self, _number: int) -> None:
+        self.compare()
         self.tenant.regenerate(self.ports)
+
+    def compare(self) -> None:
+        """Hold the next list, made from the one before, to the one made from all records."""
+        draft = publication._draft(self.ports, self.tenant.id, above=0)
+        followed = publication._followed(self.ports, draft)
+        assert followed in {None, publication._rebuilt(self.ports, draft)}
 
     def lifetime(self, number: int) -> None:
         changes: dict[str, str | int] = {"srl_ttl_seconds": 1800 * (number % 3 + 1)}
@@ -80,32 +125,55 @@ _STEPS: dict[str, Callable[[World, int], None]] = {
     "restore": World.restore,
     "sign": World.sign,
     "revoke key": World.revoke_key,
+    "move key": World.move_key,
+    "end API key": World.end_api_key,
+    "move account": World.move_account,
+    "rotate signer": World.rotate_signer,
     "wait": World.wait,
     "publish": World.publish,
     "lifetime": World.lifetime,
 }
 
 
+_TOMBSTONE_STEPS = [
+    *(("move key", 0), ("move key", 2), ("move key", 4)),
+    *(("end API key", 0), ("end API key", 3), ("end API key", 4)),
+    *(("move account", 0), ("move account", 2), ("move account", 4)),
+    ("rotate signer", 0),
+]
+
+
 def _world(folder: Path) -> World:
     clock = Clock()
     ports = embedded(folder, clock)
     tenant = Tenant.create(ports)
-    return World(ports, clock, tenant, [tenant.key(ports), tenant.key(ports)])
+    accounts = [
+        service_accounts.create(ports, tenant.operator, name=name) for name in ("first", "second")
+    ]
+    keys = [
+        api_keys.create(ports, tenant.operator, name="k", scopes=(Scope.AUTHORIZER,)).api_key
+        for _ in range(3)
+    ]
+    signers = [tenant.key(ports), tenant.key(ports)]
+    return World(ports, clock, tenant, signers, accounts, keys)
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=80, deadline=None, derandomize=True)
 # Revoked by itself, and by its key as well.
 @example([("sign", 0), ("revoke", 0), ("revoke key", 0)])
+# One after the other, each is the only change since the list before it.
+@example([each for move in _TOMBSTONE_STEPS for each in (("publish", 0), move)])
 @given(st.lists(st.tuples(st.sampled_from(sorted(_STEPS)), st.integers(0, 5)), max_size=30))
 def test_both_ways_make_the_same_list(steps: list[tuple[str, int]]) -> None:
-    """Whatever happened since, to warrants, keys, time or settings."""
+    """F48: whatever happened since, to warrants, keys, accounts, time or settings.
+
+    The state beside the list is the same too, with all tombstones.
+    """
     with TemporaryDirectory() as folder:
         world = _world(Path(folder))
         for name, number in steps:
             _STEPS[name](world, number)
-        draft = publication._draft(world.ports, world.tenant.id, above=0)
-        followed = publication._followed(world.ports, draft)
-        assert followed in {None, publication._rebuilt(world.ports, draft)}
+        world.compare()
 
 
 def test_it_reads_what_changed_and_no_more(ports: Ports) -> None:
@@ -119,8 +187,8 @@ def test_it_reads_what_changed_and_no_more(ports: Ports) -> None:
     script = Script()
     head = publication.publish(scripted(ports, script), tenant.operator)
     assert head.count == 302
-    assert script.calls.count("query") == 1  # what changed
-    assert len(script.calls) == 11
+    assert script.calls.count("query") == 2  # what changed, and the signers
+    assert len(script.calls) == 14
 
 
 @pytest.mark.parametrize("damage", [b"", b"{}"])
@@ -152,7 +220,7 @@ def test_a_list_that_fails_its_check_is_made_anew(
     tenant.regenerate(ports)
     head = publication.current(ports, tenant.id)
     body = publication.read(ports, head).replace(b'"svc_wrt_b"]', b'"svc_wrt_b","svc wrt"]')
-    blob = publication._put(ports, "srl/damaged", head.version, body)
+    blob = srl_blobs.put(ports, "srl/damaged", head.version, body)
     damaged = {**head.to_item(), "blob": blob, "sha256": blob.rpartition("-")[2][:-5]}
     place = model.head_key(tenant.id)
     ports.store.write(Put(place, damaged, Expect.PRESENT))
@@ -170,12 +238,13 @@ def test_many_changes_are_not_looked_at_one_by_one(
         tenant.revoke(ports, f"svc_wrt_{number}")
     script = Script()
     assert publication.publish(scripted(ports, script), tenant.operator).count == 8
-    assert (script.calls.count("query"), script.calls.count("column")) == (1, 16)
+    # The tombstones take four queries.
+    assert (script.calls.count("query"), script.calls.count("column")) == (6, 16)
     for _ in range(3):
         assert tenant.regenerate(ports).revoked_ids == [f"svc_wrt_{n}" for n in range(8)]
     script = Script()
     publication.publish(scripted(ports, script), tenant.operator)
-    assert script.calls.count("query") == 1
+    assert script.calls.count("query") == 2
 
 
 def test_every_hundredth_list_is_made_from_all_records(ports: Ports) -> None:

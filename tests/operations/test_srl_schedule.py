@@ -32,7 +32,7 @@ from shared.ports.store import Change, Entry, Expect, Increment, Key, Partition,
 from tests.faults import Crash, Script, raises, scripted
 from tests.operations.races import races
 from tests.operations.tenants import Tenant
-from tests.operations.test_faults import _EACH_CASE, Case
+from tests.operations.test_faults import _EACH_CASE, Case, _pending_signer
 from tests.worlds import Clock, close, embedded
 
 # A list is valid for an hour.
@@ -285,14 +285,28 @@ def _changes_revoked(change: Change) -> bool:
     return isinstance(change, Put) and change.key.sk == revoked_signers_key("t").sk
 
 
+# What changes the list or the tombstones beside it.
+_REVOKES = {
+    *("api_key.revoke", "api_key.delete"),
+    *("key.revoke", "key.rotate", "key.suspend", "key.enable"),
+    *("revocation.create", "revocation.delete"),
+    *("service_account.disable", "service_account.enable", "service_account.delete"),
+}
+
+
 @_EACH_CASE
 def test_a_change_and_its_mark_are_one_write(ports: Ports, case: Case) -> None:
-    """Every write that changes what is revoked marks its tenant, and no other write does."""
+    """F48: every write that revokes, restores, disables or deletes marks its tenant; no other does.
+
+    So the next tick publishes it, and its tombstone is beside the list.
+    """
     tenant = Tenant.create(ports)
     prepared = case.prepare(ports, tenant)
     store: Any = Watched(ports.store)
     case.run(replace(ports, store=store), tenant, prepared)
-    revokes = case.action in {"revocation.create", "revocation.delete", "key.revoke"}
+    # A signer that is not in force is revoked without a list.
+    of_pending = (case.action, case.prepare) == ("srl.revoke_key", _pending_signer)
+    revokes = of_pending or case.action in _REVOKES
     assert [changed for changed, _ in store.changes] == [revokes]
     assert all(bool(marks) == changed for changed, marks in store.changes)
     assert all(marks <= set(model.marks_of(tenant.id)) for _, marks in store.changes)

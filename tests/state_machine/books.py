@@ -206,8 +206,17 @@ class Books:
     # --- the audit log ---
 
     def enter(self, action: str, resource_id: str, actor: str) -> None:
-        """One entry more."""
+        """One entry more; what changes the list or the tombstones beside it is to be published."""
         self.entries[Entry(action, resource_id, actor)] += 1
+        self.changed |= action in _PUBLISHED_NEXT
+
+
+_PUBLISHED_NEXT = {
+    *("api_key.revoke", "api_key.delete"),
+    *("key.revoke", "key.rotate", "key.suspend", "key.enable"),
+    *("revocation.create", "revocation.delete", "srl.revoke_key"),
+    *("service_account.disable", "service_account.enable", "service_account.delete"),
+}
 
 
 def moment(text: str) -> datetime:

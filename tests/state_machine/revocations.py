@@ -55,7 +55,6 @@ class RevocationRules(Machine):
                 books.revocations[record["id"]] = record
                 if said:
                     books.said_to_end[record["id"]] = said
-                books.changed = True
                 books.enter("revocation.create", record["id"], done.actor)
             assert record == (existing or record)
             self._check_everywhere(books, warrant_id)
@@ -79,7 +78,6 @@ class RevocationRules(Machine):
 
         def effect(done: Done) -> None:
             record = books.revocations.pop(revocation_id)
-            books.changed = True
             books.enter("revocation.delete", revocation_id, done.actor)
             self._check_everywhere(books, record["warrant_id"])
 

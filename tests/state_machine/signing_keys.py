@@ -214,7 +214,6 @@ class SigningKeyRules(Machine):
         assert between(told["revoked_at"], done.span)
         books.keys[key_id]["status"] = "revoked"
         books.revoked_keys[key_id] = {"revoked_at": told["revoked_at"], "reason": reason}
-        books.changed = True
         books.enter("key.revoke", key_id, done.actor)
 
     def _told(self, books: Books, key_id: str) -> Fields:

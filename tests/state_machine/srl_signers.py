@@ -113,6 +113,8 @@ class SignerRules(SrlRules):
                 self._hand_over(books, Done(signer, done.actor, done.span), old_status="revoked")
             books.signers[key_id] = done.fields
             books.enter("srl.revoke_key", key_id, done.actor)
+            # The key in force was replaced with a list; of any other key the next list tells.
+            books.changed = before["status"] != "active"
 
         self.attempt(
             books,

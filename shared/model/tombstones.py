@@ -1,0 +1,85 @@
+"""Tombstones: what was revoked, deleted or disabled, kept beside the lists (docs/adr/0024)."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from shared.errors import Corrupt
+from shared.model.items import Key, Partition, Table
+from shared.model.records import Record
+from shared.model.signing_keys import SigningKey
+
+
+class Status(StrEnum):
+    """What ended an API key or a service account."""
+
+    REVOKED = "revoked"
+    DELETED = "deleted"
+    DISABLED = "disabled"
+
+
+@dataclass(frozen=True, slots=True)
+class Tombstone(Record):
+    """An API key or a service account that opens nothing any more.
+
+    `digest` finds the credential of an API key. `at` is when it was revoked or deleted.
+    """
+
+    id: str
+    status: Status
+    at: datetime | None = None
+    digest: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tombstones:
+    """All tombstones of a tenant, each kind in order of identifier.
+
+    `changes` is the counter that was read before them: while it stays, they stay. `keys` are the
+    signing keys that are revoked or suspended, and all versions of those that were rotated, all
+    without their seeds.
+    """
+
+    changes: int = 0
+    api_keys: tuple[Tombstone, ...] = ()
+    accounts: tuple[Tombstone, ...] = ()
+    keys: tuple[SigningKey, ...] = ()
+
+    def members(self) -> dict[str, Any]:
+        """The tombstones as maps, lists and text."""
+        return {
+            "Changes": self.changes,
+            "ApiKeys": [each.to_item() for each in self.api_keys],
+            "Accounts": [each.to_item() for each in self.accounts],
+            "Keys": [each.to_item() for each in self.keys],
+        }
+
+    @classmethod
+    def of(cls, members: dict[str, Any]) -> "Tombstones":
+        """The tombstones that `members` made. Raises `Corrupt` if it did not make them."""
+        try:
+            return cls(
+                changes=int(members["Changes"]),
+                api_keys=tuple(map(Tombstone.from_item, members["ApiKeys"])),
+                accounts=tuple(map(Tombstone.from_item, members["Accounts"])),
+                keys=tuple(map(SigningKey.from_item, members["Keys"])),
+            )
+        except (AttributeError, KeyError, TypeError, ValueError):
+            raise Corrupt("the tombstones in a state are malformed") from None
+
+
+def sorted_by_id(tombstones: Iterable[Tombstone]) -> tuple[Tombstone, ...]:
+    """These tombstones in order of identifier."""
+    return tuple(sorted(tombstones, key=lambda each: each.id))
+
+
+def deleted(tenant_id: str) -> Partition:
+    """The tombstones of what has no record any more, found by its identifier."""
+    return Partition(Table.KEYS, f"{tenant_id}#tombstones")
+
+
+def counter_key(tenant_id: str) -> Key:
+    """The number of changes to a tenant's tombstones, in the attribute `changes`."""
+    return Key(Table.KEYS, tenant_id, "counts#tombstones")

@@ -21,7 +21,6 @@ from shared.model import times
 from shared.operations import doctor, onboarding, recovery, tenants
 from shared.operations.api_keys import Created
 from shared.ports import Ports
-from shared.settings import Settings
 
 if TYPE_CHECKING:
     _Commands = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001 (its only name)
@@ -38,7 +37,7 @@ def main() -> int:
     """Run one command and return its exit code."""
     arguments = _parser().parse_args()
     try:
-        settings = Settings.load(data_folder.chosen(arguments.data, arguments.keys, os.environ))
+        settings = wiring.settings(data_folder.chosen(arguments.data, arguments.keys, os.environ))
         with closing(wiring.build(settings)) as ports:
             arguments.run(ports, arguments)
     except InvalidSettings as error:

@@ -16,6 +16,7 @@
     ├── Unavailable                 unavailable: a store or key service cannot answer now
     │   └── Corrupt                 what was read cannot be trusted; never skipped
     ├── Conflict                    a write lost its expectation; operations know what to do
+    ├── BlobExists                  a blob of this name is stored already
     ├── InvalidSrl                  a Signed Revocation List that must not be believed
     ├── InvalidWarrant              a warrant that must not be accepted
     └── InvalidSettings             the process cannot start with these settings
@@ -26,7 +27,10 @@ submitted value, a secret or an internal name (decisions 1, errors). HTTP status
 """
 
 from collections.abc import Iterable
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from shared.model.items import Key
 
 
 class RescindError(Exception):
@@ -138,11 +142,18 @@ class Corrupt(Unavailable):
 
 
 class Conflict(RescindError):
-    """A write lost its expectation and changed nothing. `lost` names what was not as expected."""
+    """A write lost its expectation and changed nothing. `lost` has the keys of those items."""
 
-    def __init__(self, lost: Iterable[object]) -> None:
-        self.lost = tuple(lost)
+    def __init__(self, lost: Iterable["Key"]) -> None:
+        self.lost: tuple[Key, ...] = tuple(lost)
         super().__init__(f"{len(self.lost)} expectation(s) did not hold")
+
+
+class BlobExists(RescindError):
+    """A blob of this name is stored already, and never changes."""
+
+    def __init__(self) -> None:
+        super().__init__("a blob of this name exists")
 
 
 class InvalidSrl(RescindError):

@@ -10,10 +10,11 @@
 `SVC_TRUSTED_PROXIES` holds networks such as `10.0.0.0/8,2001:db8::/32`: the proxies whose
 X-Forwarded-For is believed. Without it none is.
 
-AWS regions, credentials and endpoints are the SDK's own variables (`AWS_DEFAULT_REGION`, …).
+`shared/wiring.py` has the adapters, and so the schemes that are allowed. AWS regions, credentials
+and endpoints are the SDK's own variables (`AWS_DEFAULT_REGION`, …).
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Final, TypeAlias
@@ -23,14 +24,9 @@ from shared.errors import InvalidSettings
 Network: TypeAlias = IPv4Network | IPv6Network
 
 _TRUSTED_PROXIES: Final = "SVC_TRUSTED_PROXIES"
-_SCHEMES: Final = {
-    "SVC_STORE": ("sqlite", "dynamodb"),
-    "SVC_BLOBS": ("file", "s3"),
-    "SVC_KEYS": ("file", "kms"),
-    "SVC_QUEUE": ("sqs",),
-}
-# What no function can do without.
+# What no function can do without, and what only the schedule needs; in the order of the fields.
 _REQUIRED: Final = ("SVC_STORE", "SVC_BLOBS", "SVC_KEYS")
+_NAMES: Final = (*_REQUIRED, "SVC_QUEUE")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +47,17 @@ class Settings:
     queue: Place | None = None
 
     @classmethod
-    def load(cls, environment: Mapping[str, str]) -> "Settings":
-        """The settings in `environment`. Raises `InvalidSettings`, naming every problem at once."""
+    def load(
+        cls, environment: Mapping[str, str], schemes: Mapping[str, Collection[str]]
+    ) -> "Settings":
+        """The settings in `environment`; `schemes` has those that each variable may name.
+
+        Raises `InvalidSettings`, naming every problem at once.
+        """
         problems: list[str] = []
         places = [
-            _place(name, environment.get(name), problems)
-            for name in _SCHEMES
+            _place(name, environment.get(name), schemes[name], problems)
+            for name in _NAMES
             if name in _REQUIRED or name in environment
         ]
         _networks(environment, problems)
@@ -65,10 +66,10 @@ class Settings:
         return cls(*places)
 
 
-def _place(name: str, value: str | None, problems: list[str]) -> Place:
+def _place(name: str, value: str | None, schemes: Collection[str], problems: list[str]) -> Place:
     scheme, _, location = (value or "").partition(":")
-    if scheme not in _SCHEMES[name] or not location:
-        allowed = " or ".join(f"{scheme}:…" for scheme in _SCHEMES[name])
+    if scheme not in schemes or not location:
+        allowed = " or ".join(f"{scheme}:…" for scheme in schemes)
         state = "is not set" if value is None else "is not valid"
         problems.append(f"{name} {state}; set it to {allowed}")
     return Place(scheme, location)

@@ -5,13 +5,13 @@ machine no SDK.
 """
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from datetime import UTC, datetime
-from functools import cache, cached_property
+from functools import cache
 from pathlib import Path
 from threading import Lock
-from typing import Any, TypeVar, cast
+from typing import Final, TypeAlias
 
 from ulid import LaxMonotonicPolicy, ULIDGenerator
 
@@ -26,22 +26,28 @@ from shared.ports.token_buckets import TokenBuckets
 from shared.settings import Network, Place, Settings
 from shared.settings import trusted_proxies as load_trusted_proxies
 
-T = TypeVar("T")
+# What holds records: items, rate limits, and the way to read several at once.
+Records: TypeAlias = tuple[Store, TokenBuckets, Together]
 
 
 @cache
 def from_environment() -> Ports:
     """The ports of this process, built on first use. Raises `InvalidSettings`."""
-    return build(Settings.load(os.environ))
+    return build(settings(os.environ))
 
 
 @cache
 def queue_from_environment() -> Queue:
     """The queue between the schedule and those who publish. Raises `InvalidSettings`."""
-    place = Settings.load(os.environ).queue
+    place = settings(os.environ).queue
     if place is None:
         raise InvalidSettings(["SVC_QUEUE is not set; set it to sqs:…"])
-    return _later(lambda: _sqs(place.location))
+    return _QUEUES[place.scheme](place.location)
+
+
+def settings(environment: Mapping[str, str]) -> Settings:
+    """The settings in `environment`. Raises `InvalidSettings`, naming every problem at once."""
+    return Settings.load(environment, _SCHEMES)
 
 
 @cache
@@ -52,13 +58,14 @@ def trusted_proxies() -> tuple[Network, ...]:
 
 def build(settings: Settings) -> Ports:
     """The ports that the settings name. Raises `InvalidSettings` where a place cannot be used."""
+    open_store, open_blobs = _STORES[settings.store.scheme], _BLOBS[settings.blobs.scheme]
     # First the keys: without them nothing else is to be made.
-    keys = _keys(settings.keys)
+    keys = _KEYS[settings.keys.scheme](settings.keys.location)
     with ExitStack() as opened:
         with _naming("SVC_STORE", settings.store):
-            store, buckets, together = _store(settings.store, opened)
+            store, buckets, together = open_store(settings.store.location, opened)
         with _naming("SVC_BLOBS", settings.blobs):
-            blobs = _blobs(settings.blobs)
+            blobs = open_blobs(settings.blobs.location)
         return Ports(
             store=store,
             buckets=buckets,
@@ -101,79 +108,68 @@ def _naming(setting: str, place: Place) -> Iterator[None]:
         ) from error
 
 
-def _store(place: Place, opened: ExitStack) -> tuple[Store, TokenBuckets, Together]:
-    if place.scheme == "dynamodb":
-        from shared.adapters import dynamodb, dynamodb_buckets, threads
-
-        client = opened.enter_context(closing(dynamodb.connect()))
-        return (
-            dynamodb.DynamoStore(client, table_prefix=place.location),
-            dynamodb_buckets.DynamoBuckets(client, table_prefix=place.location),
-            threads.AtOnce(),
-        )
+def _sqlite(file: str, opened: ExitStack) -> Records:
     from shared.adapters import sqlite, sqlite_buckets
 
     return (
-        opened.enter_context(closing(sqlite.SqliteStore(place.location))),
-        opened.enter_context(closing(sqlite_buckets.SqliteBuckets(place.location))),
+        opened.enter_context(closing(sqlite.SqliteStore(file))),
+        opened.enter_context(closing(sqlite_buckets.SqliteBuckets(file))),
         in_turn,
     )
 
 
-def _blobs(place: Place) -> BlobStore:
-    if place.scheme == "s3":
-        return _later(lambda: _s3(place.location))
+def _dynamodb(table_prefix: str, opened: ExitStack) -> Records:
+    from shared.adapters import dynamodb, dynamodb_buckets, threads
+
+    client = opened.enter_context(closing(dynamodb.connect()))
+    return (
+        dynamodb.DynamoStore(client, table_prefix=table_prefix),
+        dynamodb_buckets.DynamoBuckets(client, table_prefix=table_prefix),
+        threads.AtOnce(),
+    )
+
+
+def _files(folder: str) -> BlobStore:
     from shared.adapters import filesystem
 
-    return filesystem.FileBlobs(Path(place.location))
-
-
-def _keys(place: Place) -> KeyWrapper:
-    if place.scheme == "kms":
-        return _later(lambda: _kms(place.location))
-    from shared.adapters import local_keys
-
-    return local_keys.KeyFile(Path(place.location))
+    return filesystem.FileBlobs(Path(folder))
 
 
 def _s3(bucket: str) -> BlobStore:
     from shared.adapters import s3
 
-    return s3.S3Blobs(s3.connect(), bucket=bucket)
+    return s3.S3Blobs(s3.connect, bucket=bucket)
 
 
-def _sqs(url: str) -> Queue:
-    from shared.adapters import sqs
+def _key_file(file: str) -> KeyWrapper:
+    from shared.adapters import local_keys
 
-    return sqs.SqsQueue(sqs.connect(), url=url)
+    return local_keys.KeyFile(Path(file))
 
 
 def _kms(key_id: str) -> KeyWrapper:
     from shared.adapters import kms
 
-    return kms.KmsKeys(kms.connect(), key_id=key_id)
+    return kms.KmsKeys(kms.connect, key_id=key_id)
 
 
-class _Later:
-    """Stands for an adapter that is made when it is first used.
+def _sqs(url: str) -> Queue:
+    from shared.adapters import sqs
 
-    Making a client reads the description of its service, which takes longer than most requests; and
-    most requests never call S3, KMS or SQS.
-    """
-
-    def __init__(self, make: Callable[[], object]) -> None:
-        self._make = make
-        self._lock = Lock()
-
-    @cached_property
-    def _made(self) -> object:
-        return self._make()
-
-    def __getattr__(self, name: str) -> Any:
-        with self._lock:
-            made = self._made
-        return getattr(made, name)
+    return sqs.SqsQueue(sqs.connect, url=url)
 
 
-def _later(make: Callable[[], T]) -> T:
-    return cast("T", _Later(make))
+# Every adapter, by the scheme that names it. What is not here cannot be chosen.
+_STORES: Final[Mapping[str, Callable[[str, ExitStack], Records]]] = {
+    "sqlite": _sqlite,
+    "dynamodb": _dynamodb,
+}
+_BLOBS: Final[Mapping[str, Callable[[str], BlobStore]]] = {"file": _files, "s3": _s3}
+_KEYS: Final[Mapping[str, Callable[[str], KeyWrapper]]] = {"file": _key_file, "kms": _kms}
+_QUEUES: Final[Mapping[str, Callable[[str], Queue]]] = {"sqs": _sqs}
+_SCHEMES: Final[Mapping[str, Collection[str]]] = {
+    "SVC_STORE": _STORES,
+    "SVC_BLOBS": _BLOBS,
+    "SVC_KEYS": _KEYS,
+    "SVC_QUEUE": _QUEUES,
+}

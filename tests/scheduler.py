@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
 from shared.adapters.sqlite import SqliteStore
-from shared.errors import Conflict
+from shared.errors import BlobExists, Conflict
 from shared.ports import Ports
 from shared.ports.blobs import BlobStore
 from shared.ports.store import Change, Check, Entry, Item, Key, Partition, Store, Value
@@ -330,7 +330,7 @@ class _Stage:
         seat.pending = None
         try:
             result = call()
-        except Conflict:
+        except (BlobExists, Conflict):
             self._run.steps.append(Step(seat.name, footprint, changed=False))
             raise
         self._run.steps.append(Step(seat.name, footprint, changed=bool(footprint.writes)))

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from shared.errors import Conflict
+from shared.errors import BlobExists, Conflict
 from shared.model.items import Key, Partition, Table
 from shared.ports import Ports
 from shared.ports.store import At, Expect, Increment, Put
@@ -77,7 +77,7 @@ def keep(key: Key, ports: Ports) -> object:
     """Store a blob, unless it is there."""
     try:
         ports.blobs.put(key.sk, b"blob")
-    except Conflict:
+    except BlobExists:
         return "taken"
     return None
 

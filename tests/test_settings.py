@@ -2,6 +2,7 @@
 
 import pytest
 
+from shared import wiring
 from shared.errors import InvalidSettings
 from shared.settings import Place, Settings, trusted_proxies
 
@@ -18,10 +19,10 @@ _QUEUE = "https://sqs.eu-west-1.amazonaws.com/123456789012/rescind-test"
 def test_each_setting_names_an_adapter_and_a_place() -> None:
     """What stands before the first colon is the adapter, all that follows is the place."""
     arn = "arn:aws:kms:eu-west-1:123456789012:key/1"
-    assert Settings.load(_GOOD) == Settings(
+    assert wiring.settings(_GOOD) == Settings(
         Place("sqlite", "svc.db"), Place("file", "blobs"), Place("file", "master.key")
     )
-    assert Settings.load(_AWS | {"SVC_KEYS": f"kms:{arn}"}) == Settings(
+    assert wiring.settings(_AWS | {"SVC_KEYS": f"kms:{arn}"}) == Settings(
         Place("dynamodb", "svc-"), Place("s3", "bucket"), Place("kms", arn)
     )
 
@@ -54,7 +55,7 @@ def test_an_adapter_of_another_setting_is_none_of_this_one(name: str, value: str
 def test_every_problem_is_named_at_once() -> None:
     """All problems come in one error, a line for each, so that one start is enough to see them."""
     with pytest.raises(InvalidSettings) as refused:
-        Settings.load({"SVC_BLOBS": "blobs"})
+        wiring.settings({"SVC_BLOBS": "blobs"})
     assert str(refused.value).splitlines() == [
         f"SVC_STORE is not set; {_ALLOWED['SVC_STORE']}",
         f"SVC_BLOBS is not valid; {_ALLOWED['SVC_BLOBS']}",
@@ -64,10 +65,10 @@ def test_every_problem_is_named_at_once() -> None:
 
 def test_the_queue_may_be_missing() -> None:
     """Only the schedule has a queue; where it is set, its address is the whole rest."""
-    assert Settings.load(_GOOD).queue is None
-    settings = Settings.load(_GOOD | {"SVC_QUEUE": f"sqs:{_QUEUE}"})
+    assert wiring.settings(_GOOD).queue is None
+    settings = wiring.settings(_GOOD | {"SVC_QUEUE": f"sqs:{_QUEUE}"})
     assert settings.queue == Place("sqs", _QUEUE)
-    assert settings.store == Settings.load(_GOOD).store
+    assert settings.store == wiring.settings(_GOOD).store
 
 
 @pytest.mark.parametrize("value", ["", "sqs", "sqs:", "file:queue", _QUEUE])
@@ -90,7 +91,7 @@ def test_a_wrong_queue_is_named_with_what_it_may_be(value: str) -> None:
 def test_trusted_proxies_are_networks(value: str, networks: list[str]) -> None:
     """F73: addresses and networks of both kinds, with commas between them; without any, none."""
     assert [str(each) for each in trusted_proxies({"SVC_TRUSTED_PROXIES": value})] == networks
-    assert Settings.load(_GOOD | {"SVC_TRUSTED_PROXIES": value}) == Settings.load(_GOOD)
+    assert wiring.settings(_GOOD | {"SVC_TRUSTED_PROXIES": value}) == wiring.settings(_GOOD)
     assert trusted_proxies({}) == ()
 
 
@@ -115,10 +116,10 @@ def test_nobody_trusts_every_address(value: str) -> None:
 
 def test_other_variables_do_not_matter() -> None:
     """The rest of the environment is nothing to the settings."""
-    assert Settings.load(_GOOD | {"SVC_OTHER": "x", "PATH": "/bin"}) == Settings.load(_GOOD)
+    assert wiring.settings(_GOOD | {"SVC_OTHER": "x", "PATH": "/bin"}) == wiring.settings(_GOOD)
 
 
 def _problems(environment: dict[str, str]) -> tuple[str, ...]:
     with pytest.raises(InvalidSettings) as refused:
-        Settings.load(environment)
+        wiring.settings(environment)
     return refused.value.problems

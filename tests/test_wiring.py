@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import chain, pairwise
 from pathlib import Path
@@ -19,7 +20,7 @@ from shared.errors import InvalidSettings, Unavailable
 from shared.model.identifiers import is_identifier
 from shared.model.items import Key, Table
 from shared.ports.store import Expect, Put
-from shared.settings import Settings
+from shared.settings import Place
 from tests.aws import aws, pretend_credentials
 from tests.worlds import Clock, close
 
@@ -36,7 +37,7 @@ def settings(tmp_path: Path) -> dict[str, str]:
 
 def test_local_settings_give_local_adapters(settings: dict[str, str], tmp_path: Path) -> None:
     """`sqlite:` and `file:` give the adapters of one machine, at the places that they name."""
-    ports = wiring.build(Settings.load(settings))
+    ports = wiring.build(wiring.settings(settings))
     assert isinstance(ports.store, SqliteStore)
     assert isinstance(ports.blobs, FileBlobs)
     assert isinstance(ports.keys, KeyFile)
@@ -50,7 +51,7 @@ def test_settings_of_aws_give_adapters_of_aws() -> None:
     """`dynamodb:`, `s3:` and `kms:` give the adapters of AWS, at the places that they name."""
     with aws() as account:
         ports = wiring.build(
-            Settings.load(
+            wiring.settings(
                 {
                     "SVC_STORE": f"dynamodb:{account.table_prefix}",
                     "SVC_BLOBS": f"s3:{account.bucket}",
@@ -65,6 +66,30 @@ def test_settings_of_aws_give_adapters_of_aws() -> None:
         assert account.s3.list_objects_v2(Bucket=account.bucket)["KeyCount"] == 1
         assert account.dynamodb.scan(TableName=f"{account.table_prefix}keys")["Count"] == 1
         assert ports.keys.unwrap(sealed, context=_CONTEXT) == b"seed"
+
+
+@pytest.mark.parametrize(
+    ("setting", "scheme"),
+    [("SVC_STORE", "postgres"), ("SVC_BLOBS", "gcs"), ("SVC_KEYS", "vault"), ("SVC_QUEUE", "amqp")],
+)
+def test_an_unknown_scheme_opens_nothing(
+    settings: dict[str, str],
+    setting: str,
+    scheme: str,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    """F39: a scheme without an adapter is refused, and is never taken for SQLite or files."""
+    monkeypatch.chdir(tmp_path)
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(InvalidSettings, match=setting):
+        wiring.settings(settings | {setting: f"{scheme}:place"})
+    field = setting.removeprefix("SVC_").lower()
+    unchecked = replace(wiring.settings(settings), **{field: Place(scheme, "place")})
+    if field != "queue":
+        with pytest.raises(KeyError, match=scheme):
+            wiring.build(unchecked)
+    assert sorted(tmp_path.iterdir()) == before
 
 
 def test_the_environment_is_read_once(
@@ -100,13 +125,13 @@ def test_a_place_that_cannot_be_used_is_a_wrong_setting(
     """Whatever cannot be opened is told as a setting to mend, with the place that it names."""
     break_(tmp_path)
     with pytest.raises(InvalidSettings) as refused:
-        wiring.build(Settings.load(settings))
+        wiring.build(wiring.settings(settings))
     assert settings[name].partition(":")[2] in str(refused.value)
 
 
 def test_ports_are_closed_once_and_for_all(settings: dict[str, str]) -> None:
     """F33: `close` lets go of both SQLite files; Python 3.13 reports one that stays open."""
-    ports = wiring.build(Settings.load(settings))
+    ports = wiring.build(wiring.settings(settings))
     ports.close()
     with pytest.raises(Unavailable):
         ports.store.get(_KEY)
@@ -123,7 +148,7 @@ def test_what_was_opened_for_nothing_is_closed(
     monkeypatch.setattr(SqliteStore, "close", lambda store: opened.append(store))  # noqa: PLW0108
     (tmp_path / "blobs").write_text("no folder")
     with pytest.raises(InvalidSettings):
-        wiring.build(Settings.load(settings))
+        wiring.build(wiring.settings(settings))
     monkeypatch.undo()
     (store,) = opened
     store.close()
@@ -136,7 +161,7 @@ def test_a_missing_region_is_a_wrong_setting(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.delenv("AWS_REGION", raising=False)
     environment = {"SVC_STORE": "dynamodb:x-", "SVC_BLOBS": "s3:b", "SVC_KEYS": "kms:k"}
     with pytest.raises(InvalidSettings, match="AWS_DEFAULT_REGION"):
-        wiring.build(Settings.load(environment))
+        wiring.build(wiring.settings(environment))
 
 
 def test_the_queue_of_the_environment(

@@ -1,11 +1,12 @@
 """What the AWS adapters share: how long a client tries, and what its errors mean."""
 
 import binascii
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from http import HTTPStatus
-from typing import Any
+from threading import Lock
+from typing import Any, Generic, TypeVar
 
 from botocore.config import Config
 from botocore.exceptions import (
@@ -19,6 +20,8 @@ from botocore.session import Session, get_session
 
 from shared.adapters.messages import UNAVAILABLE
 from shared.errors import InvalidSettings, Unavailable
+
+C = TypeVar("C")
 
 # The request itself is wrong, and would be wrong again: a fault in the code, never an outage.
 _OUR_FAULTS = frozenset(
@@ -65,13 +68,34 @@ def _session() -> Session:
     return get_session()
 
 
-def refuse_broken_answers(client: Any) -> None:
-    """Make a client whose service speaks JSON raise where a success came without its whole body.
+class Lazy(Generic[C]):
+    """A client that `connect` makes at its first use, once for all threads.
+
+    To make one reads the description of its service. That takes longer than most requests do, and
+    most requests never call S3, KMS or SQS.
+    """
+
+    def __init__(self, connect: Callable[[], C]) -> None:
+        self._connect = connect
+        self._lock = Lock()
+        self._made: C | None = None
+
+    def __call__(self) -> C:
+        """The client. Raises what `connect` raises; the next call then tries again."""
+        with self._lock:
+            if self._made is None:
+                self._made = self._connect()
+            return self._made
+
+
+def refuse_broken_answers(client: Any) -> Any:
+    """The client, which then raises if a success came without its whole body of JSON.
 
     botocore reads a body that is no JSON as an empty answer, which would say "absent", and hands
     out one of a wrong checksum once it has tried again.
     """
     client.meta.events.register("after-call", _check_answer, unique_id="whole-answers")
+    return client
 
 
 def _check_answer(http_response: Any, model: Any, **_: object) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from shared.adapters import files
 from shared.adapters.messages import CORRUPT, UNAVAILABLE
 from shared.adapters.preconditions import check_blob_name
-from shared.errors import Conflict, Corrupt, Unavailable
+from shared.errors import BlobExists, Corrupt, Unavailable
 
 # No blob's name has a part that begins with a dot.
 _SCRATCH = ".tmp"
@@ -37,14 +37,14 @@ class FileBlobs:
         return self._root / _SCRATCH
 
     def put(self, name: str, data: bytes) -> None:
-        """Store a new blob durably. Raises `Conflict` where the name is taken, `Unavailable`."""
+        """Store a new blob durably. Raises `BlobExists`, `Unavailable`."""
         path = self._path(name)
         with _answering():
             path.parent.mkdir(parents=True, exist_ok=True)
             try:
                 files.create(path, data, root=self._root, scratch=self._scratch)
             except FileExistsError as error:
-                raise Conflict([name]) from error
+                raise BlobExists from error
 
     def get(self, name: str) -> bytes | None:
         """The blob's bytes, or None where there is none. Raises `Unavailable`."""

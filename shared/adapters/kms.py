@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from botocore.exceptions import ClientError
 
 from shared.adapters import aws
-from shared.adapters.aws import answering, code_of, refuse_broken_answers
+from shared.adapters.aws import Lazy, answering, code_of, refuse_broken_answers
 from shared.adapters.messages import CORRUPT
 from shared.adapters.preconditions import check_context, check_secret
 from shared.errors import Corrupt
@@ -29,16 +29,15 @@ def connect(*, region: str | None = None, endpoint_url: str | None = None) -> KM
 class KmsKeys:
     """A `KeyWrapper` under the KMS key `key_id`: an identifier, ARN or alias."""
 
-    def __init__(self, client: KMSClient, *, key_id: str) -> None:
-        refuse_broken_answers(client)
-        self._client = client
+    def __init__(self, connect: Callable[[], KMSClient], *, key_id: str) -> None:
+        self._client: Lazy[KMSClient] = Lazy(lambda: refuse_broken_answers(connect()))
         self._key_id = key_id
 
     def wrap(self, secret: bytes, *, context: Mapping[str, str]) -> bytes:
         """Seal 1 to 4096 bytes, bound to `context`. Raises `Unavailable`."""
         check_secret(secret, context)
         with answering():
-            answer = self._client.encrypt(
+            answer = self._client().encrypt(
                 KeyId=self._key_id, Plaintext=secret, EncryptionContext=context
             )
         return answer["CiphertextBlob"]
@@ -50,7 +49,7 @@ class KmsKeys:
             raise Corrupt(CORRUPT)  # KMS would call the request invalid
         with answering():
             try:
-                answer = self._client.decrypt(
+                answer = self._client().decrypt(
                     KeyId=self._key_id, CiphertextBlob=sealed, EncryptionContext=context
                 )
             except ClientError as error:

@@ -1,13 +1,18 @@
 """When to try again: full jitter between the attempts, until a deadline."""
 
-import random
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from random import SystemRandom
+from typing import Final
 
 _FIRST_PAUSE_SECONDS = 0.025
 _LONGEST_PAUSE_SECONDS = 1.0
 _MOST_DOUBLINGS = 10
+
+# Drawn from the system: the state of any other generator would be the same in every instance that
+# starts from one snapshot, and their attempts would go on meeting each other.
+_RANDOM: Final = SystemRandom()
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +30,7 @@ class Patience:
         while True:
             yield attempt
             ceiling = _FIRST_PAUSE_SECONDS * 2 ** min(attempt, _MOST_DOUBLINGS)
-            pause = random.uniform(0, min(ceiling, _LONGEST_PAUSE_SECONDS))  # noqa: S311 - jitter
+            pause = _RANDOM.uniform(0, min(ceiling, _LONGEST_PAUSE_SECONDS))
             if self.clock() + pause >= end:
                 return
             self.sleep(pause)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from botocore.exceptions import ClientError, FlexibleChecksumError
 
 from shared.adapters import aws
-from shared.adapters.aws import answering, code_of, unavailable
+from shared.adapters.aws import Lazy, answering, code_of, unavailable
 from shared.adapters.messages import CORRUPT, UNAVAILABLE
 from shared.adapters.preconditions import check_blob_name
 from shared.adapters.retries import PATIENCE, Patience
-from shared.errors import Conflict, Corrupt, Unavailable
+from shared.errors import BlobExists, Corrupt, Unavailable
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -45,13 +45,15 @@ class S3Blobs:
     that access is denied, which is `Unavailable` here.
     """
 
-    def __init__(self, client: S3Client, *, bucket: str, patience: Patience = PATIENCE) -> None:
-        self._client = client
+    def __init__(
+        self, connect: Callable[[], S3Client], *, bucket: str, patience: Patience = PATIENCE
+    ) -> None:
+        self._client = Lazy(connect)
         self._bucket = bucket
         self._patience = patience
 
     def put(self, name: str, data: bytes) -> None:
-        """Store a new blob durably. Raises `Conflict` where the name is taken, `Unavailable`."""
+        """Store a new blob durably. Raises `BlobExists`, `Unavailable`."""
         check_blob_name(name)
         refused = None
         for _ in self._patience.attempts():
@@ -68,7 +70,7 @@ class S3Blobs:
 
     def _create(self, name: str, data: bytes) -> None:
         try:
-            self._client.put_object(
+            self._client().put_object(
                 Bucket=self._bucket,
                 Key=name,
                 Body=data,
@@ -81,14 +83,14 @@ class S3Blobs:
             # A repeated request may have met the object of its own first attempt.
             repeated = error.response["ResponseMetadata"].get("RetryAttempts", 0) > 0
             if not (repeated and self.get(name) == data):
-                raise Conflict([name]) from error
+                raise BlobExists from error
 
     def get(self, name: str) -> bytes | None:
         """The blob's bytes, or None where there is none. Raises `Unavailable`."""
         check_blob_name(name)
         with answering():
             try:
-                answer = self._client.get_object(
+                answer = self._client().get_object(
                     Bucket=self._bucket, Key=name, ChecksumMode="ENABLED"
                 )
                 return answer["Body"].read()
@@ -102,8 +104,10 @@ class S3Blobs:
     def names(self, folder: str) -> Iterator[str]:
         """The names of the blobs below `folder`, in order. Raises `Unavailable`."""
         check_blob_name(folder)
-        pages = self._client.get_paginator("list_objects_v2").paginate(
-            Bucket=self._bucket, Prefix=f"{folder}/"
+        pages = (
+            self._client()
+            .get_paginator("list_objects_v2")
+            .paginate(Bucket=self._bucket, Prefix=f"{folder}/")
         )
         with answering():
             for page in pages:
@@ -116,6 +120,6 @@ class S3Blobs:
         """A presigned address; it ends earlier where the signing credentials do."""
         check_blob_name(name)
         with answering():
-            return self._client.generate_presigned_url(
+            return self._client().generate_presigned_url(
                 "get_object", Params={"Bucket": self._bucket, "Key": name}, ExpiresIn=ttl_seconds
             )

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from shared.adapters import aws
-from shared.adapters.aws import answering, refuse_broken_answers
+from shared.adapters.aws import Lazy, answering, refuse_broken_answers
 from shared.adapters.messages import UNAVAILABLE
 from shared.adapters.retries import PATIENCE, Patience
 from shared.errors import Unavailable
@@ -28,9 +28,10 @@ def connect(*, region: str | None = None, endpoint_url: str | None = None) -> SQ
 class SqsQueue:
     """A `Queue` at the address `url`; a message of a caller's answer that got lost goes twice."""
 
-    def __init__(self, client: SQSClient, *, url: str, patience: Patience = PATIENCE) -> None:
-        refuse_broken_answers(client)
-        self._client = client
+    def __init__(
+        self, connect: Callable[[], SQSClient], *, url: str, patience: Patience = PATIENCE
+    ) -> None:
+        self._client: Lazy[SQSClient] = Lazy(lambda: refuse_broken_answers(connect()))
         self._url = url
         self._patience = patience
 
@@ -46,7 +47,7 @@ class SqsQueue:
         }
         for _ in self._patience.attempts():
             with answering():
-                answer = self._client.send_message_batch(
+                answer = self._client().send_message_batch(
                     QueueUrl=self._url, Entries=list(pending.values())
                 )
             # What is not said to be taken is not taken.

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from shared.errors import Conflict, Corrupt, InvalidSrl, RescindError
+from shared.errors import Corrupt, InvalidSrl, RescindError
 from shared.model import seeds
 from shared.model.items import Key, Table
 from shared.model.seeds import Purpose
@@ -129,11 +129,7 @@ def _list_is_on_time(ports: Ports, tenant_id: str, head: Head) -> Iterator[tuple
 
 
 def _signer_can_sign(ports: Ports, tenant_id: str, _head: Head) -> Iterator[tuple[str, str]]:
-    try:
-        signer = srl_keys.current(ports, tenant_id)
-    except Conflict:
-        yield "none of its list signers is active", _RESTORE
-        return
+    signer = srl_keys.current(ports, tenant_id)
     try:
         seed = seals.opened(ports, signer)
     except Corrupt:

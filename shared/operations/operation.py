@@ -4,21 +4,40 @@ An operation reads, decides, and writes once, with its facts as expectations. Wh
 changed by then, the write is refused whole and the operation decides again on what is true now.
 """
 
-import random
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
+from random import SystemRandom
 from typing import Concatenate, Final, Generic, ParamSpec, TypeVar
 
-from shared.errors import Conflict, InsufficientScope, Unavailable
+from shared.errors import Conflict, Corrupt, InsufficientScope, Unavailable
 from shared.model.callers import Caller, Scope
 from shared.ports import Ports
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-# How long an operation goes on losing to others before it says so; below any gateway's patience.
-CONTENTION_SECONDS: Final = 10.0
-_PAUSE_SECONDS: Final = 0.1
+# Drawn from the system: the state of any other generator would be the same in every instance that
+# starts from one snapshot.
+_RANDOM: Final = SystemRandom()
+
+
+@dataclass(frozen=True, slots=True)
+class Pacing:
+    """When an operation tries again; all times are in seconds, `sleep` and `clock` a test's to set.
+
+    `limit` is how long it goes on losing to others before it says so, below any gateway's patience;
+    `pause` is the longest wait between two attempts. In `in_flight`, a write becomes visible whole.
+    """
+
+    limit: float = 10.0
+    pause: float = 0.1
+    in_flight: float = 0.2
+    sleep: Callable[[float], object] = time.sleep
+    clock: Callable[[], float] = time.monotonic
+
+
+PACING = Pacing()
 
 
 class Operation(Generic[P, R]):
@@ -53,13 +72,26 @@ def operation(
 def settle(attempt: Callable[[], R]) -> R:
     """What `attempt` gives, run again while its write loses to another's.
 
-    Raises `Unavailable` when it has lost for `CONTENTION_SECONDS`.
+    Raises `Unavailable` when it has lost for as long as `PACING` allows.
     """
-    deadline = time.monotonic() + CONTENTION_SECONDS
+    deadline = PACING.clock() + PACING.limit
     while True:
         try:
             return attempt()
         except Conflict as lost:
-            if time.monotonic() >= deadline:
+            if PACING.clock() >= deadline:
                 raise Unavailable("lost every race for the same records") from lost
-            time.sleep(random.uniform(0, _PAUSE_SECONDS))  # noqa: S311 (no secret)
+            PACING.sleep(_RANDOM.uniform(0, PACING.pause))
+
+
+def reread(read: Callable[[], R]) -> R:
+    """What `read` gives; it runs once more, after a pause, if what it found contradicts itself.
+
+    Records may disagree while a write to them is in flight, because its items become visible one by
+    one (shared/ports/store.py). Raises `Corrupt` if they still disagree then.
+    """
+    try:
+        return read()
+    except Corrupt:
+        PACING.sleep(PACING.in_flight)
+    return read()

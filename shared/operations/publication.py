@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Final
 
 from shared import logs
-from shared.errors import Conflict, Corrupt, InvalidSrl, Unavailable
+from shared.errors import Corrupt, InvalidSrl, Unavailable
 from shared.model import srl, srl_schedule, times
 from shared.model.audit_log import Action
 from shared.model.callers import Caller
@@ -39,6 +39,7 @@ from shared.operations import (
     tenants,
     tombstones,
 )
+from shared.operations.operation import reread
 from shared.operations.srl_changes import Counted
 from shared.operations.srl_heads import current as current
 from shared.operations.verdicts import verdicts
@@ -191,10 +192,14 @@ def _followed(ports: Ports, draft: _Draft) -> Head | None:
 
 
 def _rebuilt(ports: Ports, draft: _Draft) -> Head:
-    """The list made from all records."""
-    content = srl_content.rebuilt(ports, draft.tenant_id, draft.counted.signers)
-    _check_departures(ports, draft, content)
-    return _stored(ports, draft, content, _tombstones(ports, draft))
+    """The list made from all records; they are read once more if one that is revoked is missing."""
+
+    def content() -> Content:
+        found = srl_content.rebuilt(ports, draft.tenant_id, draft.counted.signers)
+        _check_departures(ports, draft, found)
+        return found
+
+    return _stored(ports, draft, reread(content), _tombstones(ports, draft))
 
 
 def _tombstones(ports: Ports, draft: _Draft) -> Tombstones:
@@ -211,7 +216,7 @@ def _previous(ports: Ports, draft: _Draft) -> tuple[Content, State]:
 
 
 def _check_departures(ports: Ports, draft: _Draft, content: Content) -> None:
-    """Let no identifier leave the list that is still revoked, whatever the walk missed."""
+    """Let no identifier leave the list that is still revoked. Raises `Corrupt` if one would."""
     try:
         previous = srl.revoked_ids(read(ports, draft.head))
     except Corrupt:
@@ -220,12 +225,12 @@ def _check_departures(ports: Ports, draft: _Draft, content: Content) -> None:
     now, ttl = draft.issued_at, draft.settings.srl_ttl
     gone = content.missing(previous)
     still_revoked = [
-        verdict
-        for verdict in verdicts(ports, draft.tenant_id, gone).values()
+        warrant_id
+        for warrant_id, verdict in verdicts(ports, draft.tenant_id, gone).items()
         if verdict.revoked and not left_behind(verdict.ends_at, now, ttl=ttl)
     ]
     if still_revoked:
-        raise Conflict(still_revoked)
+        raise Corrupt(f"a revoked warrant is missing from its shard: {min(still_revoked)}")
 
 
 def _stored(ports: Ports, draft: _Draft, content: Content, found: Tombstones) -> Head:

@@ -3,7 +3,7 @@
 import hashlib
 from contextlib import suppress
 
-from shared.errors import Conflict, Corrupt
+from shared.errors import BlobExists, Corrupt
 from shared.model import srl
 from shared.ports import Ports
 
@@ -21,6 +21,6 @@ def put(ports: Ports, folder: str, version: int, data: bytes, *, suffix: str = "
     sha256 = hashlib.sha256(data).hexdigest()
     name = srl.blob_name(folder, version=version, sha256=sha256, suffix=suffix)
     # A name that is taken holds these very bytes, left by a run that stopped here.
-    with suppress(Conflict):
+    with suppress(BlobExists):
         ports.blobs.put(name, data)
     return name

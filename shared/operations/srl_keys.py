@@ -8,28 +8,33 @@ and whoever reads head and keys in the middle of that write loses the write that
 from collections.abc import Iterable
 from dataclasses import replace
 
-from shared.errors import Conflict
-from shared.model import seeds, srl
+from shared.errors import Corrupt
+from shared.model import seeds
 from shared.model.identifiers import SIGNING_KEY
 from shared.model.seeds import Purpose
 from shared.model.srl import Head
 from shared.model.srl_keys import SrlKey, Status, signers
 from shared.operations import srl_heads
+from shared.operations.operation import reread
 from shared.ports import Ports
 from shared.ports.store import Change, Put
 
 
 def current(ports: Ports, tenant_id: str) -> SrlKey:
-    """The signer of the next list. Raises `Conflict` if none is active for the moment."""
+    """The signer of the next list. Raises `Corrupt` if none is active."""
     return head_and_signer(ports, tenant_id)[1]
 
 
 def head_and_signer(ports: Ports, tenant_id: str) -> tuple[Head, SrlKey]:
     """The head of the list in force, and the signer of the next list.
 
-    Only a write that expects this head may rest on the signer. Raises `Conflict` if no signer is
-    active: another call is in the middle of its write, or the records are damaged.
+    Only a write that expects this head may rest on the signer. Raises `Corrupt` if no signer is
+    active, also when they are read again: so it is not another call in the middle of its write.
     """
+    return reread(lambda: _head_and_signer(ports, tenant_id))
+
+
+def _head_and_signer(ports: Ports, tenant_id: str) -> tuple[Head, SrlKey]:
     head = srl_heads.current(ports, tenant_id)
     item = ports.store.get(signers(tenant_id).key(head.key_id))
     signer = None if item is None else SrlKey.from_item(item)
@@ -37,7 +42,7 @@ def head_and_signer(ports: Ports, tenant_id: str) -> tuple[Head, SrlKey]:
         # An older release rotated without publishing; or a restore tore the tables apart.
         signer = _newest_active(ports, tenant_id)
     if signer is None:
-        raise Conflict([srl.head_key(tenant_id), signers(tenant_id).key(head.key_id)])
+        raise Corrupt("none of its list signers is active")
     return head, signer
 
 

@@ -7,6 +7,7 @@ from shared.model import signing_keys, warrants
 from shared.model.revocations import Verdict
 from shared.model.signing_keys import RevokedSigners, Signer, SigningKey
 from shared.model.warrants import Standing
+from shared.operations.operation import reread
 from shared.ports import Ports
 
 
@@ -15,6 +16,11 @@ def verdicts(ports: Ports, tenant_id: str, warrant_ids: Iterable[str]) -> dict[s
 
     Raises `Unavailable` where it cannot be known: a fault is never an answer.
     """
+    asked = list(warrant_ids)
+    return reread(lambda: _verdicts(ports, tenant_id, asked))
+
+
+def _verdicts(ports: Ports, tenant_id: str, warrant_ids: Iterable[str]) -> dict[str, Verdict]:
     places = {each: warrants.warrant_key(tenant_id, each) for each in warrant_ids}
     signers_key = signing_keys.revoked_signers_key(tenant_id)
     items = ports.store.get_many([signers_key, *places.values()])

@@ -15,7 +15,7 @@ class BlobStore(Protocol):
     """
 
     def put(self, name: str, data: bytes) -> None:
-        """Store a new blob durably. Raises `Conflict` where the name is taken, `Unavailable`."""
+        """Store a new blob durably. Raises `BlobExists`, `Unavailable`."""
         ...
 
     def get(self, name: str) -> bytes | None:

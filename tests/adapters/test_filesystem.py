@@ -11,7 +11,7 @@ import pytest
 
 from shared.adapters import files
 from shared.adapters.filesystem import FileBlobs
-from shared.errors import Conflict, Corrupt, Unavailable
+from shared.errors import BlobExists, Corrupt, Unavailable
 
 NAME = "srl/t1/1.json"
 
@@ -78,7 +78,7 @@ def test_a_put_is_on_the_disk_before_it_returns(
     blobs.put(NAME, b"data")
     whole = ["data", "name", "folder srl/t1", "folder srl", "folder ."]
     assert done == whole
-    with pytest.raises(Conflict):
+    with pytest.raises(BlobExists):
         blobs.put(NAME, b"data")
     assert done == whole * 2
 
@@ -86,7 +86,7 @@ def test_a_put_is_on_the_disk_before_it_returns(
 def test_nothing_is_left_beside_the_blob(root: Path, blobs: FileBlobs) -> None:
     """A put tidies up after itself, whether it succeeded or lost."""
     blobs.put(NAME, b"data")
-    with pytest.raises(Conflict):
+    with pytest.raises(BlobExists):
         blobs.put(NAME, b"more")
     assert left_in(root) == [NAME]
 
@@ -97,7 +97,7 @@ def test_of_many_puts_at_once_one_wins(root: Path) -> None:
     def put(number: int) -> int | None:
         try:
             FileBlobs(root).put(NAME, bytes([number]) * 1000)
-        except Conflict:
+        except BlobExists:
             return None
         return number
 

@@ -35,7 +35,7 @@ OUTAGES: dict[str, Step] = (
 
 @pytest.fixture
 def keys(kms_client: KMSClient) -> KmsKeys:
-    return KmsKeys(kms_client, key_id="alias/a-key")
+    return KmsKeys(lambda: kms_client, key_id="alias/a-key")
 
 
 @pytest.mark.parametrize("name", OUTAGES)

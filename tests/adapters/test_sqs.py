@@ -37,7 +37,7 @@ def sqs_client(cloud: None) -> Iterator[SQSClient]:
 
 @pytest.fixture
 def queue(sqs_client: SQSClient, fake_time: FakeTime) -> SqsQueue:
-    return SqsQueue(sqs_client, url=URL, patience=fake_time.patience())
+    return SqsQueue(lambda: sqs_client, url=URL, patience=fake_time.patience())
 
 
 def told(*taken: int, failed: tuple[int, ...] = (), sender: bool = False) -> Answer:

@@ -117,10 +117,10 @@ def blobs(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BlobStore]
         yield FileBlobs(tmp_path / "blobs")
     elif request.param == "s3":
         with aws() as account:
-            yield S3Blobs(account.s3, bucket=account.bucket)
+            yield S3Blobs(lambda: account.s3, bucket=account.bucket)
     else:
         with cloud().bucket() as bucket:
-            yield S3Blobs(cloud().s3, bucket=bucket)
+            yield S3Blobs(lambda: cloud().s3, bucket=bucket)
 
 
 @pytest.fixture
@@ -146,10 +146,10 @@ def keys(
         yield KeyFile.create(tmp_path_factory.mktemp("keys") / "master.key")
     elif request.param == "kms":
         with aws() as account:
-            yield KmsKeys(account.kms, key_id=account.key_id)
+            yield KmsKeys(lambda: account.kms, key_id=account.key_id)
     else:
         with cloud().key() as key_id:
-            yield KmsKeys(cloud().kms, key_id=key_id)
+            yield KmsKeys(lambda: cloud().kms, key_id=key_id)
 
 
 @pytest.fixture(params=["sqs", *_endpoint("sqs")])
@@ -166,7 +166,7 @@ def mailbox(request: pytest.FixtureRequest) -> Iterator[tuple[SQSClient, str]]:
 @pytest.fixture
 def queue(mailbox: tuple[SQSClient, str]) -> Queue:
     client, url = mailbox
-    return SqsQueue(client, url=url)
+    return SqsQueue(lambda: client, url=url)
 
 
 @pytest.fixture

@@ -35,7 +35,7 @@ def _blobs(server: str, folder: Path) -> Iterator[S3Blobs]:
         client.create_bucket(
             Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": REGION}
         )
-        blobs = S3Blobs(client, bucket=BUCKET)
+        blobs = S3Blobs(lambda: client, bucket=BUCKET)
         for name in (NAME, OTHER):
             blobs.put(name, name.encode())
         yield blobs

@@ -61,7 +61,9 @@ def _on(at: Cloud, ports: Ports, stack: ExitStack, *, services: set[str]) -> Por
             together=AtOnce(),
         )
     if "s3" in services:
-        ports = replace(ports, blobs=S3Blobs(at.s3, bucket=stack.enter_context(at.bucket())))
+        ports = replace(
+            ports, blobs=S3Blobs(lambda: at.s3, bucket=stack.enter_context(at.bucket()))
+        )
     if "kms" in services:
-        ports = replace(ports, keys=KmsKeys(at.kms, key_id=stack.enter_context(at.key())))
+        ports = replace(ports, keys=KmsKeys(lambda: at.kms, key_id=stack.enter_context(at.key())))
     return ports

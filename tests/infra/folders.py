@@ -7,14 +7,13 @@ from pathlib import Path
 from infra import data_folder
 from shared import wiring
 from shared.ports import Ports
-from shared.settings import Settings
 from tests.worlds import close
 
 
 @contextmanager
 def opened(data: Path) -> Iterator[Ports]:
     """The ports on a data folder."""
-    ports = wiring.build(Settings.load(data_folder.environment(data)))
+    ports = wiring.build(wiring.settings(data_folder.environment(data)))
     try:
         yield ports
     finally:

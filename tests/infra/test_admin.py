@@ -28,7 +28,6 @@ from shared.operations import (
 )
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Increment, Put
-from shared.settings import Settings
 from tests import processes
 from tests.aws import aws
 from tests.infra.folders import opened
@@ -327,7 +326,9 @@ def test_it_works_on_the_stores_of_aws(operator: Operator, monkeypatch: pytest.M
         ]
         assert operator.run("tenant", "create", "acme").code == 1
         assert operator.run("tenant", "list").out.startswith("acme svc_tnt_")
-        ports = wiring.build(Settings.load(_settings_of_aws(account.table_prefix, account.bucket)))
+        ports = wiring.build(
+            wiring.settings(_settings_of_aws(account.table_prefix, account.bucket))
+        )
         for secret in secrets:
             api_keys.authenticate(ports, secret)
 

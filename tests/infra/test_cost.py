@@ -50,8 +50,8 @@ def watched() -> Iterator[Watched]:
         ports = Ports(
             store=DynamoStore(tables, table_prefix=account.table_prefix),
             buckets=DynamoBuckets(tables, table_prefix=account.table_prefix),
-            blobs=S3Blobs(objects, bucket=account.bucket),
-            keys=KmsKeys(keys, key_id=account.key_id),
+            blobs=S3Blobs(lambda: objects, bucket=account.bucket),
+            keys=KmsKeys(lambda: keys, key_id=account.key_id),
             now=clock,
             new_id=identifiers(clock),
             together=recorder.together,

@@ -15,7 +15,6 @@ from infra import data_folder
 from shared import wiring
 from shared.adapters import dynamodb
 from shared.operations import onboarding
-from shared.settings import Settings
 from tests.aws import create_tables, pretend_credentials, table_prefix
 from tests.infra.crowd import HANDLE, Crowd
 from tests.infra.publisher import check_published, publishing
@@ -75,7 +74,7 @@ def test_nothing_acknowledged_is_lost_whoever_is_killed(
         stack.callback(engine.kill)
         engine.start()
         settings = _settings(tmp_path, endpoint, monkeypatch)
-        ports = wiring.build(Settings.load(settings))
+        ports = wiring.build(wiring.settings(settings))
         tenant, admin = onboarding.create_tenant(ports, handle=HANDLE)
         server, url = _server(tmp_path, settings)
         publisher = publishing(tmp_path, HANDLE, settings)

@@ -28,7 +28,6 @@ from shared.operations import (
 )
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Increment, Put
-from shared.settings import Settings
 from shared.web.app import create_app
 from tests.api import Client, Instance, Tenant, serve
 from tests.aws import Account, aws
@@ -58,7 +57,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
         settings = _settings(account)
         for name, value in settings.items():
             monkeypatch.setenv(name, value)
-        ports = wiring.build(Settings.load(settings))
+        ports = wiring.build(wiring.settings(settings))
         tenant = Tenant(ports, serve(ports), handle="acme")
         _forget()
         with recording(needed):

@@ -6,8 +6,8 @@ from typing import Final
 import pytest
 
 from infra.routers import ROUTERS
+from shared import wiring
 from shared.model.rate_limit import BURST, RATE_PER_SECOND
-from shared.settings import Settings
 from tests.aws import FUNCTIONS, STAGE, stack, table_prefix, template
 from tests.infra.templates import (
     ALARMS,
@@ -93,7 +93,7 @@ def test_the_template_sets_what_the_code_reads() -> None:
 
 def test_the_settings_name_what_there_is() -> None:
     """Tables, bucket, key and queue of the settings are those of the stacks."""
-    settings = Settings.load(variables("SrlSchedule"))
+    settings = wiring.settings(variables("SrlSchedule"))
     assert settings.store.location == table_prefix(STAGE)
     assert settings.blobs.location == stack()["Bucket"]["Properties"]["BucketName"]
     assert settings.keys.location == stack()["KeyAlias"]["Properties"]["AliasName"]

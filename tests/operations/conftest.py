@@ -21,7 +21,7 @@ from tests.worlds import Clock, embedded
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who lost a race tries again without a pause."""
-    monkeypatch.setattr(operation, "_PAUSE_SECONDS", 0)
+    monkeypatch.setattr(operation, "PACING", operation.Pacing(pause=0))
 
 
 @pytest.fixture(params=["one machine", "cloud"])
@@ -35,8 +35,8 @@ def anywhere(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> It
         yield Ports(
             store=DynamoStore(account.dynamodb, table_prefix=account.table_prefix),
             buckets=DynamoBuckets(account.dynamodb, table_prefix=account.table_prefix),
-            blobs=S3Blobs(account.s3, bucket=account.bucket),
-            keys=KmsKeys(client, key_id=key["KeyId"]),
+            blobs=S3Blobs(lambda: account.s3, bucket=account.bucket),
+            keys=KmsKeys(lambda: client, key_id=key["KeyId"]),
             now=clock,
             new_id=identifiers(clock),
         )

@@ -259,14 +259,14 @@ def cloud(ports: Ports) -> Iterator[tuple[Account, Ports]]:
     """A pretended account, and ports that keep store and blobs there."""
     with aws() as account:
         store = DynamoStore(account.dynamodb, table_prefix=account.table_prefix)
-        blobs = S3Blobs(account.s3, bucket=account.bucket)
+        blobs = S3Blobs(lambda: account.s3, bucket=account.bucket)
         yield account, replace(ports, store=store, blobs=blobs)
 
 
 def test_a_wrong_bucket(cloud: tuple[Account, Ports]) -> None:
     """A bucket that is not there is named, with what S3 says of it."""
     account, ports = cloud
-    wrong = replace(ports, blobs=S3Blobs(account.s3, bucket="nowhere"))
+    wrong = replace(ports, blobs=S3Blobs(lambda: account.s3, bucket="nowhere"))
     ((subject, problem),) = findings(wrong)
     assert subject == "SVC_BLOBS"
     assert "NoSuchBucket" in problem

@@ -161,9 +161,8 @@ class Scene:
 
 @pytest.fixture
 def scene(monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
-    monkeypatch.setattr(operation, "_PAUSE_SECONDS", 0)
     # A schedule takes as long as this machine is busy.
-    monkeypatch.setattr(operation, "CONTENTION_SECONDS", 3600)
+    monkeypatch.setattr(operation, "PACING", operation.Pacing(limit=3600, pause=0, in_flight=0))
     # In memory where there is such a folder: thousands of schedules wait for the disk otherwise.
     memory = Path("/dev/shm")
     with TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:

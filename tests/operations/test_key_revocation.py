@@ -405,7 +405,7 @@ def test_a_race_that_is_lost_for_ever(
     ports: Ports, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """F24: where another key is always revoked first, the answer is unavailable, not an error."""
-    monkeypatch.setattr(operation, "CONTENTION_SECONDS", 0)
+    monkeypatch.setattr(operation, "PACING", operation.Pacing(limit=0))
     key = tenant.key(ports)
     script = Script(before={3: lambda: tenant.revoke_key(ports, tenant.key(ports))})
     with pytest.raises(Unavailable):

@@ -28,7 +28,7 @@ from shared.operations import (
 )
 from shared.operations.warrants import Order
 from shared.ports import Ports
-from shared.ports.store import Entry, Expect, Partition, Put, Value
+from shared.ports.store import Delete, Entry, Expect, Partition, Put, Value
 from tests.faults import Crash, Script, raises, scripted
 from tests.log_lines import lines, metrics
 from tests.operations.tenants import Tenant
@@ -373,14 +373,46 @@ class _Forgetful:
 
 
 def test_a_walk_that_misses_a_revocation_publishes_nothing(
-    ports: Ports, tenant: Tenant, go: Go, monkeypatch: pytest.MonkeyPatch
+    ports: Ports, tenant: Tenant, go: Go
 ) -> None:
-    """What was on the list and is still revoked never leaves it, even if the store forgets it."""
+    """F37: what was on the list and is still revoked never leaves it, even if a walk misses it."""
     go("rebuilt")
-    monkeypatch.setattr(operation, "CONTENTION_SECONDS", 0.05)
     forgetful: Any = _Forgetful(ports, "svc_wrt_before")
-    with pytest.raises(Unavailable):
+    with pytest.raises(Corrupt, match="missing from its shard: svc_wrt_before"):
         srl.regenerate(replace(ports, store=forgetful), tenant.operator)
+    assert tenant.published(ports).revoked_ids == ["svc_wrt_before"]
+
+
+def test_a_revocation_that_is_gone_from_its_shard_is_not_contention(
+    ports: Ports, tenant: Tenant, go: Go
+) -> None:
+    """F37: the records are read twice, not for ten seconds; then it is `Corrupt`, at once."""
+    go("rebuilt")
+    shard = model.shard_of(tenant.id, "svc_wrt_before")
+    ports.store.write(Delete(shard.key("svc_wrt_before"), Expect.PRESENT))
+    script = Script()
+    with pytest.raises(Corrupt, match="missing from its shard: svc_wrt_before"):
+        srl.regenerate(scripted(ports, script), tenant.operator)
+    assert script.calls.count("column") == 2 * model.SHARDS
+    assert tenant.published(ports).revoked_ids == ["svc_wrt_before"]
+
+
+def test_a_walk_that_missed_a_revocation_once_is_made_again(
+    ports: Ports, tenant: Tenant, go: Go
+) -> None:
+    """F37: a shard's entry that becomes visible between two walks is no reason to fail."""
+    go("rebuilt")
+    place = model.shard_of(tenant.id, "svc_wrt_before").key("svc_wrt_before")
+    item = ports.store.get(place)
+    assert item is not None
+    ports.store.write(Delete(place, Expect.PRESENT))
+    first_walk = _ORDERS["rebuilt"].index("column")
+    script = Script(
+        before={
+            first_walk + model.SHARDS: lambda: ports.store.write(Put(place, item, Expect.ABSENT))
+        }
+    )
+    srl.regenerate(scripted(ports, script), tenant.operator)
     assert tenant.published(ports).revoked_ids == ["svc_wrt_before"]
 
 

@@ -10,20 +10,29 @@ OUTPUT  ?= .build/app
 HOST    ?= 127.0.0.1
 AWS_PORT ?= 4566
 
-VENV := .venv
+VENV ?= .venv
 BIN  := $(VENV)/bin
 TOOLS := sam checkov ministack bench cose audit
-PIP  := $(BIN)/python -m pip install --disable-pip-version-check --require-hashes --no-deps
+HASHED := --quiet --require-hashes --no-deps
+PIP  := $(BIN)/python -m pip install --disable-pip-version-check $(HASHED)
+
+# What the checks write: with CACHES elsewhere, and VENV too, the source tree may be read-only.
+CACHES ?= $(CURDIR)
+export COVERAGE_FILE := $(CACHES)/.coverage
+export HYPOTHESIS_STORAGE_DIRECTORY := $(CACHES)/.hypothesis
+export MYPY_CACHE_DIR := $(CACHES)/.mypy_cache
+export RUFF_CACHE_DIR := $(CACHES)/.ruff_cache
+PYTEST := $(BIN)/pytest --override-ini cache_dir="$(CACHES)/.pytest_cache" --numprocesses 2
 
 .DEFAULT_GOAL := help
-.PHONY: help run build sbom audit aws-local test test-slow test-all test-engines bench lint format openapi lock clean
+.PHONY: help supported run build sbom audit aws-local test test-only test-slow test-all test-engines bench lint format openapi lock clean
 
 help: ## Say what each command does.
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST)
 
 run: $(VENV)/.infra ## Serve on 127.0.0.1 (PORT=8080 DATA=.data KEYS=.data/master.key WORKERS=1 LOG=info). Ctrl-C stops it.
-	@exec $(BIN)/python -m infra.local_server --port $(PORT) --data $(DATA) --workers $(WORKERS) \
-		--log-level $(LOG) $(if $(KEYS),--keys $(KEYS))
+	@exec $(BIN)/python -m infra.local_server --port $(PORT) --data "$(DATA)" --workers $(WORKERS) \
+		--log-level $(LOG) $(if $(KEYS),--keys "$(KEYS)")
 
 build: $(VENV)/.infra ## Stage what Lambda runs in .build/app (ARCHITECTURE=arm64 OUTPUT=.build/app).
 	@$(BIN)/python -m infra.build --architecture $(ARCHITECTURE) --output $(OUTPUT)
@@ -42,10 +51,13 @@ aws-local: .tools/ministack/.installed ## An AWS of this machine, for SAM local 
 	@exec $(BIN)/python -m infra.aws_local --host $(HOST) --port $(AWS_PORT)
 
 test: lint ## Every check: format, lint, types, import direction, tests, coverage.
-	$(BIN)/pytest --numprocesses 2 -m "not slow and not long" --cov --cov-report=term --cov-fail-under=95
+	$(PYTEST) -m "not slow and not long" --cov --cov-report=term --cov-fail-under=95
+
+test-only: $(VENV)/.tests ## The tests of `make test`, without its other checks (PYTHON=… VENV=…).
+	$(PYTEST) -m "not slow and not long"
 
 test-slow: $(VENV)/.tests $(TOOLS:%=.tools/%/.installed) .tools/engines/.installed
-	$(BIN)/pytest --numprocesses 2 -m slow
+	$(PYTEST) -m slow
 
 test-all: test test-slow ## Every check, and the proofs that take longer.
 
@@ -85,18 +97,32 @@ lock: $(VENV)/.tests ## Renew the lock files (UPGRADE=--upgrade takes newer vers
 		$(COMPILE) $(UPGRADE) --group $$tool --output-file tests/tools/$$tool.lock || exit; \
 	done
 
-$(VENV)/bin/python:
-	@echo "Making the virtual environment $(VENV)"
-	$(PYTHON) -m venv $(VENV)
+# Any Python can run this, so one that is too old can say so.
+MADE := $(wildcard $(BIN)/python)
+supported:
+	@$(or $(MADE),$(PYTHON)) -c 'import sys; found = sys.version_info[:3]; \
+		sys.exit(found < (3, 11) and "Rescind needs Python 3.11 or later; this is %d.%d.%d" % found \
+		+ " ($(or $(MADE),$(PYTHON))). $(if $(MADE),Remove $(VENV) and set,Set) PYTHON," \
+		+ " as in: make run PYTHON=python3.13")'
 
-$(VENV)/.infra: infra/requirements.lock | $(VENV)/bin/python
-	@echo "Installing what the server needs (once)"
-	$(PIP) --requirement $<
+$(VENV)/bin/python: | supported
+	@echo "Making the virtual environment $(VENV)"
+	@$(PYTHON) -m venv $(VENV) || { rm -f $@; exit 1; }
+
+# Each lock holds uv, which installs the rest in seconds. If uv cannot, as with an index that only
+# pip is set up for, pip does.
+INSTALL = @awk '/^[^ ]/ { wanted = /^uv==/ } wanted' $< | $(PIP) --requirement /dev/stdin && \
+	{ $(BIN)/uv pip install $(HASHED) --python $(BIN)/python --requirement $< \
+	|| $(PIP) --requirement $<; }
+
+$(VENV)/.infra: infra/requirements.lock | supported $(VENV)/bin/python
+	@echo "Installing what the server needs in $(VENV) (once)"
+	$(INSTALL)
 	@touch $@
 
-$(VENV)/.tests: tests/requirements.lock | $(VENV)/bin/python
-	@echo "Installing what the checks need (once)"
-	$(PIP) --requirement $<
+$(VENV)/.tests: tests/requirements.lock | supported $(VENV)/bin/python
+	@echo "Installing what the checks need in $(VENV) (once)"
+	$(INSTALL)
 	@touch $@ $(VENV)/.infra
 
 $(TOOLS:%=.tools/%/.installed): .tools/%/.installed: tests/tools/%.lock | $(VENV)/.tests
@@ -113,4 +139,4 @@ $(TOOLS:%=.tools/%/.installed): .tools/%/.installed: tests/tools/%.lock | $(VENV
 	@touch $@
 
 clean: ## Remove what was installed and built, and caches; data stays.
-	rm -rf $(VENV) .tools .build .bench .mypy_cache .pytest_cache .ruff_cache .coverage .hypothesis
+	rm -rf .venv .venv-* .tools .build .bench .mypy_cache .pytest_cache .ruff_cache .coverage .hypothesis

@@ -55,7 +55,8 @@ def test_a_tree_in_which_nothing_can_be_written(tmp_path: Path) -> None:
     # Unlike permissions, a file in the place of a folder stops every user.
     for name in (".hypothesis", ".pytest_cache"):
         (tmp_path / name).touch()
-    ran = _pytest("tests/model/test_strict_json.py", "tests/infra/test_openapi.py", folder=tmp_path)
+    tests = ("tests/model/test_strict_json.py", "tests/infra/test_openapi.py")
+    ran = _pytest(*tests, folder=tmp_path, settings={"HYPOTHESIS_STORAGE_DIRECTORY": ""})
     assert ran.returncode == 0, ran.stdout
 
 

@@ -1,6 +1,7 @@
 """The sessions in the documentation are run as they stand, against a server of their own."""
 
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -47,10 +48,16 @@ def _session(document: str) -> str:
 
 
 def _desk(folder: Path) -> Path:
-    """A folder that looks to the reader's commands like a checkout with its environment."""
+    """A folder that looks to the reader's commands like a checkout with its environment.
+
+    The environment is the one that runs the tests, wherever it is.
+    """
     for name in ("infra", "shared"):
         (folder / name).symlink_to(ROOT / name)
-    (folder / ".venv").symlink_to(sys.prefix)
+    python = folder / ".venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n')
+    python.chmod(0o755)
     return folder
 
 

@@ -18,7 +18,8 @@ from shared import wiring
 from shared.errors import InvalidSettings, RescindError
 from shared.model import tenants as model
 from shared.model import times
-from shared.operations import doctor, onboarding, recovery, tenants
+from shared.model.callers import Caller
+from shared.operations import doctor, migration, onboarding, recovery, tenants
 from shared.operations.api_keys import Created
 from shared.ports import Ports
 
@@ -86,6 +87,11 @@ def _add_admin_key(commands: "_Commands") -> None:
 
 
 def _add_care(commands: "_Commands") -> None:
+    renew = commands.add_parser(
+        "migrate", help="after an upgrade: bring what earlier versions stored up to date"
+    )
+    renew.add_argument("name", type=_handle, nargs="?", metavar="NAME", help="one tenant, not all")
+    renew.set_defaults(run=_migrate)
     examine = commands.add_parser("doctor", help="say what is wrong, and what to do about it")
     examine.set_defaults(run=_examine)
     copy = commands.add_parser("backup", help="copy the store of --data to a new file")
@@ -149,12 +155,30 @@ def _examine(ports: Ports, _arguments: argparse.Namespace) -> None:
     _say("All is well.")
 
 
+def _migrate(ports: Ports, arguments: argparse.Namespace) -> None:
+    handles = [each.handle for each in tenants.listing(ports)]
+    failed = 0
+    for handle in [arguments.name] if arguments.name else handles:
+        done = migration.migrate(ports, _operator(ports, handle))
+        failed += len(done.failed)
+        for key_id, reason in done.failed.items():
+            _say(f"{handle}: the key {key_id} cannot be migrated: {reason}")
+        listed = "no list was due" if done.published is None else f"list {done.published} published"
+        _say(f"{handle}: {done.resealed} seeds sealed anew, {done.dropped} dropped, {listed}.")
+    if failed:
+        raise Unhealthy(f"{failed} key(s) could not be migrated")
+
+
 def _recover(ports: Ports, arguments: argparse.Namespace) -> None:
-    operator = onboarding.operator(ports, handle=arguments.name, user=os_user.name())
+    operator = _operator(ports, arguments.name)
     recovered = recovery.recover(ports, operator)
     for warrant_id in recovered.revoked_again:
         _say(f"Revoked again: {warrant_id}")
     _say(f"Published version {recovered.head.version} with {recovered.head.count} warrants.")
+
+
+def _operator(ports: Ports, handle: str) -> Caller:
+    return onboarding.operator(ports, handle=handle, user=os_user.name())
 
 
 class Unhealthy(RescindError):

@@ -4,6 +4,8 @@ from typing import Any, Final
 
 import cbor2
 
+from shared.model import srl_statements
+
 _MEMBERS: Final[dict[str, Any]] = {
     "Version": 999_999_999_999,
     "IssuedAt": "2026-11-21T12:00:00Z",
@@ -39,4 +41,6 @@ RESERVED: Final[list[bytes]] = [
         for context in ("Signature1", "Signature", "CounterSignature", "MAC0", "Encrypt0")
     ),
     b"\x9fjSignature1@@@\xff",
+    # What the service signs after a prefix: the statement of a list signer on its successor.
+    srl_statements._DOMAIN + b"statement",
 ]

@@ -67,3 +67,8 @@ def seal_context(
         "purpose": purpose.value,
         "version": str(version),
     }
+
+
+def first_seal_context(tenant_id: str, key_id: str) -> dict[str, str]:
+    """The context of seals that were made before they had a purpose; only to migrate them."""
+    return {"tenant": tenant_id, "key": key_id}

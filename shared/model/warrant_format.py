@@ -27,6 +27,8 @@ _ID: Final = 7
 PAYLOAD: Final = -65537
 
 _LIST_MEMBER: Final = "RevokedIDs"
+# What the service signs beside lists and warrants begins so (shared/model/srl_statements.py).
+_OWN_PREFIX: Final = b"rescind-"
 
 
 class Format(StrEnum):
@@ -85,10 +87,13 @@ def sign(claims: Claims, *, key_id: str, key_version: int, seed: bytes) -> Messa
 
 
 def is_reserved(payload: bytes) -> bool:
-    """Whether bytes, signed as they come, could be taken for a list or for a message of COSE.
+    """Whether bytes, signed as they come, could be taken for what only the service signs.
 
-    Bytes that begin with such a CBOR item are as bad as those that are one.
+    That is a list, a message of COSE, and whatever else it signs after a prefix of its own. Bytes
+    that begin with such a CBOR item are as bad as those that are one.
     """
+    if payload.startswith(_OWN_PREFIX):
+        return True
     try:
         item = cose.decode(payload)
     except ValueError:

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from shared.errors import Corrupt, InvalidSrl, RescindError
-from shared.model import seeds
+from shared.model import seeds, signing_keys
 from shared.model.items import Key, Table
 from shared.model.seeds import Purpose
+from shared.model.signing_keys import SigningKey, Status
 from shared.model.srl import Head
 from shared.model.srl_keys import SrlKey, signers
 from shared.model.srl_schedule import Turn
@@ -86,6 +87,7 @@ def _findings(ports: Ports, listing: Listing, head: Head) -> Iterator[Finding]:
         _list_is_newest,
         _list_is_on_time,
         _signer_can_sign,
+        _keys_can_sign,
     )
     for check in checks:
         try:
@@ -130,13 +132,28 @@ def _list_is_on_time(ports: Ports, tenant_id: str, head: Head) -> Iterator[tuple
 
 def _signer_can_sign(ports: Ports, tenant_id: str, _head: Head) -> Iterator[tuple[str, str]]:
     signer = srl_keys.current(ports, tenant_id)
+    yield from _seal(ports, signer, "list signer")
+
+
+def _keys_can_sign(ports: Ports, tenant_id: str, _head: Head) -> Iterator[tuple[str, str]]:
+    for entry in ports.store.query(signing_keys.keys(tenant_id)):
+        key = SigningKey.from_item(entry.item)
+        if key.sealed_seed is None or key.status is Status.REVOKED:
+            continue
+        # One is enough to say so: the remedy is for all.
+        if problem := next(_seal(ports, key, f"signing key {key.id}"), None):
+            yield problem
+            return
+
+
+def _seal(ports: Ports, key: SigningKey | SrlKey, name: str) -> Iterator[tuple[str, str]]:
     try:
-        seed = seals.opened(ports, signer)
+        if seals.is_of_earlier_version(ports, key):
+            yield f"the seed of its {name} is sealed as an earlier version did", "run: migrate"
+        elif seeds.public_key(seals.opened(ports, key)) != key.public_key:
+            yield f"the seed of its {name} is another key's", _RESTORE
     except Corrupt:
-        yield "the seed of its list signer does not open", "put back the key that sealed those of"
-        return
-    if seeds.public_key(seed) != signer.public_key:
-        yield "the seed of its list signer is another key's", _RESTORE
+        yield f"the seed of its {name} does not open", "put back the key that sealed those of"
 
 
 def _seal_and_open(ports: Ports) -> None:

@@ -1,0 +1,88 @@
+"""From what earlier versions stored to what this one stores (docs/adr/0023).
+
+Seeds were once sealed for a tenant and a key alone. Each is opened so once more, and sealed for its
+purpose and version too. Then a list is published from all records, since lists were once made by
+expiries that nobody had signed. Whatever is done already is left as it is, so that a migration may
+be stopped anywhere, and repeated.
+"""
+
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from shared.errors import Corrupt
+from shared.model import signing_keys, srl, srl_keys
+from shared.model.callers import Caller
+from shared.model.items import Key
+from shared.model.signing_keys import SigningKey
+from shared.model.srl_keys import SrlKey
+from shared.operations import publication, seals
+from shared.operations.operation import settle
+from shared.ports import Ports
+from shared.ports.store import At, Put
+
+# A key that signs no more needs no seed, whichever kind of key it is.
+_SIGNS_NO_MORE: Final = frozenset({"retired", "revoked"})
+
+
+@dataclass(slots=True)
+class Migrated:
+    """What was done for one tenant: seeds sealed anew and dropped, the version of a new list.
+
+    `failed` names the keys whose seeds open neither way, or must not be sealed anew, and why.
+    """
+
+    resealed: int = 0
+    dropped: int = 0
+    published: int | None = None
+    failed: dict[str, str] = field(default_factory=dict)
+
+
+def migrate(ports: Ports, operator: Caller) -> Migrated:
+    """Bring one tenant up to date. Raises `Unavailable` if a port cannot answer."""
+    done = Migrated()
+    signers = srl_keys.signers(operator.tenant_id)
+    listed = {entry.sk for entry in ports.store.query(signers)}
+    for key_id in sorted(listed):
+        _settled(ports, SrlKey, signers.key(key_id), done)
+    keys = signing_keys.keys(operator.tenant_id)
+    for entry in ports.store.query(keys):
+        if entry.sk in listed:
+            # Sealed anew, it would sign whatever it is given, and lists are believed under it.
+            done.failed[entry.sk] = "is a list signer's copy; remove it from the signing keys"
+        else:
+            _settled(ports, SigningKey, keys.key(entry.sk), done)
+    if not done.failed and publication.current(ports, operator.tenant_id).format != srl.FORMAT:
+        done.published = settle(lambda: publication.publish(ports, operator)).version
+    return done
+
+
+def _settled(
+    ports: Ports, record: type[SigningKey] | type[SrlKey], place: Key, done: Migrated
+) -> None:
+    """Bring one key up to date, whoever writes its record meanwhile."""
+
+    def attempt() -> None:
+        item = ports.store.get(place)
+        if item is not None:
+            _migrate_key(ports, record.from_item(item), done)
+
+    try:
+        settle(attempt)
+    except Corrupt as error:
+        done.failed[place.sk] = str(error)
+
+
+def _migrate_key(ports: Ports, key: SigningKey | SrlKey, done: Migrated) -> None:
+    if key.sealed_seed is None:
+        return
+    if key.status in _SIGNS_NO_MORE:
+        _write(ports, key, None)
+        done.dropped += 1
+    elif seals.is_of_earlier_version(ports, key):
+        _write(ports, key, seals.resealed(ports, key))
+        done.resealed += 1
+
+
+def _write(ports: Ports, key: SigningKey | SrlKey, sealed_seed: bytes | None) -> None:
+    renewed = replace(key, sealed_seed=sealed_seed, version=key.version + 1)
+    ports.store.write(Put(key.key, renewed.to_item(), At(key.version)))

@@ -3,6 +3,7 @@
 from typing import Final
 
 from fastapi_offline import FastAPIOffline
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
@@ -15,7 +16,8 @@ from shared.errors import NotFound, Unavailable
 from shared.web import errors
 from shared.web.app import create_app
 
-_BESIDE: Final = ("/blobs/", "/docs", "/openapi.json", "/static-offline-docs/")
+_DOCUMENTS: Final = {"/docs", "/docs/oauth2-redirect", "/openapi.json"}
+_FOLDERS: Final = ("/blobs/", "/static-offline-docs/")
 
 
 async def _blob(request: Request) -> Response:
@@ -37,15 +39,24 @@ async def _blob(request: Request) -> Response:
     return Response(data, media_type="application/json")
 
 
+async def _nothing_there(_request: Request, _error: Exception) -> Response:
+    return errors.response(NotFound("There is no such document."))
+
+
 _contract = create_app(*ROUTERS)
 
 # /docs and /openapi.json, with assets that need no network.
 _beside = FastAPIOffline(redoc_url=None, title="Rescind", redirect_slashes=False)
 _beside.openapi = openapi.document  # type: ignore[method-assign]
 _beside.add_route("/blobs/{name:path}", _blob, methods=["GET"])
+_beside.add_exception_handler(HTTPException, _nothing_there)
 
 
 async def app(scope: Scope, receive: Receive, send: Send) -> None:
     """The contract, and beside it what only this server has, which is only read."""
-    is_beside = scope.get("method") == "GET" and scope["path"].startswith(_BESIDE)
-    await (_beside if is_beside else _contract)(scope, receive, send)
+    await (_beside if _is_beside(scope) else _contract)(scope, receive, send)
+
+
+def _is_beside(scope: Scope) -> bool:
+    path: str = scope.get("path", "")
+    return scope.get("method") == "GET" and (path in _DOCUMENTS or path.startswith(_FOLDERS))

@@ -19,7 +19,7 @@ from typing import NoReturn
 
 import uvicorn
 
-from infra import data_folder, os_user
+from infra import data_folder, local_protocol, os_user
 from shared import logs, wiring
 from shared.adapters.filesystem import FileBlobs
 from shared.errors import InvalidSettings, NotFound, RescindError
@@ -103,9 +103,14 @@ def _serve(ports: Ports, arguments: argparse.Namespace) -> None:
             port=arguments.port,
             workers=arguments.workers,
             log_config=logs.for_one_machine(arguments.log_level),
-            log_level="warning",
-            lifespan="off",
+            # Warnings tell of malformed requests, which any caller can send without end.
+            log_level="error",
+            lifespan="on",
             ws="none",
+            http=local_protocol.LocalProtocol,
+            backlog=local_protocol.limits().backlog,
+            # Connections close by themselves before that.
+            timeout_graceful_shutdown=local_protocol.STOP_SECONDS + 2,
             # Which forwarded addresses are believed is the gate's to decide.
             proxy_headers=False,
             server_header=False,

@@ -51,6 +51,7 @@ _COMMON: Final = (
     "X-RateLimit-Remaining",
     "X-RateLimit-Reset",
     "X-Request-Id",
+    "X-Content-Type-Options",
     "Cache-Control",
 )
 _OF_STATUS: Final = {
@@ -64,6 +65,7 @@ _HEADERS: Final = {
     "X-RateLimit-Remaining": ("integer", "Tokens left, at most the limit."),
     "X-RateLimit-Reset": ("integer", "Unix second at which the bucket is full again."),
     "X-Request-Id": ("string", "Names this request in the log of the service."),
+    "X-Content-Type-Options": ("string", "nosniff."),
     "Cache-Control": ("string", "no-store, except on the Signed Revocation List."),
     "WWW-Authenticate": ("string", "Bearer; with 403, the scopes that the endpoint accepts."),
     "Retry-After": ("integer", "Seconds."),

@@ -49,7 +49,7 @@ async def exchange(
     async def send(message: Message) -> None:
         sent.append(message)
 
-    await app(_scope(method, target, headers, peer), receive, send)
+    await app(request_scope(method, target, headers, peer), receive, send)
     return _answer(sent)
 
 
@@ -72,7 +72,10 @@ def bearer(secret: str | None, *more: tuple[str, str]) -> list[tuple[str, str]]:
     return [("Authorization", f"Bearer {secret}"), *more]
 
 
-def _scope(method: str, target: str, headers: Headers, peer: str | None) -> dict[str, Any]:
+def request_scope(
+    method: str, target: str, headers: Headers = (), peer: str | None = "203.0.113.1"
+) -> dict[str, Any]:
+    """What a server says of a request to the application."""
     path, _, query = target.partition("?")
     return {
         "type": "http",

@@ -6,7 +6,7 @@ from pydantic import AfterValidator, Field
 
 from shared.model.api_keys import ApiKey, Status, Usage
 from shared.operations.api_keys import Created
-from shared.web.api_keys import ApiKeySummary, key_fields
+from shared.web.api_keys import USAGE, ApiKeySummary, key_fields
 from shared.web.fields import (
     MomentIn,
     MomentOut,
@@ -47,7 +47,7 @@ class ApiKeyQuery(PageQuery):
 class ApiKeyDetail(ApiKeySummary):
     """A key on its own."""
 
-    request_count: int
+    request_count: int = Field(description=USAGE)
 
     @classmethod
     def of(cls, key: ApiKey, usage: Usage) -> Self:

@@ -1,10 +1,17 @@
 """Bodies that show API keys: both a key's own endpoints and its account's answer with them."""
 
-from typing import Any, Self
+from typing import Any, Final, Self
+
+from pydantic import Field
 
 from shared.model.api_keys import ApiKey, Status, Usage
 from shared.operations.paging import Page
 from shared.web.fields import MomentOut, ResponseBody
+
+USAGE: Final = (
+    "Approximate: up to one second late while the key is in use; an instance that is killed loses "
+    "what it had not written."
+)
 
 
 class ApiKeySummary(ResponseBody):
@@ -16,7 +23,7 @@ class ApiKeySummary(ResponseBody):
     status: Status
     created_at: MomentOut
     expires_at: MomentOut | None
-    last_used_at: MomentOut | None
+    last_used_at: MomentOut | None = Field(description=USAGE)
 
     @classmethod
     def of(cls, key: ApiKey, usage: Usage) -> Self:

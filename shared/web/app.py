@@ -1,7 +1,8 @@
 """The application of a function: its routes behind the gate, and its Lambda handler."""
 
-from collections.abc import Callable, Sequence
-from typing import Any, Final, NoReturn
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Final, NoReturn, cast
 
 from fastapi import APIRouter, FastAPI
 from fastapi.middleware.asyncexitstack import AsyncExitStackMiddleware
@@ -50,13 +51,20 @@ class _Application(FastAPI):
             redirect_slashes=False,
             # It would tell of paths and queries, which anyone may fill; what is told is in the log.
             telemetry={"tracing": False, "metrics": False, "logs": False},
+            lifespan=_lifespan,
         )
-        self._ports = ports
-        self._trusted_proxies = trusted_proxies
+        self.gate = Gate(AsyncExitStackMiddleware(self.router), ports, trusted_proxies)
 
     def build_middleware_stack(self) -> ASGIApp:
         """What a request passes before a route is looked for (docs/adr/0008)."""
-        return Gate(AsyncExitStackMiddleware(self.router), self._ports, self._trusted_proxies)
+        return self.gate
+
+
+@asynccontextmanager
+async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+    """From the start of a server to its orderly stop; Lambda has neither (docs/adr/0012)."""
+    yield
+    cast("_Application", app).gate.flush()
 
 
 def lambda_handler(app: FastAPI) -> Callable[[dict[str, Any], Any], dict[str, Any]]:

@@ -3,6 +3,7 @@
 import json
 from typing import Final
 
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
 from shared import errors
@@ -26,7 +27,9 @@ _INTERNAL: Final = "The service failed; report the X-Request-Id of this response
 
 
 def code_of(error: Exception) -> str:
-    """The contract's word for the error."""
+    """The contract's word for the error, or what the log calls a caller who left."""
+    if isinstance(error, ClientDisconnect):
+        return "client_disconnected"
     if isinstance(error, errors.RequestError | errors.Unavailable):
         return error.code
     return "internal_error"

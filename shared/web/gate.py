@@ -14,7 +14,7 @@ from functools import partial
 from typing import Final
 
 from starlette.datastructures import MutableHeaders
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from shared import logs
@@ -74,11 +74,13 @@ class Gate:
         exchange = _Exchange(send)
         try:
             call = self._admit(Request(scope), exchange)
-            if "\n" in scope["path"]:
-                # Starlette's patterns would match up to a line break at the end.
+            if _is_ambiguous(scope):
                 raise NotFound("There is no such endpoint.")
             scope["call"] = call
             await self._app(scope, receive, exchange.send)
+        except ClientDisconnect as error:
+            # The body ended before its end. Nothing failed here, and nobody reads an answer.
+            exchange.error = error
         except Exception as error:
             exchange.error = error
             _report(error, exchange.request_id)
@@ -87,6 +89,10 @@ class Gate:
             await errors.response(error)(scope, receive, exchange.send)
         finally:
             exchange.log(scope)
+
+    def flush(self) -> None:
+        """Write the usage counts that are not written yet, when the instance stops."""
+        self._usage.flush(self._ports)
 
     def _admit(self, request: Request, exchange: "_Exchange") -> Call:
         ports = self._ports()
@@ -104,6 +110,25 @@ class Gate:
         self._tenants.take(caller.tenant_id, is_admin=is_admin)
         self._usage.count(ports, caller)
         return Call(ports, caller)
+
+
+def headers_of_every_response(request_id: str, figures: Figures) -> list[tuple[bytes, bytes]]:
+    """The headers that every response carries, whatever its status (decisions 1, headers)."""
+    return [
+        (b"x-request-id", request_id.encode()),
+        # Browsers must not guess that some JSON is a script or a page.
+        (b"x-content-type-options", b"nosniff"),
+        *rate_limit.headers(figures),
+    ]
+
+
+def _is_ambiguous(scope: Scope) -> bool:
+    """Whether a proxy may see another path than the router, which has the decoded one.
+
+    An encoded slash separates nothing for a proxy. Starlette's patterns would match up to a line
+    break at the end.
+    """
+    return "\n" in scope["path"] or b"%2f" in (scope.get("raw_path") or b"").lower()
 
 
 class _Exchange:
@@ -130,10 +155,7 @@ class _Exchange:
         if message["type"] == "http.response.start":
             self.status = message["status"]
             MutableHeaders(scope=message).setdefault("Cache-Control", "no-store")
-            message["headers"] += [
-                (b"x-request-id", self.request_id.encode()),
-                *rate_limit.headers(self.figures()),
-            ]
+            message["headers"] += headers_of_every_response(self.request_id, self.figures())
         await self._send(message)
 
     def log(self, scope: Scope) -> None:

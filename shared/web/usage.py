@@ -1,11 +1,13 @@
 """Usage counts of API keys: added up in this instance, written at most once a second a key.
 
-An instance that is killed loses what it has not written: for a key in use, a second of counts. A
-key that falls silent is written during the requests of others, one key a request.
+An instance that is killed loses what it has not written: for a key in use, a second of counts. An
+orderly stop writes them all. A key that falls silent is written during the requests of others, one
+key a request.
 """
 
 import logging
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
@@ -51,6 +53,12 @@ class UsageCounter:
         if tally.is_due(now):
             self._write(ports, caller.key_id, tally, now)
         self._write_a_silent_one(ports, now)
+
+    def flush(self, ports: Callable[[], Ports]) -> None:
+        """Write every count that is not written yet; `ports` is called only if there is one."""
+        waiting = [(key_id, tally) for key_id, tally in self._tallies.items() if tally.requests]
+        for key_id, tally in waiting:
+            self._write(ports(), key_id, tally, tally.last_used_at)
 
     def _write_a_silent_one(self, ports: Ports, now: datetime) -> None:
         key_id, tally = next(iter(self._tallies.items()))

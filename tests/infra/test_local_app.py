@@ -129,6 +129,26 @@ def test_blobs_of_another_store_are_not_served_here(
     _assert_error(answer, 404, "not_found")
 
 
+@pytest.mark.parametrize(
+    "path", ["/docsx", "/docs/", "/docs/nope", "/openapi.json/", "/openapi.jsonx", "/blobs"]
+)
+def test_what_is_near_a_document_is_part_of_the_contract(local: Local, path: str) -> None:
+    """F79: a path that only begins like a document is refused in the contract's shape."""
+    _assert_error(local.http.get(path), 401, "unauthorized")
+
+
+@pytest.mark.parametrize("path", ["/static-offline-docs/nope", "/static-offline-docs/"])
+def test_a_document_that_is_not_there(local: Local, path: str) -> None:
+    """F79: an unknown file among the documents is 404 in the contract's shape."""
+    _assert_error(local.http.get(path), 404, "not_found")
+
+
+@pytest.mark.parametrize("path", ["/docs", "/openapi.json"])
+def test_the_documents_need_no_key(local: Local, path: str) -> None:
+    """Both documents are served to whoever asks on this machine."""
+    assert local.http.get(path).status_code == 200
+
+
 @pytest.mark.slow
 def test_a_list_too_long_to_answer_with_is_fetched_from_its_address(tmp_path: Path) -> None:
     """F27: a list over the answer limit is fetched by its short-lived address, whole and valid."""

@@ -6,17 +6,22 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import httpx2
 import pytest
 
-from infra import local_server
+from infra import data_folder, local_server
 from shared.model.srl import head_key
-from shared.operations import publication
+from shared.model.srl_verification import public_key_bytes, verify
+from shared.operations import onboarding, publication
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
+from tests.infra.folders import opened
 from tests.operations.tenants import Tenant
+from tests.processes import local_server as running_server
 from tests.worlds import embedded
 
 
@@ -30,6 +35,22 @@ def test_the_timer_publishes_what_changed(tmp_path: Path, monkeypatch: pytest.Mo
         assert tenant.published(ports).revoked_ids == ["svc_wrt_a"]
         time.sleep(0.2)
     assert publication.current(ports, tenant.id).version == 2
+
+
+def test_a_list_that_expired_in_a_pause_is_not_served(tmp_path: Path) -> None:
+    """F80: what expired while the server was stopped is published before the first request."""
+    data = tmp_path / "data"
+    data_folder.prepare(data)
+    with opened(data) as ports:
+        past = replace(ports, now=lambda: _now() - timedelta(days=10))
+        _, created = onboarding.create_tenant(past, handle="local")
+    data_folder.write_secret(data / "admin.key", created.secret)
+    with running_server(data) as server:
+        headers = {"Authorization": f"Bearer {created.secret}"}
+        with httpx2.Client(base_url=server.url, headers=headers) as http:
+            body = http.get("/v1/revocations/srl/signed").content
+            key = http.get("/v1/revocations/srl/keys").json()["keys"][0]["public_key"]
+    assert verify(body, public_key=public_key_bytes(key), now=_now()).version == 2
 
 
 def test_the_timer_goes_on_after_a_tick_that_failed(

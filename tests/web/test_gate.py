@@ -17,7 +17,7 @@ from shared.ports import Ports
 from shared.web.errors import STATUS
 from shared.web.gate import Gate
 from tests.api import Client, Tenant, serve
-from tests.asgi import Answer, bearer, exchange, run, send
+from tests.asgi import Answer, bearer, exchange, request_scope, run, send
 from tests.log_lines import lines, metrics
 from tests.web.endpoints import shape
 from tests.web.outages import BreakingStore, Fails, behind_the_gate, on_authentication
@@ -116,6 +116,7 @@ def test_every_response_carries_its_headers(tenant: Tenant, status: int) -> None
     assert re.fullmatch("[0-9a-f]{32}", answer.headers["x-request-id"])
     cache = "private, no-cache" if status == 304 else "no-store"
     assert answer.headers["cache-control"] == cache
+    assert answer.headers["x-content-type-options"] == "nosniff"
     for name, statuses in ONLY_ON.items():
         assert (name in answer.headers) == (status in statuses), name
 
@@ -243,6 +244,32 @@ def test_an_outage_is_logged_with_its_request(
     assert answer.headers["x-request-id"] in record.getMessage()
     assert "KeyError" in record.getMessage()
     assert SECRET not in caplog.text
+
+
+def test_a_caller_who_leaves_is_no_crash(tenant: Tenant, caplog: pytest.LogCaptureFixture) -> None:
+    """F78: a body whose caller leaves is a line of the request log, and no fault of the service."""
+    caplog.set_level(logging.INFO, logger="shared.web.gate")
+    messages: list[Message] = [
+        {"type": "http.request", "body": b"{", "more_body": True},
+        {"type": "http.disconnect"},
+    ]
+    sent: list[Message] = []
+
+    async def receive() -> Message:
+        return messages.pop(0)
+
+    async def keep(message: Message) -> None:
+        sent.append(message)
+
+    async def leave() -> None:
+        scope = request_scope("POST", REVOCATIONS, bearer(tenant.admin.secret, JSON))
+        await tenant.admin.http.app(scope, receive, keep)
+
+    run(leave())
+    assert (messages, sent) == ([], [])
+    (line,) = lines(caplog)
+    assert (line["outcome"], line["status"]) == ("client_disconnected", None)
+    assert not metrics(line)
 
 
 def test_a_refusal_is_not_logged(tenant: Tenant, caplog: pytest.LogCaptureFixture) -> None:

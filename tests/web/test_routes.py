@@ -75,6 +75,13 @@ def test_head_where_get_fails(standing: Tenant) -> None:
         )
 
 
+@pytest.mark.parametrize("target", ["/v1/tenant%2fsettings", "/v1/tenant%2Fsettings", "/v1%2Fkeys"])
+def test_an_encoded_slash_separates_nothing(standing: Tenant, target: str) -> None:
+    """F79: an encoded slash is part of a name, as for a proxy that guards paths: 404."""
+    answer = ask(standing, "GET", target)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (404, "not_found")
+
+
 UNKNOWN = [
     *["", "/", "*", "/v1", "/v1/", "/v2/api-keys", "/api-keys", "/v1/keyrings", "/V1/api-keys"],
     *["/v1/API-KEYS", "/v1/api_keys", "/v1/api-keys.json", "/v1/api-keys;x=1", "/v1/api-keys%20"],

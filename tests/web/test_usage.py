@@ -339,3 +339,33 @@ def test_a_clock_that_steps_back_does_not_stop_the_counting(
         clock.advance(seconds=1)
         counter.count(tenant.ports, caller(tenant, tenant.authorizer))
     assert used(tenant, tenant.authorizer) == Usage(9, clock().replace(microsecond=0))
+
+
+# --- an orderly stop ---
+
+
+def test_a_stop_writes_what_is_not_written(tenant: Tenant, clock: Clock) -> None:
+    """F77: when the server stops, the counts of every key are written, each as last used then."""
+    clients = [tenant.client(Scope.AUTHORIZER) for _ in range(3)]
+    counter = UsageCounter()
+    began = clock().replace(microsecond=0)
+    for _ in range(5):
+        for client in clients:
+            counter.count(tenant.ports, caller(tenant, client))
+        clock.advance(milliseconds=10)
+    assert {used(tenant, client).request_count for client in clients} == {1}
+    clock.advance(hours=1)
+    counter.flush(lambda: tenant.ports)
+    assert {used(tenant, client).request_count for client in clients} == {5}
+    assert {used(tenant, client).last_used_at for client in clients} == {began}
+    counter.flush(lambda: tenant.ports)
+    assert {used(tenant, client).request_count for client in clients} == {5}
+
+
+def test_a_stop_with_nothing_to_write_opens_nothing() -> None:
+    """A server that served nobody stops without a store."""
+
+    def none() -> Ports:
+        raise AssertionError("opened")
+
+    UsageCounter().flush(none)

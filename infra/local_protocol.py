@@ -1,0 +1,180 @@
+"""HTTP/1.1 for the local server: uvicorn's protocol with deadlines and a limit on connections.
+
+By itself uvicorn waits for a header, a body, or a caller that does not read for as long as the
+connection lasts, and accepts connections until the process can open no more files, its own data
+among them (docs/adr/0028).
+"""
+
+import asyncio
+import math
+import re
+import resource
+import secrets
+import socket
+import time
+from enum import Enum, auto
+from functools import cache
+from typing import Any, Final, NamedTuple, cast
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
+
+from shared.errors import InvalidRequest
+from shared.model.rate_limit import RATE_PER_SECOND, Figures
+from shared.web import errors, gate
+
+STOP_SECONDS: Final = 3
+_HEADER_BYTES_MAX: Final = 16 * 1024
+_CONNECTIONS_MAX: Final = 1000
+_BACKLOG_MAX: Final = 128
+
+
+class _Waiting(Enum):
+    """What a connection waits for."""
+
+    HEADER = auto()
+    BODY = auto()
+    RESPONSE = auto()
+
+
+# How long each may take; for a response, how long the caller may read nothing of it.
+_SECONDS: Final = {_Waiting.HEADER: 10.0, _Waiting.BODY: 30.0, _Waiting.RESPONSE: 30.0}
+
+
+class Limits(NamedTuple):
+    """How many connections a process keeps, and how many more may wait to be accepted."""
+
+    connections: int
+    backlog: int
+
+
+@cache
+def limits() -> Limits:
+    """The limits that leave a quarter of the files that this process may open to its data."""
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if files == resource.RLIM_INFINITY:
+        return Limits(_CONNECTIONS_MAX, _BACKLOG_MAX)
+    # asyncio accepts a whole backlog in each turn of its loop, and up to four turns pass until a
+    # connection that is over the limit is closed: a quarter of the files.
+    return Limits(min(_CONNECTIONS_MAX, files // 2), min(_BACKLOG_MAX, files // 16))
+
+
+class _StrictConnection(h11.Connection):
+    """An HTTP/1.1 connection that refuses requests which a proxy may read in another way."""
+
+    def next_event(self) -> Any:
+        """The next event. Raises `h11.RemoteProtocolError`."""
+        head = self.trailing_data[0] if self.their_state is h11.IDLE else b""
+        event = super().next_event()
+        if isinstance(event, h11.Request) and _is_ambiguous(event, head):
+            raise h11.RemoteProtocolError("the request can be read in several ways")
+        return event
+
+
+_END_OF_HEADER: Final = re.compile(rb"\n\r?\n")
+# A line that ends without CR, or that goes on in the next one (RFC 9112, 2.2 and 5.2).
+_LOOSE_LINE: Final = re.compile(rb"(?<!\r)\n|\n[ \t]")
+
+
+def _is_ambiguous(request: h11.Request, head: bytes) -> bool:
+    names = {name for name, _ in request.headers}
+    if {b"content-length", b"transfer-encoding"} <= names:
+        return True
+    end = _END_OF_HEADER.search(head)
+    return bool(_LOOSE_LINE.search(head, 0, end.end() if end else len(head)))
+
+
+class LocalProtocol(H11Protocol):
+    """One connection. It is closed if the caller takes too long, or to make room for others."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.conn = _StrictConnection(h11.SERVER, _HEADER_BYTES_MAX)
+        self._state: tuple[_Waiting, object] | None = None
+        self._since = 0.0
+        self._unsent: float = math.inf
+        self._deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin to wait for a header; close another connection if there are too many."""
+        super().connection_made(transport)
+        # Without it the kernel holds back the end of a response for 40 ms. asyncio sets it only on
+        # sockets that name their protocol, and those of several workers do not.
+        peer = transport.get_extra_info("socket")
+        peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._watch()
+        self._make_room()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Tell the application, and wait for nothing any more."""
+        super().connection_lost(exc)
+        if self._deadline:
+            self._deadline.cancel()
+
+    def handle_events(self) -> None:
+        """Act on what was received."""
+        super().handle_events()
+        self._watch()
+
+    def on_response_complete(self) -> None:
+        """Begin to wait for the next request."""
+        super().on_response_complete()
+        self._watch()
+
+    def shutdown(self) -> None:
+        """End the connection once its response is sent, and in any case `STOP_SECONDS` later."""
+        super().shutdown()
+        self.loop.call_later(STOP_SECONDS, self.transport.abort)
+
+    def send_400_response(self, msg: str) -> None:  # noqa: ARG002 (uvicorn's own words)
+        """Answer a request that cannot be parsed in the contract's shape (decisions 1, errors)."""
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            answer = errors.response(InvalidRequest("The request is not well-formed HTTP/1.1."))
+            figures = Figures(RATE_PER_SECOND, int(time.time()))
+            more = gate.headers_of_every_response(secrets.token_hex(16), figures)
+            closing = [(b"cache-control", b"no-store"), (b"connection", b"close")]
+            headers = [*answer.raw_headers, *more, *closing]
+            head = h11.Response(status_code=400, headers=headers, reason=b"Bad Request")
+            for event in (head, h11.Data(data=bytes(answer.body)), h11.EndOfMessage()):
+                self.transport.write(self.conn.send(event))
+        # Otherwise a response has begun, and the rest of the body is what cannot be parsed.
+        self.transport.close()
+
+    @property
+    def _waiting(self) -> _Waiting:
+        cycle: RequestResponseCycle | None = self.cycle
+        if cycle is None or cycle.response_complete:
+            return _Waiting.HEADER
+        return _Waiting.BODY if cycle.more_body else _Waiting.RESPONSE
+
+    def _watch(self) -> None:
+        """Set a deadline for what the connection waits for now, unless it has one."""
+        state = (self._waiting, self.cycle)
+        if state != self._state:
+            self._state, self._since, self._unsent = state, self.loop.time(), math.inf
+            self._set_deadline()
+
+    def _set_deadline(self) -> None:
+        if self._deadline:
+            self._deadline.cancel()
+        self._deadline = self.loop.call_later(_SECONDS[self._waiting], self._expire)
+
+    def _expire(self) -> None:
+        unsent = self.transport.get_write_buffer_size()
+        is_at_work = self._waiting is _Waiting.RESPONSE and not unsent
+        if is_at_work or 0 < unsent < self._unsent:
+            # The application has not answered yet, or the caller reads, if slowly.
+            self._unsent = unsent or math.inf
+            self._set_deadline()
+        else:
+            self.transport.abort()
+
+    def _make_room(self) -> None:
+        """Close the connection that has waited for a header the longest, or this one."""
+        connections = cast("set[LocalProtocol]", self.connections)
+        if len(connections) <= limits().connections:
+            return
+        idle = (each for each in connections if each._waiting is _Waiting.HEADER)  # noqa: SLF001
+        oldest = min(idle, key=lambda each: each._since, default=self)  # noqa: SLF001
+        connections.discard(oldest)
+        oldest.transport.abort()

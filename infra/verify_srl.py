@@ -1,40 +1,121 @@
 """Verify a Signed Revocation List offline: the response of the SRL endpoint, saved to a file.
 
-Exit codes: 0 valid, 1 not valid, 2 wrong usage.
+Exit codes: 0 valid, 1 not valid, 2 wrong usage, 3 valid and a --warrant is revoked.
+docs/srl.md explains the checks and their reasons.
 """
 
 import argparse
+import json
 import sys
+from bisect import bisect_left
+from collections.abc import Callable
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any, Final
 
-from shared.errors import InvalidSrl
-from shared.model import srl_verification, times
+from infra import verifier_state
+from shared.errors import InvalidSettings, InvalidSrl
+from shared.model import identifiers, srl_verification, strict_json, times
+from shared.model.srl import Payload
+from shared.model.srl_verifier import MAX_STEP, Policy, Told, verify_next
+
+_VALID, _NOT_VALID, _WRONG_USAGE, _REVOKED = range(4)
+
+_HELP: Final = {
+    "key": "public key that may have signed, from a source that you trust; may be repeated",
+    "keys": "saved answer of GET /v1/revocations/srl/keys, whose statements are followed",
+    "state": "file that remembers what was accepted; it is made if it is not there",
+    "max-step": "refuse versions more than N above that of the state (default %(default)s)",
+    "warrant": "say whether this warrant is on the list; may be repeated",
+}
+
+
+class _CannotUse(Exception):
+    """A file that cannot be used, and why."""
 
 
 def main() -> int:
     """Verify one file and return the exit code."""
     arguments = _arguments()
     try:
-        body = _read(arguments.file)
-    except OSError as error:
-        print(f"{arguments.file}: {error.strerror}", file=sys.stderr)
-        return 2
-    try:
-        payload = srl_verification.verify(
-            body,
-            public_key=arguments.key,
-            now=datetime.now(UTC),
-            min_version=arguments.min_version,
-        )
+        payload = _verified(arguments)
+    except _CannotUse as error:
+        print(error, file=sys.stderr)
+        return _WRONG_USAGE
     except InvalidSrl as error:
-        print(f"not valid ({error.reason}): {error}")
-        return 1
-    print(
+        refused = {"valid": False, "reason": error.reason, "message": str(error)}
+        _say(arguments, refused, f"not valid ({error.reason}): {error}")
+        return _NOT_VALID
+    warrants = {each: _is_listed(payload, each) for each in arguments.warrant}
+    _say(arguments, _summary(payload, warrants), _lines(payload, warrants))
+    return _REVOKED if any(warrants.values()) else _VALID
+
+
+def _verified(arguments: argparse.Namespace) -> Payload:
+    """The list, once it is accepted and the state says so. Raises `InvalidSrl`."""
+    body = _use(arguments.file, _read)
+    told = _use(arguments.keys, _told) if arguments.keys else Told()
+    policy = Policy(arguments.key, told, arguments.min_version, arguments.max_step)
+    state = Path(arguments.state) if arguments.state else None
+    lock = verifier_state.locked(state) if state else nullcontext()
+    try:
+        with lock:
+            seen = _use(arguments.state, lambda _: verifier_state.load(state)) if state else None
+            payload, now_seen = verify_next(body, policy, seen=seen, now=datetime.now(UTC))
+            if state and now_seen != seen:
+                verifier_state.save(state, now_seen)
+    except OSError as error:
+        raise _CannotUse(f"{arguments.state}: {error.strerror}") from None
+    return payload
+
+
+def _use(name: str, read: Callable[[str], Any]) -> Any:
+    try:
+        return read(name)
+    except OSError as error:
+        raise _CannotUse(f"{name}: {error.strerror}") from None
+    except ValueError as error:
+        raise _CannotUse(f"{name}: {error}") from None
+    except InvalidSettings as error:
+        raise _CannotUse(str(error)) from None
+
+
+def _read(name: str) -> bytes:
+    return sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+
+
+def _told(name: str) -> Told:
+    return Told.by(strict_json.parse(Path(name).read_bytes()))
+
+
+def _is_listed(payload: Payload, warrant_id: str) -> bool:
+    place = bisect_left(payload.revoked_ids, warrant_id)
+    return payload.revoked_ids[place : place + 1] == [warrant_id]
+
+
+def _summary(payload: Payload, warrants: dict[str, bool]) -> dict[str, object]:
+    return {
+        "valid": True,
+        "version": payload.version,
+        "issued_at": times.text(payload.issued_at),
+        "expires_at": times.text(payload.expires_at),
+        "revocation_count": len(payload.revoked_ids),
+        "warrants": {each: {"revoked": revoked} for each, revoked in warrants.items()},
+    }
+
+
+def _lines(payload: Payload, warrants: dict[str, bool]) -> str:
+    first = (
         f"valid: version {payload.version}, issued {times.text(payload.issued_at)}, "
         f"expires {times.text(payload.expires_at)}, {len(payload.revoked_ids)} revoked"
     )
-    return 0
+    words = {True: "revoked", False: "not on the list"}
+    return "\n".join([first, *(f"{each}: {words[listed]}" for each, listed in warrants.items())])
+
+
+def _say(arguments: argparse.Namespace, document: dict[str, object], text: str) -> None:
+    print(json.dumps(document) if arguments.json else text)
 
 
 def _arguments() -> argparse.Namespace:
@@ -43,25 +124,36 @@ def _arguments() -> argparse.Namespace:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("file", metavar="FILE", help="- for stdin")
-    parser.add_argument(
-        "--key", type=_public_key, required=True, metavar="BASE64", help="public key of the signer"
-    )
-    parser.add_argument(
-        "--min-version", type=int, default=1, metavar="N", help="refuse versions below N"
-    )
+    add = parser.add_argument
+    add("file", metavar="FILE", help="- for stdin")
+    key = _checked(srl_verification.public_key_bytes)
+    warrant = _checked(identifiers.warrant_id)
+    number = _checked(_positive)
+    add("--key", type=key, action="append", required=True, metavar="BASE64", help=_HELP["key"])
+    add("--keys", metavar="FILE", help=_HELP["keys"])
+    add("--state", metavar="FILE", help=_HELP["state"])
+    add("--min-version", type=number, default=1, metavar="N", help="refuse versions below N")
+    add("--max-step", type=number, default=MAX_STEP, metavar="N", help=_HELP["max-step"])
+    add("--warrant", type=warrant, action="append", default=[], metavar="ID", help=_HELP["warrant"])
+    add("--json", action="store_true", help="print one JSON object")
     return parser.parse_args()
 
 
-def _read(name: str) -> bytes:
-    return sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+def _positive(value: str) -> int:
+    number = int(value) if value.isascii() and value.isdecimal() else 0
+    if number < 1:
+        raise ValueError("must be a positive integer")
+    return number
 
 
-def _public_key(value: str) -> bytes:
-    try:
-        return srl_verification.public_key_bytes(value)
-    except (TypeError, ValueError) as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
+def _checked(read: Callable[[str], Any]) -> Callable[[str], Any]:
+    def checked(value: str) -> Any:
+        try:
+            return read(value)
+        except (TypeError, ValueError) as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+
+    return checked
 
 
 if __name__ == "__main__":

@@ -12,8 +12,6 @@ from datetime import datetime
 from typing import Any, Final, Self
 
 import cbor2
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from shared.model import ed25519, seeds, times
 
@@ -54,11 +52,8 @@ class Statement:
             base64.b64decode(form[name], validate=True) for name in ("Payload", "Signature")
         )
         statement = cls._decode(encoded)
-        try:
-            previous = Ed25519PublicKey.from_public_bytes(statement.previous)
-            previous.verify(signature, _DOMAIN + encoded)
-        except InvalidSignature:
-            raise ValueError("a statement is not signed by the key that it names") from None
+        if not seeds.is_signed(_DOMAIN + encoded, signature, public_key=statement.previous):
+            raise ValueError("a statement is not signed by the key that it names")
         return statement
 
     def may_precede(self, other: Self) -> bool:

@@ -5,17 +5,18 @@ The publisher holds every list to the same checks before it lets it out.
 
 import base64
 import binascii
+from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import datetime, timedelta
+from enum import StrEnum
 from itertools import islice
 from operator import lt
 from typing import Any, Final
 
 import cbor2
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from shared.errors import InvalidSrl
-from shared.model import identifiers, srl, strict_json, times
+from shared.model import ed25519, identifiers, seeds, srl, strict_json, times
 from shared.model.srl import Payload
 
 LIFETIME_MAX: Final = timedelta(days=7)
@@ -23,29 +24,66 @@ LIFETIME_MAX: Final = timedelta(days=7)
 # A list a second for thirty thousand years; whoever believed more would refuse every list after it.
 _VERSION_MAX: Final = 10**12 - 1
 
-_PUBLIC_KEY_BYTES: Final = 32
 # Characters of base64 that stand for three bytes.
 _GROUP: Final = 4
+
+
+class Reason(StrEnum):
+    """Why a list must not be believed; the first reason that applies, in this order.
+
+    The words are stable: programs compare them. docs/srl.md says what to do about each.
+    """
+
+    MALFORMED = "malformed"
+    SIGNATURE = "signature"
+    ENCODING = "encoding"
+    CONTENT = "content"
+    MIXED = "mixed"
+    ORDER = "order"
+    TIMES = "times"
+    FUTURE = "future"
+    EXPIRED = "expired"
+    VERSION = "version"
+    ROLLBACK = "rollback"
+    EQUIVOCATION = "equivocation"
+    STEP = "step"
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """A list that passed every check, the bytes that were signed, and the raw key that did it."""
+
+    payload: Payload
+    signed: bytes
+    signer: bytes
 
 
 def verify(body: bytes, *, public_key: bytes, now: datetime, min_version: int = 1) -> Payload:
     """The content of a response body of the SRL endpoint, once every check has passed.
 
     `public_key` is the 32 raw bytes of the signer; a list below `min_version`, the highest version
-    seen so far, is a rollback. Raises `InvalidSrl`; its `reason` is one of `malformed`,
-    `signature`, `encoding`, `content`, `mixed`, `order`, `times`, `future`, `expired`, `version`,
-    `rollback`.
+    seen so far, is a rollback. Raises `InvalidSrl` with a `Reason`.
     """
+    return verify_by_one_of(
+        body, public_keys=[public_key], now=now, min_version=min_version
+    ).payload
+
+
+def verify_by_one_of(
+    body: bytes, *, public_keys: Iterable[bytes], now: datetime, min_version: int = 1
+) -> Verified:
+    """The same, for a list that any one of several keys may have signed."""
     shown, encoded, signature = _open(body)
-    _check_signature(encoded, signature, public_key)
+    signer = _signer(encoded, signature, public_keys)
     members = _decode(encoded)
     payload = _content(members)
     if not _same(shown, members):
-        raise InvalidSrl("mixed", "payload does not say what the signed Payload says")
+        raise InvalidSrl(Reason.MIXED, "payload does not say what the signed Payload says")
     _check(payload, now)
     if payload.version < min_version:
-        raise InvalidSrl("rollback", f"version {payload.version} is older than {min_version}")
-    return payload
+        problem = f"version {payload.version} is older than {min_version}"
+        raise InvalidSrl(Reason.ROLLBACK, problem)
+    return Verified(payload, encoded, signer)
 
 
 def verify_own(body: bytes, payload: Payload, *, public_key: bytes, now: datetime) -> None:
@@ -59,20 +97,26 @@ def verify_own(body: bytes, payload: Payload, *, public_key: bytes, now: datetim
         encoded, signature = map(_decoded, srl.signed(body, shows=payload))
         members = cbor2.loads(encoded)
     except (ValueError, cbor2.CBORError) as error:
-        raise InvalidSrl("malformed", f"not the response that was to be made: {error}") from None
-    _check_signature(encoded, signature, public_key)
+        raise InvalidSrl(
+            Reason.MALFORMED, f"not the response that was to be made: {error}"
+        ) from None
+    _signer(encoded, signature, [public_key])
     if members != payload.members():
-        raise InvalidSrl("mixed", "what is signed is not what was to be published")
+        raise InvalidSrl(Reason.MIXED, "what is signed is not what was to be published")
     if not identifiers.are_warrant_ids(payload.revoked_ids):
-        raise InvalidSrl("content", "RevokedIDs has what is no warrant identifier")
+        raise InvalidSrl(Reason.CONTENT, "RevokedIDs has what is no warrant identifier")
     _check(payload, now)
 
 
 def public_key_bytes(value: str) -> bytes:
     """The raw public key that `value` holds in base64. Raises ValueError."""
     key = _base64(value)
-    if len(key) != _PUBLIC_KEY_BYTES:
-        raise ValueError(f"a public key has {_PUBLIC_KEY_BYTES} bytes, this one has {len(key)}")
+    if len(key) != ed25519.PUBLIC_KEY_BYTES:
+        raise ValueError(
+            f"a public key has {ed25519.PUBLIC_KEY_BYTES} bytes, this one has {len(key)}"
+        )
+    if not ed25519.is_safe(key):
+        raise ValueError("this key is a point of small order: anybody can sign for it")
     return key
 
 
@@ -83,7 +127,7 @@ def _open(body: bytes) -> tuple[Any, bytes, bytes]:
         payload, signature = _members(signed, "Payload", "Signature")
         return shown, _base64(payload), _base64(signature)
     except (TypeError, ValueError) as error:
-        raise InvalidSrl("malformed", f"not a response of the SRL endpoint: {error}") from None
+        raise InvalidSrl(Reason.MALFORMED, f"not a response of the SRL endpoint: {error}") from None
 
 
 def _members(value: Any, *names: str) -> list[Any]:
@@ -109,11 +153,11 @@ def _decoded(text: bytes | memoryview) -> bytes:
     return decoded
 
 
-def _check_signature(encoded: bytes, signature: bytes, public_key: bytes) -> None:
-    try:
-        Ed25519PublicKey.from_public_bytes(public_key).verify(signature, encoded)
-    except InvalidSignature:
-        raise InvalidSrl("signature", "the signature is not the given key's") from None
+def _signer(encoded: bytes, signature: bytes, public_keys: Iterable[bytes]) -> bytes:
+    for key in public_keys:
+        if seeds.is_signed(encoded, signature, public_key=key):
+            return key
+    raise InvalidSrl(Reason.SIGNATURE, "the signature is of none of the given keys")
 
 
 def _decode(encoded: bytes) -> Any:
@@ -124,7 +168,7 @@ def _decode(encoded: bytes) -> Any:
             return members
     except (cbor2.CBORError, UnicodeError, RecursionError, TypeError, ValueError):
         pass
-    raise InvalidSrl("encoding", "Payload is not deterministically encoded CBOR")
+    raise InvalidSrl(Reason.ENCODING, "Payload is not deterministically encoded CBOR")
 
 
 def _content(members: Any) -> Payload:
@@ -138,7 +182,7 @@ def _content(members: Any) -> Payload:
             raise TypeError("RevokedIDs is an array of warrant identifiers")
         return Payload(version, _moment(issued_at), _moment(expires_at), revoked_ids)
     except (TypeError, ValueError) as error:
-        raise InvalidSrl("content", f"the signed content is not a list: {error}") from None
+        raise InvalidSrl(Reason.CONTENT, f"the signed content is not a list: {error}") from None
 
 
 def _are_warrant_ids(values: Any) -> bool:
@@ -164,21 +208,23 @@ def _check(payload: Payload, now: datetime) -> None:
     _check_order(payload)
     _check_times(payload, now)
     if payload.version > _VERSION_MAX:
-        raise InvalidSrl("version", f"version {payload.version} is out of reach")
+        raise InvalidSrl(Reason.VERSION, f"version {payload.version} is out of reach")
 
 
 def _check_order(payload: Payload) -> None:
     ids = payload.revoked_ids
     if not all(map(lt, ids, islice(ids, 1, None))):
-        raise InvalidSrl("order", "RevokedIDs is not sorted bytewise, or repeats an identifier")
+        raise InvalidSrl(
+            Reason.ORDER, "RevokedIDs is not sorted bytewise, or repeats an identifier"
+        )
 
 
 def _check_times(payload: Payload, now: datetime) -> None:
     lifetime = payload.expires_at - payload.issued_at
     # Whoever believed a longer one could be kept from every list after it.
     if not timedelta(0) < lifetime <= LIFETIME_MAX:
-        raise InvalidSrl("times", "ExpiresAt is not after IssuedAt, by at most 7 days")
+        raise InvalidSrl(Reason.TIMES, "ExpiresAt is not after IssuedAt, by at most 7 days")
     if times.is_ahead(payload.issued_at, now):
-        raise InvalidSrl("future", f"issued in the future, at {times.text(payload.issued_at)}")
+        raise InvalidSrl(Reason.FUTURE, f"issued in the future, at {times.text(payload.issued_at)}")
     if payload.expires_at <= now:
-        raise InvalidSrl("expired", f"expired at {times.text(payload.expires_at)}")
+        raise InvalidSrl(Reason.EXPIRED, f"expired at {times.text(payload.expires_at)}")

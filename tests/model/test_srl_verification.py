@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.errors import InvalidSrl
-from shared.model import srl, srl_verification
+from shared.model import identifiers, srl, srl_verification
 from shared.model.srl import Payload
 from shared.model.srl_verification import verify, verify_own
 from shared.model.times import CLOCK_TOLERANCE
@@ -390,6 +390,23 @@ def test_the_publisher_lets_no_altered_list_out() -> None:
         with pytest.raises(InvalidSrl) as caught:
             verify_own(flipped, PAYLOAD, public_key=public(), now=NOW)
         assert caught.value.reason in ("malformed", "signature")
+
+
+_JOINED = [
+    ["svc_wrt_a\nsvc_wrt_b"],
+    ["svc_wrt_a\n"],
+    ["\nsvc_wrt_a"],
+    ["svc_wrt_a", "svc_wrt_b\nsvc_wrt_c"],
+    [*(f"svc_wrt_{number:05}" for number in range(10_000)), "svc_wrt_a\nsvc_wrt_b"],
+    [f"svc_wrt_{number:05}" + "\nsvc_wrt_x" * (number == 7) for number in range(20_000)],
+]
+
+
+@pytest.mark.parametrize("ids", _JOINED, ids=lambda ids: f"{len(ids)} elements")
+def test_two_identifiers_in_one_element_are_refused(ids: list[str]) -> None:
+    """F64: a line feed in an identifier, wherever in the list; nobody would look it up as two."""
+    assert not identifiers.are_warrant_ids(ids)
+    refused(changed(RevokedIDs=ids), "content")
 
 
 @pytest.mark.parametrize("alter", [lambda b: b[:-1], lambda b: b + b" ", lambda b: b" " + b])

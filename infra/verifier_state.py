@@ -1,0 +1,98 @@
+"""The file in which a verifier keeps what it accepted last (docs/srl.md)."""
+
+import base64
+import fcntl
+import json
+import os
+import re
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from infra import private_files
+from shared.model import strict_json
+from shared.model.srl_verification import public_key_bytes
+from shared.model.srl_verifier import Seen
+
+_MEMBERS = {"version", "sha256", "signer", "statements", "revoked"}
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Keep out other verifiers that use this state until the block ends. Raises OSError."""
+    # A lock on the file itself would be on one that is about to be replaced.
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(folder)
+
+
+def load(path: Path) -> Seen | None:
+    """What was accepted last; None if there is no such file yet.
+
+    Raises OSError, `InvalidSettings` if others can write to the file, ValueError if it is damaged.
+    """
+    private_files.check_file(path)
+    try:
+        text = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    try:
+        return _seen(strict_json.parse(text))
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"is damaged, or is no state of a verifier ({error}); to begin anew, remove it and "
+            "give --min-version the last version that you accepted"
+        ) from None
+
+
+def save(path: Path, seen: Seen) -> None:
+    """Put the file in place in one step, on the disk before this returns. Raises OSError."""
+    document = {
+        "version": seen.version,
+        "sha256": seen.sha256,
+        "signer": base64.b64encode(seen.signer).decode(),
+        "statements": [dict(each) for each in seen.statements],
+        "revoked": sorted(base64.b64encode(each).decode() for each in seen.revoked),
+    }
+    # For its owner only: `mkstemp` makes it so.
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(descriptor, "w") as file:
+            json.dump(document, file, indent=1)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).replace(path)
+    except BaseException:
+        with suppress(OSError):
+            Path(name).unlink()
+        raise
+    _flush(path.parent)
+
+
+def _flush(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _seen(document: Any) -> Seen:
+    if set(document) != _MEMBERS:
+        raise ValueError(f"its members are {', '.join(sorted(_MEMBERS))}")
+    version, sha256 = document["version"], document["sha256"]
+    if type(version) is not int or version < 1:
+        raise ValueError("version is a positive integer")
+    if not re.fullmatch("[0-9a-f]{64}", sha256):
+        raise ValueError("sha256 has 64 hexadecimal digits")
+    statements = document["statements"]
+    if not all(isinstance(each, dict) for each in statements):
+        raise ValueError("statements are objects")
+    revoked = frozenset(map(public_key_bytes, document["revoked"]))
+    signer = public_key_bytes(document["signer"])
+    return Seen(version, sha256, signer, tuple(statements), revoked)

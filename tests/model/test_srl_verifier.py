@@ -1,0 +1,105 @@
+"""What a verifier refuses because of what it accepted before."""
+
+import base64
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from shared.errors import InvalidSrl
+from shared.model import seeds, srl
+from shared.model.srl import Payload
+from shared.model.srl_verification import Reason
+from shared.model.srl_verifier import MAX_STEP, Policy, Seen, Told, verify_next
+from tests import tables
+
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+SEED, OTHER = b"\x01" * 32, b"\x02" * 32
+
+
+def public(seed: bytes) -> bytes:
+    return base64.b64decode(seeds.public_key(seed))
+
+
+POLICY = Policy([public(SEED)])
+
+
+def listing(version: int, *ids: str, seed: bytes = SEED) -> bytes:
+    return srl.sign(Payload(version, NOW, NOW + timedelta(hours=1), list(ids)), seed=seed)
+
+
+def accept(body: bytes, seen: Seen | None = None, policy: Policy = POLICY) -> Seen:
+    payload, now_seen = verify_next(body, policy, seen=seen, now=NOW)
+    assert payload.version == now_seen.version
+    return now_seen
+
+
+def refused(reason: str, *arguments: Any) -> None:
+    with pytest.raises(InvalidSrl) as caught:
+        accept(*arguments)
+    assert caught.value.reason == reason, caught.value
+
+
+def test_the_next_list_is_accepted_and_the_same_one_again() -> None:
+    """Whoever polls is mostly offered the list that he has."""
+    seen = accept(listing(7, "svc_wrt_a"))
+    assert (seen.version, seen.signer) == (7, public(SEED))
+    assert accept(listing(7, "svc_wrt_a"), seen) == seen
+    assert accept(listing(8), seen).version == 8
+
+
+def test_an_older_list_is_refused() -> None:
+    """F06: whatever `--min-version` says."""
+    refused("rollback", listing(6), accept(listing(7)))
+    refused("rollback", listing(6), None, replace(POLICY, min_version=7))
+
+
+def test_another_list_of_the_same_version_is_refused() -> None:
+    """F62: two lists of one version are a fault of the publisher, or two different views."""
+    refused("equivocation", listing(7), accept(listing(7, "svc_wrt_a")))
+
+
+def test_too_large_a_step_is_refused() -> None:
+    """F62: whoever accepted it would refuse every true list after it."""
+    seen = accept(listing(7))
+    assert accept(listing(7 + MAX_STEP), seen).version == 7 + MAX_STEP
+    refused("step", listing(8 + MAX_STEP), seen)
+    refused("step", listing(10), seen, replace(POLICY, max_step=2))
+    assert accept(listing(9), seen, replace(POLICY, max_step=2)).version == 9
+
+
+def test_a_revoked_key_stays_revoked() -> None:
+    """F63: also once the answer that told so is not given any more."""
+    policy = Policy([public(SEED), public(OTHER)])
+    seen = accept(listing(7), None, policy)
+    told = Told(revoked=frozenset({public(SEED)}))
+    refused("signature", listing(8), seen, replace(policy, told=told))
+    seen = accept(listing(8, seed=OTHER), seen, replace(policy, told=told))
+    refused("signature", listing(9), seen, policy)
+
+
+def test_the_page_explains_every_reason_in_order() -> None:
+    """docs/srl.md has a row for each reason, in the order of the checks."""
+    rows = tables.rows(tables.page("srl.md").partition("## Clocks")[0])
+    assert [row[0].strip("`") for row in rows] == list(Reason)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        None,
+        [],
+        {},
+        {"keys": None},
+        {"keys": [None]},
+        {"keys": [{}]},
+        {"keys": [{"statement": None, "status": "revoked", "public_key": "?"}]},
+        {"keys": [{"statement": None, "status": "revoked", "public_key": None}]},
+    ],
+    ids=str,
+)
+def test_what_is_no_answer_about_keys(answer: Any) -> None:
+    """It is refused whole, never read as one that tells nothing."""
+    with pytest.raises(ValueError, match=r"answer|base64"):
+        Told.by(answer)

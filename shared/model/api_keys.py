@@ -113,6 +113,14 @@ def owned_by(tenant_id: str, account_id: str) -> Partition:
     return Partition(Table.KEYS, f"{tenant_id}#api-keys-of#{account_id}")
 
 
+def digests(tenant_id: str) -> Partition:
+    """The digest of every key that a tenant ever had, found by key identifier.
+
+    It outlives the key, so that a credential that came back with a backup is found and removed.
+    """
+    return Partition(Table.KEYS, f"{tenant_id}#digests")
+
+
 def count_key(tenant_id: str) -> Key:
     """The number of a tenant's keys, in the attribute `count`."""
     return Key(Table.KEYS, tenant_id, "counts#api-keys")

@@ -227,6 +227,7 @@ def creation(
         Put(key.key, key.to_item(), Expect.ABSENT),
         Put(credential.key, credential.to_item(), Expect.ABSENT),
         Put(model.usage(key.tenant_id).key(key.id), Usage().to_item(), Expect.ABSENT),
+        Put(model.digests(key.tenant_id).key(key.id), {"digest": key.digest}, Expect.ABSENT),
         Increment(model.count_key(key.tenant_id), {"count": 1}, Expect.ANYTHING),
         *([Put(_owned(account.id, key), {"id": key.id}, Expect.ABSENT)] if account else []),
     ]

@@ -136,7 +136,7 @@ def _update_settings(ports: Ports, tenant: Tenant, _id: str) -> object:
     return tenant_settings.update(ports, tenant.operator, changes={"srl_ttl_seconds": 300})
 
 
-_CASES = [
+CASES = [
     Case("api_key.create", _nothing, _create_key),
     Case("api_key.revoke", _key, lambda p, t, i: api_keys.revoke(p, t.operator, key_id=i)),
     Case("api_key.delete", _key, lambda p, t, i: api_keys.delete(p, t.operator, key_id=i)),
@@ -180,7 +180,7 @@ _CASES = [
     Case("tenant.update_settings", _nothing, _update_settings),
 ]
 _EACH_CASE = pytest.mark.parametrize(
-    "case", _CASES, ids=[f"{case.action}-{case.prepare.__name__}" for case in _CASES]
+    "case", CASES, ids=[f"{case.action}-{case.prepare.__name__}" for case in CASES]
 )
 
 

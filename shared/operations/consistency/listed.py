@@ -1,0 +1,42 @@
+"""The list in force: what is revoked is in it, or is marked for the next one; and nothing else."""
+
+from collections.abc import Iterator
+
+from shared.model import revocations, srl, srl_schedule
+from shared.operations import publication, srl_content, tenants
+from shared.operations.consistency.inconsistency import Inconsistency
+from shared.operations.consistency.revocations import published_again
+from shared.operations.verdicts import revoked_signers
+from shared.ports import Ports
+
+
+def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
+    """Which warrants the next list would leave as they are, wrongly. Raises `Unavailable`."""
+    head = publication.current(ports, tenant_id)
+    ttl = tenants.settings(ports, tenant_id).srl_ttl
+    is_pending = publication.count_changes(ports, tenant_id) != head.changes
+    listed = set(srl.revoked_ids(publication.read(ports, head)))
+    content = srl_content.rebuilt(ports, tenant_id, revoked_signers(ports, tenant_id))
+    revoked = set(content.revoked_ids)
+    wanted = set(content.at(head.issued_at, ttl=ttl).revoked_ids)
+    marked = {entry.sk for entry in ports.store.query(srl_schedule.changed(tenant_id))}
+    lacking = wanted - listed - marked
+    if is_pending:
+        # What a key revoked since the list was made, the next list finds by the key.
+        lacking = _by_themselves(ports, tenant_id, lacking)
+    for warrant_id in sorted(lacking):
+        yield _unmarked(tenant_id, warrant_id, f"the list lacks {warrant_id}, which is revoked")
+    for warrant_id in sorted(listed - revoked - marked):
+        yield _unmarked(tenant_id, warrant_id, f"the list has {warrant_id}, which is not revoked")
+
+
+def _by_themselves(ports: Ports, tenant_id: str, warrant_ids: set[str]) -> set[str]:
+    """Those of the warrants that have a revocation of their own."""
+    places = {each: revocations.shard_of(tenant_id, each).key(each) for each in sorted(warrant_ids)}
+    found = ports.store.get_many(places.values())
+    return {each for each, place in places.items() if place in found}
+
+
+def _unmarked(tenant_id: str, warrant_id: str, problem: str) -> Inconsistency:
+    changes = published_again(tenant_id, warrant_id, adds=False)
+    return Inconsistency(f"{problem}, and nothing tells the next one", tuple(changes))

@@ -1,0 +1,164 @@
+"""Revocations: a warrant's standing, its place in a shard, its record, the shard's counter.
+
+A warrant that any of them calls revoked is revoked (service.md 3: a revocation is never lost).
+"""
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from itertools import chain, islice
+
+from shared.model import identifiers, srl_schedule, warrants
+from shared.model import revocations as model
+from shared.model.audit_log import Action
+from shared.model.callers import identity
+from shared.model.items import Item, Partition
+from shared.model.revocations import Revocation, RevokedWarrant
+from shared.model.warrants import Standing
+from shared.operations import srl_marks, tenants
+from shared.operations.consistency.inconsistency import LOST, Event, Inconsistency
+from shared.ports import Ports
+from shared.ports.store import At, Change, Delete, Expect, Increment, Put
+
+_BATCH = 1000
+
+_Records = dict[str, list[str]]
+
+
+def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
+    """What does not agree about the tenant's revoked warrants. Raises `Unavailable`."""
+    records = _records(ports, tenant_id)
+    shards = model.shards(tenant_id)
+    by_shard: dict[Partition, set[str]] = {shard: set() for shard in shards}
+    for warrant_id in records:
+        by_shard[model.shard_of(tenant_id, warrant_id)].add(warrant_id)
+    for shard in shards:
+        before = ports.store.get(model.counter_key(shard))
+        listed = set(_listed(ports, shard))
+        yield from _miscounted(ports, shard, before, len(listed))
+        yield from _torn(ports, tenant_id, listed, sorted(listed | by_shard[shard]), records)
+
+
+def _records(ports: Ports, tenant_id: str) -> _Records:
+    """The identifiers of the records of each warrant that has any, or that was marked."""
+    found: _Records = {}
+    for entry in ports.store.query(model.records(tenant_id)):
+        found.setdefault(Revocation.from_item(entry.item).warrant_id, []).append(entry.sk)
+    for entry in ports.store.query(srl_schedule.changed(tenant_id)):
+        found.setdefault(entry.sk, [])
+    return found
+
+
+def _listed(ports: Ports, shard: Partition) -> Iterator[str]:
+    pages = ports.store.column(shard, "ends_at", after=identifiers.BEFORE_WARRANT_IDS)
+    return (warrant_id for warrant_id, _ in chain.from_iterable(pages))
+
+
+def _miscounted(
+    ports: Ports, shard: Partition, before: Item | None, number: int
+) -> Iterator[Inconsistency]:
+    place = model.counter_key(shard)
+    if ports.store.get(place) != before:
+        return  # Revocations came or went during the walk.
+    held = (before or {}).get("count", 0)
+    if type(held) is int and held != number:
+        yield Inconsistency(
+            f"the counter {place.pk} says {held} revoked warrants, and there are {number}",
+            (Increment(place, {"count": number - held, "changes": 1}, Expect.ANYTHING),),
+        )
+
+
+def _torn(
+    ports: Ports, tenant_id: str, listed: set[str], wanted: Iterable[str], records: _Records
+) -> Iterator[Inconsistency]:
+    rest = iter(wanted)
+    while batch := list(islice(rest, _BATCH)):
+        places = {each: warrants.warrant_key(tenant_id, each) for each in batch}
+        items = ports.store.get_many(places.values())
+        for warrant_id, place in places.items():
+            standing = Standing.of(items.get(place))
+            own = [standing.revocation_id] if standing.revocation_id else []
+            if (warrant_id in listed) != bool(own) or records.get(warrant_id, []) != own:
+                yield from _settled(ports, tenant_id, warrant_id, records.get(warrant_id, []))
+
+
+def _settled(
+    ports: Ports, tenant_id: str, warrant_id: str, record_ids: list[str]
+) -> Iterator[Inconsistency]:
+    """How to make all records of one warrant say that it is revoked, by what is true now."""
+    place = warrants.warrant_key(tenant_id, warrant_id)
+    entry = model.shard_of(tenant_id, warrant_id).key(warrant_id)
+    partition = model.records(tenant_id)
+    standing = Standing.of(ports.store.get(place))
+    listed = ports.store.get(entry)
+    named = {*record_ids, *([standing.revocation_id] if standing.revocation_id else [])}
+    items = ports.store.get_many(partition.key(each) for each in named)
+    found = sorted((Revocation.from_item(item) for item in items.values()), key=lambda r: r.id)
+    if not found and not standing.revocation_id and listed is None:
+        return
+    record = _record(ports, tenant_id, warrant_id, standing, found)
+    missing = _missing(standing, listed, found, record)
+    if not missing:
+        return
+    ends = None if listed is None else RevokedWarrant.from_item(listed).ends_at
+    revoked = _revoked(standing, record, None if standing.ends_at else ends)
+    changes: list[Change] = [
+        Put(place, revoked.to_item(), At(standing.version) if standing.version else Expect.ABSENT)
+    ]
+    if listed is None:
+        changes.append(Put(entry, RevokedWarrant(revoked.end).to_item(), Expect.ABSENT))
+    if record not in found:
+        changes.append(Put(partition.key(record.id), record.to_item(), Expect.ABSENT))
+    changes += [Delete(partition.key(r.id), Expect.PRESENT) for r in found if r.id != record.id]
+    details = {"warrant_id": warrant_id, "reason": record.reason}
+    yield Inconsistency(
+        f"the revocation of {warrant_id} is half there: {' and '.join(missing)}",
+        (*changes, *published_again(tenant_id, warrant_id, adds=listed is None)),
+        None if standing.revocation_id else Event(Action.REVOCATION_CREATE, record.id, details),
+    )
+
+
+def published_again(tenant_id: str, warrant_id: str, *, adds: bool) -> list[Change]:
+    """The changes that make the next list look at a warrant; `adds` if its shard gains it."""
+    counter = model.counter_key(model.shard_of(tenant_id, warrant_id))
+    return [
+        Increment(counter, {"count": int(adds), "changes": 1}, Expect.ANYTHING),
+        srl_marks.on_tenant(tenant_id, warrant_id),
+        srl_marks.on_warrant(tenant_id, warrant_id),
+    ]
+
+
+def _missing(
+    standing: Standing, listed: Item | None, found: list[Revocation], record: Revocation
+) -> list[str]:
+    """What is missing or too much, in words."""
+    return [
+        *([] if standing.revocation_id else ["check does not know it"]),
+        *([] if listed is not None else ["lists do not know it"]),
+        *([] if record in found else ["its record is missing"]),
+        *([] if all(each.id == record.id for each in found) else ["it has several records"]),
+    ]
+
+
+def _record(
+    ports: Ports, tenant_id: str, warrant_id: str, standing: Standing, found: list[Revocation]
+) -> Revocation:
+    """The record that is to stay: the one that the standing names, or the oldest, or a new one."""
+    if standing.revocation_id is None and found:
+        return found[0]
+    for each in found:
+        if each.id == standing.revocation_id:
+            return each
+    handle = tenants.settings(ports, tenant_id).handle
+    return Revocation(
+        standing.revocation_id or ports.new_id(identifiers.REVOCATION),
+        warrant_id,
+        standing.reason or LOST,
+        standing.revoked_at or ports.now(),
+        identity("system+repair", handle=handle),
+    )
+
+
+def _revoked(standing: Standing, record: Revocation, ends_at: datetime | None) -> Standing:
+    if standing.revocation_id:
+        return standing
+    return standing.revoked(record.id, at=record.created_at, reason=record.reason, ends_at=ends_at)

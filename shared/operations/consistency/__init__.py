@@ -19,6 +19,7 @@ from shared.operations.consistency import (
     listed,
     revocations,
     signed,
+    signers,
     signing_keys,
 )
 from shared.operations.consistency.inconsistency import Check, Inconsistency
@@ -28,6 +29,7 @@ from shared.ports.store import Change
 # In this order repairs build on each other.
 _CHECKS: Final[tuple[Check, ...]] = (
     directory.check,
+    signers.check,
     revocations.check,
     signed.check,
     signing_keys.check,

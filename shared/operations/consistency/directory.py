@@ -8,7 +8,7 @@ from shared.model import tenants as model
 from shared.model.srl import Head
 from shared.model.srl_schedule import Turn
 from shared.model.tenants import Listing, Settings
-from shared.operations import publication, srl_keys, srl_marks
+from shared.operations import publication, srl_marks
 from shared.operations.consistency.inconsistency import Inconsistency
 from shared.ports import Ports
 from shared.ports.store import At, Check, Expect, Put
@@ -18,7 +18,6 @@ def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
     """What does not agree about the tenant itself and its lists. Raises `Unavailable`."""
     yield from _names(ports, tenant_id)
     yield from _lists(ports, tenant_id)
-    srl_keys.current(ports, tenant_id)
 
 
 def _names(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
@@ -56,22 +55,22 @@ def _without_settings(listing: Listing | None, tenant_id: str) -> Inconsistency:
 
 def _lists(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
     """The head is the newest version that was published, and has its turn and its issue."""
-    newest = _newest(ports, tenant_id)
+    published = newest(ports, tenant_id)
     place = srl.head_key(tenant_id)
     item = ports.store.get(place)
     head = None if item is None else Head.from_item(item)
-    if newest is not None and (head is None or newest.version > head.version):
+    if published is not None and (head is None or published.version > head.version):
         # Every publication would expect this version to be free.
         expected = At(head.version) if head else Expect.ABSENT
         yield Inconsistency(
-            f"version {newest.version} of the list was published, and is not in force",
-            (Put(place, newest.to_item(), expected), *_turn(newest, tenant_id)),
+            f"version {published.version} of the list was published, and is not in force",
+            (Put(place, published.to_item(), expected), *_turn(published, tenant_id)),
         )
         return
     if head is None:
         raise Corrupt("a tenant has no published list")
     in_force = Check(place, At(head.version))
-    if newest is None or newest.version < head.version:
+    if published is None or published.version < head.version:
         change = Put(head.history_key(tenant_id), head.to_item(), Expect.ABSENT)
         problem = f"version {head.version} of the list is not among those that were published"
         yield Inconsistency(problem, (change, in_force))
@@ -86,7 +85,8 @@ def _lists(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
         yield Inconsistency(problem, (srl_marks.on_tenant(tenant_id, tenant_id),))
 
 
-def _newest(ports: Ports, tenant_id: str) -> Head | None:
+def newest(ports: Ports, tenant_id: str) -> Head | None:
+    """The newest list that was published; None where no list is remembered."""
     history = srl.publications(tenant_id)
     # "head" sorts after the numbers of the versions.
     entries = ports.store.query(history, before="head", newest_first=True, limit=1)

@@ -172,6 +172,8 @@ def _migrate(ports: Ports, arguments: argparse.Namespace) -> None:
 def _recover(ports: Ports, arguments: argparse.Namespace) -> None:
     operator = _operator(ports, arguments.name)
     recovered = recovery.recover(ports, operator)
+    for repaired in recovered.repaired:
+        _say(f"Repaired: {repaired}")
     for warrant_id in recovered.revoked_again:
         _say(f"Revoked again: {warrant_id}")
     _say(f"Published version {recovered.head.version} with {recovered.head.count} warrants.")

@@ -79,10 +79,15 @@ class Credential(Record):
 
 @dataclass(frozen=True, slots=True)
 class Usage(Record):
-    """How often a key was used, apart from what authentication reads."""
+    """How often a key was used, apart from what authentication reads.
+
+    `digest` is that of the key, to find its credential if the key's record was lost. Keys that an
+    older release created have none here.
+    """
 
     request_count: int = 0
     last_used_at: datetime | None = None
+    digest: str | None = None
 
 
 def new_secret() -> str:
@@ -111,14 +116,6 @@ def usage(tenant_id: str) -> Partition:
 def owned_by(tenant_id: str, account_id: str) -> Partition:
     """The identifiers of the keys that a service account owns, revoked ones too."""
     return Partition(Table.KEYS, f"{tenant_id}#api-keys-of#{account_id}")
-
-
-def digests(tenant_id: str) -> Partition:
-    """The digest of every key that a tenant ever had, found by key identifier.
-
-    It outlives the key, so that a credential that came back with a backup is found and removed.
-    """
-    return Partition(Table.KEYS, f"{tenant_id}#digests")
 
 
 def count_key(tenant_id: str) -> Key:

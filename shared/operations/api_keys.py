@@ -226,8 +226,11 @@ def creation(
     return Created(key, secret), [
         Put(key.key, key.to_item(), Expect.ABSENT),
         Put(credential.key, credential.to_item(), Expect.ABSENT),
-        Put(model.usage(key.tenant_id).key(key.id), Usage().to_item(), Expect.ABSENT),
-        Put(model.digests(key.tenant_id).key(key.id), {"digest": key.digest}, Expect.ABSENT),
+        Put(
+            model.usage(key.tenant_id).key(key.id),
+            Usage(digest=key.digest).to_item(),
+            Expect.ABSENT,
+        ),
         Increment(model.count_key(key.tenant_id), {"count": 1}, Expect.ANYTHING),
         *([Put(_owned(account.id, key), {"id": key.id}, Expect.ABSENT)] if account else []),
     ]

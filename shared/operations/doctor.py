@@ -1,5 +1,6 @@
 """What is wrong with a deployment or data folder, and what to do about it."""
 
+import secrets
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -11,26 +12,24 @@ from shared.model.seeds import Purpose
 from shared.model.signing_keys import SigningKey, Status
 from shared.model.srl import Head
 from shared.model.srl_keys import SrlKey, signers
-from shared.model.srl_schedule import Turn
+from shared.model.srl_schedule import TURNS, Turn
 from shared.model.srl_verification import verify
 from shared.model.tenants import Listing
-from shared.operations import (
-    publication,
-    recovery,
-    seals,
-    srl_changes,
-    srl_keys,
-    srl_marks,
-    tenants,
-)
+from shared.operations import consistency, publication, recovery, seals, srl_keys, tenants
 from shared.ports import Ports
+from shared.ports.checkable import Checkable
+from shared.ports.store import Delete, Expect, Put
 
-_RESTORE: Final = "restore the data (docs/deploy.md, restore), then: recover"
+_GUIDE: Final = "restore the data (docs/deploy.md, restore)"
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong: with whom, what it is, and the way out."""
+    """One thing that is wrong: with whom or what, what it is, and what to do about it.
+
+    `subject` is a setting, a part of the deployment, or a tenant's handle. `problem` and `remedy`
+    are sentences without their full stops.
+    """
 
     subject: str
     problem: str
@@ -38,51 +37,95 @@ class Finding:
 
 
 def examine(ports: Ports) -> Iterator[Finding]:
-    """What is wrong, place by place and tenant by tenant; nothing where all is well.
+    """What is wrong, place by place and tenant by tenant; nothing if all is well.
 
-    Changes nothing. A check that cannot be made is a finding too.
+    Leaves everything as it was: what it writes to see that it can, it deletes at once. Reads all
+    records. A check that cannot be made is a finding too.
     """
-    broken = list(_places(ports))
+    broken = [*_places(ports), *_damage(ports)]
     yield from broken
     if broken:
         return
-    for listing in tenants.listing(ports):
+    for listing in _tenants(ports):
         yield from _tenant(ports, listing)
 
 
 def _places(ports: Ports) -> Iterator[Finding]:
-    attempts: dict[str, Callable[[], object]] = {
-        "SVC_STORE": lambda: ports.store.get_many(Key(table, "none") for table in Table),
-        "SVC_BLOBS": lambda: ports.blobs.get("srl/none"),
-        "SVC_KEYS": lambda: _seal_and_open(ports),
-    }
-    for name, reach in attempts.items():
+    attempts: tuple[tuple[str, str, Callable[[], object]], ...] = (
+        ("SVC_STORE", "used", lambda: ports.store.get_many(Key(table, "none") for table in Table)),
+        ("SVC_STORE", "written to", lambda: _write_and_delete(ports)),
+        ("SVC_BLOBS", "used", lambda: ports.blobs.get("srl/none")),
+        ("SVC_KEYS", "used", lambda: _seal_and_open(ports)),
+    )
+    failed: set[str] = set()
+    for name, verb, reach in attempts:
+        if name in failed:
+            continue
         try:
             reach()
         except RescindError as error:
+            failed.add(name)
             yield Finding(
                 name,
-                f"cannot be used: {_cause(error)}",
-                "see that it is there, that its name is right, and that this user may use it",
+                f"cannot be {verb}: {_cause(error)}",
+                "see that it is there and has space, that its name is right, and that this user "
+                "may read and write it",
             )
 
 
+def _write_and_delete(ports: Ports) -> None:
+    """A full disk, or a table that may only be read, shows in a write alone."""
+    for table in (Table.KEYS, Table.REVOCATIONS):
+        probe = Key(table, "doctor", secrets.token_hex(8))
+        ports.store.write(Put(probe, {}, Expect.ABSENT))
+        ports.store.write(Delete(probe, Expect.PRESENT))
+
+
+def _damage(ports: Ports) -> Iterator[Finding]:
+    """What is wrong with the store itself, if it can look."""
+    if not isinstance(ports.store, Checkable):
+        return
+    try:
+        for problem in ports.store.problems():
+            yield Finding("SVC_STORE", f"its file is damaged: {problem}", _GUIDE)
+    except RescindError as error:
+        yield Finding("SVC_STORE", f"its file cannot be checked: {_cause(error)}", _GUIDE)
+
+
+def _tenants(ports: Ports) -> Iterator[Listing]:
+    """All tenants, and those that only the schedule knows."""
+    known = set()
+    for listing in tenants.listing(ports):
+        known.add(listing.tenant_id)
+        yield listing
+    for entry in ports.store.query(TURNS):
+        turn = Turn.from_item(entry.item)
+        if turn.tenant_id not in known:
+            known.add(turn.tenant_id)
+            yield Listing(turn.tenant_id, turn.tenant_id, turn.due_at)
+
+
 def _tenant(ports: Ports, listing: Listing) -> Iterator[Finding]:
-    found: list[Finding] = []
+    found: dict[str, Finding] = {}
     examined = None
     try:
         tenants.settings(ports, listing.tenant_id)
         # A list that was published meanwhile explains what seemed amiss with the one before it.
         while (head := publication.current(ports, listing.tenant_id)) != examined:
-            found, examined = list(_findings(ports, listing, head)), head
+            examined = head
+            found = {each.problem: each for each in _findings(ports, listing, head)}
     except RescindError as error:
-        yield Finding(listing.handle, f"its records cannot be read: {error}", _RESTORE)
+        problem = f"its records cannot be read: {error}"
+        yield Finding(listing.handle, problem, _restore_and_recover(listing))
         return
-    yield from found
+    yield from found.values()
+    for each in _inconsistencies(ports, listing):
+        if each.problem not in found:
+            yield each
 
 
 def _findings(ports: Ports, listing: Listing, head: Head) -> Iterator[Finding]:
-    checks: tuple[Callable[[Ports, str, Head], Iterator[tuple[str, str]]], ...] = (
+    checks: tuple[Callable[[Ports, Listing, Head], Iterator[Finding]], ...] = (
         _list_is_valid,
         _list_is_newest,
         _list_is_on_time,
@@ -91,69 +134,94 @@ def _findings(ports: Ports, listing: Listing, head: Head) -> Iterator[Finding]:
     )
     for check in checks:
         try:
-            for problem, remedy in check(ports, listing.tenant_id, head):
-                yield Finding(listing.handle, problem, f"{remedy} {listing.handle}".strip())
+            yield from check(ports, listing, head)
         except RescindError as error:
-            yield Finding(listing.handle, f"{error}", f"{_RESTORE} {listing.handle}")
+            yield Finding(listing.handle, str(error), _restore_and_recover(listing))
 
 
-def _list_is_valid(ports: Ports, tenant_id: str, head: Head) -> Iterator[tuple[str, str]]:
-    item = ports.store.get(signers(tenant_id).key(head.key_id))
+def _inconsistencies(ports: Ports, listing: Listing) -> Iterator[Finding]:
+    try:
+        for each in consistency.examine(ports, listing.tenant_id):
+            remedy = _recover(listing) if each.changes else _restore_and_recover(listing)
+            yield Finding(listing.handle, each.problem, remedy)
+    except RescindError as error:
+        problem = f"its records cannot be compared: {error}"
+        yield Finding(listing.handle, problem, _restore_and_recover(listing))
+
+
+def _recover(listing: Listing) -> str:
+    return f"run: recover {listing.handle}"
+
+
+def _restore_and_recover(listing: Listing) -> str:
+    return f"{_GUIDE}, then {_recover(listing)}"
+
+
+def _list_is_valid(ports: Ports, listing: Listing, head: Head) -> Iterator[Finding]:
+    handle = listing.handle
+    item = ports.store.get(signers(listing.tenant_id).key(head.key_id))
     if item is None:
-        yield "the key that signed its list has no record", _RESTORE
+        problem = "the key that signed the list in force has no record"
+        yield Finding(handle, problem, _restore_and_recover(listing))
         return
     signer = SrlKey.from_item(item)
     try:
         verify(publication.read(ports, head), public_key=signer.public_bytes, now=ports.now())
     except InvalidSrl as error:
-        clocks = "see that the clocks are right and " if head.is_ahead(ports.now()) else "see "
-        yield f"its list is not valid: {error}", f"{clocks}that the schedule runs, or run: recover"
+        clocks = "the clocks are right and " if head.is_ahead(ports.now()) else ""
+        remedy = f"see that {clocks}the schedule runs, or {_recover(listing)}"
+        yield Finding(handle, f"its list is not valid: {error}", remedy)
 
 
-def _list_is_newest(ports: Ports, tenant_id: str, head: Head) -> Iterator[tuple[str, str]]:
-    if recovery.newest_version(ports, tenant_id) > head.version:
-        yield (
+def _list_is_newest(ports: Ports, listing: Listing, head: Head) -> Iterator[Finding]:
+    if recovery.newest_version(ports, listing.tenant_id) > head.version:
+        yield Finding(
+            listing.handle,
             "a newer list is stored than the one in force",
-            "harmless where a publication was stopped; after a restore, or in doubt, run: recover",
+            "leave it if a publication was stopped; after a restore, or in doubt, "
+            + _recover(listing),
         )
 
 
-def _list_is_on_time(ports: Ports, tenant_id: str, head: Head) -> Iterator[tuple[str, str]]:
-    turn = Turn.after(head, tenant_id)
-    if ports.store.get(turn.key) is None:
-        yield "the schedule does not know when its list is due", "run: recover"
-    if turn.is_late(ports.now()):
-        yield "its list is late", "see that the schedule runs; its log says what failed for"
-    # Counted before the marks are read: whatever is counted has been marked.
-    has_changed = srl_changes.counted(ports, tenant_id).changes != head.changes
-    if has_changed and not srl_marks.marks_of(ports, tenant_id):
-        yield "changes since its list are not marked for the schedule", "run: recover"
+def _list_is_on_time(ports: Ports, listing: Listing, head: Head) -> Iterator[Finding]:
+    if Turn.after(head, listing.tenant_id).is_late(ports.now()):
+        remedy = f"see that the schedule runs; its log says what failed for {listing.tenant_id}"
+        yield Finding(listing.handle, "its list is late", remedy)
 
 
-def _signer_can_sign(ports: Ports, tenant_id: str, _head: Head) -> Iterator[tuple[str, str]]:
-    signer = srl_keys.current(ports, tenant_id)
-    yield from _seal(ports, signer, "list signer")
+def _signer_can_sign(ports: Ports, listing: Listing, _head: Head) -> Iterator[Finding]:
+    try:
+        signer = srl_keys.current(ports, listing.tenant_id)
+    except Corrupt:
+        return  # Found by the comparison of records.
+    yield from _seal(ports, listing, signer, "list signer")
 
 
-def _keys_can_sign(ports: Ports, tenant_id: str, _head: Head) -> Iterator[tuple[str, str]]:
-    for entry in ports.store.query(signing_keys.keys(tenant_id)):
+def _keys_can_sign(ports: Ports, listing: Listing, _head: Head) -> Iterator[Finding]:
+    for entry in ports.store.query(signing_keys.keys(listing.tenant_id)):
         key = SigningKey.from_item(entry.item)
         if key.sealed_seed is None or key.status is Status.REVOKED:
             continue
         # One is enough to say so: the remedy is for all.
-        if problem := next(_seal(ports, key, f"signing key {key.id}"), None):
-            yield problem
+        if finding := next(_seal(ports, listing, key, f"signing key {key.id}"), None):
+            yield finding
             return
 
 
-def _seal(ports: Ports, key: SigningKey | SrlKey, name: str) -> Iterator[tuple[str, str]]:
+def _seal(
+    ports: Ports, listing: Listing, key: SigningKey | SrlKey, name: str
+) -> Iterator[Finding]:
+    handle = listing.handle
     try:
         if seals.is_of_earlier_version(ports, key):
-            yield f"the seed of its {name} is sealed as an earlier version did", "run: migrate"
+            problem = f"the seed of its {name} is sealed as an earlier version did"
+            yield Finding(handle, problem, f"run: migrate {handle}")
         elif seeds.public_key(seals.opened(ports, key)) != key.public_key:
-            yield f"the seed of its {name} is another key's", _RESTORE
+            problem = f"the seed of its {name} is another key's"
+            yield Finding(handle, problem, _restore_and_recover(listing))
     except Corrupt:
-        yield f"the seed of its {name} does not open", "put back the key that sealed those of"
+        problem = f"the seed of its {name} does not open"
+        yield Finding(handle, problem, "put back the master key that sealed it")
 
 
 def _seal_and_open(ports: Ports) -> None:

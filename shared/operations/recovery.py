@@ -15,7 +15,7 @@ from shared.model.srl import Head, Payload
 from shared.model.srl_keys import SrlKey, signers
 from shared.model.srl_schedule import ISSUES, TURNS, Turn, issue_key, tenant_of
 from shared.model.srl_verification import verify
-from shared.operations import publication, revocations, srl_blobs
+from shared.operations import consistency, publication, revocations, srl_blobs
 from shared.operations.operation import settle
 from shared.operations.verdicts import verdicts
 from shared.ports import Ports
@@ -24,17 +24,24 @@ from shared.ports.store import At, Check, Delete, Expect
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """The list that was published, and the warrants whose revocations the records lacked."""
+    """The list that was published, and the warrants whose revocations the records lacked.
+
+    `repaired` says what was only half there, a sentence each.
+    """
 
     head: Head
     revoked_again: list[str]
+    repaired: list[str]
 
 
 def recover(ports: Ports, operator: Caller) -> Recovered:
-    """Revoke again what the newest stored list has, then publish above it; repeating does no harm.
+    """Repair what is half there, revoke again what the newest list has, then publish above it.
+
+    Repeating it does no harm.
 
     Raises `Unavailable`, `Corrupt` where that list cannot be read.
     """
+    repaired = consistency.repair(ports, operator)
     version, listed = _newest(ports, operator.tenant_id)
     found = verdicts(ports, operator.tenant_id, listed)
     lost = [each for each in listed if not found[each].revoked]
@@ -43,7 +50,7 @@ def recover(ports: Ports, operator: Caller) -> Recovered:
         revocations.create(ports, operator, warrant_id=warrant_id, reason=reason)
     head = settle(lambda: publication.publish(ports, operator, above=version))
     settle(lambda: _remove_other_turns(ports, operator.tenant_id))
-    return Recovered(head, lost)
+    return Recovered(head, lost, repaired)
 
 
 def newest_version(ports: Ports, tenant_id: str) -> int:

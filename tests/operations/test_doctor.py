@@ -145,8 +145,11 @@ DAMAGE: dict[str, tuple[Break, str]] = {
     "stray file": (_store_stray, "a blob among a tenant's lists has another name than a list"),
     "seed of another key": (_swap_seed, "the seed of its list signer is another key's"),
     "another master key": (_lose_master_key, "the seed of its list signer does not open"),
-    "missing signer": (_lose_signer, "the key that signed its list has no record"),
-    "no active signer": (_lose_active_signer, "none of its list signers is active"),
+    "missing signer": (_lose_signer, "the key that signed the list in force has no record"),
+    "no active signer": (
+        _lose_active_signer,
+        "none of its list signers is active; verifiers will need the public key of a new one",
+    ),
     "malformed settings": (
         _garble_settings,
         "its records cannot be read: stored field Settings.handle is malformed",
@@ -247,11 +250,16 @@ def test_a_publication_meanwhile_is_no_finding(ports: Ports, tenant: Tenant) -> 
 
 def test_a_place_that_does_not_answer_is_named(ports: Ports, tenant: Tenant) -> None:
     """Each port that fails is named by its setting; nothing is said of tenants then."""
-    rehearsal = Script()
-    list(doctor.examine(scripted(ports, rehearsal)))
-    for step, setting in enumerate(("SVC_STORE", "SVC_BLOBS", "SVC_KEYS")):
+    for step, (setting, verb) in enumerate(
+        [
+            ("SVC_STORE", "used"),
+            *[("SVC_STORE", "written to")] * 4,
+            ("SVC_BLOBS", "used"),
+            ("SVC_KEYS", "used"),
+        ]
+    ):
         down = Script(before={step: raises(Unavailable("down"))})
-        assert findings(scripted(ports, down)) == [(setting, "cannot be used: down")]
+        assert findings(scripted(ports, down)) == [(setting, f"cannot be {verb}: down")]
 
 
 @pytest.fixture

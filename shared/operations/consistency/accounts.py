@@ -13,7 +13,7 @@ from shared.model.audit_log import Action
 from shared.model.callers import identity
 from shared.model.items import Partition, Table
 from shared.model.service_accounts import ServiceAccount, Status
-from shared.operations import tenants
+from shared.operations import tenants, tombstones
 from shared.operations.consistency.inconsistency import LOST, Event, Inconsistency, recounted
 from shared.ports import Ports
 from shared.ports.store import At, Change, Check, Delete, Expect, Put
@@ -121,6 +121,7 @@ def _disabled(account: ServiceAccount, found: _Found) -> Iterator[Inconsistency]
                 for each in found.credentials
                 if not each.disabled
             ),
+            *tombstones.changed(account.tenant_id, account.id),
         ),
         Event(Action.SERVICE_ACCOUNT_DISABLE, account.id, {"reason": LOST}),
     )

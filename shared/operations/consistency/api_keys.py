@@ -7,9 +7,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from shared.model import api_keys as model
+from shared.model import tombstones as tombstones_model
 from shared.model.api_keys import ApiKey, Credential, Status, Usage
 from shared.model.audit_log import Action
 from shared.model.items import Key
+from shared.model.tombstones import Tombstone
+from shared.operations import tombstones
 from shared.operations.consistency.inconsistency import LOST, Event, Inconsistency, recounted
 from shared.ports import Ports
 from shared.ports.store import At, Check, Delete, Expect, Put
@@ -23,14 +26,41 @@ def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
     keys = {entry.sk: ApiKey.from_item(entry.item) for entry in entries}
     if ports.store.get(count_key) == before:
         yield from recounted(count_key, before, {"count": len(keys)}, what="API keys")
-    yield from _credentials(ports, tenant_id, keys)
-    yield from _usages(ports, tenant_id, keys)
+    usages = {e.sk: Usage.from_item(e.item) for e in ports.store.query(model.usage(tenant_id))}
+    deleted = _deleted(ports, tenant_id)
+    for key_id in sorted(deleted.keys() & keys.keys()):
+        yield _deletion(keys.pop(key_id))
+    digests = deleted | {each: usage.digest for each, usage in usages.items() if usage.digest}
+    yield from _credentials(ports, tenant_id, keys, digests)
+    yield from _usages(tenant_id, keys, set(usages))
 
 
-def _credentials(ports: Ports, tenant_id: str, keys: dict[str, ApiKey]) -> Iterator[Inconsistency]:
-    digests = {e.sk: str(e.item["digest"]) for e in ports.store.query(model.digests(tenant_id))}
-    digests |= {key.id: key.digest for key in keys.values()}
-    places = {key_id: model.credential_key(digest) for key_id, digest in digests.items()}
+def _deleted(ports: Ports, tenant_id: str) -> dict[str, str]:
+    """The digests of the keys that were deleted, by their identifiers."""
+    entries = ports.store.query(tombstones_model.deleted(tenant_id))
+    found = [Tombstone.from_item(entry.item) for entry in entries]
+    return {each.id: each.digest for each in found if each.digest}
+
+
+def _deletion(key: ApiKey) -> Inconsistency:
+    """The tombstone says that the key was deleted; its usage and account follow from the record."""
+    return Inconsistency(
+        f"the API key {key.id} was deleted, and is still there",
+        (
+            Delete(key.key, At(key.version)),
+            Delete(model.credential_key(key.digest), Expect.ANYTHING),
+        ),
+    )
+
+
+def _credentials(
+    ports: Ports, tenant_id: str, keys: dict[str, ApiKey], digests: dict[str, str]
+) -> Iterator[Inconsistency]:
+    """A credential is there if and only if its key is active. `digests` has those of more keys."""
+    places = {
+        key_id: model.credential_key(digest)
+        for key_id, digest in (digests | {key.id: key.digest for key in keys.values()}).items()
+    }
     items = ports.store.get_many(places.values())
     for key_id, place in places.items():
         item, key = items.get(place), keys.get(key_id)
@@ -63,16 +93,21 @@ def _revocation(ports: Ports, place: Key, key: ApiKey) -> Inconsistency:
     revoked = replace(key, status=Status.REVOKED, revoked_at=ports.now(), version=key.version + 1)
     return Inconsistency(
         f"the API key {key.id} is active, and has no credential of its own",
-        (Put(key.key, revoked.to_item(), At(key.version)), Delete(place, Expect.ANYTHING)),
+        (
+            Put(key.key, revoked.to_item(), At(key.version)),
+            Delete(place, Expect.ANYTHING),
+            *tombstones.changed(key.tenant_id, key.id),
+        ),
         Event(Action.API_KEY_REVOKE, key.id, {"reason": LOST}),
     )
 
 
-def _usages(ports: Ports, tenant_id: str, keys: dict[str, ApiKey]) -> Iterator[Inconsistency]:
+def _usages(tenant_id: str, keys: dict[str, ApiKey], found: set[str]) -> Iterator[Inconsistency]:
     partition = model.usage(tenant_id)
-    found = {entry.sk for entry in ports.store.query(partition)}
     for key_id in sorted(keys.keys() - found):
-        change = Put(partition.key(key_id), Usage().to_item(), Expect.ABSENT)
+        change = Put(
+            partition.key(key_id), Usage(digest=keys[key_id].digest).to_item(), Expect.ABSENT
+        )
         yield Inconsistency(f"the API key {key_id} has no usage, and is in no list", (change,))
     for key_id in sorted(found - keys.keys()):
         absent = Check(model.records(tenant_id).key(key_id), Expect.ABSENT)

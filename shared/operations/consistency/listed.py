@@ -2,8 +2,18 @@
 
 from collections.abc import Iterator
 
+from shared.errors import Corrupt
 from shared.model import revocations, srl, srl_schedule
-from shared.operations import publication, srl_content, tenants
+from shared.model.srl import Head
+from shared.operations import (
+    publication,
+    srl_changes,
+    srl_content,
+    srl_keys,
+    srl_states,
+    tenants,
+    tombstones,
+)
 from shared.operations.consistency.inconsistency import Inconsistency
 from shared.operations.consistency.revocations import published_again
 from shared.operations.verdicts import revoked_signers
@@ -14,7 +24,8 @@ def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
     """Which warrants the next list would leave as they are, wrongly. Raises `Unavailable`."""
     head = publication.current(ports, tenant_id)
     ttl = tenants.settings(ports, tenant_id).srl_ttl
-    is_pending = publication.count_changes(ports, tenant_id) != head.changes
+    counted = srl_changes.counted(ports, tenant_id)
+    is_pending = counted.changes != head.changes
     listed = set(srl.revoked_ids(publication.read(ports, head)))
     content = srl_content.rebuilt(ports, tenant_id, revoked_signers(ports, tenant_id))
     revoked = set(content.revoked_ids)
@@ -28,6 +39,23 @@ def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
         yield _unmarked(tenant_id, warrant_id, f"the list lacks {warrant_id}, which is revoked")
     for warrant_id in sorted(listed - revoked - marked):
         yield _unmarked(tenant_id, warrant_id, f"the list has {warrant_id}, which is not revoked")
+
+    if not is_pending and head.format == srl.FORMAT:
+        yield from _state(ports, tenant_id, head, counted.tombstones)
+
+
+def _state(ports: Ports, tenant_id: str, head: Head, changes: int) -> Iterator[Inconsistency]:
+    """What was revoked, deleted or disabled is in the state beside the list (docs/adr/0024)."""
+    try:
+        signer = srl_keys.current(ports, tenant_id)
+    except Corrupt:
+        return  # Said of the signers.
+    state = srl_states.of_head(ports, head, signer)
+    if state.tombstones != tombstones.gathered(ports, tenant_id, changes=changes):
+        yield Inconsistency(
+            "the state beside its list lacks something that was revoked, deleted or disabled",
+            tuple(tombstones.changed(tenant_id, tenant_id)),
+        )
 
 
 def _by_themselves(ports: Ports, tenant_id: str, warrant_ids: set[str]) -> set[str]:

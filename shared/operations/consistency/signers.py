@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from shared.model.srl_keys import SrlKey, Status, signers
-from shared.operations import srl_keys
+from shared.operations import srl_keys, tombstones
 from shared.operations.consistency import directory
 from shared.operations.consistency.inconsistency import Inconsistency
 from shared.ports import Ports
@@ -36,7 +36,7 @@ def _without(ports: Ports, tenant_id: str, key: SrlKey | None) -> Inconsistency:
         return Inconsistency(problem, (change,))
     new = srl_keys.make(ports, tenant_id)
     return Inconsistency(
-        "no list signer is active: a new one is made; hand out its public key to verifiers",
+        "none of its list signers is active; verifiers will need the public key of a new one",
         (Put(new.key, new.to_item(), Expect.ABSENT),),
     )
 
@@ -57,4 +57,5 @@ def _pending(current: SrlKey, keys: dict[str, SrlKey]) -> Iterator[Inconsistency
 
 def _ended(key: SrlKey, problem: str) -> Inconsistency:
     """Whether it was retired or revoked is not known; so it is revoked."""
-    return Inconsistency(problem, (Put(key.key, key.revoked().to_item(), At(key.version)),))
+    change = Put(key.key, key.revoked().to_item(), At(key.version))
+    return Inconsistency(problem, (change, *tombstones.changed(key.tenant_id, key.id)))

@@ -11,7 +11,7 @@ from shared.model import identifiers
 from shared.model import signing_keys as model
 from shared.model.audit_log import Action
 from shared.model.signing_keys import RevokedSigners, Signer, SigningKey, Status
-from shared.operations import srl_marks
+from shared.operations import srl_marks, tombstones
 from shared.operations.consistency.inconsistency import LOST, Event, Inconsistency, recounted
 from shared.ports import Ports
 from shared.ports.store import At, Change, Check, Delete, Expect, Increment, Put
@@ -58,6 +58,7 @@ def _versions(
             changes: list[Change] = [
                 Put(stub.key, stub.to_item(), Expect.ABSENT),
                 Put(place, {"id": record_id}, Expect.ANYTHING),
+                *tombstones.changed(key.tenant_id, key.id),
             ]
             yield Inconsistency(f"{name} has no record", tuple(changes))
         elif pointers.get(version) != record.id:
@@ -69,7 +70,11 @@ def _undone(
     key: SigningKey, version: int, record: SigningKey | None, pointer: Delete
 ) -> Inconsistency:
     """A rotation of which only the superseded version was written: the key signs as before."""
-    changes: list[Change] = [pointer, Check(key.key, At(key.version))]
+    changes: list[Change] = [
+        pointer,
+        Check(key.key, At(key.version)),
+        *tombstones.changed(key.tenant_id, key.id),
+    ]
     if record is not None:
         changes.append(Delete(record.key, At(record.version)))
     return Inconsistency(
@@ -133,6 +138,7 @@ def _unrevoked(
         (
             Put(key.key, revoked.to_item(), At(key.version)),
             Increment(model.counts_key(tenant_id), {old: -1, new: 1}, Expect.ANYTHING),
+            *tombstones.changed(tenant_id, key.id),
         ),
         Event(Action.KEY_REVOKE, key.id, {"reason": LOST}),
     )

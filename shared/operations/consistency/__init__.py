@@ -5,13 +5,12 @@ Whatever is found half done is repaired to the safe side: what is said to be rev
 revoked everywhere.
 """
 
-import time
 from collections.abc import Iterator
 from typing import Final
 
 from shared.errors import Conflict, Corrupt, Unavailable
 from shared.model.callers import Caller
-from shared.operations import audit_log, tenants
+from shared.operations import audit_log, operation, tenants
 from shared.operations.consistency import (
     accounts,
     api_keys,
@@ -37,8 +36,6 @@ _CHECKS: Final[tuple[Check, ...]] = (
     accounts.check,
     listed.check,
 )
-# A write in flight is over by then, also where its items become visible one by one.
-_PAUSE_SECONDS: Final = 0.5
 _ROUNDS: Final = 20
 
 __all__ = ["Inconsistency", "examine", "repair"]
@@ -52,7 +49,7 @@ def examine(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
     """
     suspected = {each.problem for each in _look(ports, tenant_id)}
     if suspected:
-        time.sleep(_PAUSE_SECONDS)
+        operation.PACING.sleep(operation.PACING.in_flight)
         yield from (each for each in _look(ports, tenant_id) if each.problem in suspected)
 
 

@@ -208,9 +208,7 @@ def _keys_can_sign(ports: Ports, listing: Listing, _head: Head) -> Iterator[Find
             return
 
 
-def _seal(
-    ports: Ports, listing: Listing, key: SigningKey | SrlKey, name: str
-) -> Iterator[Finding]:
+def _seal(ports: Ports, listing: Listing, key: SigningKey | SrlKey, name: str) -> Iterator[Finding]:
     handle = listing.handle
     try:
         if seals.is_of_earlier_version(ports, key):

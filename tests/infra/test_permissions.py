@@ -15,17 +15,22 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from shared import wiring
 from shared.model import revocations as model
 from shared.model.callers import Caller
+from shared.model.signing_keys import Type
 from shared.model.srl import head_key
-from shared.model.warrants import warrant_key
+from shared.model.srl_schedule import Turn
+from shared.model.warrants import signed_by, warrant_key
 from shared.operations import (
     doctor,
     onboarding,
     publication,
     recovery,
     revocations,
+    signing_keys,
     srl,
     tenants,
+    warrants,
 )
+from shared.operations.warrants import Order
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Increment, Put
 from shared.web.app import create_app
@@ -83,10 +88,23 @@ def test_the_operator_may_do_what_the_commands_do(world: World) -> None:
     operator = onboarding.operator(ports, handle="globex")
     _lose_a_revocation(world.tenant.ports, operator, "svc_wrt_lost")
     assert [each.handle for each in tenants.listing(ports)] == ["acme", "globex"]
+    _tear(world.tenant.ports, operator)
     list(doctor.examine(ports))
     assert recovery.recover(ports, operator).revoked_again == ["svc_wrt_lost"]
     (policy,) = of_kind("AWS::IAM::ManagedPolicy").values()
     assert world.needed == granted(policy["PolicyDocument"]["Statement"])
+
+
+def _tear(ports: Ports, operator: Caller) -> None:
+    """Lose the turn of the list, and from the list of what a key signed a warrant."""
+    head = publication.current(ports, operator.tenant_id)
+    key = signing_keys.create(ports, operator, type_=Type.ROOT, name="k")
+    warrants.sign(ports, operator, key_id=key.id, order=Order(payload=b"grant"))
+    (signed_,) = ports.store.query(signed_by(operator.tenant_id, key.id))
+    ports.store.write(
+        Delete(Turn.after(head, operator.tenant_id).key, Expect.PRESENT),
+        Delete(signed_by(operator.tenant_id, key.id).key(signed_.sk), Expect.PRESENT),
+    )
 
 
 def _settings(account: Account) -> dict[str, str]:

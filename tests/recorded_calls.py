@@ -6,6 +6,7 @@ with recording(needed):
 ...  # every call of these ports is in `needed`
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import product
@@ -25,6 +26,11 @@ _IN_TRANSACTIONS: Final = {
     "Put": "PutItem",
     "Update": "UpdateItem",
 }
+
+_WRITES: Final = frozenset({"DeleteItem", "PutItem", "UpdateItem"})
+_TENANT: Final = r"svc_tnt_[0-9a-z]{26}"
+_LEADING: Final = ("ForAllValues:StringLike", "dynamodb:LeadingKeys")
+_OF_A_PARTITION: Final = frozenset({("Null", "dynamodb:LeadingKeys", "false")})
 
 # All of these have to hold: an operator of policies, a key, a value.
 Condition = frozenset[tuple[str, str, str]]
@@ -89,12 +95,39 @@ def _dynamodb(operation: str, params: Parameters) -> Iterator[Permission]:
         case "TransactWriteItems":
             for item in params["TransactItems"]:
                 ((kind, change),) = item.items()
-                yield _on_table(_IN_TRANSACTIONS[kind], change["TableName"])
+                yield _change(_IN_TRANSACTIONS[kind], change)
         case "BatchGetItem":
             for table in params["RequestItems"]:
                 yield _on_table(operation, table)
         case _:
-            yield _on_table(operation, params["TableName"])
+            yield _change(operation, params)
+
+
+def _change(operation: str, params: Parameters) -> Permission:
+    """What is written must be of a kind that the role may write; what is read, of any."""
+    permission = _on_table(operation, params["TableName"])
+    if operation not in _WRITES or permission.resource.endswith("audit"):
+        return permission
+    partition = (params.get("Item") or params["Key"])["pk"]["S"]
+    leading = (*_LEADING, kind(partition))
+    return permission._replace(condition=frozenset({*_OF_A_PARTITION, leading}))
+
+
+def of_any_partition(permission: Permission) -> Permission:
+    """The same for a role that writes all kinds of items."""
+    if not permission.action.startswith("dynamodb:"):
+        return permission
+    return permission._replace(condition=frozenset())
+
+
+def kind(partition: str) -> str:
+    """The pattern of all partitions like this one: of any tenant, and of any key or shard."""
+    name = re.sub(rf"^{_TENANT}(?=#)", "svc_tnt_*", partition)
+    if re.fullmatch(_TENANT, name):
+        return "svc_tnt_" + "?" * 26
+    parts = name.split("#")
+    whole = 2 if parts[0] == "svc_tnt_*" else 1
+    return "#".join(parts[:whole]) + ("#*" if len(parts) > whole else "")
 
 
 def _on_table(action: str, table: str) -> Permission:
@@ -120,9 +153,13 @@ def _s3(operation: str, params: Parameters) -> Iterator[Permission]:
 
 def _kms(operation: str, params: Parameters) -> Iterator[Permission]:
     key = params["KeyId"].removeprefix("alias/")
-    bound = (
-        ("Null", f"kms:EncryptionContext:{name}", "false") for name in params["EncryptionContext"]
-    )
+    context = dict(params["EncryptionContext"])
+    purpose = context.pop("purpose", None)
+    bound = {("Null", f"kms:EncryptionContext:{name}", "false") for name in context}
+    if purpose is None:
+        bound.add(("Null", "kms:EncryptionContext:purpose", "true"))
+    else:
+        bound.add(("StringEquals", "kms:EncryptionContext:purpose", purpose))
     yield Permission(f"kms:{operation}", f"{key}-key-arn", frozenset(bound))
 
 

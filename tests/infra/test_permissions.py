@@ -21,12 +21,14 @@ from shared.model.srl_schedule import Turn
 from shared.model.warrants import signed_by, warrant_key
 from shared.operations import (
     doctor,
+    migration,
     onboarding,
     publication,
     recovery,
     revocations,
     signing_keys,
     srl,
+    srl_keys,
     tenants,
     warrants,
 )
@@ -38,7 +40,8 @@ from tests.api import Client, Instance, Tenant, serve
 from tests.aws import Account, aws
 from tests.functions.signing import create, moved, signed
 from tests.infra.templates import LAMBDAS, events, folder, of_kind, statements, variables
-from tests.recorded_calls import Permission, granted, recording
+from tests.operations.test_migration import aged
+from tests.recorded_calls import Permission, granted, of_any_partition, recording
 from tests.web.endpoints import ENDPOINTS, call
 
 pytestmark = pytest.mark.slow
@@ -81,7 +84,7 @@ def test_a_role_grants_what_the_function_needs(world: World, name: str) -> None:
 
 
 def test_the_operator_may_do_what_the_commands_do(world: World) -> None:
-    """Create and list tenants, mint a key, examine, recover what a restore lost: no more."""
+    """Create and list tenants, mint a key, examine, migrate, recover what is lost: no more."""
     ports = wiring.from_environment()
     onboarding.create_tenant(ports, handle="globex")
     onboarding.mint_admin_key(ports, handle="globex")
@@ -90,9 +93,12 @@ def test_the_operator_may_do_what_the_commands_do(world: World) -> None:
     assert [each.handle for each in tenants.listing(ports)] == ["acme", "globex"]
     _tear(world.tenant.ports, operator)
     list(doctor.examine(ports))
+    _age_the_seals(world.tenant.ports, operator)
+    assert migration.migrate(ports, operator).resealed == 2
     assert recovery.recover(ports, operator).revoked_again == ["svc_wrt_lost"]
     (policy,) = of_kind("AWS::IAM::ManagedPolicy").values()
-    assert world.needed == granted(policy["PolicyDocument"]["Statement"])
+    needed = {of_any_partition(each) for each in world.needed}
+    assert needed == granted(policy["PolicyDocument"]["Statement"])
 
 
 def _tear(ports: Ports, operator: Caller) -> None:
@@ -261,6 +267,13 @@ def _lose_a_revocation(ports: Ports, operator: Caller, warrant_id: str) -> None:
         Delete(model.records(operator.tenant_id).key(made.id), Expect.PRESENT),
         Increment(model.counter_key(shard), {"count": -1}, Expect.PRESENT),
     )
+
+
+def _age_the_seals(ports: Ports, operator: Caller) -> None:
+    """A list signer and a signing key are sealed as earlier versions did."""
+    key = signing_keys.create(ports, operator, type_=Type.ROOT, name="k")
+    for each in (key, srl_keys.current(ports, operator.tenant_id)):
+        aged(ports, each)
 
 
 def _let_one_leave(tenant: Tenant) -> None:

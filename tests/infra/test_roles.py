@@ -5,8 +5,9 @@ from typing import Any, Final
 
 import pytest
 
-from tests.aws import REGION, stack
-from tests.infra.templates import LAMBDAS, ROLES, statements
+from tests.aws import REGION, STAGE, stack
+from tests.infra.iam import Request, allowed
+from tests.infra.templates import LAMBDAS, ROLES, of_kind, statements
 from tests.recorded_calls import granted
 
 ACCOUNT: Final = "arn:aws:iam::123456789012"
@@ -24,34 +25,122 @@ def test_no_role_has_a_wildcard(name: str) -> None:
         assert "*" not in statement["Resource"].removesuffix("/srl/*")
 
 
-def direct(action: str) -> set[str]:
-    """The roles that use the key themselves, not through the service that stores for them."""
-    return {
-        f"{ACCOUNT}:role/{ROLES[f'{name}Role']['RoleName']}"
-        for name in LAMBDAS
-        for statement in statements(name)
-        if action in statement["Action"] and "Null" in statement["Condition"]
-    }
+# Which function seals and opens seeds of which purpose; the operator does both.
+SEEDS: Final[dict[tuple[str, str], set[str]]] = {
+    ("kms:Encrypt", "warrant"): {"SigningKeys"},
+    ("kms:Decrypt", "warrant"): {"SigningKeys"},
+    ("kms:Encrypt", "srl"): {"Srl"},
+    ("kms:Decrypt", "srl"): {"Srl", "SrlPublication"},
+}
+OPERATOR: Final = "operator"
+BOUND: Final = {"tenant": "svc_tnt_a", "key": "svc_key_a", "version": "1"}
 
 
-def key_policy(sid: str) -> dict[str, Any]:
-    (found,) = (statement for statement in KEY_POLICY if statement["Sid"] == sid)
-    return dict(found)
+def use(name: str, action: str, context: dict[str, str]) -> bool:
+    """Whether a role may use the key, by its own policy and by the key's."""
+    if name == OPERATOR:
+        (policy,) = of_kind("AWS::IAM::ManagedPolicy").values()
+        own, role = policy["PolicyDocument"]["Statement"], "rescind-operator"
+    else:
+        own, role = statements(name), ROLES[f"{name}Role"]["RoleName"]
+    values = {f"kms:EncryptionContext:{each}": value for each, value in context.items()}
+    values["aws:PrincipalArn"] = f"{ACCOUNT}:role/{role}"
+    return allowed(own, Request(action, f"rescind-{STAGE}-key-arn", values)) and allowed(
+        KEY_POLICY, Request(action, "*", values)
+    )
 
 
+@pytest.mark.parametrize("name", [*LAMBDAS, OPERATOR])
+@pytest.mark.parametrize("action", ["kms:Encrypt", "kms:Decrypt"])
+@pytest.mark.parametrize("purpose", ["warrant", "srl", "another", None])
+def test_seeds_are_for_those_who_need_them(name: str, action: str, purpose: str | None) -> None:
+    """F45: a role seals and opens seeds of its own purpose, and no others, nor any without one."""
+    context = BOUND | ({"purpose": purpose} if purpose else {})
+    may = name in SEEDS.get((action, str(purpose)), set())
+    if name == OPERATOR:
+        # To open the seals of earlier versions, which it seals anew.
+        may = purpose in ("warrant", "srl") or (action, purpose) == ("kms:Decrypt", None)
+    assert use(name, action, context) is may
+
+
+@pytest.mark.parametrize("missing", BOUND)
+def test_a_seed_is_bound_to_all_that_it_belongs_to(missing: str) -> None:
+    """F45: no role uses the key for what is bound to no tenant, no key, or no version."""
+    context = {name: value for name, value in BOUND.items() if name != missing}
+    for (action, purpose), names in SEEDS.items():
+        for name in {*names, OPERATOR}:
+            assert use(name, action, BOUND | {"purpose": purpose})
+            assert not use(name, action, context | {"purpose": purpose})
+
+
+@pytest.mark.parametrize("side", ["role", "key"])
 @pytest.mark.parametrize(
-    ("sid", "action"), [("SealSeeds", "kms:Encrypt"), ("OpenSeeds", "kms:Decrypt")]
+    ("name", "own"), [("SigningKeys", "warrant"), ("Srl", "srl"), ("SrlPublication", "srl")]
 )
-def test_seeds_are_for_those_who_need_them(sid: str, action: str) -> None:
-    """The key seals and opens seeds for the roles that do so and the operator, bound to a key."""
-    statement = key_policy(sid)
-    operator = f"{ACCOUNT}:role/rescind-operator"
-    assert statement["Action"] == action
-    assert set(statement["Condition"]["ArnLike"]["aws:PrincipalArn"]) == direct(action) | {operator}
-    assert statement["Condition"]["Null"] == {
-        "kms:EncryptionContext:tenant": "false",
-        "kms:EncryptionContext:key": "false",
+def test_either_policy_alone_keeps_purposes_apart(side: str, name: str, own: str) -> None:
+    """F45: were one of the two policies too wide, the other would still tell purposes apart."""
+    values = {f"kms:EncryptionContext:{each}": value for each, value in BOUND.items()}
+    values["aws:PrincipalArn"] = f"{ACCOUNT}:role/{ROLES[f'{name}Role']['RoleName']}"
+    policy = {"role": statements(name), "key": KEY_POLICY}[side]
+    resource = {"role": f"rescind-{STAGE}-key-arn", "key": "*"}[side]
+    for purpose in ("warrant", "srl"):
+        context = values | {"kms:EncryptionContext:purpose": purpose}
+        assert allowed(policy, Request("kms:Decrypt", resource, context)) is (purpose == own)
+
+
+# --- what each function may write ---
+
+TENANT_ID: Final = "svc_tnt_01m7yzmhg014scvmqfzcb3mfmb"
+WRITES: Final = ("dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem")
+# What would let somebody in, or change what is believed, and which functions write it.
+GUARDED: Final[dict[tuple[str, str], set[str]]] = {
+    ("keys", "api-key#0123"): {"ApiKeys", "ServiceAccounts"},
+    ("keys", f"{TENANT_ID}#api-keys"): {"ApiKeys"},
+    ("keys", f"{TENANT_ID}#service-accounts"): {"ApiKeys", "ServiceAccounts"},
+    ("keys", f"{TENANT_ID}#keys"): {"SigningKeys"},
+    ("keys", f"{TENANT_ID}#versions#svc_key_a"): {"SigningKeys"},
+    ("keys", f"{TENANT_ID}#srl-keys"): {"Srl"},
+    ("keys", "tenant-handle#acme"): set(),
+    ("keys", "tenants"): set(),
+    ("revocations", f"{TENANT_ID}#warrant#svc_wrt_a"): {"Revocations", "SigningKeys"},
+    ("revocations", f"{TENANT_ID}#revoked#0a"): {"Revocations"},
+    ("revocations", f"{TENANT_ID}#revocations"): {"Revocations"},
+    ("revocations", f"{TENANT_ID}#signed#svc_key_a"): {"SigningKeys"},
+    ("revocations", f"{TENANT_ID}#srl"): {"Srl", "SrlPublication"},
+}
+
+
+def writers(table: str, *partitions: str) -> set[str]:
+    """The functions that may write one of these partitions, in whatever way."""
+    resource = f"arn:aws:dynamodb:{REGION}:123456789012:table/rescind-{STAGE}-{table}"
+    context = {"dynamodb:LeadingKeys": list(partitions)} if partitions else {}
+    return {
+        name
+        for name in LAMBDAS
+        if any(allowed(statements(name), Request(each, resource, context)) for each in WRITES)
     }
+
+
+@pytest.mark.parametrize(("table", "partition"), GUARDED)
+def test_a_function_writes_what_is_its_own(table: str, partition: str) -> None:
+    """F45: credentials, signers, keys and revocations are written where they are made, only."""
+    assert writers(table, partition) == GUARDED[table, partition]
+
+
+def test_what_is_not_its_own_spoils_a_write() -> None:
+    """F45: a write to several partitions is allowed only if each of them is, and names one."""
+    own, other = f"{TENANT_ID}#usage", "api-key#0123"
+    assert "AuditLog" in writers("keys", own)
+    assert writers("keys", own, other) == {"ApiKeys"}
+    assert writers("keys") == writers("revocations") == set()
+
+
+def test_no_function_alters_or_removes_audit_entries() -> None:
+    """F45: entries are put, never updated or deleted. Putting over one cannot be told apart."""
+    resource = f"arn:aws:dynamodb:{REGION}:123456789012:table/rescind-{STAGE}-audit"
+    for name in LAMBDAS:
+        for action in ("dynamodb:UpdateItem", "dynamodb:DeleteItem"):
+            assert not allowed(statements(name), Request(action, resource))
 
 
 def test_nobody_else_uses_the_key() -> None:
@@ -59,7 +148,7 @@ def test_nobody_else_uses_the_key() -> None:
     for statement in KEY_POLICY:
         assert statement["Principal"] == {"AWS": f"{ACCOUNT}:root"}
         uses = [each for each in granted([statement]) if USE.fullmatch(each.action)]
-        if statement["Sid"] in {"SealSeeds", "OpenSeeds"}:
+        if "seeds" in statement["Sid"].lower():
             continue
         for _, _, condition in uses:
             assert {key: value for _, key, value in condition}["kms:ViaService"] in THROUGH

@@ -1,7 +1,8 @@
 """The operator's command line, on whatever store the environment names (see shared/settings.py).
 
 A new key is the only thing on standard output; all else goes to standard error.
-Exit codes: 0 done, 1 refused or failed, 2 wrong usage or settings.
+Exit codes: 0 done, 1 refused or failed, 2 wrong usage or settings, 3 recovered, but not all that
+happened since the restored moment is known: review what the command lists.
 """
 
 import argparse
@@ -19,6 +20,7 @@ from shared.errors import InvalidSettings, RescindError
 from shared.model import tenants as model
 from shared.model import times
 from shared.model.callers import Caller
+from shared.model.srl_verification import public_key_bytes
 from shared.operations import doctor, migration, onboarding, recovery, tenants
 from shared.operations.api_keys import Created
 from shared.ports import Ports
@@ -26,6 +28,7 @@ from shared.ports import Ports
 if TYPE_CHECKING:
     _Commands = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001 (its only name)
 
+_EXIT_UNKNOWN = 3
 _UNITS = {"d": timedelta(days=1), "h": timedelta(hours=1), "m": timedelta(minutes=1)}
 
 _LEFT_OUT = """Left out, on purpose:
@@ -40,14 +43,14 @@ def main() -> int:
     try:
         settings = wiring.settings(data_folder.chosen(arguments.data, arguments.keys, os.environ))
         with closing(wiring.build(settings)) as ports:
-            arguments.run(ports, arguments)
+            code = arguments.run(ports, arguments)
     except InvalidSettings as error:
         _say(f"{error}\nSet them in the environment, or name a data folder with --data.")
         return 2
     except RescindError as error:
         _say(f"{type(error).__name__}: {error}")
         return 1
-    return 0
+    return code or 0
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -101,6 +104,14 @@ def _add_care(commands: "_Commands") -> None:
         "recover", help="after a restore: revoke again what is listed, and publish above it"
     )
     recover.add_argument("name", type=_handle, metavar="NAME")
+    recover.add_argument(
+        "--signer",
+        type=_public_key,
+        action="append",
+        default=[],
+        metavar="PUBLIC_KEY",
+        help="a list signer that the restored tables do not know, in base64, as verifiers have it",
+    )
     recover.set_defaults(run=_recover)
 
 
@@ -109,6 +120,13 @@ def _handle(value: str) -> str:
         return model.handle(value)
     except ValueError as error:
         raise argparse.ArgumentTypeError(f"a tenant's name {error}") from None
+
+
+def _public_key(value: str) -> bytes:
+    try:
+        return public_key_bytes(value)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _duration(value: str) -> timedelta:
@@ -169,14 +187,13 @@ def _migrate(ports: Ports, arguments: argparse.Namespace) -> None:
         raise Unhealthy(f"{failed} key(s) could not be migrated")
 
 
-def _recover(ports: Ports, arguments: argparse.Namespace) -> None:
+def _recover(ports: Ports, arguments: argparse.Namespace) -> int:
     operator = _operator(ports, arguments.name)
-    recovered = recovery.recover(ports, operator)
-    for repaired in recovered.repaired:
-        _say(f"Repaired: {repaired}")
-    for warrant_id in recovered.revoked_again:
-        _say(f"Revoked again: {warrant_id}")
+    recovered = recovery.recover(ports, operator, tell=_say, trusted=arguments.signer)
     _say(f"Published version {recovered.head.version} with {recovered.head.count} warrants.")
+    if recovered.locked_out:
+        _say(f"No admin key is left; for a new one, run: admin-key {arguments.name}")
+    return _EXIT_UNKNOWN if recovered.unknown else 0
 
 
 def _operator(ports: Ports, handle: str) -> Caller:

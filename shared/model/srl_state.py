@@ -23,6 +23,10 @@ PREFIX: Final = b"rescind-srl-state-v1\n"
 _SIGNATURE_BYTES: Final = 64
 
 
+class NotSigned(Corrupt):
+    """A state that another key signed, or nobody did."""
+
+
 @dataclass(frozen=True, slots=True)
 class State:
     """What goes with one version of a tenant's list.
@@ -52,7 +56,7 @@ class State:
     def opened(cls, blob: bytes, *, public_key: bytes, tenant_id: str, version: int) -> "State":
         """The state in a blob that `sign` made for this version of this tenant's list.
 
-        Raises `Corrupt` if the key did not sign it, or if it is the state of another list.
+        Raises `NotSigned` if the key did not sign it, `Corrupt` if it is the state of another list.
         """
         members = _members(blob, public_key)
         try:
@@ -83,12 +87,22 @@ class State:
         }
 
 
+def claimed_statements(blob: bytes) -> list[dict[str, str]]:
+    """The statements about signers in a state, whoever signed it: each has to prove itself.
+
+    Raises `Corrupt` if the blob is no state.
+    """
+    found = _decoded(blob[_SIGNATURE_BYTES:]).get("ListSigners")
+    signers = found if isinstance(found, list) else []
+    return [each["statement"] for each in signers if isinstance(each, dict) and "statement" in each]
+
+
 def _members(blob: bytes, public_key: bytes) -> dict[str, Any]:
     signature, signed = blob[:_SIGNATURE_BYTES], blob[_SIGNATURE_BYTES:]
     try:
         Ed25519PublicKey.from_public_bytes(public_key).verify(signature, signed)
     except InvalidSignature:
-        raise Corrupt("the state of a list is not signed by its signer") from None
+        raise NotSigned("the state of a list is not signed by its signer") from None
     return _decoded(signed)
 
 

@@ -38,6 +38,11 @@ def guard(ports: Ports, tenant_id: str, *, losing: Collection[ApiKey]) -> list[C
     return [Put(model.admins_key(tenant_id), {"version": version + 1}, expected)]
 
 
+def is_left(ports: Ports, tenant_id: str) -> bool:
+    """Whether an admin key of the tenant is accepted now, and stays so for `REMAINING`."""
+    return _another_lives(ports, tenant_id, set())
+
+
 def _another_lives(ports: Ports, tenant_id: str, losing: set[str]) -> bool:
     entries = ports.store.query(model.records(tenant_id), newest_first=True)
     keys = (ApiKey.from_item(entry.item) for entry in entries if entry.sk not in losing)

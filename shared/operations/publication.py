@@ -80,15 +80,16 @@ def first(ports: Ports, settings: Settings, signer: SrlKey) -> list[Change]:
     return _writes(settings.tenant_id, head, Expect.ABSENT)
 
 
-def publish(ports: Ports, caller: Caller, *, above: int = 0) -> Head:
+def publish(ports: Ports, caller: Caller, *, above: int | None = None) -> Head:
     """Publish the next version, whether or not anything changed (one attempt: see `settle`).
 
-    `above` is a version that was published once, though the records know nothing of it.
+    `above` is given after a restore: the highest version that was ever published. The list is then
+    made from all records.
     Raises `Conflict` where another publication or a rotation of the signer came between,
     `Unavailable` where a port did, `Corrupt` where the list would not be right; the old list stays.
     """
-    draft = _draft(ports, caller.tenant_id, above=above)
-    made = _followed(ports, draft) or _rebuilt(ports, draft)
+    draft = _draft(ports, caller.tenant_id, above=above or 0)
+    made = (_followed(ports, draft) if above is None else None) or _rebuilt(ports, draft)
     action, resource, settings = Action.SRL_REGENERATE, f"srl/{made.version}", draft.settings
     unchanged = Check(draft.signer.key, At(draft.signer.version))
     entry = audit_log.entry(ports, caller, action, resource, settings=settings, count=made.count)

@@ -2,21 +2,35 @@
 
 Verifiers refuse a version below one that they have seen, and a revocation that the backup lacks
 would let a thief in. The blobs of the lists are not restored with the records, so they tell both
-(docs/adr/0017).
+(docs/adr/0017). The states beside them tell what else was revoked, deleted or disabled
+(docs/adr/0024).
 """
 
-from contextlib import suppress
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from datetime import datetime
 
-from shared.errors import Corrupt, InvalidSrl
-from shared.model import srl
+from shared.model import srl, times
 from shared.model.callers import Caller
-from shared.model.srl import Head, Payload
-from shared.model.srl_keys import SrlKey, signers
+from shared.model.srl import Head
 from shared.model.srl_schedule import ISSUES, TURNS, Turn, issue_key, tenant_of
-from shared.model.srl_verification import verify
-from shared.operations import consistency, publication, revocations, srl_blobs
+from shared.model.srl_state import State
+from shared.operations import (
+    consistency,
+    last_admin,
+    publication,
+    recovery_access,
+    recovery_keys,
+    recovery_signers,
+    recovery_unknown,
+    revocations,
+    srl_newest,
+    tenants,
+)
 from shared.operations.operation import settle
+from shared.operations.recovery_scene import Scene
+from shared.operations.recovery_unknown import Behind, Unknown
+from shared.operations.srl_newest import Newest
 from shared.operations.verdicts import verdicts
 from shared.ports import Ports
 from shared.ports.store import At, Check, Delete, Expect
@@ -24,70 +38,88 @@ from shared.ports.store import At, Check, Delete, Expect
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """The list that was published, and the warrants whose revocations the records lacked.
+    """The list that was published, what was revoked again, and what is not known.
 
-    `repaired` says what was only half there, a sentence each.
+    `revoked_again` are the warrants whose revocations the records lacked, `repaired` says what was
+    only half there, a sentence each. `locked_out` says that no admin key of the tenant opens.
     """
 
     head: Head
     revoked_again: list[str]
     repaired: list[str]
+    unknown: Unknown
+    locked_out: bool
 
 
-def recover(ports: Ports, operator: Caller) -> Recovered:
-    """Repair what is half there, revoke again what the newest list has, then publish above it.
+def recover(
+    ports: Ports,
+    operator: Caller,
+    *,
+    tell: Callable[[str], None] = lambda _line: None,
+    trusted: Collection[bytes] = (),
+) -> Recovered:
+    """Repair what is half there, apply what the newest list and its state tell, publish above it.
 
     Repeating it does no harm.
 
-    Raises `Unavailable`, `Corrupt` where that list cannot be read.
+    `tell` takes each thing that is done, and what is unknown before the list is published: a
+    repetition would not find that again. `trusted` are public keys (32 bytes) of list signers that
+    the operator vouches for. Raises `Unavailable`, `Corrupt` if the newest list cannot be believed.
     """
+    tenant_id = operator.tenant_id
+    newest = srl_newest.find(ports, tenant_id, trusted=trusted)
+    tables = recovery_unknown.behind(ports, tenant_id, newest)
+    settings = tenants.settings(ports, tenant_id)
+    scene = Scene(ports, operator, settings, newest.version, tell)
     repaired = consistency.repair(ports, operator)
-    version, listed = _newest(ports, operator.tenant_id)
-    found = verdicts(ports, operator.tenant_id, listed)
-    lost = [each for each in listed if not found[each].revoked]
-    for warrant_id in lost:
-        reason = f"restored from version {version} of the list"
-        revocations.create(ports, operator, warrant_id=warrant_id, reason=reason)
-    head = settle(lambda: publication.publish(ports, operator, above=version))
-    settle(lambda: _remove_other_turns(ports, operator.tenant_id))
-    return Recovered(head, lost, repaired)
+    for each in repaired:
+        tell(f"Repaired: {each}")
+    for state in newest.states:
+        _apply(scene, newest, state, tables)
+    lost = _revoke_again(scene, newest)
+    unknown = recovery_unknown.unknown(ports, tenant_id, newest, tables)
+    for line in unknown.lines():
+        tell(line)
+    head = settle(lambda: publication.publish(ports, operator, above=newest.version))
+    settle(lambda: _remove_other_turns(ports, tenant_id))
+    return Recovered(head, lost, repaired, unknown, not last_admin.is_left(ports, tenant_id))
 
 
 def newest_version(ports: Ports, tenant_id: str) -> int:
     """The highest version that was ever stored, in force or not; 0 where there is none."""
-    return _highest(_blobs(ports, tenant_id))
+    return srl_newest.highest(list(ports.blobs.names(srl.lists_folder(tenant_id))))
 
 
-def _newest(ports: Ports, tenant_id: str) -> tuple[int, list[str]]:
-    """The highest version, and what is revoked by any list that was made for it."""
-    blobs = _blobs(ports, tenant_id)
-    version = _highest(blobs)
-    newest = [blob for blob in blobs if srl.version_of(blob) == version]
-    listed = {each for blob in newest for each in _verified(ports, tenant_id, blob).revoked_ids}
-    return version, sorted(listed)
+def _apply(scene: Scene, newest: Newest, state: State, tables: Behind) -> None:
+    """Bring the records to where the tombstones of a state have them."""
+    found = state.tombstones
+    recovery_keys.apply(scene, found.keys, is_behind=tables.keys)
+    recovery_access.apply_to_keys(scene, found.api_keys)
+    recovery_access.apply_to_accounts(scene, found.accounts, is_behind=tables.keys)
+    until = max((each.expires_at for each in newest.lists), default=scene.ports.now())
+    recovery_signers.apply(scene, state.list_signers, listed_until=until)
 
 
-def _verified(ports: Ports, tenant_id: str, blob: str) -> Payload:
-    """The list in a blob: whoever may write there must not revoke, nor use up the versions."""
-    body = srl_blobs.read(ports, blob)
-    for entry in ports.store.query(signers(tenant_id)):
-        public_key = SrlKey.from_item(entry.item).public_bytes
-        with suppress(InvalidSrl):
-            payload = verify(body, public_key=public_key, now=srl.issued_at(body))
-            if payload.version == srl.version_of(blob):
-                return payload
-    raise Corrupt(
-        "the newest stored list is signed by no key in the records; if its signer was rotated "
-        "since the restored moment, restore the table of keys to a later one"
-    )
+def _revoke_again(scene: Scene, newest: Newest) -> list[str]:
+    listed = newest.revoked_ids
+    found = verdicts(scene.ports, scene.tenant_id, listed)
+    lost = [each for each in listed if not found[each].revoked]
+    ends = {each: at for state in newest.states for each, at in state.ends.items()}
+    for warrant_id in lost:
+        revocations.create(
+            scene.ports,
+            scene.operator,
+            warrant_id=warrant_id,
+            reason=scene.reason,
+            warrant_expires_at=_end(found[warrant_id].ends_at, ends.get(warrant_id)),
+        )
+        scene.tell(f"Revoked again: {warrant_id}")
+    return lost
 
 
-def _blobs(ports: Ports, tenant_id: str) -> list[str]:
-    return list(ports.blobs.names(srl.lists_folder(tenant_id)))
-
-
-def _highest(blobs: list[str]) -> int:
-    return max(map(srl.version_of, blobs), default=0)
+def _end(signed: datetime | None, told: str | None) -> datetime | None:
+    """When a warrant ends by the newest state, unless its own record says when."""
+    return times.parse(told) if told is not None and signed is None else None
 
 
 def _remove_other_turns(ports: Ports, tenant_id: str) -> None:

@@ -118,7 +118,7 @@ def rotate(ports: Ports, caller: Caller, *, key_id: str) -> SigningKey:
     _check_quota(ports, caller.tenant_id)
     now = ports.now()
     superseded = key.superseded(now, record_id=ports.new_id(SIGNING_KEY))
-    public_key, sealed = _seed(ports, caller.tenant_id, key.id, key_version=key.key_version + 1)
+    public_key, sealed = new_seed(ports, caller.tenant_id, key.id, key_version=key.key_version + 1)
     rotated = key.rotated(now, public_key=public_key, sealed_seed=sealed)
     place = model.versions(caller.tenant_id, key.id).key(model.version_sk(key.key_version))
     ports.store.write(
@@ -248,7 +248,7 @@ def _new(
     expires_at: datetime | None,
 ) -> SigningKey:
     key_id, now = ports.new_id(SIGNING_KEY), ports.now()
-    public_key, sealed = _seed(ports, caller.tenant_id, key_id)
+    public_key, sealed = new_seed(ports, caller.tenant_id, key_id)
     return SigningKey(
         id=key_id,
         tenant_id=caller.tenant_id,
@@ -265,7 +265,10 @@ def _new(
     )
 
 
-def _seed(ports: Ports, tenant_id: str, key_id: str, *, key_version: int = 1) -> tuple[str, bytes]:
+def new_seed(
+    ports: Ports, tenant_id: str, key_id: str, *, key_version: int = 1
+) -> tuple[str, bytes]:
+    """A new public key, in base64, and its seed, sealed for this version of the key alone."""
     seed, public_key = seeds.new()
     context = seeds.seal_context(tenant_id, key_id, purpose=Purpose.WARRANT, version=key_version)
     return public_key, ports.keys.wrap(seed, context=context)

@@ -19,6 +19,11 @@ def store(ports: Ports, state: State, *, seed: bytes) -> str:
     return srl_blobs.put(ports, folder, state.version, state.sign(seed=seed), suffix=_SUFFIX)
 
 
+def is_signed(blob: str) -> bool:
+    """Whether a blob beside the lists should be signed; those of earlier releases are not."""
+    return blob.endswith(f".{_SUFFIX}")
+
+
 def of_head(ports: Ports, head: Head, signer: SrlKey) -> State:
     """The state of the list in force; `signer` is the one of the next list.
 

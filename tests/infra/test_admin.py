@@ -240,9 +240,46 @@ def test_recovery_says_what_it_did(operator: Operator, data: Path) -> None:
     _copy(backup, data / "svc.db")
     assert operator.run("--data", data, "doctor").code == 1
     done = operator.run("--data", data, "recover", "acme")
-    told = "Revoked again: svc_wrt_a\nPublished version 3 with 1 warrants.\n"
-    assert done == Command(0, "", told)
+    assert (done.code, done.out) == (3, "")
+    lines = done.err.splitlines()
+    assert lines[0] == "Revoked again: svc_wrt_a"
+    assert lines[1].startswith(
+        "Unknown: The tables (keys and revocations) are older than version 2"
+    )
+    assert lines[2].startswith("Review: active API key svc_ak_")
+    assert lines[3:] == ["Published version 3 with 1 warrants."]
     assert operator.run("--data", data, "doctor").code == 0
+    again = operator.run("--data", data, "recover", "acme")
+    assert again == Command(0, "", "Published version 4 with 1 warrants.\n")
+
+
+def test_recovery_without_an_admin_key_names_the_command(operator: Operator, data: Path) -> None:
+    """F50: a tenant whose last admin key was revoked since is told how to get in again."""
+    first = operator.run("--data", data, "tenant", "create", "acme").out.strip()
+    backup = data.with_name("backup.db")
+    _copy(data / "svc.db", backup)
+    with opened(data) as ports:
+        caller = onboarding.operator(ports, handle="acme")
+        leaked = api_keys.authenticate(ports, first)
+        onboarding.mint_admin_key(ports, handle="acme")
+        api_keys.revoke(ports, caller, key_id=leaked.key_id)
+        srl.regenerate(ports, caller)
+    _copy(backup, data / "svc.db")
+    done = operator.run("--data", data, "recover", "acme")
+    assert done.code == 3
+    assert "No admin key is left; for a new one, run: admin-key acme\n" in done.err
+    with opened(data) as ports, pytest.raises(InvalidApiKey):
+        api_keys.authenticate(ports, first)
+
+
+@pytest.mark.parametrize("key", ["", "AA==", "not base64", "A" * 43])
+def test_a_signer_that_is_no_public_key_is_wrong_usage(
+    operator: Operator, data: Path, key: str
+) -> None:
+    """`--signer` takes base64 of 32 bytes, and refuses anything else with 2."""
+    refused = operator.run("--data", data, "recover", "acme", "--signer", key)
+    assert (refused.code, refused.out) == (2, "")
+    assert "argument --signer" in refused.err
 
 
 def test_nobody_is_recovered_by_a_wrong_name(operator: Operator, data: Path) -> None:

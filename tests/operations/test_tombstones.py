@@ -1,0 +1,576 @@
+"""Tombstones: after a restore, what was revoked, deleted or disabled since is so again."""
+
+import base64
+import hashlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from shared.errors import Corrupt, InvalidApiKey, InvalidState, NotFound, RescindError
+from shared.model import api_keys as api_key_model
+from shared.model import seeds, srl
+from shared.model import service_accounts as account_model
+from shared.model.api_keys import Status as KeyStatus
+from shared.model.callers import Scope
+from shared.model.items import Table
+from shared.model.service_accounts import ServiceAccount
+from shared.model.signing_keys import SigningKey, Status
+from shared.model.srl import Payload
+from shared.model.srl_keys import Status as SignerStatus
+from shared.model.srl_state import State
+from shared.model.tombstones import Status as EndedStatus
+from shared.model.tombstones import Tombstone, Tombstones
+from shared.operations import (
+    api_keys,
+    doctor,
+    key_revocation,
+    publication,
+    recovery,
+    revocations,
+    service_accounts,
+    signing_keys,
+    srl_blobs,
+    srl_keys,
+    srl_publication,
+    srl_rotation,
+    srl_states,
+)
+from shared.operations.api_keys import Created
+from shared.ports import Ports
+from shared.ports.store import Expect, Put
+from tests.operations.restores import Deployment, deployed
+from tests.operations.tenants import Tenant
+from tests.worlds import Clock
+
+
+@pytest.fixture
+def deployment(tmp_path: Path, clock: Clock) -> Iterator[Deployment]:
+    with deployed(tmp_path, clock) as deployment:
+        yield deployment
+
+
+@dataclass(frozen=True)
+class Story:
+    """A tenant in which everything ended that can end, after a copy of its records was made."""
+
+    tenant: Tenant
+    copy: Path
+    told: Payload
+    api_keys: dict[str, Created]
+    accounts: dict[str, ServiceAccount]
+    keys: dict[str, SigningKey]
+    warrants: dict[str, str]
+    public_keys: dict[int, str]
+
+
+_ENDED = ["revoked", "deleted", "disabled", "of an account that went"]
+
+
+@pytest.fixture
+def story(deployment: Deployment, clock: Clock) -> Story:
+    ports = deployment.ports
+    tenant = Tenant.create(ports)
+    accounts = {
+        name: service_accounts.create(ports, tenant.operator, name=name)
+        for name in ("robot", "gone", "sleeping")
+    }
+    service_accounts.disable(ports, tenant.operator, account_id=accounts["sleeping"].id)
+
+    def api_key(name: str, account: str | None = None) -> Created:
+        owner = None if account is None else accounts[account].id
+        return api_keys.create(
+            ports, tenant.operator, name=name, scopes=(Scope.ADMIN,), service_account_id=owner
+        )
+
+    created = {
+        "kept": api_key("kept"),
+        "revoked": api_key("revoked"),
+        "deleted": api_key("deleted"),
+        "disabled": api_key("disabled", "robot"),
+        "of an account that went": api_key("of an account that went", "gone"),
+    }
+    names = ("stolen", "paused", "rotated", "rotated twice", "resumed", "untouched")
+    keys = {name: tenant.key(ports) for name in names}
+    warrants = {name: tenant.sign(ports, key) for name, key in keys.items()}
+    signing_keys.suspend(ports, tenant.operator, key_id=keys["resumed"].id)
+    tenant.revoke(ports, "svc_wrt_taken-back")
+    tenant.regenerate(ports)
+    copy = deployment.copy()
+    clock.advance(minutes=5)
+    public_keys = {1: keys["rotated twice"].public_key}
+    _end_everything(ports, tenant, created, accounts, keys, public_keys)
+    clock.advance(minutes=5)
+    told = tenant.regenerate(ports)
+    return Story(tenant, copy, told, created, accounts, keys, warrants, public_keys)
+
+
+def _end_everything(
+    ports: Ports,
+    tenant: Tenant,
+    created: dict[str, Created],
+    accounts: dict[str, ServiceAccount],
+    keys: dict[str, SigningKey],
+    public_keys: dict[int, str],
+) -> None:
+    operator = tenant.operator
+    api_keys.revoke(ports, operator, key_id=created["revoked"].api_key.id)
+    for name in ("deleted", "of an account that went"):
+        api_keys.delete(ports, operator, key_id=created[name].api_key.id)
+    service_accounts.disable(ports, operator, account_id=accounts["robot"].id)
+    service_accounts.enable(ports, operator, account_id=accounts["sleeping"].id)
+    service_accounts.delete(ports, operator, account_id=accounts["gone"].id)
+    tenant.revoke_key(ports, keys["stolen"])
+    signing_keys.suspend(ports, operator, key_id=keys["paused"].id)
+    signing_keys.enable(ports, operator, key_id=keys["resumed"].id)
+    signing_keys.rotate(ports, operator, key_id=keys["rotated"].id)
+    for version in (2, 3):
+        rotated = signing_keys.rotate(ports, operator, key_id=keys["rotated twice"].id)
+        public_keys[version] = rotated.public_key
+    first = signing_keys.versions(ports, operator, key_id=keys["rotated twice"].id)[-1]
+    key_revocation.revoke(ports, operator, key_id=first.id, reason="first version stolen")
+    for each in revocations.page(ports, operator, before=None, limit=50).entries:
+        revocations.delete(ports, operator, revocation_id=each.id)
+    srl_rotation.rotate(ports, operator)
+
+
+def opens(ports: Ports, created: Created) -> bool:
+    try:
+        api_keys.authenticate(ports, created.secret)
+    except InvalidApiKey:
+        return False
+    return True
+
+
+def signs(ports: Ports, tenant: Tenant, key: SigningKey) -> bool:
+    try:
+        tenant.sign(ports, key)
+    except InvalidState:
+        return False
+    return True
+
+
+def recovered(ports: Ports, story: Story) -> tuple[recovery.Recovered, list[str]]:
+    lines: list[str] = []
+    return recovery.recover(ports, story.tenant.operator, tell=lines.append), lines
+
+
+# Each table is of the copy or of now; none of the copy is no restore.
+_MIXED = [
+    tuple(table for table, is_old in zip(Table, old, strict=True) if is_old)
+    for old in product((False, True), repeat=3)
+    if any(old)
+]
+_EACH_MIX = pytest.mark.parametrize("tables", _MIXED, ids=" and ".join)
+
+
+@_EACH_MIX
+def test_no_credential_that_ended_opens(
+    deployment: Deployment, story: Story, tables: tuple[Table, ...]
+) -> None:
+    """F50: whichever tables were restored, nobody who was shut out gets in; others do."""
+    ports = deployment.ports
+    deployment.restore(story.copy, *tables)
+    recovered(ports, story)
+    assert {name: opens(ports, each) for name, each in story.api_keys.items()} == {
+        "kept": True,
+        **dict.fromkeys(_ENDED, False),
+    }
+    operator = story.tenant.operator
+    revoked, _ = api_keys.get(ports, operator, key_id=story.api_keys["revoked"].api_key.id)
+    assert revoked.status is KeyStatus.REVOKED
+    for name in ("deleted", "of an account that went"):
+        with pytest.raises(NotFound):
+            api_keys.get(ports, operator, key_id=story.api_keys[name].api_key.id)
+    with pytest.raises(NotFound):
+        service_accounts.get(ports, operator, account_id=story.accounts["gone"].id)
+    robot = service_accounts.get(ports, operator, account_id=story.accounts["robot"].id)
+    assert robot.status is account_model.Status.DISABLED
+
+
+@_EACH_MIX
+def test_no_key_that_ended_signs(
+    deployment: Deployment, story: Story, tables: tuple[Table, ...]
+) -> None:
+    """F51: a revoked, suspended or superseded key signs nothing, whichever tables were restored."""
+    ports, tenant = deployment.ports, story.tenant
+    deployment.restore(story.copy, *tables)
+    recovered(ports, story)
+    assert tenant.status(ports, story.keys["stolen"]) is Status.REVOKED
+    assert not signs(ports, tenant, story.keys["stolen"])
+    assert not signs(ports, tenant, story.keys["paused"])
+    assert signs(ports, tenant, story.keys["untouched"])
+    for name in ("rotated", "rotated twice"):
+        key = signing_keys.get(ports, tenant.operator, key_id=story.keys[name].id)
+        assert key.public_key != story.keys[name].public_key
+        assert signs(ports, tenant, story.keys[name])
+    assert tenant.is_revoked(ports, story.warrants["stolen"])
+    assert tenant.is_revoked(ports, story.warrants["rotated twice"])
+    assert not tenant.is_revoked(ports, story.warrants["rotated"])
+
+
+@_EACH_MIX
+def test_the_list_lacks_nothing_and_its_old_signer_is_not_used(
+    deployment: Deployment, story: Story, tables: tuple[Table, ...]
+) -> None:
+    """F51: the next list has all that was told, under a signer that was not replaced."""
+    ports, tenant = deployment.ports, story.tenant
+    old = srl_keys.all_of(ports, tenant.id)[0]
+    deployment.restore(story.copy, *tables)
+    result, _ = recovered(ports, story)
+    assert result.head.version == story.told.version + 1
+    assert result.head.key_id != old.id
+    assert set(tenant.published(ports).revoked_ids) >= set(story.told.revoked_ids)
+    signers = {each.id: each.status for each in srl_keys.all_of(ports, tenant.id)}
+    assert signers[old.id] is SignerStatus.RETIRED
+    assert list(signers.values()).count(SignerStatus.ACTIVE) == 1
+    assert list(doctor.examine(ports)) == []
+    assert srl_publication.publish_due(ports) == srl_publication.Tick()
+
+
+@_EACH_MIX
+def test_again_it_finds_nothing(
+    deployment: Deployment, story: Story, tables: tuple[Table, ...]
+) -> None:
+    """F50: repeated, it does nothing again, and nothing is unknown any more."""
+    ports = deployment.ports
+    deployment.restore(story.copy, *tables)
+    recovered(ports, story)
+    result, lines = recovered(ports, story)
+    assert (lines, bool(result.unknown)) == ([], False)
+
+
+def test_the_records_are_whole_afterwards(deployment: Deployment, story: Story) -> None:
+    """F50: counters, pointers and versions of all that was applied are as if done by hand."""
+    deployment.restore(story.copy)
+    recovered(deployment.ports, story)
+    story.tenant.check_totals(deployment.ports)
+
+
+def test_lost_versions_keep_their_public_keys(deployment: Deployment, story: Story) -> None:
+    """F51: warrants of versions between the copy and now can still be verified."""
+    ports = deployment.ports
+    deployment.restore(story.copy)
+    recovered(ports, story)
+    key_id = story.keys["rotated twice"].id
+    versions = signing_keys.versions(ports, story.tenant.operator, key_id=key_id)
+    assert [each.key_version for each in versions] == [4, 3, 2, 1]
+    assert {each.key_version: each.public_key for each in versions[1:]} == story.public_keys
+    assert [each.status for each in versions] == ["active", "rotated", "rotated", "revoked"]
+    assert versions[-1].revoked_reason == "first version stolen"
+    assert versions[0].public_key not in story.public_keys.values()
+
+
+def test_it_says_what_it_did_and_what_it_cannot_know(deployment: Deployment, story: Story) -> None:
+    """F52: each thing that is done again, why not all is known, and what to look at."""
+    deployment.restore(story.copy)
+    result, lines = recovered(deployment.ports, story)
+    told = "\n".join(lines)
+    for name in ("deleted", "of an account that went"):
+        assert f'Deleted again: API key {story.api_keys[name].api_key.id} "{name}"' in told
+    assert f"Revoked again: API key {story.api_keys['revoked'].api_key.id}" in told
+    assert f"Disabled again: service account {story.accounts['robot'].id}" in told
+    assert f"Deleted again: service account {story.accounts['gone'].id}" in told
+    assert f"Revoked again: signing key {story.keys['stolen'].id}" in told
+    assert f"Suspended again: signing key {story.keys['paused'].id}" in told
+    assert f"Rotated again: signing key {story.keys['rotated'].id}" in told
+    assert "New list signer: " in told
+    assert f"older than version {story.told.version} of the list" in told
+    assert result.unknown
+    review = "\n".join(result.unknown.review)
+    assert f"active API key {story.api_keys['kept'].api_key.id}" in review
+    assert "last used never" in review
+    assert f"active signing key {story.keys['untouched'].id}" in review
+    assert "last signed 2026-11-21T12:00:00Z" in review
+    assert story.api_keys["revoked"].api_key.id not in review
+    assert f"suspended signing key {story.keys['resumed'].id}" in review
+    assert f"disabled account {story.accounts['sleeping'].id}" in review
+    assert "revoked warrant svc_wrt_taken-back" in review
+
+
+def test_nothing_is_unknown_without_a_restore(deployment: Deployment, story: Story) -> None:
+    """F52: on records that lack nothing it only publishes."""
+    result, lines = recovered(deployment.ports, story)
+    assert (lines, bool(result.unknown), result.locked_out) == ([], False, False)
+
+
+def test_what_was_enabled_since_the_list_stays_enabled(
+    deployment: Deployment, story: Story
+) -> None:
+    """F52: a state that is older than the records does not disable what was enabled since."""
+    ports, operator = deployment.ports, story.tenant.operator
+    signing_keys.enable(ports, operator, key_id=story.keys["paused"].id)
+    service_accounts.enable(ports, operator, account_id=story.accounts["robot"].id)
+    recovered(ports, story)
+    assert signs(ports, story.tenant, story.keys["paused"])
+    assert opens(ports, story.api_keys["disabled"])
+
+
+def test_without_an_admin_key_it_says_so(deployment: Deployment) -> None:
+    """F50: the last admin key of the restored records goes too, if it was revoked."""
+    ports = deployment.ports
+    tenant = Tenant.create(ports)
+    first = api_keys.page(ports, tenant.operator, before=None, limit=50).entries[0][0]
+    copy = deployment.copy()
+    api_keys.create(ports, tenant.operator, name="new", scopes=(Scope.ADMIN,))
+    api_keys.revoke(ports, tenant.operator, key_id=first.id)
+    tenant.regenerate(ports)
+    deployment.restore(copy)
+    assert recovery.recover(ports, tenant.operator).locked_out
+    revoked, _ = api_keys.get(ports, tenant.operator, key_id=first.id)
+    assert revoked.status is KeyStatus.REVOKED
+
+
+def test_a_second_restore_of_a_later_copy(deployment: Deployment) -> None:
+    """F50: a tombstone outlives a restore to before its key was made."""
+    ports = deployment.ports
+    tenant = Tenant.create(ports)
+    before = deployment.copy()
+    key = tenant.key(ports)
+    leaked = api_keys.create(ports, tenant.operator, name="k", scopes=(Scope.ADMIN,))
+    account = service_accounts.create(ports, tenant.operator, name="robot")
+    after = deployment.copy()
+    api_keys.revoke(ports, tenant.operator, key_id=leaked.api_key.id)
+    service_accounts.disable(ports, tenant.operator, account_id=account.id)
+    signing_keys.rotate(ports, tenant.operator, key_id=key.id)
+    tenant.regenerate(ports)
+    for copy in (before, after):
+        deployment.restore(copy)
+        recovery.recover(ports, tenant.operator)
+    assert not opens(ports, leaked)
+    again = service_accounts.get(ports, tenant.operator, account_id=account.id)
+    assert again.status is account_model.Status.DISABLED
+    assert signing_keys.get(ports, tenant.operator, key_id=key.id).public_key != key.public_key
+
+
+@pytest.mark.parametrize("tables", [(), (Table.KEYS,)], ids=["all", "keys alone"])
+def test_a_key_that_was_made_and_ended_since(
+    deployment: Deployment, tables: tuple[Table, ...]
+) -> None:
+    """F51: of a key that the copy does not have, warrants stay revoked and versions known."""
+    ports = deployment.ports
+    tenant = Tenant.create(ports)
+    copy = deployment.copy()
+    stolen, rotated = tenant.key(ports), tenant.key(ports)
+    warrant_id = tenant.sign(ports, stolen)
+    tenant.revoke_key(ports, stolen)
+    signing_keys.rotate(ports, tenant.operator, key_id=rotated.id)
+    tenant.regenerate(ports)
+    deployment.restore(copy, *tables)
+    recovery.recover(ports, tenant.operator)
+    assert tenant.is_revoked(ports, warrant_id)
+    assert tenant.status(ports, stolen) is Status.REVOKED
+    assert tenant.status(ports, rotated) is Status.SUSPENDED
+    versions = signing_keys.versions(ports, tenant.operator, key_id=rotated.id)
+    assert versions[-1].public_key == rotated.public_key
+    signing_keys.enable(ports, tenant.operator, key_id=rotated.id)
+    with pytest.raises(RescindError):  # its seed is lost
+        tenant.sign(ports, rotated)
+    signing_keys.rotate(ports, tenant.operator, key_id=rotated.id)
+    assert signs(ports, tenant, rotated)
+
+
+def test_a_tombstone_is_published_within_a_tick(deployment: Deployment) -> None:
+    """F48: no warrant has to be revoked for a tombstone to get beside the list."""
+    ports = deployment.ports
+    tenant = Tenant.create(ports)
+    leaked = api_keys.create(ports, tenant.operator, name="k", scopes=(Scope.ADMIN,))
+    copy = deployment.copy()
+    api_keys.delete(ports, tenant.operator, key_id=leaked.api_key.id)
+    assert srl_publication.publish_due(ports).published == [tenant.id]
+    assert srl_publication.publish_due(ports).published == []
+    deployment.restore(copy)
+    recovery.recover(ports, tenant.operator)
+    assert not opens(ports, leaked)
+
+
+# --- states that are not believed ---
+
+
+def _newest_state(deployment: Deployment, tenant: Tenant) -> Path:
+    head = publication.current(deployment.ports, tenant.id)
+    assert head.state is not None
+    return deployment.folder / "blobs" / head.state
+
+
+def _altered(path: Path, _other: bytes) -> bytes:
+    data = path.read_bytes()
+    return data[:-1] + bytes([data[-1] ^ 1])
+
+
+def _foreign(path: Path, _other: bytes) -> bytes:
+    """All that the state says, signed by whoever can write to the bucket."""
+    signed = path.read_bytes()[64:]
+    return base64.b64decode(seeds.sign(signed, seed=b"\x01" * 32)) + signed
+
+
+def _older(path: Path, _other: bytes) -> bytes:
+    return min(path.parent.iterdir()).read_bytes()
+
+
+def _another_tenants(_path: Path, other: bytes) -> bytes:
+    return other
+
+
+@pytest.mark.parametrize("spoilt", [_altered, _foreign, _older, _another_tenants])
+def test_a_planted_state_is_not_believed(
+    deployment: Deployment, spoilt: Callable[[Path, bytes], bytes]
+) -> None:
+    """F49: the newest state is skipped and named; the one before it is applied."""
+    ports = deployment.ports
+    tenant, other = Tenant.create(ports), Tenant.create(ports, "globex")
+    early, late = (
+        api_keys.create(ports, tenant.operator, name=name, scopes=(Scope.ADMIN,))
+        for name in ("early", "late")
+    )
+    copy = deployment.copy()
+    for created in (early, late):
+        api_keys.revoke(ports, tenant.operator, key_id=created.api_key.id)
+        tenant.regenerate(ports)
+    for _ in range(2):
+        other.regenerate(ports)
+    path = _newest_state(deployment, tenant)
+    data = spoilt(path, _newest_state(deployment, other).read_bytes())
+    path.unlink()
+    name = f"{path.name.partition('-')[0]}-{hashlib.sha256(data).hexdigest()}.cbor"
+    path.with_name(name).write_bytes(data)
+    deployment.restore(copy)
+    result = recovery.recover(ports, tenant.operator)
+    assert not opens(ports, early)
+    assert opens(ports, late)
+    reasons = "\n".join(result.unknown.reasons)
+    assert f"Not believed, and not used: srl/{tenant.id}/states/{name}" in reasons
+    assert "version 3 has no state that can be believed" in reasons
+    assert any(late.api_key.id in line for line in result.unknown.review)
+
+
+def test_a_planted_state_revokes_nothing(deployment: Deployment) -> None:
+    """F49: whoever can write to the bucket cannot revoke a key with a state of their own."""
+    ports = deployment.ports
+    tenant = Tenant.create(ports)
+    key = api_keys.create(ports, tenant.operator, name="k", scopes=(Scope.ADMIN,))
+    tombstone = Tombstone(key.api_key.id, EndedStatus.REVOKED, digest=key.api_key.digest)
+    state = State(tenant.id, 9, ports.now(), tombstones=Tombstones(9, (tombstone,)))
+    blob = srl_states.store(ports, state, seed=b"\x01" * 32)
+    result = recovery.recover(ports, tenant.operator)
+    assert opens(ports, key)
+    assert any(blob in reason for reason in result.unknown.reasons)
+
+
+def test_a_state_of_an_earlier_release(deployment: Deployment) -> None:
+    """F53: a list without a signed state is followed by one that has all tombstones."""
+    ports = deployment.ports
+    tenant = Tenant.create(ports)
+    leaked = api_keys.create(ports, tenant.operator, name="k", scopes=(Scope.ADMIN,))
+    copy = deployment.copy()
+    api_keys.revoke(ports, tenant.operator, key_id=leaked.api_key.id)
+    _make_old(deployment, tenant)
+    tenant.revoke(ports, "svc_wrt_a")
+    assert srl_publication.publish_due(ports).published == [tenant.id]
+    deployment.restore(copy)
+    recovery.recover(ports, tenant.operator)
+    assert not opens(ports, leaked)
+
+
+def test_a_restore_when_no_list_has_a_signed_state(deployment: Deployment) -> None:
+    """F53: nothing is known of keys then, and that is said."""
+    ports = deployment.ports
+    tenant = Tenant.create(ports)
+    leaked = api_keys.create(ports, tenant.operator, name="k", scopes=(Scope.ADMIN,))
+    copy = deployment.copy()
+    api_keys.revoke(ports, tenant.operator, key_id=leaked.api_key.id)
+    tenant.regenerate(ports)
+    _make_old(deployment, tenant)
+    deployment.restore(copy)
+    result = recovery.recover(ports, tenant.operator)
+    assert "version 2 has no state that can be believed" in "\n".join(result.unknown.reasons)
+    assert any(leaked.api_key.id in line for line in result.unknown.review)
+
+
+def _make_old(deployment: Deployment, tenant: Tenant) -> None:
+    """Let the list in force be one of an earlier release, with a state that nobody signed."""
+    ports = deployment.ports
+    head = publication.current(ports, tenant.id)
+    for path in _newest_state(deployment, tenant).parent.iterdir():
+        path.unlink()
+    old = srl_blobs.put(ports, srl.states_folder(tenant.id), head.version, b'{"signers":[]}')
+    item = {**head.to_item(), "state": old}
+    ports.store.write(
+        Put(
+            srl.head_key(tenant.id),
+            {k: v for k, v in item.items() if k != "format"},
+            Expect.PRESENT,
+        )
+    )
+
+
+def test_a_signer_that_followed_a_stolen_one(deployment: Deployment) -> None:
+    """F51: without a statement the operator vouches for it; the stolen one signs no more."""
+    ports = deployment.ports
+    tenant = Tenant.create(ports)
+    stolen = srl_keys.current(ports, tenant.id)
+    leaked = api_keys.create(ports, tenant.operator, name="k", scopes=(Scope.ADMIN,))
+    copy = deployment.copy()
+    api_keys.revoke(ports, tenant.operator, key_id=leaked.api_key.id)
+    srl_rotation.revoke(ports, tenant.operator, key_id=stolen.id)
+    successor = srl_keys.current(ports, tenant.id)
+    deployment.restore(copy)
+    with pytest.raises(Corrupt, match="--signer PUBLIC_KEY"):
+        recovery.recover(ports, tenant.operator)
+    assert opens(ports, leaked)
+    recovery.recover(ports, tenant.operator, trusted=[successor.public_bytes])
+    assert not opens(ports, leaked)
+    signers = {each.id: each for each in srl_keys.all_of(ports, tenant.id)}
+    assert signers[stolen.id].status is SignerStatus.REVOKED
+    assert signers[successor.id].status is SignerStatus.RETIRED
+    current = srl_keys.current(ports, tenant.id)
+    assert current.id not in (stolen.id, successor.id)
+    assert current.statement is None
+    assert publication.current(ports, tenant.id).key_id == current.id
+
+
+def test_a_pending_signer_that_was_activated_since(deployment: Deployment) -> None:
+    """F51: its seed is in the copy, so it signs on, and no other signer is needed."""
+    ports = deployment.ports
+    tenant = Tenant.create(ports)
+    pending = srl_rotation.create(ports, tenant.operator).record
+    copy = deployment.copy()
+    srl_rotation.activate(ports, tenant.operator, key_id=pending.id, force=True)
+    deployment.restore(copy)
+    recovery.recover(ports, tenant.operator)
+    assert publication.current(ports, tenant.id).key_id == pending.id
+    assert len(srl_keys.all_of(ports, tenant.id)) == 2
+
+
+def test_a_credential_without_its_record(deployment: Deployment) -> None:
+    """F50: a restore that brings back half of a deleted key lets nobody in."""
+    ports = deployment.ports
+    tenant = Tenant.create(ports)
+    leaked = api_keys.create(ports, tenant.operator, name="k", scopes=(Scope.ADMIN,))
+    credential = ports.store.get(api_key_model.credential_key(leaked.api_key.digest))
+    assert credential is not None
+    api_keys.delete(ports, tenant.operator, key_id=leaked.api_key.id)
+    tenant.regenerate(ports)
+    place = api_key_model.credential_key(leaked.api_key.digest)
+    ports.store.write(Put(place, credential, Expect.ABSENT))
+    assert opens(ports, leaked)
+    recovery.recover(ports, tenant.operator)
+    assert not opens(ports, leaked)
+
+
+def test_many_rotations_are_caught_up_with(deployment: Deployment) -> None:
+    """F51: more versions than one write takes; each has its record."""
+    ports = deployment.ports
+    tenant = Tenant.create(ports)
+    key = tenant.key(ports)
+    copy = deployment.copy()
+    for _ in range(45):
+        signing_keys.rotate(ports, tenant.operator, key_id=key.id)
+    tenant.regenerate(ports)
+    deployment.restore(copy)
+    recovery.recover(ports, tenant.operator)
+    tenant.check_totals(ports)
+    versions = signing_keys.versions(ports, tenant.operator, key_id=key.id)
+    assert [each.key_version for each in versions] == list(range(47, 0, -1))

@@ -102,7 +102,14 @@ def _tenants(ports: Ports) -> Iterator[Listing]:
         turn = Turn.from_item(entry.item)
         if turn.tenant_id not in known:
             known.add(turn.tenant_id)
-            yield Listing(turn.tenant_id, turn.tenant_id, turn.due_at)
+            yield Listing(turn.tenant_id, _handle(ports, turn.tenant_id), turn.due_at)
+
+
+def _handle(ports: Ports, tenant_id: str) -> str:
+    try:
+        return tenants.settings(ports, tenant_id).handle
+    except RescindError:
+        return tenant_id  # The comparison of records says what is missing.
 
 
 def _tenant(ports: Ports, listing: Listing) -> Iterator[Finding]:

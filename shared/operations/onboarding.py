@@ -79,8 +79,8 @@ def operator(ports: Ports, *, handle: str, user: str | None = None) -> Caller:
 
     `user` is the user of the machine, whom the audit log names.
     """
-    settings = tenants.find(ports, handle)
-    return Caller.inside(settings.tenant_id, name=_OPERATOR, handle=settings.handle, operator=user)
+    tenant_id = tenants.identifier(ports, handle)
+    return Caller.inside(tenant_id, name=_OPERATOR, handle=handle, operator=user)
 
 
 def _new_settings(ports: Ports, handle: str) -> Settings:

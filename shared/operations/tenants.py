@@ -23,7 +23,18 @@ def listing(ports: Ports) -> Iterator[Listing]:
 
 def find(ports: Ports, handle: str) -> Settings:
     """The settings of the tenant with this handle. Raises `NotFound`."""
+    return settings(ports, identifier(ports, handle))
+
+
+def identifier(ports: Ports, handle: str) -> str:
+    """The identifier of the tenant with this handle, though some of its records may be missing.
+
+    Raises `NotFound`.
+    """
     item = ports.store.get(model.handle_key(handle))
-    if item is None:
-        raise NotFound("There is no tenant of this name; `tenant list` shows those there are.")
-    return settings(ports, str(item["tenant_id"]))
+    if item is not None:
+        return str(item["tenant_id"])
+    for each in listing(ports):
+        if each.handle == handle:
+            return each.tenant_id
+    raise NotFound("There is no tenant of this name; `tenant list` shows those there are.")

@@ -16,7 +16,7 @@ from typing import Final, TypeAlias
 from ulid import LaxMonotonicPolicy, ULIDGenerator
 
 from shared.errors import InvalidSettings, Unavailable
-from shared.ports import Ports
+from shared.ports import NewId, Ports
 from shared.ports.blobs import BlobStore
 from shared.ports.key_wrapper import KeyWrapper
 from shared.ports.queue import Queue
@@ -83,17 +83,21 @@ def now() -> datetime:
     return datetime.now(UTC)
 
 
-def identifiers(clock: Callable[[], datetime]) -> Callable[[str], str]:
+def identifiers(clock: Callable[[], datetime]) -> NewId:
     """A maker of identifiers; those of one maker sort by creation, whatever the clock does."""
-    ulids = ULIDGenerator(policy=LaxMonotonicPolicy())
+    ulids, of_moments = (ULIDGenerator(policy=LaxMonotonicPolicy()) for _ in range(2))
     lock = Lock()
     latest = datetime.min.replace(tzinfo=UTC)
 
-    def new_id(kind: str) -> str:
+    def new_id(kind: str, at: datetime | None = None) -> str:
         nonlocal latest
         with lock:
-            latest = max(latest, clock())
-            return f"svc_{kind}_{str(ulids.generate(latest)).lower()}"
+            if at is not None:
+                made = of_moments.generate(at)
+            else:
+                latest = max(latest, clock())
+                made = ulids.generate(latest)
+        return f"svc_{kind}_{str(made).lower()}"
 
     return new_id
 

@@ -146,6 +146,9 @@ class _Store:
         store = self._ports.store
         return iter(self._script.run("query", lambda: list(store.query(partition, **options))))
 
+    def count(self, partition: Partition, **asked: Any) -> int:
+        return self._script.run("count", lambda: self._ports.store.count(partition, **asked))
+
     def column(self, *asked: Any, **bounds: Any) -> Iterator[list[tuple[str, Value]]]:
         store = self._ports.store
         return iter(self._script.run("column", lambda: list(store.column(*asked, **bounds))))

@@ -21,7 +21,18 @@ from shared.adapters.sqlite import SqliteStore
 from shared.errors import BlobExists, Conflict
 from shared.ports import Ports
 from shared.ports.blobs import BlobStore
-from shared.ports.store import Change, Check, Entry, Item, Key, Partition, Store, Value
+from shared.ports.store import (
+    EVERYTHING,
+    Change,
+    Check,
+    Entry,
+    Item,
+    Key,
+    Partition,
+    Store,
+    Value,
+    Where,
+)
 from tests.faults import Crash
 
 R = TypeVar("R")
@@ -408,10 +419,12 @@ class _Store:
         before: str | None = None,
         newest_first: bool = False,
         limit: int | None = None,
+        where: Where = EVERYTHING,
     ) -> Iterator[Entry]:
         def first() -> Entry | None:
+            bounds = {"after": after, "before": before}
             walk = self._store.query(
-                partition, after=after, before=before, newest_first=newest_first, limit=1
+                partition, **bounds, newest_first=newest_first, limit=1, where=where
             )
             return next(walk, None)
 
@@ -421,6 +434,20 @@ class _Store:
                 return
             yield entry
             after, before = (after, entry.sk) if newest_first else (entry.sk, before)
+
+    def count(
+        self,
+        partition: Partition,
+        *,
+        after: str | None = None,
+        before: str | None = None,
+        where: Where = EVERYTHING,
+    ) -> int:
+        bounds = {"after": after, "before": before}
+        span = Span(*partition, after, before)
+        return self._seat.read(
+            "count", span, lambda: self._store.count(partition, **bounds, where=where)
+        )
 
     def column(
         self, partition: Partition, attribute: str, *, after: str | None = None

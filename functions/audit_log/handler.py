@@ -10,6 +10,7 @@ from shared.errors import InvalidRequest
 from shared.model import times
 from shared.model.audit_log import Filters
 from shared.operations import audit_log
+from shared.operations.audit_log import Position
 from shared.web import paging
 from shared.web.app import create_app, lambda_handler
 from shared.web.routes import Here, router, serves
@@ -31,11 +32,18 @@ async def list_audit_log(here: Here, query: Annotated[AuditQuery, Query()]) -> A
         here.ports,
         here.caller,
         filters=filters,
-        before=paging.decode(query.cursor, here.caller, endpoint=endpoint),
+        before=_position(paging.decode(query.cursor, here.caller, endpoint=endpoint)),
         limit=query.limit,
     )
     cursor = paging.encode(page.next_before, here.caller, endpoint=endpoint)
     return AuditLog.of(page, cursor=cursor)
+
+
+def _position(text: str | None) -> Position | None:
+    try:
+        return None if text is None else Position.parse(text)
+    except ValueError:
+        raise paging.refused() from None
 
 
 def _filters(here: Here, query: AuditQuery) -> Filters:

@@ -16,6 +16,7 @@ from botocore.exceptions import ClientError
 
 from shared.adapters import aws
 from shared.adapters.aws import answering, code_of, refuse_broken_answers, unavailable
+from shared.adapters.dynamodb_expressions import matching
 from shared.adapters.dynamodb_items import (
     Attribute,
     Attributes,
@@ -31,6 +32,7 @@ from shared.adapters.retries import PATIENCE, Patience
 from shared.adapters.threads import AtOnce
 from shared.errors import Conflict, Unavailable
 from shared.ports.store import (
+    EVERYTHING,
     At,
     Change,
     Check,
@@ -45,6 +47,7 @@ from shared.ports.store import (
     Put,
     Table,
     Value,
+    Where,
 )
 
 if TYPE_CHECKING:
@@ -127,6 +130,7 @@ class DynamoStore:
         before: str | None = None,
         newest_first: bool = False,
         limit: int | None = None,
+        where: Where = EVERYTHING,
     ) -> Iterator[Entry]:
         """The partition's entries in order, in pages of at most 1 MB. Raises `Unavailable`."""
         if before is not None and before <= (after or ""):
@@ -135,14 +139,39 @@ class DynamoStore:
             "TableName": self._names[partition.table],
             "ConsistentRead": True,
             "ScanIndexForward": not newest_first,
-            **_range(partition.pk, after or None, before),
+            **matching(partition.pk, after or None, before, where),
         }
-        if limit is not None:
+        # DynamoDB limits what it reads, not what is left of that by the filter.
+        if limit is not None and not where.equal:
             request["Limit"] = limit + 2  # the ends of a closed range are dropped below
         found = chain.from_iterable(self._pages(request))
         entries = (Entry(each["sk"]["S"], decode_item(each)) for each in found)
         inside = (entry for entry in entries if entry.sk not in {after, before})
         yield from islice(inside, limit)
+
+    def count(
+        self,
+        partition: Partition,
+        *,
+        after: str | None = None,
+        before: str | None = None,
+        where: Where = EVERYTHING,
+    ) -> int:
+        """How many entries `query` would give, counted by DynamoDB. Raises `Unavailable`."""
+        if before is not None and before <= (after or ""):
+            return 0
+        request = {
+            "TableName": self._names[partition.table],
+            "ConsistentRead": True,
+            "Select": "COUNT",
+            **matching(partition.pk, after or None, before, where),
+        }
+        total = sum(int(page["Count"]) for page in self._answers(request))
+        if not after or before is None:
+            return total
+        # A closed range holds its ends, which the caller does not mean.
+        ends = self.get_many([partition.key(after), partition.key(before)])
+        return total - sum(1 for item in ends.values() if where.holds(item))
 
     def column(
         self, partition: Partition, attribute: str, *, after: str | None = None
@@ -152,7 +181,7 @@ class DynamoStore:
             "TableName": self._names[partition.table],
             "ConsistentRead": True,
             "ProjectionExpression": "#sk, #attribute",
-            **_range(partition.pk, after or None, None),
+            **matching(partition.pk, after or None, None, EVERYTHING),
         }
         request["ExpressionAttributeNames"] |= {"#sk": "sk", "#attribute": attribute}
         for page in self._pages(request):
@@ -162,10 +191,13 @@ class DynamoStore:
             ]
 
     def _pages(self, request: dict[str, Any]) -> Iterator[Sequence[Attributes]]:
+        return (page["Items"] for page in self._answers(request))
+
+    def _answers(self, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
         while True:
             with answering():
                 page = self._client.query(**request)
-            yield page["Items"]
+            yield page
             # An empty page is not the end: only a page without this key is.
             if "LastEvaluatedKey" not in page:
                 return
@@ -207,27 +239,6 @@ class DynamoStore:
                 return {"ConditionCheck": target | condition | {"Key": address(key)}}
             case Increment(key=key):
                 return {"Update": target | {"Key": address(key)} | _addition(change, condition)}
-
-
-def _range(pk: str, after: str | None, before: str | None) -> dict[str, Any]:
-    """The key condition: one on `sk` at most, so two bounds make a closed range."""
-    match after, before:
-        case None, None:
-            condition = ""
-        case _, None:
-            condition = " AND #sk > :after"
-        case None, _:
-            condition = " AND #sk < :before"
-        case _:
-            condition = " AND #sk BETWEEN :after AND :before"
-    values = {":pk": pk, ":after": after, ":before": before}
-    return {
-        "KeyConditionExpression": f"#pk = :pk{condition}",
-        "ExpressionAttributeNames": {"#pk": "pk"} | ({"#sk": "sk"} if condition else {}),
-        "ExpressionAttributeValues": {
-            name: encode(value) for name, value in values.items() if value is not None
-        },
-    }
 
 
 def _condition(expect: Expectation) -> dict[str, Any]:

@@ -6,40 +6,31 @@ test double.
 
 import sqlite3
 from collections.abc import Iterable, Iterator
-from typing import Any, TypeAlias
+from contextlib import contextmanager
+from itertools import islice
+from typing import Any
 
-import cbor2
-
-from shared.adapters import sqlite_format
+from shared.adapters import sqlite_audit, sqlite_format, sqlite_items
 from shared.adapters.messages import CORRUPT
 from shared.adapters.preconditions import check_write
+from shared.adapters.sqlite_audit import Span
 from shared.adapters.sqlite_database import Database
 from shared.errors import Conflict, Corrupt
 from shared.ports.store import (
-    At,
+    EVERYTHING,
     Change,
-    Check,
-    Delete,
     Entry,
-    Expect,
-    Increment,
     Item,
     Key,
     Partition,
-    Put,
+    Table,
     Value,
+    Where,
 )
 
 _PAGE = 1000
 
-_GET = "SELECT item, checksum FROM items WHERE tbl = ? AND pk = ? AND sk = ?"
-# One statement, so that no write comes between: a key that is in `places` alone has no item.
-_CONFIRM = """SELECT item, checksum FROM places
-    LEFT JOIN items ON tbl = ? AND pk = ? AND items.sk = ? WHERE partition = ? AND places.sk = ?"""
-_PUT = "INSERT OR REPLACE INTO items (tbl, pk, sk, item, checksum) VALUES (?, ?, ?, ?, ?)"
-_PUT_PLACE = "INSERT OR IGNORE INTO places (partition, sk) VALUES (?, ?)"
-_DELETE = "DELETE FROM items WHERE tbl = ? AND pk = ? AND sk = ?"
-_DELETE_PLACE = "DELETE FROM places WHERE partition = ? AND sk = ?"
+_COUNT = "SELECT count(*) FROM items WHERE tbl = ? AND pk = ? AND sk > ? AND sk < ?"
 _ITEMS = "SELECT sk, item, checksum FROM items WHERE tbl = ? AND pk = ?"
 # An encoded item has the names of its attributes in it.
 _COLUMN = """SELECT sk, CASE WHEN instr(item, ?) THEN item END, checksum
@@ -51,8 +42,6 @@ _DOWN = " AND sk > ? AND sk < ? ORDER BY sk DESC LIMIT ?"
 # Bounds that hold every sort key: none is empty, and SQLite sorts any blob after every text.
 _LOWEST = ""
 _HIGHEST = b""
-
-_Row: TypeAlias = tuple[object, object]
 
 
 class SqliteStore:
@@ -77,15 +66,15 @@ class SqliteStore:
     def get(self, key: Key) -> Item | None:
         """The item, or None where there is none. Raises `Unavailable`."""
         with self._database as connection:
-            row = _row(connection, key)
-        return None if row is None else _decode_at(key, row)
+            row = sqlite_items.stored(connection, key)
+        return None if row is None else sqlite_items.decode_at(key, row)
 
     def get_many(self, keys: Iterable[Key]) -> dict[Key, Item]:
         """The items that exist among `keys`. Raises `Unavailable`."""
         wanted = dict.fromkeys(keys)
         with self._database as connection:
-            rows = [(key, _row(connection, key)) for key in wanted]
-        return {key: _decode_at(key, row) for key, row in rows if row is not None}
+            rows = [(key, sqlite_items.stored(connection, key)) for key in wanted]
+        return {key: sqlite_items.decode_at(key, row) for key, row in rows if row is not None}
 
     def query(
         self,
@@ -95,21 +84,107 @@ class SqliteStore:
         before: str | None = None,
         newest_first: bool = False,
         limit: int | None = None,
+        where: Where = EVERYTHING,
     ) -> Iterator[Entry]:
         """The partition's entries in order, a page at a time. Raises `Unavailable`."""
+        span = _span(after, before)
+        if where == EVERYTHING:
+            return self._walk(partition, span, newest_first=newest_first, limit=limit)
+        parts = self._parts(partition, span, where, newest_first=newest_first)
+        found = (
+            entry
+            for part in parts
+            for entry in self._walk(partition, part, newest_first=newest_first)
+            if where.holds(entry.item)
+        )
+        return islice(found, limit)
+
+    def _walk(
+        self, partition: Partition, span: Span, *, newest_first: bool, limit: int | None = None
+    ) -> Iterator[Entry]:
         seed = sqlite_format.seed(*partition)
         order = _DOWN if newest_first else _UP
-        low = _LOWEST if after is None else after
-        high = _HIGHEST if before is None else before
+        low, high = span
         while limit is None or limit > 0:
             size = _PAGE if limit is None else min(_PAGE, limit)
             rows = self._page(_ITEMS + order, partition, (low, high, size), order)
             for sk, item, checksum in rows:
-                yield Entry(sk, _decode(seed, sk, item, checksum))
+                yield Entry(sk, sqlite_items.decode(seed, sk, item, checksum))
             if len(rows) < size:
                 return
             low, high = (low, rows[-1][0]) if newest_first else (rows[-1][0], high)
             limit = None if limit is None else limit - size
+
+    def _parts(
+        self, partition: Partition, span: Span, where: Where, *, newest_first: bool
+    ) -> list[Span]:
+        """The parts of `span` that are to be read, in order of the walk."""
+        if partition.table is not Table.AUDIT or not where.equal:
+            return [span]
+        with self._caught_up() as connection:
+            parts = list(sqlite_audit.holding(connection, partition.pk, where, span))
+        return parts[::-1] if newest_first else parts
+
+    def count(
+        self,
+        partition: Partition,
+        *,
+        after: str | None = None,
+        before: str | None = None,
+        where: Where = EVERYTHING,
+    ) -> int:
+        """How many entries `query` would give. Raises `Unavailable`.
+
+        Entries of the audit table are counted by the tallies of their blocks, unless there are
+        two values to look for.
+        """
+        if partition.table is not Table.AUDIT or len(where.equal) > 1:
+            return sum(1 for _ in self.query(partition, after=after, before=before, where=where))
+        span, pk = _span(after, before), partition.pk
+        with self._caught_up() as connection:
+            total = sqlite_audit.inside(connection, pk, where, span)
+            expiring = list(sqlite_audit.expiring(connection, pk, where, span))
+        of_any_age = Where(where.equal)
+        total += sum(self._count(partition, edge, of_any_age) for edge in sqlite_audit.edges(span))
+        for part in expiring:
+            entries = self._walk(partition, part, newest_first=False)
+            items = [entry.item for entry in entries if of_any_age.holds(entry.item)]
+            total -= sum(1 for item in items if not where.holds(item))
+        return total
+
+    def _count(self, partition: Partition, span: Span, where: Where) -> int:
+        if where == EVERYTHING:
+            with self._database as connection:
+                (found,) = connection.execute(_COUNT, (*partition, *span)).fetchone()
+            return int(found)
+        entries = self._walk(partition, span, newest_first=False)
+        return sum(1 for entry in entries if where.holds(entry.item))
+
+    @contextmanager
+    def _caught_up(self) -> Iterator[sqlite3.Connection]:
+        """The connection, when the tallies of the audit table have all of its entries."""
+        while True:
+            with self._database as connection:
+                if not sqlite_audit.is_behind(connection):
+                    yield connection
+                    return
+            with self._database.transaction() as connection:
+                sqlite_audit.begin_anew_if_stale(connection)
+                sqlite_audit.catch_up(connection, _PAGE)
+
+    def remove_expired(self, *, before: int, most: int = _PAGE) -> int:
+        """Remove entries of the audit table that expired on a day before that of `before`.
+
+        `before` is in seconds since the epoch. Removes at most `most` entries of one hour or less
+        and says how many; 0 means that none is left. Raises `Unavailable`.
+        """
+        with self._caught_up():
+            pass
+        with self._database.transaction() as connection:
+            found = sqlite_audit.expired(connection, before, most)
+            for pk, sk in found:
+                sqlite_items.delete(connection, Key(Table.AUDIT, pk, sk))
+        return len(found)
 
     def column(
         self, partition: Partition, attribute: str, *, after: str | None = None
@@ -121,7 +196,7 @@ class SqliteStore:
             bounds = (low, _HIGHEST, _PAGE)
             rows = self._page(_COLUMN + _UP, partition, bounds, _UP, attribute.encode())
             yield [
-                (sk, item and _decode(seed, sk, item, checksum).get(attribute))
+                (sk, item and sqlite_items.decode(seed, sk, item, checksum).get(attribute))
                 for sk, item, checksum in rows
             ]
             if len(rows) < _PAGE:
@@ -153,80 +228,13 @@ class SqliteStore:
         """
         check_write(changes)
         with self._database.transaction() as connection:
-            lost = [change.key for change in changes if not _holds(connection, change)]
+            lost = [change.key for change in changes if not sqlite_items.holds(connection, change)]
             if lost:
                 raise Conflict(lost)
             for change in changes:
-                _apply(connection, change)
+                sqlite_items.apply(connection, change)
+            sqlite_audit.catch_up(connection, len(changes))
 
 
-def _row(connection: sqlite3.Connection, key: Key) -> _Row | None:
-    """The item of a key as it is stored. Raises `Corrupt` where only `places` has the key."""
-    row: _Row | None = connection.execute(_GET, key).fetchone()
-    if row is None:
-        row = connection.execute(_CONFIRM, (*key, *_place(key))).fetchone()
-        if row == (None, None):
-            raise Corrupt(CORRUPT)
-    return row
-
-
-def _place(key: Key) -> tuple[int, str]:
-    return sqlite_format.place(key.table, key.pk), key.sk
-
-
-def _holds(connection: sqlite3.Connection, change: Change) -> bool:
-    if change.expect is Expect.ANYTHING:
-        return True
-    row = _row(connection, change.key)
-    if not isinstance(change.expect, At):
-        return (row is not None) == (change.expect is Expect.PRESENT)
-    version = None if row is None else _decode_at(change.key, row).get("version")
-    return type(version) is int and version == change.expect.version
-
-
-def _apply(connection: sqlite3.Connection, change: Change) -> None:
-    match change:
-        case Put(key=key, item=item):
-            _put(connection, key, item)
-        case Delete(key=key):
-            connection.execute(_DELETE, key)
-            connection.execute(_DELETE_PLACE, _place(key))
-        case Increment(key=key):
-            row = _row(connection, key)
-            item = {} if row is None else _decode_at(key, row)
-            _put(connection, key, _added(item, change))
-        case Check():
-            pass
-
-
-def _put(connection: sqlite3.Connection, key: Key, item: Item) -> None:
-    encoded = cbor2.dumps(dict(item))
-    seed = sqlite_format.seed(key.table, key.pk)
-    connection.execute(_PUT, (*key, encoded, sqlite_format.checksum(seed, key.sk, encoded)))
-    connection.execute(_PUT_PLACE, _place(key))
-
-
-def _added(item: Item, change: Increment) -> dict[str, Value]:
-    sums = dict(item)
-    for name, amount in change.amounts.items():
-        held = sums.get(name, 0)
-        if type(held) is not int:
-            raise TypeError("only an integer is incremented")
-        sums[name] = held + amount
-    return sums | dict(change.assign)
-
-
-def _decode_at(key: Key, row: _Row) -> dict[str, Value]:
-    return _decode(sqlite_format.seed(key.table, key.pk), key.sk, *row)
-
-
-def _decode(seed: int, sk: str, encoded: object, checksum: object) -> dict[str, Value]:
-    if type(encoded) is not bytes or checksum != sqlite_format.checksum(seed, sk, encoded):
-        raise Corrupt(CORRUPT)
-    try:
-        item = cbor2.loads(encoded)
-    except cbor2.CBORDecodeError as error:
-        raise Corrupt(CORRUPT) from error
-    if not isinstance(item, dict):
-        raise Corrupt(CORRUPT)
-    return item
+def _span(after: str | None, before: str | None) -> Span:
+    return Span(_LOWEST if after is None else after, _HIGHEST if before is None else before)

@@ -11,10 +11,11 @@ import zlib
 from collections.abc import Iterator
 from typing import Final
 
+from shared.adapters import sqlite_audit
 from shared.errors import InvalidSettings
 
 # In `PRAGMA user_version`. Files made before there were versions have 0, as new files have.
-FORMAT: Final = 2
+FORMAT: Final = 3
 
 _ITEMS: Final = """
 CREATE TABLE items (
@@ -36,6 +37,7 @@ _UPGRADE: Final = (
     "INSERT INTO places SELECT place(tbl, pk), sk FROM items",
     "DROP TABLE old_items",
     "DROP TABLE IF EXISTS writes",
+    *sqlite_audit.SCHEMA,
 )
 
 # What is wrong, and how many items it concerns.
@@ -47,6 +49,9 @@ _FAULTS: Final = {
             SELECT 1 FROM places WHERE partition = place(tbl, pk) AND places.sk = items.sk)""",
     "items are missing from the table items": """
         SELECT (SELECT count(*) FROM places) - (SELECT count(*) FROM items)""",
+    "audit entries are missing from their tallies": """
+        SELECT abs((SELECT coalesce(sum(n), 0) FROM tallies WHERE path = '')
+            - (SELECT count(*) FROM items WHERE tbl = 'audit'))""",
 }
 
 
@@ -108,20 +113,22 @@ def _upgrade(connection: sqlite3.Connection) -> None:
     found = _version(connection)
     if found == FORMAT:
         return  # Another process was first.
-    if found:
+    if found > FORMAT:
         raise InvalidSettings(
             [
                 f"SVC_STORE: the database has format {found}; this release reads format {FORMAT}.",
                 "Use the release that wrote the database, or a newer one.",
             ]
         )
-    if _has_items(connection):
+    if found:  # Format 2, which lacks the tallies alone.
+        statements: tuple[str, ...] = sqlite_audit.SCHEMA
+    elif _has_items(connection):
         # A checksum over what is damaged already would make it look sound.
         for damage in _damage(connection, "integrity_check(1)"):
             raise sqlite3.DatabaseError(f"the file is damaged: {damage}")
-        statements: tuple[str, ...] = _UPGRADE
+        statements = _UPGRADE
     else:
-        statements = (_ITEMS, _PLACES)
+        statements = (_ITEMS, _PLACES, *sqlite_audit.SCHEMA)
     for statement in (*statements, f"PRAGMA user_version = {FORMAT}"):
         connection.execute(statement)
 

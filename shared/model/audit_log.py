@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from shared.model.identifiers import AUDIT_ENTRY, before_all_of
 from shared.model.items import Partition, Table, Value
 from shared.model.records import Record
 
@@ -60,7 +61,10 @@ class Entry(Record):
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """Which entries are meant: all that are given must match; the times are both included."""
+    """Which entries are meant: all that are given must match.
+
+    The times are whole seconds, both included. The time of an entry is in its identifier.
+    """
 
     start: datetime
     end: datetime
@@ -70,16 +74,27 @@ class Filters:
     actor_key_id: str | None = None
     warrant_id: str | None = None
 
-    def match(self, entry: Entry) -> bool:
-        """Whether `entry` is meant."""
-        return (
-            self.start <= entry.timestamp <= self.end
-            and self.action in (None, entry.action)
-            and self.actor in (None, entry.actor)
-            and self.resource_id in (None, entry.resource_id)
-            and self.actor_key_id in (None, entry.actor_key_id)
-            and self.warrant_id in (None, entry.details.get("warrant_id"))
-        )
+    @property
+    def values(self) -> dict[str, str]:
+        """The values that an entry must have, by the path of its attribute."""
+        values = {
+            "action": self.action,
+            "actor": self.actor,
+            "actor_key_id": self.actor_key_id,
+            "resource_id": self.resource_id,
+            "details.warrant_id": self.warrant_id,
+        }
+        return {path: str(value) for path, value in values.items() if value is not None}
+
+    @property
+    def after(self) -> str:
+        """What sorts before the identifier of every entry of these times."""
+        return before_all_of(self.start, kind=AUDIT_ENTRY)
+
+    @property
+    def before(self) -> str:
+        """What sorts after the identifier of every entry of these times."""
+        return before_all_of(self.end + timedelta(seconds=1), kind=AUDIT_ENTRY)
 
 
 def month(tenant_id: str, moment: datetime) -> Partition:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Final
 
 API_KEY: Final = "ak"
@@ -14,6 +15,8 @@ WARRANT: Final = "wrt"
 
 # A ULID has 128 bits in 26 digits of five, so its first digit is at most 7.
 _ULID: Final = "[0-7][0-9a-hjkmnp-tv-z]{25}"
+_DIGITS: Final = "0123456789abcdefghjkmnpqrstvwxyz"
+_TIME_DIGITS: Final = 10
 WARRANT_ID_PATTERN: Final = "svc_wrt_[A-Za-z0-9_-]{1,64}"
 _WARRANT_ID: Final = re.compile(WARRANT_ID_PATTERN)
 _WARRANT_ID_LINES: Final = re.compile(f"(?:{WARRANT_ID_PATTERN}\n)*{WARRANT_ID_PATTERN}")
@@ -26,6 +29,19 @@ BEFORE_WARRANT_IDS: Final = "svc_wrt_"
 def is_identifier(value: str, *, kind: str) -> bool:
     """Whether `value` has the form of an identifier of `kind` that this service makes."""
     return re.fullmatch(f"svc_{kind}_{_ULID}", value) is not None
+
+
+def before_all_of(moment: datetime, *, kind: str) -> str:
+    """A text that sorts before the identifiers of `kind` made at `moment`, after all earlier ones.
+
+    Moments before 1970 are taken for the beginning of 1970, which is where identifiers begin.
+    """
+    left = max(int(moment.timestamp() * 1000), 0)
+    digits = ""
+    for _ in range(_TIME_DIGITS):
+        left, digit = divmod(left, len(_DIGITS))
+        digits = _DIGITS[digit] + digits
+    return f"svc_{kind}_{digits}"
 
 
 def is_warrant_id(value: str) -> bool:

@@ -1,7 +1,9 @@
 """The audit log: the entry that rides in the write of its change, and the reading of them all."""
 
-from datetime import timedelta
-from typing import Final
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Final, Self
 
 from shared.model import audit_log as model
 from shared.model import times
@@ -9,11 +11,11 @@ from shared.model.audit_log import Action, Entry, Filters
 from shared.model.callers import Caller, Scope
 from shared.model.identifiers import AUDIT_ENTRY
 from shared.model.items import Value
-from shared.model.tenants import AUDIT_RETENTION_DAYS_MAX, Settings
+from shared.model.tenants import AUDIT_RETENTION_DAYS_MAX, AUDIT_RETENTION_DAYS_MIN, Settings
 from shared.operations.operation import operation
 from shared.operations.paging import Page
 from shared.ports import Ports
-from shared.ports.store import Expect, Put
+from shared.ports.store import Expect, Put, Where
 
 # Clocks of instances may disagree by this much, not more.
 _AHEAD_MAX: Final = timedelta(days=1)
@@ -35,7 +37,8 @@ def entry(
     """
     now = ports.now()
     made = Entry(
-        id=ports.new_id(AUDIT_ENTRY),
+        # Of the same moment: a window of time is looked for by identifiers alone.
+        id=ports.new_id(AUDIT_ENTRY, at=now),
         timestamp=now,
         actor=caller.identity,
         action=action,
@@ -50,37 +53,113 @@ def entry(
     return Put(model.month(caller.tenant_id, now).key(made.id), made.to_item(), Expect.ABSENT)
 
 
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where a walk goes on: the window and total of its first page, and its last entry so far."""
+
+    start: datetime
+    end: datetime
+    total: int
+    month: str
+    entry_id: str
+
+    def __str__(self) -> str:
+        parts = (_seconds(self.start), _seconds(self.end), self.total, self.month, self.entry_id)
+        return "/".join(map(str, parts))
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """The position that `str` wrote. Raises ValueError for any other text."""
+        start, end, total, month, entry_id = text.split("/")
+        try:
+            return cls(_moment(start), _moment(end), int(total), month, entry_id)
+        except (OverflowError, OSError) as error:
+            raise ValueError("not in the calendar") from error
+
+
 @operation(Scope.ADMIN, Scope.READ_ONLY)
 def page(
-    ports: Ports, caller: Caller, *, filters: Filters, before: str | None, limit: int
+    ports: Ports, caller: Caller, *, filters: Filters, before: Position | None, limit: int
 ) -> Page[Entry]:
     """The tenant's entries that match, newest first (decisions 3, audit log).
 
-    Counting them takes reading all entries between the filters' times.
+    Reads no more entries than it shows, if the store can find them by the filters' values. They are
+    counted for the first page only; `before` carries the total and the window to those after it.
     """
+    if before is not None:
+        filters = replace(filters, start=before.start, end=before.end)
+    filters = _reachable(ports, filters)
+    where = _where(ports, filters)
+    found, total = ports.together(
+        lambda: _walk(ports, caller, filters, where, before=before, limit=limit + 1),
+        lambda: before.total if before else _count(ports, caller, filters, where),
+    )
+    entries = [entry for _, entry in found[:limit]]
+    if len(found) <= limit:
+        return Page(entries, total, None)
+    month, last = found[limit - 1]
+    position = Position(filters.start, filters.end, total, month, last.id)
+    return Page(entries, total, str(position))
+
+
+def _walk(
+    ports: Ports,
+    caller: Caller,
+    filters: Filters,
+    where: Where,
+    *,
+    before: Position | None,
+    limit: int,
+) -> list[tuple[str, Entry]]:
+    """Up to `limit` entries, newest first, each with the month that it is filed under."""
+    found: list[tuple[str, Entry]] = []
+    for partition in model.months(caller.tenant_id, filters):
+        month, last = partition.pk.rpartition("#")[2], filters.before
+        if before is not None and month > before.month:
+            continue
+        if before is not None and month == before.month:
+            last = min(last, before.entry_id)
+        stored = ports.store.query(
+            partition,
+            after=filters.after,
+            before=last,
+            newest_first=True,
+            limit=limit - len(found),
+            where=where,
+        )
+        found += ((month, Entry.from_item(each.item)) for each in stored)
+        if len(found) == limit:
+            break
+    return found
+
+
+def _count(ports: Ports, caller: Caller, filters: Filters, where: Where) -> int:
+    bounds = {"after": filters.after, "before": filters.before}
+    months = model.months(caller.tenant_id, filters)
+    counts = [partial(ports.store.count, month, **bounds, where=where) for month in months]
+    return sum(ports.together(*counts))
+
+
+def _where(ports: Ports, filters: Filters) -> Where:
+    """What the store is to look for. Nothing that is younger than any retention has expired."""
     now = ports.now()
-    found: list[Entry] = []
-    total = 0
-    for partition in model.months(caller.tenant_id, _reachable(ports, filters)):
-        for stored in ports.store.query(partition, newest_first=True):
-            each = Entry.from_item(stored.item)
-            # The store drops what has expired when it comes round to it.
-            if not filters.match(each) or each.expires <= now.timestamp():
-                continue
-            total += 1
-            if len(found) <= limit and (before is None or _position(each) < before):
-                found.append(each)
-    next_before = _position(found[limit - 1]) if len(found) > limit else None
-    return Page(found[:limit], total, next_before)
+    youngest = now - timedelta(days=AUDIT_RETENTION_DAYS_MIN)
+    may_have_expired = filters.start <= youngest
+    return Where(filters.values, int(now.timestamp()) if may_have_expired else None)
 
 
-def _position(entry: Entry) -> str:
-    """Where the walk over the months meets the entry; clocks make no identifier bind months."""
-    return f"{entry.timestamp:%Y-%m}/{entry.id}"
+def _seconds(moment: datetime) -> int:
+    return int(moment.timestamp())
+
+
+def _moment(seconds: str) -> datetime:
+    return datetime.fromtimestamp(int(seconds), UTC)
 
 
 def _reachable(ports: Ports, filters: Filters) -> Filters:
     """The filters, without the years in which there can be no entry."""
     now = times.whole(ports.now())
     oldest = now - timedelta(days=AUDIT_RETENTION_DAYS_MAX)
-    return Filters(start=max(filters.start, oldest), end=min(filters.end, now + _AHEAD_MAX))
+    return replace(
+        filters, start=max(filters.start, oldest), end=min(filters.end, now + _AHEAD_MAX)
+    )

@@ -3,12 +3,25 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Protocol
 
 from shared.ports.blobs import BlobStore
 from shared.ports.key_wrapper import KeyWrapper
 from shared.ports.store import Store
 from shared.ports.together import Together, in_turn
 from shared.ports.token_buckets import TokenBuckets
+
+
+class NewId(Protocol):
+    """Makes fresh identifiers."""
+
+    def __call__(self, kind: str, at: datetime | None = None) -> str:
+        """An identifier of a kind (`ak`, `rev`, …) that sorts after those made before it.
+
+        With `at` it bears that moment, cut to milliseconds, and sorts after those made before it
+        with an earlier moment or the same.
+        """
+        ...
 
 
 def _nothing_to_close() -> None:
@@ -19,8 +32,7 @@ def _nothing_to_close() -> None:
 class Ports:
     """The world, as one value that every operation takes first.
 
-    `now` is the present time in UTC. `new_id` makes a fresh identifier of a kind (`ak`, `rev`, …)
-    that sorts after those made before it. `close` lets go of the files and connections that the
+    `now` is the present time in UTC. `close` lets go of the files and connections that the
     ports hold open; nothing may be asked of them afterwards.
     """
 
@@ -29,6 +41,6 @@ class Ports:
     blobs: BlobStore
     keys: KeyWrapper
     now: Callable[[], datetime]
-    new_id: Callable[[str], str]
+    new_id: NewId
     together: Together = in_turn
     close: Callable[[], None] = _nothing_to_close

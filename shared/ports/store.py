@@ -7,7 +7,7 @@ every adapter to them.
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from shared.model.items import Entry as Entry
 from shared.model.items import Item as Item
@@ -17,6 +17,14 @@ from shared.model.items import Table as Table
 from shared.model.items import Value as Value
 
 MOST_CHANGES = 100
+
+# By which values a store finds items, beside their keys. Each is text, at a path of attribute names
+# with dots between them.
+SEARCHED: Final[Mapping[Table, tuple[str, ...]]] = {
+    Table.KEYS: (),
+    Table.REVOCATIONS: (),
+    Table.AUDIT: ("action", "actor", "actor_key_id", "resource_id", "details.warrant_id"),
+}
 
 
 class Expect(Enum):
@@ -81,8 +89,41 @@ class Check:
 Change: TypeAlias = Put | Delete | Increment | Check
 
 
+@dataclass(frozen=True, slots=True)
+class Where:
+    """Which items of a partition are meant: all that is given must hold.
+
+    `equal` has values by their path (see `SEARCHED`). `alive_at` is a moment in seconds since the
+    epoch; an item is alive if its attribute `expires` is later, or absent.
+    """
+
+    equal: Mapping[str, str] = field(default_factory=dict)
+    alive_at: int | None = None
+
+    def holds(self, item: Item) -> bool:
+        """Whether `item` is meant."""
+        if any(at_path(item, path) != value for path, value in self.equal.items()):
+            return False
+        expires = item.get("expires")
+        return self.alive_at is None or type(expires) is not int or expires > self.alive_at
+
+
+EVERYTHING: Final = Where()
+
+
+def at_path(item: Item, path: str) -> Value:
+    """The value at a path of attribute names with dots between them, or None."""
+    found: Value = dict(item)
+    for name in path.split("."):
+        found = found.get(name) if isinstance(found, dict) else None
+    return found
+
+
 class Store(Protocol):
     """Items in tables, strongly consistent.
+
+    An item of the table `audit` with the attribute `expires`, in seconds since the epoch, may be
+    removed by the store at any time after that moment. No other item is ever removed.
 
     - Every read sees every write that was acknowledged before the read began.
     - A read is complete or raises: a missing item means absent, never "not processed".
@@ -110,13 +151,26 @@ class Store(Protocol):
         before: str | None = None,
         newest_first: bool = False,
         limit: int | None = None,
+        where: Where = EVERYTHING,
     ) -> Iterator[Entry]:
         """The partition's entries in order of sort key (bytewise), or in the reverse order.
 
         `after` and `before` bound the sort key on both sides, exclusively. At most `limit` entries
-        come back. The walk is no snapshot, but an item that is present all through it comes
-        exactly once. Raises `Unavailable` from any step, and then the walk is void.
+        come back, only those that `where` means. The walk is no snapshot, but an item that is
+        present all through it comes exactly once. Raises `Unavailable` from any step, and then the
+        walk is void.
         """
+        ...
+
+    def count(
+        self,
+        partition: Partition,
+        *,
+        after: str | None = None,
+        before: str | None = None,
+        where: Where = EVERYTHING,
+    ) -> int:
+        """How many entries `query` would give. No item leaves the engine. Raises `Unavailable`."""
         ...
 
     def column(

@@ -61,8 +61,13 @@ def decode(cursor: str | None, caller: Caller, *, endpoint: str) -> str | None:
     except ValueError:
         position = ""
     if not _POSITION.fullmatch(position) or encode(position, caller, endpoint=endpoint) != cursor:
-        raise InvalidRequest("cursor: must come from the page before, with the same filters.")
+        raise refused()
     return position
+
+
+def refused() -> InvalidRequest:
+    """The error for a cursor that this list did not give out for these filters."""
+    return InvalidRequest("cursor: must come from the page before, with the same filters.")
 
 
 def _check(position: str, caller: Caller, endpoint: str) -> bytes:

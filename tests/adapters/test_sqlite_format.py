@@ -10,6 +10,7 @@ import pytest
 
 from shared.adapters.sqlite import SqliteStore
 from shared.adapters.sqlite_buckets import SqliteBuckets
+from shared.adapters.sqlite_format import FORMAT
 from shared.errors import Conflict, Corrupt, InvalidSettings, Unavailable
 from shared.ports.store import (
     Change,
@@ -22,6 +23,7 @@ from shared.ports.store import (
     Partition,
     Put,
     Table,
+    Where,
 )
 from tests.processes import figures_of
 
@@ -187,10 +189,32 @@ def test_a_file_of_the_first_format_is_upgraded(path: Path, number: int) -> None
             assert {PARTITION.key(each.sk): each.item for each in store.query(PARTITION)} == items
             assert store.get_many(keys) == items
             assert list(store.problems()) == []
-    assert version(path) == 2
+    assert version(path) == FORMAT
     with closing(sqlite3.connect(path)) as connection:
         tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
-        assert {name for (name,) in tables} == {"items", "places", "buckets"}
+        assert {name for (name,) in tables} == {
+            *("items", "places", "tallies", "unindexed", "buckets")
+        }
+
+
+def test_a_file_of_the_second_format_is_upgraded(path: Path) -> None:
+    """F56: it lacks only what finds and counts audit entries, which is made of those there are."""
+    keys = [Key(Table.AUDIT, "t1#2026-11", f"svc_evt_{number:026}") for number in range(1500)]
+    with closing(SqliteStore(str(path))) as store:
+        for start in range(0, len(keys), 100):
+            several = keys[start : start + 100]
+            store.write(*(Put(key, {"actor": key.sk[-1]}, Expect.ABSENT) for key in several))
+    drops = [f"DROP TRIGGER audit_{name}" for name in ("inserted", "updated", "deleted")]
+    drops += ["DROP TABLE tallies", "DROP TABLE unindexed", "PRAGMA user_version = 2"]
+    for statement in drops:
+        change_behind_its_back(path, statement)
+    for _ in range(2):
+        with closing(SqliteStore(str(path))) as store:
+            audit = Partition(Table.AUDIT, "t1#2026-11")
+            assert store.count(audit) == 1500
+            assert store.count(audit, where=Where({"actor": "7"})) == 150
+            assert list(store.problems()) == []
+    assert version(path) == FORMAT
 
 
 def test_processes_upgrade_a_file_once(path: Path) -> None:
@@ -234,9 +258,11 @@ def test_a_damaged_file_is_not_upgraded(path: Path) -> None:
 
 def test_a_file_of_a_newer_format_is_refused(store: SqliteStore, path: Path) -> None:
     """F56: a file of a release to come is left alone, with words that say why."""
-    change_behind_its_back(path, "PRAGMA user_version = 3")
+    change_behind_its_back(path, f"PRAGMA user_version = {FORMAT + 1}")
     before = path.read_bytes()
-    with pytest.raises(InvalidSettings, match="has format 3; this release reads format 2"):
+    with pytest.raises(
+        InvalidSettings, match=f"has format {FORMAT + 1}; this release reads format {FORMAT}"
+    ):
         SqliteStore(str(path))
     assert path.read_bytes() == before
 

@@ -185,6 +185,10 @@ class Watched:
             self.read += 1
             yield entry
 
+    def count(self, partition: Partition, **asked: Any) -> int:
+        """What the other store says; no item is read."""
+        return self._store.count(partition, **asked)
+
     def column(self, *asked: Any, **bounds: Any) -> Iterator[list[tuple[str, Value]]]:
         """What the other store gives."""
         for page in self._store.column(*asked, **bounds):

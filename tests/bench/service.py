@@ -62,6 +62,9 @@ class _TimedStore:
     def query(self, partition: Partition, **bounds: Any) -> Iterator[Entry]:
         return iter(self._timed(lambda: list(self._store.query(partition, **bounds))))
 
+    def count(self, partition: Partition, **asked: Any) -> int:
+        return self._timed(lambda: self._store.count(partition, **asked))
+
     def column(self, *asked: Any, **bounds: Any) -> Iterator[list[tuple[str, Value]]]:
         return iter(self._timed(lambda: list(self._store.column(*asked, **bounds))))
 

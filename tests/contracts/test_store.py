@@ -24,6 +24,7 @@ from shared.ports.store import (
     Store,
     Table,
     Value,
+    Where,
 )
 
 KEY = Key(Table.KEYS, "t1#api-keys", "svc_ak_1")
@@ -506,3 +507,106 @@ def test_increments_at_once_all_count(exact_store: Store) -> None:
     for write in writes:
         write.result()
     assert exact_store.get(KEY) == {"n": 40}
+
+
+# --- finding and counting ---
+
+AUDIT = Partition(Table.AUDIT, "t1#2026-01")
+ACTORS = ("a@t.svc", "b@t.svc", "")
+# Of four blocks of time and a fifth that is far away, as audit identifiers are.
+IDS = [f"svc_evt_01m7yz{block}{number:018}" for block in "0012z" for number in range(7)]
+
+
+def told(number: int) -> dict[str, Value]:
+    """An entry; some lack an attribute, have another type there, or never expire."""
+    item: dict[str, Value] = {
+        "action": ("key.sign", "key.create")[number % 2],
+        "actor": ACTORS[number % 3],
+        "resource_id": "a@t.svc",
+        "details": {"warrant_id": f"svc_wrt_{number % 4}", "actor": "b@t.svc"},
+    }
+    if number % 5:
+        item["actor_key_id"] = "svc_ak_a" if number % 5 == 1 else number
+    if number % 7:
+        item["expires"] = 86_400 * 20_000 + number
+    return item
+
+
+WHERE = [
+    Where(),
+    Where({"action": "key.sign"}),
+    Where({"actor": "b@t.svc"}),
+    Where({"actor": ""}),
+    Where({"actor": "c@t.svc"}),
+    Where({"actor_key_id": "svc_ak_a"}),
+    Where({"details.warrant_id": "svc_wrt_1"}),
+    Where({"action": "key.sign", "actor": "a@t.svc"}),
+    Where({"action": "key.sign", "actor": "a@t.svc", "details.warrant_id": "svc_wrt_0"}),
+    Where(alive_at=86_400 * 20_000 + 12),
+    Where(alive_at=0),
+    Where({"actor": "a@t.svc"}, alive_at=86_400 * 20_000 + 12),
+    Where({"action": "key.create", "actor": "b@t.svc"}, alive_at=86_400 * 20_000 + 20),
+]
+BOUNDS: list[dict[str, str]] = [
+    {},
+    {"after": IDS[3]},
+    {"before": IDS[-3]},
+    {"after": IDS[0], "before": IDS[-1]},
+    {"after": IDS[8], "before": IDS[12]},
+    {"after": "svc_evt_01m7yz1", "before": "svc_evt_01m7yz2"},
+    {"after": "svc_evt_01m7yz1", "before": "svc_evt_01m7z"},
+    {"after": IDS[9], "before": IDS[9]},
+    {"after": IDS[9], "before": IDS[8]},
+    {"after": "svc_evt_7"},
+]
+
+
+def test_entries_are_found_and_counted_by_what_they_say(store: Store) -> None:
+    """For any filter and bounds, `query` gives those that match and `count` their number."""
+    ids = list(dict.fromkeys(IDS))
+    entries = {sk: told(number) for number, sk in enumerate(ids)}
+    store.write(*(Put(AUDIT.key(sk), item, ABSENT) for sk, item in entries.items()))
+    store.write(Put(Key(Table.AUDIT, "t2#2026-01", ids[0]), told(1), ABSENT))
+    for where, bounds in itertools.product(WHERE, BOUNDS):
+        low, high = bounds.get("after", ""), bounds.get("before", "~")
+        expected = [sk for sk in ids if low < sk < high and where.holds(entries[sk])]
+        for newest_first, limit in itertools.product([False, True], [None, 0, 1, 3]):
+            found = store.query(
+                AUDIT, **bounds, where=where, newest_first=newest_first, limit=limit
+            )
+            walk = expected[::-1] if newest_first else expected
+            assert [(e.sk, e.item) for e in found] == [(sk, entries[sk]) for sk in walk[:limit]]
+        assert store.count(AUDIT, **bounds, where=where) == len(expected)
+
+
+def test_what_is_changed_is_found_by_what_it_says_then(store: Store) -> None:
+    """An entry that is replaced, incremented or deleted counts as it is now."""
+    first, second, third = (AUDIT.key(sk) for sk in IDS[:3])
+    store.write(*(Put(key, told(1), ABSENT) for key in (first, second, third)))
+    store.write(Put(first, told(2), PRESENT), Delete(second, PRESENT))
+    store.write(Increment(third, {"n": 1}, PRESENT, {"actor": "c@t.svc"}))
+    counts = [store.count(AUDIT, where=Where({"actor": f"{each}@t.svc"})) for each in "abc"]
+    assert counts == [0, 0, 1]
+    assert store.count(AUDIT, where=Where({"actor": told(2)["actor"]})) == 1  # type: ignore[dict-item]
+    assert store.count(AUDIT) == 2
+    store.write(Delete(first, PRESENT), Delete(third, PRESENT))
+    assert store.count(AUDIT) == store.count(AUDIT, where=Where({"actor": "c@t.svc"})) == 0
+
+
+def test_other_tables_are_counted_too(store: Store) -> None:
+    """Counting and filters are for any partition, with whatever sort keys."""
+    fill(store, "a", "b", "c", "d")
+    assert store.count(PARTITION) == 4
+    assert store.count(PARTITION, after="a", before="d") == 2
+    assert store.count(PARTITION, where=Where({"held": "c"})) == 1
+    assert [e.sk for e in store.query(PARTITION, where=Where({"held": "c"}))] == ["c"]
+
+
+def test_a_count_has_no_limit(store: Store) -> None:
+    """More entries than fit into one answer are counted to the end."""
+    ids = [f"svc_evt_01m7yz{number:020}" for number in range(1100)]
+    for start in range(0, len(ids), MOST_CHANGES):
+        several = ids[start : start + MOST_CHANGES]
+        store.write(*(Put(AUDIT.key(sk), {"actor": "x" * 2000}, ABSENT) for sk in several))
+    assert store.count(AUDIT) == 1100
+    assert store.count(AUDIT, where=Where({"actor": "x" * 2000}), after=ids[99]) == 1000

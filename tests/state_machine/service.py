@@ -5,7 +5,7 @@ Every answer that comes out of it is held to what the contract says of all answe
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -17,7 +17,7 @@ import httpx2
 from ulid import ULID
 
 from shared.model.rate_limit import BURST, RATE_PER_SECOND
-from shared.ports import Ports
+from shared.ports import NewId, Ports
 from tests.api import Client, Instance, serve
 from tests.faults import Crash, Fault, Kind, Storm, stormy
 from tests.worlds import Clock, embedded
@@ -128,14 +128,14 @@ class Service:
         """Whether the last storm did more than delay."""
         return any(each.kind is not Kind.DELAY for each in self.storm.struck)
 
-    def _identifiers(self) -> Callable[[str], str]:
+    def _identifiers(self) -> NewId:
         """What a process makes: in its order, and the same in each run, unlike `wiring`'s."""
         latest = self.clock()
 
-        def new_id(kind: str) -> str:
+        def new_id(kind: str, at: datetime | None = None) -> str:
             nonlocal latest
             latest = max(latest, self.clock())
-            milliseconds = int(latest.timestamp() * 1000)
+            milliseconds = int((at or latest).timestamp() * 1000)
             ulid = ULID.from_bytes(milliseconds.to_bytes(6) + next(self._numbers).to_bytes(10))
             return f"svc_{kind}_{str(ulid).lower()}"
 

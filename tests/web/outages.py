@@ -41,6 +41,10 @@ class BreakingStore:
         self._check("query", [partition.pk])
         return self.inner.query(partition, **bounds)
 
+    def count(self, partition: Partition, **asked: Any) -> int:
+        self._check("count", [partition.pk])
+        return self.inner.count(partition, **asked)
+
     def column(
         self, partition: Partition, attribute: str, *, after: str | None = None
     ) -> Iterator[list[tuple[str, Value]]]:

@@ -274,6 +274,7 @@ class NoUsage:
         self.get = ports.store.get
         self.get_many = ports.store.get_many
         self.query = ports.store.query
+        self.count = ports.store.count
         self.column = ports.store.column
 
     def write(self, *changes: Change) -> None:

@@ -1,0 +1,206 @@
+"""How SQLite finds and counts entries of the audit table without reading all of them.
+
+Entries whose sort keys begin with the same `_BLOCK` characters form a block: those of an audit
+identifier are the kind and the time, cut to 17.5 minutes. For each block `tallies` holds how many
+entries there are, and how many have which value at each path of `SEARCHED`. Whole blocks are
+counted by their tallies, and only blocks that can hold a match are read.
+
+Triggers note every change of the table in `unindexed`, so that no change can be forgotten. A change
+that was made without `forget` is noted as `_STALE`: then all tallies are made anew.
+"""
+
+import sqlite3
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+import cbor2
+
+from shared.ports.store import SEARCHED, Table, Where, at_path
+
+# `svc_evt_` and six characters of time. The statements below have the number too.
+_BLOCK: Final = 14
+_PATHS: Final = SEARCHED[Table.AUDIT]
+_EXPIRES: Final = "expires"
+_DAY_SECONDS: Final = 24 * 3600
+_STALE: Final = ("", "")
+
+_COUNT_ALL: Final = """
+INSERT INTO tallies SELECT '', '', pk, substr(sk, 1, 14), count(*)
+FROM items WHERE tbl = 'audit' GROUP BY pk, substr(sk, 1, 14)
+"""
+_NOTE_ALL: Final = "INSERT INTO unindexed SELECT pk, sk FROM items WHERE tbl = 'audit'"
+SCHEMA: Final = (
+    """CREATE TABLE tallies (
+        path TEXT NOT NULL, value TEXT NOT NULL, pk TEXT NOT NULL, block TEXT NOT NULL,
+        n INTEGER NOT NULL, PRIMARY KEY (path, value, pk, block)
+    ) WITHOUT ROWID""",
+    """CREATE TABLE unindexed (
+        pk TEXT NOT NULL, sk TEXT NOT NULL, PRIMARY KEY (pk, sk)
+    ) WITHOUT ROWID""",
+    """CREATE TRIGGER audit_inserted AFTER INSERT ON items WHEN NEW.tbl = 'audit' BEGIN
+        INSERT OR IGNORE INTO unindexed VALUES (NEW.pk, NEW.sk);
+        INSERT INTO tallies VALUES ('', '', NEW.pk, substr(NEW.sk, 1, 14), 1)
+            ON CONFLICT (path, value, pk, block) DO UPDATE SET n = n + 1;
+    END""",
+    """CREATE TRIGGER audit_updated AFTER UPDATE ON items WHEN NEW.tbl = 'audit' BEGIN
+        INSERT OR IGNORE INTO unindexed SELECT '', '' WHERE NOT EXISTS (
+            SELECT 1 FROM unindexed WHERE pk = NEW.pk AND sk = NEW.sk);
+    END""",
+    """CREATE TRIGGER audit_deleted AFTER DELETE ON items WHEN OLD.tbl = 'audit' BEGIN
+        INSERT OR IGNORE INTO unindexed SELECT '', '' WHERE NOT EXISTS (
+            SELECT 1 FROM unindexed WHERE pk = OLD.pk AND sk = OLD.sk);
+        DELETE FROM unindexed WHERE pk = OLD.pk AND sk = OLD.sk;
+        UPDATE tallies SET n = n - 1 WHERE path = '' AND value = '' AND pk = OLD.pk
+            AND block = substr(OLD.sk, 1, 14);
+    END""",
+    _COUNT_ALL,
+    _NOTE_ALL,
+)
+
+_ADD: Final = """INSERT INTO tallies VALUES (?, ?, ?, ?, ?)
+    ON CONFLICT (path, value, pk, block) DO UPDATE SET n = n + excluded.n"""
+_ITEM: Final = "SELECT item FROM items WHERE tbl = 'audit' AND pk = ? AND sk = ?"
+_NOTED: Final = "SELECT 1 FROM unindexed WHERE pk = ? AND sk = ?"
+_INSIDE: Final = """SELECT coalesce(sum(n), 0) FROM tallies
+    WHERE path = ? AND value = ? AND pk = ? AND block > ? AND block < ?"""
+_HOLDING: Final = """SELECT block FROM tallies
+    WHERE path = ? AND value = ? AND n > 0 AND pk = ? AND block >= ? AND block <= ?"""
+_EXPIRING: Final = """SELECT DISTINCT block FROM tallies
+    WHERE path = 'expires' AND value <= ? AND n > 0 AND pk = ? AND block >= ? AND block <= ?"""
+_EXPIRED: Final = """SELECT value, pk, block FROM tallies
+    WHERE path = 'expires' AND value < ? AND n > 0 LIMIT 1"""
+_OF_BLOCK: Final = """SELECT sk, item FROM items
+    WHERE tbl = 'audit' AND pk = ? AND sk >= ? AND sk < ?"""
+_DROP: Final = """DELETE FROM tallies
+    WHERE path = 'expires' AND value = ? AND pk = ? AND block = ?"""
+
+
+class Span(NamedTuple):
+    """Sort keys between two bounds, both exclusive."""
+
+    after: str
+    before: str | bytes
+
+
+def forget(connection: sqlite3.Connection, pk: str, sk: str) -> None:
+    """Take an entry out of the tallies, before it is replaced or deleted in this transaction."""
+    row = connection.execute(_ITEM, (pk, sk)).fetchone()
+    if row is None:
+        return
+    if connection.execute(_NOTED, (pk, sk)).fetchone() is None:
+        _add(connection, pk, sk, row[0], -1)
+        connection.execute("INSERT INTO unindexed VALUES (?, ?)", (pk, sk))
+
+
+def is_behind(connection: sqlite3.Connection) -> bool:
+    """Whether an entry is missing from the tallies."""
+    return connection.execute("SELECT 1 FROM unindexed LIMIT 1").fetchone() is not None
+
+
+def begin_anew_if_stale(connection: sqlite3.Connection) -> None:
+    """Make all tallies anew if somebody else changed the table."""
+    if _is_stale(connection):
+        for statement in ("DELETE FROM tallies", "DELETE FROM unindexed", _COUNT_ALL, _NOTE_ALL):
+            connection.execute(statement)
+
+
+def catch_up(connection: sqlite3.Connection, most: int) -> None:
+    """Add at most so many entries to the tallies; none if all tallies must be made anew."""
+    if _is_stale(connection):
+        return
+    noted = connection.execute("SELECT pk, sk FROM unindexed LIMIT ?", (most,)).fetchall()
+    for pk, sk in noted:
+        (item,) = connection.execute(_ITEM, (pk, sk)).fetchone() or (None,)
+        _add(connection, pk, sk, item, 1)
+    connection.executemany("DELETE FROM unindexed WHERE pk = ? AND sk = ?", noted)
+
+
+def inside(connection: sqlite3.Connection, pk: str, where: Where, span: Span) -> int:
+    """How many entries of the whole blocks inside `span` have the one value of `where`, if any."""
+    ((path, value),) = [*where.equal.items()] or [("", "")]
+    first, last = span.after[:_BLOCK], span.before[:_BLOCK]
+    (found,) = connection.execute(_INSIDE, (path, value, pk, first, last)).fetchone()
+    return int(found)
+
+
+def edges(span: Span) -> list[Span]:
+    """The parts of `span` in the blocks that it cuts, which `inside` leaves out."""
+    first, last = (bound[:_BLOCK] if isinstance(bound, str) else None for bound in span)
+    if first and first == last:
+        return [span]
+    lower = [Span(span.after, _past(first))] if first else []
+    return lower + ([Span(_ahead_of(last), span.before)] if last else [])
+
+
+def holding(connection: sqlite3.Connection, pk: str, where: Where, span: Span) -> Iterator[Span]:
+    """The parts of `span` that can hold entries as `where` asks, in order."""
+    blocks: set[str] | None = None
+    bounds = (pk, span.after[:_BLOCK], span.before[:_BLOCK])
+    for path, value in where.equal.items():
+        found = {block for (block,) in connection.execute(_HOLDING, (path, value, *bounds))}
+        blocks = found if blocks is None else blocks & found
+    return _cut(span, blocks or set())
+
+
+def expiring(connection: sqlite3.Connection, pk: str, where: Where, span: Span) -> Iterator[Span]:
+    """The parts of `span` that can hold entries that have expired, in order."""
+    if where.alive_at is None:
+        return iter(())
+    bounds = (_day(where.alive_at), pk, span.after[:_BLOCK], span.before[:_BLOCK])
+    return _cut(span, {block for (block,) in connection.execute(_EXPIRING, bounds)})
+
+
+def expired(connection: sqlite3.Connection, before: int, most: int) -> list[tuple[str, str]]:
+    """Partition and sort key of entries that expired on a day before that of `before`."""
+    tally = connection.execute(_EXPIRED, (_day(before),)).fetchone()
+    if tally is None:
+        return []
+    day, pk, block = tally
+    rows = connection.execute(_OF_BLOCK, (pk, block, _past(block)))
+    found = [(pk, sk) for sk, item in rows if (_EXPIRES, day) in _said(item)]
+    if not found:  # Nothing can be read there any more, so look no further there.
+        connection.execute(_DROP, tally)
+    return found[:most]
+
+
+def _is_stale(connection: sqlite3.Connection) -> bool:
+    return connection.execute(_NOTED, _STALE).fetchone() is not None
+
+
+def _add(connection: sqlite3.Connection, pk: str, sk: str, item: object, n: int) -> None:
+    block = sk[:_BLOCK]
+    connection.executemany(_ADD, [(path, value, pk, block, n) for path, value in _said(item)])
+
+
+def _said(item: object) -> list[tuple[str, str]]:
+    """Each path with the value that the entry has there; nothing of an entry that is damaged."""
+    try:
+        decoded = cbor2.loads(item) if isinstance(item, bytes) else None
+    except cbor2.CBORDecodeError:
+        decoded = None
+    if not isinstance(decoded, dict):
+        return []
+    values = [(path, at_path(decoded, path)) for path in _PATHS]
+    said = [(path, value) for path, value in values if isinstance(value, str)]
+    expires = decoded.get(_EXPIRES)
+    return [*said, (_EXPIRES, _day(expires))] if type(expires) is int else said
+
+
+def _day(seconds: int) -> str:
+    return f"{max(seconds, 0) // _DAY_SECONDS:09}"
+
+
+def _cut(span: Span, blocks: set[str]) -> Iterator[Span]:
+    for block in sorted(blocks):
+        after = max(span.after, _ahead_of(block))
+        past = _past(block)
+        yield Span(after, past if isinstance(span.before, bytes) else min(span.before, past))
+
+
+def _ahead_of(block: str) -> str:
+    """A bound before all sort keys of a block, which are ASCII, and after those of any before."""
+    return block[:-1] + chr(ord(block[-1]) - 1) + "\U0010ffff"
+
+
+def _past(block: str) -> str:
+    return block + "\U0010ffff"

@@ -1,0 +1,121 @@
+"""Single items in the tables of a SQLite file, and the changes of a write."""
+
+import sqlite3
+from typing import TypeAlias
+
+import cbor2
+
+from shared.adapters import sqlite_audit, sqlite_format
+from shared.adapters.messages import CORRUPT
+from shared.errors import Corrupt
+from shared.ports.store import (
+    At,
+    Change,
+    Check,
+    Delete,
+    Expect,
+    Increment,
+    Item,
+    Key,
+    Put,
+    Table,
+    Value,
+)
+
+_GET = "SELECT item, checksum FROM items WHERE tbl = ? AND pk = ? AND sk = ?"
+# One statement, so that no write comes between: a key that is in `places` alone has no item.
+_CONFIRM = """SELECT item, checksum FROM places
+    LEFT JOIN items ON tbl = ? AND pk = ? AND items.sk = ? WHERE partition = ? AND places.sk = ?"""
+# Not INSERT OR REPLACE, which runs no trigger for the row that it replaces.
+_PUT = """INSERT INTO items (tbl, pk, sk, item, checksum) VALUES (?, ?, ?, ?, ?)
+    ON CONFLICT (tbl, pk, sk) DO UPDATE SET item = excluded.item, checksum = excluded.checksum"""
+_PUT_PLACE = "INSERT OR IGNORE INTO places (partition, sk) VALUES (?, ?)"
+_DELETE = "DELETE FROM items WHERE tbl = ? AND pk = ? AND sk = ?"
+_DELETE_PLACE = "DELETE FROM places WHERE partition = ? AND sk = ?"
+
+Row: TypeAlias = tuple[object, object]
+
+
+def stored(connection: sqlite3.Connection, key: Key) -> Row | None:
+    """The row of an item, or None. Raises `Corrupt` if only `places` has the key."""
+    row: Row | None = connection.execute(_GET, key).fetchone()
+    if row is None:
+        row = connection.execute(_CONFIRM, (*key, *_place(key))).fetchone()
+        if row == (None, None):
+            raise Corrupt(CORRUPT)
+    return row
+
+
+def _place(key: Key) -> tuple[int, str]:
+    return sqlite_format.place(key.table, key.pk), key.sk
+
+
+def holds(connection: sqlite3.Connection, change: Change) -> bool:
+    """Whether the item is as the change expects. Raises `Corrupt` if it cannot be read."""
+    if change.expect is Expect.ANYTHING:
+        return True
+    row = stored(connection, change.key)
+    if not isinstance(change.expect, At):
+        return (row is not None) == (change.expect is Expect.PRESENT)
+    version = None if row is None else decode_at(change.key, row).get("version")
+    return type(version) is int and version == change.expect.version
+
+
+def apply(connection: sqlite3.Connection, change: Change) -> None:
+    """Make one change in this transaction."""
+    match change:
+        case Put(key=key, item=item):
+            _put(connection, key, item)
+        case Delete(key=key):
+            delete(connection, key)
+        case Increment(key=key):
+            row = stored(connection, key)
+            item = {} if row is None else decode_at(key, row)
+            _put(connection, key, _added(item, change))
+        case Check():
+            pass
+
+
+def delete(connection: sqlite3.Connection, key: Key) -> None:
+    """Delete an item, if it is there, in this transaction."""
+    if key.table is Table.AUDIT:
+        sqlite_audit.forget(connection, key.pk, key.sk)
+    connection.execute(_DELETE, key)
+    connection.execute(_DELETE_PLACE, _place(key))
+
+
+def _put(connection: sqlite3.Connection, key: Key, item: Item) -> None:
+    if key.table is Table.AUDIT:
+        sqlite_audit.forget(connection, key.pk, key.sk)
+    encoded = cbor2.dumps(dict(item))
+    seed = sqlite_format.seed(key.table, key.pk)
+    connection.execute(_PUT, (*key, encoded, sqlite_format.checksum(seed, key.sk, encoded)))
+    connection.execute(_PUT_PLACE, _place(key))
+
+
+def _added(item: Item, change: Increment) -> dict[str, Value]:
+    sums = dict(item)
+    for name, amount in change.amounts.items():
+        held = sums.get(name, 0)
+        if type(held) is not int:
+            raise TypeError("only an integer is incremented")
+        sums[name] = held + amount
+    return sums | dict(change.assign)
+
+
+def decode_at(key: Key, row: Row) -> dict[str, Value]:
+    """The item of a row. Raises `Corrupt` for anything but what was stored under this key."""
+    return decode(sqlite_format.seed(key.table, key.pk), key.sk, *row)
+
+
+def decode(seed: int, sk: str, encoded: object, checksum: object) -> dict[str, Value]:
+    """The item of a row; `seed` is that of its partition. Raises `Corrupt`."""
+    if type(encoded) is not bytes or checksum != sqlite_format.checksum(seed, sk, encoded):
+        raise Corrupt(CORRUPT)
+    try:
+        item = cbor2.loads(encoded)
+    except cbor2.CBORDecodeError as error:
+        raise Corrupt(CORRUPT) from error
+    if not isinstance(item, dict):
+        raise Corrupt(CORRUPT)
+    return item

@@ -20,6 +20,7 @@ from typing import NoReturn
 import uvicorn
 
 from infra import data_folder, local_protocol, os_user
+from infra.local_retention import Retention
 from shared import logs, wiring
 from shared.adapters.filesystem import FileBlobs
 from shared.errors import InvalidSettings, NotFound, RescindError
@@ -173,8 +174,10 @@ def _say_hello(arguments: argparse.Namespace, admin_key: Path) -> None:
 
 
 def _publish_on_time(ports: Ports, stopped: threading.Event) -> None:
+    retention = Retention(ports)
     while not stopped.wait(_PUBLISH_SECONDS):
         _publish(ports)
+        retention.apply()
 
 
 def _publish(ports: Ports) -> None:

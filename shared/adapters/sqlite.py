@@ -135,10 +135,10 @@ class SqliteStore:
     ) -> int:
         """How many entries `query` would give. Raises `Unavailable`.
 
-        Entries of the audit table are counted by the tallies of their blocks, unless there are
-        two values to look for.
+        Entries of the audit table are counted by the tallies of their blocks, if there are any
+        for what is looked for.
         """
-        if partition.table is not Table.AUDIT or len(where.equal) > 1:
+        if partition.table is not Table.AUDIT or not sqlite_audit.is_tallied(where):
             return sum(1 for _ in self.query(partition, after=after, before=before, where=where))
         span, pk = _span(after, before), partition.pk
         with self._caught_up() as connection:

@@ -2,15 +2,18 @@
 
 Entries whose sort keys begin with the same `_BLOCK` characters form a block: those of an audit
 identifier are the kind and the time, cut to 17.5 minutes. For each block `tallies` holds how many
-entries there are, and how many have which value at each path of `SEARCHED`. Whole blocks are
+entries there are, and how many have which value at each path of `SEARCHED`, or which values at
+several paths of `_COMBINED`. Whole blocks are
 counted by their tallies, and only blocks that can hold a match are read.
 
 Triggers note every change of the table in `unindexed`, so that no change can be forgotten. A change
 that was made without `forget` is noted as `_STALE`: then all tallies are made anew.
 """
 
+import json
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from itertools import combinations
 from typing import Final, NamedTuple
 
 import cbor2
@@ -20,6 +23,8 @@ from shared.ports.store import SEARCHED, Table, Where, at_path
 # `svc_evt_` and six characters of time. The statements below have the number too.
 _BLOCK: Final = 14
 _PATHS: Final = SEARCHED[Table.AUDIT]
+# Paths with few values, whose combinations are tallied as well.
+_COMBINED: Final = ("action", "actor", "actor_key_id")
 _EXPIRES: Final = "expires"
 _DAY_SECONDS: Final = 24 * 3600
 _STALE: Final = ("", "")
@@ -115,11 +120,19 @@ def catch_up(connection: sqlite3.Connection, most: int) -> None:
     connection.executemany("DELETE FROM unindexed WHERE pk = ? AND sk = ?", noted)
 
 
+def is_tallied(where: Where) -> bool:
+    """Whether there are tallies of the values in `where`, all together."""
+    paths = where.equal.keys()
+    return len(paths) < 2 or paths <= {*_COMBINED}  # noqa: PLR2004 (one value is always tallied)
+
+
 def inside(connection: sqlite3.Connection, pk: str, where: Where, span: Span) -> int:
-    """How many entries of the whole blocks inside `span` have the one value of `where`, if any."""
-    ((path, value),) = [*where.equal.items()] or [("", "")]
-    first, last = span.after[:_BLOCK], span.before[:_BLOCK]
-    (found,) = connection.execute(_INSIDE, (path, value, pk, first, last)).fetchone()
+    """How many entries of the whole blocks inside `span` have the values of `where`.
+
+    It must be tallied.
+    """
+    bounds = (pk, span.after[:_BLOCK], span.before[:_BLOCK])
+    (found,) = connection.execute(_INSIDE, (*_tally(where.equal), *bounds)).fetchone()
     return int(found)
 
 
@@ -136,8 +149,10 @@ def holding(connection: sqlite3.Connection, pk: str, where: Where, span: Span) -
     """The parts of `span` that can hold entries as `where` asks, in order."""
     blocks: set[str] | None = None
     bounds = (pk, span.after[:_BLOCK], span.before[:_BLOCK])
-    for path, value in where.equal.items():
-        found = {block for (block,) in connection.execute(_HOLDING, (path, value, *bounds))}
+    each = [where.equal] if is_tallied(where) else [dict([one]) for one in where.equal.items()]
+    for equal in each:
+        rows = connection.execute(_HOLDING, (*_tally(equal), *bounds))
+        found = {block for (block,) in rows}
         blocks = found if blocks is None else blocks & found
     return _cut(span, blocks or set())
 
@@ -180,10 +195,22 @@ def _said(item: object) -> list[tuple[str, str]]:
         decoded = None
     if not isinstance(decoded, dict):
         return []
-    values = [(path, at_path(decoded, path)) for path in _PATHS]
-    said = [(path, value) for path, value in values if isinstance(value, str)]
+    found = ((path, at_path(decoded, path)) for path in _PATHS)
+    values = {path: value for path, value in found if isinstance(value, str)}
+    said = [_tally({path: value}) for path, value in values.items()]
+    several = [path for path in _COMBINED if path in values]
+    for number in range(2, len(several) + 1):
+        said += (_tally({p: values[p] for p in paths}) for paths in combinations(several, number))
     expires = decoded.get(_EXPIRES)
     return [*said, (_EXPIRES, _day(expires))] if type(expires) is int else said
+
+
+def _tally(equal: Mapping[str, str]) -> tuple[str, str]:
+    """Path and value of the tally of these values."""
+    if len(equal) < 2:  # noqa: PLR2004 (one value stands for itself)
+        return next(iter(equal.items()), ("", ""))
+    paths = sorted(equal)
+    return "+".join(paths), json.dumps([equal[path] for path in paths])
 
 
 def _day(seconds: int) -> str:

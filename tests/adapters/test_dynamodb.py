@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,7 @@ from shared.ports.store import (
     Partition,
     Put,
     Table,
+    Where,
 )
 from tests.adapters.answers import Answer, Answers, FakeTime, Step, error
 from tests.adapters.outages import OUTAGES, PASSING, URL
@@ -38,11 +40,12 @@ CALLS: dict[str, Callable[[DynamoStore], object]] = {
     "get": lambda store: store.get(KEY),
     "get_many": lambda store: store.get_many([KEY, OTHER]),
     "query": lambda store: list(store.query(PARTITION)),
+    "count": lambda store: store.count(PARTITION),
     "column": lambda store: list(chain.from_iterable(store.column(PARTITION, "odd"))),
     "write": lambda store: store.write(Put(KEY, {}, Expect.ANYTHING)),
 }
 # What each call is answered where nothing was ever stored.
-NOTHING = Answer({"Responses": {}, "Items": []})
+NOTHING = Answer({"Responses": {}, "Items": [], "Count": 0})
 
 
 @pytest.fixture
@@ -192,6 +195,39 @@ def test_an_empty_page_is_not_the_end(dynamodb_client: DynamoDBClient, store: Dy
         Answer({"Items": [stored(keys[2])]}),
     )
     assert [entry.sk for entry in store.query(PARTITION)] == ["b", "c"]
+
+
+def test_a_count_brings_no_item_and_adds_up_its_pages(
+    dynamodb_client: DynamoDBClient, store: DynamoStore
+) -> None:
+    """F70: DynamoDB counts what the filter leaves; each page of its answer is a number."""
+    answers = Answers(
+        dynamodb_client,
+        Answer({"Count": 0, "LastEvaluatedKey": stored(OTHER)}),
+        Answer({"Count": 7, "LastEvaluatedKey": stored(OTHER)}),
+        Answer({"Count": 5}),
+    )
+    where = Where({"details.warrant_id": "svc_wrt_a"}, alive_at=5)
+    assert store.count(Partition(Table.AUDIT, OTHER.pk), after="a", where=where) == 12
+    assert len(answers.bodies) == 3
+    for body in answers.bodies:
+        assert (body["Select"], body["ConsistentRead"]) == ("COUNT", True)
+        assert "svc_wrt_a" in json.dumps(body["ExpressionAttributeValues"])
+        assert body["FilterExpression"].count(" AND ") == 1
+
+
+def test_a_filtered_page_ends_when_it_is_full(
+    dynamodb_client: DynamoDBClient, store: DynamoStore
+) -> None:
+    """F70: of a filtered walk no further page is asked for than its entries need."""
+    entries = [stored(PARTITION.key(sk), actor={"S": "a"}) for sk in "cba"]
+    answers = Answers(
+        dynamodb_client, Answer({"Items": entries, "LastEvaluatedKey": stored(PARTITION.key("a"))})
+    )
+    found = store.query(PARTITION, newest_first=True, limit=2, where=Where({"actor": "a"}))
+    assert [entry.sk for entry in found] == ["c", "b"]
+    assert len(answers.bodies) == 1
+    assert "Limit" not in answers.bodies[0]
 
 
 def test_a_page_that_fails_fails_the_walk(

@@ -166,6 +166,7 @@ class Watched:
 
     def __init__(self, store: Store) -> None:
         self.read = 0
+        self.counts = 0
         self._store = store
 
     def get(self, key: Key) -> Item | None:
@@ -187,6 +188,7 @@ class Watched:
 
     def count(self, partition: Partition, **asked: Any) -> int:
         """What the other store says; no item is read."""
+        self.counts += 1
         return self._store.count(partition, **asked)
 
     def column(self, *asked: Any, **bounds: Any) -> Iterator[list[tuple[str, Value]]]:

@@ -7,13 +7,15 @@ from typing import Any
 
 import pytest
 
+from shared.adapters import sqlite_items
 from shared.model.audit_log import Action, Filters, month
 from shared.model.callers import Scope
-from shared.operations import audit_log, onboarding, revocations
+from shared.operations import audit_log, onboarding, revocations, tenants
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
 from shared.wiring import identifiers
-from tests.api import Tenant, serve
+from tests.api import Client, Tenant, serve
+from tests.bench.publication import Watched
 from tests.faults import Script, scripted
 from tests.functions import signing
 from tests.functions.signing import refusal
@@ -422,6 +424,101 @@ def test_a_cursor_is_bound_to_its_filters(tenant: Tenant, other_tenant: Tenant) 
         assert refusal(answer) == (400, "invalid_request")
     answer = other_tenant.admin.get(PATH, params=query | {"cursor": cursor})
     assert refusal(answer) == (400, "invalid_request")
+
+
+# --- what a page costs ---
+
+
+class Counted:
+    """A tenant with many entries over many hours; what the store reads of its file is counted."""
+
+    ENTRIES = 600
+
+    def __init__(self, tenant: Tenant, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.watched = Watched(tenant.ports.store)
+        self._decoded = 0
+        ports = tenant.ports
+        for number in range(self.ENTRIES):
+            clock.advance(minutes=10)
+            caller = replace(tenant.operator, key_id=f"svc_ak_{number % 3}")
+            settings = tenants.settings(ports, tenant.id)
+            change = audit_log.entry(
+                ports,
+                caller,
+                [Action.KEY_SIGN, Action.KEY_CREATE][number % 50 == 7],
+                f"svc_key_{number % 2}",
+                settings=settings,
+                warrant_id=f"svc_wrt_{number}",
+            )
+            ports.store.write(change)
+        self.client = Client(serve(replace(ports, store=self.watched)), tenant.admin.secret)
+        decode = sqlite_items.decode
+
+        def counting(*row: Any) -> dict[str, Any]:
+            self._decoded += 1
+            return decode(*row)
+
+        monkeypatch.setattr(sqlite_items, "decode", counting)
+
+    def read(self, **query: Any) -> tuple[dict[str, Any], int]:
+        """A page, and how many items were read of the file for it."""
+        names = {"from_": "from"}
+        parameters = {names.get(name, name): value for name, value in query.items()}
+        before = self._decoded
+        answer = self.client.get(PATH, params=parameters)
+        assert answer.status_code == 200, answer.text
+        return answer.json(), self._decoded - before
+
+
+@pytest.fixture
+def counted(tenant: Tenant, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Counted:
+    return Counted(tenant, clock, monkeypatch)
+
+
+# The caller's key and its usage, the entry of the page that follows, and the blocks of 17.5 minutes
+# that a window cuts or that hold one entry that is shown.
+BESIDE = 10
+
+
+# How many entries match each query.
+TOTALS: list[tuple[dict[str, str], int]] = [
+    ({}, 603),
+    ({"actor_key_id": "svc_ak_1"}, 200),
+    ({"action": "key.create"}, 12),
+    ({"actor_key_id": "svc_ak_1", "action": "key.create"}, 4),
+    ({"resource_id": "svc_key_1"}, 300),
+    ({"warrant_id": "svc_wrt_3"}, 1),
+    ({"actor": "nobody"}, 0),
+    ({"from_": "2026-11-24T12:00:00Z", "to": "2026-11-24T12:00:00Z"}, 1),
+    ({"from_": "2026-11-24T12:00:00Z", "to": "2026-11-24T12:59:59Z"}, 6),
+]
+
+
+def test_a_page_costs_what_it_shows(counted: Counted) -> None:
+    """F70: whatever the window holds, a page reads the entries that it shows, and few beside."""
+    for query, total in TOTALS:
+        for limit in (1, 20):
+            page, read_ = counted.read(**query, limit=limit)
+            assert page["total"] == total, query
+            assert len(page["audit_logs"]) == min(limit, total)
+            assert read_ <= 2 * min(limit, total) + BESIDE, query
+
+
+def test_a_later_page_counts_nothing_again(counted: Counted) -> None:
+    """F70: the first page counts; the others read their entries alone and say the same total."""
+    page, first = counted.read(limit=100)
+    while page["cursor"]:
+        counts = counted.watched.counts
+        page, read_ = counted.read(limit=100, cursor=page["cursor"])
+        assert (page["total"], counted.watched.counts) == (603, counts)
+        assert read_ <= first + BESIDE
+
+
+def test_a_walk_keeps_its_window(tenant: Tenant, clock: Clock) -> None:
+    """F70: the default window stands still from page to page, so the walk meets all it counted."""
+    at(tenant, clock, "2026-12-01T12:00:00Z", "2026-12-02T12:00:00Z", "2026-12-08T12:00:00Z")
+    walked = walk(tenant, lambda: clock.advance(minutes=1), limit=1)
+    assert len(walked) == 3
 
 
 # --- whose, and how long ---

@@ -14,6 +14,7 @@ import httpx2
 import pytest
 
 from infra import data_folder, local_server
+from shared.model.audit_log import month
 from shared.model.srl import head_key
 from shared.model.srl_verification import public_key_bytes, verify
 from shared.operations import onboarding, publication
@@ -78,6 +79,20 @@ def test_the_timer_prunes_blobs_that_no_list_points_to_any_more(
         _wait_until(lambda: not old.exists())
         time.sleep(0.1)
     assert tenant.published(ports).version == 2
+
+
+def test_the_timer_removes_expired_audit_entries(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F71: the server removes them by itself, once its clock has been read sixty times."""
+    long_ago = embedded(tmp_path, lambda: _now() - timedelta(days=500), store=str(tmp_path / "db"))
+    tenant = Tenant.create(long_ago)
+    long_ago.store.close()  # type: ignore[attr-defined]
+    ports = embedded(tmp_path, _now, store=str(tmp_path / "db"))
+    made = month(tenant.id, _now() - timedelta(days=500))
+    assert ports.store.count(made) == 1
+    with _timer(ports, monkeypatch):
+        _wait_until(lambda: ports.store.count(made) == 0)
 
 
 def test_the_timer_removes_nothing_while_a_tenant_fails(

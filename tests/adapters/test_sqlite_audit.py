@@ -1,0 +1,120 @@
+"""How SQLite finds and counts audit entries, also when somebody else changed them."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import cbor2
+import pytest
+
+from shared.adapters.sqlite import SqliteStore
+from shared.ports.store import Expect, Key, Partition, Put, Table, Where
+from tests.sqlite_files import insert
+
+PARTITION = Partition(Table.AUDIT, "t1#2026-11")
+ALICE = Where({"actor": "alice"})
+DAY = 86_400
+
+
+def key(number: int) -> Key:
+    """Keys that are in one block of time in their tens."""
+    return PARTITION.key(f"svc_evt_{number // 10:06}{number:020}")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "store.db"
+
+
+@pytest.fixture
+def store(path: Path) -> Iterator[SqliteStore]:
+    """A store with fifty entries, of which alice made every second."""
+    with closing(SqliteStore(str(path))) as made:
+        for number in range(50):
+            item = {"actor": "alice" if number % 2 else "bob", "expires": number * DAY}
+            made.write(Put(key(number), item, Expect.ABSENT))
+        yield made
+
+
+def behind_its_back(path: Path, statement: str, *values: object) -> None:
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute(statement, values)
+
+
+def counts(store: SqliteStore) -> tuple[int, int, int]:
+    """All entries, alice's, and those of hers that a walk finds."""
+    found = [entry.item for entry in store.query(PARTITION, where=ALICE)]
+    assert all(item["actor"] == "alice" for item in found)
+    return store.count(PARTITION), store.count(PARTITION, where=ALICE), len(found)
+
+
+def test_entries_that_another_program_wrote_are_found(store: SqliteStore, path: Path) -> None:
+    """F70: whoever adds entries to the file, they are counted and found."""
+    assert counts(store) == (50, 25, 25)
+    rows = [(key(number), cbor2.dumps({"actor": "alice"})) for number in range(50, 3000)]
+    with closing(sqlite3.connect(path)) as connection, connection:
+        insert(connection, rows)
+    assert counts(store) == (3000, 2975, 2975)
+    assert list(store.problems()) == []
+
+
+def test_entries_that_another_program_changed_are_found(store: SqliteStore, path: Path) -> None:
+    """F70: tallies of what was deleted or replaced behind the store's back are made anew."""
+    behind_its_back(path, "DELETE FROM items WHERE sk = ?", key(1).sk)
+    behind_its_back(path, "DELETE FROM places WHERE sk = ?", key(1).sk)
+    assert counts(store) == (49, 24, 24)
+    store.write(Put(key(60), {"actor": "alice"}, Expect.ABSENT))
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("BEGIN")
+        connection.execute("DELETE FROM items WHERE sk = ?", (key(3).sk,))
+        connection.execute("DELETE FROM places WHERE sk = ?", (key(3).sk,))
+        insert(connection, [(key(3), cbor2.dumps({"actor": "bob"}))])
+        connection.execute("COMMIT")
+    store.write(Put(key(61), {"actor": "alice"}, Expect.ABSENT))
+    assert counts(store) == (51, 25, 25)
+
+
+def test_an_entry_that_cannot_be_read_stops_no_write(store: SqliteStore, path: Path) -> None:
+    """An entry that is damaged is in no tally of values, and other entries go on being written."""
+    with closing(sqlite3.connect(path)) as connection, connection:
+        insert(connection, [(key(70), b"\xff"), (key(71), cbor2.dumps([1])), (key(72), b"\xa1")])
+    store.write(Put(key(73), {"actor": "alice"}, Expect.ABSENT))
+    assert store.count(PARTITION, where=ALICE) == 26
+    assert store.count(PARTITION) == 54
+
+
+def test_the_doctor_counts_again(store: SqliteStore, path: Path) -> None:
+    """Tallies that do not agree with the entries are told of."""
+    behind_its_back(
+        path, "UPDATE tallies SET n = n + 2 WHERE path = '' AND block = ?", key(5).sk[:14]
+    )
+    assert list(store.problems()) == ["2 audit entries are missing from their tallies"]
+
+
+def test_what_expired_on_earlier_days_is_removed(store: SqliteStore) -> None:
+    """F71: day by day, never before its day is over, and each time it is counted right."""
+    assert store.remove_expired(before=10 * DAY) > 0
+    while store.remove_expired(before=10 * DAY):
+        pass
+    assert counts(store) == (40, 20, 20)
+    assert [entry.sk for entry in store.query(PARTITION, limit=1)] == [key(10).sk]
+    assert store.remove_expired(before=11 * DAY - 1) == 0
+    assert store.remove_expired(before=11 * DAY) == 1
+    assert list(store.problems()) == []
+
+
+def test_what_has_expired_and_is_there_is_not_counted(store: SqliteStore) -> None:
+    """F71: an entry ends at its second, whenever it is removed."""
+    alive = Where({"actor": "alice"}, alive_at=21 * DAY)
+    assert store.count(PARTITION, where=alive) == 14
+    assert len(list(store.query(PARTITION, where=alive))) == 14
+    assert store.count(PARTITION, where=Where(alive_at=21 * DAY - 1)) == 29
+
+
+def test_an_expired_entry_that_cannot_be_read_stays(store: SqliteStore, path: Path) -> None:
+    """F71: it is not removed, and those after it are."""
+    behind_its_back(path, "UPDATE items SET item = x'ff' WHERE sk = ?", key(3).sk)
+    while store.remove_expired(before=20 * DAY):
+        pass
+    assert store.count(PARTITION) == 31

@@ -10,7 +10,7 @@ import pytest
 
 from shared.model import srl
 from shared.operations import publication as operation
-from tests.bench import cold_start, dynamodb, publication, report, requests, server
+from tests.bench import audit_log, cold_start, dynamodb, publication, report, requests, server
 from tests.bench.__main__ import BENCHES
 from tests.bench.__main__ import main as run_all
 from tests.bench.measure import Comparison, alternate, compare, timed
@@ -136,6 +136,23 @@ def test_publication_is_measured() -> None:
         f"{list_name}, each identifier",
     ]
     assert 20 <= _value(rows[3]) < 100
+
+
+def test_pages_of_the_audit_log_are_measured() -> None:
+    """Each kind of page is measured among few entries and among many, and has entries to show."""
+    rows = list(audit_log.run((120, 400), rounds=1))
+    assert len({row.name for row in rows}) == len(rows) == 8
+    assert all(_value(row) > 0 and row.against == "of 120" for row in rows)
+
+
+def test_the_entries_of_a_benchmark_are_listed(tmp_path: Path) -> None:
+    """What is put into the store at once is counted and found like what callers did."""
+    with audit_log.filled(tmp_path, 250) as tenant_:
+        pages = {kind: call() for kind, call in tenant_.pages().items()}
+        assert pages["first"]["total"] == 251
+        assert len(pages["second"]["audit_logs"]) == 100
+        assert pages["of one key"]["total"] == pages["of one key and action"]["total"] == 63
+        assert pages["of one warrant"]["total"] == 1
 
 
 def test_reading_dynamodb_is_measured() -> None:

@@ -283,3 +283,26 @@ def test_a_write_in_flight_is_no_finding(ports: Ports) -> None:
             consistency.repair(scripted(ports, Script(before={step: work})), tenant.operator) == []
         )
     tenant.check_totals(ports)
+
+
+def test_items_that_become_visible_one_by_one(
+    ports: Ports, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F58: what is whole after a pause was a write in flight, and is neither told nor repaired."""
+    tenant = Tenant.create(ports)
+    for missing in range(6):
+        through, store = torn(ports, missing)
+        tenant.revoke(through, f"svc_wrt_{missing}")
+        waited: list[float] = []
+
+        def finish(_seconds: float, store: Torn = store, waited: list[float] = waited) -> None:
+            if not waited:
+                ports.store.write(*store.lost)
+            waited.append(_seconds)
+
+        monkeypatch.setattr(operation, "PACING", operation.Pacing(pause=0, sleep=finish))
+        assert problems(ports, tenant) == []
+        assert waited or _harmless(CASES[0], tenant, store.lost[0])
+        if not waited:
+            finish(0)
+    tenant.check_totals(ports)

@@ -9,8 +9,8 @@ import argparse
 import os
 import re
 import sys
-from contextlib import closing
-from datetime import timedelta
+from contextlib import closing, suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,7 @@ from shared.model import tenants as model
 from shared.model import times
 from shared.model.callers import Caller
 from shared.model.srl_verification import public_key_bytes
-from shared.operations import doctor, migration, onboarding, recovery, tenants
+from shared.operations import api_keys, doctor, migration, onboarding, recovery, tenants
 from shared.operations.api_keys import Created
 from shared.ports import Ports
 
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 _EXIT_UNKNOWN = 3
 _UNITS = {"d": timedelta(days=1), "h": timedelta(hours=1), "m": timedelta(minutes=1)}
+
+_ADMIN_KEY_AGE_MAX = timedelta(days=30)
 
 _LEFT_OUT = """Left out, on purpose:
   the master key: with it, this copy would open every seed. Keep its copy somewhere else.
@@ -163,7 +165,8 @@ def _backup(_ports: Ports, arguments: argparse.Namespace) -> None:
     _say(f"Copied the store to {arguments.destination}.\n{_LEFT_OUT}")
 
 
-def _examine(ports: Ports, _arguments: argparse.Namespace) -> None:
+def _examine(ports: Ports, arguments: argparse.Namespace) -> None:
+    _warn_of_old_admin_key(ports, arguments.data)
     findings = 0
     for finding in doctor.examine(ports):
         findings += 1
@@ -171,6 +174,19 @@ def _examine(ports: Ports, _arguments: argparse.Namespace) -> None:
     if findings:
         raise Unhealthy(f"{findings} problem(s) found")
     _say("All is well.")
+
+
+def _warn_of_old_admin_key(ports: Ports, folder: Path | None) -> None:
+    """Say so if the first admin key still lies beside the data, and still opens."""
+    if folder is None or not (path := folder / "admin.key").exists():
+        return
+    written = datetime.fromtimestamp(path.stat().st_mtime, UTC)
+    if ports.now() - written < _ADMIN_KEY_AGE_MAX:
+        return
+    with suppress(RescindError):
+        api_keys.authenticate(ports, path.read_text(encoding="ascii", errors="replace").strip())
+        _say(f"{path} is {(ports.now() - written).days} days old, and its key is still in force.")
+        _say("  → make the keys that you need, revoke this one, and remove the file")
 
 
 def _migrate(ports: Ports, arguments: argparse.Namespace) -> None:

@@ -21,7 +21,6 @@ from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from shared.errors import InvalidRequest
 from shared.model.rate_limit import RATE_PER_SECOND, Figures
-from shared.web import errors, gate
 
 STOP_SECONDS: Final = 3
 _HEADER_BYTES_MAX: Final = 16 * 1024
@@ -129,6 +128,10 @@ class LocalProtocol(H11Protocol):
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002 (uvicorn's own words)
         """Answer a request that cannot be parsed in the contract's shape (decisions 1, errors)."""
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            # The application has loaded them. Loading them with this module would take a starting
+            # worker so long that uvicorn's supervisor might take it for dead.
+            from shared.web import errors, gate  # noqa: PLC0415
+
             answer = errors.response(InvalidRequest("The request is not well-formed HTTP/1.1."))
             figures = Figures(RATE_PER_SECOND, int(time.time()))
             more = gate.headers_of_every_response(secrets.token_hex(16), figures)

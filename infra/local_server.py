@@ -103,6 +103,8 @@ def _serve(ports: Ports, arguments: argparse.Namespace) -> None:
             host=_HOST,
             port=arguments.port,
             workers=arguments.workers,
+            # A worker that starts on a busy machine is slow, not dead.
+            timeout_worker_healthcheck=30,
             log_config=logs.for_one_machine(arguments.log_level),
             # Warnings tell of malformed requests, which any caller can send without end.
             log_level="error",

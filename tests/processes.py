@@ -105,12 +105,24 @@ class Group:
     def workers(self) -> list[int]:
         """The identifiers of the worker processes."""
         assert self._process is not None
-        pid = self._process.pid
-        try:
-            children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-        except OSError:
-            return []
-        return [int(child) for child in children if _is_worker(child)]
+        return _workers(self._process.pid)
+
+
+def _workers(parent: int) -> list[int]:
+    try:
+        children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+    except OSError:
+        return []
+    return [int(child) for child in children if _is_worker(child)]
+
+
+def _is_up(worker: int) -> bool:
+    """Whether the worker has its event loop, and with it its answer to signals."""
+    try:
+        descriptors = [str(each.readlink()) for each in Path(f"/proc/{worker}/fd").iterdir()]
+    except OSError:
+        return False
+    return "anon_inode:[eventpoll]" in descriptors
 
 
 def _is_worker(pid: str) -> bool:
@@ -150,6 +162,9 @@ def local_server(
     server = LocalServer(process, data, port, output)
     try:
         _wait_until(server, _answers if ready else _is_coming)
+        if ready:
+            # One worker may answer while another has hardly begun.
+            _wait_until(server, lambda server: all(map(_is_up, _workers(server.process.pid))))
         yield server
     finally:
         server.kill()

@@ -92,6 +92,12 @@ def test_ctrl_c_stops_it_at_once_and_cleanly(tmp_path: Path, workers: int) -> No
         _bind(server.port).close()
 
 
+def test_a_worker_answers_its_supervisor_before_it_loads_the_application() -> None:
+    """What a worker imports to begin with is small, so that on a busy machine it is not killed."""
+    program = "import sys, infra.local_server; print('fastapi' in sys.modules)"
+    assert processes.run("-c", program).stdout == "False\n"
+
+
 def test_ctrl_c_stops_it_while_it_starts(tmp_path: Path) -> None:
     """Ctrl-C before the first answer ends it like any other: exit code 0, and a start follows."""
     for _ in range(2):

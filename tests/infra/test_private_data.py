@@ -3,6 +3,7 @@
 import os
 import sqlite3
 import stat
+import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -12,6 +13,8 @@ import pytest
 
 from infra import backup, data_folder, private_files
 from shared.errors import InvalidSettings
+from shared.operations import onboarding
+from tests.infra.folders import opened
 from tests.processes import LocalServer, free_port, local_server, run, start_in_vain
 
 _NOBODY = 65534
@@ -225,6 +228,26 @@ def test_a_backup_needs_a_data_folder(tmp_path: Path) -> None:
     assert refused.returncode == 2
     assert "--data" in refused.stderr
     assert not (tmp_path / "copy").exists()
+
+
+@pytest.mark.parametrize(
+    ("days", "is_in_force", "warned"), [(31, True, True), (31, False, False), (29, True, False)]
+)
+def test_the_doctor_tells_of_an_old_admin_key(
+    tmp_path: Path, days: int, is_in_force: bool, warned: bool
+) -> None:
+    """F75: an admin.key that opens a month later is told of, and is no fault of the service."""
+    data_folder.prepare(tmp_path)
+    with opened(tmp_path) as ports:
+        _, created = onboarding.create_tenant(ports, handle="local")
+    secret = created.secret if is_in_force else created.secret[::-1]
+    data_folder.write_secret(tmp_path / "admin.key", secret)
+    moment = time.time() - days * 24 * 3600
+    os.utime(tmp_path / "admin.key", (moment, moment))
+    told = run("-m", "infra.admin", "--data", str(tmp_path), "doctor")
+    assert told.returncode == 0, told.stderr
+    assert ("31 days old" in told.stderr) == warned
+    assert created.secret not in told.stderr
 
 
 def _revoke(server: LocalServer, warrant_id: str) -> None:

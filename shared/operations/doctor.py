@@ -15,7 +15,15 @@ from shared.model.srl_keys import SrlKey, signers
 from shared.model.srl_schedule import TURNS, Turn
 from shared.model.srl_verification import verify
 from shared.model.tenants import Listing
-from shared.operations import consistency, publication, recovery, seals, srl_keys, tenants
+from shared.operations import (
+    consistency,
+    publication,
+    recovery,
+    recovery_differences,
+    seals,
+    srl_keys,
+    tenants,
+)
 from shared.ports import Ports
 from shared.ports.checkable import Checkable
 from shared.ports.store import Delete, Expect, Put
@@ -135,6 +143,7 @@ def _findings(ports: Ports, listing: Listing, head: Head) -> Iterator[Finding]:
     checks: tuple[Callable[[Ports, Listing, Head], Iterator[Finding]], ...] = (
         _list_is_valid,
         _list_is_newest,
+        _nothing_has_returned,
         _list_is_on_time,
         _signer_can_sign,
         _keys_can_sign,
@@ -188,6 +197,12 @@ def _list_is_newest(ports: Ports, listing: Listing, head: Head) -> Iterator[Find
             "leave it if a publication was stopped; after a restore, or in doubt, "
             + _recover(listing),
         )
+
+
+def _nothing_has_returned(ports: Ports, listing: Listing, _head: Head) -> Iterator[Finding]:
+    """A restore brings back what was revoked, deleted or disabled (docs/adr/0024)."""
+    for problem in recovery_differences.examine(ports, listing.tenant_id):
+        yield Finding(listing.handle, problem, _recover(listing))
 
 
 def _list_is_on_time(ports: Ports, listing: Listing, head: Head) -> Iterator[Finding]:

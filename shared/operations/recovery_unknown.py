@@ -64,9 +64,7 @@ def behind(ports: Ports, tenant_id: str, newest: Newest) -> Behind:
     """Compare the tables with the newest list and state."""
     head = ports.store.get(head_key(tenant_id))
     published = 0 if head is None else integer(head, "version")
-    turns = (entry for entry in ports.store.query(TURNS))
-    own = [entry for entry in turns if srl_schedule.tenant_of(entry.sk) == tenant_id]
-    told = max((Turn.from_item(entry.item).list_version for entry in own), default=0)
+    told = scheduled(ports, tenant_id)
     counted = srl_changes.counted(ports, tenant_id).tombstones
     fewer = any(counted < state.tombstones.changes for state in newest.states)
     # Two lists of one version: one was published on restored tables, and nobody can tell which.
@@ -75,6 +73,14 @@ def behind(ports: Ports, tenant_id: str, newest: Newest) -> Behind:
         keys=told < newest.version or fewer or forked,
         revocations=published < newest.version or forked,
     )
+
+
+def scheduled(ports: Ports, tenant_id: str) -> int:
+    """The version of the newest list that the table of keys knows of; 0 if its turn is missing."""
+    own = (
+        each for each in ports.store.query(TURNS) if srl_schedule.tenant_of(each.sk) == tenant_id
+    )
+    return max((Turn.from_item(each.item).list_version for each in own), default=0)
 
 
 def unknown(ports: Ports, tenant_id: str, newest: Newest, tables: Behind) -> Unknown:

@@ -62,17 +62,30 @@ def find(ports: Ports, tenant_id: str, *, trusted: Collection[bytes] = ()) -> Ne
     """
     blobs = list(ports.blobs.names(srl.lists_folder(tenant_id)))
     version = highest(blobs)
-    states = sorted(
-        filter(srl_states.is_signed, ports.blobs.names(srl.states_folder(tenant_id))),
-        key=srl.version_of,
-        reverse=True,
-    )
+    states = _stored_states(ports, tenant_id)
     keys = _believed(ports, tenant_id, states[:_ASKED], trusted)
     lists = [_list(ports, blob, keys) for blob in blobs if srl.version_of(blob) == version]
     found, doubts = _states(ports, tenant_id, states, keys)
     if lists and (not found or found[0].version < version):
         doubts.append(f"version {version} has no state that can be believed")
     return Newest(version, tuple(lists), tuple(found), tuple(doubts))
+
+
+def beside(ports: Ports, tenant_id: str) -> Newest:
+    """The newest state alone, without a look into any list.
+
+    Raises `Corrupt` if a name in the bucket tells no version, `Unavailable`.
+    """
+    states = _stored_states(ports, tenant_id)
+    keys = _believed(ports, tenant_id, states[:_ASKED], ())
+    found, doubts = _states(ports, tenant_id, states, keys)
+    return Newest(found[0].version if found else 0, (), tuple(found), tuple(doubts))
+
+
+def _stored_states(ports: Ports, tenant_id: str) -> list[str]:
+    """The names of all signed states, the newest first."""
+    names = ports.blobs.names(srl.states_folder(tenant_id))
+    return sorted(filter(srl_states.is_signed, names), key=srl.version_of, reverse=True)
 
 
 def highest(blobs: Collection[str]) -> int:

@@ -145,7 +145,6 @@ DAMAGE: dict[str, tuple[Break, str]] = {
     "stray file": (_store_stray, "a blob among a tenant's lists has another name than a list"),
     "seed of another key": (_swap_seed, "the seed of its list signer is another key's"),
     "another master key": (_lose_master_key, "the seed of its list signer does not open"),
-    "missing signer": (_lose_signer, "the key that signed the list in force has no record"),
     "no active signer": (
         _lose_active_signer,
         "none of its list signers is active; verifiers will need the public key of a new one",
@@ -167,6 +166,18 @@ def test_each_damage_is_named(ports: Ports, tenant: Tenant, tmp_path: Path, dama
     assert findings(ports) == [("acme", problem)]
     (finding,) = doctor.examine(ports)
     assert finding.remedy
+
+
+def test_a_signer_that_came_back_in_place_of_another(
+    ports: Ports, tenant: Tenant, tmp_path: Path
+) -> None:
+    """A record that is missing, and one that is older than the list, are two findings."""
+    old = signers.current(ports, tenant.id)
+    _lose_signer(ports, tenant, tmp_path)
+    assert findings(ports) == [
+        ("acme", "the key that signed the list in force has no record"),
+        ("acme", f"the list signer {old.id} was retired, and is not"),
+    ]
 
 
 @pytest.mark.parametrize("damage", ["missing blob", "missing turn", "missing marks"])

@@ -386,6 +386,34 @@ def test_a_tombstone_is_published_within_a_tick(deployment: Deployment) -> None:
     assert not opens(ports, leaked)
 
 
+def test_the_doctor_names_what_a_restore_brought_back(deployment: Deployment, story: Story) -> None:
+    """F52: each thing that had ended and lives again, until it is recovered."""
+    ports = deployment.ports
+    assert list(doctor.examine(ports)) == []
+    deployment.restore(story.copy, Table.KEYS)
+    told = "\n".join(each.problem for each in doctor.examine(ports))
+    assert "its table of keys is older than its newest list" in told
+    for name in ("revoked", "deleted", "of an account that went"):
+        assert f"the API key {story.api_keys[name].api_key.id} was" in told
+    for name in ("robot", "gone"):
+        assert f"the service account {story.accounts[name].id} was" in told
+    for name in ("stolen", "paused", "rotated", "rotated twice"):
+        assert f"the signing key {story.keys[name].id} was" in told
+    assert "the list signer " in told
+    for name in ("resumed", "untouched"):
+        assert story.keys[name].id not in told
+    recovered(ports, story)
+    assert list(doctor.examine(ports)) == []
+
+
+def test_the_doctor_lets_be_what_was_enabled_since(deployment: Deployment, story: Story) -> None:
+    """F52: an older state does not make a finding of what was enabled after it."""
+    ports, operator = deployment.ports, story.tenant.operator
+    signing_keys.enable(ports, operator, key_id=story.keys["paused"].id)
+    service_accounts.enable(ports, operator, account_id=story.accounts["robot"].id)
+    assert list(doctor.examine(ports)) == []
+
+
 # --- states that are not believed ---
 
 

@@ -31,8 +31,8 @@ from shared.ports.checkable import Checkable
 _HOST = "127.0.0.1"
 _TENANT = "local"
 _PUBLISH_SECONDS = 60
-# As long as the bucket on AWS keeps them: far longer than any list is valid.
-_BLOB_AGE_MAX_SECONDS = 30 * 24 * 3600
+# Far longer than any write takes.
+_LEFTOVER_SECONDS = 24 * 3600
 
 _log = logging.getLogger("rescind")
 
@@ -183,11 +183,11 @@ def _publish_on_time(ports: Ports, stopped: threading.Event) -> None:
 
 
 def _publish(ports: Ports) -> None:
-    """Publish every list that is due, and remove blobs that no list needs any more."""
+    """Publish every list that is due, and remove what crashed writers left behind."""
     try:
-        tick = srl_publication.publish_due(ports)
-        if not tick.failed and isinstance(ports.blobs, FileBlobs):
-            ports.blobs.prune(older_than_seconds=_BLOB_AGE_MAX_SECONDS)
+        srl_publication.publish_due(ports)
+        if isinstance(ports.blobs, FileBlobs):
+            ports.blobs.remove_leftovers(older_than_seconds=_LEFTOVER_SECONDS)
     except Exception:  # noqa: BLE001 (without a next attempt every list would expire)
         _log.exception("nothing could be published; the next attempt follows")
 

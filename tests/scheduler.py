@@ -483,6 +483,10 @@ class _Blobs:
         span = Span(_BLOBS, folder, None, None)
         return iter(self._seat.read("names", span, lambda: list(self._blobs.names(folder))))
 
+    def discard(self, folder: str, *, before: str) -> None:
+        # No step: no actor of a schedule reads blobs that are as old.
+        self._blobs.discard(folder, before=before)
+
     def url(self, name: str, *, ttl_seconds: int) -> str:
         return self._blobs.url(name, ttl_seconds=ttl_seconds)
 

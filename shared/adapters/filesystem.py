@@ -88,18 +88,27 @@ class FileBlobs:
         # Authentic from here on, so `expires` is a number and `name` is a blob's.
         return self.get(name) if self._clock() < int(expires) else None
 
-    def prune(self, *, older_than_seconds: float) -> int:
-        """Remove blobs, and what crashes left behind, above this age; say how many files.
+    def discard(self, folder: str, *, before: str) -> None:
+        """Remove the blobs in `folder` whose names sort before `before`. Raises `Unavailable`."""
+        path = self._path(folder)
+        with _answering(), suppress(FileNotFoundError):
+            for each in path.iterdir():
+                if each.name < before and each.is_file():
+                    # Another process may do the same.
+                    each.unlink(missing_ok=True)
+
+    def remove_leftovers(self, *, older_than_seconds: float) -> int:
+        """Remove what crashed writers left behind, above this age; say how many files.
 
         Raises `Unavailable`.
         """
         oldest = self._clock() - older_than_seconds
         removed = 0
         with _answering():
-            for path in self._root.rglob("*"):
-                # Another process may prune at the same time.
+            for path in self._scratch.iterdir():
+                # Another process may do the same.
                 with suppress(FileNotFoundError):
-                    if path.name != _URL_KEY and path.is_file() and path.stat().st_mtime < oldest:
+                    if path.stat().st_mtime < oldest:
                         path.unlink()
                         removed += 1
         return removed

@@ -116,6 +116,10 @@ class S3Blobs:
                     raise Unavailable(UNAVAILABLE)
                 yield from (found["Key"] for found in page.get("Contents", ()))
 
+    def discard(self, folder: str, *, before: str) -> None:  # noqa: ARG002 (the port's)
+        """Nothing: the bucket's lifecycle rule removes old blobs (infra/stateful.yaml)."""
+        check_blob_name(folder)
+
     def url(self, name: str, *, ttl_seconds: int) -> str:
         """A presigned address; it ends earlier where the signing credentials do."""
         check_blob_name(name)

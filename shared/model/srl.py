@@ -155,6 +155,11 @@ def blob_name(folder: str, *, version: int, sha256: str, suffix: str = "json") -
     return f"{folder}/{_digits(version)}-{sha256}.{suffix}"
 
 
+def version_prefix(version: int) -> str:
+    """How the blobs of a version begin; blobs of earlier versions sort before it."""
+    return _digits(version)
+
+
 def sha256_of(blob: str) -> str:
     """The hash of its content, in hex, that a blob's name tells."""
     return blob.rpartition("-")[2].partition(".")[0]

@@ -5,7 +5,14 @@ from dataclasses import dataclass, field
 
 from shared.model.callers import Caller
 from shared.model.srl_schedule import Turn
-from shared.operations import publication, srl_changes, srl_marks, srl_schedule, tenants
+from shared.operations import (
+    publication,
+    srl_blobs,
+    srl_changes,
+    srl_marks,
+    srl_schedule,
+    tenants,
+)
 from shared.operations.operation import settle
 from shared.ports import Ports
 
@@ -33,7 +40,8 @@ def publish_if_due(ports: Ports, tenant_id: str) -> bool:
     def attempt() -> bool:
         if not _is_due(ports, tenant_id):
             return False
-        publication.publish(ports, caller)
+        head = publication.publish(ports, caller)
+        srl_blobs.discard_old(ports, tenant_id, head)
         return True
 
     published = settle(attempt)

@@ -26,6 +26,13 @@ class BlobStore(Protocol):
         """The names of the blobs below `folder`, such as `a/b`, in order. Raises `Unavailable`."""
         ...
 
+    def discard(self, folder: str, *, before: str) -> None:
+        """Let go of the blobs directly in `folder` whose own names sort before `before`.
+
+        A store that removes old blobs by a rule of its own may do nothing. Raises `Unavailable`.
+        """
+        ...
+
     def url(self, name: str, *, ttl_seconds: int) -> str:
         """An address that serves the blob without further proof until `ttl_seconds` from now."""
         ...

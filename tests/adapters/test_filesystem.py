@@ -244,26 +244,22 @@ def test_a_short_key_signs_nothing(root: Path, blobs: FileBlobs) -> None:
 # --- clearing up ---
 
 
-def test_prune_removes_what_is_old(root: Path) -> None:
-    """Old blobs and what crashes left go; young blobs and the key of addresses stay."""
+def test_what_crashed_writers_left_is_removed(root: Path) -> None:
+    """Old parts of blobs go; young ones, blobs and the key of addresses stay."""
     now = [0.0]
     blobs = FileBlobs(root, clock=lambda: now[0])
-    for name in ("srl/old", "srl/young"):
-        blobs.put(name, b"data")
-    blobs.url("srl/old", ttl_seconds=1)
+    blobs.put("srl/list", b"data")
+    blobs.url("srl/list", ttl_seconds=1)
     (root / ".tmp" / "left").write_bytes(b"da")
     for name in left_in(root):
         os.utime(root / name, (1000, 1000))
-    os.utime(root / "srl/young", (2000, 2000))
-    for at, removed in ((1100, 0), (1101, 2), (1101, 0), (2100, 0)):
+    for at, removed in ((1100, 0), (1101, 1), (1101, 0), (9100, 0)):
         now[0] = at
-        assert blobs.prune(older_than_seconds=100) == removed
-    assert left_in(root) == [".url-key", "srl/young"]
-    assert blobs.get("srl/old") is None
-    blobs.put("srl/old", b"again")
+        assert blobs.remove_leftovers(older_than_seconds=100) == removed
+    assert left_in(root) == [".url-key", "srl/list"]
 
 
-def test_two_prunes_at_once_are_no_fault(
+def test_leftovers_removed_by_two_at_once_are_no_fault(
     root: Path, blobs: FileBlobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A file that another process removed first is not counted, and the rest still goes."""
@@ -275,10 +271,10 @@ def test_two_prunes_at_once_are_no_fault(
             unlink(path)
 
     for name in ("a", "b"):
-        blobs.put(name, b"")
-        os.utime(root / name, (0, 0))
+        (root / ".tmp" / name).write_bytes(b"")
+        os.utime(root / ".tmp" / name, (0, 0))
     monkeypatch.setattr(Path, "unlink", late)
-    assert blobs.prune(older_than_seconds=1) == 1
+    assert blobs.remove_leftovers(older_than_seconds=1) == 1
     assert left_in(root) == []
 
 

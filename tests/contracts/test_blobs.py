@@ -104,3 +104,18 @@ def test_many_threads_share_a_blob_store(blobs: BlobStore) -> None:
 
     with ThreadPoolExecutor(8) as pool:
         assert all(pool.map(put, range(24)))
+
+
+def test_discarding_touches_no_later_blob(blobs: BlobStore) -> None:
+    """F89: what sorts before the bound may go; the rest of the folder, and other folders, stay."""
+    for name in (
+        "srl/t1/lists/01-a",
+        "srl/t1/lists/02-a",
+        "srl/t1/lists/03-a",
+        "srl/t2/lists/01-a",
+    ):
+        blobs.put(name, name.encode())
+    blobs.discard("srl/t1/lists", before="02")
+    blobs.discard("srl/t3/lists", before="02")
+    for name in ("srl/t1/lists/02-a", "srl/t1/lists/03-a", "srl/t2/lists/01-a"):
+        assert blobs.get(name) == name.encode()

@@ -15,11 +15,9 @@ import pytest
 
 from infra import data_folder, local_server
 from shared.model.audit_log import month
-from shared.model.srl import head_key
 from shared.model.srl_verification import public_key_bytes, verify
 from shared.operations import onboarding, publication
 from shared.ports import Ports
-from shared.ports.store import Expect, Put
 from tests.infra.folders import opened
 from tests.operations.tenants import Tenant
 from tests.processes import local_server as running_server
@@ -69,16 +67,21 @@ def test_the_timer_goes_on_after_a_tick_that_failed(
         _wait_until(lambda: publication.current(ports, tenant.id).count == 1)
 
 
-def test_the_timer_prunes_blobs_that_no_list_points_to_any_more(
+def test_the_timer_removes_what_crashed_writers_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A blob older than any list is valid is removed; the list in force stays."""
+    """A part of a blob, a day old, is removed; lists stay, however old they are."""
     ports = embedded(tmp_path, _now)
-    tenant, old = _with_old_blob(ports, tmp_path)
+    tenant = Tenant.create(ports)
+    part = tmp_path / "blobs" / ".tmp" / "part"
+    part.write_bytes(b"{")
+    blob = tmp_path / "blobs" / publication.current(ports, tenant.id).blob
+    age = (_now() - timedelta(days=31)).timestamp()
+    for each in (part, blob):
+        os.utime(each, (age, age))
     with _timer(ports, monkeypatch):
-        _wait_until(lambda: not old.exists())
-        time.sleep(0.1)
-    assert tenant.published(ports).version == 2
+        _wait_until(lambda: not part.exists())
+    assert blob.exists()
 
 
 def test_the_timer_removes_expired_audit_entries(
@@ -93,31 +96,6 @@ def test_the_timer_removes_expired_audit_entries(
     assert ports.store.count(made) == 1
     with _timer(ports, monkeypatch):
         _wait_until(lambda: ports.store.count(made) == 0)
-
-
-def test_the_timer_removes_nothing_while_a_tenant_fails(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """F10: while the list of any tenant cannot be published, no blob is removed, however old."""
-    ports = embedded(tmp_path, _now)
-    tenant, old = _with_old_blob(ports, tmp_path)
-    head = ports.store.get(head_key(tenant.id))
-    assert head is not None
-    ports.store.write(Put(head_key(tenant.id), {**head, "version": "2"}, Expect.PRESENT))
-    with _timer(ports, monkeypatch):
-        _wait_until(lambda: len(caplog.records) > 2)
-    assert old.exists()
-
-
-def _with_old_blob(ports: Ports, folder: Path) -> tuple[Tenant, Path]:
-    """A tenant on version 2 of its list, and the file of version 1, a month old."""
-    tenant = Tenant.create(ports)
-    old = folder / "blobs" / publication.current(ports, tenant.id).blob
-    tenant.revoke(ports, "svc_wrt_a")
-    tenant.regenerate(ports)
-    age = (_now() - timedelta(days=31)).timestamp()
-    os.utime(old, (age, age))
-    return tenant, old
 
 
 def _now() -> datetime:

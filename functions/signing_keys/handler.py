@@ -104,10 +104,15 @@ async def enable_key(here: Here, key_id: KeyId) -> KeyFields:
 @serves(key_revocation.revoke, raises=(NotFound,))
 async def revoke_key(here: Here, key_id: KeyId, body: RevokeKey) -> RevokedKey:
     """Revoke a signing key for good, and with it every warrant that it signed."""
-    key = key_revocation.revoke(
-        here.ports, here.caller, key_id=key_id, reason=body.reason, cascade=body.cascade
+    revoked = key_revocation.revoke(
+        here.ports,
+        here.caller,
+        key_id=key_id,
+        reason=body.reason,
+        cascade=body.cascade,
+        dry_run=body.dry_run,
     )
-    return RevokedKey.of(key)
+    return RevokedKey.of_revocation(revoked)
 
 
 @routes.post("/v1/keys/{keyId}/sign", status_code=201)

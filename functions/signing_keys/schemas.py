@@ -9,6 +9,7 @@ from shared.model.seeds import ALGORITHM
 from shared.model.signing_keys import SigningKey, Status, Type
 from shared.model.warrant_format import Format
 from shared.model.warrants import Warrant
+from shared.operations.key_revocation import Revoked
 from shared.operations.paging import Page
 from shared.operations.warrants import Order, Signed
 from shared.web.fields import (
@@ -68,12 +69,17 @@ class CreateKey(RequestBody):
 
 
 class RevokeKey(RequestBody):
-    """The body of POST /v1/keys/{keyId}/revoke."""
+    """The body of POST /v1/keys/{keyId}/revoke.
+
+    With `cascade` the key's descendants are revoked too. With `dry_run` nothing is revoked; the
+    answer says how many keys and warrants would be.
+    """
 
     model_config = example(reason="old laptop stolen", cascade=True)
 
     reason: Reason
     cascade: bool = False
+    dry_run: bool = False
 
 
 class Sign(RequestBody):
@@ -156,15 +162,28 @@ class SuspendedKey(KeyFields):
 
 
 class RevokedKey(KeyFields):
-    """A key that is revoked for good."""
+    """A key that is revoked for good, or with `dry_run` the key as it stands.
+
+    `descendants` is there if active or suspended keys below it are left as they are: how many.
+    With `dry_run`, `keys` and `warrants` say how many would be revoked.
+    """
 
     revoked_at: MomentOut | None
     reason: str | None
+    descendants: int | None = None
+    keys: int | None = None
+    warrants: int | None = None
 
     @classmethod
-    def of(cls, key: SigningKey) -> Self:
-        """The public side of the key, since when and why."""
-        return cls(**_fields(key), revoked_at=key.revoked_at, reason=key.revoked_reason)
+    def of_revocation(cls, revoked: Revoked) -> Self:
+        """The public side of the key, since when and why, and how far that reaches."""
+        key, reach = revoked.key, revoked.reach
+        fields = _fields(key) | {"revoked_at": key.revoked_at, "reason": key.revoked_reason}
+        if revoked.descendants:
+            fields["descendants"] = revoked.descendants
+        if reach is not None:
+            fields |= {"keys": reach.keys, "warrants": reach.warrants}
+        return cls(**fields)
 
 
 class KeyVersion(RecordBody):

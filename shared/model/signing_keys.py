@@ -1,6 +1,7 @@
 """Signing keys: what signs warrants (service.md 2.2 and 3, decisions 3, signing keys)."""
 
 import base64
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
@@ -11,8 +12,10 @@ from shared.model.items import Item, Key, Partition, Table
 from shared.model.records import Record
 from shared.model.seeds import Purpose
 
-# The identifiers of revoked keys are one item that every check reads: this keeps it small.
+# Active and suspended keys of a tenant; revoked and superseded ones do not count.
 KEYS_MAX: Final = 5000
+# Some 40 bytes each, where an item holds 400 KB.
+SIGNERS_AN_ITEM: Final = 5000
 # Each ancestor is an expectation of the write that signs.
 ANCESTORS_MAX: Final = 32
 
@@ -172,10 +175,14 @@ class Signer:
 
 @dataclass(frozen=True, slots=True)
 class RevokedSigners(Record):
-    """The tenant's revoked signers, in one item that every check reads."""
+    """The tenant's revoked signers, in order of revocation.
+
+    `earlier` names items that hold those before them.
+    """
 
     signers: tuple[str, ...] = ()
     version: int = 0
+    earlier: tuple[str, ...] | None = None
 
     @classmethod
     def of(cls, item: Item | None) -> "RevokedSigners":
@@ -184,7 +191,16 @@ class RevokedSigners(Record):
 
     def plus(self, added: tuple[str, ...]) -> "RevokedSigners":
         """These and more."""
-        return RevokedSigners(self.signers + added, self.version + 1)
+        return replace(self, signers=self.signers + added, version=self.version + 1)
+
+    def moved(self, name: str) -> "RevokedSigners":
+        """None of these: they are in an item of this name."""
+        return replace(self, signers=(), earlier=(*(self.earlier or ()), name))
+
+    def after(self, earlier: Iterable["RevokedSigners"]) -> "RevokedSigners":
+        """All of the `earlier` ones, and then these."""
+        before = (signer for each in earlier for signer in each.signers)
+        return replace(self, signers=(*before, *self.signers))
 
     def by_key(self) -> dict[str, set[int | None]]:
         """The versions that are revoked, by key; None among them stands for all."""
@@ -231,5 +247,10 @@ def count_name(type_: Type, status: Status) -> str:
 
 
 def revoked_signers_key(tenant_id: str) -> Key:
-    """Where the tenant's revoked signers are stored."""
+    """Where the tenant's revoked signers are stored: the last of them, and the names of others."""
     return Key(Table.KEYS, tenant_id, "revoked-keys")
+
+
+def earlier_signers_key(tenant_id: str, name: str) -> Key:
+    """Where revoked signers are stored that had no room beside later ones."""
+    return Key(Table.KEYS, tenant_id, f"revoked-keys#{name}")

@@ -4,19 +4,20 @@ The warrants are not touched: that they are revoked follows from their key (docs
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TypedDict
 
 from shared.model import signing_keys as model
+from shared.model import warrants
 from shared.model.audit_log import Action
 from shared.model.callers import Caller, Scope
-from shared.model.signing_keys import SigningKey, Status
+from shared.model.signing_keys import Signer, SigningKey, Status
 from shared.model.tenants import Settings
-from shared.operations import audit_log, srl_marks, tenants
+from shared.operations import audit_log, revoked_signers, srl_marks, tenants
 from shared.operations.operation import operation
 from shared.operations.signing_keys import counted, find_key
-from shared.operations.verdicts import revoked_signers
 from shared.ports import Ports
-from shared.ports.store import At, Change, Expect, Put
+from shared.ports.store import At, Change, Put
 
 # Each takes two changes of the hundred that a write may have.
 _KEYS_A_WRITE = 45
@@ -29,28 +30,83 @@ class _Details(TypedDict):
     cascade: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """How many keys a revocation would revoke, and how many warrants they signed."""
+
+    keys: int
+    warrants: int
+
+
+@dataclass(frozen=True, slots=True)
+class Revoked:
+    """A key after its revocation, or before it in a rehearsal, which has a `reach`.
+
+    `descendants` is how many active or suspended keys below it stay as they are.
+    """
+
+    key: SigningKey
+    descendants: int
+    reach: Reach | None = None
+
+
 @operation(Scope.ADMIN)
 def revoke(
-    ports: Ports, caller: Caller, *, key_id: str, reason: str, cascade: bool = False
-) -> SigningKey:
+    ports: Ports,
+    caller: Caller,
+    *,
+    key_id: str,
+    reason: str,
+    cascade: bool = False,
+    dry_run: bool = False,
+) -> Revoked:
     """Revoke a key for good; with `cascade`, its descendants too. A revoked one stays as it is.
 
     The key and its first 44 descendants go in one write; more follow in further writes, and a call
-    that was stopped on the way goes on where it is repeated. Raises `NotFound`.
+    that was stopped on the way goes on where it is repeated. A dry run changes nothing, and counts
+    what would be revoked (decisions 3, signing keys). Raises `NotFound`.
     """
     key = find_key(ports, caller, key_id)
+    if dry_run:
+        reach = _reach(ports, _living(ports, key, cascade=cascade))
+        return Revoked(key, 0 if cascade else _staying(ports, key), reach)
     settings = tenants.settings(ports, caller.tenant_id)
     # Walked again after each write: a child may have come before its parent was revoked.
     details = _Details(reason=reason, cascade=cascade)
     while living := _living(ports, key, cascade=cascade):
         revoked = _revoke_all(ports, caller, settings, living[:_KEYS_A_WRITE], details)
         key = revoked.get(key.id, key)
-    return key
+    return Revoked(key, 0 if cascade else _staying(ports, key))
 
 
 def _living(ports: Ports, key: SigningKey, *, cascade: bool) -> list[SigningKey]:
     doomed = [key, *(_descendants(ports, key) if cascade else [])]
     return [each for each in doomed if each.status is not Status.REVOKED]
+
+
+def _staying(ports: Ports, key: SigningKey) -> int:
+    """How many active or suspended keys are below this one."""
+    if key.current_id is not None:
+        return 0
+    living = (Status.ACTIVE, Status.SUSPENDED)
+    return sum(1 for each in _descendants(ports, key) if each.status in living)
+
+
+def _reach(ports: Ports, keys: Sequence[SigningKey]) -> Reach:
+    """What these keys signed; what a superseded version signed counts with its key if that goes."""
+    going = {key.id for key in keys}
+    signers = [key.signer for key in keys if key.current_id not in going]
+    places = [warrants.signed_count_key(keys[0].tenant_id, each.key_id) for each in signers]
+    items = ports.store.get_many(places) if places else {}
+    counts = (
+        items.get(place, {}).get(_counter(signer), 0)
+        for place, signer in zip(places, signers, strict=True)
+    )
+    return Reach(len(keys), sum(each for each in counts if isinstance(each, int)))
+
+
+def _counter(signer: Signer) -> str:
+    return "count" if signer.key_version is None else warrants.version_count(signer.key_version)
 
 
 def _descendants(ports: Ports, key: SigningKey) -> list[SigningKey]:
@@ -63,14 +119,11 @@ def _descendants(ports: Ports, key: SigningKey) -> list[SigningKey]:
 def _revoke_all(
     ports: Ports, caller: Caller, settings: Settings, keys: Sequence[SigningKey], details: _Details
 ) -> dict[str, SigningKey]:
-    signers = revoked_signers(ports, caller.tenant_id)
-    expected = At(signers.version) if signers.version else Expect.ABSENT
+    added = revoked_signers.added(ports, caller.tenant_id, tuple(str(key.signer) for key in keys))
     changes: list[Change] = []
     amounts: dict[str, int] = {}
-    added: list[str] = []
     revoked = {key.id: key.revoked(ports.now(), reason=details["reason"]) for key in keys}
     for key in keys:
-        added.append(str(key.signer))
         for status, amount in ((key.status, -1), (Status.REVOKED, 1)):
             name = model.count_name(key.type, status)
             amounts[name] = amounts.get(name, 0) + amount
@@ -85,12 +138,11 @@ def _revoke_all(
                 **details,
             )
         )
-    place = model.revoked_signers_key(caller.tenant_id)
     ports.store.write(
         *changes,
-        Put(place, signers.plus(tuple(added)).to_item(), expected),
-        # One mark for all: they share the item above anyhow.
-        srl_marks.on_tenant(caller.tenant_id, str(place)),
+        added,
+        # One mark for all: they share one item anyhow.
+        srl_marks.on_tenant(caller.tenant_id, str(added.key)),
         counted(caller.tenant_id, amounts),
     )
     return revoked

@@ -8,10 +8,9 @@ from shared.model import signing_keys as model
 from shared.model.audit_log import Action
 from shared.model.identifiers import SIGNING_KEY
 from shared.model.signing_keys import SigningKey, Status
-from shared.operations import signing_keys, srl_marks, tombstones
+from shared.operations import revoked_signers, signing_keys, srl_marks, tombstones
 from shared.operations.operation import settle
 from shared.operations.recovery_scene import Scene
-from shared.operations.verdicts import revoked_signers
 from shared.ports.store import At, Change, Expect, Put
 
 # Each takes two changes of the hundred that a write may have.
@@ -135,19 +134,19 @@ def _version(superseded: SigningKey) -> list[Change]:
 
 def _revoked(scene: Scene, tomb: SigningKey) -> str | None:
     key = _record(scene, tomb.id)
-    signers = revoked_signers(scene.ports, scene.tenant_id)
+    signers = revoked_signers.read(scene.ports, scene.tenant_id)
     is_listed = str(tomb.signer) in signers.signers
     if is_listed and key is not None and key.status is Status.REVOKED:
         return None
     at = tomb.revoked_at or scene.ports.now()
     revoked = (key or tomb).revoked(at, reason=tomb.revoked_reason or scene.reason)
-    place = model.revoked_signers_key(scene.tenant_id)
-    listed = signers if is_listed else signers.plus((str(tomb.signer),))
+    unlisted = () if is_listed else (str(tomb.signer),)
+    listed = revoked_signers.added(scene.ports, scene.tenant_id, unlisted)
     before = [] if key is None else [(key, -1)]
     scene.ports.store.write(
         Put(revoked.key, revoked.to_item(), At(key.version) if key else Expect.ABSENT),
-        Put(place, listed.to_item(), At(signers.version) if signers.version else Expect.ABSENT),
-        srl_marks.on_tenant(scene.tenant_id, str(place)),
+        listed,
+        srl_marks.on_tenant(scene.tenant_id, str(listed.key)),
         _counted(scene, [*before, (revoked, 1)]),
         scene.entry(Action.KEY_REVOKE, tomb.id, reason=revoked.revoked_reason),
     )

@@ -7,6 +7,7 @@ from shared.model import signing_keys, warrants
 from shared.model.revocations import Verdict
 from shared.model.signing_keys import RevokedSigners, Signer, SigningKey
 from shared.model.warrants import Standing
+from shared.operations import revoked_signers
 from shared.operations.operation import reread
 from shared.ports import Ports
 
@@ -24,7 +25,7 @@ def _verdicts(ports: Ports, tenant_id: str, warrant_ids: Iterable[str]) -> dict[
     places = {each: warrants.warrant_key(tenant_id, each) for each in warrant_ids}
     signers_key = signing_keys.revoked_signers_key(tenant_id)
     items = ports.store.get_many([signers_key, *places.values()])
-    signers = RevokedSigners.of(items.get(signers_key))
+    signers = revoked_signers.completed(ports, tenant_id, items.get(signers_key))
     standings = {each: Standing.of(items.get(key)) for each, key in places.items()}
     own = {each: _own(each, standing) for each, standing in standings.items()}
     if not signers.signers:
@@ -32,11 +33,6 @@ def _verdicts(ports: Ports, tenant_id: str, warrant_ids: Iterable[str]) -> dict[
     # Their own records do not revoke these; the keys that signed them may.
     held = {each: standings[each] for each, verdict in own.items() if not verdict.revoked}
     return own | _by_signers(ports, tenant_id, held, signers)
-
-
-def revoked_signers(ports: Ports, tenant_id: str) -> RevokedSigners:
-    """Which keys of the tenant are revoked."""
-    return RevokedSigners.of(ports.store.get(signing_keys.revoked_signers_key(tenant_id)))
 
 
 def _own(warrant_id: str, standing: Standing) -> Verdict:

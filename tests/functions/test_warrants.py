@@ -497,11 +497,64 @@ def test_the_descendants_of_a_revoked_key(tenant: Tenant, cascade: bool) -> None
     assert refusal(sign(tenant, notary["id"])) == (409, "invalid_state")
 
 
+def test_the_answer_says_what_stays(tenant: Tenant) -> None:
+    """F47: without cascade, `descendants` counts the active and suspended keys that are left."""
+    root = create(tenant)
+    issuer = child(tenant, root)
+    suspended = child(tenant, issuer)
+    moved(tenant, suspended["id"], "suspend")
+    moved(tenant, child(tenant, root)["id"], "revoke")
+    moved(tenant, issuer["id"], "rotate")
+    assert moved(tenant, root["id"], "revoke")["descendants"] == 2
+    assert moved(tenant, root["id"], "revoke")["descendants"] == 2
+    assert "descendants" not in moved(tenant, suspended["id"], "revoke")
+    assert "descendants" not in moved(tenant, root["id"], "revoke", cascade=True)
+    assert "descendants" not in moved(tenant, root["id"], "revoke")
+
+
+@pytest.mark.parametrize("cascade", [False, True])
+def test_a_dry_run(tenant: Tenant, cascade: bool) -> None:
+    """F47: it says how many keys and warrants would be revoked, and changes nothing at all."""
+    root = create(tenant)
+    issuer = child(tenant, root)
+    made = [signed(tenant, root["id"]), signed(tenant, issuer["id"])]
+    moved(tenant, issuer["id"], "rotate")
+    made.append(signed(tenant, issuer["id"]))
+    before = signing.stored(tenant)
+    told = moved(tenant, root["id"], "revoke", dry_run=True, cascade=cascade)
+    # The issuer and its superseded version are a record each.
+    expected = {"keys": 3, "warrants": 3} if cascade else {"keys": 1, "warrants": 1}
+    stays = {} if cascade else {"descendants": 1}
+    assert told == root | {"revoked_at": None, "reason": None} | stays | expected
+    assert signing.stored(tenant) == before
+    assert not any(is_revoked(tenant, each) for each in made)
+    done = moved(tenant, root["id"], "revoke", cascade=cascade)
+    assert sum(is_revoked(tenant, each) for each in made) == expected["warrants"]
+    assert {name: done.get(name) for name in stays} == stays
+    again = moved(tenant, root["id"], "revoke", dry_run=True, cascade=cascade)
+    assert (again["keys"], again["warrants"]) == (0, 0)
+    assert again["status"] == "revoked"
+
+
+def test_a_dry_run_of_a_superseded_version(tenant: Tenant) -> None:
+    """F47: of a version, what it signed itself."""
+    key_id = create(tenant)["id"]
+    for _ in range(2):
+        signed(tenant, key_id)
+    old = signing.superseded(tenant, key_id)
+    signed(tenant, key_id)
+    told = moved(tenant, old, "revoke", dry_run=True)
+    assert (told["keys"], told["warrants"], told["status"]) == (1, 2, "rotated")
+    told = moved(tenant, key_id, "revoke", dry_run=True)
+    assert (told["keys"], told["warrants"], told["status"]) == (1, 3, "active")
+
+
 def test_a_cascade_after_the_key_was_revoked(tenant: Tenant, clock: Clock) -> None:
     """Repeated with cascade, the descendants follow; the key keeps its own time and reason."""
     root = create(tenant)
     issuer = child(tenant, root)
     first = moved(tenant, root["id"], "revoke", reason="first")
+    assert first.pop("descendants") == 1
     clock.advance(hours=1)
     assert moved(tenant, root["id"], "revoke", reason="second", cascade=True) == first
     later = moved(tenant, issuer["id"], "revoke")

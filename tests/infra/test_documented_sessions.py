@@ -32,6 +32,7 @@ _EXPECTED = {
         '"rotated_at"',
         '"revoked":false',
         '"warrant_id":"svc_wrt_pay-1"',
+        '"keys":1,"warrants":1',
         '"status":"revoked"',
         '"revoked":true',
         '"version":2',

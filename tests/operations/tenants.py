@@ -11,7 +11,7 @@ from shared.model import warrants as warrant_model
 from shared.model.callers import Caller
 from shared.model.items import Item, Partition, Table
 from shared.model.records import integer
-from shared.model.signing_keys import RevokedSigners, SigningKey, Status, Type
+from shared.model.signing_keys import SigningKey, Status, Type
 from shared.model.srl import Payload
 from shared.model.srl_verification import verify
 from shared.model.warrants import Standing, Warrant
@@ -20,6 +20,7 @@ from shared.operations import (
     onboarding,
     publication,
     revocations,
+    revoked_signers,
     signing_keys,
     srl,
     warrants,
@@ -58,7 +59,7 @@ class Tenant:
     def revoke_key(self, ports: Ports, key: SigningKey, *, cascade: bool = False) -> SigningKey:
         return key_revocation.revoke(
             ports, self.operator, key_id=key.id, reason="lost", cascade=cascade
-        )
+        ).key
 
     def status(self, ports: Ports, key: SigningKey) -> Status:
         return signing_keys.get(ports, self.operator, key_id=key.id).status
@@ -158,8 +159,7 @@ class Tenant:
         recount = Counter(signing_key_model.count_name(key.type, key.status) for key in keys)
         counts = dict(ports.store.get(signing_key_model.counts_key(self.id)) or {})
         assert {name: count for name, count in counts.items() if count} == recount
-        item = ports.store.get(signing_key_model.revoked_signers_key(self.id))
-        signers = RevokedSigners.from_item(item).signers if item else ()
+        signers = revoked_signers.read(ports, self.id).signers
         revoked = [str(key.signer) for key in keys if key.status is Status.REVOKED]
         assert sorted(signers) == sorted(revoked)
         for key in keys:

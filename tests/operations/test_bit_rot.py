@@ -10,8 +10,8 @@ import pytest
 
 from shared.errors import InvalidSettings, Unavailable
 from shared.model.signing_keys import RevokedSigners
-from shared.operations import srl_content
-from shared.operations.verdicts import revoked_signers, verdicts
+from shared.operations import revoked_signers, srl_content
+from shared.operations.verdicts import verdicts
 from shared.ports import Ports
 from tests.operations.tenants import Tenant
 from tests.worlds import Clock, close, embedded
@@ -43,7 +43,7 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Image:
     for number in range(_REVOKED):
         tenant.revoke(ports, f"svc_wrt_{number:03}")
         revoked.append(f"svc_wrt_{number:03}")
-    signers = revoked_signers(ports, tenant.id)
+    signers = revoked_signers.read(ports, tenant.id)
     close(ports)
     content = (folder / "svc.db").read_bytes()
     return Image(folder, content, tenant.id, sorted(revoked), signers)

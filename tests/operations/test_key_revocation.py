@@ -6,17 +6,20 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from shared.errors import InvalidState, NotFound, RequestConflict, Unavailable
+from shared.errors import Corrupt, InvalidState, NotFound, RequestConflict, Unavailable
+from shared.model import signing_keys as model
 from shared.model import warrants as warrant_model
 from shared.model.signing_keys import SigningKey, Status, Type
 from shared.model.warrant_format import Format
 from shared.model.warrant_verification import verify
 from shared.model.warrants import Standing, Warrant
 from shared.operations import (
+    doctor,
     key_revocation,
     operation,
     publication,
     revocations,
+    revoked_signers,
     signing_keys,
     srl,
     srl_changes,
@@ -26,7 +29,7 @@ from shared.operations import (
 )
 from shared.operations.warrants import Order
 from shared.ports import Ports
-from shared.ports.store import Change, Expect, Increment, Put
+from shared.ports.store import Change, Delete, Expect, Increment, Put
 from tests.faults import Crash, Script, raises, scripted
 from tests.operations.races import races
 from tests.operations.tenants import Tenant
@@ -260,6 +263,72 @@ def test_taking_back_while_the_key_is_revoked(ports: Ports) -> None:
         tenant, _, warrant_id, _ = race.world
         assert tenant.is_revoked(ports, warrant_id)
         assert tenant.regenerate(ports).revoked_ids == [warrant_id]
+        tenant.check_totals(ports)
+
+
+# --- more revoked keys than one item holds ---
+
+
+def test_more_revoked_keys_than_an_item_holds(
+    ports: Ports, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F47: they go on in further items; check, list, doctor and first reasons know them all."""
+    monkeypatch.setattr(model, "SIGNERS_AN_ITEM", 4)
+    keys = [tenant.key(ports) for _ in range(11)]
+    made = [tenant.sign(ports, key) for key in keys]
+    for number, key in enumerate(keys[:-1]):
+        tenant.revoke_key(ports, key)
+        expected = [each <= number for each in range(len(keys))]
+        assert revoked_of(ports, tenant, made) == expected
+    item = ports.store.get(model.revoked_signers_key(tenant.id))
+    assert item is not None
+    last = model.RevokedSigners.from_item(item)
+    assert (len(last.signers), len(last.earlier or ())) == (2, 2)
+    assert revoked_signers.read(ports, tenant.id).signers == tuple(key.id for key in keys[:-1])
+    assert tenant.regenerate(ports).revoked_ids == sorted(made[:-1])
+    tenant.revoke_key(ports, keys[-1])
+    assert tenant.regenerate(ports).revoked_ids == sorted(made)
+    assert [finding.problem for finding in doctor.examine(ports)] == []
+    tenant.check_totals(ports)
+
+
+def test_a_full_item_that_is_lost(
+    ports: Ports, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F10, F47: without it no verdict is given: a key that cannot be read is not a good one."""
+    monkeypatch.setattr(model, "SIGNERS_AN_ITEM", 1)
+    keys = [tenant.key(ports) for _ in range(3)]
+    warrant_id = tenant.sign(ports, keys[0])
+    for key in keys:
+        tenant.revoke_key(ports, key)
+    name = (model.RevokedSigners.of(ports.store.get(model.revoked_signers_key(tenant.id)))).earlier
+    assert name is not None
+    ports.store.write(Delete(model.earlier_signers_key(tenant.id, name[0]), Expect.PRESENT))
+    with pytest.raises(Corrupt):
+        tenant.is_revoked(ports, warrant_id)
+
+
+def test_two_keys_revoked_at_once_when_the_item_is_full(
+    ports: Ports, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F47: whoever moves the full item, and whoever stops after that, no revoked key is lost."""
+    monkeypatch.setattr(model, "SIGNERS_AN_ITEM", 1)
+
+    def make() -> tuple[Tenant, list[SigningKey]]:
+        tenant = _another(ports)
+        keys = [tenant.key(ports) for _ in range(4)]
+        tenant.revoke_key(ports, keys[0])
+        return tenant, keys
+
+    for race in races(
+        ports,
+        make,
+        lambda p, world: world[0].revoke_key(p, world[1][1]),
+        lambda p, world: [world[0].revoke_key(p, key) for key in world[1][2:]],
+    ):
+        tenant, keys = race.world
+        found = revoked_signers.read(ports, tenant.id).signers
+        assert sorted(found) == sorted(key.id for key in keys)
         tenant.check_totals(ports)
 
 

@@ -168,17 +168,22 @@ def test_versions_while_the_key_is_rotated(ports: Ports) -> None:
         assert len({each.public_key for each in race.first}) == len(numbers)
 
 
-def test_the_quota_counts_all_versions(ports: Ports, monkeypatch: pytest.MonkeyPatch) -> None:
-    """At the most keys that a tenant may have, neither creation nor rotation makes another."""
+def test_the_quota_counts_living_keys(ports: Ports, monkeypatch: pytest.MonkeyPatch) -> None:
+    """F47: active and suspended keys count; superseded and revoked ones, however many, do not."""
     monkeypatch.setattr(model, "KEYS_MAX", 3)
     tenant, key = new_key(ports, "active")
-    act(ports, (tenant, key), "rotate")
-    tenant.key(ports, key)
-    with pytest.raises(RequestConflict, match="at most 3 keys"):
-        tenant.key(ports)
-    with pytest.raises(RequestConflict, match="at most 3 keys"):
+    for _ in range(4):
         act(ports, (tenant, key), "rotate")
-    assert act(ports, (tenant, key), "suspend")
+    others = [tenant.key(ports), tenant.key(ports)]
+    act(ports, (tenant, key), "suspend")
+    with pytest.raises(RequestConflict, match="at most 3 active or suspended keys"):
+        tenant.key(ports)
+    act(ports, (tenant, key), "enable")
+    act(ports, (tenant, key), "rotate")
+    tenant.revoke_key(ports, others[0])
+    tenant.key(ports)
+    with pytest.raises(RequestConflict, match="at most 3 active or suspended keys"):
+        tenant.key(ports)
     tenant.check_totals(ports)
 
 

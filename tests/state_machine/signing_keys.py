@@ -96,6 +96,9 @@ class SigningKeyRules(Machine):
                 self._enter_revocation(books, each, body["reason"], done)
             told = self._told(books, key_id)
             assert done.fields in ({}, told)
+            below = (books.keys[each] for each in books.keys if key_id in books.ancestors(each))
+            staying = sum(each["status"] in ("active", "suspended") for each in below)
+            assert told.get("descendants", 0) == staying
 
         self.attempt(
             books,

@@ -7,6 +7,7 @@ from shared.model import revocations, srl, srl_schedule
 from shared.model.srl import Head
 from shared.operations import (
     publication,
+    revoked_signers,
     srl_changes,
     srl_content,
     srl_keys,
@@ -16,7 +17,6 @@ from shared.operations import (
 )
 from shared.operations.consistency.inconsistency import Inconsistency
 from shared.operations.consistency.revocations import published_again
-from shared.operations.verdicts import revoked_signers
 from shared.ports import Ports
 
 
@@ -27,7 +27,7 @@ def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
     counted = srl_changes.counted(ports, tenant_id)
     is_pending = counted.changes != head.changes
     listed = set(srl.revoked_ids(publication.read(ports, head)))
-    content = srl_content.rebuilt(ports, tenant_id, revoked_signers(ports, tenant_id))
+    content = srl_content.rebuilt(ports, tenant_id, revoked_signers.read(ports, tenant_id))
     revoked = set(content.revoked_ids)
     wanted = set(content.at(head.issued_at, ttl=ttl).revoked_ids)
     marked = {entry.sk for entry in ports.store.query(srl_schedule.changed(tenant_id))}

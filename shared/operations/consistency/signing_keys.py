@@ -11,7 +11,7 @@ from shared.model import identifiers
 from shared.model import signing_keys as model
 from shared.model.audit_log import Action
 from shared.model.signing_keys import RevokedSigners, Signer, SigningKey, Status
-from shared.operations import srl_marks, tombstones
+from shared.operations import revoked_signers, srl_marks, tombstones
 from shared.operations.consistency.inconsistency import LOST, Event, Inconsistency, recounted
 from shared.ports import Ports
 from shared.ports.store import At, Change, Check, Delete, Expect, Increment, Put
@@ -103,7 +103,8 @@ def _stub(key: SigningKey, version: int, record_id: str) -> SigningKey:
 
 def _revoked(ports: Ports, tenant_id: str, keys: dict[str, SigningKey]) -> Iterator[Inconsistency]:
     place = model.revoked_signers_key(tenant_id)
-    signers = RevokedSigners.of(ports.store.get(place))
+    item = ports.store.get(place)
+    last, signers = RevokedSigners.of(item), revoked_signers.completed(ports, tenant_id, item)
     by_signer = {str(key.signer): key for key in keys.values()}
     revoked = [name for name, key in by_signer.items() if key.status is Status.REVOKED]
     unlisted = tuple(sorted(set(revoked) - set(signers.signers)))
@@ -113,8 +114,8 @@ def _revoked(ports: Ports, tenant_id: str, keys: dict[str, SigningKey]) -> Itera
             (
                 Put(
                     place,
-                    signers.plus(unlisted).to_item(),
-                    At(signers.version) if signers.version else Expect.ABSENT,
+                    last.plus(unlisted).to_item(),
+                    At(last.version) if last.version else Expect.ABSENT,
                 ),
                 srl_marks.on_tenant(tenant_id, str(place)),
             ),

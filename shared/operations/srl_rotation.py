@@ -89,12 +89,15 @@ def listing(ports: Ports, caller: Caller) -> list[Signer]:
 def create(ports: Ports, caller: Caller) -> Signer:
     """Make the key that is to sign next, with a statement by the key that signs now.
 
-    Raises `InvalidState` if there is one already.
+    Raises `InvalidState` if there is one already, `Corrupt` if the seed of the active key does not
+    open.
     """
     scene = _scene(ports, caller)
     if scene.active.pending_id is not None:
         raise InvalidState(_ONE_PENDING)
     pending = _new(ports, scene, Status.PENDING)
+    if pending.statement is None:
+        raise Corrupt("the seed of the list signer does not open, so it cannot vouch for another")
     ports.store.write(
         Put(pending.key, pending.to_item(), Expect.ABSENT),
         _update(scene.active, scene.active.followed_by(pending.id)),

@@ -54,6 +54,11 @@ def main() -> int:
     return 0
 
 
+def is_installed() -> bool:
+    """Whether ministack is there: `make .tools/ministack/.installed` puts it there."""
+    return _MINISTACK.exists()
+
+
 @contextmanager
 def serving(port: int, *, host: str = "127.0.0.1") -> Iterator[dict[str, str]]:
     """A running AWS with the stage's resources in it; the environment that leads there."""

@@ -2,15 +2,33 @@
 
 import re
 import shlex
+import shutil
 import subprocess
 import sys
+from contextlib import ExitStack, closing
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from textwrap import dedent
+from threading import Timer
+from typing import Final, Self
 
 import pytest
 
-from tests.processes import ROOT, environment, local_server
+from infra import aws_local
+from shared import wiring
+from shared.errors import InvalidApiKey
+from shared.model import times
+from shared.model.callers import Scope
+from shared.model.signing_keys import SigningKey, Status, Type
+from shared.operations import api_keys, key_revocation, onboarding, signing_keys, srl
+from shared.operations.api_keys import Created
+from shared.ports import Ports
+from tests.processes import ROOT, environment, free_port, local_server
 
-_BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(r"^( *)```sh\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
+
+_URL: Final = "http://127.0.0.1:8080"
+_END: Final = "--- the end of a block ---"
 
 # What a reader is told to expect, in this order.
 _EXPECTED = {
@@ -43,9 +61,13 @@ _EXPECTED = {
 }
 
 
+def _blocks(document: str) -> list[str]:
+    found = _BLOCK.findall((ROOT / document).read_text(encoding="utf-8"))
+    return [dedent(block) for _, block in found]
+
+
 def _session(document: str) -> str:
-    blocks = _BLOCK.findall((ROOT / document).read_text(encoding="utf-8"))
-    return "set -euo pipefail\n" + "\n".join(blocks)
+    return "set -euo pipefail\n" + "\n".join(_blocks(document))
 
 
 def _desk(folder: Path) -> Path:
@@ -72,7 +94,7 @@ def test_a_documented_session_works(document: str, tmp_path: Path) -> None:
 def check_session(document: str, folder: Path, *, url: str) -> None:
     """Hold what the commands of a document print to what it promises; `.data` is in `folder`."""
     ran = subprocess.run(
-        ["bash", "-c", _session(document).replace("http://127.0.0.1:8080", url)],
+        ["bash", "-c", _session(document).replace(_URL, url)],
         cwd=_desk(folder),
         env=environment(),
         capture_output=True,
@@ -85,3 +107,119 @@ def check_session(document: str, folder: Path, *, url: str) -> None:
     for expected in _EXPECTED[document]:
         before, found, seen = seen.partition(expected)
         assert found, f"{expected!r} is missing in what came: {before}"
+
+
+class _Terminal:
+    """A shell that a reader types blocks of commands into, one after the other."""
+
+    def __init__(self, folder: Path, settings: dict[str, str] | None = None) -> None:
+        self._shell = subprocess.Popen(
+            ["bash", "-euo", "pipefail"],
+            cwd=_desk(folder),
+            env=environment(settings),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self._deadline = Timer(120, self._shell.kill)
+        self._deadline.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._deadline.cancel()
+        self._shell.kill()
+        self._shell.communicate(timeout=10)
+
+    def type(self, block: str) -> str:
+        """What the block prints, once it has ended well."""
+        assert self._shell.stdin is not None
+        assert self._shell.stdout is not None
+        # Not every answer ends with a line feed.
+        self._shell.stdin.write(f"{block}\nprintf '\\n%s\\n' '{_END}'\n")
+        self._shell.stdin.flush()
+        seen: list[str] = []
+        for line in self._shell.stdout:
+            if line == f"{_END}\n":
+                return "".join(seen).removesuffix("\n")
+            seen.append(line)
+        raise AssertionError(f"the shell ended: {''.join(seen)}")
+
+
+def test_the_documented_restore_works(tmp_path: Path) -> None:
+    """F50, F51: the drill of docs/restore.md, word by word, with a server stopped and started."""
+    prepare, theft, restore, proof = _blocks("docs/restore.md")
+    with _Terminal(tmp_path) as terminal:
+        with local_server(tmp_path / ".data") as server:
+            terminal.type(prepare.replace(_URL, server.url))
+            assert '"status":"revoked"' in terminal.type(theft)
+            server.interrupt()
+        told = terminal.type(restore)
+        assert "Revoked again: API key svc_ak_" in told
+        assert "Revoked again: signing key svc_key_" in told
+        assert "Unknown: The tables (keys and revocations) are older than version " in told
+        assert "Review: active API key svc_ak_" in told
+        assert told.endswith("All is well.\n")
+        with local_server(tmp_path / ".data") as server:
+            seen = terminal.type(proof.replace(_URL, server.url))
+    assert seen.startswith("401\n")
+    assert '"status":"revoked"' in seen
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("aws") is None, reason="needs the AWS command line")
+@pytest.mark.skipif(not aws_local.is_installed(), reason="needs make .tools/ministack/.installed")
+def test_the_documented_restore_on_aws_works(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F50, F51: the commands of docs/deploy.md on an emulated AWS, word by word.
+
+    The emulator restores tables as they are now; so they are restored before the theft.
+    """
+    restore, recover, read = map(_on_local_stage, _blocks("docs/deploy.md"))
+    with ExitStack() as stack:
+        settings = stack.enter_context(aws_local.serving(free_port()))
+        for name, value in settings.items():
+            monkeypatch.setenv(name, value)
+        ports = stack.enter_context(closing(wiring.build(wiring.settings(settings))))
+        leaked, stolen = _before_the_theft(ports)
+        terminal = stack.enter_context(_Terminal(tmp_path, settings))
+        terminal.type(restore)
+        _after_the_theft(ports, leaked, stolen)
+        told = terminal.type(recover)
+        assert f"Revoked again: API key {leaked.api_key.id}" in told
+        assert f"Revoked again: signing key {stolen.id}" in told
+        assert "Review: active API key svc_ak_" in told
+        assert told.endswith("All is well.\n")
+        assert '"key.revoke"' in terminal.type(read)
+        there = settings | {"SVC_STORE": f"{settings['SVC_STORE']}r1-"}
+        restored = stack.enter_context(closing(wiring.build(wiring.settings(there))))
+        with pytest.raises(InvalidApiKey):
+            api_keys.authenticate(restored, leaked.secret)
+        operator = onboarding.operator(restored, handle="acme")
+        key = signing_keys.get(restored, operator, key_id=stolen.id)
+        assert key.status is Status.REVOKED
+
+
+def _on_local_stage(block: str) -> str:
+    now = times.text(datetime.now(UTC) - timedelta(minutes=1))
+    moment = re.sub("MOMENT=.*", f"MOMENT={now}", block)
+    return moment.replace("STAGE=prod", f"STAGE={aws_local.STAGE}")
+
+
+def _before_the_theft(ports: Ports) -> tuple[Created, SigningKey]:
+    onboarding.create_tenant(ports, handle="acme")
+    operator = onboarding.operator(ports, handle="acme")
+    leaked = api_keys.create(ports, operator, name="leaked", scopes=(Scope.ADMIN,))
+    stolen = signing_keys.create(ports, operator, type_=Type.ROOT, name="stolen")
+    srl.regenerate(ports, operator)
+    return leaked, stolen
+
+
+def _after_the_theft(ports: Ports, leaked: Created, stolen: SigningKey) -> None:
+    operator = onboarding.operator(ports, handle="acme")
+    api_keys.revoke(ports, operator, key_id=leaked.api_key.id)
+    key_revocation.revoke(ports, operator, key_id=stolen.id, reason="stolen")
+    srl.regenerate(ports, operator)

@@ -101,7 +101,8 @@ def _read_units(name: str, asked: dict[str, Any], parsed: dict[str, Any]) -> int
             absent = wanted - len(found)
             return absent + sum(_units(item, _READ_BYTES) for item in found)
         case "Query":
-            size = sum(map(_size, parsed["Items"]))
+            # A count says nothing of the size of what it counts: here, it is of a few entries.
+            size = sum(map(_size, parsed.get("Items", ())))
             return max(1, math.ceil(size / _READ_BYTES))
     return 0
 

@@ -32,7 +32,7 @@ _PAGE = 1000
 
 _COUNT = "SELECT count(*) FROM items WHERE tbl = ? AND pk = ? AND sk > ? AND sk < ?"
 _ITEMS = "SELECT sk, item, checksum FROM items WHERE tbl = ? AND pk = ?"
-# An encoded item has the names of its attributes in it.
+# An encoded item has the names of its attributes, and its texts, in it.
 _COLUMN = """SELECT sk, CASE WHEN instr(item, ?) THEN item END, checksum
     FROM items WHERE tbl = ? AND pk = ?"""
 _NAMES = "SELECT sk FROM places WHERE partition = ?"
@@ -94,22 +94,42 @@ class SqliteStore:
         found = (
             entry
             for part in parts
-            for entry in self._walk(partition, part, newest_first=newest_first)
-            if where.holds(entry.item)
+            for entry in self._matching(partition, part, where, newest_first=newest_first)
         )
         return islice(found, limit)
 
-    def _walk(
-        self, partition: Partition, span: Span, *, newest_first: bool, limit: int | None = None
+    def _matching(
+        self, partition: Partition, span: Span, where: Where, *, newest_first: bool = False
     ) -> Iterator[Entry]:
+        """The entries between the bounds that `where` means; only these are decoded."""
+        text = max(where.equal.values(), key=len, default="").encode()
+        walk = self._walk(partition, span, newest_first=newest_first, text=text)
+        return (entry for entry in walk if where.holds(entry.item))
+
+    def _walk(
+        self,
+        partition: Partition,
+        span: Span,
+        *,
+        newest_first: bool,
+        limit: int | None = None,
+        text: bytes = b"",
+    ) -> Iterator[Entry]:
+        """The entries between the bounds; with `text`, no others than have it anywhere in them."""
         seed = sqlite_format.seed(*partition)
         order = _DOWN if newest_first else _UP
         low, high = span
         while limit is None or limit > 0:
             size = _PAGE if limit is None else min(_PAGE, limit)
-            rows = self._page(_ITEMS + order, partition, (low, high, size), order)
+            bounds = (low, high, size)
+            rows = (
+                self._page(_COLUMN + order, partition, bounds, order, text)
+                if text
+                else self._page(_ITEMS + order, partition, bounds, order)
+            )
             for sk, item, checksum in rows:
-                yield Entry(sk, sqlite_items.decode(seed, sk, item, checksum))
+                if item is not None:
+                    yield Entry(sk, sqlite_items.decode(seed, sk, item, checksum))
             if len(rows) < size:
                 return
             low, high = (low, rows[-1][0]) if newest_first else (rows[-1][0], high)
@@ -147,9 +167,8 @@ class SqliteStore:
         of_any_age = Where(where.equal)
         total += sum(self._count(partition, edge, of_any_age) for edge in sqlite_audit.edges(span))
         for part in expiring:
-            entries = self._walk(partition, part, newest_first=False)
-            items = [entry.item for entry in entries if of_any_age.holds(entry.item)]
-            total -= sum(1 for item in items if not where.holds(item))
+            entries = self._matching(partition, part, of_any_age)
+            total -= sum(1 for entry in entries if not where.holds(entry.item))
         return total
 
     def _count(self, partition: Partition, span: Span, where: Where) -> int:
@@ -157,8 +176,7 @@ class SqliteStore:
             with self._database as connection:
                 (found,) = connection.execute(_COUNT, (*partition, *span)).fetchone()
             return int(found)
-        entries = self._walk(partition, span, newest_first=False)
-        return sum(1 for entry in entries if where.holds(entry.item))
+        return sum(1 for _ in self._matching(partition, span, where))
 
     @contextmanager
     def _caught_up(self) -> Iterator[sqlite3.Connection]:

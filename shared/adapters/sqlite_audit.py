@@ -23,8 +23,10 @@ from shared.ports.store import SEARCHED, Table, Where, at_path
 # `svc_evt_` and six characters of time. The statements below have the number too.
 _BLOCK: Final = 14
 _PATHS: Final = SEARCHED[Table.AUDIT]
-# Paths with few values, whose combinations are tallied as well.
-_COMBINED: Final = ("action", "actor", "actor_key_id")
+# Paths with few values, whose combinations are tallied as well. A resource is one of them if it is
+# a signing key, which may sign a million warrants; few entries are about any other one.
+_COMBINED: Final = ("action", "actor", "actor_key_id", "resource_id")
+_SIGNING_KEY: Final = "svc_key_"
 _EXPIRES: Final = "expires"
 _DAY_SECONDS: Final = 24 * 3600
 _STALE: Final = ("", "")
@@ -123,7 +125,7 @@ def catch_up(connection: sqlite3.Connection, most: int) -> None:
 def is_tallied(where: Where) -> bool:
     """Whether there are tallies of the values in `where`, all together."""
     paths = where.equal.keys()
-    return len(paths) < 2 or paths <= {*_COMBINED}  # noqa: PLR2004 (one value is always tallied)
+    return len(paths) < 2 or paths <= {*_combined(where.equal)}  # noqa: PLR2004 (one always is)
 
 
 def inside(connection: sqlite3.Connection, pk: str, where: Where, span: Span) -> int:
@@ -198,11 +200,19 @@ def _said(item: object) -> list[tuple[str, str]]:
     found = ((path, at_path(decoded, path)) for path in _PATHS)
     values = {path: value for path, value in found if isinstance(value, str)}
     said = [_tally({path: value}) for path, value in values.items()]
-    several = [path for path in _COMBINED if path in values]
+    several = _combined(values)
     for number in range(2, len(several) + 1):
         said += (_tally({p: values[p] for p in paths}) for paths in combinations(several, number))
     expires = decoded.get(_EXPIRES)
     return [*said, (_EXPIRES, _day(expires))] if type(expires) is int else said
+
+
+def _combined(values: Mapping[str, str]) -> list[str]:
+    """The paths among these whose values are tallied together."""
+    paths = [path for path in _COMBINED if path in values]
+    if not values.get("resource_id", "").startswith(_SIGNING_KEY):
+        paths = [path for path in paths if path != "resource_id"]
+    return paths
 
 
 def _tally(equal: Mapping[str, str]) -> tuple[str, str]:

@@ -1,9 +1,10 @@
 """The audit log: the entry that rides in the write of its change, and the reading of them all."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Final, Self
+from typing import Final, Self, TypeAlias, cast
 
 from shared.model import audit_log as model
 from shared.model import times
@@ -16,6 +17,9 @@ from shared.operations.operation import operation
 from shared.operations.paging import Page
 from shared.ports import Ports
 from shared.ports.store import Expect, Put, Where
+
+# Entries, each with the month that it is filed under.
+_Found: TypeAlias = list[tuple[str, Entry]]
 
 # Clocks of instances may disagree by this much, not more.
 _AHEAD_MAX: Final = timedelta(days=1)
@@ -90,10 +94,11 @@ def page(
         filters = replace(filters, start=before.start, end=before.end)
     filters = _reachable(ports, filters)
     where = _where(ports, filters)
-    found, total = ports.together(
-        lambda: _walk(ports, caller, filters, where, before=before, limit=limit + 1),
-        lambda: before.total if before else _count(ports, caller, filters, where),
-    )
+    walk = partial(_walk, ports, caller, filters, where, before=before, limit=limit + 1)
+    if before is not None:
+        found, total = walk(), before.total
+    else:
+        found, total = _first(ports, walk, _counts(ports, caller, filters, where))
     entries = [entry for _, entry in found[:limit]]
     if len(found) <= limit:
         return Page(entries, total, None)
@@ -110,9 +115,9 @@ def _walk(
     *,
     before: Position | None,
     limit: int,
-) -> list[tuple[str, Entry]]:
+) -> _Found:
     """Up to `limit` entries, newest first, each with the month that it is filed under."""
-    found: list[tuple[str, Entry]] = []
+    found: _Found = []
     for partition in model.months(caller.tenant_id, filters):
         month, last = partition.pk.rpartition("#")[2], filters.before
         if before is not None and month > before.month:
@@ -133,11 +138,22 @@ def _walk(
     return found
 
 
-def _count(ports: Ports, caller: Caller, filters: Filters, where: Where) -> int:
+def _first(
+    ports: Ports, walk: Callable[[], _Found], counts: Sequence[Callable[[], int]]
+) -> tuple[_Found, int]:
+    """The entries of the first page, and the total, looked for at once."""
+    reads: list[Callable[[], _Found | int]] = [walk, *counts]
+    found, *numbers = ports.together(*reads)
+    return cast("_Found", found), sum(cast("list[int]", numbers))
+
+
+def _counts(
+    ports: Ports, caller: Caller, filters: Filters, where: Where
+) -> list[Callable[[], int]]:
+    """What counts the entries of each month."""
     bounds = {"after": filters.after, "before": filters.before}
     months = model.months(caller.tenant_id, filters)
-    counts = [partial(ports.store.count, month, **bounds, where=where) for month in months]
-    return sum(ports.together(*counts))
+    return [partial(ports.store.count, month, **bounds, where=where) for month in months]
 
 
 def _where(ports: Ports, filters: Filters) -> Where:

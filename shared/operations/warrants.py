@@ -76,7 +76,15 @@ def sign(ports: Ports, caller: Caller, *, key_id: str, order: Order) -> Signed:
         # Whoever suspends or revokes one of them meanwhile makes this write lose.
         *(Check(each.key, At(each.version)) for each in (key, *ancestors)),
         audit_log.entry(
-            ports, caller, Action.KEY_SIGN, key.id, settings=settings, warrant_id=warrant_id
+            ports,
+            caller,
+            Action.KEY_SIGN,
+            key.id,
+            settings=settings,
+            warrant_id=warrant_id,
+            key_version=key.key_version,
+            format=order.format.value,
+            expires_at=times.text(order.expires_at) if order.expires_at else None,
         ),
     )
     return signed

@@ -522,7 +522,7 @@ def told(number: int) -> dict[str, Value]:
     item: dict[str, Value] = {
         "action": ("key.sign", "key.create")[number % 2],
         "actor": ACTORS[number % 3],
-        "resource_id": "a@t.svc",
+        "resource_id": ("svc_rev_a", "svc_key_a", "svc_key_b")[number % 3],
         "details": {"warrant_id": f"svc_wrt_{number % 4}", "actor": "b@t.svc"},
     }
     if number % 5:
@@ -543,7 +543,17 @@ WHERE = [
     Where({"action": "key.sign", "actor": "a@t.svc"}),
     Where({"actor": "a@t.svc", "action": "key.sign", "actor_key_id": "svc_ak_a"}),
     Where({"actor_key_id": "svc_ak_a", "actor": "b@t.svc"}),
-    Where({"resource_id": "a@t.svc", "actor": "b@t.svc"}),
+    Where({"resource_id": "svc_rev_a", "actor": "a@t.svc"}),
+    Where({"resource_id": "svc_key_a", "action": "key.sign"}),
+    Where({"resource_id": "svc_key_a", "details.warrant_id": "svc_wrt_1", "action": "key.sign"}),
+    Where(
+        {
+            "actor": "a@t.svc",
+            "action": "key.sign",
+            "actor_key_id": "svc_ak_a",
+            "resource_id": "svc_key_a",
+        }
+    ),
     Where({"action": "key.sign", "actor": "a@t.svc", "details.warrant_id": "svc_wrt_0"}),
     Where(alive_at=86_400 * 20_000 + 12),
     Where(alive_at=0),

@@ -114,10 +114,16 @@ def test_the_details_of_signing_keys(tenant: Tenant) -> None:
     superseded = signing.superseded(tenant, key_id)
     for action in ("suspend", "enable", "revoke"):
         signing.moved(tenant, key_id, action)
+    signed = {
+        "warrant_id": warrant_id,
+        "key_version": 1,
+        "format": "cose",
+        "expires_at": None,
+    }
     entries = read(tenant, resource_id=key_id)["audit_logs"]
     assert [(entry["action"], entry["details"]) for entry in entries[::-1]] == [
         ("key.create", {"type": "root", "name": "k", "parent_id": None, "expires_at": None}),
-        ("key.sign", {"warrant_id": warrant_id}),
+        ("key.sign", signed),
         ("key.rotate", {"superseded_id": superseded, "key_version": 2}),
         ("key.suspend", {}),
         ("key.enable", {}),

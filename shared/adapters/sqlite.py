@@ -164,8 +164,9 @@ class SqliteStore:
         with self._caught_up() as connection:
             total = sqlite_audit.inside(connection, pk, where, span)
             expiring = list(sqlite_audit.expiring(connection, pk, where, span))
+            edges = sqlite_audit.edges(connection, pk, where, span)
         of_any_age = Where(where.equal)
-        total += sum(self._count(partition, edge, of_any_age) for edge in sqlite_audit.edges(span))
+        total += sum(self._count(partition, edge, of_any_age) for edge in edges)
         for part in expiring:
             entries = self._matching(partition, part, of_any_age)
             total -= sum(1 for entry in entries if not where.holds(entry.item))

@@ -138,13 +138,20 @@ def inside(connection: sqlite3.Connection, pk: str, where: Where, span: Span) ->
     return int(found)
 
 
-def edges(span: Span) -> list[Span]:
-    """The parts of `span` in the blocks that it cuts, which `inside` leaves out."""
+def edges(connection: sqlite3.Connection, pk: str, where: Where, span: Span) -> list[Span]:
+    """The parts of `span` in the blocks that it cuts, which `inside` leaves out.
+
+    Parts that hold no entry as `where` asks are left out as well.
+    """
     first, last = (bound[:_BLOCK] if isinstance(bound, str) else None for bound in span)
     if first and first == last:
-        return [span]
-    lower = [Span(span.after, _past(first))] if first else []
-    return lower + ([Span(_ahead_of(last), span.before)] if last else [])
+        cut = [span]
+    else:
+        lower = [Span(span.after, _past(first))] if first else []
+        cut = lower + ([Span(_ahead_of(last), span.before)] if last else [])
+    if not where.equal:
+        return cut
+    return [part for edge in cut for part in holding(connection, pk, where, edge)]
 
 
 def holding(connection: sqlite3.Connection, pk: str, where: Where, span: Span) -> Iterator[Span]:

@@ -6,7 +6,8 @@
 
 Capacity is counted by DynamoDB's rules, since moto tells the same figure for everything: a
 consistent read costs one unit for each 4 KiB begun, a write one for each KiB begun, in a
-transaction twice that. A query costs as one read of all that it returns.
+transaction twice that. A query costs as one read of all that it returns,
+or counts.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 from shared.ports.together import in_turn
@@ -47,7 +49,7 @@ class Recorder:
         self._calls: Calls | None = None
         for client in clients:
             client.meta.events.register("provide-client-params.*.*", self._asked)
-            client.meta.events.register("after-call.*.*", self._answered)
+            client.meta.events.register("after-call.*.*", partial(self._answered, client))
 
     @contextmanager
     def counting(self) -> Iterator[Calls]:
@@ -72,7 +74,7 @@ class Recorder:
         context["asked"] = params
 
     def _answered(
-        self, parsed: dict[str, Any], model: Any, context: dict[str, Any], **_: Any
+        self, client: Any, parsed: dict[str, Any], model: Any, context: dict[str, Any], **_: Any
     ) -> None:
         asked = context.get("asked", {})
         if self._calls is None or _is_shared(asked):
@@ -81,8 +83,17 @@ class Recorder:
         self._calls.requests.append(f"{service}.{model.name}")
         self._calls.trips += 1
         if service == "dynamodb":
-            self._calls.read_units += _read_units(model.name, asked, parsed)
+            read = self._listed(client, asked) if asked.get("Select") == "COUNT" else parsed
+            self._calls.read_units += _read_units(model.name, asked, read)
             self._calls.write_units += _write_units(model.name, asked)
+
+    def _listed(self, client: Any, asked: dict[str, Any]) -> dict[str, Any]:
+        """The entries that were counted, whose size the answer does not tell."""
+        calls, self._calls = self._calls, None
+        asked = {name: value for name, value in asked.items() if name != "Select"}
+        listed: dict[str, Any] = client.query(**asked)
+        self._calls = calls
+        return listed
 
 
 def _is_shared(asked: dict[str, Any]) -> bool:

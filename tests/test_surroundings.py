@@ -19,7 +19,7 @@ _LEADS_ELSEWHERE = (
 _ON_THE_NETWORK = (
     *("tests/contracts", "tests/adapters/test_stateful_stack.py"),
     *("tests/infra/test_local_server.py", "-k"),
-    "s3 and comes_back_whole or kms or sqs and delivered or stateful_stack or ctrl_c",
+    "s3 and comes_back_whole or kms or sqs and delivered or stateful_stack or another_start",
 )
 _COPIED = ("docs", "functions", "infra", "pyproject.toml", "shared", "template.yaml", "tests")
 

@@ -177,15 +177,21 @@ def without_keys(ports: Ports) -> Ports:
     return replace(ports, keys=Down(THROTTLED))
 
 
+KEYS_THAT_PUBLISH = {
+    ("POST", f"{SRL}/keys/{{keyId}}/activate"),
+    ("POST", f"{SRL}/keys/rotate"),
+}
 NEEDS: dict[Callable[[Ports], Ports], set[tuple[str, str]]] = {
     without_blobs: {
         ("GET", SRL),
         ("GET", f"{SRL}/signed"),
         ("POST", f"{SRL}/regenerate"),
+        *KEYS_THAT_PUBLISH,
     },
     without_keys: {
         ("POST", f"{SRL}/regenerate"),
-        ("POST", f"{SRL}/keys/rotate"),
+        ("POST", f"{SRL}/keys"),
+        *KEYS_THAT_PUBLISH,
         ("POST", "/v1/keys"),
         ("POST", "/v1/keys/{keyId}/rotate"),
         ("POST", "/v1/keys/{keyId}/sign"),

@@ -67,16 +67,16 @@ def revoke(
     what would be revoked (decisions 3, signing keys). Raises `NotFound`.
     """
     key = find_key(ports, caller, key_id)
+    staying = 0 if cascade else _staying(ports, key)
     if dry_run:
-        reach = _reach(ports, _living(ports, key, cascade=cascade))
-        return Revoked(key, 0 if cascade else _staying(ports, key), reach)
+        return Revoked(key, staying, _reach(ports, _living(ports, key, cascade=cascade)))
     settings = tenants.settings(ports, caller.tenant_id)
     # Walked again after each write: a child may have come before its parent was revoked.
     details = _Details(reason=reason, cascade=cascade)
     while living := _living(ports, key, cascade=cascade):
         revoked = _revoke_all(ports, caller, settings, living[:_KEYS_A_WRITE], details)
         key = revoked.get(key.id, key)
-    return Revoked(key, 0 if cascade else _staying(ports, key))
+    return Revoked(key, staying)
 
 
 def _living(ports: Ports, key: SigningKey, *, cascade: bool) -> list[SigningKey]:

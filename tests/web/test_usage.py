@@ -28,10 +28,10 @@ def caller(tenant: Tenant, client: Client) -> Caller:
 
 
 def used(tenant: Tenant, client: Client) -> Usage:
-    """What the store says of the client's key."""
+    """What the store says of how the client's key was used."""
     item = tenant.ports.store.get(model.usage(tenant.id).key(client.key_id))
     assert item is not None
-    return Usage.from_item(item)
+    return replace(Usage.from_item(item), digest=None)
 
 
 def shown(tenant: Tenant, client: Client) -> tuple[int, str | None]:

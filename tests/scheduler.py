@@ -6,16 +6,20 @@ those who were chosen, and can be replayed. `explore` carries out all of them, e
 start; of those that differ only in the order of calls that do not mind each other, one.
 
 Neither a walk nor a read of many is a snapshot (shared/ports/store.py): each is a call an item.
+Nor is a write seen at once, if its actor is one of the `torn`: it is accepted in one step. Until
+its items are shown, one by one and in any order, the others read what was there before, and writes
+to these items wait. It is acknowledged when all are shown; they are, even if its actor dies.
 """
 
 import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain, count, groupby, islice
 from operator import itemgetter
 from pathlib import Path
-from typing import Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from shared.adapters.sqlite import SqliteStore
 from shared.errors import BlobExists, Conflict
@@ -30,6 +34,7 @@ from shared.ports.store import (
     Key,
     Partition,
     Store,
+    Table,
     Value,
     Where,
 )
@@ -41,6 +46,7 @@ Observer = Callable[["Run"], object]
 Choose = Callable[[Mapping[str, "Footprint"]], str | None]
 
 _BLOBS: Final = "blobs"
+_LOCKED: Final = "locked "
 _RANDOM: Final = re.compile(r"(?<=svc_...)_[0-9a-z]{26}|-[0-9a-f]{64}")
 
 
@@ -50,6 +56,11 @@ class Place(NamedTuple):
     room: str
     folder: str
     name: str
+
+    @property
+    def key(self) -> Key:
+        """Where the item is stored that is in this place."""
+        return Key(Table(self.room), self.folder, self.name)
 
 
 class Span(NamedTuple):
@@ -72,6 +83,10 @@ class Span(NamedTuple):
 # What a proof looks at beside the items: the order in which writes, and reads that are watched,
 # took place. As a place that they touch, it keeps two of them from being taken for one another.
 _ORDER: Final = Place("", "order", "")
+# As that of acknowledgements does, beside reads and writes that are watched.
+_ACKNOWLEDGED: Final = Span("", "acknowledged", None, None)
+# What is in flight, for those who wait until nothing is.
+_IN_FLIGHT: Final = Span("", "in flight", None, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +97,11 @@ class Footprint:
     reads: frozenset[Place | Span] = frozenset()
     writes: frozenset[Place] = frozenset()
 
+    @property
+    def waits(self) -> bool:
+        """Whether it cannot be made while what it touches is in flight."""
+        return self.call in ("write", "rest")
+
     def meets(self, other: "Footprint") -> bool:
         """Whether the order of the two calls may matter."""
         return self._upsets(other) or other._upsets(self)
@@ -89,12 +109,13 @@ class Footprint:
     def shared(self, other: "Footprint") -> set[Place]:
         """The places for which it may matter."""
         places = self.writes | other.writes
-        return {each for each in places if self._touches(each) and other._touches(each)}
+        return {each for each in places if self.touches(each) and other.touches(each)}
 
     def _upsets(self, other: "Footprint") -> bool:
-        return any(other._touches(place) for place in self.writes)
+        return any(other.touches(place) for place in self.writes)
 
-    def _touches(self, place: Place) -> bool:
+    def touches(self, place: Place) -> bool:
+        """Whether it reads or writes the place."""
         return place in self.writes or self._reads(place)
 
     def _reads(self, place: Place) -> bool:
@@ -169,7 +190,7 @@ class Run:
         others = [each.footprint for each in self.steps if each.actor != step.actor]
         minded = {place for each in others for place in each.shared(footprint)} - {_ORDER}
         places = minded or ((footprint.writes - {_ORDER}) if step.changed else set())
-        names = sorted(f"{place[1]}/{place[2] or ''}" for place in places)
+        names = sorted({f"{place[1]}/{place[2] or ''}" for place in places if place[0]})
         lost = "" if step.changed or not footprint.writes else " (lost)"
         return _RANDOM.sub("", f"{footprint.call} {', '.join(names)}{lost}") if names else ""
 
@@ -206,12 +227,15 @@ def explore(
     *,
     watched: Iterable[Key] = (),
     observe: Observer = _nothing,
+    torn: Iterable[str] = (),
     stop: Stop | None = None,
     reduced: bool = True,
 ) -> Iterator[Run]:
     """Every schedule; while the caller has a run, the world is as that run left it.
 
-    `observe` is called before the first step and after each that changed something. What it looks
+    `torn` are the actors whose writes become visible item by item. `observe` is called before the
+    first step, after each write that was accepted, and after each acknowledgement of one that was
+    torn; it sees every write whole from the moment when it was accepted. What it looks
     at must not depend on the order of reads, but for those of `watched` keys. Unless `reduced`,
     also the schedules that differ in nothing that matters. Raises what `observe` raises.
     """
@@ -219,7 +243,9 @@ def explore(
     while tree.unfinished:
         world.restore()
         run = Run(stop)
-        stage = _Stage(world.ports, actors, run, tree.choose, observe=observe, watched=watched)
+        stage = _Stage(
+            world.ports, actors, run, tree.choose, observe=observe, watched=watched, torn=torn
+        )
         if stage.play():
             yield run
         tree.turn()
@@ -232,6 +258,7 @@ def explore_stops(
     *,
     watched: Iterable[Key] = (),
     observe: Observer = _nothing,
+    torn: Iterable[str] = (),
 ) -> Iterator[Run]:
     """Every schedule in which one of the `mortal` actors dies, at any step."""
     for actor in mortal:
@@ -239,7 +266,9 @@ def explore_stops(
             died = False
             for answered in (True, False) if changes else (True,):
                 stop = Stop(actor, changes, answered=answered)
-                for run in explore(world, actors, watched=watched, observe=observe, stop=stop):
+                for run in explore(
+                    world, actors, watched=watched, observe=observe, torn=torn, stop=stop
+                ):
                     if run.stopped:
                         died = True
                         yield run
@@ -253,11 +282,12 @@ def play(
     choose: Choose,
     *,
     observe: Observer = _nothing,
+    torn: Iterable[str] = (),
 ) -> Run:
     """One schedule: `choose` says who goes on, of those who could, or ends it with None."""
     world.restore()
     run = Run()
-    _Stage(world.ports, actors, run, choose, observe=observe).play()
+    _Stage(world.ports, actors, run, choose, observe=observe, torn=torn).play()
     return run
 
 
@@ -272,6 +302,13 @@ def follow(schedule: Iterable[str]) -> Choose:
         return name
 
     return choose
+
+
+def rest() -> None:
+    """Let the actor whose thread this is wait until no write is in flight."""
+    seat = threading.current_thread()
+    if isinstance(seat, _Seat):
+        seat.step(Footprint("rest", reads=frozenset({_IN_FLIGHT})), lambda: None)
 
 
 class _Abandoned(BaseException):
@@ -290,8 +327,13 @@ class _Stage:
         *,
         observe: Observer,
         watched: Iterable[Key] = (),
+        torn: Iterable[str] = (),
     ) -> None:
         self._run = run
+        self.torn = frozenset(torn)
+        # What items in flight were before, and those that are to be shown, by the task to do it.
+        self.hidden: dict[Place, Item | None] = {}
+        self._tasks: dict[str, tuple[_Seat, Place]] = {}
         self.watched = {Place(*key) for key in watched}
         self._choose = choose
         self._observe = observe
@@ -312,7 +354,8 @@ class _Stage:
             seat.join()
         if self._error is not None:
             raise self._error
-        return len(self._run.outcomes) == len(self._seats)
+        unfinished = self._tasks or any(seat.pending for seat in self._seats.values())
+        return len(self._run.outcomes) == len(self._seats) and not unfinished
 
     def go_on(self) -> None:
         """Let the next actor come in; once all are there, give the chosen one its turn."""
@@ -320,24 +363,70 @@ class _Stage:
         if entering is not None:
             entering.start()
             return
-        pending = {name: seat.pending for name, seat in self._seats.items() if seat.pending}
+        while (chosen := self._next()) is not None:
+            if chosen in self._tasks:
+                self._show(chosen)
+            elif chosen in self._run.outcomes:
+                # It died, but its write was accepted.
+                self._acknowledge(self._seats[chosen])
+            else:
+                self._seats[chosen].turn.release()
+                return
+        self._over.release()
+
+    def _next(self) -> str | None:
+        seats = self._seats.items()
+        pending = {name: seat.pending for name, seat in seats if seat.pending and self._may(seat)}
+        pending |= {task: _showing(task, place) for task, (_, place) in self._tasks.items()}
         try:
-            chosen = self._choose(pending) if pending else None
+            return self._choose(pending) if pending else None
         except Exception as error:  # noqa: BLE001 (raised again where the run was begun)
-            chosen, self._error = None, error
-        if chosen is None:
-            self._over.release()
-        else:
-            self._seats[chosen].turn.release()
+            self._error = error
+            return None
+
+    def _may(self, seat: "_Seat") -> bool:
+        """Whether the actor can make its next call now."""
+        assert seat.pending is not None
+        if seat.pending.call == "rest":
+            return not self.hidden
+        if seat.pending.call == "acknowledged":
+            return not any(owner is seat for owner, _ in self._tasks.values())
+        return not any(seat.pending.touches(_lock(place)) for place in self.hidden)
+
+    def _show(self, task: str) -> None:
+        _, place = self._tasks.pop(task)
+        del self.hidden[place]
+        self._run.steps.append(Step(task, _showing(task, place), changed=True))
+
+    def write(self, seat: "_Seat", footprint: Footprint, call: Callable[[], object]) -> None:
+        """Make a write that is seen item by item."""
+        places = [place for place in footprint.writes if place.room.startswith(_LOCKED)]
+        places = sorted(place._replace(room=place.room.removeprefix(_LOCKED)) for place in places)
+
+        def accept() -> None:
+            before = {place: seat.ports.store.get(place.key) for place in places}
+            call()
+            self.hidden |= before
+            for number, place in enumerate(places):
+                self._tasks[f"{seat.name}/{seat.changes}.{number}"] = (seat, place)
+            acknowledged = Place("", "acknowledged", seat.name)
+            seat.pending = Footprint("acknowledged", writes=frozenset({acknowledged}))
+
+        self.step(seat, footprint, accept)
+        self._wait(seat)
+        self._acknowledge(seat)
+
+    def _acknowledge(self, seat: "_Seat") -> None:
+        assert seat.pending is not None
+        self._run.steps.append(Step(seat.name, seat.pending, changed=True))
+        seat.pending = None
+        self._look()
 
     def step(self, seat: "_Seat", footprint: Footprint, call: Callable[[], R]) -> R:
         """Make the call once the actor is chosen for it."""
         self._die_if_stopped(seat, answered=True)
         seat.pending = footprint
-        self.go_on()
-        seat.turn.acquire()
-        if self._abandoned:
-            raise _Abandoned
+        self._wait(seat)
         seat.pending = None
         try:
             result = call()
@@ -350,6 +439,13 @@ class _Stage:
             self._look()
             self._die_if_stopped(seat, answered=False)
         return result
+
+    def _wait(self, seat: "_Seat") -> None:
+        """Let others go on until the actor is chosen."""
+        self.go_on()
+        seat.turn.acquire()
+        if self._abandoned:
+            raise _Abandoned
 
     def end(self, seat: "_Seat", outcome: object) -> None:
         """The actor makes no further call."""
@@ -379,21 +475,47 @@ class _Seat(threading.Thread):
         self.changes = 0
         self._stage = stage
         self._actor = actor
+        self.ports = ports
         store, blobs = _Store(self, ports.store), _Blobs(self, ports.blobs)
         self._ports = replace(ports, store=store, blobs=blobs)
 
+    @property
+    def hidden(self) -> dict[Place, Item | None]:
+        """The items that others have written, and that are not shown yet, as they were before."""
+        return self._stage.hidden
+
     def run(self) -> None:
-        try:
-            outcome = self._actor(self._ports)
-        except _Abandoned:
-            return
-        except BaseException as error:  # noqa: BLE001 (what an actor died of is for the test)
-            outcome = error
-        self._stage.end(self, outcome)
+        with suppress(_Abandoned):
+            try:
+                outcome = self._actor(self._ports)
+            except _Abandoned:
+                raise
+            except BaseException as error:  # noqa: BLE001 (what an actor died of is for the test)
+                outcome = error
+            self._stage.end(self, outcome)
 
     def read(self, verb: str, what: Place | Span, call: Callable[[], R]) -> R:
-        reads = {what, _ORDER} if what in self._stage.watched else {what}
+        reads: set[Place | Span] = {what}
+        if what in self._stage.watched:
+            reads |= {_ORDER, _ACKNOWLEDGED}
         return self.step(Footprint(verb, reads=frozenset(reads)), call)
+
+    def write(self, checked: set[Place], written: set[Place], call: Callable[[], None]) -> None:
+        torn = self.name in self._stage.torn and len(checked | written) > 1
+        # An item that is shown at once has no moment between its lock and its change.
+        shown = {Place("", "in flight", self.name)} if torn else written
+        reads: set[Place | Span] = set(map(_lock, checked))
+        if written & self._stage.watched:
+            reads.add(_ACKNOWLEDGED)
+        footprint = Footprint(
+            "write",
+            reads=frozenset(reads),
+            writes=frozenset({*map(_lock, written), *shown, _ORDER}),
+        )
+        if torn:
+            self._stage.write(self, footprint, call)
+        else:
+            self.step(footprint, call)
 
     def step(self, footprint: Footprint, call: Callable[[], R]) -> R:
         return self._stage.step(self, footprint, call)
@@ -405,7 +527,12 @@ class _Store:
     _store: Store
 
     def get(self, key: Key) -> Item | None:
-        return self._seat.read("get", Place(*key), lambda: self._store.get(key))
+        place, hidden = Place(*key), self._seat.hidden
+
+        def see() -> Item | None:
+            return hidden[place] if place in hidden else self._store.get(key)
+
+        return self._seat.read("get", place, see)
 
     def get_many(self, keys: Iterable[Key]) -> dict[Key, Item]:
         found = {key: self.get(key) for key in dict.fromkeys(keys)}
@@ -422,11 +549,15 @@ class _Store:
         where: Where = EVERYTHING,
     ) -> Iterator[Entry]:
         def first() -> Entry | None:
-            bounds = {"after": after, "before": before}
-            walk = self._store.query(
-                partition, **bounds, newest_first=newest_first, limit=1, where=where
-            )
-            return next(walk, None)
+            seen = self._seen(Span(*partition, after, before))
+            bounds: dict[str, Any] = {"after": after, "before": before}
+            walk = self._store.query(partition, **bounds, newest_first=newest_first, where=where)
+            shown = (entry for entry in walk if entry.sk not in seen)
+            old = [Entry(sk, item) for sk, item in seen.items() if item is not None]
+            old = [entry for entry in old if where.holds(entry.item)]
+            nearest = max if newest_first else min
+            found = [*islice(shown, 1), *old]
+            return nearest(found, key=lambda entry: entry.sk) if found else None
 
         for _ in count() if limit is None else range(limit):
             entry = self._seat.read("query", Span(*partition, after, before), first)
@@ -453,8 +584,11 @@ class _Store:
         self, partition: Partition, attribute: str, *, after: str | None = None
     ) -> Iterator[list[tuple[str, Value]]]:
         def first() -> list[tuple[str, Value]]:
-            pages = self._store.column(partition, attribute, after=after)
-            return list(islice(chain.from_iterable(pages), 1))
+            seen = self._seen(Span(*partition, after, None))
+            entries = chain.from_iterable(self._store.column(partition, attribute, after=after))
+            shown = (entry for entry in entries if entry[0] not in seen)
+            old = [(sk, item.get(attribute)) for sk, item in seen.items() if item is not None]
+            return sorted([*islice(shown, 1), *old], key=itemgetter(0))[:1]
 
         while page := self._seat.read("column", Span(*partition, after, None), first):
             yield page
@@ -463,8 +597,12 @@ class _Store:
     def write(self, *changes: Change) -> None:
         checked = {Place(*each.key) for each in changes if isinstance(each, Check)}
         written = {Place(*each.key) for each in changes} - checked
-        footprint = Footprint("write", frozenset(checked), frozenset({*written, _ORDER}))
-        self._seat.step(footprint, lambda: self._store.write(*changes))
+        self._seat.write(checked, written, lambda: self._store.write(*changes))
+
+    def _seen(self, span: Span) -> dict[str, Item | None]:
+        """What a walk meets that is in flight, as it was before; None where nothing was."""
+        hidden = self._seat.hidden.items()
+        return {place.name: item for place, item in hidden if span.holds(place)}
 
 
 @dataclass
@@ -489,6 +627,16 @@ class _Blobs:
 
     def url(self, name: str, *, ttl_seconds: int) -> str:
         return self._blobs.url(name, ttl_seconds=ttl_seconds)
+
+
+def _lock(place: Place) -> Place:
+    """Stands for the item as those who write it or depend on it see it: locked while in flight."""
+    return place._replace(room=_LOCKED + place.room)
+
+
+def _showing(task: str, place: Place) -> Footprint:
+    done = Place("", "in flight", task)
+    return Footprint("show", writes=frozenset({place, _lock(place), done}))
 
 
 def _blob(name: str) -> Place:
@@ -569,7 +717,9 @@ class _Tree:
         if not self._nodes or not self._reduced:
             return set()
         last = self._nodes[-1]
-        return {name for name in last.asleep if not pending[name].meets(last.footprint)}
+        # Who cannot go on any more minds what was done last.
+        still = last.asleep & pending.keys()
+        return {name for name in still if not pending[name].meets(last.footprint)}
 
     def _find_races(self, step: int) -> int:
         """Have the races of a step tried the other way round; those that must come before it."""
@@ -578,15 +728,26 @@ class _Tree:
             if before >> earlier & 1:
                 continue
             other = self._nodes[earlier]
-            if other.chosen == node.chosen:
+            if _in_order(other.chosen, node.chosen):
                 before |= self._before[earlier] | 1 << earlier
             elif other.footprint.meets(node.footprint):
                 before |= self._before[earlier] | 1 << earlier
-                races.append(earlier)
+                # Who waits for an item to be shown can only come before all of the other's write.
+                waited = node.footprint.waits and other.footprint.call == "show"
+                races.append(self._accepted(earlier) if waited else earlier)
         if self._reduced:
             for earlier in races:
                 self._want_other_way_round(earlier, step, before)
         return before
+
+    def _accepted(self, shown: int) -> int:
+        """The step in which the write was accepted of which an item is shown."""
+        owner = _owner(self._nodes[shown].chosen)
+        return next(
+            each
+            for each in reversed(range(shown))
+            if self._nodes[each].chosen == owner and self._nodes[each].footprint.call == "write"
+        )
 
     def _want_other_way_round(self, earlier: int, step: int, before: int) -> None:
         """Have someone tried at `earlier` with whom a schedule can begin that has `step` first."""
@@ -600,5 +761,19 @@ class _Tree:
                 first.add(name)
             seen.add(name)
         wanted = self._nodes[earlier].wanted
+        assert first <= self._nodes[earlier].pending.keys()
         if not first & wanted:
             wanted.add(min(first))
+
+
+def _owner(name: str) -> str:
+    """The actor who does something, or of whose write an item is shown."""
+    return name.partition("/")[0]
+
+
+def _in_order(earlier: str, later: str) -> bool:
+    """Whether a step of one always comes before a later one of the other.
+
+    Shows of one write come in any order, but all of them between their actor's steps.
+    """
+    return earlier == later or earlier == _owner(later) or _owner(earlier) == later

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from shared.errors import BlobExists, Conflict
 from shared.model.items import Key, Partition, Table
 from shared.ports import Ports
-from shared.ports.store import At, Expect, Increment, Put
-from tests.scheduler import Actor, Run, World, explore, explore_stops, follow, play
+from shared.ports.store import At, Check, Expect, Increment, Put
+from tests.scheduler import Actor, Run, World, explore, explore_stops, follow, play, rest
 from tests.worlds import Clock, embedded
 
 SHELF = Partition(Table.KEYS, "shelf")
@@ -86,7 +86,42 @@ def find(key: Key, ports: Ports) -> object:
     return ports.blobs.get(key.sk)
 
 
+def swap(key: Key, ports: Ports) -> object:
+    """Write both in one, knowing what is in this place."""
+    item = ports.store.get(key) or {}
+    version = int(str(item.get("version")))
+    other = B if key == A else A
+    try:
+        ports.store.write(
+            Put(key, {"version": version + 1}, At(version)),
+            Increment(other, {"version": 100}, Expect.ANYTHING),
+        )
+    except Conflict:
+        return "lost"
+    return version
+
+
+def guard(key: Key, ports: Ports) -> object:
+    """Write in the other place, as long as this one is as it was."""
+    version = int(str((ports.store.get(key) or {}).get("version")))
+    try:
+        ports.store.write(
+            Check(key, At(version)),
+            Increment(B if key == A else A, {"version": 1000}, Expect.ANYTHING),
+        )
+    except Conflict:
+        return "lost"
+    return version
+
+
+def resting(_key: Key, _ports: Ports) -> object:
+    """Wait until nothing is in flight."""
+    rest()
+    return None
+
+
 ACTS = (look, put, add, copy, bump, walk, keep, find)
+TORN_ACTS = (look, put, add, bump, walk, swap, swap, guard, resting)
 
 
 def doing(acts: Iterable[partial[object]]) -> Actor:
@@ -99,12 +134,15 @@ def end(world: World, run: Run) -> str:
     return repr((sorted(run.outcomes.items()), [world.ports.store.get(key) for key in PLACES]))
 
 
-def list_ends(world: World, actors: dict[str, Actor], *, reduced: bool) -> list[str]:
+def list_ends(
+    world: World, actors: dict[str, Actor], *, reduced: bool, torn: Iterable[str] = ()
+) -> list[str]:
     """How each schedule ends."""
-    return [end(world, run) for run in explore(world, actors, reduced=reduced)]
+    return [end(world, run) for run in explore(world, actors, torn=torn, reduced=reduced)]
 
 
 _acts = st.builds(partial, st.sampled_from(ACTS), st.sampled_from(PLACES))
+_torn_acts = st.builds(partial, st.sampled_from(TORN_ACTS), st.sampled_from(PLACES))
 # As many as can be explored in full: about three calls each.
 _casts = st.one_of(
     st.lists(st.lists(_acts, min_size=2, max_size=2), min_size=2, max_size=2),
@@ -131,6 +169,94 @@ def test_whatever_the_actors_do(acts: list[list[partial[object]]]) -> None:
         world = make_world(Path(folder))
         full, few = list_ends(world, actors, reduced=False), list_ends(world, actors, reduced=True)
         assert set(few) == set(full)
+
+
+@pytest.mark.slow
+@given(st.lists(_torn_acts, min_size=2, max_size=3), st.integers(1, 3))
+@hypothesis_settings(max_examples=60, derandomize=True, database=None)
+def test_whatever_the_actors_do_torn(acts: list[partial[object]], split: int) -> None:
+    """Nothing that matters is left out where writes are seen item by item, of one actor or all."""
+    actors = {str(number): doing([each]) for number, each in enumerate(acts)}
+    torn = list(actors)[:split]
+    with TemporaryDirectory() as folder:
+        world = make_world(Path(folder))
+        full = list_ends(world, actors, reduced=False, torn=torn)
+        few = list_ends(world, actors, reduced=True, torn=torn)
+        assert set(few) == set(full)
+        assert len(few) <= len(full)
+
+
+@pytest.mark.slow
+@given(st.lists(_torn_acts, min_size=2, max_size=2), _torn_acts)
+@hypothesis_settings(max_examples=40, derandomize=True, database=None)
+def test_whatever_two_actors_do_torn(acts: list[partial[object]], other: partial[object]) -> None:
+    """So it is where one of them makes several writes."""
+    actors = {"a": doing(acts), "b": doing([other])}
+    with TemporaryDirectory() as folder:
+        world = make_world(Path(folder))
+        full = list_ends(world, actors, reduced=False, torn=actors)
+        few = list_ends(world, actors, reduced=True, torn=actors)
+        assert set(few) == set(full)
+
+
+def test_a_torn_write_is_seen_item_by_item(world: World) -> None:
+    """Each of its items may be seen before any other; a single one of them is old or new."""
+    actors = {
+        "reader": lambda ports: [
+            int(str((ports.store.get(key) or {})["version"])) for key in (A, B)
+        ],
+        "writer": doing([partial(swap, A)]),
+    }
+    seen = [run.outcomes["reader"] for run in explore(world, actors)]
+    assert {str(each) for each in seen} == {"[1, 1]", "[1, 101]", "[2, 101]"}
+    torn = {str(run.outcomes["reader"]) for run in explore(world, actors, torn=["writer"])}
+    assert torn == {"[1, 1]", "[1, 101]", "[2, 101]", "[2, 1]"}
+
+
+def test_a_write_waits_for_what_is_in_flight(world: World) -> None:
+    """Writes to one item take place one after another, as each shows that item."""
+    actors = {name: doing([partial(swap, A)]) for name in "ab"}
+    for run in explore(world, actors, torn=actors):
+        in_flight: set[str] = set()
+        for step in run.steps:
+            if step.footprint.call == "write" and step.changed:
+                assert not in_flight
+                in_flight = {f"{step.actor}/0.0", f"{step.actor}/0.1"}
+            elif step.footprint.call == "show":
+                in_flight.remove(step.actor)
+    versions = [(world.ports.store.get(key) or {}).get("version") for key in PLACES]
+    assert versions in ([2, 101], [3, 201])
+
+
+def test_a_write_outlives_its_actor(world: World) -> None:
+    """What was accepted is shown, also if nobody hears of it; and the run ends only then."""
+    actors = {"writer": doing([partial(swap, A)]), "reader": doing([partial(look, A)])}
+    runs = [
+        ([step.footprint.call for step in run.steps], run.outcomes["reader"])
+        for run in explore_stops(world, actors, ["writer"], torn=["writer"])
+    ]
+    accepted = [calls for calls, _ in runs if "write" in calls]
+    assert accepted
+    assert all(calls.count("show") == 2 for calls in accepted)
+    assert {str(seen) for _, seen in runs} == {"[{'version': 1}]", "[{'version': 2}]"}
+
+
+def test_who_rests_sees_writes_whole(world: World) -> None:
+    """Nothing is in flight when a rest is over."""
+
+    def reader(ports: Ports) -> object:
+        rest()
+        return [item["version"] for item in ports.store.get_many(PLACES).values()]
+
+    actors = {"reader": reader, "writer": doing([partial(swap, A)])}
+    runs = list(explore(world, actors, torn=["writer"]))
+    for run in runs:
+        calls = [step.footprint.call for step in run.steps]
+        rested = calls.index("rest")
+        shown = [number for number, call in enumerate(calls) if call == "show"]
+        accepted = next(n for n, call in enumerate(calls) if call == "write")
+        assert rested < accepted or rested > max(shown)
+    assert "[2, 101]" in {str(run.outcomes["reader"]) for run in runs}
 
 
 def test_calls_that_do_not_mind_each_other(world: World) -> None:

@@ -123,11 +123,6 @@ def count_key(tenant_id: str) -> Key:
     return Key(Table.KEYS, tenant_id, "counts#api-keys")
 
 
-def admins_key(tenant_id: str) -> Key:
-    """What every loss of an admin key moves on, so that two cannot go at once unseen."""
-    return Key(Table.KEYS, tenant_id, "admins")
-
-
 def credential_key(digest_: str) -> Key:
     """Where the credential of a key string with this digest is stored."""
     return Key(Table.KEYS, f"api-key#{digest_}")

@@ -41,12 +41,16 @@ class RevokedWarrant(Record):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether a warrant still holds; when and why not, and when it would have ended anyway."""
+    """Whether a warrant still holds; when and why not, and when it would have ended anyway.
+
+    `by_key`: it has no revocation of its own, but the key that signed it is revoked.
+    """
 
     warrant_id: str
     revoked_at: datetime | None = None
     reason: str | None = None
     ends_at: datetime | None = None
+    by_key: bool = False
 
     @property
     def revoked(self) -> bool:

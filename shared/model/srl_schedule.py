@@ -1,12 +1,13 @@
 """Which tenants' lists are due, found without looking at any other tenant (docs/adr/0016).
 
 A *turn* says when a list is to be replaced; turns stand in order of time. A *mark* says that what
-the tenant revoked has changed; it is written with the change, at most one a shard. An *issue* says
+the tenant revoked has changed; it is written with the change, at most one a shard, and one for its
+keys and accounts. A mark outlives the change by a while (docs/adr/0021). An *issue* says
 when the list in force was issued, so that lists issued in the future are found (docs/adr/0020).
 """
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from shared.model import revocations, times
@@ -21,6 +22,9 @@ TURNS: Final = Partition(Table.KEYS, "srl-turns")
 
 # When each tenant's list in force was issued, in order of that time.
 ISSUES: Final = Partition(Table.KEYS, "srl-issues")
+
+# A write that was acknowledged became visible whole in less than a minute; clocks may differ.
+IN_FLIGHT_MAX: Final = times.CLOCK_TOLERANCE + timedelta(minutes=1)
 
 # Few, since every tick reads them all; enough for the changes of all tenants (docs/adr/0016).
 _MARK_PARTITIONS: Final = 4
@@ -52,6 +56,28 @@ class Turn(Record):
         return TURNS.key(f"{times.text(self.due_at)}#{self.tenant_id}#{self.list_version}")
 
 
+@dataclass(frozen=True, slots=True)
+class Mark(Record):
+    """A mark on a tenant. `version` is drawn anew whenever it is set or seen.
+
+    `seen_at` is when a worker first found it. The change that it announces may have been in flight
+    then, so there is another look at the tenant when that can no longer be.
+    """
+
+    version: int
+    seen_at: datetime | None = None
+
+    def waits(self, now: datetime) -> bool:
+        """Whether it was seen, and it is not yet time for another look."""
+        if self.seen_at is None or times.is_ahead(self.seen_at, now):
+            return False
+        return now < self.seen_at + IN_FLIGHT_MAX
+
+    def is_over(self, now: datetime) -> bool:
+        """Whether it was seen long enough ago for whatever it announces to be visible."""
+        return self.seen_at is not None and not self.waits(now)
+
+
 def issue_key(head: "Head", tenant_id: str) -> Key:
     """Where it is stored when the list of `head` was issued; the item itself says nothing more."""
     return ISSUES.key(f"{times.text(head.issued_at)}#{tenant_id}#{head.version}")
@@ -79,11 +105,21 @@ def marks() -> list[Partition]:
 
 def marks_of(tenant_id: str) -> list[Key]:
     """Where the marks of a tenant are, if they are."""
-    return [_mark(tenant_id, shard) for shard in range(revocations.SHARDS)]
+    shards = [_mark(tenant_id, shard) for shard in range(revocations.SHARDS)]
+    return [*shards, keys_mark_key(tenant_id)]
+
+
+def keys_mark_key(tenant_id: str) -> Key:
+    """Where to mark a tenant of whom a key or an account was revoked, deleted or disabled.
+
+    These meet on a counter of the tenant's anyway.
+    """
+    number = revocations.shard_number(tenant_id) % _MARK_PARTITIONS
+    return _marks(number).key(f"{tenant_id}#keys")
 
 
 def mark_key(tenant_id: str, changed: str) -> Key:
-    """Where to mark a tenant, in whom `changed` (a warrant or a key) was revoked or restored.
+    """Where to mark a tenant of whom the warrant `changed` was revoked or restored.
 
     One for each shard, so that marks meet only where counters do.
     """

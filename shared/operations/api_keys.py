@@ -167,7 +167,7 @@ def revoke(ports: Ports, caller: Caller, *, key_id: str) -> ApiKey:
         Put(key.key, revoked.to_item(), At(key.version)),
         Delete(model.credential_key(key.digest), Expect.PRESENT),
         *last_admin.guard(ports, key.tenant_id, losing=[key]),
-        *tombstones.changed(key.tenant_id, key.id),
+        *tombstones.changed(key.tenant_id),
         _entry(ports, caller, Action.API_KEY_REVOKE, key),
     )
     return revoked
@@ -180,14 +180,17 @@ def delete(ports: Ports, caller: Caller, *, key_id: str) -> None:
     Raises `NotFound`, and `RequestConflict` for the last admin.
     """
     key = _find(ports, caller, key_id)
+    leaving = _leave_account(key)
     ports.store.write(
         Delete(key.key, At(key.version)),
         # A revoked key has none any more.
         Delete(model.credential_key(key.digest), Expect.ANYTHING),
         Delete(model.usage(key.tenant_id).key(key.id), Expect.PRESENT),
         Increment(model.count_key(key.tenant_id), {"count": -1}, Expect.PRESENT),
-        *_leave_account(key),
-        *last_admin.guard(ports, key.tenant_id, losing=[key]),
+        *leaving,
+        *last_admin.guard(
+            ports, key.tenant_id, losing=[key], written=[each.key for each in leaving]
+        ),
         *tombstones.left(key.tenant_id, Tombstone(key.id, Ended.DELETED, ports.now(), key.digest)),
         _entry(ports, caller, Action.API_KEY_DELETE, key),
     )

@@ -141,8 +141,7 @@ def _revoke_all(
     ports.store.write(
         *changes,
         added,
-        # One mark for all: they share one item anyhow.
-        srl_marks.on_tenant(caller.tenant_id, str(added.key)),
+        srl_marks.on_keys(caller.tenant_id),
         counted(caller.tenant_id, amounts),
     )
     return revoked

@@ -8,51 +8,57 @@ from shared.errors import RequestConflict
 from shared.model import api_keys as model
 from shared.model import service_accounts
 from shared.model.api_keys import ApiKey
-from shared.model.records import integer
 from shared.model.service_accounts import ServiceAccount
 from shared.ports import Ports
-from shared.ports.store import At, Change, Expect, Put
+from shared.ports.store import At, Change, Check, Key
 
 # How long the key that stays must live (decisions 3, API keys).
 REMAINING: Final = timedelta(hours=24)
 
 
-def guard(ports: Ports, tenant_id: str, *, losing: Collection[ApiKey]) -> list[Change]:
-    """The changes that make the loss of these keys depend on no other admin key going with them.
+def guard(
+    ports: Ports, tenant_id: str, *, losing: Collection[ApiKey], written: Collection[Key] = ()
+) -> list[Change]:
+    """The changes that make the loss of these keys depend on another admin key that stays.
 
-    Raises `RequestConflict` if one of them is an admin key, and no other one stays accepted for
+    `written` are the items that the same write puts with the version that was read. Raises
+    `RequestConflict` if one of the keys is an admin key, and no other one stays accepted for
     `REMAINING` at least.
     """
     now = ports.now()
     if not any(key.is_live_admin(now) for key in losing):
         return []
-    # Read before the keys: whoever moves it on after this makes the write lose.
-    item = ports.store.get(model.admins_key(tenant_id))
-    if not _another_lives(ports, tenant_id, {key.id for key in losing}):
+    stays = _another(ports, tenant_id, {key.id for key in losing})
+    if stays is None:
         raise RequestConflict(
             "This would end the last active admin key; first create another one that does not "
             "expire within 24 hours."
         )
-    version = integer(item, "version") if item else 0
-    expected = At(version) if item else Expect.ABSENT
-    return [Put(model.admins_key(tenant_id), {"version": version + 1}, expected)]
+    # Whoever takes that one away, or its account, makes this write lose, or loses to it.
+    return [Check(each.key, At(each.version)) for each in stays if each.key not in written]
 
 
 def is_left(ports: Ports, tenant_id: str) -> bool:
     """Whether an admin key of the tenant is accepted now, and stays so for `REMAINING`."""
-    return _another_lives(ports, tenant_id, set())
+    return _another(ports, tenant_id, set()) is not None
 
 
-def _another_lives(ports: Ports, tenant_id: str, losing: set[str]) -> bool:
+def _another(
+    ports: Ports, tenant_id: str, losing: set[str]
+) -> tuple[ApiKey] | tuple[ApiKey, ServiceAccount] | None:
+    """An admin key that stays, with its account if it has one."""
     entries = ports.store.query(model.records(tenant_id), newest_first=True)
     keys = (ApiKey.from_item(entry.item) for entry in entries if entry.sk not in losing)
     # A key that is about to expire would leave nobody to create the next one.
     until = ports.now() + REMAINING
-    owners = {key.service_account_id for key in keys if key.is_live_admin(until)}
+    owned: dict[str, ApiKey] = {}
+    for key in keys:
+        if key.is_live_admin(until):
+            if key.service_account_id is None:
+                return (key,)
+            owned.setdefault(key.service_account_id, key)
     accounts = service_accounts.accounts(tenant_id)
-    items = ports.store.get_many(accounts.key(owner) for owner in owners if owner is not None)
-    # A key of no account lives by itself, any other with its account.
-    return None in owners or any(
-        ServiceAccount.from_item(item).status is service_accounts.Status.ACTIVE
-        for item in items.values()
-    )
+    items = ports.store.get_many(accounts.key(owner) for owner in owned)
+    found = map(ServiceAccount.from_item, items.values())
+    active = next((each for each in found if each.status is service_accounts.Status.ACTIVE), None)
+    return (owned[active.id], active) if active else None

@@ -10,9 +10,8 @@ import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Final
+from typing import Final, NamedTuple
 
-from shared import logs
 from shared.errors import Corrupt, InvalidSrl, Unavailable
 from shared.model import srl, srl_schedule, times
 from shared.model.audit_log import Action
@@ -33,6 +32,7 @@ from shared.operations import (
     srl_blobs,
     srl_changes,
     srl_content,
+    srl_heads,
     srl_keys,
     srl_marks,
     srl_states,
@@ -41,6 +41,7 @@ from shared.operations import (
 )
 from shared.operations.operation import reread
 from shared.operations.srl_changes import Counted
+from shared.operations.srl_content import Found
 from shared.operations.srl_heads import current as current
 from shared.operations.verdicts import verdicts
 from shared.ports import Ports
@@ -50,7 +51,6 @@ _log = logging.getLogger(__name__)
 
 # A list follows from the one before; every so often it is made from all records, to be sure.
 _REBUILT_EVERY: Final = 100
-_CHANGES_MAX: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +65,7 @@ class _Draft:
     marks: Mapping[Key, At]
     version: int
     issued_at: datetime
+    anew: bool = False
 
     @property
     def tenant_id(self) -> str:
@@ -80,21 +81,30 @@ def first(ports: Ports, settings: Settings, signer: SrlKey) -> list[Change]:
     return _writes(settings.tenant_id, head, Expect.ABSENT)
 
 
-def publish(ports: Ports, caller: Caller, *, above: int | None = None) -> Head:
+class _Made(NamedTuple):
+    """A list that is stored, and which of the marked warrants it has by their own revocation."""
+
+    head: Head
+    revoked: frozenset[str]
+
+
+def publish(ports: Ports, caller: Caller, *, above: int | None = None, anew: bool = False) -> Head:
     """Publish the next version, whether or not anything changed (one attempt: see `settle`).
 
-    `above` is given after a restore: the highest version that was ever published. The list is then
-    made from all records.
+    `above` is given after a restore: the highest version that was ever published. Then, or if it is
+    to be made `anew`, the list is made from all records.
     Raises `Conflict` where another publication or a rotation of the signer came between,
     `Unavailable` where a port did, `Corrupt` where the list would not be right; the old list stays.
     """
     draft = _draft(ports, caller.tenant_id, above=above or 0)
-    made = (_followed(ports, draft) if above is None else None) or _rebuilt(ports, draft)
-    action, resource, settings = Action.SRL_REGENERATE, f"srl/{made.version}", draft.settings
+    draft = replace(draft, anew=anew or above is not None)
+    made = _followed(ports, draft) or _rebuilt(ports, draft)
+    head, settings = made.head, draft.settings
+    action, resource = Action.SRL_REGENERATE, f"srl/{head.version}"
     unchanged = Check(draft.signer.key, At(draft.signer.version))
-    entry = audit_log.entry(ports, caller, action, resource, settings=settings, count=made.count)
+    entry = audit_log.entry(ports, caller, action, resource, settings=settings, count=head.count)
     _move_head(ports, draft, made, [unchanged, entry])
-    return made
+    return head
 
 
 def hand_over(
@@ -139,68 +149,56 @@ def _draft_on(
     # Only now that the head is known: what is revoked after this read is not surely in the list.
     counted = srl_changes.counted(ports, tenant_id)
     list_signers = srl_keys.all_of(ports, tenant_id, changes)
-    marks = srl_marks.changed(ports, tenant_id, limit=_followable(head))
-    version, issued_at = max(head.version, above) + 1, _issue_time(ports, tenant_id, head)
+    marks = srl_marks.changed(ports, tenant_id, limit=srl_marks.followable(head))
+    version, issued_at = (
+        max(head.version, above) + 1,
+        srl_heads.next_issue_time(ports, tenant_id, head),
+    )
     return _Draft(settings, head, signer, counted, list_signers, marks, version, issued_at)
 
 
-def _issue_time(ports: Ports, tenant_id: str, head: Head) -> datetime:
-    """When the next list is issued (docs/adr/0020)."""
-    now = ports.now()
-    if not head.is_ahead(now):
-        return times.whole(max(now, head.issued_at))
-    # One of two clocks is wrong. To go on from the list's would keep every later list invalid.
-    _log.error(
-        "the list in force was issued in the future, at %s; the next one is issued by this clock",
-        times.text(head.issued_at),
-        extra=logs.fields(tenant_id=tenant_id, metrics={"HeadInFuture": 1}),
-    )
-    return times.whole(now)
-
-
-def _followable(head: Head) -> int:
-    """How many changes are too many to look at one by one: a rebuild reads each shard at once."""
-    return max(_CHANGES_MAX, head.count // 4)
-
-
-def _followed(ports: Ports, draft: _Draft) -> Head | None:
+def _followed(ports: Ports, draft: _Draft) -> _Made | None:
     """The list made from the one before; None where that is not possible, or not wise."""
     head, settings = draft.head, draft.settings
     if (
+        draft.anew
         # A restore came between, or it is time to be sure.
-        draft.version != head.version + 1
+        or draft.version != head.version + 1
         or head.format != srl.FORMAT
         or draft.version % _REBUILT_EVERY == 0
         # What had left the list may have to come back.
         or head.expires_at - head.issued_at != settings.srl_ttl
         or draft.issued_at < head.issued_at
-        or len(draft.marks) >= _followable(head)
+        or len(draft.marks) >= srl_marks.followable(head)
     ):
         return None
     try:
         base, state = _previous(ports, draft)
         changed = [key.sk for key in draft.marks]
-        content = srl_content.followed(
+        content, revoked = srl_content.followed(
             ports, draft.tenant_id, base, changed=changed, signers=draft.counted.signers
         )
         found = state.tombstones
         if found.changes != draft.counted.tombstones:
             found = _tombstones(ports, draft)
-        return _stored(ports, draft, content, found)
+        return _Made(_stored(ports, draft, content, found), revoked)
     except Corrupt:
         _log.exception("the list cannot be made from the one before; reading all records instead")
         return None
 
 
-def _rebuilt(ports: Ports, draft: _Draft) -> Head:
+def _rebuilt(ports: Ports, draft: _Draft) -> _Made:
     """The list made from all records; they are read once more if one that is revoked is missing."""
+    tenant_id, signers = draft.tenant_id, draft.counted.signers
+    changed = [key.sk for key in draft.marks]
 
-    def content() -> Content:
-        found = srl_content.rebuilt(ports, draft.tenant_id, draft.counted.signers)
-        _check_departures(ports, draft, found)
+    def find() -> Found:
+        found = srl_content.rebuilt(ports, tenant_id, signers, changed=changed)
+        _check_departures(ports, draft, found.content)
         return found
 
-    return _stored(ports, draft, reread(content), _tombstones(ports, draft))
+    content, revoked = reread(find)
+    return _Made(_stored(ports, draft, content, _tombstones(ports, draft)), revoked)
 
 
 def _tombstones(ports: Ports, draft: _Draft) -> Tombstones:
@@ -276,23 +274,19 @@ def _store(ports: Ports, signer: SrlKey, payload: Payload, *, state: State, chan
     )
 
 
-def _move_head(ports: Ports, draft: _Draft, made: Head, changes: Iterable[Change]) -> None:
+def _move_head(ports: Ports, draft: _Draft, made: _Made, changes: Iterable[Change]) -> None:
     """Put the list in force that was made from the draft."""
     ports.store.write(
-        *_writes(draft.tenant_id, made, At(draft.head.version)),
+        *_writes(draft.tenant_id, made.head, At(draft.head.version)),
         Delete(Turn.after(draft.head, draft.tenant_id).key, Expect.ANYTHING),
         Delete(srl_schedule.issue_key(draft.head, draft.tenant_id), Expect.ANYTHING),
         *changes,
     )
-    _clear(ports, draft.marks)
-
-
-def _clear(ports: Ports, marks: Mapping[Key, At]) -> None:
     try:
-        srl_marks.clear(ports, marks)
+        srl_marks.clear(ports, draft.tenant_id, draft.marks, revoked=made.revoked)
     except Unavailable:
         # The list is out. The next one looks at the same warrants again.
-        _log.warning("%d marks could not be removed", len(marks))
+        _log.warning("%d marks could not be removed", len(draft.marks))
 
 
 def _writes(tenant_id: str, head: Head, expected: At | Expect) -> list[Change]:

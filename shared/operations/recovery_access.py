@@ -58,8 +58,8 @@ def _key(scene: Scene, tombstone: Tombstone) -> str | None:
     )
     scene.ports.store.write(
         Put(key.key, revoked.to_item(), At(key.version)),
-        *_end(scene, key.digest),
-        *tombstones.changed(scene.tenant_id, key.id),
+        Delete(api_keys.credential_key(key.digest), Expect.ANYTHING),
+        *tombstones.changed(scene.tenant_id),
         scene.entry(Action.API_KEY_REVOKE, key.id, name=key.name),
     )
     return f'Revoked again: API key {key.id} "{key.name}"'
@@ -78,7 +78,7 @@ def _without_credential(scene: Scene, tombstone: Tombstone) -> str | None:
 
 def _deletion(scene: Scene, key: ApiKey, tombstone: Tombstone) -> Iterator[Change]:
     yield Delete(key.key, At(key.version))
-    yield from _end(scene, key.digest)
+    yield Delete(api_keys.credential_key(key.digest), Expect.ANYTHING)
     yield Delete(api_keys.usage(scene.tenant_id).key(key.id), Expect.ANYTHING)
     yield Increment(api_keys.count_key(scene.tenant_id), {"count": -1}, Expect.ANYTHING)
     owner = key.service_account_id
@@ -89,14 +89,6 @@ def _deletion(scene: Scene, key: ApiKey, tombstone: Tombstone) -> Iterator[Chang
             yield Increment(account, {"api_key_count": -1, "version": 1}, Expect.PRESENT)
     yield from tombstones.left(scene.tenant_id, tombstone)
     yield scene.entry(Action.API_KEY_DELETE, key.id, name=key.name)
-
-
-def _end(scene: Scene, digest: str) -> list[Change]:
-    """No credential; and whoever loses another admin key meanwhile decides again."""
-    return [
-        Delete(api_keys.credential_key(digest), Expect.ANYTHING),
-        Increment(api_keys.admins_key(scene.tenant_id), {"version": 1}, Expect.ANYTHING),
-    ]
 
 
 def _account(scene: Scene, tombstone: Tombstone) -> str | None:
@@ -122,7 +114,7 @@ def _account(scene: Scene, tombstone: Tombstone) -> str | None:
     scene.ports.store.write(
         Put(account.key, disabled.to_item(), At(account.version)),
         *credentials,
-        *tombstones.changed(scene.tenant_id, account.id),
+        *tombstones.changed(scene.tenant_id),
         scene.entry(Action.SERVICE_ACCOUNT_DISABLE, account.id, name=account.name),
     )
     return f'Disabled again: service account {account.id} "{account.name}"'

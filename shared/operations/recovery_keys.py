@@ -72,7 +72,7 @@ def _rotated(scene: Scene, tomb: SigningKey, superseded: list[SigningKey]) -> st
         Put(key.key, rotated.to_item(), At(key.version)),
         *_version(last),
         _counted(scene, [(last, 1)]),
-        *tombstones.changed(scene.tenant_id, key.id),
+        *tombstones.changed(scene.tenant_id),
         scene.entry(Action.KEY_ROTATE, key.id, superseded_id=last.id, key_version=number),
     )
     return (
@@ -95,7 +95,7 @@ def _without_seed(scene: Scene, tomb: SigningKey, superseded: list[SigningKey]) 
     scene.ports.store.write(
         Put(suspended.key, suspended.to_item(), Expect.ABSENT),
         _counted(scene, [(suspended, 1)]),
-        *tombstones.changed(scene.tenant_id, tomb.id),
+        *tombstones.changed(scene.tenant_id),
         scene.entry(Action.KEY_SUSPEND, tomb.id),
     )
     return (
@@ -146,7 +146,7 @@ def _revoked(scene: Scene, tomb: SigningKey) -> str | None:
     scene.ports.store.write(
         Put(revoked.key, revoked.to_item(), At(key.version) if key else Expect.ABSENT),
         listed,
-        srl_marks.on_tenant(scene.tenant_id, str(listed.key)),
+        srl_marks.on_keys(scene.tenant_id),
         _counted(scene, [*before, (revoked, 1)]),
         scene.entry(Action.KEY_REVOKE, tomb.id, reason=revoked.revoked_reason),
     )
@@ -161,7 +161,7 @@ def _suspended(scene: Scene, tomb: SigningKey) -> str | None:
     scene.ports.store.write(
         Put(key.key, suspended.to_item(), At(key.version)),
         _counted(scene, [(key, -1), (suspended, 1)]),
-        *tombstones.changed(scene.tenant_id, key.id),
+        *tombstones.changed(scene.tenant_id),
         scene.entry(Action.KEY_SUSPEND, key.id),
     )
     return f'Suspended again: signing key {key.id} "{key.name}"'

@@ -59,7 +59,7 @@ def _brought(
         lost = replace(tomb, status=status, listed_until=until, sealed_seed=None, pending_id=None)
         scene.ports.store.write(
             Put(lost.key, lost.to_item(), Expect.ABSENT),
-            *tombstones.changed(scene.tenant_id, lost.id),
+            *tombstones.changed(scene.tenant_id),
         )
         return f"Listed again: list signer {lost.id}, {lost.status}; its seed is lost"
     if _ORDER.index(record.status) >= _ORDER.index(tomb.status):
@@ -74,7 +74,7 @@ def _brought(
         action = Action.SRL_ACTIVATE_KEY
     scene.ports.store.write(
         Put(moved.key, moved.to_item(), At(record.version)),
-        *tombstones.changed(scene.tenant_id, moved.id),
+        *tombstones.changed(scene.tenant_id),
         scene.entry(action, moved.id),
     )
     return f"Again {moved.status}: list signer {moved.id}"
@@ -87,7 +87,7 @@ def _started(scene: Scene, vouching: SrlKey | None) -> str:
         new = _vouched(scene, new, vouching)
     scene.ports.store.write(
         Put(new.key, new.to_item(), Expect.ABSENT),
-        *tombstones.changed(scene.tenant_id, new.id),
+        *tombstones.changed(scene.tenant_id),
         scene.entry(Action.SRL_ROTATE_KEY, new.id),
     )
     return (

@@ -139,7 +139,7 @@ def _switch(
         Put(account.key, switched.to_item(), At(account.version)),
         *_credentials(ports, keys, disabled=target is Status.DISABLED),
         *last_admin.guard(ports, caller.tenant_id, losing=losing),
-        *tombstones.changed(caller.tenant_id, account.id),
+        *tombstones.changed(caller.tenant_id),
         audit_log.entry(ports, caller, action, account.id, settings=settings, name=account.name),
     )
     return switched

@@ -125,7 +125,7 @@ def rotate(ports: Ports, caller: Caller, *, key_id: str) -> SigningKey:
         Put(superseded.key, superseded.to_item(), Expect.ABSENT),
         Put(place, {"id": superseded.id}, Expect.ABSENT),
         counted(caller.tenant_id, {model.count_name(key.type, Status.ROTATED): 1}),
-        *tombstones.changed(caller.tenant_id, key.id),
+        *tombstones.changed(caller.tenant_id),
         audit_log.entry(
             ports,
             caller,
@@ -193,7 +193,7 @@ def _move(
     ports.store.write(
         Put(key.key, moved.to_item(), At(key.version)),
         counted(caller.tenant_id, {old: -1, new: 1}),
-        *tombstones.changed(caller.tenant_id, key.id),
+        *tombstones.changed(caller.tenant_id),
         audit_log.entry(ports, caller, action, key.id, settings=settings),
     )
     return moved

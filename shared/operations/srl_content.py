@@ -4,6 +4,7 @@ from collections.abc import Collection
 from datetime import datetime
 from functools import partial
 from itertools import chain
+from typing import NamedTuple
 
 from shared.model import identifiers, revocations, warrants
 from shared.model.items import Partition
@@ -17,7 +18,16 @@ from shared.ports import Ports
 _Ends = dict[str, datetime | None]
 
 
-def rebuilt(ports: Ports, tenant_id: str, signers: RevokedSigners) -> Content:
+class Found(NamedTuple):
+    """The content of a list, and which of the changed warrants have a revocation of their own."""
+
+    content: Content
+    revoked: frozenset[str]
+
+
+def rebuilt(
+    ports: Ports, tenant_id: str, signers: RevokedSigners, *, changed: Collection[str] = ()
+) -> Found:
     """Every warrant with a revocation, or of a revoked key. Raises `Corrupt`, `Unavailable`."""
     ends: _Ends = {}
 
@@ -32,9 +42,10 @@ def rebuilt(ports: Ports, tenant_id: str, signers: RevokedSigners) -> Content:
 
     walks = ports.together(*(partial(walk, each) for each in revocations.shards(tenant_id)))
     signed = _signed(ports, tenant_id, signers)
+    revoked = frozenset(changed).intersection(chain(*walks))
     # Some may be revoked by their key as well. Without, the walks are sorted runs, quick to merge.
     ids = {*chain(*walks), *signed} if signed else chain(*walks)
-    return Content.of(ids, signed | ends, signers=signers.signers)
+    return Found(Content.of(ids, signed | ends, signers=signers.signers), revoked)
 
 
 def followed(
@@ -44,17 +55,18 @@ def followed(
     *,
     changed: Collection[str],
     signers: RevokedSigners,
-) -> Content:
+) -> Found:
     """`base` with what is true now of the warrants in `changed`, and with those of new `signers`.
 
     Reads in proportion to both. Raises `Corrupt`, `Unavailable`.
     """
     found = verdicts(ports, tenant_id, changed) if changed else {}
     revoked: _Ends = {each: v.ends_at for each, v in found.items() if v.revoked}
+    own = frozenset(each for each in revoked if not found[each].by_key)
     known = set(base.signers)
     new = RevokedSigners(tuple(each for each in signers.signers if each not in known))
     revoked = _signed(ports, tenant_id, new) | revoked
-    return base.changed(changed, revoked, signers=signers.signers)
+    return Found(base.changed(changed, revoked, signers=signers.signers), own)
 
 
 def _signed(ports: Ports, tenant_id: str, signers: RevokedSigners) -> _Ends:

@@ -1,9 +1,15 @@
-"""Which list of a tenant is in force."""
+"""Which list of a tenant is in force, and when the one after it is issued."""
 
+import logging
+from datetime import datetime
+
+from shared import logs
 from shared.errors import Corrupt
-from shared.model import srl
+from shared.model import srl, times
 from shared.model.srl import Head
 from shared.ports import Ports
+
+_log = logging.getLogger(__name__)
 
 
 def current(ports: Ports, tenant_id: str) -> Head:
@@ -12,3 +18,17 @@ def current(ports: Ports, tenant_id: str) -> Head:
     if item is None:
         raise Corrupt("a tenant has no published list")
     return Head.from_item(item)
+
+
+def next_issue_time(ports: Ports, tenant_id: str, head: Head) -> datetime:
+    """When the list after that of `head` is issued, if it is made now (docs/adr/0020)."""
+    now = ports.now()
+    if not head.is_ahead(now):
+        return times.whole(max(now, head.issued_at))
+    # One of two clocks is wrong. To go on from the list's would keep every later list invalid.
+    _log.error(
+        "the list in force was issued in the future, at %s; the next one is issued by this clock",
+        times.text(head.issued_at),
+        extra=logs.fields(tenant_id=tenant_id, metrics={"HeadInFuture": 1}),
+    )
+    return times.whole(now)

@@ -1,28 +1,50 @@
 """Marks: what changed since the lists were made, for the schedule and the next list to find.
 
 A mark on a tenant tells the schedule (docs/adr/0016), one on a warrant the publication
-(docs/adr/0019). Each is set in the write of the change, and removed once a list has it.
+(docs/adr/0019). Each is set in the write of the change. As the items of a write become visible one
+by one, what is marked may not be visible yet (docs/adr/0021): a mark on a warrant is removed only
+if the records are still those that the list was made from, a mark on a tenant only after a while.
 """
 
+import logging
 import secrets
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
 from functools import partial
 from itertools import chain, islice
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from shared.errors import Conflict
+from shared.errors import Conflict, Corrupt
+from shared.model import revocations
 from shared.model import srl_schedule as model
-from shared.model.items import Key, Partition
+from shared.model.items import Entry, Key, Partition
 from shared.model.records import integer
+from shared.model.srl_schedule import Mark
 from shared.ports import Ports
-from shared.ports.store import MOST_CHANGES, At, Delete, Expect, Put
+from shared.ports.store import MOST_CHANGES, At, Change, Check, Delete, Expect, Put
+
+if TYPE_CHECKING:
+    # The schedule reads marks, and loads nothing of what makes a list.
+    from shared.model.srl import Head
+
+_log = logging.getLogger(__name__)
 
 _VERSION_BITS: Final = 62
+_FOLLOWABLE_MIN: Final = 1000
+
+# The changes that remove a mark, or replace it: all of them or none.
+_Step = Sequence[Change]
 
 
-def on_tenant(tenant_id: str, changed: str) -> Put:
-    """The mark to set in the write that revokes or restores `changed`, a warrant or a key."""
-    return _set(model.mark_key(tenant_id, changed))
+def on_tenant(tenant_id: str, warrant_id: str) -> Put:
+    """The mark to set in the write that revokes or restores a warrant."""
+    return _set(model.mark_key(tenant_id, warrant_id))
+
+
+def on_keys(tenant_id: str) -> Put:
+    """The mark to set in the write that revokes, deletes or disables keys or accounts."""
+    return _set(model.keys_mark_key(tenant_id))
 
 
 def on_warrant(tenant_id: str, warrant_id: str) -> Put:
@@ -31,19 +53,21 @@ def on_warrant(tenant_id: str, warrant_id: str) -> Put:
 
 
 def marked(ports: Ports) -> list[str]:
-    """The tenants that are marked, each once."""
+    """The tenants with a mark that is not to wait, each once."""
+    now = ports.now()
 
     def walk(partition: Partition) -> list[str]:
-        return [model.tenant_of_mark(entry.sk) for entry in ports.store.query(partition)]
+        entries = ports.store.query(partition)
+        return [model.tenant_of_mark(each.sk) for each in entries if not _waits(each, now)]
 
     walks = ports.together(*(partial(walk, partition) for partition in model.marks()))
     return list(dict.fromkeys(chain.from_iterable(walks)))
 
 
-def marks_of(ports: Ports, tenant_id: str) -> dict[Key, At]:
-    """The marks that a tenant has, each as it was last set."""
+def marks_of(ports: Ports, tenant_id: str) -> dict[Key, Mark]:
+    """The marks that a tenant has, each as it was last set or seen."""
     items = ports.store.get_many(model.marks_of(tenant_id))
-    return {key: At(integer(item, "version")) for key, item in items.items()}
+    return {key: Mark.from_item(item) for key, item in items.items()}
 
 
 def changed(ports: Ports, tenant_id: str, *, limit: int) -> dict[Key, At]:
@@ -53,24 +77,74 @@ def changed(ports: Ports, tenant_id: str, *, limit: int) -> dict[Key, At]:
     return {partition.key(entry.sk): At(integer(entry.item, "version")) for entry in entries}
 
 
-def clear(ports: Ports, marks: Mapping[Key, At]) -> None:
-    """Remove the marks, but not those that were set again meanwhile."""
-    rest = iter(marks.items())
-    while batch := dict(islice(rest, MOST_CHANGES)):
-        _clear(ports, batch)
+def followable(head: "Head") -> int:
+    """How many marks are too many to look at one by one: a rebuild reads each shard at once."""
+    return max(_FOLLOWABLE_MIN, head.count // 4)
 
 
-def _clear(ports: Ports, marks: Mapping[Key, At]) -> None:
-    left = dict(marks)
-    while left:
+def see(ports: Ports, marks: Mapping[Key, Mark]) -> None:
+    """Note that a worker has seen these marks, or remove those that were seen long enough ago.
+
+    Those that were set again meanwhile stay as they are.
+    """
+    now = ports.now()
+    _write(ports, [[_seen(key, mark, now)] for key, mark in marks.items() if not mark.waits(now)])
+
+
+def clear(
+    ports: Ports, tenant_id: str, marks: Mapping[Key, At], *, revoked: Collection[str]
+) -> None:
+    """Remove the marks on warrants, of which a list has those in `revoked` by their own revocation.
+
+    A mark stays if it was set again meanwhile, or if the records of its warrant are others by now,
+    as they are if their change was in flight when the list was made.
+    """
+
+    def step(key: Key, at: At) -> _Step:
+        entry = revocations.shard_of(tenant_id, key.sk).key(key.sk)
+        return Delete(key, at), Check(entry, Expect.PRESENT if key.sk in revoked else Expect.ABSENT)
+
+    _write(ports, [step(key, at) for key, at in marks.items()])
+
+
+def _waits(entry: Entry, now: datetime) -> bool:
+    try:
+        return Mark.from_item(entry.item).waits(now)
+    except Corrupt:
+        # One tenant's broken mark must not hold back the others.
+        _log.exception("the mark %s cannot be read", entry.sk)
+        return False
+
+
+def _seen(key: Key, mark: Mark, now: datetime) -> Change:
+    if mark.is_over(now):
+        return Delete(key, At(mark.version))
+    seen = replace(mark, version=_new_version(), seen_at=now)
+    return Put(key, seen.to_item(), At(mark.version))
+
+
+def _write(ports: Ports, steps: Iterable[_Step]) -> None:
+    rest = iter(steps)
+    # No step has more than two changes.
+    while batch := list(islice(rest, MOST_CHANGES // 2)):
+        _write_batch(ports, batch)
+
+
+def _write_batch(ports: Ports, batch: list[_Step]) -> None:
+    while batch:
         try:
-            ports.store.write(*(Delete(key, seen) for key, seen in left.items()))
+            ports.store.write(*chain.from_iterable(batch))
         except Conflict as conflict:
-            left = {key: seen for key, seen in left.items() if key not in conflict.lost}
+            lost = set(conflict.lost)
+            batch = [step for step in batch if lost.isdisjoint(each.key for each in step)]
         else:
             return
 
 
 def _set(key: Key) -> Put:
-    # Not counted from 1: a mark that was cleared and set anew must not pass for the one before it.
-    return Put(key, {"version": secrets.randbits(_VERSION_BITS)}, Expect.ANYTHING)
+    return Put(key, Mark(_new_version()).to_item(), Expect.ANYTHING)
+
+
+def _new_version() -> int:
+    # Not counted from 1: a mark that was removed and set anew must not pass for the one before it.
+    return secrets.randbits(_VERSION_BITS)

@@ -4,7 +4,7 @@ import logging
 from dataclasses import dataclass, field
 
 from shared.model.callers import Caller
-from shared.model.srl_schedule import Turn
+from shared.model.srl_schedule import Turn, keys_mark_key
 from shared.operations import (
     publication,
     srl_blobs,
@@ -34,18 +34,21 @@ def publish_if_due(ports: Ports, tenant_id: str) -> bool:
     """
     # Before anything else: what is marked from here on keeps its mark.
     marks = srl_marks.marks_of(ports, tenant_id)
+    # What a write left behind that was in flight when the last list was made is read now.
+    keys = marks.get(keys_mark_key(tenant_id))
+    anew = keys is not None and keys.is_over(ports.now())
     handle = tenants.settings(ports, tenant_id).handle
     caller = Caller.inside(tenant_id, name="schedule", handle=handle)
 
     def attempt() -> bool:
-        if not _is_due(ports, tenant_id):
+        if not (anew or _is_due(ports, tenant_id)):
             return False
-        head = publication.publish(ports, caller)
+        head = publication.publish(ports, caller, anew=anew)
         srl_blobs.discard_old(ports, tenant_id, head)
         return True
 
     published = settle(attempt)
-    srl_marks.clear(ports, marks)
+    srl_marks.see(ports, marks)
     return published
 
 
@@ -66,4 +69,7 @@ def _is_due(ports: Ports, tenant_id: str) -> bool:
     head, now = publication.current(ports, tenant_id), ports.now()
     if head.is_ahead(now) or Turn.after(head, tenant_id).due_at <= now:
         return True
-    return srl_changes.counted(ports, tenant_id).changes != head.changes
+    if srl_changes.counted(ports, tenant_id).changes != head.changes:
+        return True
+    # A change may have been counted before its mark was visible.
+    return bool(srl_marks.changed(ports, tenant_id, limit=1))

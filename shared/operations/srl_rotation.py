@@ -161,7 +161,7 @@ def _drop(ports: Ports, caller: Caller, scene: _Scene, stolen: SrlKey) -> None:
         changes.append(_update(scene.active, scene.active.followed_by(None)))
     details: dict[str, Value] = {"was": stolen.status.value}
     entry = _entry(ports, caller, scene, Action.SRL_REVOKE_KEY, stolen, **details)
-    ports.store.write(*changes, *tombstones.changed(caller.tenant_id, stolen.id), entry)
+    ports.store.write(*changes, *tombstones.changed(caller.tenant_id), entry)
 
 
 def _replace_stolen(ports: Ports, caller: Caller, scene: _Scene, stolen: SrlKey) -> None:

@@ -20,19 +20,19 @@ from shared.ports import Ports
 from shared.ports.store import Change, Expect, Increment, Item, Put
 
 
-def changed(tenant_id: str, subject: str) -> list[Change]:
-    """What to add to a write that revokes, suspends, disables, rotates or enables `subject`.
+def changed(tenant_id: str) -> list[Change]:
+    """What to add to a write that revokes, suspends, disables, rotates or enables its subject.
 
     The next list is then made within a tick, and its state has the tombstones of that time.
     """
     counter = Increment(model.counter_key(tenant_id), {"changes": 1}, Expect.ANYTHING)
-    return [counter, srl_marks.on_tenant(tenant_id, subject)]
+    return [counter, srl_marks.on_keys(tenant_id)]
 
 
 def left(tenant_id: str, tombstone: Tombstone) -> list[Change]:
     """What to add to a write that deletes the subject of `tombstone`."""
     place = model.deleted(tenant_id).key(tombstone.id)
-    return [Put(place, tombstone.to_item(), Expect.ANYTHING), *changed(tenant_id, tombstone.id)]
+    return [Put(place, tombstone.to_item(), Expect.ANYTHING), *changed(tenant_id)]
 
 
 def gathered(ports: Ports, tenant_id: str, *, changes: int) -> Tombstones:

@@ -62,7 +62,7 @@ def _by_signers(
 def _revoked(warrant_id: str, standing: Standing, key: SigningKey) -> Verdict:
     if key.revoked_at is None:
         raise Corrupt("a key counts as revoked, but its record does not say so")
-    return Verdict(warrant_id, key.revoked_at, key.revoked_reason, standing.end)
+    return Verdict(warrant_id, key.revoked_at, key.revoked_reason, standing.end, by_key=True)
 
 
 def _records(ports: Ports, tenant_id: str, signers: Collection[Signer]) -> dict[Signer, SigningKey]:

@@ -126,6 +126,10 @@ class Store(Protocol):
     removed by the store at any time after that moment. No other item is ever removed.
 
     - Every read sees every write that was acknowledged before the read began.
+    - A write that is not acknowledged yet may be seen in part. Each of its items is visible as it
+      was before the write or as it is after it, one item before another in any order; once an item
+      is visible as it is after, it stays so. When the write is acknowledged, all are.
+    - While an item is not visible yet, any other write that changes it or depends on it waits.
     - A read is complete or raises: a missing item means absent, never "not processed".
     - Whatever cannot be answered (throttled, timed out, broken, unreadable) is `Unavailable`.
       Contention and throttling are retried inside the adapter, with jitter, up to a deadline.
@@ -189,6 +193,6 @@ class Store(Protocol):
         A retry inside the adapter does not apply the changes twice.
 
         Raises `Conflict`, with the keys whose expectation did not hold, and `Unavailable`, after
-        which the write may or may not have happened, but never in part.
+        which the write has happened, has not, or is in flight; it never stays in part.
         """
         ...

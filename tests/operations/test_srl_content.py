@@ -25,6 +25,7 @@ from shared.operations import (
     service_accounts,
     signing_keys,
     srl_blobs,
+    srl_marks,
     srl_rotation,
     tenant_settings,
     warrants,
@@ -232,7 +233,7 @@ def test_many_changes_are_not_looked_at_one_by_one(
     ports: Ports, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Past a limit all records are read, and what was marked is settled in turns."""
-    monkeypatch.setattr(publication, "_CHANGES_MAX", 3)
+    monkeypatch.setattr(srl_marks, "_FOLLOWABLE_MIN", 3)
     tenant = Tenant.create(ports)
     for number in range(8):
         tenant.revoke(ports, f"svc_wrt_{number}")

@@ -15,8 +15,10 @@ import pytest
 from shared.errors import Corrupt, Unavailable
 from shared.model import revocations as revocation_model
 from shared.model import srl_schedule as model
+from shared.model.records import moment
 from shared.model.signing_keys import revoked_signers_key
 from shared.model.srl_schedule import Turn
+from shared.model.warrants import signed_by
 from shared.operations import (
     key_revocation,
     publication,
@@ -28,7 +30,7 @@ from shared.operations import (
     tenant_settings,
 )
 from shared.ports import Ports
-from shared.ports.store import Change, Entry, Expect, Increment, Key, Partition, Put, Store
+from shared.ports.store import Change, Delete, Entry, Expect, Increment, Key, Partition, Put, Store
 from tests.faults import Crash, Script, raises, scripted
 from tests.operations.races import races
 from tests.operations.tenants import Tenant
@@ -517,12 +519,51 @@ def test_a_mark_that_outlived_its_reason_costs_one_look(ports: Ports, tenant: Te
     assert publication.current(ports, tenant.id).version == 2
 
 
-def test_many_marks_are_cleared_together(ports: Ports, tenant: Tenant) -> None:
-    """Marks in every shard go with one publication."""
+def test_many_marks_are_cleared_together(ports: Ports, clock: Clock, tenant: Tenant) -> None:
+    """Marks in every shard are seen by one publication, and go with the look after it."""
     for number in range(100):
         tenant.revoke(ports, f"svc_wrt_{number}")
     assert len(ports.store.get_many(model.marks_of(tenant.id))) == revocation_model.SHARDS
     assert srl_publication.publish_if_due(ports, tenant.id)
+    marks = ports.store.get_many(model.marks_of(tenant.id))
+    assert {moment(mark["seen_at"], "seen_at") for mark in marks.values()} == {clock()}
+    assert due(ports) == []
+    clock.moment += model.IN_FLIGHT_MAX
+    assert due(ports) == [tenant.id]
+    assert not srl_publication.publish_if_due(ports, tenant.id)
+    assert ports.store.get_many(model.marks_of(tenant.id)) == {}
+    assert due(ports) == []
+
+
+def test_what_was_in_flight_when_its_key_was_revoked_is_listed(
+    ports: Ports, clock: Clock, tenant: Tenant
+) -> None:
+    """F41: a signature that was not visible to the first list after it is in the second look's."""
+    key = tenant.key(ports)
+    tenant.sign(ports, key, "svc_wrt_signed")
+    signed = signed_by(tenant.id, key.id)
+    (entry,) = ports.store.query(signed)
+    place = signed.key(entry.sk)
+    ports.store.write(Delete(place, Expect.PRESENT))
+    tenant.revoke_key(ports, key)
+    assert srl_publication.publish_if_due(ports, tenant.id)
+    assert tenant.published(ports).revoked_ids == []
+    ports.store.write(Put(place, entry.item, Expect.ABSENT))
+    assert due(ports) == []
+    clock.moment += model.IN_FLIGHT_MAX
+    assert due(ports) == [tenant.id]
+    assert srl_publication.publish_if_due(ports, tenant.id)
+    assert tenant.published(ports).revoked_ids == ["svc_wrt_signed"]
+    assert due(ports) == []
+
+
+def test_a_mark_of_the_future_names_its_tenant(ports: Ports, clock: Clock, tenant: Tenant) -> None:
+    """F41: a mark that a worker saw whose clock is ahead waits for nobody."""
+    tenant.revoke(ports, "svc_wrt_a")
+    clock.advance(days=365)
+    srl_publication.publish_if_due(ports, tenant.id)
+    clock.advance(days=-365)
+    srl_publication.publish_if_due(ports, tenant.id)
     assert ports.store.get_many(model.marks_of(tenant.id)) == {}
 
 

@@ -96,7 +96,7 @@ def _revocation(ports: Ports, place: Key, key: ApiKey) -> Inconsistency:
         (
             Put(key.key, revoked.to_item(), At(key.version)),
             Delete(place, Expect.ANYTHING),
-            *tombstones.changed(key.tenant_id, key.id),
+            *tombstones.changed(key.tenant_id),
         ),
         Event(Action.API_KEY_REVOKE, key.id, {"reason": LOST}),
     )

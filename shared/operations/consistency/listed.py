@@ -27,7 +27,7 @@ def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
     counted = srl_changes.counted(ports, tenant_id)
     is_pending = counted.changes != head.changes
     listed = set(srl.revoked_ids(publication.read(ports, head)))
-    content = srl_content.rebuilt(ports, tenant_id, revoked_signers.read(ports, tenant_id))
+    content = srl_content.rebuilt(ports, tenant_id, revoked_signers.read(ports, tenant_id)).content
     revoked = set(content.revoked_ids)
     wanted = set(content.at(head.issued_at, ttl=ttl).revoked_ids)
     marked = {entry.sk for entry in ports.store.query(srl_schedule.changed(tenant_id))}
@@ -54,7 +54,7 @@ def _state(ports: Ports, tenant_id: str, head: Head, changes: int) -> Iterator[I
     if state.tombstones != tombstones.gathered(ports, tenant_id, changes=changes):
         yield Inconsistency(
             "the state beside its list lacks something that was revoked, deleted or disabled",
-            tuple(tombstones.changed(tenant_id, tenant_id)),
+            tuple(tombstones.changed(tenant_id)),
         )
 
 

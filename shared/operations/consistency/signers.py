@@ -58,4 +58,4 @@ def _pending(current: SrlKey, keys: dict[str, SrlKey]) -> Iterator[Inconsistency
 def _ended(key: SrlKey, problem: str) -> Inconsistency:
     """Whether it was retired or revoked is not known; so it is revoked."""
     change = Put(key.key, key.revoked().to_item(), At(key.version))
-    return Inconsistency(problem, (change, *tombstones.changed(key.tenant_id, key.id)))
+    return Inconsistency(problem, (change, *tombstones.changed(key.tenant_id)))

@@ -58,7 +58,7 @@ def _versions(
             changes: list[Change] = [
                 Put(stub.key, stub.to_item(), Expect.ABSENT),
                 Put(place, {"id": record_id}, Expect.ANYTHING),
-                *tombstones.changed(key.tenant_id, key.id),
+                *tombstones.changed(key.tenant_id),
             ]
             yield Inconsistency(f"{name} has no record", tuple(changes))
         elif pointers.get(version) != record.id:
@@ -73,7 +73,7 @@ def _undone(
     changes: list[Change] = [
         pointer,
         Check(key.key, At(key.version)),
-        *tombstones.changed(key.tenant_id, key.id),
+        *tombstones.changed(key.tenant_id),
     ]
     if record is not None:
         changes.append(Delete(record.key, At(record.version)))
@@ -117,7 +117,7 @@ def _revoked(ports: Ports, tenant_id: str, keys: dict[str, SigningKey]) -> Itera
                     last.plus(unlisted).to_item(),
                     At(last.version) if last.version else Expect.ABSENT,
                 ),
-                srl_marks.on_tenant(tenant_id, str(place)),
+                srl_marks.on_keys(tenant_id),
             ),
         )
     for name in sorted(set(signers.signers) - set(revoked)):
@@ -139,7 +139,7 @@ def _unrevoked(
         (
             Put(key.key, revoked.to_item(), At(key.version)),
             Increment(model.counts_key(tenant_id), {old: -1, new: 1}, Expect.ANYTHING),
-            *tombstones.changed(tenant_id, key.id),
+            *tombstones.changed(tenant_id),
         ),
         Event(Action.KEY_REVOKE, key.id, {"reason": LOST}),
     )

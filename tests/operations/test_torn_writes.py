@@ -1,0 +1,105 @@
+"""Writes whose items become visible one by one: what operations make of a part of one.
+
+Lists and checks are in `test_interleavings.py`.
+"""
+
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from shared.errors import RequestConflict
+from shared.model import api_keys as model
+from shared.model.callers import Scope
+from shared.model.revocations import Revocation
+from shared.operations import api_keys, operation, revocations, service_accounts
+from shared.ports import Ports
+from tests.operations.tenants import Tenant
+from tests.scheduler import Actor, World, explore, rest
+from tests.worlds import Clock, embedded
+
+
+@pytest.fixture
+def ports(tmp_path: Path) -> Ports:
+    return embedded(tmp_path, Clock())
+
+
+@pytest.fixture(autouse=True)
+def _pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who lost a race, or found records that disagree, tries again when nothing is in flight."""
+    pacing = operation.Pacing(limit=3600, sleep=lambda _seconds: rest())
+    monkeypatch.setattr(operation, "PACING", pacing)
+
+
+def _admins(ports: Ports, tenant: Tenant) -> list[model.ApiKey]:
+    page = api_keys.page(ports, tenant.operator, before=None, limit=100)
+    return [key for key, _ in page.entries if key.is_live_admin(ports.now())]
+
+
+def _losing(tenant: Tenant, key_id: str, how: str, ports: Ports) -> object:
+    loss = api_keys.delete if how == "delete" else api_keys.revoke
+    try:
+        return loss(ports, tenant.operator, key_id=key_id)
+    except RequestConflict:
+        return "kept"
+
+
+@pytest.mark.parametrize("ways", [("revoke", "revoke"), ("delete", "revoke"), ("delete", "delete")])
+def test_the_last_admin_key_stays(tmp_path: Path, ports: Ports, ways: tuple[str, str]) -> None:
+    """F40: of two losses, one is refused, whatever part of the other is visible."""
+    tenant = Tenant.create(ports)
+    api_keys.create(ports, tenant.operator, name="second", scopes=(Scope.ADMIN,))
+    keys = _admins(ports, tenant)
+    assert len(keys) == 2
+    actors: dict[str, Actor] = {
+        f"{way} {number}": partial(_losing, tenant, key.id, way)
+        for number, (key, way) in enumerate(zip(keys, ways, strict=True))
+    }
+    runs = 0
+    for run in explore(World(ports, tmp_path / "blobs"), actors, torn=actors):
+        runs += 1
+        assert list(run.outcomes.values()).count("kept") == 1, run
+        assert len(_admins(ports, tenant)) == 1, run
+    print(f"{ways}: {runs} schedules")
+
+
+def test_the_account_of_the_last_admin_key_stays(tmp_path: Path, ports: Ports) -> None:
+    """F40: so it is where the other key goes with its account."""
+    tenant = Tenant.create(ports)
+    account = service_accounts.create(ports, tenant.operator, name="second")
+    (own,) = _admins(ports, tenant)
+    api_keys.create(
+        ports, tenant.operator, name="k", scopes=(Scope.ADMIN,), service_account_id=account.id
+    )
+
+    def disable(ports: Ports) -> object:
+        try:
+            return service_accounts.disable(ports, tenant.operator, account_id=account.id)
+        except RequestConflict:
+            return "kept"
+
+    actors: dict[str, Actor] = {
+        "revoker": partial(_losing, tenant, own.id, "revoke"),
+        "disabler": disable,
+    }
+    for run in explore(World(ports, tmp_path / "blobs"), actors, torn=actors):
+        assert list(run.outcomes.values()).count("kept") == 1, run
+
+
+def test_a_revocation_is_made_once(tmp_path: Path, ports: Ports) -> None:
+    """F40: of two that revoke one warrant at once, both get the same record."""
+    tenant = Tenant.create(ports)
+    made: list[tuple[Revocation, bool]] = []
+
+    def revoke(ports: Ports) -> None:
+        made.append(
+            revocations.create(ports, tenant.operator, warrant_id="svc_wrt_a", reason="stolen")
+        )
+
+    actors: dict[str, Actor] = {"first": revoke, "second": revoke}
+    for run in explore(World(ports, tmp_path / "blobs"), actors, torn=actors):
+        (first, first_is_new), (second, second_is_new) = made
+        assert first == second, run
+        assert first_is_new != second_is_new, run
+        tenant.check_totals(ports)
+        made.clear()

@@ -476,7 +476,7 @@ def test_a_race_that_is_lost_for_ever(
     """F24: where another key is always revoked first, the answer is unavailable, not an error."""
     monkeypatch.setattr(operation, "PACING", operation.Pacing(limit=0))
     key = tenant.key(ports)
-    script = Script(before={3: lambda: tenant.revoke_key(ports, tenant.key(ports))})
+    script = Script(before={4: lambda: tenant.revoke_key(ports, tenant.key(ports))})
     with pytest.raises(Unavailable):
         tenant.revoke_key(scripted(ports, script), key)
     assert tenant.status(ports, key) is Status.ACTIVE

@@ -17,7 +17,7 @@ from shared.model import revocations as model
 from shared.model.callers import Caller
 from shared.model.signing_keys import Type
 from shared.model.srl import head_key
-from shared.model.srl_schedule import Turn
+from shared.model.srl_schedule import IN_FLIGHT_MAX, Turn
 from shared.model.warrants import signed_by, warrant_key
 from shared.operations import (
     doctor,
@@ -29,6 +29,7 @@ from shared.operations import (
     signing_keys,
     srl,
     srl_keys,
+    srl_marks,
     tenants,
     warrants,
 )
@@ -246,7 +247,7 @@ def _schedule(tenant: Tenant) -> None:
 
 
 def _publish(tenant: Tenant) -> None:
-    """A publication of a list that lost one identifier and won others."""
+    """A publication of a list that lost one identifier and won others, and another look later."""
     _let_one_leave(tenant)
     _revoked_by_keys(tenant)
     module = import_module("functions.srl_publication.handler")
@@ -254,6 +255,17 @@ def _publish(tenant: Tenant) -> None:
     before = publication.current(tenant.ports, tenant.id)
     assert module.handler(event, None) == {"batchItemFailures": []}
     assert publication.current(tenant.ports, tenant.id).version == before.version + 1
+    _age_marks(tenant)
+    assert module.handler(event, None) == {"batchItemFailures": []}
+    assert srl_marks.marks_of(tenant.ports, tenant.id) == {}
+
+
+def _age_marks(tenant: Tenant) -> None:
+    """Let a worker have seen the tenant's marks so long ago that they can go."""
+    seen_at = tenant.ports.now() - 2 * IN_FLIGHT_MAX
+    for key, mark in srl_marks.marks_of(tenant.ports, tenant.id).items():
+        old = replace(mark, seen_at=seen_at)
+        tenant.ports.store.write(Put(key, old.to_item(), Expect.PRESENT))
 
 
 SCHEDULED: Final[dict[str, Callable[[Tenant], None]]] = {

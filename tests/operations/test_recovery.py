@@ -227,11 +227,14 @@ def test_two_lists_of_the_newest_version(deployment: Deployment, past: Past, clo
     newest = publication.publish(scripted(ports, calls), tenant.operator)
     deployment.restore(past.copy)
     above = newest.version - 1
+    # Each of the two has a warrant that the other lacks, whichever is read first.
+    tenant.revoke(ports, "svc_wrt_of-the-other")
     other = publication.publish(ports, tenant.operator, above=above)
     assert (other.version, other.blob != newest.blob) == (newest.version, True)
     deployment.restore(past.copy)
     recover(ports, tenant)
-    assert believed(ports, past, clock).revoked_ids == past.told.revoked_ids
+    told = {*past.told.revoked_ids, "svc_wrt_of-the-other"}
+    assert set(believed(ports, past, clock).revoked_ids) == told
 
 
 def test_blobs_that_are_older_than_the_records(deployment: Deployment, past: Past) -> None:
@@ -319,6 +322,19 @@ def test_the_schedule_at_any_moment(
         recover(scripted(ports, Script(before={step: publish})), tenant)
         assert believed(ports, past, clock).revoked_ids == past.told.revoked_ids
         assert_one_turn(ports, tenant)
+
+
+def test_a_list_under_another_version_is_not_believed(deployment: Deployment, past: Past) -> None:
+    """F98: the tenant's own list, copied under a higher version, uses up no versions."""
+    ports, tenant = deployment.ports, past.tenant
+    body = publication.read(ports, publication.current(ports, tenant.id))
+    name = model.blob_name(
+        model.lists_folder(tenant.id), version=10**12 - 2, sha256=sha256(body).hexdigest()
+    )
+    ports.blobs.put(name, body)
+    with pytest.raises(Corrupt):
+        recover(ports, tenant)
+    assert publication.current(ports, tenant.id).version < 100
 
 
 @pytest.mark.parametrize("version", [9, 10**12 - 2])

@@ -256,7 +256,7 @@ def _taken(queue: Any) -> list[list[str]]:
         batches.append([entry["MessageBody"] for entry in entries])
         return Answer({"Successful": [{"Id": entry["Id"]} for entry in entries]}).to(request)
 
-    queue._client.meta.events.register_first("before-send", take)
+    queue._client().meta.events.register_first("before-send", take)
     return batches
 
 

@@ -95,7 +95,7 @@ def _query(store: Store, request: dict[str, Any]) -> dict[str, Any]:
         partition,
         after=values.get(":after"),
         before=values.get(":before"),
-        newest_first=not request["ScanIndexForward"],
+        newest_first=not request.get("ScanIndexForward", True),
         limit=request.get("Limit"),
     )
     items = [_sent(partition.key(entry.sk), entry.item) for entry in entries]

@@ -457,15 +457,15 @@ _SMALL = [
 _LARGE = [
     "publisher1, publisher2, revoker",
     "worker1, worker2, revoker",
-    "publisher1, publisher2, rotator",
-    "publisher1, publisher2, key revoker",
-    "publisher1, publisher2, publisher3",
-    "worker1, worker2, key revoker",
     "worker, publisher, revoker",
     "worker, revoker, remover",
 ]
 # Thousands of schedules each: run by hand, with `-m long`.
 _HUGE = [
+    "publisher1, publisher2, rotator",
+    "publisher1, publisher2, key revoker",
+    "publisher1, publisher2, publisher3",
+    "worker1, worker2, key revoker",
     "rotator1, rotator2, publisher",
     "maker, rotator, thief taker",
     "publisher, activator, thief taker",
@@ -500,6 +500,8 @@ _TORN_SMALL = {
 }
 _TORN_LARGE = {
     "rotator1, rotator2": "rotator1, rotator2",
+}
+_TORN_HUGE = {
     "worker, waverer": "waverer",
     "publisher1, publisher2": "publisher1, publisher2",
     "worker1, worker2, revoker": "revoker",
@@ -512,6 +514,7 @@ _TORN_LARGE = {
     [
         *_TORN_SMALL.items(),
         *(pytest.param(*each, marks=pytest.mark.slow) for each in _TORN_LARGE.items()),
+        *(pytest.param(*each, marks=pytest.mark.long) for each in _TORN_HUGE.items()),
     ],
 )
 def test_every_schedule_of_torn_writes(scene: Scene, names: str, torn: str) -> None:

@@ -531,10 +531,12 @@ _SMALL_STOPS = {
 }
 # Of actors that are alike, one stands for the others.
 _LARGE_STOPS = {
-    "publisher1, publisher2, revoker": "publisher1, revoker",
-    "worker1, worker2, revoker": "worker1, revoker",
     "publisher, waverer": "publisher, waverer",
     "worker, waverer": "worker, waverer",
+}
+_HUGE_STOPS = {
+    "publisher1, publisher2, revoker": "publisher1, revoker",
+    "worker1, worker2, revoker": "worker1, revoker",
     "publisher1, publisher2, key revoker": "publisher1, key revoker",
     "worker, revoker, remover": "worker, revoker",
 }
@@ -545,6 +547,7 @@ _LARGE_STOPS = {
     [
         *_SMALL_STOPS.items(),
         *(pytest.param(*each, marks=pytest.mark.slow) for each in _LARGE_STOPS.items()),
+        *(pytest.param(*each, marks=pytest.mark.long) for each in _HUGE_STOPS.items()),
     ],
 )
 def test_every_schedule_in_which_one_dies(scene: Scene, names: str, mortal: str) -> None:

@@ -21,7 +21,7 @@ from tests.worlds import Clock, embedded
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who lost a race tries again without a pause."""
-    monkeypatch.setattr(operation, "PACING", operation.Pacing(pause=0))
+    monkeypatch.setattr(operation, "PACING", operation.Pacing(pause=0, in_flight=0))
 
 
 @pytest.fixture(params=["one machine", "cloud"])

@@ -285,7 +285,12 @@ def test_it_concerns_one_tenant(deployment: Deployment, past: Past, clock: Clock
 @_EACH_MOMENT
 @pytest.mark.parametrize("late", [False, True], ids=["before", "after"])
 def test_stopped_anywhere_it_is_healed_by_repeating(
-    deployment: Deployment, past: Past, clock: Clock, tables: tuple[Table, ...], late: bool
+    deployment: Deployment,
+    past: Past,
+    clock: Clock,
+    at_once: None,
+    tables: tuple[Table, ...],
+    late: bool,
 ) -> None:
     """Wherever it dies, the next run publishes all that was told, above all that was."""
     ports = deployment.ports

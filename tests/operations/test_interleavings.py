@@ -574,8 +574,8 @@ def _found(ports: Ports, caller: Caller) -> Found:
     return Found(settings, changes, content)
 
 
-def _stored(ports: Ports, found: Found, version: int) -> Head:
-    now, signer = ports.now(), srl_keys.current(ports, found.settings.tenant_id)
+def _stored(ports: Ports, found: Found, version: int, signer: SrlKey | None = None) -> Head:
+    now, signer = ports.now(), signer or srl_keys.current(ports, found.settings.tenant_id)
     content = found.content
     payload = Payload(version, now, now + found.settings.srl_ttl, content.revoked_ids)
     state = State(signer.tenant_id, version, now, content.ends, content.signers)
@@ -587,10 +587,13 @@ def _move(ports: Ports, caller: Caller, head: Head, expected: At | Expect) -> He
     return head
 
 
-def _in_order(ports: Ports, caller: Caller) -> Head:
-    """As it should be, and nothing more: none of the product's second looks."""
-    head = publication.current(ports, caller.tenant_id)
-    made = _stored(ports, _found(ports, caller), head.version + 1)
+def _in_order(ports: Ports, caller: Caller, *, anew: bool = True) -> Head:
+    """As it should be, and nothing more: none of the product's second looks.
+
+    Each list is made from all records, so `anew` is always true.
+    """
+    head, signer = srl_keys.head_and_signer(ports, caller.tenant_id)
+    made = _stored(ports, _found(ports, caller), head.version + 1, signer)
     return _move(ports, caller, made, At(head.version))
 
 

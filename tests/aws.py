@@ -41,6 +41,7 @@ _PARAMETERS = {
     "AWS::AccountId": "123456789012",
     "AWS::Partition": "aws",
     "AWS::Region": REGION,
+    "AWS::StackName": f"rescind-{STAGE}",
 }
 # What a pretended table cannot or need not have.
 _NOT_LOCAL = ("DeletionProtectionEnabled", "PointInTimeRecoverySpecification", "SSESpecification")

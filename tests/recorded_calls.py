@@ -18,7 +18,7 @@ from botocore.session import get_session
 from shared.adapters import aws
 from tests.aws import FUNCTIONS, REGION, STAGE, template
 
-_ACCOUNT: Final = "123456789012"
+ACCOUNT: Final = "123456789012"
 # What an operation inside a transaction is called as a permission; the transaction has none.
 _IN_TRANSACTIONS: Final = {
     "ConditionCheck": "ConditionCheckItem",
@@ -131,7 +131,7 @@ def kind(partition: str) -> str:
 
 
 def _on_table(action: str, table: str) -> Permission:
-    return Permission(f"dynamodb:{action}", f"arn:aws:dynamodb:{REGION}:{_ACCOUNT}:table/{table}")
+    return Permission(f"dynamodb:{action}", f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/{table}")
 
 
 def _s3(operation: str, params: Parameters) -> Iterator[Permission]:

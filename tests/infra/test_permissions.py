@@ -38,11 +38,11 @@ from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Increment, Put
 from shared.web.app import create_app
 from tests.api import Client, Instance, Tenant, serve
-from tests.aws import STAGE, Account, aws
+from tests.aws import REGION, STAGE, Account, aws
 from tests.functions.signing import create, moved, signed
 from tests.infra.templates import LAMBDAS, events, folder, of_kind, statements, variables
 from tests.operations.test_migration import aged
-from tests.recorded_calls import Permission, granted, of_any_partition, recording
+from tests.recorded_calls import ACCOUNT, Permission, granted, of_any_partition, recording
 from tests.web.endpoints import ENDPOINTS, call
 
 pytestmark = pytest.mark.slow
@@ -85,7 +85,11 @@ def test_a_role_grants_what_the_function_needs(world: World, name: str) -> None:
 
 
 def test_the_operator_may_do_what_the_commands_do(world: World) -> None:
-    """Create and list tenants, mint a key, examine, migrate, recover what is lost: no more."""
+    """F101: the policy is for the commands that the documentation tells the operator to run.
+
+    They read the outputs of the stack, create and list tenants, mint a key, examine, migrate, and
+    recover what is lost. The policy allows nothing else.
+    """
     ports = wiring.from_environment()
     onboarding.create_tenant(ports, handle="globex")
     onboarding.mint_admin_key(ports, handle="globex")
@@ -105,6 +109,8 @@ def test_the_operator_may_do_what_the_commands_do(world: World) -> None:
         for each in needed
         if each.action.startswith("dynamodb:")
     }
+    stack = f"arn:aws:cloudformation:{REGION}:{ACCOUNT}:stack/rescind-{STAGE}/*"
+    needed.add(Permission("cloudformation:DescribeStacks", stack))
     assert needed == granted(policy["PolicyDocument"]["Statement"])
 
 

@@ -8,7 +8,7 @@ import pytest
 from infra.routers import ROUTERS
 from shared import wiring
 from shared.model.rate_limit import BURST, RATE_PER_SECOND
-from tests.aws import FUNCTIONS, STAGE, stack, table_prefix, template
+from tests.aws import FUNCTIONS, REGION, STAGE, STATEFUL, stack, table_prefix, template
 from tests.infra.templates import (
     ALARMS,
     GLOBALS,
@@ -38,14 +38,17 @@ def test_a_function_for_each_folder() -> None:
 
 @each_function
 def test_a_function_is_named_after_its_folder(name: str) -> None:
-    """Function, role and log group bear the folder's name, so that each is found from the other."""
+    """Function, role and log group bear the folder's name, so that each is found from the other.
+
+    F103: roles are of the whole account, so that a role's name has the region in it.
+    """
     own = f"rescind-{STAGE}-{folder(name).replace('_', '-')}"
     function, role, logs = (
         RESOURCES[each]["Properties"] for each in (name, f"{name}Role", f"{name}Logs")
     )
     assert name == folder(name).replace("_", " ").title().replace(" ", "")
     assert function["Handler"] == f"functions.{folder(name)}.handler.handler"
-    assert (function["FunctionName"], role["RoleName"]) == (own, own)
+    assert (function["FunctionName"], role["RoleName"]) == (own, f"{own}-{REGION}")
     assert logs["LogGroupName"] == f"/aws/lambda/{own}"
     assert function["Role"] == f"{name}Role.Arn"
     assert function["LoggingConfig"] == {"LogGroup": f"{name}Logs"}
@@ -187,24 +190,75 @@ def test_what_fails_for_good_is_kept() -> None:
 
 
 def test_every_queue_is_encrypted_and_reached_by_tls_only() -> None:
-    """No message travels or lies in the clear."""
+    """F99: no message travels or lies in the clear, and a policy is for one queue.
+
+    SQS's guide to its policies: "Each policy must cover only a single queue (when writing a policy,
+    don't include statements that cover different queues)".
+    """
     queues = of_kind("AWS::SQS::Queue")
     assert all(queue["SqsManagedSseEnabled"] for queue in queues.values())
-    (policy,) = of_kind("AWS::SQS::QueuePolicy").values()
-    (statement,) = policy["PolicyDocument"]["Statement"]
-    assert set(policy["Queues"]) == set(queues)
-    assert set(statement["Resource"]) == {f"{name}.Arn" for name in queues}
-    assert statement["Effect"] == "Deny"
-    assert statement["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
+    policies = list(of_kind("AWS::SQS::QueuePolicy").values())
+    assert sorted(each["Queues"][0] for each in policies) == sorted(queues)
+    for policy in policies:
+        (queue,) = policy["Queues"]
+        (statement,) = policy["PolicyDocument"]["Statement"]
+        assert statement["Resource"] == f"{queue}.Arn"
+        assert statement["Effect"] == "Deny"
+        assert statement["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
+
+
+# --- names ---
+
+# The kinds of AWS whose names are of the whole account, whatever the region.
+ACCOUNT_WIDE: Final = {
+    "AWS::CloudWatch::Dashboard": "DashboardName",
+    "AWS::IAM::ManagedPolicy": "ManagedPolicyName",
+    "AWS::IAM::Role": "RoleName",
+    "AWS::S3::Bucket": "BucketName",
+}
+LONGEST_STAGE: Final = "s" * 16
+LONGEST_REGION: Final = "ap-southeast-1"
+
+
+def test_a_stage_can_be_in_two_regions_of_one_account() -> None:
+    """F103: whatever has a name that is of the whole account has the region in it, and fits."""
+    named = [
+        resource["Properties"][ACCOUNT_WIDE[resource["Type"]]]
+        for path in (FUNCTIONS, STATEFUL, ALARMS)
+        for resource in template(path, LONGEST_STAGE)["Resources"].values()
+        if resource["Type"] in ACCOUNT_WIDE
+    ]
+    assert len(named) == len(LAMBDAS) + 3
+    for name in named:
+        assert REGION in name
+        assert len(name.replace(REGION, LONGEST_REGION)) <= 64
+
+
+@pytest.mark.parametrize("path", [FUNCTIONS, STATEFUL])
+def test_no_stage_has_the_tables_that_another_restored(path: str) -> None:
+    """F104: what the operator of a stage may do to restored tables is done to no other stage's."""
+    parameters = template(FUNCTIONS)["Parameters"]
+    stage = template(path)["Parameters"]["Stage"]["AllowedPattern"]
+    assert re.fullmatch(parameters["RestoredAs"]["AllowedPattern"], "r1-")
+    assert not re.fullmatch(parameters["RestoredAs"]["AllowedPattern"], "b-")
+    for taken in ("prod-r1", "prod-r9", "prod-rx", "a-b-r2"):
+        assert not re.fullmatch(stage, taken)
+    for free in ("prod", "r1", "prod-r", "prod-r1x", "prod-2", "for1"):
+        assert re.fullmatch(stage, free)
 
 
 # --- data ---
 
 
 def test_a_deployment_touches_no_data() -> None:
-    """Tables, bucket and key are in the other stack alone, which keeps them whatever happens."""
+    """F102: tables, bucket and key are in the other stack alone, which keeps them.
+
+    Only what a first deployment made before it failed goes again, or it would be in the way of the
+    second: CloudFormation has `RetainExceptOnCreate` for that.
+    """
     kinds = [resource["Type"] for resource in (RESOURCES | template(ALARMS)["Resources"]).values()]
     assert not [kind for kind in kinds if kind.startswith(DATA)]
     for resource in stack().values():
         assert resource["Type"].startswith(DATA)
-        assert (resource["DeletionPolicy"], resource["UpdateReplacePolicy"]) == ("Retain", "Retain")
+        kept = (resource["DeletionPolicy"], resource["UpdateReplacePolicy"])
+        assert kept == ("RetainExceptOnCreate", "Retain")

@@ -4,6 +4,7 @@ Each adapter is imported where it is chosen: a function on AWS loads no SQLite, 
 machine no SDK.
 """
 
+import logging
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
@@ -11,10 +12,11 @@ from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from threading import Lock
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypeVar
 
 from ulid import LaxMonotonicPolicy, ULIDGenerator
 
+from shared import logs
 from shared.errors import InvalidSettings, Unavailable
 from shared.ports import NewId, Ports
 from shared.ports.blobs import BlobStore
@@ -26,6 +28,10 @@ from shared.ports.token_buckets import TokenBuckets
 from shared.settings import Network, Place, Settings
 from shared.settings import trusted_proxies as load_trusted_proxies
 
+C = TypeVar("C")
+
+_log = logging.getLogger(__name__)
+
 # What holds records: items, rate limits, and the way to read several at once.
 Records: TypeAlias = tuple[Store, TokenBuckets, Together]
 
@@ -34,6 +40,32 @@ Records: TypeAlias = tuple[Store, TokenBuckets, Together]
 def from_environment() -> Ports:
     """The ports of this process, built on first use. Raises `InvalidSettings`."""
     return build(settings(os.environ))
+
+
+def before_snapshot() -> None:
+    """Build the ports of this process now if Lambda is about to take a snapshot of it.
+
+    To make the clients of AWS takes longer than most requests; a restored instance then has them.
+    If that fails, it is logged, and the first request tries again.
+    """
+    if _is_snapshotted():
+        logs.to_standard_output()
+        try:
+            from_environment()
+        except Exception:  # noqa: BLE001 (the first request raises it again, and is answered)
+            _log.exception("the clients could not be made before the snapshot")
+
+
+def _is_snapshotted() -> bool:
+    return os.environ.get("AWS_LAMBDA_INITIALIZATION_TYPE") == "snap-start"
+
+
+def _early(connect: Callable[[], C]) -> Callable[[], C]:
+    """`connect`; before a snapshot, the client is made here and now. No connection is opened."""
+    if not _is_snapshotted():
+        return connect
+    client = connect()
+    return lambda: client
 
 
 @cache
@@ -142,7 +174,7 @@ def _files(folder: str) -> BlobStore:
 def _s3(bucket: str) -> BlobStore:
     from shared.adapters import s3
 
-    return s3.S3Blobs(s3.connect, bucket=bucket)
+    return s3.S3Blobs(_early(s3.connect), bucket=bucket)
 
 
 def _key_file(file: str) -> KeyWrapper:
@@ -154,7 +186,7 @@ def _key_file(file: str) -> KeyWrapper:
 def _kms(key_id: str) -> KeyWrapper:
     from shared.adapters import kms
 
-    return kms.KmsKeys(kms.connect, key_id=key_id)
+    return kms.KmsKeys(_early(kms.connect), key_id=key_id)
 
 
 def _sqs(url: str) -> Queue:

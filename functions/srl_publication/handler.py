@@ -11,23 +11,27 @@ from shared.ports import Ports
 _log = logging.getLogger(__name__)
 
 
-def handler(event: dict[str, Any], _context: object) -> dict[str, list[dict[str, str]]]:
-    """The messages whose tenant could not be published: SQS delivers these again, no others."""
+def handler(event: dict[str, Any], _context: object) -> dict[str, int]:
+    """Publish for the tenant of each message; return how many were published, not due, failed.
+
+    A failure is logged and counted, and its message is not delivered again: the next tick names
+    the tenant once more (docs/adr/0033). Raises if nothing can be published at all, such as
+    `InvalidSettings`; SQS then delivers the messages again.
+    """
     logs.to_standard_output()
     ports = wiring.from_environment()
-    records = event["Records"]
-    failed = [each["messageId"] for each in records if not _publish(ports, each["body"])]
-    return {"batchItemFailures": [{"itemIdentifier": message_id} for message_id in failed]}
+    outcomes = [_publish(ports, each["body"]) for each in event["Records"]]
+    return {each: outcomes.count(each) for each in ("published", "not due", "failed")}
 
 
-def _publish(ports: Ports, tenant_id: str) -> bool:
+def _publish(ports: Ports, tenant_id: str) -> str:
     started = time.monotonic()
     try:
         published = srl_publication.publish_if_due(ports, tenant_id)
     except Exception:  # noqa: BLE001 (what stops one tenant must not stop the rest)
         figures = {"PublicationFailed": 1}
         _log.exception("publication", extra=logs.fields(tenant_id=tenant_id, metrics=figures))
-        return False
+        return "failed"
     seconds = time.monotonic() - started
     metrics = {"Published": 1, "PublicationSeconds": seconds} if published else None
     outcome = "published" if published else "not due"
@@ -35,4 +39,4 @@ def _publish(ports: Ports, tenant_id: str) -> bool:
         "publication",
         extra=logs.fields(tenant_id=tenant_id, outcome=outcome, seconds=seconds, metrics=metrics),
     )
-    return True
+    return outcome

@@ -68,7 +68,11 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
 
 
 def lambda_handler(app: FastAPI) -> Callable[[dict[str, Any], Any], dict[str, Any]]:
-    """The entry point that Lambda calls with events of API Gateway, REST (1.0) or HTTP (2.0)."""
+    """The entry point that Lambda calls with events of API Gateway, REST (1.0) or HTTP (2.0).
+
+    If Lambda is about to take a snapshot, the clients of AWS are made now (docs/adr/0033).
+    """
+    wiring.before_snapshot()
     mangum = Mangum(app, lifespan="off")
 
     def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:

@@ -133,7 +133,7 @@ class _Code:
 
 def _is_good(answer: bytes) -> bool:
     told = json.loads(answer or b'{"statusCode": null}')
-    return told.get("statusCode", 200) in {200, 304} and not told.get("batchItemFailures")
+    return told.get("statusCode", 200) in {200, 304} and not told.get("failed")
 
 
 def _artefact(folder: Path) -> _Code:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
@@ -22,6 +23,7 @@ from shared.wiring import identifiers
 from tests.api import Tenant, serve
 from tests.aws import aws
 from tests.calls import Calls, Recorder
+from tests.infra.templates import GLOBALS, LAMBDAS
 from tests.processes import ROOT
 from tests.web.endpoints import ENDPOINTS, call
 from tests.worlds import Clock
@@ -119,6 +121,23 @@ def test_the_schedule_costs_what_is_documented(watched: Watched) -> None:
 def test_the_document_shows_what_the_command_prints() -> None:
     """The tables of docs/cost.md are those of `python -m infra.cost` at its own prices."""
     assert cost.table(cost.Prices()) in (ROOT / "docs" / "cost.md").read_text()
+
+
+def test_the_document_says_what_snapshots_cost() -> None:
+    """F107: a month of the snapshots that are kept, by the memory of their functions."""
+    memory = [
+        int(each.get("MemorySize", GLOBALS["MemorySize"]))
+        for each in LAMBDAS.values()
+        if "SnapStart" in each
+    ]
+    gigabytes = sum(memory) / 1024
+    dollars = gigabytes * 0.0000015046 * 30 * 24 * 3600
+    (told,) = re.findall(
+        r"^[|] Snapshots .+ [(]([0-9.]+) GB .+ [|] ([0-9.]+) [|]$",
+        (ROOT / "docs" / "cost.md").read_text(),
+        re.MULTILINE,
+    )
+    assert told == (f"{gigabytes:.1f}", f"{dollars:.2f}")
 
 
 def test_prices_are_parameters(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,10 +1,12 @@
 """The templates under the tools of those who make CloudFormation, SAM and checkov."""
 
+import json
 import os
 import re
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -41,6 +43,39 @@ def test_cfn_lint_finds_nothing(tmp_path: Path) -> None:
 def test_sam_finds_nothing(tmp_path: Path, path: str) -> None:
     """SAM accepts what is deployed."""
     run("sam/bin/sam", "validate", "--lint", "--template", path, folder=ROOT, home=tmp_path)
+
+
+def test_a_deployment_deletes_what_it_replaces(tmp_path: Path) -> None:
+    """F107: SAM's own transform lets CloudFormation delete each version that a new one replaces."""
+    script = tmp_path / "transform.py"
+    script.write_text(_TRANSFORM)
+    told = run("sam/bin/python", str(script), folder=ROOT, home=tmp_path)
+    versions = json.loads(told)
+    assert sorted(name for name, _ in versions) == sorted(LAMBDAS)
+    assert {policy for _, policy in versions} == {"Delete"}
+
+
+# What SAM's service makes of the template: each function's name, and the policy of its version.
+_TRANSFORM: Final = """
+import json
+from boto3 import Session
+from samtranslator.parser.parser import Parser
+from samtranslator.translator.translator import Translator
+from samtranslator.yaml_helper import yaml_parse
+
+template = yaml_parse(open("template.yaml").read())
+for resource in template["Resources"].values():
+    # Where `sam package` would have put them.
+    if "CodeUri" in resource.get("Properties", {}):
+        resource["Properties"]["CodeUri"] = "s3://bucket/app"
+    if "TemplateURL" in resource.get("Properties", {}):
+        resource["Properties"]["TemplateURL"] = "https://bucket/alarms"
+made = Translator({}, Parser(), boto_session=Session()).translate(template, {"Stage": "test"})
+versions = [each for each in made["Resources"].values() if each["Type"] == "AWS::Lambda::Version"]
+print(json.dumps([
+    [each["Properties"]["FunctionName"]["Ref"], each["DeletionPolicy"]] for each in versions
+]))
+"""
 
 
 def test_checkov_finds_nothing(tmp_path: Path) -> None:

@@ -1,0 +1,105 @@
+"""What a function holds when Lambda takes a snapshot of it, and what it does once restored."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from threading import Thread
+from typing import Final
+
+from tests.processes import HOST, run
+
+_SETTINGS: Final = {
+    "AWS_LAMBDA_INITIALIZATION_TYPE": "snap-start",
+    "AWS_LAMBDA_FUNCTION_NAME": "rescind-test-srl",
+    "AWS_DEFAULT_REGION": "eu-west-1",
+    "AWS_CONFIG_FILE": "/dev/null",
+    "AWS_SHARED_CREDENTIALS_FILE": "/dev/null",
+    "AWS_EC2_METADATA_DISABLED": "true",
+    "SVC_STORE": "dynamodb:rescind-test-",
+    "SVC_BLOBS": "s3:rescind-test-blobs",
+    "SVC_KEYS": "kms:alias/rescind-test",
+    "SVC_STAGE": "test",
+}
+
+# After the snapshot, the token for credentials may be another, and the credentials may be old.
+_PROGRAM: Final = """
+import json, os, socket
+from botocore.session import Session
+made, make = [], Session.create_client
+Session.create_client = lambda self, name, **more: (made.append(name), make(self, name, **more))[1]
+from functions.srl import handler
+from shared import wiring
+early = list(made)
+links = [os.path.join("/proc/self/fd", each) for each in os.listdir("/proc/self/fd")]
+sockets = [each for each in links if os.path.exists(each) and "socket" in os.readlink(each)]
+families = [socket.socket(fileno=os.dup(int(os.path.basename(each)))).family for each in sockets]
+connections = [each for each in families if each in (socket.AF_INET, socket.AF_INET6)]
+os.environ["AWS_CONTAINER_AUTHORIZATION_TOKEN"] = "restored"
+url = wiring.from_environment().blobs.url("srl/list", ttl_seconds=60)
+late = made[len(early):]
+print(json.dumps([sorted(early), late, len(connections), url]))
+"""
+
+
+class _Credentials(BaseHTTPRequestHandler):
+    """Lambda's endpoint for credentials; they are named after the token that asked for them."""
+
+    def do_GET(self) -> None:
+        asked_by = self.headers["Authorization"]
+        minutes = {"initial": 1, "restored": 60}[asked_by]
+        expires = datetime.now(UTC) + timedelta(minutes=minutes)
+        body = json.dumps(
+            {
+                "AccessKeyId": f"AKIA{asked_by.upper()}",
+                "SecretAccessKey": "pretended",
+                "Token": "pretended",
+                "Expiration": expires.strftime("%Y-%m-%dT%H:%M:%SZ"),
+            }
+        ).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 (the base class's name)
+        """Say nothing."""
+
+
+@contextmanager
+def _credentials() -> Iterator[dict[str, str]]:
+    with HTTPServer((HOST, 0), _Credentials) as server:
+        thread = Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield {
+            "AWS_CONTAINER_CREDENTIALS_FULL_URI": f"http://{HOST}:{server.server_port}/",
+            "AWS_CONTAINER_AUTHORIZATION_TOKEN": "initial",
+        }
+        server.shutdown()
+        thread.join()
+
+
+def test_the_clients_are_in_the_snapshot_and_their_credentials_are_renewed() -> None:
+    """F107: the import makes clients, opens no connection; credentials are renewed afterwards."""
+    with _credentials() as endpoint:
+        ran = run("-c", _PROGRAM, settings=_SETTINGS | endpoint)
+    assert ran.returncode == 0, ran.stderr
+    early, late, connections, url = json.loads(ran.stdout)
+    assert (early, late, connections) == (["dynamodb", "kms", "s3"], [], 0)
+    assert "AKIARESTORED" in url
+
+
+def test_what_fails_before_the_snapshot_is_logged_and_tried_again() -> None:
+    """Wrong settings stop no deployment half way: the first request answers 500, and says so."""
+    program = (
+        "from functions.srl.handler import handler\n"
+        "from tests.lambda_events import Request\n"
+        "print(handler(Request('GET', '/').http_api(), None)['statusCode'])\n"
+    )
+    settings = {name: value for name, value in _SETTINGS.items() if name != "SVC_KEYS"}
+    ran = run("-c", program, settings=settings)
+    assert ran.returncode == 0, ran.stderr
+    first, *_, last = ran.stdout.splitlines()
+    assert "before the snapshot" in json.loads(first)["message"]
+    assert last == "500"

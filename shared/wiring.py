@@ -25,6 +25,7 @@ from shared.ports.queue import Queue
 from shared.ports.store import Store
 from shared.ports.together import Together, in_turn
 from shared.ports.token_buckets import TokenBuckets
+from shared.ports.usage_counts import UsageCounts
 from shared.settings import Network, Place, Settings
 from shared.settings import trusted_proxies as load_trusted_proxies
 
@@ -32,8 +33,8 @@ C = TypeVar("C")
 
 _log = logging.getLogger(__name__)
 
-# What holds records: items, rate limits, and the way to read several at once.
-Records: TypeAlias = tuple[Store, TokenBuckets, Together]
+# What holds records: items, rate limits, usage, and the way to read several at once.
+Records: TypeAlias = tuple[Store, TokenBuckets, UsageCounts, Together]
 
 
 @cache
@@ -95,12 +96,13 @@ def build(settings: Settings) -> Ports:
     keys = _KEYS[settings.keys.scheme](settings.keys.location)
     with ExitStack() as opened:
         with _naming("SVC_STORE", settings.store):
-            store, buckets, together = open_store(settings.store.location, opened)
+            store, buckets, usage, together = open_store(settings.store.location, opened)
         with _naming("SVC_BLOBS", settings.blobs):
             blobs = open_blobs(settings.blobs.location)
         return Ports(
             store=store,
             buckets=buckets,
+            usage=usage,
             blobs=blobs,
             keys=keys,
             now=now,
@@ -145,22 +147,22 @@ def _naming(setting: str, place: Place) -> Iterator[None]:
 
 
 def _sqlite(file: str, opened: ExitStack) -> Records:
-    from shared.adapters import sqlite, sqlite_buckets
+    from shared.adapters import sqlite, sqlite_buckets, sqlite_usage
 
-    return (
-        opened.enter_context(closing(sqlite.SqliteStore(file))),
-        opened.enter_context(closing(sqlite_buckets.SqliteBuckets(file))),
-        in_turn,
-    )
+    store = opened.enter_context(closing(sqlite.SqliteStore(file)))
+    buckets = opened.enter_context(closing(sqlite_buckets.SqliteBuckets(file)))
+    return store, buckets, sqlite_usage.SqliteUsage(store), in_turn
 
 
 def _dynamodb(table_prefix: str, opened: ExitStack) -> Records:
-    from shared.adapters import dynamodb, dynamodb_buckets, threads
+    from shared.adapters import dynamodb, dynamodb_buckets, dynamodb_usage, threads
 
     client = opened.enter_context(closing(dynamodb.connect()))
+    hasty = opened.enter_context(closing(dynamodb_usage.connect()))
     return (
         dynamodb.DynamoStore(client, table_prefix=table_prefix),
         dynamodb_buckets.DynamoBuckets(client, table_prefix=table_prefix),
+        dynamodb_usage.DynamoUsage(hasty, table_prefix=table_prefix),
         threads.AtOnce(),
     )
 

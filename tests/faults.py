@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final, TypeVar
 
+from shared.adapters.sqlite_usage import SqliteUsage
 from shared.errors import Unavailable
 from shared.ports import Ports
 from shared.ports.store import Change, Entry, Item, Key, Partition, Value
@@ -113,7 +114,7 @@ def raises(error: BaseException) -> Hook:
 
 
 def scripted(ports: Ports, script: Script | Storm) -> Ports:
-    """The same ports, run by `script`; not the buckets, whose leases would upset its numbers."""
+    """The same ports, run by `script`; not what each request counts, which would upset it."""
     return replace(
         ports,
         store=_Store(ports, script),
@@ -124,7 +125,8 @@ def scripted(ports: Ports, script: Script | Storm) -> Ports:
 
 def stormy(ports: Ports, storm: Storm) -> Ports:
     """The same ports, all of them in `storm`."""
-    return replace(scripted(ports, storm), buckets=_Buckets(ports, storm))
+    caught = scripted(ports, storm)
+    return replace(caught, buckets=_Buckets(ports, storm), usage=SqliteUsage(caught.store))
 
 
 def _nothing() -> None:

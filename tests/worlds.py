@@ -11,6 +11,7 @@ from shared.adapters.filesystem import FileBlobs
 from shared.adapters.local_keys import KeyFile
 from shared.adapters.sqlite import SqliteStore
 from shared.adapters.sqlite_buckets import SqliteBuckets
+from shared.adapters.sqlite_usage import SqliteUsage
 from shared.ports import Ports
 from shared.wiring import identifiers
 
@@ -36,8 +37,10 @@ def embedded(folder: Path, clock: Callable[[], datetime], *, store: str = ":memo
     SQLite is closed when the test drops them, or by `close`.
     """
     key_file = folder / "master.key"
+    opened = _closed_when_dropped(SqliteStore(store))
     return Ports(
-        store=_closed_when_dropped(SqliteStore(store)),
+        store=opened,
+        usage=SqliteUsage(opened),
         buckets=_closed_when_dropped(SqliteBuckets(store)),
         blobs=FileBlobs(folder / "blobs", clock=lambda: clock().timestamp()),
         keys=KeyFile(key_file) if key_file.exists() else KeyFile.create(key_file),

@@ -39,7 +39,9 @@ def connect(
     *,
     region: str | None,
     endpoint_url: str | None,
+    connect_timeout_seconds: float = 1,
     read_timeout_seconds: float = 3,
+    attempts: int = 3,
     **more: Any,
 ) -> Any:
     """A client that gives up in seconds, where the defaults wait for minutes; `more` settings.
@@ -48,9 +50,9 @@ def connect(
     is no region.
     """
     config = Config(
-        connect_timeout=1,
+        connect_timeout=connect_timeout_seconds,
         read_timeout=read_timeout_seconds,
-        retries={"total_max_attempts": 3, "mode": "standard"},
+        retries={"total_max_attempts": attempts, "mode": "standard"},
         max_pool_connections=32,
         **more,
     )

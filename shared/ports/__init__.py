@@ -10,6 +10,7 @@ from shared.ports.key_wrapper import KeyWrapper
 from shared.ports.store import Store
 from shared.ports.together import Together, in_turn
 from shared.ports.token_buckets import TokenBuckets
+from shared.ports.usage_counts import UsageCounts
 
 
 class NewId(Protocol):
@@ -38,6 +39,7 @@ class Ports:
 
     store: Store
     buckets: TokenBuckets
+    usage: UsageCounts
     blobs: BlobStore
     keys: KeyWrapper
     now: Callable[[], datetime]

@@ -71,7 +71,7 @@ class Gate:
         if scope["method"] == "HEAD":
             # RFC 9110 9.3.2: as GET, without the body (decisions 1, methods).
             scope, send = {**scope, "method": "GET"}, _without_body(send)
-        exchange = _Exchange(send)
+        exchange, call = _Exchange(send), None
         try:
             call = self._admit(Request(scope), exchange)
             if _is_ambiguous(scope):
@@ -89,6 +89,9 @@ class Gate:
             await errors.response(error)(scope, receive, exchange.send)
         finally:
             exchange.log(scope)
+            if call is not None:
+                # Only now that the answer is on its way.
+                self._usage.count(call.ports, call.caller)
 
     def flush(self) -> None:
         """Write the usage counts that are not written yet, when the instance stops."""
@@ -108,7 +111,6 @@ class Gate:
         is_admin = caller.is_admin
         exchange.figures = partial(self._tenants.look, caller.tenant_id, is_admin=is_admin)
         self._tenants.take(caller.tenant_id, is_admin=is_admin)
-        self._usage.count(ports, caller)
         return Call(ports, caller)
 
 

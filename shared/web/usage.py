@@ -13,8 +13,8 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from shared.errors import Unavailable
+from shared.model import times
 from shared.model.callers import Caller
-from shared.operations import usage
 from shared.ports import Ports
 
 _log = logging.getLogger(__name__)
@@ -74,12 +74,13 @@ class UsageCounter:
         requests, tally.requests, tally.written_at = tally.requests, 0, now
         self._tallies.move_to_end(key_id)
         try:
-            usage.add(
-                ports,
+            ports.usage.add(
                 tally.tenant_id,
                 key_id,
                 requests=requests,
                 last_used_at=tally.last_used_at,
+                # Meanwhile another instance may have written a later use.
+                late=tally.last_used_at < times.whole(ports.now()),
             )
         except Unavailable:
             # Counted again, they might count twice: a count too few is the lesser fault.

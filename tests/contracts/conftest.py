@@ -21,18 +21,21 @@ import requests
 from shared.adapters import sqs
 from shared.adapters.dynamodb import DynamoStore
 from shared.adapters.dynamodb_buckets import DynamoBuckets
+from shared.adapters.dynamodb_usage import DynamoUsage
 from shared.adapters.filesystem import FileBlobs
 from shared.adapters.kms import KmsKeys
 from shared.adapters.local_keys import KeyFile
 from shared.adapters.s3 import S3Blobs
 from shared.adapters.sqlite import SqliteStore
 from shared.adapters.sqlite_buckets import SqliteBuckets
+from shared.adapters.sqlite_usage import SqliteUsage
 from shared.adapters.sqs import SqsQueue
 from shared.ports.blobs import BlobStore
 from shared.ports.key_wrapper import KeyWrapper
 from shared.ports.queue import Queue
 from shared.ports.store import Store
 from shared.ports.token_buckets import TokenBuckets
+from shared.ports.usage_counts import UsageCounts
 from tests.aws import aws
 from tests.engines.clouds import address, cloud
 
@@ -109,6 +112,18 @@ def exact_buckets(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[To
     """Buckets on an engine that can be used by many threads."""
     with _open_buckets(request.param, tmp_path) as opened:
         yield opened
+
+
+@pytest.fixture(params=["dynamodb", *EXACT])
+def usage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[UsageCounts, Store]]:
+    """Usage counts, and the store that they are in."""
+    kind = request.param
+    if kind.startswith("dynamodb"):
+        with _tables(kind) as (client, prefix):
+            yield DynamoUsage(client, table_prefix=prefix), DynamoStore(client, table_prefix=prefix)
+    else:
+        with _open_store(kind, tmp_path) as opened:
+            yield SqliteUsage(opened), opened
 
 
 @pytest.fixture(params=["filesystem", "s3", *_endpoint("s3")])

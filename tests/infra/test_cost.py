@@ -15,6 +15,7 @@ from infra import cost
 from shared.adapters import dynamodb, kms, s3
 from shared.adapters.dynamodb import DynamoStore
 from shared.adapters.dynamodb_buckets import DynamoBuckets
+from shared.adapters.dynamodb_usage import DynamoUsage
 from shared.adapters.kms import KmsKeys
 from shared.adapters.s3 import S3Blobs
 from shared.operations import srl_publication, srl_schedule
@@ -52,6 +53,7 @@ def watched() -> Iterator[Watched]:
         ports = Ports(
             store=DynamoStore(tables, table_prefix=account.table_prefix),
             buckets=DynamoBuckets(tables, table_prefix=account.table_prefix),
+            usage=DynamoUsage(tables, table_prefix=account.table_prefix),
             blobs=S3Blobs(lambda: objects, bucket=account.bucket),
             keys=KmsKeys(lambda: keys, key_id=account.key_id),
             now=clock,

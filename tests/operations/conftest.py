@@ -9,6 +9,7 @@ import pytest
 from shared.adapters import kms
 from shared.adapters.dynamodb import DynamoStore
 from shared.adapters.dynamodb_buckets import DynamoBuckets
+from shared.adapters.dynamodb_usage import DynamoUsage
 from shared.adapters.kms import KmsKeys
 from shared.adapters.s3 import S3Blobs
 from shared.operations import operation
@@ -35,6 +36,7 @@ def anywhere(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> It
         yield Ports(
             store=DynamoStore(account.dynamodb, table_prefix=account.table_prefix),
             buckets=DynamoBuckets(account.dynamodb, table_prefix=account.table_prefix),
+            usage=DynamoUsage(account.dynamodb, table_prefix=account.table_prefix),
             blobs=S3Blobs(lambda: account.s3, bucket=account.bucket),
             keys=KmsKeys(lambda: client, key_id=key["KeyId"]),
             now=clock,

@@ -7,16 +7,19 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 
 import pytest
+from starlette.types import ASGIApp, Message
+from starlette.types import Scope as Exchange
 
+from shared.adapters.sqlite_usage import SqliteUsage
 from shared.errors import Unavailable
 from shared.model import api_keys as model
 from shared.model.api_keys import Usage
 from shared.model.callers import Caller, Scope
-from shared.operations import api_keys, usage
+from shared.operations import api_keys
 from shared.ports import Ports
-from shared.ports.store import Change
 from shared.web.usage import UsageCounter
 from tests.api import Client, Tenant, serve
+from tests.asgi import request_scope, run
 from tests.faults import Script, raises, scripted
 from tests.worlds import Clock
 
@@ -48,8 +51,9 @@ def script() -> Script:
 
 @pytest.fixture
 def watched(tenant: Tenant, script: Script) -> Ports:
-    """The tenant's ports, with a script around each call."""
-    return scripted(tenant.ports, script)
+    """The tenant's ports, with a script around each call to the store."""
+    ports = scripted(tenant.ports, script)
+    return replace(ports, usage=SqliteUsage(ports.store))
 
 
 # --- exact counts ---
@@ -104,10 +108,12 @@ def test_the_api_shows_the_figures(tenant: Tenant, clock: Clock) -> None:
 
 
 def test_a_key_that_asks_for_itself_is_counted(tenant: Tenant, clock: Clock) -> None:
-    """The request that shows the figures is among them."""
-    answer = tenant.read_only.get(f"/v1/api-keys/{tenant.read_only.key_id}")
-    assert answer.json()["request_count"] == 1
-    assert answer.json()["last_used_at"] == "2026-11-21T12:00:00Z"
+    """A request is counted once it is answered, so it shows the figures without itself."""
+    for requests, last in ((0, None), (1, "2026-11-21T12:00:00Z")):
+        answer = tenant.read_only.get(f"/v1/api-keys/{tenant.read_only.key_id}")
+        assert answer.json()["request_count"] == requests
+        assert answer.json()["last_used_at"] == last
+        clock.advance(seconds=1)
 
 
 def test_what_is_refused_with_a_key_counts_and_what_is_not_admitted_does_not(
@@ -140,14 +146,13 @@ def test_whoever_has_no_key_is_not_counted(tenant: Tenant, watched: Ports, scrip
 def test_a_busy_key_is_written_once_a_second(
     tenant: Tenant, watched: Ports, script: Script, clock: Clock
 ) -> None:
-    """An instance writes a key at most once in any second, with no read, however busy it is."""
+    """An instance writes a key at most once in any second, however busy it is."""
     counter, written = UsageCounter(), list[datetime]()
     for _ in range(2500):
-        before = len(script.calls)
+        before = script.calls.count("write")
         counter.count(watched, caller(tenant, tenant.authorizer))
-        written += [clock()] * (len(script.calls) - before)
+        written += [clock()] * (script.calls.count("write") - before)
         clock.advance(milliseconds=2)
-    assert set(script.calls) == {"write"}
     assert len(written) == 5
     for earlier, later in pairwise(written):
         assert later - earlier >= timedelta(seconds=1)
@@ -242,7 +247,7 @@ def test_adding_to_a_deleted_key_does_nothing(tenant: Tenant, clock: Clock, late
     """F14: neither a count in time nor a late one makes an item, and neither fails."""
     at = clock() - timedelta(seconds=5 if late else 0)
     gone = tenant.ports.new_id("ak")
-    usage.add(tenant.ports, tenant.id, gone, requests=3, last_used_at=at)
+    tenant.ports.usage.add(tenant.id, gone, requests=3, last_used_at=at, late=late)
     assert tenant.ports.store.get(model.usage(tenant.id).key(gone)) is None
 
 
@@ -257,7 +262,7 @@ def test_a_key_deleted_between_read_and_write_stays_deleted(
     script.after[0] = delete
     earlier = clock() - timedelta(seconds=5)
     key_id = tenant.authorizer.key_id
-    usage.add(watched, tenant.id, key_id, requests=3, last_used_at=earlier)
+    watched.usage.add(tenant.id, key_id, requests=3, last_used_at=earlier, late=True)
     assert script.calls == ["get", "write"]
     assert tenant.ports.store.get(model.usage(tenant.id).key(key_id)) is None
 
@@ -266,24 +271,25 @@ def test_a_key_deleted_between_read_and_write_stays_deleted(
 
 
 class NoUsage:
-    """A store whose counts fail, before they are made or after."""
+    """Counts that fail, before they are made or after."""
 
     def __init__(self, ports: Ports, *, after: bool) -> None:
-        self._store = ports.store
+        self._usage = ports.usage
         self._after = after
-        self.get = ports.store.get
-        self.get_many = ports.store.get_many
-        self.query = ports.store.query
-        self.count = ports.store.count
-        self.column = ports.store.column
 
-    def write(self, *changes: Change) -> None:
-        counts = any(change.key.pk.endswith("#usage") for change in changes)
-        if counts and not self._after:
+    def add(
+        self,
+        tenant_id: str,
+        key_id: str,
+        *,
+        requests: int,
+        last_used_at: datetime,
+        late: bool = False,
+    ) -> None:
+        if not self._after:
             raise Unavailable("throttled")
-        self._store.write(*changes)
-        if counts:
-            raise Unavailable("no answer")
+        self._usage.add(tenant_id, key_id, requests=requests, last_used_at=last_used_at, late=late)
+        raise Unavailable("no answer")
 
 
 @pytest.mark.parametrize("after", [False, True])
@@ -291,7 +297,7 @@ def test_a_request_does_not_fail_for_its_count(
     tenant: Tenant, clock: Clock, after: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     """F22: where counts cannot be written requests are answered; none is counted twice."""
-    broken = replace(tenant.ports, store=NoUsage(tenant.ports, after=after))
+    broken = replace(tenant.ports, usage=NoUsage(tenant.ports, after=after))
     client = Client(serve(broken), tenant.read_only.secret)
     for _ in range(3):
         clock.advance(seconds=1)
@@ -317,7 +323,7 @@ def test_a_store_that_fails_is_not_asked_for_each_request(
 ) -> None:
     """F22: an outage costs a busy key one failed write a second, not one a request."""
     caplog.set_level(logging.ERROR, LOGGER)
-    broken = replace(tenant.ports, store=NoUsage(tenant.ports, after=False))
+    broken = replace(tenant.ports, usage=NoUsage(tenant.ports, after=False))
     counter = UsageCounter()
     for _ in range(300):
         counter.count(broken, caller(tenant, tenant.authorizer))
@@ -340,6 +346,37 @@ def test_a_clock_that_steps_back_does_not_stop_the_counting(
         clock.advance(seconds=1)
         counter.count(tenant.ports, caller(tenant, tenant.authorizer))
     assert used(tenant, tenant.authorizer) == Usage(9, clock().replace(microsecond=0))
+
+
+class Watching:
+    """Counts that note how much of the answer was sent before each of them."""
+
+    def __init__(self) -> None:
+        self.sent: list[str] = []
+        self.before: list[list[str]] = []
+
+    async def send(self, message: Message) -> None:
+        self.sent.append(message["type"])
+
+    def add(self, *_args: object, **_options: object) -> None:
+        self.before.append(list(self.sent))
+
+
+def test_a_caller_has_the_answer_before_the_use_is_counted(tenant: Tenant) -> None:
+    """F134: the count of a request is written when its answer was sent, not before."""
+    watching = Watching()
+    app = serve(replace(tenant.ports, usage=watching)).app
+    headers = [("Authorization", f"Bearer {tenant.read_only.secret}")]
+    scope = request_scope("GET", "/v1/api-keys", headers, "203.0.113.1")
+    run(answered(app, scope, watching))
+    assert watching.before == [["http.response.start", "http.response.body"]]
+
+
+async def answered(app: ASGIApp, scope: Exchange, watching: Watching) -> None:
+    async def receive() -> Message:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    await app(scope, receive, watching.send)
 
 
 # --- an orderly stop ---

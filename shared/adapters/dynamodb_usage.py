@@ -1,0 +1,99 @@
+"""The usage of API keys on DynamoDB: one item a key, in the keys table."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from botocore.exceptions import ClientError
+
+from shared.adapters import aws
+from shared.adapters.aws import answering, code_of
+from shared.adapters.dynamodb_items import address, encode
+from shared.model import api_keys, times
+from shared.ports.store import Table
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+# A request waits for this at the worst. A write takes a few milliseconds.
+_TIMEOUT_SECONDS: Final = 0.25
+
+_COUNT: Final = {
+    "UpdateExpression": "ADD #count :count SET #last = :last",
+    "ConditionExpression": "attribute_exists(#pk)",
+}
+_COUNT_AS_LAST: Final = {
+    "UpdateExpression": "ADD #count :count SET #last = :last",
+    "ConditionExpression": (
+        "attribute_exists(#pk) AND (attribute_not_exists(#last) OR #last <= :last)"
+    ),
+}
+_COUNT_ONLY: Final = {
+    "UpdateExpression": "ADD #count :count",
+    "ConditionExpression": "attribute_exists(#pk) AND #last > :last",
+}
+
+
+def connect(*, region: str | None = None, endpoint_url: str | None = None) -> DynamoDBClient:
+    """A client that makes one short attempt; both arguments default to the AWS settings."""
+    client: DynamoDBClient = aws.connect(
+        "dynamodb",
+        region=region,
+        endpoint_url=endpoint_url,
+        connect_timeout_seconds=_TIMEOUT_SECONDS,
+        read_timeout_seconds=_TIMEOUT_SECONDS,
+        attempts=1,
+    )
+    return client
+
+
+class DynamoUsage:
+    """`UsageCounts` in the table `<table_prefix>keys`; the client is one that does not repeat.
+
+    A write here is plain, no transaction: all instances that serve one key meet on its item, and
+    DynamoDB refuses transactions that meet, but puts plain writes in order.
+    """
+
+    def __init__(self, client: DynamoDBClient, *, table_prefix: str) -> None:
+        self._client: Any = client  # requests are built as plain dictionaries
+        self._table = f"{table_prefix}{Table.KEYS}"
+
+    def add(
+        self,
+        tenant_id: str,
+        key_id: str,
+        *,
+        requests: int,
+        last_used_at: datetime,
+        late: bool = False,
+    ) -> None:
+        """Count `requests` more of a key, the last of them at this time. Raises `Unavailable`."""
+        request = {
+            "TableName": self._table,
+            "Key": address(api_keys.usage(tenant_id).key(key_id)),
+            "ExpressionAttributeNames": {
+                "#pk": "pk",
+                "#count": "request_count",
+                "#last": "last_used_at",
+            },
+            "ExpressionAttributeValues": {
+                ":count": encode(requests),
+                ":last": encode(times.text(last_used_at)),
+            },
+        }
+        if not late:
+            self._update(request | _COUNT)
+        elif not self._update(request | _COUNT_AS_LAST):
+            self._update(request | _COUNT_ONLY)
+
+    def _update(self, request: dict[str, Any]) -> bool:
+        """Whether the condition held."""
+        with answering():
+            try:
+                self._client.update_item(**request)
+            except ClientError as error:
+                if code_of(error) != "ConditionalCheckFailedException":
+                    raise
+                return False
+        return True

@@ -1,0 +1,59 @@
+"""The usage of API keys on DynamoDB: what a count costs, and what happens where DynamoDB fails."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from shared.adapters import dynamodb_usage
+from shared.adapters.dynamodb_usage import DynamoUsage
+from shared.errors import Unavailable
+from tests.adapters.answers import Answer, Answers
+from tests.adapters.outages import PASSING
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+AT = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
+
+
+@pytest.fixture
+def client(cloud: None) -> Iterator[DynamoDBClient]:
+    client = dynamodb_usage.connect()
+    yield client
+    client.close()
+
+
+def add(client: DynamoDBClient) -> None:
+    counts = DynamoUsage(client, table_prefix="a-")
+    counts.add("t1", "svc_ak_1", requests=7, last_used_at=AT)
+
+
+def test_a_count_is_one_plain_write(client: DynamoDBClient) -> None:
+    """F134: a count is no transaction, which others of the same key would refuse or make wait."""
+    answers = Answers(client, Answer())
+    add(client)
+    (request,), (body,) = answers.requests, answers.bodies
+    assert request.headers["X-Amz-Target"] == b"DynamoDB_20120810.UpdateItem"
+    assert body["TableName"] == "a-keys"
+    assert body["Key"] == {"pk": {"S": "t1#usage"}, "sk": {"S": "svc_ak_1"}}
+    assert body["UpdateExpression"].startswith("ADD ")
+    assert body["ExpressionAttributeValues"][":count"] == {"N": "7"}
+
+
+@pytest.mark.parametrize("step", PASSING.values(), ids=list(PASSING))
+def test_a_count_is_never_sent_twice(client: DynamoDBClient, step: Answer | Exception) -> None:
+    """F134: whatever came of a count, it is not sent again: it may have been counted."""
+    answers = Answers(client, step)
+    with pytest.raises(Unavailable):
+        add(client)
+    assert len(answers.requests) == 1
+
+
+def test_a_count_waits_briefly(client: DynamoDBClient) -> None:
+    """F134: a DynamoDB that does not answer holds a count up for half a second at the most."""
+    config: Any = client.meta.config
+    assert config.connect_timeout + config.read_timeout <= 0.5

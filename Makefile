@@ -7,6 +7,7 @@ KEYS    ?=
 LOG     ?= info
 ARCHITECTURE ?= arm64
 OUTPUT  ?= .build/app
+PARAMETERS ?=
 HOST    ?= 127.0.0.1
 AWS_PORT ?= 4566
 
@@ -34,8 +35,9 @@ run: $(VENV)/.infra ## Serve on 127.0.0.1 (PORT=8080 DATA=.data KEYS=.data/maste
 	@exec $(BIN)/python -m infra.local_server --port $(PORT) --data "$(DATA)" --workers $(WORKERS) \
 		--log-level $(LOG) $(if $(KEYS),--keys "$(KEYS)")
 
-build: $(VENV)/.infra ## Stage what Lambda runs in .build/app (ARCHITECTURE=arm64 OUTPUT=.build/app).
-	@$(BIN)/python -m infra.build --architecture $(ARCHITECTURE) --output $(OUTPUT)
+build: $(VENV)/.infra ## Stage what Lambda runs in .build/app (ARCHITECTURE=arm64 OUTPUT=.build/app PARAMETERS=).
+	@$(BIN)/python -m infra.build --architecture $(ARCHITECTURE) --output $(OUTPUT) \
+		$(PARAMETERS:%=--parameter %)
 
 sbom: .tools/audit/.installed ## Write what Lambda runs as an SBOM (CycloneDX) to .build/sbom.json.
 	@mkdir -p .build

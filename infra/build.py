@@ -14,19 +14,27 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Final
 from zipfile import ZIP_DEFLATED, ZipFile
+
+from shared.artefact import TARGET_FILE
 
 ROOT: Final = Path(__file__).parent.parent
 
 # The services that the adapters call. botocore knows some four hundred.
 SERVICES: Final = frozenset({"dynamodb", "kms", "s3", "sqs"})
 
-# Says what an artefact is for; a folder without it is none, and is never replaced.
-TARGET_FILE: Final = "target.json"
+# The same for `sam --parameter-overrides file://…`, which reads YAML: the template is deployed for
+# what the artefact was built for.
+PARAMETERS_FILE: Final = "parameters.yaml"
+
+# The parameters of the template that become settings of all functions. SAM publishes a version if
+# the code or the template's text has changed, and not if the value of a parameter has: such a
+# change has to be in the artefact.
+SETTINGS: Final = frozenset({"RestoredAs", "TrustedProxies"})
 
 _SOURCES: Final = ("functions", "shared")
 _PLATFORMS: Final = {"arm64": "aarch64-manylinux_2_28", "x86_64": "x86_64-manylinux_2_28"}
@@ -60,16 +68,28 @@ class BuildFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What the artefact is to run on: an architecture of Lambda and a version of Python."""
+    """What the artefact is for: an architecture of Lambda, a version of Python, and settings.
+
+    `parameters` has parameters of `template.yaml` that become settings of the functions, by name;
+    what is not in it stays as it was deployed before (docs/adr/0031).
+    """
 
     architecture: str = "arm64"
     python: str = "3.13"
+    parameters: Mapping[str, str] = field(default_factory=dict)
+
+    def write(self, app: Path) -> None:
+        """Say in the artefact what it is for: to `shared.artefact`, and to SAM."""
+        (app / TARGET_FILE).write_text(json.dumps(asdict(self)) + "\n")
+        parameters = {"Architecture": self.architecture} | dict(self.parameters)
+        # Every JSON text is YAML.
+        (app / PARAMETERS_FILE).write_text(json.dumps(parameters) + "\n")
 
 
 def main() -> int:
     """Build once and return the exit code."""
     arguments = _parser().parse_args()
-    target = Target(arguments.architecture, arguments.python)
+    target = Target(arguments.architecture, arguments.python, dict(arguments.parameter))
     try:
         build(arguments.output, target, interpreter=arguments.interpreter)
     except BuildFailed as error:
@@ -134,7 +154,7 @@ def _stage(app: Path, target: Target, compiler: str | None, root: Path) -> None:
     _thin(app)
     for name in _SOURCES:
         shutil.copytree(root / name, app / name, ignore=shutil.ignore_patterns("__pycache__", ".*"))
-    (app / TARGET_FILE).write_text(json.dumps(asdict(target)) + "\n")
+    target.write(app)
     if compiler is None:
         print(
             f"No python{target.python} on PATH, so bytecode is left out: each cold start compiles "
@@ -230,6 +250,13 @@ def _sizes(app: Path) -> tuple[int, int]:
         return sum(path.stat().st_size for path in files), archive.tell()
 
 
+def _parameter(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or name not in SETTINGS:
+        raise argparse.ArgumentTypeError(f"{text!r} is none of {', '.join(sorted(SETTINGS))}")
+    return name, value
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m infra.build",
@@ -238,6 +265,14 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--architecture", choices=sorted(_PLATFORMS), default="arm64")
     parser.add_argument("--python", default="3.13", metavar="VERSION", help="of Lambda's runtime")
+    parser.add_argument(
+        "--parameter",
+        action="append",
+        type=_parameter,
+        default=[],
+        metavar="NAME=VALUE",
+        help=f"of template.yaml, to be changed with this artefact: {', '.join(sorted(SETTINGS))}",
+    )
     parser.add_argument("--output", type=Path, default=Path(".build/app"), metavar="FOLDER")
     parser.add_argument(
         "--interpreter",

@@ -209,10 +209,32 @@ def test_a_build_replaces_the_one_before_and_adds_nothing_else(tree: Path, tmp_p
     assert json.loads((output / "target.json").read_text()) == {
         "architecture": "arm64",
         "python": "3.13",
+        "parameters": {},
     }
     assert not list(output.rglob("*.cpython-311.pyc"))
     assert sorted(tree.rglob("*")) == before
     assert list(output.parent.iterdir()) == [output]
+
+
+def test_the_artefact_names_its_parameters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """F105: what was given to the build is in the artefact, for the template that is deployed."""
+    given = ["--architecture", "x86_64", "--output", str(tmp_path / "app")]
+    monkeypatch.setattr(sys, "argv", ["build", *given, "--parameter", "RestoredAs=r1-"])
+    assert build.main() == 0
+    # JSON, which is YAML too.
+    parameters = json.loads((tmp_path / "app" / "parameters.yaml").read_text())
+    assert parameters == {"Architecture": "x86_64", "RestoredAs": "r1-"}
+
+
+def test_a_parameter_of_no_function_is_no_part_of_the_artefact(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """F105: a misspelt name, or one that changes no function, is refused and nothing is built."""
+    for given in ("Stage=prod", "RestoredAs"):
+        monkeypatch.setattr(sys, "argv", ["build", "--parameter", given])
+        with pytest.raises(SystemExit):
+            build.main()
+        assert f"'{given}' is none of RestoredAs, TrustedProxies" in capsys.readouterr().err
 
 
 def test_a_failed_build_leaves_the_artefact_before_it(tree: Path, tmp_path: Path) -> None:

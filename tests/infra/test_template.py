@@ -5,6 +5,7 @@ from typing import Final
 
 import pytest
 
+from infra import build
 from infra.routers import ROUTERS
 from shared import wiring
 from shared.model.rate_limit import BURST, RATE_PER_SECOND
@@ -140,6 +141,18 @@ def test_the_settings_name_what_there_is() -> None:
     assert settings.keys.location == stack()["KeyAlias"]["Properties"]["AliasName"]
     assert settings.queue is not None
     assert settings.queue.location == "${PublicationQueue}"
+
+
+def test_every_setting_can_be_in_the_artefact() -> None:
+    """F105: the value of a parameter reaches a running function only with an artefact.
+
+    SAM publishes a version if the code or the text of the template changed. The stage is in every
+    name, so that another stage is another function.
+    """
+    written = (ROOT / FUNCTIONS).read_text().partition("      Variables:\n")[2]
+    settings = written.partition("\nResources:")[0]
+    named = set(re.findall(r"(?:\$\{|!Ref )(\w+)(?!\w|:)", settings))
+    assert named - {"Stage"} == build.SETTINGS
 
 
 def test_the_operator_is_told_the_settings() -> None:

@@ -1,0 +1,46 @@
+"""What the artefact was built for, held against where it runs (docs/adr/0031)."""
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from shared.errors import InvalidSettings
+
+# Says what an artefact was built for; `infra.build` writes it. A checkout has none.
+TARGET_FILE: Final = "target.json"
+
+# Lambda's names of architectures that Linux calls otherwise.
+_ARCHITECTURES: Final = {"aarch64": "arm64"}
+# The end of a table prefix; what a stage is called never ends like this (template.yaml).
+_RESTORED: Final = re.compile(r"-(r[1-9]-)$")
+
+
+def check(folder: Path, machine: str, environment: Mapping[str, str]) -> None:
+    """Refuse to run an artefact that was built for another machine, or for other tables.
+
+    `folder` holds the artefact, `machine` is its processor as Linux names it, and `environment` has
+    the settings. A folder without an artefact passes. Raises `InvalidSettings`, which says what to
+    change; the alternative is an error deep in a library, or work on the wrong tables.
+    """
+    try:
+        target = json.loads((folder / TARGET_FILE).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return
+    built, here = target["architecture"], _ARCHITECTURES.get(machine, machine)
+    problems: list[str] = []
+    if here != built:
+        problems.append(
+            f"this artefact is built for {built} and runs on {here}; build it with"
+            f" `make build ARCHITECTURE={here}`, or deploy with Architecture={built}"
+        )
+    restored = _RESTORED.search(environment.get("SVC_STORE", ""))
+    tables = restored[1] if restored else ""
+    if (wanted := target["parameters"].get("RestoredAs", tables)) != tables:
+        problems.append(
+            f"this artefact is built for RestoredAs={wanted} and deployed with RestoredAs={tables};"
+            f" deploy with the parameters in .build/app/parameters.yaml"
+        )
+    if problems:
+        raise InvalidSettings(problems)

@@ -1,0 +1,72 @@
+"""What SAM reads out of the template, parameters and its configuration; run by its own Python.
+
+    reading.py images TEMPLATE OVERRIDE…     what `sam local` starts for each function, as JSON
+    reading.py versions TEMPLATE OVERRIDE…   the versions that a deployment publishes, as JSON
+    reading.py command ARGUMENT…             the options that a command would run with, as JSON
+
+An OVERRIDE is one value of `--parameter-overrides`. The classes are those behind the commands. They
+are not public: the version is pinned.
+"""
+
+import inspect
+import json
+import sys
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from samcli.cli.main import cli
+from samcli.cli.types import CfnParameterOverridesType
+from samcli.lib.providers.sam_function_provider import SamFunctionProvider
+from samcli.lib.providers.sam_stack_provider import SamLocalStackProvider
+from samcli.local.docker.lambda_image import Runtime
+from samcli.local.docker.utils import get_docker_platform
+from samcli.yamlhelper import yaml_parse
+from samtranslator.public.translator import ManagedPolicyLoader
+from samtranslator.translator.transform import transform
+
+
+def images(template: str, *overrides: str) -> dict[str, list[str]]:
+    stacks, _ = SamLocalStackProvider.get_stacks(template, parameter_overrides=_read(overrides))
+    functions = SamFunctionProvider(stacks, use_raw_codeuri=False).get_all()
+    return {each.name: _image(each.runtime, each.architecture) for each in functions}
+
+
+def _image(runtime: str, architecture: str) -> list[str]:
+    image = Runtime.get_image_name_tag(runtime, architecture)
+    return [architecture, image, get_docker_platform(architecture)]
+
+
+def versions(template: str, *overrides: str) -> list[str]:
+    loader = mock.create_autospec(ManagedPolicyLoader, instance=True)
+    loader.load.return_value = {}
+    written = yaml_parse(Path(template).read_text())
+    made = transform(written, _read(overrides), loader)["Resources"]
+    return sorted(name for name, each in made.items() if each["Type"] == "AWS::Lambda::Version")
+
+
+def command(*arguments: str) -> dict[str, Any]:
+    """The options, as they are after the configuration was read; the command itself is not run."""
+    (target,) = (where for name, where in _RUNS.items() if " ".join(arguments).startswith(name))
+    with mock.patch(target, autospec=True) as run:
+        cli.main(list(arguments), prog_name="sam", standalone_mode=False)
+    called = inspect.signature(run).bind(*run.call_args.args, **run.call_args.kwargs)
+    return called.arguments
+
+
+# What each command calls once it has read its options.
+_RUNS = {
+    "build": "samcli.commands.build.command.do_cli",
+    "deploy": "samcli.commands.deploy.command.do_cli",
+    "local invoke": "samcli.commands.local.invoke.cli.do_cli",
+    "local start-api": "samcli.commands.local.start_api.cli.do_cli",
+}
+
+
+def _read(overrides: tuple[str, ...]) -> dict[str, str]:
+    read: dict[str, str] = CfnParameterOverridesType().convert(overrides, None, None)
+    return read
+
+
+if __name__ == "__main__":
+    print(json.dumps(globals()[sys.argv[1]](*sys.argv[2:]), default=repr))

@@ -21,7 +21,16 @@ from shared.model import tenants as model
 from shared.model import times
 from shared.model.callers import Caller
 from shared.model.srl_verification import public_key_bytes
-from shared.operations import api_keys, doctor, migration, onboarding, recovery, tenants
+from shared.operations import (
+    api_keys,
+    doctor,
+    migration,
+    onboarding,
+    publication,
+    recovery,
+    srl_publication,
+    tenants,
+)
 from shared.operations.api_keys import Created
 from shared.ports import Ports
 
@@ -50,7 +59,7 @@ def main() -> int:
         _say(f"{error}\nSet them in the environment, or name a data folder with --data.")
         return 2
     except RescindError as error:
-        _say(f"{type(error).__name__}: {error}")
+        _say(_described(error))
         return 1
     return code or 0
 
@@ -97,6 +106,10 @@ def _add_care(commands: "_Commands") -> None:
     )
     renew.add_argument("name", type=_handle, nargs="?", metavar="NAME", help="one tenant, not all")
     renew.set_defaults(run=_migrate)
+    tick = commands.add_parser(
+        "publish", help="publish every list that is due, as the schedule does"
+    )
+    tick.set_defaults(run=_publish)
     examine = commands.add_parser("doctor", help="say what is wrong, and what to do about it")
     examine.set_defaults(run=_examine)
     copy = commands.add_parser("backup", help="copy the store of --data to a new file")
@@ -203,6 +216,20 @@ def _migrate(ports: Ports, arguments: argparse.Namespace) -> None:
         raise Unhealthy(f"{failed} key(s) could not be migrated")
 
 
+def _publish(ports: Ports, _arguments: argparse.Namespace) -> None:
+    handles = {each.tenant_id: each.handle for each in tenants.listing(ports)}
+    tick = srl_publication.publish_due(ports)
+    for tenant_id in tick.published:
+        head = publication.current(ports, tenant_id)
+        handle = handles.get(tenant_id, tenant_id)
+        _say(f"{handle}: published version {head.version} with {head.count} warrants.")
+    for tenant_id, error in tick.failed.items():
+        _say(f"{handles.get(tenant_id, tenant_id)}: not published: {_described(error)}")
+    if tick.failed:
+        raise Unpublished(f"{len(tick.failed)} list(s) could not be published")
+    _say(f"{len(tick.published)} list(s) published; no other was due.")
+
+
 def _recover(ports: Ports, arguments: argparse.Namespace) -> int:
     operator = _operator(ports, arguments.name)
     recovered = recovery.recover(ports, operator, tell=_say, trusted=arguments.signer)
@@ -218,6 +245,19 @@ def _operator(ports: Ports, handle: str) -> Caller:
 
 class Unhealthy(RescindError):
     """The doctor found something."""
+
+
+class Unpublished(RescindError):
+    """A list that is due could not be published."""
+
+
+def _described(error: BaseException) -> str:
+    """The kind and the text of an error, and those of its causes, each on a line of its own."""
+    lines = [f"{type(error).__name__}: {error}"]
+    while error.__cause__ is not None:
+        error = error.__cause__
+        lines.append(f"  caused by {type(error).__name__}: {error}")
+    return "\n".join(lines)
 
 
 def _show(created: Created) -> None:

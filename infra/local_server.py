@@ -185,7 +185,9 @@ def _publish_on_time(ports: Ports, stopped: threading.Event) -> None:
 def _publish(ports: Ports) -> None:
     """Publish every list that is due, and remove what crashed writers left behind."""
     try:
-        srl_publication.publish_due(ports)
+        tick = srl_publication.publish_due(ports)
+        for tenant_id, error in tick.failed.items():
+            _log.error("the list of tenant %s could not be published", tenant_id, exc_info=error)
         if isinstance(ports.blobs, FileBlobs):
             ports.blobs.remove_leftovers(older_than_seconds=_LEFTOVER_SECONDS)
     except Exception:  # noqa: BLE001 (without a next attempt every list would expire)

@@ -16,7 +16,11 @@ def handler(_event: dict[str, Any], _context: object) -> dict[str, int]:
     """
     logs.to_standard_output()
     due = srl_schedule.due(wiring.from_environment())
-    figures = {"DueTenants": len(due.tenant_ids), "LateLists": due.late}
+    figures = {
+        "DueTenants": len(due.tenant_ids),
+        "LateLists": due.late,
+        "ExpiredLists": due.expired,
+    }
     # Before they are queued: lists grow late where the queue is what fails.
     _log.info("schedule", extra=logs.fields(metrics=figures))
     queue = wiring.queue_from_environment()

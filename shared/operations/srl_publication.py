@@ -1,6 +1,5 @@
 """Publishing for tenants that may be due, one by one (docs/adr/0016)."""
 
-import logging
 from dataclasses import dataclass, field
 
 from shared.model.callers import Caller
@@ -16,15 +15,13 @@ from shared.operations import (
 from shared.operations.operation import settle
 from shared.ports import Ports
 
-_log = logging.getLogger(__name__)
-
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """What one run in this process did, as tenant identifiers."""
+    """What one run in this process did, by tenant identifier; `failed` has the errors."""
 
     published: list[str] = field(default_factory=list)
-    failed: list[str] = field(default_factory=list)
+    failed: dict[str, Exception] = field(default_factory=dict)
 
 
 def publish_if_due(ports: Ports, tenant_id: str) -> bool:
@@ -53,15 +50,17 @@ def publish_if_due(ports: Ports, tenant_id: str) -> bool:
 
 
 def publish_due(ports: Ports) -> Tick:
-    """Publish for every tenant that is due, in this process; one that fails holds back no other."""
+    """Publish for every tenant that is due, in this process; one that fails holds back no other.
+
+    Raises `Unavailable` if it cannot be read who is due.
+    """
     tick = Tick()
     for tenant_id in srl_schedule.due(ports).tenant_ids:
         try:
             if publish_if_due(ports, tenant_id):
                 tick.published.append(tenant_id)
-        except Exception:  # noqa: BLE001 (what stops one tenant must not stop the rest)
-            _log.exception("the list of tenant %s could not be published", tenant_id)
-            tick.failed.append(tenant_id)
+        except Exception as error:  # noqa: BLE001 (what stops one tenant must not stop the rest)
+            tick.failed[tenant_id] = error
     return tick
 
 

@@ -2,7 +2,6 @@
 
 import logging
 from dataclasses import dataclass
-from datetime import datetime
 from itertools import chain
 
 from shared.errors import Corrupt
@@ -21,10 +20,12 @@ class Due:
     """Tenants whose list may be due, each once, the most urgent first; how many lists are late.
 
     A list that was issued in the future counts as late: verifiers refuse it (decisions 3, SRL).
+    An expired one counts as both.
     """
 
     tenant_ids: list[str]
     late: int
+    expired: int = 0
 
 
 def due(ports: Ports) -> Due:
@@ -42,13 +43,18 @@ def due(ports: Ports) -> Due:
     )
     named = dict.fromkeys(model.tenant_of(entry.sk) for entry in chain(ahead, passed))
     named |= dict.fromkeys(srl_marks.marked(ports))
-    return Due(list(named), late=len(ahead) + sum(_is_late(entry, now) for entry in passed))
-
-
-def _is_late(entry: Entry, now: datetime) -> bool:
-    try:
-        return Turn.from_item(entry.item).is_late(now)
-    except Corrupt:
+    late, expired = len(ahead), 0
+    for entry in passed:
+        turn = _turn(entry)
         # One tenant's broken turn must not hold back the others; it is told as a late list.
+        late += turn is None or turn.is_late(now)
+        expired += turn is not None and turn.expires_at <= now
+    return Due(list(named), late, expired)
+
+
+def _turn(entry: Entry) -> Turn | None:
+    try:
+        return Turn.from_item(entry.item)
+    except Corrupt:
         _log.exception("the turn %s cannot be read", entry.sk)
-        return True
+        return None

@@ -17,6 +17,7 @@ from shared.model import api_keys as model
 from shared.model.api_keys import ApiKey
 from shared.model.audit_log import Filters
 from shared.model.callers import Scope
+from shared.model.srl_keys import signers
 from shared.operations import (
     api_keys,
     audit_log,
@@ -228,6 +229,39 @@ def test_a_folder_that_is_not_there_is_a_wrong_setting(
     assert "gone" in refused.err
 
 
+def test_publish_publishes_who_is_due(operator: Operator, data: Path) -> None:
+    """F111: `publish` is one tick: it names each list that it made, and leaves the others."""
+    for name in ("acme", "globex"):
+        operator.run("--data", data, "tenant", "create", name)
+    with opened(data) as ports:
+        caller = onboarding.operator(ports, handle="acme")
+        revocations.create(ports, caller, warrant_id="svc_wrt_a", reason="stolen")
+    told = operator.run("--data", data, "publish")
+    published = "acme: published version 2 with 1 warrants.\n"
+    assert told == Command(0, "", f"{published}1 list(s) published; no other was due.\n")
+    again = operator.run("--data", data, "publish")
+    assert again == Command(0, "", "0 list(s) published; no other was due.\n")
+
+
+def test_publish_says_what_it_could_not_publish(operator: Operator, data: Path) -> None:
+    """F111: one tenant that fails is named with the cause, holds back no other, and ends in 1."""
+    for name in ("acme", "globex"):
+        operator.run("--data", data, "tenant", "create", name)
+    with opened(data) as ports:
+        for name in ("acme", "globex"):
+            caller = onboarding.operator(ports, handle=name)
+            revocations.create(ports, caller, warrant_id="svc_wrt_a", reason="stolen")
+        (entry,) = ports.store.query(signers(tenants.find(ports, "acme").tenant_id))
+        place = signers(tenants.find(ports, "acme").tenant_id).key(entry.sk)
+        ports.store.write(Put(place, {**entry.item, "public_key": 1}, Expect.PRESENT))
+    told = operator.run("--data", data, "publish")
+    assert (told.code, told.out) == (1, "")
+    assert "globex: published version 2 with 1 warrants.\n" in told.err
+    assert "acme: not published: Corrupt: " in told.err
+    assert "SrlKey.public_key" in told.err
+    assert told.err.endswith("Unpublished: 1 list(s) could not be published\n")
+
+
 def test_recovery_says_what_it_did(operator: Operator, data: Path) -> None:
     """After a restore, `recover` names what it revoked again and the version that it published."""
     operator.run("--data", data, "tenant", "create", "acme")
@@ -368,6 +402,25 @@ def test_it_works_on_the_stores_of_aws(operator: Operator, monkeypatch: pytest.M
         )
         for secret in secrets:
             api_keys.authenticate(ports, secret)
+
+
+def test_publish_works_on_aws_and_an_outage_names_its_cause(
+    operator: Operator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F111: the tick of AWS's stores; without a table, the call, AWS's code and its words."""
+    with aws() as account:
+        monkeypatch.setenv("SVC_STORE", f"dynamodb:{account.table_prefix}")
+        monkeypatch.setenv("SVC_BLOBS", f"s3:{account.bucket}")
+        monkeypatch.setenv("SVC_KEYS", f"kms:{account.key_id}")
+        operator.run("tenant", "create", "acme")
+        assert operator.run("publish").code == 0
+        account.dynamodb.delete_table(TableName=f"{account.table_prefix}keys")
+        told = operator.run("publish")
+    assert (told.code, told.out) == (1, "")
+    first, cause, *_ = told.err.splitlines()
+    assert first.startswith("Unavailable: ")
+    assert "Query: ResourceNotFoundException" in first
+    assert cause.startswith("  caused by ResourceNotFoundException: An error occurred")
 
 
 def test_a_region_that_is_missing_is_named() -> None:

@@ -30,6 +30,7 @@ from shared.operations import (
     srl,
     srl_keys,
     srl_marks,
+    srl_publication,
     tenants,
     warrants,
 )
@@ -87,8 +88,8 @@ def test_a_role_grants_what_the_function_needs(world: World, name: str) -> None:
 def test_the_operator_may_do_what_the_commands_do(world: World) -> None:
     """F101: the policy is for the commands that the documentation tells the operator to run.
 
-    They read the outputs of the stack, create and list tenants, mint a key, examine, migrate, and
-    recover what is lost. The policy allows nothing else.
+    They read the outputs of the stack, create and list tenants, mint a key, examine, migrate,
+    publish, and recover what is lost. The policy allows nothing else.
     """
     ports = wiring.from_environment()
     onboarding.create_tenant(ports, handle="globex")
@@ -101,6 +102,7 @@ def test_the_operator_may_do_what_the_commands_do(world: World) -> None:
     _age_the_seals(world.tenant.ports, operator)
     assert migration.migrate(ports, operator).resealed == 2
     assert recovery.recover(ports, operator).revoked_again == ["svc_wrt_lost"]
+    assert not srl_publication.publish_due(ports).failed
     (policy,) = of_kind("AWS::IAM::ManagedPolicy").values()
     needed = {of_any_partition(each) for each in world.needed}
     # All of it on restored tables too, before the functions work on them.

@@ -161,6 +161,17 @@ def test_late_is_what_three_quarters_of_the_lifetime_passed(
     assert srl_schedule.due(ports).late == 1
 
 
+def test_expired_is_what_no_verifier_accepts(ports: Ports, clock: Clock, tenant: Tenant) -> None:
+    """F110: a list whose end has come counts as expired, until there is another one."""
+    expires_at = publication.current(ports, tenant.id).expires_at
+    clock.moment = expires_at - SECOND
+    assert srl_schedule.due(ports).expired == 0
+    clock.moment = expires_at
+    assert srl_schedule.due(ports) == srl_schedule.Due([tenant.id], late=1, expired=1)
+    tenant.regenerate(ports)
+    assert srl_schedule.due(ports) == srl_schedule.Due([], late=0)
+
+
 _AHEAD = [
     timedelta(minutes=5, seconds=1),
     timedelta(minutes=10),
@@ -209,7 +220,7 @@ def test_a_list_of_a_clock_that_was_behind_is_replaced(
     clock.moment -= behind
     tenant.regenerate(ports)
     clock.moment += behind
-    assert srl_schedule.due(ports) == srl_schedule.Due([tenant.id], late=1)
+    assert srl_schedule.due(ports) == srl_schedule.Due([tenant.id], late=1, expired=1)
     assert srl_publication.publish_due(ports) == srl_publication.Tick(published=[tenant.id])
     assert publication.current(ports, tenant.id).issued_at == clock()
 

@@ -91,7 +91,7 @@ class SrlRules(Machine):
         assert published in due or (broke and not published)
         if told is not None:
             assert published or books.id not in told.published
-            assert books.id in told.published + told.failed or not published
+            assert books.id in {*told.published, *told.failed} or not published
             assert broke or not told.failed
         if published:
             self.enter_list(books, span)

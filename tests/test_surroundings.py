@@ -38,6 +38,7 @@ def _pytest(
     )
 
 
+@pytest.mark.slow
 def test_nobodys_settings_lead_away_from_this_machine() -> None:
     """F34: endpoints, a profile and proxies of whoever runs the tests are not followed."""
     nobody = f"http://{HOST}:{free_port()}"
@@ -47,6 +48,7 @@ def test_nobodys_settings_lead_away_from_this_machine() -> None:
     assert ran.returncode == 0, ran.stdout
 
 
+@pytest.mark.slow
 def test_a_tree_in_which_nothing_can_be_written(tmp_path: Path) -> None:
     """F34: without a place for their caches, pytest and Hypothesis pass as they would with one."""
     for name in _COPIED:

@@ -242,7 +242,8 @@ def _listing(ports: Ports) -> list[tenants.Listing]:
 # --- while others work ---
 
 
-def test_a_publication_meanwhile_is_no_finding(ports: Ports, tenant: Tenant) -> None:
+@pytest.mark.parametrize("stride", [16, pytest.param(1, marks=pytest.mark.slow)])
+def test_a_publication_meanwhile_is_no_finding(ports: Ports, tenant: Tenant, stride: int) -> None:
     """On a deployment at work, no step of another's publication is taken for damage."""
     rehearsal = Script()
     assert list(doctor.examine(scripted(ports, rehearsal))) == []
@@ -252,7 +253,7 @@ def test_a_publication_meanwhile_is_no_finding(ports: Ports, tenant: Tenant) -> 
         tenant.revoke(ports, f"svc_wrt_{number}")
         publish_if_due(ports, tenant.id)
 
-    for step in range(len(rehearsal.calls)):
+    for step in range(0, len(rehearsal.calls), stride):
         assert findings(scripted(ports, Script(before={step: publish}))) == []
 
 

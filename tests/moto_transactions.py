@@ -1,0 +1,68 @@
+"""Make moto's transactions cost what they touch, not what the tables hold.
+
+Before each transaction moto copies the tables that it names, item by item, to put them back if the
+transaction fails: each write of a test pays for all that was written before. With `installed`, the
+copy shares the items that the transaction does not name. The rest of a transaction is moto's own.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from moto.dynamodb import models
+from moto.dynamodb.models.dynamo_type import DynamoType
+from moto.dynamodb.models.table import Table
+
+# The operations of the transaction at hand: each is {"Put": {"TableName": …, "Item": …}} or alike.
+_Operations = list[dict[str, Mapping[str, Any]]]
+_operations: ContextVar[_Operations] = ContextVar("operations")
+_transact = models.DynamoDBBackend.transact_write_items
+
+
+@contextmanager
+def installed() -> Iterator[None]:
+    """Until the end, moto copies for a transaction what that transaction names."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(models.DynamoDBBackend, "transact_write_items", _transact_write_items)
+        patch.setattr(models, "copy", SimpleNamespace(deepcopy=_copied))
+        yield
+
+
+def _transact_write_items(backend: models.DynamoDBBackend, transact_items: _Operations) -> None:
+    token = _operations.set(transact_items)
+    try:
+        _transact(backend, transact_items)
+    finally:
+        _operations.reset(token)
+
+
+def _copied(original: object) -> object:
+    if not isinstance(original, Table):
+        return copy.deepcopy(original)
+    twin = copy.copy(original)
+    twin.items = original.items.copy()
+    for operation in _operations.get():
+        (named,) = operation.values()
+        if named["TableName"] == original.name:
+            _separate(twin, named.get("Key") or named["Item"])
+    return twin
+
+
+def _separate(twin: Table, named: Mapping[str, Any]) -> None:
+    """Give the copy an item of its own for the one that is named, if there is one."""
+    pk = DynamoType(named[twin.hash_key_attr])
+    if pk not in twin.items:
+        return
+    if twin.range_key_attr is None:
+        twin.items[pk] = copy.deepcopy(twin.items[pk])
+        return
+    sk = DynamoType(named[twin.range_key_attr])
+    partition = twin.items[pk] = twin.items[pk].copy()
+    if sk in partition:
+        partition[sk] = copy.deepcopy(partition[sk])

@@ -183,15 +183,25 @@ def _publish_on_time(ports: Ports, stopped: threading.Event) -> None:
 
 
 def _publish(ports: Ports) -> None:
-    """Publish every list that is due, and remove what crashed writers left behind."""
-    try:
-        tick = srl_publication.publish_due(ports)
-        for tenant_id, error in tick.failed.items():
-            _log.error("the list of tenant %s could not be published", tenant_id, exc_info=error)
-        if isinstance(ports.blobs, FileBlobs):
-            ports.blobs.remove_leftovers(older_than_seconds=_LEFTOVER_SECONDS)
-    except Exception:  # noqa: BLE001 (without a next attempt every list would expire)
-        _log.exception("nothing could be published; the next attempt follows")
+    """Publish every list that is due, and remove what crashed writers left behind.
+
+    The removal comes first and does not depend on the rest: it may make the room for a list.
+    """
+    for step in (_remove_leftovers, _publish_due):
+        try:
+            step(ports)
+        except Exception:  # noqa: BLE001 (without a next attempt every list would expire)
+            _log.exception("%s failed; the next attempt follows", step.__name__)
+
+
+def _remove_leftovers(ports: Ports) -> None:
+    if isinstance(ports.blobs, FileBlobs):
+        ports.blobs.remove_leftovers(older_than_seconds=_LEFTOVER_SECONDS)
+
+
+def _publish_due(ports: Ports) -> None:
+    for tenant_id, error in srl_publication.publish_due(ports).failed.items():
+        _log.error("the list of tenant %s could not be published", tenant_id, exc_info=error)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,8 @@
     │   ├── UnsupportedMediaType    unsupported_media_type
     │   └── RateLimited             rate_limited
     ├── Unavailable                 unavailable: a store or key service cannot answer now
-    │   └── Corrupt                 what was read cannot be trusted; never skipped
+    │   ├── Corrupt                 what was read cannot be trusted; never skipped
+    │   └── OutOfSpace              the disk has no room for what was to be stored
     ├── Conflict                    a write lost its expectation; operations know what to do
     ├── BlobExists                  a blob of this name is stored already
     ├── InvalidSrl                  a Signed Revocation List that must not be believed
@@ -139,6 +140,10 @@ class Unavailable(RescindError):
 
 class Corrupt(Unavailable):
     """A record, blob or sealed seed is not what was once written."""
+
+
+class OutOfSpace(Unavailable):
+    """The disk has no room for what was to be stored; nothing was."""
 
 
 class Conflict(RescindError):

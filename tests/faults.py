@@ -174,9 +174,9 @@ class _Blobs:
         found = self._script.run("names", lambda: list(self._ports.blobs.names(folder)))
         return iter(found)
 
-    def discard(self, folder: str, *, before: str) -> None:
+    def discard(self, folder: str, *, before: str, older_than_seconds: float | None = None) -> None:
         # No step of a script: whether it fails changes no outcome, and has tests of its own.
-        self._ports.blobs.discard(folder, before=before)
+        self._ports.blobs.discard(folder, before=before, older_than_seconds=older_than_seconds)
 
     def url(self, name: str, *, ttl_seconds: int) -> str:
         return self._script.run("url", lambda: self._ports.blobs.url(name, ttl_seconds=ttl_seconds))

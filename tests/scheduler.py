@@ -621,9 +621,9 @@ class _Blobs:
         span = Span(_BLOBS, folder, None, None)
         return iter(self._seat.read("names", span, lambda: list(self._blobs.names(folder))))
 
-    def discard(self, folder: str, *, before: str) -> None:
+    def discard(self, folder: str, *, before: str, older_than_seconds: float | None = None) -> None:
         # No step: no actor of a schedule reads blobs that are as old.
-        self._blobs.discard(folder, before=before)
+        self._blobs.discard(folder, before=before, older_than_seconds=older_than_seconds)
 
     def url(self, name: str, *, ttl_seconds: int) -> str:
         return self._blobs.url(name, ttl_seconds=ttl_seconds)

@@ -5,11 +5,12 @@ import tempfile
 from pathlib import Path
 
 
-def create(path: Path, data: bytes, *, root: Path, scratch: Path) -> None:
+def create(path: Path, data: bytes, *, root: Path, scratch: Path, at: float | None = None) -> None:
     """Make a new file of mode 0600 that outlives a power cut.
 
     `scratch` takes the file while it is written; it lies on the same file system. `root` is the
-    highest folder that this call may have changed. Raises `FileExistsError` where the name is
+    highest folder that this call may have changed. The file says that it was modified `at`, in
+    seconds since the epoch; by default, when it was. Raises `FileExistsError` where the name is
     taken, and other `OSError`.
     """
     handle, name = tempfile.mkstemp(dir=scratch)
@@ -18,6 +19,8 @@ def create(path: Path, data: bytes, *, root: Path, scratch: Path) -> None:
         with open(handle, "wb") as file:  # noqa: PTH123 - a descriptor, no path
             file.write(data)
             file.flush()
+            if at is not None:
+                os.utime(file.fileno(), (at, at))
             os.fsync(file.fileno())
         try:
             # Unlike a rename, a link never replaces a file.

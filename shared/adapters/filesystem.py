@@ -1,5 +1,6 @@
 """Blobs as files below one folder, for one machine: any number of threads and processes."""
 
+import errno
 import hashlib
 import hmac
 import math
@@ -12,12 +13,16 @@ from pathlib import Path
 from shared.adapters import files
 from shared.adapters.messages import CORRUPT, UNAVAILABLE
 from shared.adapters.preconditions import check_blob_name
-from shared.errors import BlobExists, Corrupt, Unavailable
+from shared.errors import BlobExists, Corrupt, OutOfSpace, Unavailable
 
 # No blob's name has a part that begins with a dot.
 _SCRATCH = ".tmp"
 _URL_KEY = ".url-key"
 _URL_KEY_BYTES = 32
+# What blobs leave free of the disk that the records may share: lists can wait, revocations cannot.
+_SPARED_BYTES = 64 * 1024 * 1024
+_SPARED_PART = 8
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 class FileBlobs:
@@ -37,14 +42,25 @@ class FileBlobs:
         return self._root / _SCRATCH
 
     def put(self, name: str, data: bytes) -> None:
-        """Store a new blob durably. Raises `BlobExists`, `Unavailable`."""
+        """Store a new blob durably. Raises `BlobExists`, `OutOfSpace`, `Unavailable`."""
         path = self._path(name)
         with _answering():
+            self._check_space(len(data))
             path.parent.mkdir(parents=True, exist_ok=True)
             try:
-                files.create(path, data, root=self._root, scratch=self._scratch)
+                self._create(path, data)
             except FileExistsError as error:
                 raise BlobExists from error
+
+    def _check_space(self, size: int) -> None:
+        """Raise `OutOfSpace` if `size` bytes more would leave too little of the disk free."""
+        disk = os.statvfs(self._root)
+        spared = min(_SPARED_BYTES, disk.f_blocks * disk.f_frsize // _SPARED_PART)
+        if disk.f_bavail * disk.f_frsize < size + spared:
+            raise OutOfSpace(UNAVAILABLE)
+
+    def _create(self, path: Path, data: bytes) -> None:
+        files.create(path, data, root=self._root, scratch=self._scratch, at=self._clock())
 
     def get(self, name: str) -> bytes | None:
         """The blob's bytes, or None where there is none. Raises `Unavailable`."""
@@ -88,14 +104,21 @@ class FileBlobs:
         # Authentic from here on, so `expires` is a number and `name` is a blob's.
         return self.get(name) if self._clock() < int(expires) else None
 
-    def discard(self, folder: str, *, before: str) -> None:
-        """Remove the blobs in `folder` whose names sort before `before`. Raises `Unavailable`."""
+    def discard(self, folder: str, *, before: str, older_than_seconds: float | None = None) -> None:
+        """Remove the blobs in `folder` whose names sort before `before`. Raises `Unavailable`.
+
+        With `older_than_seconds`, only those that were stored longer ago than that.
+        """
         path = self._path(folder)
+        age = -math.inf if older_than_seconds is None else older_than_seconds
+        oldest = self._clock() - age
         with _answering(), suppress(FileNotFoundError):
             for each in path.iterdir():
                 if each.name < before and each.is_file():
                     # Another process may do the same.
-                    each.unlink(missing_ok=True)
+                    with suppress(FileNotFoundError):
+                        if each.stat().st_mtime < oldest:
+                            each.unlink()
 
     def remove_leftovers(self, *, older_than_seconds: float) -> int:
         """Remove what crashed writers left behind, above this age; say how many files.
@@ -128,7 +151,7 @@ class FileBlobs:
             if not path.exists():
                 made = os.urandom(_URL_KEY_BYTES)
                 with suppress(FileExistsError):
-                    files.create(path, made, root=self._root, scratch=self._scratch)
+                    self._create(path, made)
             key = path.read_bytes()
         if len(key) != _URL_KEY_BYTES:
             raise Corrupt(CORRUPT)  # a short key would let others sign
@@ -146,4 +169,5 @@ def _answering() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise Unavailable(UNAVAILABLE) from error
+        kind = OutOfSpace if error.errno in _FULL else Unavailable
+        raise kind(UNAVAILABLE) from error

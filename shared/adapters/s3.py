@@ -116,7 +116,13 @@ class S3Blobs:
                     raise Unavailable(UNAVAILABLE)
                 yield from (found["Key"] for found in page.get("Contents", ()))
 
-    def discard(self, folder: str, *, before: str) -> None:  # noqa: ARG002 (the port's)
+    def discard(
+        self,
+        folder: str,
+        *,
+        before: str,  # noqa: ARG002 (the port's)
+        older_than_seconds: float | None = None,  # noqa: ARG002 (the port's)
+    ) -> None:
         """Nothing: the bucket's lifecycle rule removes old blobs (infra/stateful.yaml)."""
         check_blob_name(folder)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final, NamedTuple
 
-from shared.errors import Corrupt, InvalidSrl, Unavailable
+from shared.errors import Corrupt, Unavailable
 from shared.model import srl, srl_schedule, times
 from shared.model.audit_log import Action
 from shared.model.callers import Caller
@@ -22,13 +22,11 @@ from shared.model.srl_content import Content
 from shared.model.srl_keys import SrlKey
 from shared.model.srl_schedule import Turn
 from shared.model.srl_state import State
-from shared.model.srl_verification import verify_own
 from shared.model.tenants import Settings
 from shared.model.tombstones import Tombstones
 from shared.model.warrants import left_behind
 from shared.operations import (
     audit_log,
-    seals,
     srl_blobs,
     srl_changes,
     srl_content,
@@ -36,6 +34,7 @@ from shared.operations import (
     srl_keys,
     srl_marks,
     srl_states,
+    srl_storage,
     tenants,
     tombstones,
 )
@@ -77,7 +76,7 @@ def first(ports: Ports, settings: Settings, signer: SrlKey) -> list[Change]:
     now = times.whole(ports.now())
     payload = Payload(1, now, now + settings.srl_ttl, [])
     state = State(signer.tenant_id, 1, now, list_signers=(replace(signer, sealed_seed=None),))
-    head = _store(ports, signer, payload, state=state, changes=0)
+    head = srl_storage.store(ports, signer, payload, state=state, changes=0)
     return _writes(settings.tenant_id, head, Expect.ABSENT)
 
 
@@ -146,6 +145,8 @@ def _draft_on(
     changes: Iterable[Change] = (),
 ) -> _Draft:
     tenant_id = settings.tenant_id
+    # Before anything is stored: what is kept of old lists must not stop the next one.
+    srl_blobs.discard_old(ports, tenant_id, head)
     # Only now that the head is known: what is revoked after this read is not surely in the list.
     counted = srl_changes.counted(ports, tenant_id)
     list_signers = srl_keys.all_of(ports, tenant_id, changes)
@@ -245,32 +246,13 @@ def _stored(ports: Ports, draft: _Draft, content: Content, found: Tombstones) ->
         draft.list_signers,
         found,
     )
-    return _store(ports, draft.signer, payload, state=state, changes=draft.counted.changes)
-
-
-def _store(ports: Ports, signer: SrlKey, payload: Payload, *, state: State, changes: int) -> Head:
-    """Sign the list, check it as a stranger would, store it; the head that would publish it."""
-    seed = seals.opened(ports, signer)
-    body = srl.sign(payload, seed=seed)
-    try:
-        verify_own(body, payload, public_key=signer.public_bytes, now=ports.now())
-    except InvalidSrl as error:
-        raise Corrupt(f"refusing to publish a list that is not valid: {error}") from error
-    # Before its list: a restore that finds the list finds what belongs to it.
-    state_blob = srl_states.store(ports, state, seed=seed)
-    blob = srl_blobs.put(ports, srl.lists_folder(signer.tenant_id), payload.version, body)
-    return Head(
-        version=payload.version,
-        issued_at=payload.issued_at,
-        expires_at=payload.expires_at,
-        count=len(payload.revoked_ids),
-        changes=changes,
-        blob=blob,
-        sha256=srl.sha256_of(blob),
-        size=len(body),
-        key_id=signer.id,
-        state=state_blob,
-        format=srl.FORMAT,
+    return srl_storage.store(
+        ports,
+        draft.signer,
+        payload,
+        state=state,
+        changes=draft.counted.changes,
+        in_force=draft.head,
     )
 
 

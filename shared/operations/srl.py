@@ -2,7 +2,7 @@
 
 from shared.model.callers import Caller, Scope
 from shared.model.srl import Head
-from shared.operations import publication, srl_blobs
+from shared.operations import publication
 from shared.operations.operation import operation
 from shared.ports import Ports
 
@@ -31,6 +31,4 @@ def address(ports: Ports, _caller: Caller, *, of: Head) -> str:
 @operation(Scope.ADMIN)
 def regenerate(ports: Ports, caller: Caller) -> Head:
     """Publish the next version from the revocations of now (service.md 3 and 4.3)."""
-    head = publication.publish(ports, caller)
-    srl_blobs.discard_old(ports, caller.tenant_id, head)
-    return head
+    return publication.publish(ports, caller)

@@ -6,7 +6,6 @@ from shared.model.callers import Caller
 from shared.model.srl_schedule import Turn, keys_mark_key
 from shared.operations import (
     publication,
-    srl_blobs,
     srl_changes,
     srl_marks,
     srl_schedule,
@@ -40,8 +39,7 @@ def publish_if_due(ports: Ports, tenant_id: str) -> bool:
     def attempt() -> bool:
         if not (anew or _is_due(ports, tenant_id)):
             return False
-        head = publication.publish(ports, caller, anew=anew)
-        srl_blobs.discard_old(ports, tenant_id, head)
+        publication.publish(ports, caller, anew=anew)
         return True
 
     published = settle(attempt)

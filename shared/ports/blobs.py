@@ -15,7 +15,10 @@ class BlobStore(Protocol):
     """
 
     def put(self, name: str, data: bytes) -> None:
-        """Store a new blob durably. Raises `BlobExists`, `Unavailable`."""
+        """Store a new blob durably.
+
+        Raises `BlobExists`, `Unavailable`, and `OutOfSpace` if a store that can be full is full.
+        """
         ...
 
     def get(self, name: str) -> bytes | None:
@@ -26,10 +29,11 @@ class BlobStore(Protocol):
         """The names of the blobs below `folder`, such as `a/b`, in order. Raises `Unavailable`."""
         ...
 
-    def discard(self, folder: str, *, before: str) -> None:
+    def discard(self, folder: str, *, before: str, older_than_seconds: float | None = None) -> None:
         """Let go of the blobs directly in `folder` whose own names sort before `before`.
 
-        A store that removes old blobs by a rule of its own may do nothing. Raises `Unavailable`.
+        With `older_than_seconds`, only of those that were stored longer ago than that. A store that
+        removes old blobs by a rule of its own may do nothing. Raises `Unavailable`.
         """
         ...
 

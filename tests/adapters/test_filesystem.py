@@ -1,17 +1,20 @@
 """Blobs as files: crashes, races, addresses and clearing up."""
 
+import errno
 import os
 import stat
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
 from shared.adapters import files
 from shared.adapters.filesystem import FileBlobs
-from shared.errors import BlobExists, Corrupt, Unavailable
+from shared.errors import BlobExists, Corrupt, OutOfSpace, Unavailable
+from tests.disks import KIB, disk
 
 NAME = "srl/t1/1.json"
 
@@ -222,9 +225,9 @@ def test_losing_the_race_for_the_key_is_no_fault(
     """A process that finds the key made in the meantime uses that one."""
     create = files.create
 
-    def lose(path: Path, data: bytes, *, root: Path, scratch: Path) -> None:
-        create(path, b"k" * 32, root=root, scratch=scratch)
-        create(path, data, root=root, scratch=scratch)
+    def lose(path: Path, data: bytes, **options: Any) -> None:
+        create(path, b"k" * 32, **options)
+        create(path, data, **options)
 
     with monkeypatch.context() as race:
         race.setattr(files, "create", lose)
@@ -297,3 +300,56 @@ def test_names_of_a_store_that_went_away(root: Path, blobs: FileBlobs) -> None:
     root.rename(root.with_name("elsewhere"))
     with pytest.raises(Unavailable):
         list(blobs.names("srl"))
+
+
+# --- space ---
+
+
+def test_old_blobs_are_discarded_by_their_age(root: Path) -> None:
+    """F119: of the blobs before a bound, those go that were stored longer ago than is said."""
+    now = 1_000.0
+    blobs = FileBlobs(root, clock=lambda: now)
+    for number in range(1, 5):
+        blobs.put(f"a/{number}", b"")
+        now += 100
+    blobs.discard("a", before="4", older_than_seconds=250)
+    assert list(blobs.names("a")) == ["a/3", "a/4"]
+    blobs.discard("a", before="4", older_than_seconds=200)
+    assert list(blobs.names("a")) == ["a/3", "a/4"]
+    blobs.discard("a", before="4")
+    assert list(blobs.names("a")) == ["a/4"]
+
+
+def test_a_part_of_the_disk_is_spared(blobs: FileBlobs, monkeypatch: pytest.MonkeyPatch) -> None:
+    """F120: an eighth of a small disk is left to the records, which share it."""
+    with disk(monkeypatch, free=80 * KIB - 1, size=640 * KIB), pytest.raises(OutOfSpace):
+        blobs.put(NAME, b"")
+    with disk(monkeypatch, free=80 * KIB, size=640 * KIB):
+        blobs.put(NAME, b"")
+        with pytest.raises(OutOfSpace):
+            blobs.put("srl/t1/2.json", b"x")
+    assert list(blobs.names("srl")) == [NAME]
+
+
+def test_no_more_than_64_mib_are_spared(blobs: FileBlobs, monkeypatch: pytest.MonkeyPatch) -> None:
+    """F120: on a large disk it is 64 MiB."""
+    with disk(monkeypatch, free=64 * KIB * KIB, size=KIB**4):
+        blobs.put(NAME, b"")
+        with pytest.raises(OutOfSpace):
+            blobs.put("srl/t1/2.json", b"x")
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+def test_a_disk_that_is_full_is_told_from_one_that_fails(
+    blobs: FileBlobs, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """F120: a write for which there is no room is `OutOfSpace`, and leaves nothing."""
+
+    def full(_descriptor: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "fsync", full)
+        with pytest.raises(OutOfSpace):
+            blobs.put(NAME, b"data")
+    assert blobs.get(NAME) is None

@@ -55,14 +55,18 @@ def test_the_bucket_is_private() -> None:
 
 
 def test_a_list_outlives_its_validity() -> None:
-    """F06: objects expire long after the list in them did, and only those under `srl/` do."""
+    """F125: objects expire after the list in them did, and only those under `srl/` do.
+
+    A list is in force for half of its lifetime, which is 3.5 days, and valid for 7. An object that
+    expired can be brought back for a week.
+    """
     (bucket,) = of_kind("AWS::S3::Bucket").values()
+    rules = bucket["LifecycleConfiguration"]["Rules"]
     expiring = {
-        rule.get("Prefix"): rule["ExpirationInDays"]
-        for rule in bucket["LifecycleConfiguration"]["Rules"]
-        if "ExpirationInDays" in rule
+        rule.get("Prefix"): rule["ExpirationInDays"] for rule in rules if "ExpirationInDays" in rule
     }
-    assert expiring == {"srl/": 30}
+    assert expiring == {"srl/": 9}
+    assert {rule["NoncurrentVersionExpiration"]["NoncurrentDays"] for rule in rules} == {7}
 
 
 def test_the_key_is_renewed() -> None:

@@ -117,5 +117,7 @@ def test_discarding_touches_no_later_blob(blobs: BlobStore) -> None:
         blobs.put(name, name.encode())
     blobs.discard("srl/t1/lists", before="02")
     blobs.discard("srl/t3/lists", before="02")
+    # None of them is that old.
+    blobs.discard("srl/t1/lists", before="04", older_than_seconds=3600)
     for name in ("srl/t1/lists/02-a", "srl/t1/lists/03-a", "srl/t2/lists/01-a"):
         assert blobs.get(name) == name.encode()

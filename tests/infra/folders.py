@@ -2,11 +2,19 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 
 from infra import data_folder
 from shared import wiring
+from shared.model import revocations as model
+from shared.model import srl_schedule
+from shared.model.revocations import RevokedWarrant
+from shared.model.warrants import Standing, warrant_key
+from shared.operations import tenants
 from shared.ports import Ports
+from shared.ports.store import Change, Expect, Increment, Put
 from tests.worlds import close
 
 
@@ -18,3 +26,27 @@ def opened(data: Path) -> Iterator[Ports]:
         yield ports
     finally:
         close(ports)
+
+
+def revoke_many(data: Path, many: int) -> list[str]:
+    """Put revoked warrants with the longest identifiers into the store, as revocations would."""
+    warrant_ids = [f"svc_wrt_{number:064d}" for number in range(many)]
+    with opened(data) as ports:
+        tenant_id = tenants.find(ports, "local").tenant_id
+        changes = iter(_revocations(tenant_id, warrant_ids))
+        while some := list(islice(changes, 99)):
+            ports.store.write(*some)
+        counter = model.counter_key(model.shards(tenant_id)[0])
+        amounts = {"count": many, "changes": many}
+        ports.store.write(Increment(counter, amounts, Expect.ANYTHING))
+    return warrant_ids
+
+
+def _revocations(tenant_id: str, warrant_ids: list[str]) -> Iterator[Change]:
+    item, at = RevokedWarrant().to_item(), datetime.now(UTC).replace(microsecond=0)
+    for warrant_id in warrant_ids:
+        standing = Standing().revoked("svc_rev_a", at=at, reason="s", ends_at=None).to_item()
+        yield Put(warrant_key(tenant_id, warrant_id), standing, Expect.ABSENT)
+        yield Put(model.shard_of(tenant_id, warrant_id).key(warrant_id), item, Expect.ABSENT)
+        # So many marks that the list is made from all records.
+        yield Put(srl_schedule.changed(tenant_id).key(warrant_id), {"version": 1}, Expect.ABSENT)

@@ -5,7 +5,6 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import islice
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
@@ -15,15 +14,10 @@ from starlette.testclient import TestClient
 
 from infra import data_folder, local_app
 from shared import wiring
-from shared.model import revocations as model
-from shared.model import srl_schedule
-from shared.model.revocations import RevokedWarrant
 from shared.model.srl_verification import public_key_bytes, verify
-from shared.operations import tenants
 from shared.ports import Ports
-from shared.ports.store import Change, Expect, Increment, Put
 from tests.aws import aws
-from tests.infra.folders import opened
+from tests.infra.folders import revoke_many
 from tests.processes import local_server
 from tests.worlds import close
 
@@ -153,7 +147,7 @@ def test_the_documents_need_no_key(local: Local, path: str) -> None:
 def test_a_list_too_long_to_answer_with_is_fetched_from_its_address(tmp_path: Path) -> None:
     """F27: a list over the answer limit is fetched by its short-lived address, whole and valid."""
     with local_server(tmp_path / "data") as server:
-        revoked = _revoke_many(server.data, 25_000)
+        revoked = revoke_many(server.data, 25_000)
         headers = {"Authorization": f"Bearer {server.admin_key}"}
         with httpx2.Client(base_url=server.url, headers=headers, timeout=60) as http:
             assert http.post("/v1/revocations/srl/regenerate").status_code == 200
@@ -169,28 +163,6 @@ def test_a_list_too_long_to_answer_with_is_fetched_from_its_address(tmp_path: Pa
     payload = verify(body.content, public_key=public_key_bytes(key), now=datetime.now(UTC))
     assert payload.revoked_ids == revoked
     _assert_error(altered, 404, "not_found")
-
-
-def _revoke_many(data: Path, many: int) -> list[str]:
-    """Put revoked warrants with the longest identifiers into the store, as revocations would."""
-    warrant_ids = [f"svc_wrt_{number:064d}" for number in range(many)]
-    with opened(data) as ports:
-        tenant_id = tenants.find(ports, "local").tenant_id
-        changes = iter(_revocations(tenant_id, warrant_ids))
-        while some := list(islice(changes, 100)):
-            ports.store.write(*some)
-        counter = model.counter_key(model.shards(tenant_id)[0])
-        amounts = {"count": many, "changes": many}
-        ports.store.write(Increment(counter, amounts, Expect.ANYTHING))
-    return warrant_ids
-
-
-def _revocations(tenant_id: str, warrant_ids: list[str]) -> Iterator[Change]:
-    item = RevokedWarrant().to_item()
-    for warrant_id in warrant_ids:
-        yield Put(model.shard_of(tenant_id, warrant_id).key(warrant_id), item, Expect.ABSENT)
-        # So many marks that the list is made from all records.
-        yield Put(srl_schedule.changed(tenant_id).key(warrant_id), {"version": 1}, Expect.ABSENT)
 
 
 def _assert_error(answer: httpx2.Response, status: int, code: str) -> None:

@@ -43,6 +43,7 @@ from shared.operations import (
     srl_publication,
     srl_rotation,
     srl_schedule,
+    srl_storage,
     tenants,
 )
 from shared.operations import verdicts as verdicts_module
@@ -579,7 +580,7 @@ def _stored(ports: Ports, found: Found, version: int, signer: SrlKey | None = No
     content = found.content
     payload = Payload(version, now, now + found.settings.srl_ttl, content.revoked_ids)
     state = State(signer.tenant_id, version, now, content.ends, content.signers)
-    return publication._store(ports, signer, payload, state=state, changes=found.changes)
+    return srl_storage.store(ports, signer, payload, state=state, changes=found.changes)
 
 
 def _move(ports: Ports, caller: Caller, head: Head, expected: At | Expect) -> Head:

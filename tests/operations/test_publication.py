@@ -483,31 +483,3 @@ def test_a_tenant_that_fails_holds_back_no_other(ports: Ports, tenant: Tenant) -
     tick = srl_publication.publish_due(ports)
     assert tick.published == [second.id]
     assert {each: type(error) for each, error in tick.failed.items()} == {tenant.id: Corrupt}
-
-
-def test_old_lists_do_not_fill_the_disk(ports: Ports, tenant: Tenant) -> None:
-    """F89: however often a list is published, no more than twenty before it are kept."""
-    for _ in range(30):
-        srl.regenerate(ports, tenant.operator)
-    head = publication.current(ports, tenant.id)
-    for folder in (srl_model.lists_folder(tenant.id), srl_model.states_folder(tenant.id)):
-        kept = [srl_model.version_of(name) for name in ports.blobs.names(folder)]
-        assert kept == list(range(head.version - 20, head.version + 1))
-
-
-def test_lists_that_cannot_be_removed_stop_no_publication(
-    ports: Ports, tenant: Tenant, caplog: pytest.LogCaptureFixture
-) -> None:
-    """F89: the list is out by then; that old ones stay is logged."""
-
-    class Stuck:
-        def __getattr__(self, name: str) -> Any:
-            return getattr(ports.blobs, name)
-
-        def discard(self, *_: object, **__: object) -> None:
-            raise Unavailable("no permission")
-
-    stuck: Any = Stuck()
-    head = srl.regenerate(replace(ports, blobs=stuck), tenant.operator)
-    assert publication.current(ports, tenant.id) == head
-    assert "could not be removed" in caplog.text

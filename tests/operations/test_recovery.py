@@ -170,6 +170,31 @@ def test_a_second_restore(deployment: Deployment, past: Past, clock: Clock) -> N
     assert believed(ports, past, clock).revoked_ids == past.told.revoked_ids
 
 
+def test_a_copy_of_records_whose_list_is_kept_no_longer(
+    deployment: Deployment, past: Past, clock: Clock
+) -> None:
+    """F125: what a restore needs is in the newest list and its state, which are always kept.
+
+    So is what ended before anything else that is kept was published.
+    """
+    ports, tenant = deployment.ports, past.tenant
+    for _ in range(3):
+        clock.advance(days=3)
+        tenant.regenerate(ports)
+    told = tenant.published(ports)
+    stored = list(ports.blobs.names(model.states_folder(tenant.id)))
+    assert min(map(model.version_of, stored)) == past.told.version + 1
+    deployment.restore(past.copy)
+    head = publication.current(ports, tenant.id)
+    assert ports.blobs.get(head.blob) is None
+    assert list(doctor.examine(ports))
+    recovered = recover(ports, tenant)
+    assert recovered.head.version == told.version + 1
+    assert recovered.revoked_again == ["svc_wrt_last", "svc_wrt_late", "svc_wrt_signed-late"]
+    assert believed(ports, past, clock).revoked_ids == past.told.revoked_ids
+    assert_healthy(ports, past)
+
+
 def test_on_records_that_lack_nothing(deployment: Deployment, past: Past, clock: Clock) -> None:
     """Without a restore it is a publication like any other."""
     recovered = recover(deployment.ports, past.tenant)

@@ -1,0 +1,67 @@
+"""Storing a list and its state, so that a head can point to them (docs/adr/0004, step 4)."""
+
+import logging
+
+from shared.errors import Corrupt, InvalidSrl, OutOfSpace
+from shared.model import srl
+from shared.model.srl import Head, Payload
+from shared.model.srl_keys import SrlKey
+from shared.model.srl_state import State
+from shared.model.srl_verification import verify_own
+from shared.operations import seals, srl_blobs, srl_states
+from shared.ports import Ports
+
+_log = logging.getLogger(__name__)
+
+
+def store(
+    ports: Ports,
+    signer: SrlKey,
+    payload: Payload,
+    *,
+    state: State,
+    changes: int,
+    in_force: Head | None = None,
+) -> Head:
+    """Sign the list, check it as a stranger would, store it; the head that would publish it.
+
+    If there is no room, all lists before that of `in_force` are removed to make some. Raises
+    `Corrupt` if the list would not be valid, `Unavailable`.
+    """
+    seed = seals.opened(ports, signer)
+    body = srl.sign(payload, seed=seed)
+    try:
+        verify_own(body, payload, public_key=signer.public_bytes, now=ports.now())
+    except InvalidSrl as error:
+        raise Corrupt(f"refusing to publish a list that is not valid: {error}") from error
+
+    def put() -> Head:
+        # Before its list: a restore that finds the list finds what belongs to it.
+        state_blob = srl_states.store(ports, state, seed=seed)
+        blob = srl_blobs.put(ports, srl.lists_folder(signer.tenant_id), payload.version, body)
+        return _head(payload, blob, size=len(body), state=state_blob, by=signer, changes=changes)
+
+    try:
+        return put()
+    except OutOfSpace:
+        if in_force is None:
+            raise
+    _log.warning("the disk is full; the old lists of tenant %s are removed", signer.tenant_id)
+    srl_blobs.discard_all_before(ports, signer.tenant_id, in_force)
+    return put()
+
+
+def _head(payload: Payload, blob: str, *, size: int, state: str, by: SrlKey, changes: int) -> Head:
+    return Head(
+        version=payload.version,
+        issued_at=payload.issued_at,
+        expires_at=payload.expires_at,
+        count=len(payload.revoked_ids),
+        changes=changes,
+        blob=blob,
+        sha256=srl.sha256_of(blob),
+        size=size,
+        key_id=by.id,
+        state=state,
+        format=srl.FORMAT,
+    )

@@ -1,0 +1,176 @@
+"""What is kept of old lists, and what happens if there is no room for new ones."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shared.errors import OutOfSpace, Unavailable
+from shared.model import srl as srl_model
+from shared.operations import publication, srl, srl_publication, srl_rotation, tenant_settings
+from shared.ports import Ports
+from tests import disks
+from tests.operations.tenants import Tenant
+from tests.worlds import Clock
+
+
+@pytest.fixture
+def tenant(ports: Ports) -> Tenant:
+    return Tenant.create(ports)
+
+
+def kept(ports: Ports, tenant: Tenant) -> list[int]:
+    """The versions of which something is stored; of each, all that belongs to it."""
+    folders = srl_model.lists_folder(tenant.id), srl_model.states_folder(tenant.id)
+    lists, states = (list(map(srl_model.version_of, ports.blobs.names(each))) for each in folders)
+    assert lists == states
+    return lists
+
+
+def test_old_lists_do_not_fill_the_disk(ports: Ports, tenant: Tenant) -> None:
+    """F89: however often a list is published, no more than twenty before it are kept."""
+    for _ in range(30):
+        publication.publish(ports, tenant.operator)
+    assert kept(ports, tenant) == list(range(11, 32))
+
+
+def test_expired_lists_go(ports: Ports, tenant: Tenant, clock: Clock) -> None:
+    """F119: of lists that have expired, only the two before the one in force are kept."""
+    for _ in range(8):
+        publication.publish(ports, tenant.operator)
+    clock.advance(minutes=30)
+    for _ in range(3):
+        publication.publish(ports, tenant.operator)
+    assert kept(ports, tenant) == list(range(1, 13))
+    # A list is of no use once its lifetime is over.
+    clock.advance(minutes=30, seconds=1)
+    publication.publish(ports, tenant.operator)
+    assert kept(ports, tenant) == [10, 11, 12, 13]
+    clock.advance(days=30)
+    publication.publish(ports, tenant.operator)
+    assert kept(ports, tenant) == [12, 13, 14]
+
+
+def test_the_lifetime_is_the_tenants_own(ports: Ports, tenant: Tenant, clock: Clock) -> None:
+    """F119: lists that are valid for longer are kept for longer."""
+    tenant_settings.update(ports, tenant.operator, changes={"srl_ttl_seconds": 604_800})
+    for _ in range(6):
+        publication.publish(ports, tenant.operator)
+        clock.advance(days=1)
+    assert kept(ports, tenant) == list(range(1, 8))
+    clock.advance(days=2)
+    publication.publish(ports, tenant.operator)
+    assert kept(ports, tenant) == list(range(3, 9))
+
+
+def _regenerate(ports: Ports, tenant: Tenant) -> None:
+    srl.regenerate(ports, tenant.operator)
+
+
+def _rotate(ports: Ports, tenant: Tenant) -> None:
+    srl_rotation.rotate(ports, tenant.operator)
+
+
+def _by_schedule(ports: Ports, tenant: Tenant) -> None:
+    version = publication.current(ports, tenant.id).version
+    tenant.revoke(ports, f"svc_wrt_{version}")
+    assert srl_publication.publish_due(ports).published == [tenant.id]
+
+
+@pytest.mark.parametrize("publish", [_regenerate, _rotate, _by_schedule])
+def test_every_publication_removes_old_lists(
+    ports: Ports, tenant: Tenant, publish: Callable[[Ports, Tenant], None]
+) -> None:
+    """F119: whoever publishes, and before it does."""
+    for _ in range(22):
+        publication.publish(ports, tenant.operator)
+    publish(ports, tenant)
+    assert kept(ports, tenant) == list(range(4, 25))
+
+
+def test_old_lists_go_although_nothing_can_be_stored(
+    ports: Ports, tenant: Tenant, clock: Clock
+) -> None:
+    """F119: a publication that fails has removed old lists before, and so frees what it can."""
+    for _ in range(9):
+        publication.publish(ports, tenant.operator)
+    clock.advance(hours=2)
+    broken: Any = _Broken(ports.blobs, Unavailable("a bad sector"))
+    assert list(srl_publication.publish_due(replace(ports, blobs=broken)).failed) == [tenant.id]
+    assert kept(ports, tenant) == [9, 10]
+
+
+def test_a_disk_without_room_for_old_lists(
+    ports: Ports, tenant: Tenant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F119: lists go on being published on a disk that has room for few of them."""
+    for number in range(50):
+        tenant.revoke(ports, f"svc_wrt_{number:064}")
+    publication.publish(ports, tenant.operator)
+    size = 12 * publication.current(ports, tenant.id).size
+    used = disks.limited(monkeypatch, tmp_path / "blobs", size=size)
+    for version in range(3, 40):
+        assert publication.publish(ports, tenant.operator).version == version
+        assert used() <= size * 7 / 8
+    assert len(tenant.published(ports).revoked_ids) == 50
+
+
+def test_a_disk_without_room_for_the_next_list(
+    ports: Ports, tenant: Tenant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F120: the list in force stays, and the next one is published once there is room."""
+    for _ in range(5):
+        publication.publish(ports, tenant.operator)
+    with monkeypatch.context() as patched:
+        disks.limited(patched, tmp_path / "blobs", size=100)
+        with pytest.raises(OutOfSpace):
+            publication.publish(ports, tenant.operator)
+    assert tenant.published(ports).version == 6
+    assert publication.publish(ports, tenant.operator).version == 7
+
+
+def test_no_tenant_is_created_without_room(
+    ports: Ports, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F120: a first list has none before it that could make room."""
+    disks.limited(monkeypatch, tmp_path / "blobs", size=100)
+    with pytest.raises(OutOfSpace):
+        Tenant.create(ports, "globex")
+
+
+def test_lists_that_cannot_be_removed_stop_no_publication(
+    ports: Ports, tenant: Tenant, caplog: pytest.LogCaptureFixture
+) -> None:
+    """F89: the next list is made all the same; that old ones stay is logged."""
+    stuck: Any = _Stuck(ports.blobs)
+    head = srl.regenerate(replace(ports, blobs=stuck), tenant.operator)
+    assert publication.current(ports, tenant.id) == head
+    assert "could not be removed" in caplog.text
+
+
+class _Broken:
+    """Blobs that can be read and removed, while no new one can be stored."""
+
+    def __init__(self, blobs: Any, error: Exception) -> None:
+        self._blobs, self._error = blobs, error
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._blobs, name)
+
+    def put(self, *_: object) -> None:
+        raise self._error
+
+
+class _Stuck:
+    """Blobs that cannot be removed."""
+
+    def __init__(self, blobs: Any) -> None:
+        self._blobs = blobs
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._blobs, name)
+
+    def discard(self, *_: object, **__: object) -> None:
+        raise Unavailable("no permission")

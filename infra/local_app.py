@@ -1,5 +1,6 @@
 """All functions as one ASGI application, with the documents and the addresses of stored lists."""
 
+from functools import partial
 from typing import Final
 
 from fastapi_offline import FastAPIOffline
@@ -47,7 +48,7 @@ _contract = create_app(*ROUTERS)
 
 # /docs and /openapi.json, with assets that need no network.
 _beside = FastAPIOffline(redoc_url=None, title="Rescind", redirect_slashes=False)
-_beside.openapi = openapi.document  # type: ignore[method-assign]
+_beside.openapi = partial(openapi.document, openapi.HERE)  # type: ignore[method-assign]
 _beside.add_route("/blobs/{name:path}", _blob, methods=["GET"])
 _beside.add_exception_handler(HTTPException, _nothing_there)
 

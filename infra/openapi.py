@@ -1,11 +1,13 @@
 """The OpenAPI document of the whole API, made from the routes (`make openapi` writes it to docs/).
 
-What FastAPI cannot know is added here: the gate's answers, the headers of every response, and the
-scopes, which are read from the operations.
+FastAPI describes paths, parameters and bodies. Added here are names that clients are generated
+with, the texts of the endpoints' docstrings, the scopes of the operations, the headers of every
+response and the errors. What is said of the API as a whole is in `infra.openapi_words`.
 """
 
 import inspect
 import json
+import re
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -14,14 +16,16 @@ from typing import Any, Final
 from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 
+from infra.openapi_words import ERRORS, HEADERS, INFO, NAMES, TAGS
 from infra.routers import ROUTERS
 from shared import errors
 from shared.model.callers import Scope
-from shared.web.errors import STATUS
+from shared.web.errors import STATUS, code_of
+from shared.web.errors import response as response_to
 
 PATH: Final = Path(__file__).parent.parent / "docs" / "openapi.json"
 
-# Whatever the endpoint, these can come of its caller, its parameters, its body or its stores.
+# Whatever the operation, these can come of its caller, its parameters or its body.
 _ALWAYS: Final = (
     errors.InvalidRequest,
     errors.Unauthorized,
@@ -31,74 +35,50 @@ _ALWAYS: Final = (
     errors.RateLimited,
 )
 
-_ERROR_SCHEMA: Final = {
-    "type": "object",
-    "required": ["error"],
-    "additionalProperties": False,
-    "properties": {
-        "error": {
-            "type": "object",
-            "required": ["code", "message"],
-            "additionalProperties": False,
-            "properties": {"code": {"type": "string"}, "message": {"type": "string"}},
+_LOCAL: Final = {"url": "http://127.0.0.1:8080", "description": "The local server (`make run`)"}
+_AWS: Final = {
+    "url": "https://{address}",
+    "description": "AWS",
+    "variables": {
+        "address": {
+            "default": "0123456789.execute-api.eu-central-1.amazonaws.com",
+            "description": "The output `ApiUrl` of the stack, without `https://`.",
         }
     },
 }
+# As the server that shows the document to a browser has it.
+HERE: Final = {"url": "/", "description": "This server"}
 
-# The headers of every response, of some statuses, and what they say.
-_COMMON: Final = (
-    "X-RateLimit-Limit",
-    "X-RateLimit-Remaining",
-    "X-RateLimit-Reset",
-    "X-Request-Id",
-    "X-Content-Type-Options",
-    "Cache-Control",
-)
+# The headers of every response, and those of some statuses.
+_COMMON: Final = [name for name in HEADERS if name not in {"WWW-Authenticate", "Retry-After"}]
 _OF_STATUS: Final = {
-    "401": "WWW-Authenticate",
-    "403": "WWW-Authenticate",
-    "429": "Retry-After",
-    "503": "Retry-After",
+    "401": ["WWW-Authenticate"],
+    "403": ["WWW-Authenticate"],
+    "429": ["Retry-After"],
+    "503": ["Retry-After"],
 }
-_HEADERS: Final = {
-    "X-RateLimit-Limit": ("integer", "Requests a second that the bucket allows."),
-    "X-RateLimit-Remaining": ("integer", "Tokens left, at most the limit."),
-    "X-RateLimit-Reset": ("integer", "Unix second at which the bucket is full again."),
-    "X-Request-Id": ("string", "Names this request in the log of the service."),
-    "X-Content-Type-Options": ("string", "nosniff."),
-    "Cache-Control": ("string", "no-store, except on the Signed Revocation List."),
-    "WWW-Authenticate": ("string", "Bearer; with 403, the scopes that the endpoint accepts."),
-    "Retry-After": ("integer", "Seconds."),
-}
+_REASON: Final = re.compile(r"(\d{3}): (.*)", re.DOTALL)
 
 
-def document() -> dict[str, Any]:
-    """The document, as JSON values."""
+def document(*servers: dict[str, Any]) -> dict[str, Any]:
+    """The document, as JSON values; `servers` in place of the ones that anybody may have."""
     routes = [route for router in ROUTERS for route in router.routes if isinstance(route, APIRoute)]
     made = get_openapi(
         title="Rescind",
         version="1",
-        description="Whether signed grants of authority still hold, and the list of those that "
-        "do not.",
+        summary="Revocation of warrants, and the keys behind them.",
+        description=INFO,
+        license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        servers=list(servers) or [_LOCAL, _AWS],
+        tags=[{"name": name, "description": text} for name, text in TAGS.items()],
         routes=routes,
     )
-    made["components"]["securitySchemes"] = {
-        "apiKey": {"type": "http", "scheme": "bearer", "bearerFormat": "svc_ and 43 characters"}
-    }
-    schemas = made["components"]["schemas"]
-    for unused in ("HTTPValidationError", "ValidationError"):
-        schemas.pop(unused, None)
-    schemas["Error"] = _ERROR_SCHEMA
-    made["components"]["headers"] = {
-        name: {"schema": {"type": kind}, "description": what, "required": True}
-        for name, (kind, what) in _HEADERS.items()
-    }
-    shared: dict[str, Any] = {}
-    made["components"]["responses"] = shared
     for route in routes:
         for method in route.methods or ():
-            _complete(made["paths"][route.path_format][method.lower()], route, shared)
-    return made
+            _complete(made["paths"][route.path_format][method.lower()], route)
+    made["components"] = _components(made["components"]["schemas"])
+    named: dict[str, Any] = _tidied(made)
+    return named
 
 
 def text() -> str:
@@ -106,47 +86,184 @@ def text() -> str:
     return json.dumps(document(), indent=1, ensure_ascii=False) + "\n"
 
 
-def _complete(described: dict[str, Any], route: APIRoute, shared: dict[str, Any]) -> None:
-    """Add what every endpoint has in common, and what this one's operation says."""
+def _complete(described: dict[str, Any], route: APIRoute) -> None:
+    """Add what every operation has in common, and what its endpoint's docstring says."""
     operation = route.endpoint.operation  # type: ignore[attr-defined]
-    raises = {*_ALWAYS, *route.endpoint.raises}  # type: ignore[attr-defined]
-    if set(operation.scopes) != set(Scope):
-        raises.add(errors.InsufficientScope)
-    described["tags"] = [route.path.split("/")[2]]
-    # Python 3.13 takes the indentation out of a docstring when it compiles it; the others do not.
-    what = inspect.cleandoc(operation.__doc__)
-    described["description"] = f"{what}\n\nScopes: {', '.join(operation.scopes)}."
-    described["security"] = [{"apiKey": []}]
-    described["x-scopes"] = list(operation.scopes)
+    summary, paragraphs, reasons = _words(route.endpoint.__doc__ or "")
+    scopes = " or ".join(f"`{scope}`" for scope in operation.scopes)
+    described["operationId"] = _camel_case(route.name)
+    described["summary"] = summary
+    described["description"] = "\n\n".join([*paragraphs, f"Accepts keys with the scope {scopes}."])
+    # Any one of these opens it.
+    described["security"] = [{"apiKey": [scope]} for scope in operation.scopes]
+    for parameter in described.get("parameters", []):
+        _describe(parameter)
     responses = described["responses"]
     responses.pop("422", None)
     for status, response in responses.items():
+        response["description"] = response["description"].replace("Successful Response", summary)
         response.setdefault("headers", {}).update(_headers(status))
-    for status, codes in _codes(raises).items():
-        name = "-".join((status, *codes))
-        shared[name] = _error(codes) | {"headers": _headers(status)}
-        responses[status] = {"$ref": f"#/components/responses/{name}"}
+    for status in _statuses(route):
+        reason = reasons.pop(status, None)
+        responses[status] = (
+            {"$ref": f"#/components/responses/{ERRORS[status].name}"}
+            if reason is None
+            else _error(status, _codes(route)) | {"description": reason}
+        )
+    if reasons:
+        raise ValueError(f"{route.name}: raises no error of the status {', '.join(reasons)}")
+
+
+def _words(docstring: str) -> tuple[str, list[str], dict[str, str]]:
+    """The summary, the paragraphs after it, and the reasons of errors, as in `409: why`."""
+    # Python 3.13 takes the indentation out of a docstring when it compiles it; the others do not.
+    first, *others = inspect.cleandoc(docstring).split("\n\n")
+    matches = {each: _REASON.fullmatch(each) for each in others}
+    reasons = {found[1]: _sentence(found[2]) for found in matches.values() if found}
+    paragraphs = [_line(each) for each, found in matches.items() if not found]
+    return _line(first).removesuffix("."), paragraphs, reasons
+
+
+def _line(paragraph: str) -> str:
+    return " ".join(paragraph.split())
+
+
+def _sentence(reason: str) -> str:
+    words = _line(reason)
+    return words[0].upper() + words[1:]
+
+
+def _camel_case(name: str) -> str:
+    first, *others = name.split("_")
+    return first + "".join(map(str.capitalize, others))
+
+
+def _describe(parameter: dict[str, Any]) -> None:
+    """Say what FastAPI says twice once, and that a query has no null."""
+    schema = parameter["schema"]
+    schema.pop("description", None)
+    kinds = [each for each in schema.pop("anyOf", []) if each != {"type": "null"}]
+    for kind in kinds:
+        schema |= kind
+
+
+def _raised(route: APIRoute) -> set[type[errors.RequestError]]:
+    raised = {*_ALWAYS, *route.endpoint.raises}  # type: ignore[attr-defined]
+    if set(route.endpoint.operation.scopes) != set(Scope):  # type: ignore[attr-defined]
+        raised.add(errors.InsufficientScope)
+    return raised
+
+
+def _codes(route: APIRoute) -> set[str]:
+    return {error.code for error in _raised(route)}
+
+
+def _statuses(route: APIRoute) -> list[str]:
+    return sorted({str(STATUS[error]) for error in _raised(route)} | {"500", "503"})
 
 
 def _headers(status: str) -> dict[str, Any]:
-    names = [*_COMMON, *([_OF_STATUS[status]] if status in _OF_STATUS else [])]
+    names = [*_COMMON, *_OF_STATUS.get(status, [])]
     return {name: {"$ref": f"#/components/headers/{name}"} for name in names}
 
 
-def _codes(raises: Iterable[type[errors.RequestError]]) -> dict[str, list[str]]:
-    codes: dict[str, list[str]] = {"500": ["internal_error"], "503": [errors.Unavailable.code]}
-    for error in sorted(raises, key=lambda each: each.code):
-        codes.setdefault(str(STATUS[error]), []).append(error.code)
-    return codes
-
-
-def _error(codes: list[str]) -> dict[str, Any]:
+def _error(status: str, codes: Iterable[str]) -> dict[str, Any]:
+    """The response of this status with the errors of these codes."""
     examples = {
-        code: {"value": {"error": {"code": code, "message": "What is wrong, what is allowed."}}}
-        for code in codes
+        code_of(error): {"value": json.loads(bytes(response_to(error).body))}
+        for error in ERRORS[status].examples
+        if code_of(error) in codes
     }
     content = {"schema": {"$ref": "#/components/schemas/Error"}, "examples": examples}
-    return {"description": " or ".join(codes), "content": {"application/json": content}}
+    return {
+        "description": ERRORS[status].meaning,
+        "headers": _headers(status),
+        "content": {"application/json": content},
+    }
+
+
+def _components(schemas: dict[str, Any]) -> dict[str, Any]:
+    codes = [code_of(error) for answer in ERRORS.values() for error in answer.examples]
+    return {
+        "schemas": _named(schemas) | _error_schemas(codes),
+        # Why there is a conflict, each operation says for itself.
+        "responses": {
+            each.name: _error(status, codes) for status, each in ERRORS.items() if status != "409"
+        },
+        "headers": {
+            name: {
+                "description": header.meaning,
+                "required": True,
+                "schema": {"type": header.kind},
+                "example": header.example,
+            }
+            for name, header in HEADERS.items()
+        },
+        "securitySchemes": {
+            "apiKey": {
+                "type": "http",
+                "scheme": "bearer",
+                "bearerFormat": "svc_ and 43 characters",
+                "description": "An API key. Each operation names the scopes that it accepts.",
+            }
+        },
+    }
+
+
+def _named(schemas: dict[str, Any]) -> dict[str, Any]:
+    """The schemas under the names that clients are generated with."""
+    named: dict[str, Any] = {}
+    for name, schema in schemas.items():
+        if name in {"HTTPValidationError", "ValidationError"}:
+            continue
+        # What is taken and what is given may be two schemas, which FastAPI calls by two names.
+        if named.setdefault(NAMES.get(name, name), schema) != schema:
+            raise ValueError(f"two schemas have the name {NAMES[name]}")
+    return named
+
+
+def _error_schemas(codes: list[str]) -> dict[str, Any]:
+    details = {
+        "code": {"$ref": "#/components/schemas/ErrorCode"},
+        "message": {"type": "string", "description": "What is wrong, and what is allowed."},
+    }
+    error = {"$ref": "#/components/schemas/ErrorDetails"}
+    return {
+        "Error": _object("The body of every error.", {"error": error}),
+        "ErrorDetails": _object("What went wrong.", details),
+        "ErrorCode": {
+            "type": "string",
+            "enum": codes,
+            "description": "What went wrong, for programs.",
+        },
+    }
+
+
+def _object(description: str, properties: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "description": description,
+        "required": list(properties),
+        "additionalProperties": False,
+        "properties": properties,
+    }
+
+
+def _tidied(value: Any, *, of: str = "") -> Any:
+    """`value` under the names of clients, without titles, which only repeat names."""
+    if isinstance(value, dict):
+        return {
+            name: _tidied(member, of=name)
+            for name, member in value.items()
+            if name != "title" or of in {"info", "properties"}
+        }
+    if isinstance(value, list):
+        return [_tidied(each) for each in value]
+    if of == "$ref":
+        path, _, name = value.rpartition("/")
+        return f"{path}/{NAMES.get(name, name)}"
+    # FastAPI keeps bounds as floating-point numbers.
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from fastapi import Query
+from fastapi import Path, Query
 
 from functions.api_keys.schemas import (
     ApiKeyDetail,
@@ -12,20 +12,26 @@ from functions.api_keys.schemas import (
     RevokedApiKey,
 )
 from shared.errors import InvalidState, NotFound, RequestConflict
-from shared.model.callers import Scope
 from shared.operations import api_keys
 from shared.web import paging
 from shared.web.api_keys import ApiKeyList
 from shared.web.app import create_app, lambda_handler
+from shared.web.fields import ApiKeyId
 from shared.web.routes import Here, router, serves
 
-routes = router()
+routes = router("API keys")
+
+KeyId = Annotated[ApiKeyId, Path(alias="id")]
 
 
 @routes.get("/v1/api-keys")
 @serves(api_keys.page)
 async def list_api_keys(here: Here, query: Annotated[ApiKeyQuery, Query()]) -> ApiKeyList:
-    """List the tenant's API keys, newest first; those of one service account if it is given."""
+    """List the API keys.
+
+    The newest key comes first. The list has revoked and expired keys too, and never the secret of
+    a key.
+    """
     endpoint = f"api-keys?{query.service_account_id}"
     page = api_keys.page(
         here.ports,
@@ -41,12 +47,18 @@ async def list_api_keys(here: Here, query: Annotated[ApiKeyQuery, Query()]) -> A
 @routes.post("/v1/api-keys", status_code=201)
 @serves(api_keys.create, raises=(InvalidState, RequestConflict))
 async def create_api_key(here: Here, body: CreateApiKey) -> CreatedApiKey:
-    """Create an API key; its secret is in this response and nowhere after."""
+    """Create an API key.
+
+    The member `key` of the response is the secret. It is shown in this response only: store it now.
+    The new key cannot live longer than the key that creates it, unless that key never expires.
+
+    409: the service account is disabled, or it owns 50 API keys already.
+    """
     created = api_keys.create(
         here.ports,
         here.caller,
         name=body.name,
-        scopes=tuple(map(Scope, body.scopes)),
+        scopes=tuple(body.scopes),
         expires_at=body.expires_at,
         service_account_id=body.service_account_id,
     )
@@ -55,23 +67,34 @@ async def create_api_key(here: Here, body: CreateApiKey) -> CreatedApiKey:
 
 @routes.get("/v1/api-keys/{id}")
 @serves(api_keys.get, raises=(NotFound,))
-async def get_api_key(here: Here, id: str) -> ApiKeyDetail:  # noqa: A002 (the contract's name)
-    """Get one API key, with its usage."""
-    return ApiKeyDetail.of(*api_keys.get(here.ports, here.caller, key_id=id))
+async def get_api_key(here: Here, key_id: KeyId) -> ApiKeyDetail:
+    """Get one API key and how often it was used."""
+    return ApiKeyDetail.of(*api_keys.get(here.ports, here.caller, key_id=key_id))
 
 
 @routes.post("/v1/api-keys/{id}/revoke")
 @serves(api_keys.revoke, raises=(NotFound, RequestConflict))
-async def revoke_api_key(here: Here, id: str) -> RevokedApiKey:  # noqa: A002
-    """Revoke an API key for good, from the next request on."""
-    return RevokedApiKey.of(api_keys.revoke(here.ports, here.caller, key_id=id))
+async def revoke_api_key(here: Here, key_id: KeyId) -> RevokedApiKey:
+    """Revoke an API key for good.
+
+    The next request with this key is refused. A revocation cannot be undone. If the key is revoked
+    already, the response shows when that happened, and nothing changes.
+
+    409: this is the last admin key of the tenant that stays valid for at least 24 hours.
+    """
+    return RevokedApiKey.of(api_keys.revoke(here.ports, here.caller, key_id=key_id))
 
 
 @routes.delete("/v1/api-keys/{id}", status_code=204)
 @serves(api_keys.delete, raises=(NotFound, RequestConflict))
-async def delete_api_key(here: Here, id: str) -> None:  # noqa: A002
-    """Remove an API key for good."""
-    api_keys.delete(here.ports, here.caller, key_id=id)
+async def delete_api_key(here: Here, key_id: KeyId) -> None:
+    """Delete an API key for good.
+
+    The key may be active or revoked. Its entries in the audit log stay.
+
+    409: this is the last admin key of the tenant that stays valid for at least 24 hours.
+    """
+    api_keys.delete(here.ports, here.caller, key_id=key_id)
 
 
 app = create_app(routes)

@@ -1,13 +1,26 @@
 """Bodies of the API key endpoints (service.md 2.1 and 4.1)."""
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Self
 
 from pydantic import AfterValidator, Field
 
 from shared.model.api_keys import ApiKey, Status, Usage
-from shared.operations.api_keys import Created
-from shared.web.api_keys import USAGE, ApiKeySummary, key_fields
+from shared.model.callers import Scope
+from shared.model.identifiers import SERVICE_ACCOUNT
+from shared.operations import api_keys
+from shared.web.api_keys import (
+    APPROXIMATE,
+    KEY_EXAMPLE,
+    ApiKeySummary,
+    Created,
+    Expires,
+    KeyName,
+    KeyStatus,
+    Scopes,
+    key_fields,
+)
 from shared.web.fields import (
+    ApiKeyId,
     MomentIn,
     MomentOut,
     Name,
@@ -15,39 +28,57 @@ from shared.web.fields import (
     RequestBody,
     ResponseBody,
     example,
+    identifier,
+    shown,
 )
 from shared.web.paging import PageQuery
 
-ScopeName = Literal["admin", "authorizer", "read-only"]
 
-
-def _unique(scopes: list[ScopeName]) -> list[ScopeName]:
+def _unique(scopes: list[Scope]) -> list[Scope]:
     if len(set(scopes)) != len(scopes):
         raise ValueError("must not name a scope twice")
     return scopes
 
 
+# Strict bodies take no text for a member of an enumeration; JSON has nothing else.
+OneScope = Annotated[Scope, Field(strict=False)]
+
+
 class CreateApiKey(RequestBody):
-    """The body of POST /v1/api-keys."""
+    """The API key to create."""
 
     model_config = example(name="gateway", scopes=["authorizer"], expires_at="2099-01-01T00:00:00Z")
 
-    name: Name
-    scopes: Annotated[list[ScopeName], Field(min_length=1), AfterValidator(_unique)]
-    expires_at: MomentIn | None = None
-    service_account_id: str | None = None
+    name: Name = Field(description="A name for people. White space around it is cut off.")
+    scopes: Annotated[list[OneScope], Field(min_length=1), AfterValidator(_unique)] = Field(
+        description="What the key may do.", json_schema_extra={"uniqueItems": True}
+    )
+    expires_at: MomentIn | None = Field(
+        default=None,
+        description="From when on the key is refused. It must lie in the future. A key without it "
+        "does not expire.",
+    )
+    service_account_id: str | None = Field(
+        default=None,
+        description="The service account that owns the key. A key without it stands for itself.",
+        json_schema_extra=identifier(SERVICE_ACCOUNT),
+    )
 
 
 class ApiKeyQuery(PageQuery):
     """The query of GET /v1/api-keys."""
 
-    service_account_id: str | None = None
+    service_account_id: str | None = Field(
+        default=None, description="Only the keys that this service account owns."
+    )
 
 
 class ApiKeyDetail(ApiKeySummary):
-    """A key on its own."""
+    """An API key and how often it was used, without its secret."""
 
-    request_count: int = Field(description=USAGE)
+    model_config = example(**KEY_EXAMPLE, last_used_at="2026-11-21T12:05:00Z", request_count=2880)
+
+    request_count: int = shown(f"Number of requests with this key. {APPROXIMATE}", minimum=0)
 
     @classmethod
     def of(cls, key: ApiKey, usage: Usage) -> Self:
@@ -58,25 +89,35 @@ class ApiKeyDetail(ApiKeySummary):
 
 
 class CreatedApiKey(ResponseBody):
-    """A new key, with its secret this once."""
+    """A new API key with its secret, which no other response shows."""
 
-    id: str
-    name: str
-    key: str = Field(repr=False)
-    scopes: tuple[str, ...]
-    status: Status
-    created_at: MomentOut
-    expires_at: MomentOut | None
+    model_config = example(**KEY_EXAMPLE, key="svc_" + "Zm9vYmFy" * 5 + "Zm8")
+
+    id: ApiKeyId
+    name: KeyName
+    key: str = Field(
+        repr=False,
+        description="The secret, to be sent as `Authorization: Bearer <key>`.",
+        json_schema_extra={"pattern": "^svc_[A-Za-z0-9_-]{43}$"},
+    )
+    scopes: Scopes
+    status: KeyStatus
+    created_at: Created
+    expires_at: Expires
 
     @classmethod
-    def of(cls, created: Created) -> Self:
+    def of(cls, created: api_keys.Created) -> Self:
         """The key with its secret."""
         return cls(**key_fields(created.api_key), key=created.secret)
 
 
 class RevokedApiKey(RecordBody):
-    """The answer to a revocation."""
+    """An API key that is revoked."""
 
-    id: str
-    status: Status
-    revoked_at: MomentOut
+    model_config = example(
+        id=KEY_EXAMPLE["id"], status="revoked", revoked_at="2026-11-21T13:00:00Z"
+    )
+
+    id: ApiKeyId
+    status: Status = shown("`revoked`.")
+    revoked_at: MomentOut = shown("When the key was revoked.")

@@ -19,13 +19,18 @@ _WINDOW: Final = timedelta(days=7)
 # Nothing happened before; and the calendar ends not far behind the year 1.
 _EARLIEST: Final = datetime(2000, 1, 1, tzinfo=UTC)
 
-routes = router()
+routes = router("Audit log")
 
 
 @routes.get("/v1/audit-logs")
 @serves(audit_log.page)
 async def list_audit_log(here: Here, query: Annotated[AuditQuery, Query()]) -> AuditLog:
-    """List what was done, newest first; the last 7 days unless `from` or `to` says otherwise."""
+    """List the entries of the audit log.
+
+    Every change leaves one entry; reads leave none. The newest entry comes first. If more than one
+    filter is given, an entry must match all of them. Without `from` the list begins 7 days before
+    `to`, and without `to` it ends now.
+    """
     filters = _filters(here, query)
     endpoint = "audit-logs?" + query.model_dump_json(exclude={"limit", "cursor"})
     page = audit_log.page(

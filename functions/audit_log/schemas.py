@@ -1,48 +1,106 @@
 """Bodies of the audit log endpoint (decisions 3, audit log)."""
 
-from typing import Any, Self
+from typing import Any, Final, Self
 
-from pydantic import Field
+from pydantic import Field, JsonValue
 
 from shared.model.audit_log import Action, Entry
+from shared.model.identifiers import API_KEY, AUDIT_ENTRY, SERVICE_ACCOUNT
 from shared.operations.paging import Page
-from shared.web.fields import MomentIn, MomentOut, RecordBody, ResponseBody, WarrantId
+from shared.web.fields import (
+    CURSOR,
+    MomentIn,
+    MomentOut,
+    NextCursor,
+    RecordBody,
+    ResponseBody,
+    Total,
+    WarrantId,
+    example,
+    identifier,
+    sample,
+    shown,
+)
 from shared.web.paging import PageQuery
 
 
 class AuditQuery(PageQuery):
     """The query of GET /v1/audit-logs; both times are included."""
 
-    action: Action | None = None
-    actor: str | None = None
-    actor_key_id: str | None = None
-    resource_id: str | None = None
-    warrant_id: WarrantId | None = None
-    from_: MomentIn | None = Field(default=None, alias="from")
-    to: MomentIn | None = None
+    action: Action | None = Field(default=None, description="What was done.")
+    actor: str | None = Field(
+        default=None, description="Who did it: the identity that `actor` of an entry shows."
+    )
+    actor_key_id: str | None = Field(
+        default=None, description="The identifier of the API key that was used."
+    )
+    resource_id: str | None = Field(
+        default=None,
+        description="The identifier of what was changed, such as a key or a revocation.",
+    )
+    warrant_id: WarrantId | None = Field(
+        default=None, description="The warrant that was signed, revoked or restored."
+    )
+    from_: MomentIn | None = Field(
+        default=None, alias="from", description="The earliest time of an entry, included."
+    )
+    to: MomentIn | None = Field(default=None, description="The latest time of an entry, included.")
+
+
+_ENTRY: Final[dict[str, JsonValue]] = {
+    "id": sample(AUDIT_ENTRY),
+    "timestamp": "2026-11-21T12:00:00Z",
+    "actor": "admin@acme.svc",
+    "actor_key_id": sample(API_KEY),
+    "action": "api_key.create",
+    "resource_id": "svc_ak_01kbm9h2r5c8e1f4g7j0k3m6np",
+    "result": "success",
+    "source_ip": "203.0.113.7",
+    "request_id": "306d9a4be2f14c5f8d0c1b7a6e5f4d3c",
+    "details": {
+        "name": "gateway",
+        "scopes": ["authorizer"],
+        "service_account_id": sample(SERVICE_ACCOUNT),
+        "expires_at": "2099-01-01T00:00:00Z",
+    },
+}
 
 
 class AuditEntry(RecordBody):
     """One entry of the audit log."""
 
-    id: str
-    timestamp: MomentOut
-    actor: str
-    actor_key_id: str | None
-    action: Action
-    resource_id: str
-    result: str
-    source_ip: str | None
-    request_id: str | None
-    details: dict[str, Any]
+    model_config = example(**_ENTRY)
+
+    id: str = shown("Identifier of the entry.", **identifier(AUDIT_ENTRY))
+    timestamp: MomentOut = shown("When it was done.")
+    actor: str = shown(
+        "Who did it: `<service account>@<tenant>.svc`, or `<API key id>@<tenant>.svc` for a key "
+        "without an account. `system+…` is the service itself or its operator."
+    )
+    actor_key_id: str | None = shown(
+        "The identifier of the API key that was used; null if it was not done over HTTP, or before "
+        "this was recorded."
+    )
+    action: Action = shown("What was done.")
+    resource_id: str = shown("The identifier of what was changed.")
+    result: str = shown("How it ended. Only changes that were made are recorded.", const="success")
+    source_ip: str | None = shown(
+        "The address that the request came from; null if it was not done over HTTP."
+    )
+    request_id: str | None = shown(
+        "The `X-Request-Id` of the request; null if it was not done over HTTP."
+    )
+    details: dict[str, Any] = shown("More about it. The members depend on the action.")
 
 
 class AuditLog(ResponseBody):
     """A page of the audit log."""
 
-    audit_logs: list[AuditEntry]
-    total: int
-    cursor: str | None
+    model_config = example(audit_logs=[_ENTRY], total=132, cursor=CURSOR)
+
+    audit_logs: list[AuditEntry] = shown("The entries of this page, newest first.")
+    total: Total
+    cursor: NextCursor
 
     @classmethod
     def of(cls, page: Page[Entry], *, cursor: str | None) -> Self:

@@ -1,6 +1,8 @@
 """Revocations over HTTP (service.md 4.3)."""
 
-from fastapi import Response
+from typing import Annotated
+
+from fastapi import Path, Query, Response
 
 from functions.revocations.schemas import (
     BATCH_BODY_MAX,
@@ -9,6 +11,7 @@ from functions.revocations.schemas import (
     CheckBatch,
     CheckResult,
     CreateRevocation,
+    RevocationId,
     RevocationList,
     RevocationRecord,
 )
@@ -20,20 +23,31 @@ from shared.web.fields import WarrantId
 from shared.web.paging import Paging
 from shared.web.routes import Here, router, serves
 
-routes = router()
+routes = router("Revocations")
 
 
 @routes.get("/v1/revocations/check")
 @serves(revocations.check)
-async def check_revocation(here: Here, warrant_id: WarrantId) -> CheckResult:
-    """Say whether a warrant is revoked now."""
+async def check_revocation(
+    here: Here, warrant_id: Annotated[WarrantId, Query(description="The warrant to check.")]
+) -> CheckResult:
+    """Check whether a warrant is revoked.
+
+    A warrant is revoked if it has a revocation record, or if the key that signed it is revoked. The
+    answer is always current: it does not wait for the next list. An identifier that the service has
+    never seen is not revoked. If the service cannot tell, it answers 503 and never `false`.
+    """
     return CheckResult.of(revocations.check(here.ports, here.caller, warrant_id=warrant_id))
 
 
 @routes.post("/v1/revocations/check-batch")
 @serves(revocations.check_batch, body_max=BATCH_BODY_MAX)
 async def check_revocations(here: Here, body: CheckBatch) -> BatchResults:
-    """Say of up to 1000 warrants whether each is revoked now."""
+    """Check whether each of up to 1000 warrants is revoked.
+
+    The results are those of the single check, without the reason. An identifier may be given more
+    than once; it is answered once.
+    """
     verdicts = revocations.check_batch(here.ports, here.caller, warrant_ids=body.warrant_ids)
     return BatchResults(
         results={warrant_id: BatchResult.of(verdict) for warrant_id, verdict in verdicts.items()}
@@ -43,7 +57,11 @@ async def check_revocations(here: Here, body: CheckBatch) -> BatchResults:
 @routes.get("/v1/revocations")
 @serves(revocations.page)
 async def list_revocations(here: Here, query: Paging) -> RevocationList:
-    """List the tenant's revocation records, newest first."""
+    """List the revocation records.
+
+    The newest record comes first. Warrants that are revoked because their signing key is revoked
+    have no record; the warrants of a key are listed by `GET /v1/keys/{keyId}/warrants`.
+    """
     before = paging.decode(query.cursor, here.caller, endpoint="revocations")
     page = revocations.page(here.ports, here.caller, before=before, limit=query.limit)
     cursor = paging.encode(page.next_before, here.caller, endpoint="revocations")
@@ -53,13 +71,23 @@ async def list_revocations(here: Here, query: Paging) -> RevocationList:
 @routes.post(
     "/v1/revocations",
     status_code=201,
-    responses={200: {"model": RevocationRecord, "description": "Revoked already"}},
+    responses={
+        200: {
+            "model": RevocationRecord,
+            "description": "The warrant was revoked already; this is its record",
+        }
+    },
 )
 @serves(revocations.create)
 async def create_revocation(
     here: Here, body: CreateRevocation, response: Response
 ) -> RevocationRecord:
-    """Revoke a warrant; one that is revoked already answers 200 with its first record."""
+    """Revoke a warrant.
+
+    Checks see the revocation from the next request on; the Signed Revocation List has it from its
+    next version on. If the warrant has a revocation record already, the status is 200, the response
+    is that record, and nothing changes.
+    """
     record, is_new = revocations.create(
         here.ports,
         here.caller,
@@ -73,9 +101,14 @@ async def create_revocation(
 
 @routes.delete("/v1/revocations/{id}", status_code=204)
 @serves(revocations.delete, raises=(NotFound,))
-async def delete_revocation(here: Here, id: str) -> None:  # noqa: A002 (the contract's name)
-    """Take a revocation back; the warrant holds again."""
-    revocations.delete(here.ports, here.caller, revocation_id=id)
+async def delete_revocation(
+    here: Here, revocation_id: Annotated[RevocationId, Path(alias="id")]
+) -> None:
+    """Delete a revocation, so that the warrant is valid again.
+
+    A warrant whose signing key is revoked stays revoked.
+    """
+    revocations.delete(here.ports, here.caller, revocation_id=revocation_id)
 
 
 app = create_app(routes)

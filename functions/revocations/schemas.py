@@ -2,19 +2,28 @@
 
 from typing import Annotated, Final, Self
 
-from pydantic import Field
+from pydantic import Field, JsonValue
 
+from shared.model.identifiers import REVOCATION
 from shared.model.revocations import Revocation, Verdict
 from shared.operations.paging import Page
 from shared.web.fields import (
+    CURSOR,
     MomentIn,
     MomentOut,
+    NextCursor,
     Reason,
     RecordBody,
     RequestBody,
     ResponseBody,
+    SignedWarrantId,
+    Total,
     WarrantId,
     example,
+    identifier,
+    optional,
+    sample,
+    shown,
 )
 
 BATCH_MAX: Final = 1000
@@ -22,44 +31,68 @@ BATCH_BODY_MAX: Final = 1024 * 1024
 
 
 class CreateRevocation(RequestBody):
-    """The body of POST /v1/revocations.
-
-    `warrant_expires_at` is when the warrant itself ends; it may lie in the past. One list lifetime
-    after it the warrant leaves the list, so give it only if verifiers refuse the warrant from then
-    on. It is recorded with a new revocation; one that exists keeps its own.
-    """
+    """The warrant to revoke."""
 
     model_config = example(warrant_id="svc_wrt_laptop-17", reason="laptop stolen")
 
-    warrant_id: WarrantId
-    reason: Reason
-    warrant_expires_at: MomentIn | None = None
+    warrant_id: WarrantId = Field(
+        description="The warrant to revoke. The service need not have signed it, or know it."
+    )
+    reason: Reason = Field(
+        description="Why it is revoked, in one or more lines. White space around it is cut off."
+    )
+    warrant_expires_at: MomentIn | None = Field(
+        default=None,
+        description="When the warrant itself ends; it may lie in the past. One list lifetime after "
+        "this moment the warrant leaves the Signed Revocation List, so give it only if verifiers "
+        "refuse the warrant from then on. If the service signed the warrant with an `expires_at`, "
+        "the two must be equal.",
+    )
 
 
 class CheckBatch(RequestBody):
-    """The body of POST /v1/revocations/check-batch."""
+    """The warrants to check."""
 
     model_config = example(warrant_ids=["svc_wrt_laptop-17", "svc_wrt_laptop-18"])
 
-    warrant_ids: Annotated[list[WarrantId], Field(min_length=1, max_length=BATCH_MAX)]
+    warrant_ids: Annotated[list[WarrantId], Field(min_length=1, max_length=BATCH_MAX)] = Field(
+        description="The identifiers of the warrants."
+    )
+
+
+_RECORD: Final[dict[str, JsonValue]] = {
+    "id": sample(REVOCATION),
+    "warrant_id": "svc_wrt_laptop-17",
+    "reason": "laptop stolen",
+    "created_at": "2026-11-21T12:00:00Z",
+    "created_by": "admin@acme.svc",
+}
+RevocationId = Annotated[str, shown("Identifier of the revocation.", **identifier(REVOCATION))]
 
 
 class RevocationRecord(RecordBody):
-    """A revocation record."""
+    """The record of a revocation."""
 
-    id: str
-    warrant_id: str
-    reason: str
-    created_at: MomentOut
-    created_by: str
+    model_config = example(**_RECORD)
+
+    id: RevocationId
+    warrant_id: SignedWarrantId
+    reason: str = shown("Why the warrant was revoked.")
+    created_at: MomentOut = shown("When the warrant was revoked.")
+    created_by: str = shown(
+        "Who revoked it: `<service account>@<tenant>.svc`, or `<API key id>@<tenant>.svc` for a "
+        "key without an account."
+    )
 
 
 class RevocationList(ResponseBody):
     """A page of revocation records."""
 
-    revocations: list[RevocationRecord]
-    total: int
-    cursor: str | None
+    model_config = example(revocations=[_RECORD], total=132, cursor=CURSOR)
+
+    revocations: list[RevocationRecord] = shown("The records of this page, newest first.")
+    total: Total
+    cursor: NextCursor
 
     @classmethod
     def of(cls, page: Page[Revocation], *, cursor: str | None) -> Self:
@@ -69,12 +102,21 @@ class RevocationList(ResponseBody):
 
 
 class CheckResult(ResponseBody):
-    """Whether one warrant is revoked; when and why only if it is."""
+    """Whether a warrant is revoked; when and why only if it is."""
 
-    warrant_id: str
-    revoked: bool
-    revoked_at: MomentOut | None = None
-    reason: str | None = None
+    model_config = example(
+        warrant_id="svc_wrt_laptop-17",
+        revoked=True,
+        revoked_at="2026-11-21T12:00:00Z",
+        reason="laptop stolen",
+    )
+
+    warrant_id: SignedWarrantId
+    revoked: bool = shown("Whether the warrant is revoked now.")
+    revoked_at: MomentOut | None = optional(
+        "When the warrant, or the key that signed it, was revoked; only if it is revoked."
+    )
+    reason: str | None = optional("Why it was revoked; only if it is revoked.")
 
     @classmethod
     def of(cls, verdict: Verdict) -> Self:
@@ -92,8 +134,12 @@ class CheckResult(ResponseBody):
 class BatchResult(ResponseBody):
     """Whether one warrant of a batch is revoked, and when."""
 
-    revoked: bool
-    revoked_at: MomentOut | None = None
+    model_config = example(revoked=True, revoked_at="2026-11-21T12:00:00Z")
+
+    revoked: bool = shown("Whether the warrant is revoked now.")
+    revoked_at: MomentOut | None = optional(
+        "When the warrant, or the key that signed it, was revoked; only if it is revoked."
+    )
 
     @classmethod
     def of(cls, verdict: Verdict) -> Self:
@@ -104,6 +150,13 @@ class BatchResult(ResponseBody):
 
 
 class BatchResults(ResponseBody):
-    """The verdict on each warrant of a batch."""
+    """Whether each warrant of a batch is revoked."""
 
-    results: dict[str, BatchResult]
+    model_config = example(
+        results={
+            "svc_wrt_laptop-17": {"revoked": True, "revoked_at": "2026-11-21T12:00:00Z"},
+            "svc_wrt_laptop-18": {"revoked": False},
+        }
+    )
+
+    results: dict[str, BatchResult] = shown("The result for each identifier that was given.")

@@ -1,8 +1,13 @@
 """Service accounts over HTTP (decisions 3, service accounts)."""
 
+from typing import Annotated
+
+from fastapi import Path
+
 from functions.service_accounts.schemas import (
     CreateServiceAccount,
     ServiceAccountFields,
+    ServiceAccountId,
     ServiceAccountList,
 )
 from shared.errors import NotFound, RequestConflict
@@ -13,13 +18,15 @@ from shared.web.app import create_app, lambda_handler
 from shared.web.paging import Paging
 from shared.web.routes import Here, router, serves
 
-routes = router()
+routes = router("Service accounts")
+
+AccountId = Annotated[ServiceAccountId, Path(alias="id")]
 
 
 @routes.get("/v1/service-accounts")
 @serves(service_accounts.page)
 async def list_service_accounts(here: Here, query: Paging) -> ServiceAccountList:
-    """List the tenant's service accounts, newest first."""
+    """List the service accounts, newest first."""
     before = paging.decode(query.cursor, here.caller, endpoint="service-accounts")
     page = service_accounts.page(here.ports, here.caller, before=before, limit=query.limit)
     cursor = paging.encode(page.next_before, here.caller, endpoint="service-accounts")
@@ -29,7 +36,13 @@ async def list_service_accounts(here: Here, query: Paging) -> ServiceAccountList
 @routes.post("/v1/service-accounts", status_code=201)
 @serves(service_accounts.create, raises=(RequestConflict,))
 async def create_service_account(here: Here, body: CreateServiceAccount) -> ServiceAccountFields:
-    """Create a service account."""
+    """Create a service account.
+
+    A service account is a program that owns API keys. Its `email` names it in the audit log and in
+    revocation records.
+
+    409: the tenant has, or once had, a service account of this name.
+    """
     account = service_accounts.create(
         here.ports, here.caller, name=body.name, description=body.description
     )
@@ -38,25 +51,25 @@ async def create_service_account(here: Here, body: CreateServiceAccount) -> Serv
 
 @routes.get("/v1/service-accounts/{id}")
 @serves(service_accounts.get, raises=(NotFound,))
-async def get_service_account(here: Here, id: str) -> ServiceAccountFields:  # noqa: A002
+async def get_service_account(here: Here, account_id: AccountId) -> ServiceAccountFields:
     """Get one service account."""
-    account = service_accounts.get(here.ports, here.caller, account_id=id)
+    account = service_accounts.get(here.ports, here.caller, account_id=account_id)
     return ServiceAccountFields.of(account)
 
 
 @routes.get("/v1/service-accounts/{id}/api-keys")
 @serves(api_keys.page_of_account, raises=(NotFound,))
-async def list_api_keys_of_account(
+async def list_service_account_api_keys(
     here: Here,
-    id: str,  # noqa: A002
+    account_id: AccountId,
     query: Paging,
 ) -> ApiKeyList:
-    """List the API keys of a service account, newest first, revoked ones too."""
-    endpoint = f"service-accounts/{id}/api-keys"
+    """List the API keys of a service account, newest first, with the revoked ones."""
+    endpoint = f"service-accounts/{account_id}/api-keys"
     page = api_keys.page_of_account(
         here.ports,
         here.caller,
-        account_id=id,
+        account_id=account_id,
         before=paging.decode(query.cursor, here.caller, endpoint=endpoint),
         limit=query.limit,
     )
@@ -66,25 +79,40 @@ async def list_api_keys_of_account(
 
 @routes.post("/v1/service-accounts/{id}/disable")
 @serves(service_accounts.disable, raises=(NotFound, RequestConflict))
-async def disable_service_account(here: Here, id: str) -> ServiceAccountFields:  # noqa: A002
-    """Stop all API keys of a service account, from the next request on."""
-    account = service_accounts.disable(here.ports, here.caller, account_id=id)
+async def disable_service_account(here: Here, account_id: AccountId) -> ServiceAccountFields:
+    """Disable a service account and all its API keys.
+
+    The next request with any of its keys is refused. If the account is disabled already, nothing
+    changes.
+
+    409: no other admin key of the tenant would stay valid for at least 24 hours.
+    """
+    account = service_accounts.disable(here.ports, here.caller, account_id=account_id)
     return ServiceAccountFields.of(account)
 
 
 @routes.post("/v1/service-accounts/{id}/enable")
 @serves(service_accounts.enable, raises=(NotFound,))
-async def enable_service_account(here: Here, id: str) -> ServiceAccountFields:  # noqa: A002
-    """Restore the API keys of a service account that were not revoked."""
-    account = service_accounts.enable(here.ports, here.caller, account_id=id)
+async def enable_service_account(here: Here, account_id: AccountId) -> ServiceAccountFields:
+    """Enable a service account again.
+
+    Its API keys are accepted again, except those that were revoked. If the account is active
+    already, nothing changes.
+    """
+    account = service_accounts.enable(here.ports, here.caller, account_id=account_id)
     return ServiceAccountFields.of(account)
 
 
 @routes.delete("/v1/service-accounts/{id}", status_code=204)
 @serves(service_accounts.delete, raises=(NotFound, RequestConflict))
-async def delete_service_account(here: Here, id: str) -> None:  # noqa: A002
-    """Remove a service account that owns no API key."""
-    service_accounts.delete(here.ports, here.caller, account_id=id)
+async def delete_service_account(here: Here, account_id: AccountId) -> None:
+    """Delete a service account that owns no API key.
+
+    Its name stays taken, because the audit log names the account by it.
+
+    409: the account still owns API keys. Delete them first.
+    """
+    service_accounts.delete(here.ports, here.caller, account_id=account_id)
 
 
 app = create_app(routes)

@@ -1,43 +1,84 @@
 """Bodies of the service account endpoints (decisions 3, service accounts)."""
 
-from typing import Annotated, Self
+from typing import Annotated, Final, Self
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, Field, JsonValue
 
 from shared.model import service_accounts
+from shared.model.identifiers import SERVICE_ACCOUNT
 from shared.model.service_accounts import ServiceAccount, Status
 from shared.operations.paging import Page
-from shared.web.fields import MomentOut, Reason, RecordBody, RequestBody, ResponseBody, example
+from shared.web.fields import (
+    CURSOR,
+    MomentOut,
+    NextCursor,
+    Reason,
+    RecordBody,
+    RequestBody,
+    ResponseBody,
+    Total,
+    example,
+    identifier,
+    sample,
+    shown,
+)
 
-AccountName = Annotated[str, AfterValidator(service_accounts.name)]
+_PATTERN: Final[dict[str, JsonValue]] = {"pattern": f"^{service_accounts.NAME_PATTERN}$"}
+_ACCOUNT: Final[dict[str, JsonValue]] = {
+    "id": sample(SERVICE_ACCOUNT),
+    "name": "billing",
+    "email": "billing@acme.svc",
+    "description": "Signs invoices",
+    "status": "active",
+    "created_at": "2026-11-21T12:00:00Z",
+}
+
+ServiceAccountId = Annotated[
+    str, shown("Identifier of the service account.", **identifier(SERVICE_ACCOUNT))
+]
+AccountName = Annotated[
+    str, AfterValidator(service_accounts.name), Field(json_schema_extra=_PATTERN)
+]
 
 
 class CreateServiceAccount(RequestBody):
-    """The body of POST /v1/service-accounts; a description keeps to the rules of a reason."""
+    """The service account to create."""
 
     model_config = example(name="billing", description="Signs invoices")
 
-    name: AccountName
-    description: Reason | None = None
+    name: AccountName = Field(
+        description="A name that no service account of the tenant has, or ever had."
+    )
+    description: Reason | None = Field(
+        default=None,
+        description="What it is for, in one or more lines. White space around it is cut off.",
+    )
 
 
 class ServiceAccountFields(RecordBody):
     """A service account."""
 
-    id: str
-    name: str
-    email: str
-    description: str | None
-    status: Status
-    created_at: MomentOut
+    model_config = example(**_ACCOUNT)
+
+    id: ServiceAccountId
+    name: str = shown("The name of the account.", **_PATTERN)
+    email: str = shown(
+        "How the audit log and revocation records name the account: `<name>@<tenant>.svc`. No mail "
+        "arrives there."
+    )
+    description: str | None = shown("What the account is for; null if nobody said.")
+    status: Status = shown("The API keys of a disabled account are refused.")
+    created_at: MomentOut = shown("When the account was created.")
 
 
 class ServiceAccountList(ResponseBody):
     """A page of service accounts."""
 
-    service_accounts: list[ServiceAccountFields]
-    total: int
-    cursor: str | None
+    model_config = example(service_accounts=[_ACCOUNT], total=132, cursor=CURSOR)
+
+    service_accounts: list[ServiceAccountFields] = shown("The accounts of this page, newest first.")
+    total: Total
+    cursor: NextCursor
 
     @classmethod
     def of(cls, page: Page[ServiceAccount], *, cursor: str | None) -> Self:

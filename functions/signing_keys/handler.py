@@ -20,30 +20,34 @@ from functions.signing_keys.schemas import (
     WarrantList,
 )
 from shared.errors import InvalidState, NotFound, RequestConflict
-from shared.model.signing_keys import Status, Type
 from shared.operations import key_revocation, signing_keys, warrants
 from shared.web import paging
 from shared.web.app import create_app, lambda_handler
+from shared.web.fields import SigningKeyId
 from shared.web.paging import Paging
 from shared.web.routes import Here, router, serves
 
-routes = router()
+routes = router("Signing keys")
 
-KeyId = Annotated[str, Path(alias="keyId")]
+KeyId = Annotated[SigningKeyId, Path(alias="keyId")]
 
 
 @routes.get("/v1/keys")
 @serves(signing_keys.page)
-async def list_keys(here: Here, query: Annotated[KeyQuery, Query()]) -> KeyList:
-    """List the tenant's signing keys, newest first, superseded versions among them."""
+async def list_signing_keys(here: Here, query: Annotated[KeyQuery, Query()]) -> KeyList:
+    """List the signing keys.
+
+    The newest key comes first. Each superseded version of a key is an entry of its own, with the
+    status `rotated`.
+    """
     endpoint = f"keys?type={query.type}&status={query.status}"
     page = signing_keys.page(
         here.ports,
         here.caller,
         before=paging.decode(query.cursor, here.caller, endpoint=endpoint),
         limit=query.limit,
-        type_=Type(query.type) if query.type else None,
-        status=Status(query.status) if query.status else None,
+        type_=query.type,
+        status=query.status,
     )
     cursor = paging.encode(page.next_before, here.caller, endpoint=endpoint)
     return KeyList.of(page, cursor=cursor)
@@ -51,12 +55,19 @@ async def list_keys(here: Here, query: Annotated[KeyQuery, Query()]) -> KeyList:
 
 @routes.post("/v1/keys", status_code=201)
 @serves(signing_keys.create, raises=(InvalidState, RequestConflict))
-async def create_key(here: Here, body: CreateKey) -> KeyFields:
-    """Create a signing key."""
+async def create_signing_key(here: Here, body: CreateKey) -> KeyFields:
+    """Create a signing key.
+
+    The service makes an Ed25519 key pair; the private key never leaves it. An issuer or a notary
+    needs a parent, which is a root or an issuer, and cannot expire later than its parent.
+
+    409: the parent is not active, has expired or has 32 keys above it, or the tenant has 5000
+    active and suspended keys.
+    """
     key = signing_keys.create(
         here.ports,
         here.caller,
-        type_=Type(body.type),
+        type_=body.type,
         name=body.name,
         parent_id=body.parent_id,
         expires_at=body.expires_at,
@@ -66,44 +77,74 @@ async def create_key(here: Here, body: CreateKey) -> KeyFields:
 
 @routes.get("/v1/keys/{keyId}")
 @serves(signing_keys.get, raises=(NotFound,))
-async def get_key(here: Here, key_id: KeyId) -> KeyFields:
-    """Get one signing key."""
+async def get_signing_key(here: Here, key_id: KeyId) -> KeyFields:
+    """Get one signing key, or one superseded version of a key."""
     return KeyFields.of(signing_keys.get(here.ports, here.caller, key_id=key_id))
 
 
 @routes.get("/v1/keys/{keyId}/versions")
 @serves(signing_keys.versions, raises=(NotFound,))
-async def list_key_versions(here: Here, key_id: KeyId) -> KeyVersions:
-    """List all versions of a signing key, newest first."""
+async def list_signing_key_versions(here: Here, key_id: KeyId) -> KeyVersions:
+    """List all versions of a signing key, newest first.
+
+    The path may name the key or the record of any superseded version of it.
+    """
     versions = signing_keys.versions(here.ports, here.caller, key_id=key_id)
     return KeyVersions(versions=[KeyVersion.of(each) for each in versions])
 
 
 @routes.post("/v1/keys/{keyId}/rotate")
-@serves(signing_keys.rotate, raises=(NotFound, InvalidState, RequestConflict))
-async def rotate_key(here: Here, key_id: KeyId) -> RotatedKey:
-    """Give a signing key a new version; the one before can sign no more."""
+@serves(signing_keys.rotate, raises=(NotFound, InvalidState))
+async def rotate_signing_key(here: Here, key_id: KeyId) -> RotatedKey:
+    """Rotate a signing key.
+
+    The key keeps its identifier and gets a new key pair. The version before it becomes a record of
+    its own with the status `rotated`: it signs nothing more, and what it signed stays valid.
+
+    409: the key is not active.
+    """
     return RotatedKey.of(signing_keys.rotate(here.ports, here.caller, key_id=key_id))
 
 
 @routes.post("/v1/keys/{keyId}/suspend")
 @serves(signing_keys.suspend, raises=(NotFound, InvalidState))
-async def suspend_key(here: Here, key_id: KeyId) -> SuspendedKey:
-    """Disable a signing key for a time."""
+async def suspend_signing_key(here: Here, key_id: KeyId) -> SuspendedKey:
+    """Suspend a signing key.
+
+    The key signs nothing until it is enabled again. What it signed stays valid. If the key is
+    suspended already, nothing changes.
+
+    409: the key is neither active nor suspended.
+    """
     return SuspendedKey.of(signing_keys.suspend(here.ports, here.caller, key_id=key_id))
 
 
 @routes.post("/v1/keys/{keyId}/enable")
 @serves(signing_keys.enable, raises=(NotFound, InvalidState))
-async def enable_key(here: Here, key_id: KeyId) -> KeyFields:
-    """Put a suspended signing key back in use."""
+async def enable_signing_key(here: Here, key_id: KeyId) -> KeyFields:
+    """Enable a suspended signing key.
+
+    If the key is active already, nothing changes.
+
+    409: the key is neither suspended nor active.
+    """
     return KeyFields.of(signing_keys.enable(here.ports, here.caller, key_id=key_id))
 
 
 @routes.post("/v1/keys/{keyId}/revoke")
 @serves(key_revocation.revoke, raises=(NotFound,))
-async def revoke_key(here: Here, key_id: KeyId, body: RevokeKey) -> RevokedKey:
-    """Revoke a signing key for good, and with it every warrant that it signed."""
+async def revoke_signing_key(here: Here, key_id: KeyId, body: RevokeKey) -> RevokedKey:
+    """Revoke a signing key and every warrant that it signed.
+
+    A revocation cannot be undone. Checks see it from the next request on, however many warrants the
+    key signed. The record of a superseded version can be revoked too, and reaches the warrants of
+    that version only. Keys below this one stay as they are, unless `cascade` is true. To see how
+    far a revocation reaches before you make it, set `dry_run`. If the key is revoked already, the
+    response shows when and why, and nothing changes.
+
+    Keys of a large cascade are revoked in several steps. If the call fails, repeat it: it goes on
+    with those that are left.
+    """
     revoked = key_revocation.revoke(
         here.ports,
         here.caller,
@@ -117,8 +158,15 @@ async def revoke_key(here: Here, key_id: KeyId, body: RevokeKey) -> RevokedKey:
 
 @routes.post("/v1/keys/{keyId}/sign", status_code=201)
 @serves(warrants.sign, raises=(NotFound, InvalidState, RequestConflict))
-async def sign(here: Here, key_id: KeyId, body: Sign) -> SignedWarrant:
-    """Sign a payload as a warrant."""
+async def sign_warrant(here: Here, key_id: KeyId, body: Sign) -> SignedWarrant:
+    """Sign a payload as a warrant.
+
+    By default the result is a COSE_Sign1 message (RFC 9052) that contains the payload, the
+    identifier of the warrant, the tenant and the times (a CWT claims set, RFC 8392). With the
+    format `raw` the result is the signature over the payload alone.
+
+    409: the key or a key above it is not active or has expired, or the identifier was used before.
+    """
     signed = warrants.sign(here.ports, here.caller, key_id=key_id, order=body.order())
     return SignedWarrant.of(signed)
 
@@ -126,7 +174,10 @@ async def sign(here: Here, key_id: KeyId, body: Sign) -> SignedWarrant:
 @routes.get("/v1/keys/{keyId}/warrants")
 @serves(warrants.page, raises=(NotFound,))
 async def list_warrants(here: Here, key_id: KeyId, query: Paging) -> WarrantList:
-    """List what a signing key signed, newest first."""
+    """List the warrants that a signing key signed, newest first.
+
+    The record of a superseded version lists the warrants of that version only.
+    """
     endpoint = f"keys/{key_id}/warrants"
     page = warrants.page(
         here.ports,

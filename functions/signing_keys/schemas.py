@@ -1,10 +1,12 @@
 """Bodies of the signing key endpoints (service.md 2.2 and 4.2, decisions 3)."""
 
 import base64
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Annotated, Any, Final, Self
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
+from functions.signing_keys import examples
+from shared.model.identifiers import SIGNING_KEY
 from shared.model.seeds import ALGORITHM
 from shared.model.signing_keys import SigningKey, Status, Type
 from shared.model.warrant_format import Format
@@ -13,25 +15,34 @@ from shared.operations.key_revocation import Revoked
 from shared.operations.paging import Page
 from shared.operations.warrants import Order, Signed
 from shared.web.fields import (
+    BASE64,
+    CURSOR,
+    Algorithm,
     MomentIn,
     MomentOut,
     Name,
+    NextCursor,
+    PublicKey,
     Reason,
     RecordBody,
     RequestBody,
     ResponseBody,
+    SignedWarrantId,
+    SigningKeyId,
+    Total,
     WarrantId,
     example,
+    identifier,
+    optional,
+    shown,
 )
 from shared.web.paging import PageQuery
 
 PAYLOAD_MAX: Final = 64 * 1024
 
-_BASE64: Final = WithJsonSchema({"type": "string", "contentEncoding": "base64"})
-
-TypeName = Literal["root", "issuer", "notary"]
-FormatName = Literal["cose", "raw"]
-StatusName = Literal["active", "revoked", "suspended", "rotated"]
+# Four characters for three bytes or fewer.
+_PAYLOAD_CHARACTERS: Final = -(-PAYLOAD_MAX // 3) * 4
+_PAYLOAD: Final = WithJsonSchema({"type": "string", "maxLength": _PAYLOAD_CHARACTERS, **BASE64})
 
 
 _PAYLOAD_ALLOWED: Final = "must be padded base64 of the standard alphabet"
@@ -53,42 +64,57 @@ def _payload(value: Any) -> bytes:
 class KeyQuery(PageQuery):
     """The query of GET /v1/keys."""
 
-    type: TypeName | None = None
-    status: StatusName | None = None
+    type: Type | None = Field(default=None, description="Only keys of this type.")
+    status: Status | None = Field(default=None, description="Only keys with this status.")
+
+
+# Strict bodies take no text for a member of an enumeration; JSON has nothing else.
+OneType = Annotated[Type, Field(strict=False)]
+OneFormat = Annotated[Format, Field(strict=False)]
 
 
 class CreateKey(RequestBody):
-    """The body of POST /v1/keys."""
+    """The signing key to create."""
 
     model_config = example(type="root", name="Company root")
 
-    type: TypeName
-    name: Name
-    parent_id: str | None = None
-    expires_at: MomentIn | None = None
+    type: OneType = Field(
+        description="A root stands at the top; issuers and notaries stand below a root or an "
+        "issuer. Keys of all types sign warrants in the same way."
+    )
+    name: Name = Field(description="A name for people. White space around it is cut off.")
+    parent_id: str | None = Field(
+        default=None,
+        description="The root or issuer above the key. Required for an issuer and a notary; a root "
+        "has none.",
+        json_schema_extra=identifier(SIGNING_KEY),
+    )
+    expires_at: MomentIn | None = Field(
+        default=None,
+        description="From when on the key signs nothing. It must lie in the future, and not after "
+        "that of the parent. Without it the key gets that of its parent, if there is one.",
+    )
 
 
 class RevokeKey(RequestBody):
-    """The body of POST /v1/keys/{keyId}/revoke.
-
-    With `cascade` the key's descendants are revoked too. With `dry_run` nothing is revoked; the
-    answer says how many keys and warrants would be.
-    """
+    """Why and how far to revoke."""
 
     model_config = example(reason="old laptop stolen", cascade=True)
 
-    reason: Reason
-    cascade: bool = False
-    dry_run: bool = False
+    reason: Reason = Field(
+        description="Why it is revoked, in one or more lines. White space around it is cut off."
+    )
+    cascade: bool = Field(
+        default=False, description="Revoke all keys below this one too, and what they signed."
+    )
+    dry_run: bool = Field(
+        default=False,
+        description="Change nothing, and say how many keys and warrants would be revoked.",
+    )
 
 
 class Sign(RequestBody):
-    """The body of POST /v1/keys/{keyId}/sign; `payload` is the bytes to sign, in base64.
-
-    `format` is `cose` for a warrant that carries its identifier and times beside the payload, or
-    `raw` for a signature over the payload as it comes. With `raw` the caller has put `warrant_id`
-    into the payload, and gives no `expires_at`.
-    """
+    """What to sign, and how."""
 
     model_config = example(
         payload="bWF5IHBheSB1cCB0byAxMDA=",
@@ -96,28 +122,57 @@ class Sign(RequestBody):
         expires_at="2027-01-31T00:00:00Z",
     )
 
-    payload: Annotated[bytes, BeforeValidator(_payload), _BASE64]
-    format: FormatName = "cose"
-    warrant_id: WarrantId | None = None
-    expires_at: MomentIn | None = None
+    payload: Annotated[bytes, BeforeValidator(_payload), _PAYLOAD] = Field(
+        description="The bytes to sign: padded base64 of at most 64 KiB."
+    )
+    format: OneFormat = Field(
+        default=Format.COSE,
+        description="`cose`: a COSE_Sign1 message with the payload, the identifier and the times. "
+        "`raw`: a signature over the payload as it is, for callers with a format of their own.",
+    )
+    warrant_id: WarrantId | None = Field(
+        default=None,
+        description="Identifier of the warrant, which no other warrant of the tenant has. With "
+        "`cose` the service makes one if it is not given. With `raw` it is required, and the "
+        "payload must contain it.",
+    )
+    expires_at: MomentIn | None = Field(
+        default=None,
+        description="When the warrant ends. It must lie in the future. With `raw` it is refused.",
+    )
 
     def order(self) -> Order:
         """What the operation takes."""
-        return Order(self.payload, Format(self.format), self.warrant_id, self.expires_at)
+        return Order(self.payload, self.format, self.warrant_id, self.expires_at)
+
+
+KeyStatus = Annotated[
+    Status,
+    shown("The state of the key. A key that has expired keeps its status, and signs nothing."),
+]
+KeyVersionNumber = Annotated[int, shown("The version of the key that signed.", minimum=1)]
 
 
 class KeyFields(ResponseBody):
-    """A signing key; `rotated_at` only where the record is a superseded version."""
+    """A signing key, or a superseded version of one."""
 
-    id: str
-    type: Type
-    name: str
-    status: Status
-    parent_id: str | None
-    public_key: str
-    created_at: MomentOut
-    expires_at: MomentOut | None
-    rotated_at: MomentOut | None = None
+    model_config = example(**examples.KEY)
+
+    id: SigningKeyId
+    type: Type = shown("What kind of key it is.")
+    name: str = shown("The name that the key was given.")
+    status: KeyStatus
+    parent_id: str | None = shown(
+        "The root or issuer above the key; null for a root.", **identifier(SIGNING_KEY)
+    )
+    public_key: PublicKey
+    created_at: MomentOut = shown("When the key, or this version of it, was created.")
+    expires_at: MomentOut | None = shown(
+        "From when on the key signs nothing; null if it does not expire."
+    )
+    rotated_at: MomentOut | None = optional(
+        "When this version was superseded; only if it is a superseded version."
+    )
 
     @classmethod
     def of(cls, key: SigningKey) -> Self:
@@ -126,11 +181,13 @@ class KeyFields(ResponseBody):
 
 
 class KeyList(ResponseBody):
-    """A page of keys."""
+    """A page of signing keys."""
 
-    keys: list[KeyFields]
-    total: int
-    cursor: str | None
+    model_config = example(keys=[examples.KEY], total=132, cursor=CURSOR)
+
+    keys: list[KeyFields] = shown("The keys of this page, newest first.")
+    total: Total
+    cursor: NextCursor
 
     @classmethod
     def of(cls, page: Page[SigningKey], *, cursor: str | None) -> Self:
@@ -140,20 +197,26 @@ class KeyList(ResponseBody):
 
 
 class RotatedKey(RecordBody):
-    """A key under its new version."""
+    """A signing key in its new version."""
 
-    id: str
-    type: Type
-    name: str
-    status: Status
-    public_key: str
-    rotated_at: MomentOut
+    model_config = example(**examples.ROTATED)
+
+    id: SigningKeyId
+    type: Type = shown("What kind of key it is.")
+    name: str = shown("The name that the key was given.")
+    status: KeyStatus
+    public_key: PublicKey
+    rotated_at: MomentOut = shown("When the key was rotated.")
 
 
 class SuspendedKey(KeyFields):
-    """A key that is disabled for a time."""
+    """A signing key that is suspended."""
 
-    suspended_at: MomentOut | None
+    model_config = example(
+        **examples.KEY | {"status": "suspended"}, suspended_at="2026-11-21T13:00:00Z"
+    )
+
+    suspended_at: MomentOut | None = shown("When the key was suspended.")
 
     @classmethod
     def of(cls, key: SigningKey) -> Self:
@@ -162,17 +225,23 @@ class SuspendedKey(KeyFields):
 
 
 class RevokedKey(KeyFields):
-    """A key that is revoked for good, or with `dry_run` the key as it stands.
+    """A signing key that is revoked, or with `dry_run` the key as it stands."""
 
-    `descendants` is there if active or suspended keys below it are left as they are: how many.
-    With `dry_run`, `keys` and `warrants` say how many would be revoked.
-    """
+    model_config = example(
+        **examples.KEY | {"status": "revoked"},
+        revoked_at="2026-11-21T13:00:00Z",
+        reason="old laptop stolen",
+    )
 
-    revoked_at: MomentOut | None
-    reason: str | None
-    descendants: int | None = None
-    keys: int | None = None
-    warrants: int | None = None
+    revoked_at: MomentOut | None = shown(
+        "When the key was revoked; null if it is not revoked, which only `dry_run` shows."
+    )
+    reason: str | None = shown("Why the key was revoked; null if it is not revoked.")
+    descendants: int | None = optional(
+        "How many active or suspended keys below this one stay as they are; only if there are any."
+    )
+    keys: int | None = optional("With `dry_run`: how many keys would be revoked.")
+    warrants: int | None = optional("With `dry_run`: how many warrants those keys signed.")
 
     @classmethod
     def of_revocation(cls, revoked: Revoked) -> Self:
@@ -187,38 +256,56 @@ class RevokedKey(KeyFields):
 
 
 class KeyVersion(RecordBody):
-    """One version of a key; `key_id` is that of its own record."""
+    """One version of a signing key."""
 
-    key_id: str = Field(validation_alias="id")
-    version: int = Field(validation_alias="key_version")
-    status: Status
-    public_key: str
-    created_at: MomentOut = Field(validation_alias="version_created_at")
-    rotated_at: MomentOut | None = Field(validation_alias="superseded_at")
+    model_config = example(**examples.VERSION)
+
+    key_id: SigningKeyId = Field(
+        validation_alias="id",
+        description="Identifier of the key, or of the record of a superseded version.",
+    )
+    version: int = Field(
+        validation_alias="key_version",
+        description="Number of the version; the first is 1.",
+        json_schema_extra={"minimum": 1},
+    )
+    status: KeyStatus
+    public_key: PublicKey
+    created_at: MomentOut = Field(
+        validation_alias="version_created_at", description="When this version was created."
+    )
+    rotated_at: MomentOut | None = Field(
+        validation_alias="superseded_at",
+        description="When this version was superseded; null for the present version.",
+    )
 
 
 class KeyVersions(ResponseBody):
-    """All versions of a key, newest first."""
+    """All versions of a signing key, newest first."""
 
-    versions: list[KeyVersion]
+    model_config = example(versions=[examples.VERSION])
+
+    versions: list[KeyVersion] = shown("The versions.")
 
 
 class SignedWarrant(ResponseBody):
-    """A warrant, and what verifies it.
+    """A warrant, and what verifies it."""
 
-    `warrant` is base64 of a COSE_Sign1 over a CWT claims set. With `format: "raw"` there is
-    `signature` in its place: base64 of the Ed25519 signature over the payload.
-    """
+    model_config = example(**examples.SIGNED)
 
-    warrant_id: str
-    key_id: str
-    key_version: int
-    algorithm: str
-    public_key: str
-    warrant: str | None = None
-    signature: str | None = None
-    signed_at: MomentOut
-    expires_at: MomentOut | None
+    warrant_id: SignedWarrantId
+    key_id: SigningKeyId
+    key_version: KeyVersionNumber
+    algorithm: Algorithm
+    public_key: PublicKey
+    warrant: str | None = optional(
+        "With the format `cose`: base64 of a COSE_Sign1 message whose payload is a CWT claims set."
+    )
+    signature: str | None = optional(
+        "With the format `raw`: base64 of the Ed25519 signature over the payload."
+    )
+    signed_at: MomentOut = shown("When the warrant was signed.")
+    expires_at: MomentOut | None = shown("When the warrant ends; null if it does not.")
 
     @classmethod
     def of(cls, signed: Signed) -> Self:
@@ -240,18 +327,25 @@ class SignedWarrant(ResponseBody):
 class WarrantFields(RecordBody):
     """One warrant that a key signed."""
 
-    warrant_id: str
-    key_version: int
-    signed_at: MomentOut
-    expires_at: MomentOut | None = Field(validation_alias="ends_at")
+    model_config = example(**examples.WARRANT)
+
+    warrant_id: SignedWarrantId
+    key_version: KeyVersionNumber
+    signed_at: MomentOut = shown("When the warrant was signed.")
+    expires_at: MomentOut | None = Field(
+        validation_alias="ends_at",
+        description="When the warrant ends; null if it does not, or if the service does not know.",
+    )
 
 
 class WarrantList(ResponseBody):
-    """A page of what a key signed."""
+    """A page of the warrants that a key signed."""
 
-    warrants: list[WarrantFields]
-    total: int
-    cursor: str | None
+    model_config = example(warrants=[examples.WARRANT], total=132, cursor=CURSOR)
+
+    warrants: list[WarrantFields] = shown("The warrants of this page, newest first.")
+    total: Total
+    cursor: NextCursor
 
     @classmethod
     def of(cls, page: Page[Warrant], *, cursor: str | None) -> Self:

@@ -15,6 +15,7 @@ from shared.errors import InvalidState, NotFound
 from shared.operations import srl, srl_rotation
 from shared.web.app import create_app, lambda_handler
 from shared.web.conditional import matches
+from shared.web.fields import SigningKeyId
 from shared.web.routes import Here, router, serves
 
 # Lambda answers with at most 6 MB; a longer list is fetched from where it is stored.
@@ -23,11 +24,11 @@ _ANSWER_MAX: Final = 4 * 1024 * 1024
 # For its caller only, and to be asked for again each time: a 304 costs little.
 _CACHE: Final = "private, no-cache"
 
-KeyId = Annotated[str, Path(alias="keyId")]
+KeyId = Annotated[SigningKeyId, Path(alias="keyId")]
 
 _NOT_FORCED: Final = ActivateSigner()
 
-routes = router()
+routes = router("Signed Revocation List")
 
 
 def _header(description: str) -> dict[str, Any]:
@@ -35,22 +36,40 @@ def _header(description: str) -> dict[str, Any]:
 
 
 _HEADERS: Final = {
-    "ETag": _header("Of the content alone."),
-    "X-SRL-Key-Id": _header("The key that signed this list."),
+    "ETag": _header("Validates this list. It depends on the content alone."),
+    "X-SRL-Key-Id": _header("The identifier of the key that signed this list."),
 }
-_LOCATION: Final = {"Location": _header("Short-lived.")}
+_LOCATION: Final = {"Location": _header("The address of the list. It works for a short time only.")}
 _RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
     200: {"headers": _HEADERS},
-    304: {"description": "The caller has this very list", "headers": _HEADERS},
-    307: {"description": "A list of more than 4 MiB lies there", "headers": _HEADERS | _LOCATION},
+    304: {
+        "description": "The list in force is the one that `If-None-Match` names",
+        "headers": _HEADERS,
+    },
+    307: {
+        "description": "The list is larger than 4 MiB; `Location` is its address",
+        "headers": _HEADERS | _LOCATION,
+    },
 }
 
 
 @routes.get("/v1/revocations/srl", response_model=SignedRevocationList, responses=_RESPONSES)
-@routes.get("/v1/revocations/srl/signed", response_model=SignedRevocationList, responses=_RESPONSES)
+@routes.get(
+    "/v1/revocations/srl/signed",
+    name="get_signed_srl",
+    response_model=SignedRevocationList,
+    responses=_RESPONSES,
+)
 @serves(srl.head)
 async def get_srl(here: Here) -> Response:
-    """Get the list in force, signed."""
+    """Get the Signed Revocation List that is in force.
+
+    Verify the bytes in `srl` and use what they contain; `payload` shows the same for readers. Send
+    the `ETag` of the last list in `If-None-Match`: 304 means that it is still in force. Follow
+    redirects, and do not send `Authorization` to the address of a redirect.
+
+    `/v1/revocations/srl` and `/v1/revocations/srl/signed` are the same resource.
+    """
     head = srl.head(here.ports, here.caller)
     headers = {"ETag": head.etag, "Cache-Control": _CACHE, "X-SRL-Key-Id": head.key_id}
     if matches(here, etag=head.etag):
@@ -65,14 +84,23 @@ async def get_srl(here: Here) -> Response:
 @routes.post("/v1/revocations/srl/regenerate")
 @serves(srl.regenerate)
 async def regenerate_srl(here: Here) -> Regenerated:
-    """Publish the next version of the list, from the revocations of now."""
+    """Publish the next version of the Signed Revocation List now.
+
+    The service also publishes by itself, within about a minute of a change. This call always
+    publishes, even if nothing changed, and the version goes up by one.
+    """
     return Regenerated.of(srl.regenerate(here.ports, here.caller))
 
 
 @routes.get("/v1/revocations/srl/keys")
 @serves(srl_rotation.listing)
 async def list_srl_keys(here: Here) -> SrlSigners:
-    """List the keys that sign the tenant's lists, the one of the list in force first."""
+    """List the keys that sign the Signed Revocation List.
+
+    The key that signed the list in force comes first, then the newest. A retired key is listed
+    until its last list has expired. A revoked key stays listed, so that whoever pinned it learns
+    that it was revoked.
+    """
     listed = srl_rotation.listing(here.ports, here.caller)
     return SrlSigners(keys=[SrlSigner.of(each) for each in listed])
 
@@ -80,14 +108,25 @@ async def list_srl_keys(here: Here) -> SrlSigners:
 @routes.post("/v1/revocations/srl/keys", status_code=201)
 @serves(srl_rotation.create, raises=(InvalidState,))
 async def create_srl_key(here: Here) -> SrlSigner:
-    """Create the key that is to sign the lists next; it signs nothing until it is activated."""
+    """Create the key that will sign the Signed Revocation List next.
+
+    The key is listed as `pending`, so that authorizers can learn of it, and signs nothing until it
+    is activated. `statement` is what the present key signed about it.
+
+    409: there is a pending key already.
+    """
     return SrlSigner.of(srl_rotation.create(here.ports, here.caller))
 
 
 @routes.post("/v1/revocations/srl/keys/rotate", status_code=201)
 @serves(srl_rotation.rotate)
 async def rotate_srl_key(here: Here) -> SrlSigner:
-    """Activate the pending key, or a new one, at once, and publish a list that it signed."""
+    """Replace the key that signs the Signed Revocation List at once.
+
+    Activates the pending key, or a new key if none is pending, and publishes a list that it signed.
+    Authorizers that have not learnt of the key refuse that list. To give them time, create a
+    pending key and activate it later.
+    """
     return SrlSigner.of(srl_rotation.rotate(here.ports, here.caller))
 
 
@@ -96,7 +135,12 @@ async def rotate_srl_key(here: Here) -> SrlSigner:
 async def activate_srl_key(
     here: Here, key_id: KeyId, body: ActivateSigner = _NOT_FORCED
 ) -> SrlSigner:
-    """Activate a pending key, and publish a list that it signed."""
+    """Activate a pending key and publish a list that it signed.
+
+    The key before it is retired. The body may be left out.
+
+    409: the key is not pending, or `activates_at` has not come and `force` is not true.
+    """
     signer = srl_rotation.activate(here.ports, here.caller, key_id=key_id, force=body.force)
     return SrlSigner.of(signer)
 
@@ -104,7 +148,12 @@ async def activate_srl_key(
 @routes.post("/v1/revocations/srl/keys/{keyId}/revoke")
 @serves(srl_rotation.revoke, raises=(NotFound,))
 async def revoke_srl_key(here: Here, key_id: KeyId) -> SrlSigner:
-    """Revoke a stolen key; if it signs the lists, another one takes over in the same step."""
+    """Revoke a stolen key of the Signed Revocation List.
+
+    If the key signed the list in force, another key takes over, and a list that it signed is
+    published in the same step. That key has no `statement`, because the thief could have made one
+    too: authorizers that pin a key must pin the new one.
+    """
     return SrlSigner.of(srl_rotation.revoke(here.ports, here.caller, key_id=key_id))
 
 

@@ -4,68 +4,124 @@ from typing import Self
 
 from pydantic import Field
 
+from functions.srl import examples
 from shared.model.srl_keys import Status
 from shared.operations.srl_rotation import Signer
-from shared.web.fields import MomentOut, RecordBody, RequestBody, ResponseBody, example
+from shared.web.fields import (
+    BASE64,
+    Algorithm,
+    MomentOut,
+    PublicKey,
+    RecordBody,
+    RequestBody,
+    ResponseBody,
+    Signature,
+    SignedWarrantId,
+    SigningKeyId,
+    example,
+    shown,
+)
 
 
 class SrlPayload(ResponseBody):
-    """The decoded content of a list, its members named as they are signed."""
+    """The content of a list, for readers. What counts is the signed form."""
 
-    Version: int
-    IssuedAt: str
-    ExpiresAt: str
-    RevokedIDs: list[str]
+    model_config = example(**examples.PAYLOAD)
+
+    Version: int = shown("Number of the list. Each list has the next one.", minimum=1)
+    IssuedAt: MomentOut = shown("When the list was made.")
+    ExpiresAt: MomentOut = shown("From when on the list says nothing any more.")
+    RevokedIDs: list[SignedWarrantId] = shown(
+        "The revoked warrants, sorted, each once.", uniqueItems=True
+    )
 
 
 class SignedPayload(ResponseBody):
-    """The signed form: base64 of the CBOR, and of the Ed25519 signature over it."""
+    """The signed form of a list."""
 
-    Payload: str
-    Signature: str
+    model_config = example(**examples.SIGNED)
+
+    Payload: str = shown(
+        "What is signed: base64 of a CBOR map with the members of `payload`.", **BASE64
+    )
+    Signature: Signature
 
 
 class SignedRevocationList(ResponseBody):
-    """A Signed Revocation List. It is stored whole; this is its shape for readers."""
+    """A Signed Revocation List."""
+
+    model_config = example(payload=examples.PAYLOAD, srl=examples.SIGNED)
 
     payload: SrlPayload
     srl: SignedPayload
 
 
 class Regenerated(RecordBody):
-    """What was published, and is now in force."""
+    """The list that was published, and is now in force."""
 
-    version: int
-    issued_at: MomentOut
-    expires_at: MomentOut
-    revocation_count: int = Field(validation_alias="count")
+    model_config = example(
+        version=2,
+        issued_at="2026-11-21T12:00:00Z",
+        expires_at="2026-11-21T13:00:00Z",
+        revocation_count=1,
+    )
+
+    version: int = shown("Number of the list.", minimum=1)
+    issued_at: MomentOut = shown("When the list was made.")
+    expires_at: MomentOut = shown("When the list expires.")
+    revocation_count: int = Field(
+        validation_alias="count",
+        description="How many warrants are on the list.",
+        json_schema_extra={"minimum": 0},
+    )
 
 
 class ActivateSigner(RequestBody):
-    """The body of POST /v1/revocations/srl/keys/{keyId}/activate, which may be left out."""
+    """How to activate the key."""
 
     model_config = example(force=True)
 
-    force: bool = False
+    force: bool = Field(
+        default=False,
+        description="Activate the key before its `activates_at`. Authorizers that have not learnt "
+        "of the key refuse the lists that it signs.",
+    )
 
 
 class Statement(ResponseBody):
-    """What the signer before said of this one: base64 of the CBOR, and of the signature."""
+    """What the key before signed about this one, so that verifiers can follow a change of key."""
 
-    Payload: str
-    Signature: str
+    model_config = example(**examples.STATEMENT)
+
+    Payload: str = shown(
+        "What is signed: base64 of a CBOR map with Tenant, Number, KeyId, PublicKey, Previous and "
+        "IssuedAt.",
+        **BASE64,
+    )
+    Signature: Signature
 
 
 class SrlSigner(ResponseBody):
-    """The public side of a key that signs the tenant's lists, did, or will."""
+    """A key that signs the lists of the tenant, did so, or will."""
 
-    key_id: str
-    algorithm: str
-    public_key: str
-    status: Status
-    created_at: MomentOut
-    activates_at: MomentOut | None
-    statement: Statement | None
+    model_config = example(**examples.SIGNER)
+
+    key_id: SigningKeyId
+    algorithm: Algorithm
+    public_key: PublicKey
+    status: Status = shown(
+        "`pending`: will sign; `active`: signs now; `retired`: signed before, and its last list "
+        "has not expired; `revoked`: was stolen, do not believe its lists."
+    )
+    created_at: MomentOut = shown("When the key was created.")
+    activates_at: MomentOut | None = shown(
+        "For a pending key, from when on it can be activated without `force`. Else, since when it "
+        "signs or signed; null if it is revoked."
+    )
+    statement: Statement | None = shown(
+        "What the key before signed about this one; null for the first key, and for one that "
+        "replaced a revoked key."
+    )
 
     @classmethod
     def of(cls, signer: Signer) -> Self:
@@ -83,6 +139,8 @@ class SrlSigner(ResponseBody):
 
 
 class SrlSigners(ResponseBody):
-    """The tenant's signers, the one that signed the list in force first."""
+    """The keys of the lists, the one that signed the list in force first."""
 
-    keys: list[SrlSigner]
+    model_config = example(keys=[examples.SIGNER])
+
+    keys: list[SrlSigner] = shown("The keys.")

@@ -5,20 +5,24 @@ from shared.operations import tenant_settings
 from shared.web.app import create_app, lambda_handler
 from shared.web.routes import Here, router, serves
 
-routes = router()
+routes = router("Tenant settings")
 
 
 @routes.get("/v1/tenant/settings")
 @serves(tenant_settings.get)
-async def get_settings(here: Here) -> TenantSettings:
-    """Get the tenant's settings."""
+async def get_tenant_settings(here: Here) -> TenantSettings:
+    """Get the settings of the tenant."""
     return TenantSettings.of(tenant_settings.get(here.ports, here.caller))
 
 
 @routes.patch("/v1/tenant/settings")
 @serves(tenant_settings.update)
-async def update_settings(here: Here, body: UpdateSettings) -> TenantSettings:
-    """Change some of the tenant's settings."""
+async def update_tenant_settings(here: Here, body: UpdateSettings) -> TenantSettings:
+    """Change settings of the tenant.
+
+    Settings that are not given stay as they are. A new lifetime applies to the lists that are
+    published from then on.
+    """
     changes = body.model_dump(exclude_unset=True)
     return TenantSettings.of(tenant_settings.update(here.ports, here.caller, changes=changes))
 

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import BeforeValidator, Field
 
+from shared.model.identifiers import TENANT
 from shared.model.tenants import (
     AUDIT_RETENTION_DAYS_MAX,
     AUDIT_RETENTION_DAYS_MIN,
@@ -13,14 +14,33 @@ from shared.model.tenants import (
     SRL_TTL_SECONDS_MAX,
     SRL_TTL_SECONDS_MIN,
 )
-from shared.web.fields import MomentOut, Name, RecordBody, RequestBody, example
+from shared.web.fields import (
+    MomentOut,
+    Name,
+    RecordBody,
+    RequestBody,
+    example,
+    identifier,
+    sample,
+    shown,
+)
 
 
 def _without_default(schema: dict[str, Any]) -> None:
     schema.pop("default", None)
 
 
-_OPTIONAL: Final = Field(json_schema_extra=_without_default)
+def _optional(description: str) -> Any:
+    return Field(description=description, json_schema_extra=_without_default)
+
+
+_NAME: Final = "A name for people."
+_TTL: Final = "How long a published Signed Revocation List is valid, in seconds."
+_RETENTION: Final = "How long an entry of the audit log is kept, in days."
+_GRACE: Final = (
+    "How long a new key of the Signed Revocation List is pending before it can be activated "
+    "without `force`, in seconds. Until it is set, it is the lifetime of a list."
+)
 
 
 def _seconds(value: Any) -> Any:
@@ -32,31 +52,42 @@ Seconds = Annotated[int, BeforeValidator(_seconds)]
 
 
 class UpdateSettings(RequestBody):
-    """The body of PATCH /v1/tenant/settings: any of the fields, none of them null."""
+    """The settings to change."""
 
     model_config = example(srl_ttl_seconds=7200)
 
     # The defaults stand for "not given": only what was set is read.
-    name: Annotated[Name, _OPTIONAL] = ""
+    name: Annotated[Name, _optional(_NAME)] = ""
     srl_ttl_seconds: Annotated[
-        int, Field(ge=SRL_TTL_SECONDS_MIN, le=SRL_TTL_SECONDS_MAX), _OPTIONAL
+        int, Field(ge=SRL_TTL_SECONDS_MIN, le=SRL_TTL_SECONDS_MAX), _optional(_TTL)
     ] = 0
     audit_retention_days: Annotated[
-        int, Field(ge=AUDIT_RETENTION_DAYS_MIN, le=AUDIT_RETENTION_DAYS_MAX), _OPTIONAL
+        int, Field(ge=AUDIT_RETENTION_DAYS_MIN, le=AUDIT_RETENTION_DAYS_MAX), _optional(_RETENTION)
     ] = 0
     rotation_grace_seconds: Annotated[
-        int, Field(ge=ROTATION_GRACE_SECONDS_MIN, le=ROTATION_GRACE_SECONDS_MAX), _OPTIONAL
+        int, Field(ge=ROTATION_GRACE_SECONDS_MIN, le=ROTATION_GRACE_SECONDS_MAX), _optional(_GRACE)
     ] = 0
 
 
 class TenantSettings(RecordBody):
-    """A tenant's settings, with the limits that hold for every tenant."""
+    """The settings of a tenant, with the limits that apply to every tenant."""
 
-    tenant_id: str
-    name: str
-    srl_ttl_seconds: int
-    audit_retention_days: int
-    rotation_grace_seconds: Seconds = Field(validation_alias="rotation_grace")
-    rate_limit_per_second: int
-    rate_limit_burst: int
-    created_at: MomentOut
+    model_config = example(
+        tenant_id=sample(TENANT),
+        name="Acme",
+        srl_ttl_seconds=3600,
+        audit_retention_days=400,
+        rotation_grace_seconds=3600,
+        rate_limit_per_second=1000,
+        rate_limit_burst=2000,
+        created_at="2026-11-21T12:00:00Z",
+    )
+
+    tenant_id: str = shown("Identifier of the tenant.", **identifier(TENANT))
+    name: str = shown(_NAME)
+    srl_ttl_seconds: int = shown(_TTL)
+    audit_retention_days: int = shown(_RETENTION)
+    rotation_grace_seconds: Seconds = Field(validation_alias="rotation_grace", description=_GRACE)
+    rate_limit_per_second: int = shown("Requests a second that the tenant may make.")
+    rate_limit_burst: int = shown("Requests at once that the tenant may make after a pause.")
+    created_at: MomentOut = shown("When the tenant was created.")

@@ -14,7 +14,7 @@ TENANT: Final = "tnt"
 WARRANT: Final = "wrt"
 
 # A ULID has 128 bits in 26 digits of five, so its first digit is at most 7.
-_ULID: Final = "[0-7][0-9a-hjkmnp-tv-z]{25}"
+ULID: Final = "[0-7][0-9a-hjkmnp-tv-z]{25}"
 _DIGITS: Final = "0123456789abcdefghjkmnpqrstvwxyz"
 _TIME_DIGITS: Final = 10
 WARRANT_ID_PATTERN: Final = "svc_wrt_[A-Za-z0-9_-]{1,64}"
@@ -28,7 +28,7 @@ BEFORE_WARRANT_IDS: Final = "svc_wrt_"
 
 def is_identifier(value: str, *, kind: str) -> bool:
     """Whether `value` has the form of an identifier of `kind` that this service makes."""
-    return re.fullmatch(f"svc_{kind}_{_ULID}", value) is not None
+    return re.fullmatch(f"svc_{kind}_{ULID}", value) is not None
 
 
 def before_all_of(moment: datetime, *, kind: str) -> str:

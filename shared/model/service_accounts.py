@@ -11,7 +11,8 @@ from shared.model.records import Record
 
 API_KEYS_MAX: Final = 50
 
-_NAME: Final = re.compile(r"[a-z0-9-]{1,63}")
+NAME_PATTERN: Final = "[a-z0-9-]{1,63}"
+_NAME: Final = re.compile(NAME_PATTERN)
 
 
 class Status(StrEnum):

@@ -1,29 +1,64 @@
 """Bodies that show API keys: both a key's own endpoints and its account's answer with them."""
 
-from typing import Any, Final, Self
+from typing import Annotated, Any, Final, Self
 
-from pydantic import Field
+from pydantic import JsonValue
 
 from shared.model.api_keys import ApiKey, Status, Usage
+from shared.model.callers import Scope
+from shared.model.identifiers import API_KEY
 from shared.operations.paging import Page
-from shared.web.fields import MomentOut, ResponseBody
-
-USAGE: Final = (
-    "Approximate: up to one second late while the key is in use; an instance that is killed loses "
-    "what it had not written."
+from shared.web.fields import (
+    CURSOR,
+    ApiKeyId,
+    MomentOut,
+    NextCursor,
+    ResponseBody,
+    Total,
+    example,
+    sample,
+    shown,
 )
+
+APPROXIMATE: Final = (
+    "Approximate: it may be up to one second late, and what was counted just before an instance of "
+    "the service was killed is missing."
+)
+KEY_EXAMPLE: Final[dict[str, JsonValue]] = {
+    "id": sample(API_KEY),
+    "name": "gateway",
+    "scopes": ["authorizer"],
+    "status": "active",
+    "created_at": "2026-11-21T12:00:00Z",
+    "expires_at": "2099-01-01T00:00:00Z",
+}
+_USED: Final[dict[str, JsonValue]] = KEY_EXAMPLE | {"last_used_at": "2026-11-21T12:05:00Z"}
+
+KeyName = Annotated[str, shown("The name that the key was given.")]
+Scopes = Annotated[tuple[Scope, ...], shown("What the key may do.", minItems=1, uniqueItems=True)]
+KeyStatus = Annotated[
+    Status, shown("Whether the key was revoked. An expired key is refused, and stays `active`.")
+]
+Created = Annotated[MomentOut, shown("When the key was created.")]
+Expires = Annotated[
+    MomentOut | None, shown("From when on the key is refused; null if it does not expire.")
+]
 
 
 class ApiKeySummary(ResponseBody):
-    """A key in a list (service.md 4.1)."""
+    """An API key, without its secret."""
 
-    id: str
-    name: str
-    scopes: tuple[str, ...]
-    status: Status
-    created_at: MomentOut
-    expires_at: MomentOut | None
-    last_used_at: MomentOut | None = Field(description=USAGE)
+    model_config = example(**_USED)
+
+    id: ApiKeyId
+    name: KeyName
+    scopes: Scopes
+    status: KeyStatus
+    created_at: Created
+    expires_at: Expires
+    last_used_at: MomentOut | None = shown(
+        f"When the key was last used; null if it never was. {APPROXIMATE}"
+    )
 
     @classmethod
     def of(cls, key: ApiKey, usage: Usage) -> Self:
@@ -32,11 +67,13 @@ class ApiKeySummary(ResponseBody):
 
 
 class ApiKeyList(ResponseBody):
-    """A page of keys."""
+    """A page of API keys."""
 
-    api_keys: list[ApiKeySummary]
-    total: int
-    cursor: str | None
+    model_config = example(api_keys=[_USED], total=132, cursor=CURSOR)
+
+    api_keys: list[ApiKeySummary] = shown("The keys of this page, newest first.")
+    total: Total
+    cursor: NextCursor
 
     @classmethod
     def of(cls, page: Page[tuple[ApiKey, Usage]], *, cursor: str | None) -> Self:

@@ -8,6 +8,7 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    Field,
     JsonValue,
     PlainSerializer,
 )
@@ -15,16 +16,24 @@ from pydantic.json_schema import WithJsonSchema
 
 from shared.model import identifiers, text, times
 
-Name = Annotated[
-    str,
-    AfterValidator(text.name),
-    WithJsonSchema({"type": "string", "minLength": 1, "maxLength": text.NAME_MAX}),
-]
-Reason = Annotated[
-    str,
-    AfterValidator(text.reason),
-    WithJsonSchema({"type": "string", "minLength": 1, "maxLength": text.REASON_MAX}),
-]
+
+def _text_schema(longest: int, *, controls: str) -> WithJsonSchema:
+    """A text without these control characters, except among the white space that is cut off.
+
+    JavaScript's white space lacks some of Python's, so it is spelt out.
+    """
+    space = r"[\s\x1c-\x1f\x85]*"
+    pattern = f"^{space}[^{controls}]+{space}$"
+    return WithJsonSchema(
+        {"type": "string", "minLength": 1, "maxLength": longest, "pattern": pattern}
+    )
+
+
+_NAME: Final = _text_schema(text.NAME_MAX, controls=r"\x00-\x1f\x7f-\x9f")
+_REASON: Final = _text_schema(text.REASON_MAX, controls=r"\x00-\x08\x0b-\x1f\x7f-\x9f")
+
+Name = Annotated[str, AfterValidator(text.name), _NAME]
+Reason = Annotated[str, AfterValidator(text.reason), _REASON]
 WarrantId = Annotated[
     str,
     AfterValidator(identifiers.warrant_id),
@@ -49,6 +58,66 @@ MomentOut = Annotated[datetime, PlainSerializer(times.text), _TIMESTAMP]
 def example(**members: JsonValue) -> ConfigDict:
     """The configuration of a body that shows readers this example."""
     return ConfigDict(json_schema_extra={"examples": [members]})
+
+
+def shown(description: str, **schema: JsonValue) -> Any:
+    """A field of a response, for the API document: its text, and what is true of its values.
+
+    Nothing of that is checked when a response is made.
+    """
+    return Field(description=description, json_schema_extra=schema)
+
+
+def optional(description: str) -> Any:
+    """A field of a response that may be left out, and is never null."""
+    return Field(default=None, description=description, json_schema_extra=_never_null)
+
+
+def _never_null(schema: dict[str, Any]) -> None:
+    (kind,) = (each for each in schema.pop("anyOf") if each != {"type": "null"})
+    schema.pop("default")
+    schema.update(kind)
+
+
+def identifier(kind: str) -> dict[str, JsonValue]:
+    """What an API document says of the identifiers of this kind, with an example."""
+    return {"pattern": f"^svc_{kind}_{identifiers.ULID}$", "examples": [sample(kind)]}
+
+
+def sample(kind: str) -> str:
+    """An identifier of this kind, for examples."""
+    return f"svc_{kind}_01kbm4xt3rfz8c5w7y2q9n6d1e"
+
+
+# Padded, of the standard alphabet.
+BASE64: Final[dict[str, JsonValue]] = {"contentEncoding": "base64"}
+# An example of one that continues a list.
+CURSOR: Final = "6t1Xw0eJ2m9Qb7kLc3ZyX3YxX2FrXzAxa2Jt"
+
+ApiKeyId = Annotated[str, shown("Identifier of the API key.", **identifier(identifiers.API_KEY))]
+SigningKeyId = Annotated[
+    str, shown("Identifier of the signing key.", **identifier(identifiers.SIGNING_KEY))
+]
+SignedWarrantId = Annotated[
+    str,
+    shown(
+        "Identifier of the warrant.",
+        pattern=f"^{identifiers.WARRANT_ID_PATTERN}$",
+        examples=["svc_wrt_laptop-17"],
+    ),
+]
+PublicKey = Annotated[
+    str,
+    shown("Ed25519 public key: base64 of its 32 bytes.", minLength=44, maxLength=44, **BASE64),
+]
+Signature = Annotated[
+    str, shown("Ed25519 signature: base64 of its 64 bytes.", minLength=88, maxLength=88, **BASE64)
+]
+Algorithm = Annotated[str, shown("The algorithm of key and signature.", const="Ed25519")]
+Total = Annotated[int, shown("Number of entries on all pages together.", minimum=0)]
+NextCursor = Annotated[
+    str | None, shown("Give this as `cursor` to get the next page; null on the last page.")
+]
 
 
 class RequestBody(BaseModel):

@@ -30,10 +30,14 @@ def _plain_decimal(value: object) -> object:
 class PageQuery(BaseModel):
     """The query of a list endpoint."""
 
-    limit: Annotated[int, BeforeValidator(_plain_decimal), Field(ge=1, le=LIMIT_MAX)] = (
-        LIMIT_DEFAULT
+    # In this order: what follows a validator is checked, and is not in the API document.
+    limit: Annotated[int, Field(ge=1, le=LIMIT_MAX), BeforeValidator(_plain_decimal)] = Field(
+        default=LIMIT_DEFAULT, description="Most entries that the page may have."
     )
-    cursor: str | None = None
+    cursor: str | None = Field(
+        default=None,
+        description="The `cursor` of the page before. It works with the same filters only.",
+    )
 
 
 Paging = Annotated[PageQuery, Query()]

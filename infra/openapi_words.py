@@ -1,0 +1,201 @@
+"""What the API document says about the API as a whole, written for those who use it.
+
+The text of an operation is the docstring of its endpoint, the text of a field is its description in
+the function's schemas.
+"""
+
+from typing import Final, NamedTuple
+
+from shared import errors
+
+INFO: Final = """\
+Rescind manages API keys, signing keys and the revocations of warrants (signed grants of authority),
+and publishes the Signed Revocation List (SRL), with which authorizers decide offline.
+
+## Authentication
+
+Send an API key with every request: `Authorization: Bearer svc_…`. A key has one or more scopes, and
+each operation says which of them it accepts:
+
+- `admin` may do everything;
+- `authorizer` may read the Signed Revocation List and check warrants;
+- `read-only` may read keys, service accounts, the audit log and the settings.
+
+A key that is revoked, expired or disabled is refused from the next request on.
+
+## Requests
+
+Bodies are JSON in UTF-8 with `Content-Type: application/json`, and at most 256 KiB (1 MiB for
+`checkRevocations`). A field or parameter that is not described here is refused, and so is a value
+of another type. Times are RFC 3339 text with seconds and an offset; responses have UTC and whole
+seconds. `HEAD` works wherever `GET` does.
+
+## Errors
+
+Every error has the body `{"error": {"code": "…", "message": "…"}}`. The codes do not change; the
+messages are for people and may. Beside the errors of each operation, an unknown path is answered
+with 404 `not_found`, and another method of a known path with 405 `method_not_allowed` and the
+header `Allow`.
+
+After 500, 503 or a lost connection a change is done completely or not at all. Repeat the request:
+revoking, suspending and disabling what is so already is answered with 200 and changes nothing.
+Creating is different: a second request creates a second key.
+
+## Pagination
+
+Lists come in pages of `limit` entries (1 to 100, 50 if it is not given), newest first. To get the
+next page, give the `cursor` of the response, with the same filters. On the last page `cursor` is
+null. `total` counts the entries of all pages.
+
+## Rate limit
+
+A tenant may make 1000 requests a second, and up to 2000 at once after a pause. The last tenth is
+kept for admin keys. Every response says how much is left in the headers `X-RateLimit-Limit`,
+`X-RateLimit-Remaining` and `X-RateLimit-Reset`. Above the limit the status is 429, and
+`Retry-After` says how many seconds to wait."""
+
+# In the order of the document, as the routers of the functions name them.
+TAGS: Final = {
+    "Revocations": "Revoke warrants, and check whether a warrant is revoked.",
+    "Signed Revocation List": "The signed list of revoked warrants, and the keys that sign it.",
+    "API keys": "The keys that callers of this API use.",
+    "Signing keys": "The keys that sign warrants, and the warrants that they signed.",
+    "Service accounts": "The programs that API keys belong to.",
+    "Audit log": "Who changed what, and when.",
+    "Tenant settings": "What a tenant can set for itself.",
+}
+
+# Schemas whose class has another name in the code; clients are generated with these. Names of
+# classes that are there twice come with their module.
+NAMES: Final = {
+    "Action": "AuditAction",
+    "Format": "WarrantFormat",
+    "Type": "SigningKeyType",
+    "shared__model__api_keys__Status": "ApiKeyStatus",
+    "shared__model__service_accounts__Status": "ServiceAccountStatus",
+    "shared__model__signing_keys__Status": "SigningKeyStatus",
+    "Status-Input": "SigningKeyStatus",
+    "shared__model__srl_keys__Status": "SrlKeyStatus",
+    "ActivateSigner": "ActivateSrlKey",
+    "AuditLog": "AuditEntryList",
+    "CheckBatch": "CheckRevocations",
+    "CheckResult": "RevocationCheck",
+    "BatchResult": "RevocationStatus",
+    "BatchResults": "RevocationStatuses",
+    "CreateKey": "CreateSigningKey",
+    "KeyFields": "SigningKey",
+    "KeyList": "SigningKeyList",
+    "KeyVersion": "SigningKeyVersion",
+    "KeyVersions": "SigningKeyVersionList",
+    "Regenerated": "PublishedList",
+    "RevokeKey": "RevokeSigningKey",
+    "RevokedKey": "RevokedSigningKey",
+    "RotatedKey": "RotatedSigningKey",
+    "ServiceAccountFields": "ServiceAccount",
+    "Sign": "SignWarrant",
+    "SignedPayload": "SignedSrlPayload",
+    "SrlSigner": "SrlKey",
+    "SrlSigners": "SrlKeyList",
+    "Statement": "SrlKeyStatement",
+    "SuspendedKey": "SuspendedSigningKey",
+    "UpdateSettings": "UpdateTenantSettings",
+    "WarrantFields": "IssuedWarrant",
+    "WarrantList": "IssuedWarrantList",
+}
+
+
+class Answer(NamedTuple):
+    """An error response: its name, what it means, the errors that it can carry."""
+
+    name: str
+    meaning: str
+    examples: tuple[Exception, ...]
+
+
+ERRORS: Final = {
+    "400": Answer(
+        "InvalidRequest",
+        "The body, a parameter or the cursor is not acceptable; the message says which one and why",
+        (errors.InvalidRequest("limit: must be a whole number from 1 to 100."),),
+    ),
+    "401": Answer(
+        "Unauthorized",
+        "There is no `Authorization` header, or its key is not valid. All keys that are not valid "
+        "get the same answer",
+        (
+            errors.Unauthorized("Authorization: the header is required, as Bearer and an API key."),
+            errors.InvalidApiKey(),
+        ),
+    ),
+    "403": Answer(
+        "InsufficientScope",
+        "The key has none of the scopes that the operation accepts; the message names them",
+        (errors.InsufficientScope(["admin"]),),
+    ),
+    "404": Answer("NotFound", "The tenant has no such resource", (errors.NotFound(),)),
+    "409": Answer(
+        "Conflict",
+        "The present state does not allow it",
+        (
+            errors.InvalidState("The key is revoked; this needs a key that is active."),
+            errors.RequestConflict("The service account owns API keys; delete them first."),
+        ),
+    ),
+    "413": Answer(
+        "PayloadTooLarge",
+        "The body is larger than the operation takes",
+        (errors.PayloadTooLarge(262144),),
+    ),
+    "415": Answer(
+        "UnsupportedMediaType",
+        "The body is not sent as `application/json`, or is compressed",
+        (errors.UnsupportedMediaType("Content-Type: a body must be sent as application/json."),),
+    ),
+    "429": Answer(
+        "RateLimited",
+        "The rate limit is exceeded; wait for the seconds in `Retry-After`",
+        (errors.RateLimited(retry_after=1),),
+    ),
+    "500": Answer(
+        "InternalError",
+        "A bug of the service; tell its operator the `X-Request-Id`",
+        (RuntimeError(),),
+    ),
+    "503": Answer(
+        "Unavailable",
+        "The service cannot answer now; wait for the seconds in `Retry-After`",
+        (errors.Unavailable(),),
+    ),
+}
+
+
+class Header(NamedTuple):
+    """A header of responses: its type, what it says, an example."""
+
+    kind: str
+    meaning: str
+    example: str | int
+
+
+HEADERS: Final = {
+    "X-RateLimit-Limit": Header("integer", "Requests a second that the tenant may make.", 1000),
+    "X-RateLimit-Remaining": Header(
+        "integer", "Requests that are left at the moment; at most the limit.", 998
+    ),
+    "X-RateLimit-Reset": Header(
+        "integer", "The Unix second at which all requests are available again.", 1795262400
+    ),
+    "X-Request-Id": Header(
+        "string",
+        "Names this request in the log of the service.",
+        "306d9a4be2f14c5f8d0c1b7a6e5f4d3c",
+    ),
+    "X-Content-Type-Options": Header("string", "Always `nosniff`.", "nosniff"),
+    "Cache-Control": Header(
+        "string", "`no-store`, except for the Signed Revocation List.", "no-store"
+    ),
+    "WWW-Authenticate": Header(
+        "string", "`Bearer`; with 403 also the scopes that the operation accepts.", "Bearer"
+    ),
+    "Retry-After": Header("integer", "Seconds to wait before the next attempt.", 1),
+}

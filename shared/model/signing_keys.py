@@ -1,21 +1,18 @@
 """Signing keys: what signs warrants (service.md 2.2 and 3, decisions 3, signing keys)."""
 
 import base64
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Final
 
 from shared.model import seeds, times
-from shared.model.items import Item, Key, Partition, Table
+from shared.model.items import Key, Partition, Table
 from shared.model.records import Record
 from shared.model.seeds import Purpose
 
 # Active and suspended keys of a tenant; revoked and superseded ones do not count.
 KEYS_MAX: Final = 5000
-# Some 40 bytes each, where an item holds 400 KB.
-SIGNERS_AN_ITEM: Final = 5000
 # Each ancestor is an expectation of the write that signs.
 ANCESTORS_MAX: Final = 32
 
@@ -163,7 +160,7 @@ class Signer:
     key_version: int | None
 
     def __str__(self) -> str:
-        """As the list of revoked signers holds it."""
+        """As the sort key of its marker."""
         return self.key_id if self.key_version is None else f"{self.key_id}#{self.key_version}"
 
     @classmethod
@@ -171,54 +168,6 @@ class Signer:
         """The signer that `str` made `text` of. Raises ValueError."""
         key_id, _, version = text.partition("#")
         return cls(key_id, int(version) if version else None)
-
-
-@dataclass(frozen=True, slots=True)
-class RevokedSigners(Record):
-    """The tenant's revoked signers, in order of revocation.
-
-    `earlier` names items that hold those before them.
-    """
-
-    signers: tuple[str, ...] = ()
-    version: int = 0
-    earlier: tuple[str, ...] | None = None
-
-    @classmethod
-    def of(cls, item: Item | None) -> "RevokedSigners":
-        """Those that the tenant's item holds; none where it has no item yet."""
-        return cls() if item is None else cls.from_item(item)
-
-    def plus(self, added: tuple[str, ...]) -> "RevokedSigners":
-        """These and more."""
-        return replace(self, signers=self.signers + added, version=self.version + 1)
-
-    def moved(self, name: str) -> "RevokedSigners":
-        """None of these: they are in an item of this name."""
-        return replace(self, signers=(), earlier=(*(self.earlier or ()), name))
-
-    def after(self, earlier: Iterable["RevokedSigners"]) -> "RevokedSigners":
-        """All of the `earlier` ones, and then these."""
-        before = (signer for each in earlier for signer in each.signers)
-        return replace(self, signers=(*before, *self.signers))
-
-    def by_key(self) -> dict[str, set[int | None]]:
-        """The versions that are revoked, by key; None among them stands for all."""
-        versions: dict[str, set[int | None]] = {}
-        for signer in map(Signer.parse, self.signers):
-            versions.setdefault(signer.key_id, set()).add(signer.key_version)
-        return versions
-
-    def revoker_of(self, key_id: str, key_version: int) -> Signer | None:
-        """What first revoked the warrants of this version of a key, if anything did."""
-        revokers = {str(each): each for each in _revokers(key_id, key_version)}
-        # In order of revocation: what holds no longer does so since the first of them.
-        first = next((text for text in self.signers if text in revokers), None)
-        return None if first is None else revokers[first]
-
-
-def _revokers(key_id: str, key_version: int) -> tuple[Signer, Signer]:
-    return Signer(key_id, None), Signer(key_id, key_version)
 
 
 def keys(tenant_id: str) -> Partition:
@@ -244,13 +193,3 @@ def counts_key(tenant_id: str) -> Key:
 def count_name(type_: Type, status: Status) -> str:
     """The attribute that counts keys of this type and status."""
     return f"{type_}.{status}"
-
-
-def revoked_signers_key(tenant_id: str) -> Key:
-    """Where the tenant's revoked signers are stored: the last of them, and the names of others."""
-    return Key(Table.KEYS, tenant_id, "revoked-keys")
-
-
-def earlier_signers_key(tenant_id: str, name: str) -> Key:
-    """Where revoked signers are stored that had no room beside later ones."""
-    return Key(Table.KEYS, tenant_id, f"revoked-keys#{name}")

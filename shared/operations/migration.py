@@ -1,7 +1,8 @@
 """From what earlier versions stored to what this one stores (docs/adr/0023).
 
 Seeds were once sealed for a tenant and a key alone. Each is opened so once more, and sealed for its
-purpose and version too. Then a list is published from all records, since lists were once made by
+purpose and version too. Revoked keys were once named in one item; each gets a marker of its own
+(docs/adr/0036). Then a list is published from all records, since lists were once made by
 expiries that nobody had signed. Whatever is done already is left as it is, so that a migration may
 be stopped anywhere, and repeated.
 """
@@ -15,7 +16,7 @@ from shared.model.callers import Caller
 from shared.model.items import Key
 from shared.model.signing_keys import SigningKey
 from shared.model.srl_keys import SrlKey
-from shared.operations import publication, seals
+from shared.operations import first_edition, publication, seals
 from shared.operations.operation import settle
 from shared.ports import Ports
 from shared.ports.store import At, Put
@@ -40,6 +41,7 @@ class Migrated:
 def migrate(ports: Ports, operator: Caller) -> Migrated:
     """Bring one tenant up to date. Raises `Unavailable` if a port cannot answer."""
     done = Migrated()
+    first_edition.migrate(ports, operator.tenant_id)
     signers = srl_keys.signers(operator.tenant_id)
     listed = {entry.sk for entry in ports.store.query(signers)}
     for key_id in sorted(listed):

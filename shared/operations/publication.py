@@ -27,6 +27,7 @@ from shared.model.tombstones import Tombstones
 from shared.model.warrants import left_behind
 from shared.operations import (
     audit_log,
+    revoked_signers,
     srl_blobs,
     srl_changes,
     srl_content,
@@ -175,13 +176,14 @@ def _followed(ports: Ports, draft: _Draft) -> _Made | None:
         return None
     try:
         base, state = _previous(ports, draft)
-        changed = [key.sk for key in draft.marks]
-        content, revoked = srl_content.followed(
-            ports, draft.tenant_id, base, changed=changed, signers=draft.counted.signers
-        )
-        found = state.tombstones
+        found, signers = state.tombstones, base.signers
         if found.changes != draft.counted.tombstones:
             found = _tombstones(ports, draft)
+            signers = revoked_signers.read(ports, draft.tenant_id)
+        changed = [key.sk for key in draft.marks]
+        content, revoked = srl_content.followed(
+            ports, draft.tenant_id, base, changed=changed, signers=signers
+        )
         return _Made(_stored(ports, draft, content, found), revoked)
     except Corrupt:
         _log.exception("the list cannot be made from the one before; reading all records instead")
@@ -190,10 +192,11 @@ def _followed(ports: Ports, draft: _Draft) -> _Made | None:
 
 def _rebuilt(ports: Ports, draft: _Draft) -> _Made:
     """The list made from all records; they are read once more if one that is revoked is missing."""
-    tenant_id, signers = draft.tenant_id, draft.counted.signers
+    tenant_id = draft.tenant_id
     changed = [key.sk for key in draft.marks]
 
     def find() -> Found:
+        signers = revoked_signers.read(ports, tenant_id)
         found = srl_content.rebuilt(ports, tenant_id, signers, changed=changed)
         _check_departures(ports, draft, found.content)
         return found

@@ -7,6 +7,7 @@ from functools import partial
 from shared.model import signing_keys as model
 from shared.model.audit_log import Action
 from shared.model.identifiers import SIGNING_KEY
+from shared.model.revoked_signers import Marker, marker_key
 from shared.model.signing_keys import SigningKey, Status
 from shared.operations import revoked_signers, signing_keys, srl_marks, tombstones
 from shared.operations.operation import settle
@@ -134,18 +135,16 @@ def _version(superseded: SigningKey) -> list[Change]:
 
 def _revoked(scene: Scene, tomb: SigningKey) -> str | None:
     key = _record(scene, tomb.id)
-    signers = revoked_signers.read(scene.ports, scene.tenant_id)
-    is_listed = str(tomb.signer) in signers.signers
-    if is_listed and key is not None and key.status is Status.REVOKED:
+    is_marked = scene.ports.store.get(marker_key(scene.tenant_id, tomb.signer)) is not None
+    if is_marked and key is not None and key.status is Status.REVOKED:
         return None
     at = tomb.revoked_at or scene.ports.now()
     revoked = (key or tomb).revoked(at, reason=tomb.revoked_reason or scene.reason)
-    unlisted = () if is_listed else (str(tomb.signer),)
-    listed = revoked_signers.added(scene.ports, scene.tenant_id, unlisted)
+    marker = Marker(at, revoked.revoked_reason or scene.reason)
     before = [] if key is None else [(key, -1)]
     scene.ports.store.write(
         Put(revoked.key, revoked.to_item(), At(key.version) if key else Expect.ABSENT),
-        listed,
+        *revoked_signers.added(scene.ports, scene.tenant_id, {tomb.signer: marker}),
         srl_marks.on_keys(scene.tenant_id),
         _counted(scene, [*before, (revoked, 1)]),
         scene.entry(Action.KEY_REVOKE, tomb.id, reason=revoked.revoked_reason),

@@ -1,50 +1,85 @@
-"""The tenant's revoked signers: one item that every check reads, and full ones that it names.
+"""The tenant's revoked signers: read by checks and publications, added to by revocations.
 
-An item of DynamoDB holds 400 KB, and a revocation must never be refused: once the item has
-`SIGNERS_AN_ITEM` signers, they move to an item of their own, which never changes again. It is
-stored before the first item names it, so that whoever reads the name finds it (docs/adr/0010).
+Each has a marker of its own. A check reads the markers of the keys that signed the warrants that it
+is asked about, and only if the count says that there are any (docs/adr/0036).
 """
 
-from contextlib import suppress
+from collections.abc import Collection, Mapping
+from dataclasses import asdict
 
-from shared.errors import Conflict, Corrupt
-from shared.model import signing_keys as model
+from shared.errors import Corrupt
+from shared.model import revoked_signers as model
 from shared.model.items import Item
-from shared.model.signing_keys import RevokedSigners
+from shared.model.revoked_signers import Count, FirstEdition, Marker
+from shared.model.signing_keys import Signer
+from shared.operations import first_edition
+from shared.operations.operation import reread
 from shared.ports import Ports
-from shared.ports.store import At, Expect, Put
+from shared.ports.store import Change, Expect, Increment, Put
 
 
-def read(ports: Ports, tenant_id: str) -> RevokedSigners:
-    """All revoked signers of the tenant. Raises `Corrupt`, `Unavailable`."""
-    return completed(ports, tenant_id, ports.store.get(model.revoked_signers_key(tenant_id)))
+def read(ports: Ports, tenant_id: str) -> tuple[str, ...]:
+    """All revoked signers of the tenant as text, sorted.
+
+    Raises `Corrupt` if there are fewer than are counted, also when they are read again; then it is
+    not a write in flight. Raises `Unavailable`.
+    """
+    return reread(lambda: _read(ports, tenant_id))
 
 
-def completed(ports: Ports, tenant_id: str, item: Item | None) -> RevokedSigners:
-    """All revoked signers of the tenant, by the item that names the others.
+def _read(ports: Ports, tenant_id: str) -> tuple[str, ...]:
+    # Before the markers: what is counted here must be among them.
+    item = ports.store.get(model.count_key(tenant_id))
+    if item is not None and model.is_of_first_edition(item):
+        return tuple(sorted(set(FirstEdition.from_item(item).signers)))
+    pages = ports.store.column(model.markers(tenant_id), "revoked_at")
+    found = tuple(signer for page in pages for signer, _ in page)
+    if len(found) < Count.of(item).signers:
+        raise Corrupt("the marker of a revoked key is missing")
+    return found
 
+
+def found(
+    ports: Ports, tenant_id: str, item: Item | None, signers: Collection[Signer]
+) -> dict[Signer, Marker]:
+    """The markers of those of `signers` that are revoked.
+
+    `item` is the one that counts them. Reads at most an item for each signer.
     Raises `Corrupt`, `Unavailable`.
     """
-    last = RevokedSigners.of(item)
-    if not last.earlier:
-        return last
-    places = [model.earlier_signers_key(tenant_id, name) for name in last.earlier]
-    items = ports.store.get_many(places)
-    if len(items) != len(places):
-        raise Corrupt("earlier revoked keys are missing")
-    return last.after([RevokedSigners.from_item(items[place]) for place in places])
+    if item is None:
+        return {}
+    if model.is_of_first_edition(item):
+        return first_edition.markers(ports, tenant_id, item, signers)
+    count = Count.from_item(item)
+    whole = count.signers - count.versions
+    # Most tenants revoke whole keys, or nothing: then there is nothing to look for.
+    asked = [each for each in signers if (whole if each.key_version is None else count.versions)]
+    places = {each: model.marker_key(tenant_id, each) for each in asked}
+    items = ports.store.get_many(places.values()) if places else {}
+    return {
+        each: Marker.from_item(items[place]) for each, place in places.items() if place in items
+    }
 
 
-def added(ports: Ports, tenant_id: str, signers: tuple[str, ...]) -> Put:
-    """The change that revokes these signers too, for the write that revokes their keys."""
-    place = model.revoked_signers_key(tenant_id)
-    last = RevokedSigners.of(ports.store.get(place))
-    expected = At(last.version) if last.version else Expect.ABSENT
-    if len(last.signers) + len(signers) > model.SIGNERS_AN_ITEM:
-        name = str(last.version)
-        moved = Put(model.earlier_signers_key(tenant_id, name), last.to_item(), Expect.ABSENT)
-        # Of this name there is one content: a call that stopped here, or meets this one, stored it.
-        with suppress(Conflict):
-            ports.store.write(moved)
-        last = last.moved(name)
-    return Put(place, last.plus(signers).to_item(), expected)
+def added(ports: Ports, tenant_id: str, revoked: Mapping[Signer, Marker]) -> list[Change]:
+    """The changes that revoke these signers too, for the write that revokes their keys.
+
+    One is the count; each signer has one more, unless it has a marker already, as it may after a
+    restore. The markers of the first edition are made first. Raises `Corrupt`, `Unavailable`.
+    """
+    place = model.count_key(tenant_id)
+    places = {each: model.marker_key(tenant_id, each) for each in revoked}
+    items = ports.store.get_many([place, *places.values()])
+    if place in items and model.is_of_first_edition(items[place]):
+        first_edition.migrate(ports, tenant_id)
+        return added(ports, tenant_id, revoked)
+    new = {each: marker for each, marker in revoked.items() if places[each] not in items}
+    expected = Expect.PRESENT if place in items else Expect.ABSENT
+    count = Increment(place, asdict(Count.counting(new)), expected)
+    return [count, *(marked(tenant_id, each, marker) for each, marker in new.items())]
+
+
+def marked(tenant_id: str, signer: Signer, marker: Marker) -> Put:
+    """The change that stores a marker; the signer must not have one."""
+    return Put(model.marker_key(tenant_id, signer), marker.to_item(), Expect.ABSENT)

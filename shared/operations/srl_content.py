@@ -9,7 +9,7 @@ from typing import NamedTuple
 from shared.model import identifiers, revocations, warrants
 from shared.model.items import Partition
 from shared.model.records import moment
-from shared.model.signing_keys import RevokedSigners
+from shared.model.revoked_signers import by_key
 from shared.model.srl_content import Content
 from shared.model.warrants import Warrant
 from shared.operations.verdicts import verdicts
@@ -26,7 +26,7 @@ class Found(NamedTuple):
 
 
 def rebuilt(
-    ports: Ports, tenant_id: str, signers: RevokedSigners, *, changed: Collection[str] = ()
+    ports: Ports, tenant_id: str, signers: tuple[str, ...], *, changed: Collection[str] = ()
 ) -> Found:
     """Every warrant with a revocation, or of a revoked key. Raises `Corrupt`, `Unavailable`."""
     ends: _Ends = {}
@@ -45,7 +45,7 @@ def rebuilt(
     revoked = frozenset(changed).intersection(chain(*walks))
     # Some may be revoked by their key as well. Without, the walks are sorted runs, quick to merge.
     ids = {*chain(*walks), *signed} if signed else chain(*walks)
-    return Found(Content.of(ids, signed | ends, signers=signers.signers), revoked)
+    return Found(Content.of(ids, signed | ends, signers=signers), revoked)
 
 
 def followed(
@@ -54,7 +54,7 @@ def followed(
     base: Content,
     *,
     changed: Collection[str],
-    signers: RevokedSigners,
+    signers: tuple[str, ...],
 ) -> Found:
     """`base` with what is true now of the warrants in `changed`, and with those of new `signers`.
 
@@ -63,16 +63,15 @@ def followed(
     found = verdicts(ports, tenant_id, changed) if changed else {}
     revoked: _Ends = {each: v.ends_at for each, v in found.items() if v.revoked}
     own = frozenset(each for each in revoked if not found[each].by_key)
-    known = set(base.signers)
-    new = RevokedSigners(tuple(each for each in signers.signers if each not in known))
+    new = set(signers).difference(base.signers)
     revoked = _signed(ports, tenant_id, new) | revoked
-    return Found(base.changed(changed, revoked, signers=signers.signers), own)
+    return Found(base.changed(changed, revoked, signers=signers), own)
 
 
-def _signed(ports: Ports, tenant_id: str, signers: RevokedSigners) -> _Ends:
+def _signed(ports: Ports, tenant_id: str, signers: Collection[str]) -> _Ends:
     """What these signers signed."""
     revoked: _Ends = {}
-    for key_id, versions in signers.by_key().items():
+    for key_id, versions in by_key(signers).items():
         for entry in ports.store.query(warrants.signed_by(tenant_id, key_id)):
             warrant = Warrant.from_item(entry.item)
             if versions & {None, warrant.key_version}:

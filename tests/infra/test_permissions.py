@@ -40,6 +40,7 @@ from shared.ports.store import Delete, Expect, Increment, Put
 from shared.web.app import create_app
 from tests.api import Client, Instance, Tenant, serve
 from tests.aws import REGION, STAGE, Account, aws
+from tests.first_edition import as_first_edition
 from tests.functions.signing import create, moved, signed
 from tests.infra.templates import LAMBDAS, events, folder, of_kind, statements, variables
 from tests.operations.test_migration import aged
@@ -210,11 +211,23 @@ def _a_line_of_keys(tenant: Tenant, admin: Client) -> None:
     assert admin.post(f"/v1/keys/{root['id']}/revoke", json=body).status_code == 200
 
 
+def _keys_of_the_first_edition(tenant: Tenant, admin: Client) -> None:
+    """Keys that the first edition revoked are stored anew before another one is revoked."""
+    _revoked_by_keys(tenant)
+    as_first_edition(tenant.ports, tenant.id)
+    body = {"reason": "lost"}
+    assert admin.post(f"/v1/keys/{create(tenant)['id']}/revoke", json=body).status_code == 200
+
+
 def _warrants_of_revoked_keys(tenant: Tenant, admin: Client) -> None:
-    """Both the key's present version and a superseded one are looked up."""
-    for warrant_id in _revoked_by_keys(tenant):
-        answer = admin.get(f"/v1/revocations/check?warrant_id={warrant_id}")
-        assert answer.json()["revoked"]
+    """The key's present version and a superseded one are looked up, as either edition has them."""
+    warrant_ids = _revoked_by_keys(tenant)
+    for of_first_edition in (False, True):
+        if of_first_edition:
+            as_first_edition(tenant.ports, tenant.id)
+        for warrant_id in warrant_ids:
+            answer = admin.get(f"/v1/revocations/check?warrant_id={warrant_id}")
+            assert answer.json()["revoked"]
 
 
 def _lists_that_change(tenant: Tenant, admin: Client) -> None:
@@ -241,7 +254,7 @@ FURTHER: Final[dict[str, tuple[Callable[[Tenant, Client], None], ...]]] = {
     "api_keys": (_keys_of_an_account,),
     "revocations": (_warrants_of_revoked_keys,),
     "service_accounts": (_an_account_with_keys,),
-    "signing_keys": (_a_line_of_keys,),
+    "signing_keys": (_a_line_of_keys, _keys_of_the_first_edition),
     "srl": (_lists_that_change, _a_long_list),
     "tenant_settings": (_an_unknown_path,),
 }

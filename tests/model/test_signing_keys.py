@@ -7,7 +7,7 @@ import pytest
 
 from shared.errors import Corrupt
 from shared.model import signing_keys as model
-from shared.model.signing_keys import RevokedSigners, Signer, SigningKey, Status, Type
+from shared.model.signing_keys import Signer, SigningKey, Status, Type
 from shared.model.warrants import left_behind
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -96,17 +96,6 @@ def test_the_signer_of_a_record() -> None:
     """A key is revoked with every version of it; a superseded version by itself."""
     assert KEY.signer == Signer("svc_key_a", None)
     assert KEY.superseded(NOW, record_id="svc_key_b").signer == Signer("svc_key_a", 1)
-
-
-def test_what_revokes_a_version() -> None:
-    """The key or the version itself, whichever came first; no other key or version."""
-    signers = RevokedSigners().plus(("svc_key_a#1", "svc_key_b")).plus(("svc_key_a", "svc_key_b#2"))
-    assert signers.version == 2
-    assert signers.revoker_of("svc_key_a", 1) == Signer("svc_key_a", 1)
-    assert signers.revoker_of("svc_key_a", 11) == Signer("svc_key_a", None)
-    assert signers.revoker_of("svc_key_b", 2) == Signer("svc_key_b", None)
-    assert signers.revoker_of("svc_key_", 1) is None
-    assert RevokedSigners(("svc_key_a#1",), 1).revoker_of("svc_key_a", 11) is None
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,12 @@
 """A tenant at the level of operations, and what is true of it whatever happened."""
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from shared.model import api_keys as api_key_model
 from shared.model import audit_log, service_accounts, srl_keys
 from shared.model import revocations as model
+from shared.model import revoked_signers as signer_model
 from shared.model import signing_keys as signing_key_model
 from shared.model import warrants as warrant_model
 from shared.model.callers import Caller
@@ -159,9 +160,10 @@ class Tenant:
         recount = Counter(signing_key_model.count_name(key.type, key.status) for key in keys)
         counts = dict(ports.store.get(signing_key_model.counts_key(self.id)) or {})
         assert {name: count for name, count in counts.items() if count} == recount
-        signers = revoked_signers.read(ports, self.id).signers
-        revoked = [str(key.signer) for key in keys if key.status is Status.REVOKED]
-        assert sorted(signers) == sorted(revoked)
+        revoked = [key.signer for key in keys if key.status is Status.REVOKED]
+        assert revoked_signers.read(ports, self.id) == tuple(sorted(map(str, revoked)))
+        held = signer_model.Count.of(ports.store.get(signer_model.count_key(self.id)))
+        assert replace(held, version=1) == signer_model.Count.counting(revoked)
         for key in keys:
             if key.current_id is None:
                 self._check_versions(ports, key, keys)

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from shared.errors import InvalidSettings, Unavailable
-from shared.model.signing_keys import RevokedSigners
 from shared.operations import revoked_signers, srl_content
 from shared.operations.verdicts import verdicts
 from shared.ports import Ports
@@ -29,7 +28,7 @@ class Image:
     content: bytes
     tenant_id: str
     revoked: list[str]
-    signers: RevokedSigners
+    signers: tuple[str, ...]
 
 
 @pytest.fixture(scope="module")

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from shared.model import revocations as revocation_model
+from shared.model import revoked_signers as signer_model
 from shared.model import signing_keys as key_model
 from shared.model import srl_schedule, tombstones, warrants
 from shared.model.callers import Scope
-from shared.model.signing_keys import RevokedSigners, SigningKey, Status
+from shared.model.signing_keys import SigningKey, Status
 from shared.operations import (
     api_keys,
     consistency,
@@ -120,16 +121,16 @@ def _harmless(case: Case, tenant: Tenant, change: Change) -> bool:
 
 
 def said_to_be_revoked(ports: Ports, tenant: Tenant) -> set[str]:
-    """The warrants that a record, a shard, a standing or a revoked key's list tells of."""
+    """The warrants that a record, a shard, a standing or the marker of a key tells of."""
     store, said = ports.store, set[str]()
     for shard in revocation_model.shards(tenant.id):
         said |= {e.sk for e in store.query(shard, after="svc_wrt_")}
     records = store.query(revocation_model.records(tenant.id))
     said |= {str(e.item["warrant_id"]) for e in records}
-    signers = RevokedSigners.of(store.get(key_model.revoked_signers_key(tenant.id)))
+    marked = {e.sk for e in store.query(signer_model.markers(tenant.id))}
     keys = [SigningKey.from_item(e.item) for e in store.query(key_model.keys(tenant.id))]
     for key in keys:
-        if str(key.signer) in signers.signers or key.status is Status.REVOKED:
+        if str(key.signer) in marked or key.status is Status.REVOKED:
             for entry in store.query(warrants.signed_by(tenant.id, key.signer.key_id)):
                 if key.signer.key_version in (None, entry.item["key_version"]):
                     said.add(str(entry.item["warrant_id"]))

@@ -2,19 +2,23 @@
 
 import base64
 from collections.abc import Iterable
+from dataclasses import asdict
 from datetime import datetime, timedelta
 
 import pytest
 
 from shared.errors import Corrupt, InvalidState, NotFound, RequestConflict, Unavailable
+from shared.model import revoked_signers as signer_model
 from shared.model import signing_keys as model
 from shared.model import warrants as warrant_model
-from shared.model.signing_keys import SigningKey, Status, Type
+from shared.model.revoked_signers import Count, Marker
+from shared.model.signing_keys import Signer, SigningKey, Status, Type
 from shared.model.warrant_format import Format
 from shared.model.warrant_verification import verify
 from shared.model.warrants import Standing, Warrant
 from shared.operations import (
-    doctor,
+    consistency,
+    first_edition,
     key_revocation,
     operation,
     publication,
@@ -31,8 +35,10 @@ from shared.operations.warrants import Order
 from shared.ports import Ports
 from shared.ports.store import Change, Delete, Expect, Increment, Put
 from tests.faults import Crash, Script, raises, scripted
+from tests.first_edition import as_first_edition
 from tests.operations.races import races
 from tests.operations.tenants import Tenant
+from tests.reads import Reads, reading
 from tests.worlds import Clock
 
 pytestmark = pytest.mark.usefixtures("at_once")
@@ -47,12 +53,12 @@ def tenant(ports: Ports) -> Tenant:
 
 
 def store_warrants(
-    ports: Ports, key: SigningKey, number: int, *, ends_at: datetime | None = None
+    ports: Ports, key: SigningKey, number: int, *, ends_at: datetime | None = None, start: int = 0
 ) -> list[str]:
     """Warrants as if the key had signed them, straight into the store."""
     made = [
         Warrant(f"svc_wrt_{count:05}", key.id, key.key_version, ports.now(), ends_at)
-        for count in range(number)
+        for count in range(start * number, (start + 1) * number)
     ]
     changes: list[Change] = []
     for each in made:
@@ -61,8 +67,8 @@ def store_warrants(
         standing = Standing(key.id, key.key_version, Format.COSE, ends_at)
         changes.append(Put(place, each.to_item(), Expect.ABSENT))
         changes.append(Put(own, standing.to_item(), Expect.ABSENT))
-    for start in range(0, len(changes), 100):
-        ports.store.write(*changes[start : start + 100])
+    for first in range(0, len(changes), 100):
+        ports.store.write(*changes[first : first + 100])
     amounts = {"count": number, warrant_model.version_count(key.key_version): number}
     counter = warrant_model.signed_count_key(key.tenant_id, key.id)
     ports.store.write(Increment(counter, amounts, Expect.ANYTHING))
@@ -266,69 +272,188 @@ def test_taking_back_while_the_key_is_revoked(ports: Ports) -> None:
         tenant.check_totals(ports)
 
 
-# --- more revoked keys than one item holds ---
+# --- any number of revoked keys ---
 
 
-def test_more_revoked_keys_than_an_item_holds(
-    ports: Ports, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """F47: they go on in further items; check, list, doctor and first reasons know them all."""
-    monkeypatch.setattr(model, "SIGNERS_AN_ITEM", 4)
-    keys = [tenant.key(ports) for _ in range(11)]
-    made = [tenant.sign(ports, key) for key in keys]
-    for number, key in enumerate(keys[:-1]):
+def fill(ports: Ports, tenant: Tenant, number: int, *, version: int | None = None) -> list[Signer]:
+    """Markers of keys that nobody has, and their count, straight into the store."""
+    signers = [Signer(f"svc_key_gone-{each:05}", version) for each in range(number)]
+    marker = Marker(ports.now(), "lost")
+    for start in range(0, number, 100):
+        batch = signers[start : start + 100]
+        ports.store.write(*(revoked_signers.marked(tenant.id, each, marker) for each in batch))
+    count = Increment(
+        signer_model.count_key(tenant.id), asdict(Count.counting(signers)), Expect.ANYTHING
+    )
+    ports.store.write(count)
+    return signers
+
+
+def test_a_check_costs_the_same_whatever_was_revoked(ports: Ports, tenant: Tenant) -> None:
+    """F126: of 5,000 revoked keys, a check reads the markers that concern its warrant, and no more.
+
+    With the read of the caller's key, that is four units.
+    """
+    key, other = tenant.key(ports), tenant.key(ports)
+    revoked, holds = tenant.sign(ports, key), tenant.sign(ports, other)
+    assert _check(ports, tenant, holds) == (False, Reads(trips=1, items=2, units=2))
+    tenant.revoke_key(ports, key)
+    for more in (0, 5000):
+        fill(ports, tenant, more)
+        two, three = Reads(trips=1, items=2, units=2), Reads(trips=2, items=3, units=3)
+        assert _check(ports, tenant, "svc_wrt_unknown") == (False, two)
+        assert _check(ports, tenant, holds) == (False, three)
+        assert _check(ports, tenant, revoked) == (True, three)
+
+
+def test_revoked_versions_take_one_more_unit(ports: Ports, tenant: Tenant) -> None:
+    """F126: if a superseded version is revoked, the marker of the warrant's version is read too."""
+    key = tenant.key(ports)
+    old = tenant.sign(ports, key)
+    signing_keys.rotate(ports, tenant.operator, key_id=key.id)
+    new = tenant.sign(ports, key)
+    superseded = signing_keys.versions(ports, tenant.operator, key_id=key.id)[1]
+    tenant.revoke_key(ports, superseded)
+    fill(ports, tenant, 5000, version=1)
+    # No whole key is revoked, so none is looked for.
+    assert _check(ports, tenant, old) == (True, Reads(trips=2, items=3, units=3))
+    assert _check(ports, tenant, new) == (False, Reads(trips=2, items=3, units=3))
+    tenant.revoke_key(ports, tenant.key(ports))
+    assert _check(ports, tenant, old) == (True, Reads(trips=2, items=4, units=4))
+
+
+def _check(ports: Ports, tenant: Tenant, warrant_id: str) -> tuple[bool, Reads]:
+    with reading(ports) as (watched, reads):
+        return tenant.is_revoked(watched, warrant_id), reads
+
+
+def test_a_batch_costs_the_same_whatever_was_revoked(ports: Ports, tenant: Tenant) -> None:
+    """F126: of 1,000 warrants by 20 keys, the markers of these are read, once each."""
+    keys = [tenant.key(ports) for _ in range(20)]
+    made = [id_ for n, key in enumerate(keys) for id_ in store_warrants(ports, key, 50, start=n)]
+    for key in keys:
         tenant.revoke_key(ports, key)
-        expected = [each <= number for each in range(len(keys))]
-        assert revoked_of(ports, tenant, made) == expected
-    item = ports.store.get(model.revoked_signers_key(tenant.id))
-    assert item is not None
-    last = model.RevokedSigners.from_item(item)
-    assert (len(last.signers), len(last.earlier or ())) == (2, 2)
-    assert revoked_signers.read(ports, tenant.id).signers == tuple(key.id for key in keys[:-1])
-    assert tenant.regenerate(ports).revoked_ids == sorted(made[:-1])
-    tenant.revoke_key(ports, keys[-1])
-    assert tenant.regenerate(ports).revoked_ids == sorted(made)
-    assert [finding.problem for finding in doctor.examine(ports)] == []
+    for more in (0, 5000):
+        fill(ports, tenant, more)
+        with reading(ports) as (watched, reads):
+            assert all(revoked_of(watched, tenant, made))
+        assert reads == Reads(trips=2, items=1021, units=1021)
+
+
+def test_a_revocation_writes_no_growing_item(ports: Ports, tenant: Tenant) -> None:
+    """F126: after 5,000 others, a key is revoked in a write of small items."""
+    key = tenant.key(ports)
+    fill(ports, tenant, 5000)
+    with reading(ports) as (watched, reads):
+        tenant.revoke_key(watched, key)
+    assert reads.units <= 5
+    place = signer_model.count_key(tenant.id)
+    assert ports.store.get(place) == {"signers": 5001, "versions": 0, "version": 2}
+
+
+def test_a_list_that_follows_does_not_read_revoked_keys(ports: Ports, tenant: Tenant) -> None:
+    """F126: the markers are read when a key was revoked since the list before, and at a rebuild."""
+    fill(ports, tenant, 5000)
+    tenant.regenerate(ports)
+    tenant.revoke(ports, "svc_wrt_a")
+    with reading(ports) as (watched, reads):
+        assert tenant.regenerate(watched).revoked_ids == ["svc_wrt_a"]
+    assert reads.items < 100
+
+
+def test_a_marker_that_is_lost(ports: Ports, tenant: Tenant) -> None:
+    """F10, F127: no list is made without a revoked key that is counted; a repair brings it back."""
+    key = tenant.key(ports)
+    warrant_id = tenant.sign(ports, key)
+    tenant.revoke_key(ports, key)
+    ports.store.write(Delete(signer_model.marker_key(tenant.id, key.signer), Expect.PRESENT))
+    with pytest.raises(Corrupt):
+        publication.publish(ports, tenant.operator)
+    assert consistency.repair(ports, tenant.operator)
+    assert tenant.is_revoked(ports, warrant_id)
+    assert tenant.regenerate(ports).revoked_ids == [warrant_id]
     tenant.check_totals(ports)
 
 
-def test_a_full_item_that_is_lost(
-    ports: Ports, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """F10, F47: without it no verdict is given: a key that cannot be read is not a good one."""
-    monkeypatch.setattr(model, "SIGNERS_AN_ITEM", 1)
+# --- revoked keys as the first edition stored them ---
+
+
+def first_edition_tenant(ports: Ports) -> tuple[Tenant, list[str]]:
+    """A tenant of the first edition: a key and a version are revoked; the last warrant holds."""
+    tenant = _another(ports)
     keys = [tenant.key(ports) for _ in range(3)]
-    warrant_id = tenant.sign(ports, keys[0])
-    for key in keys:
-        tenant.revoke_key(ports, key)
-    name = (model.RevokedSigners.of(ports.store.get(model.revoked_signers_key(tenant.id)))).earlier
-    assert name is not None
-    ports.store.write(Delete(model.earlier_signers_key(tenant.id, name[0]), Expect.PRESENT))
-    with pytest.raises(Corrupt):
-        tenant.is_revoked(ports, warrant_id)
+    made = [tenant.sign(ports, key) for key in keys]
+    signing_keys.rotate(ports, tenant.operator, key_id=keys[1].id)
+    old = signing_keys.versions(ports, tenant.operator, key_id=keys[1].id)[1]
+    made.insert(2, tenant.sign(ports, keys[1]))
+    tenant.revoke_key(ports, keys[0])
+    tenant.revoke_key(ports, old)
+    as_first_edition(ports, tenant.id)
+    return tenant, made
 
 
-def test_two_keys_revoked_at_once_when_the_item_is_full(
-    ports: Ports, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """F47: whoever moves the full item, and whoever stops after that, no revoked key is lost."""
-    monkeypatch.setattr(model, "SIGNERS_AN_ITEM", 1)
+_OF_FIRST_EDITION = [True, True, False, False]
 
-    def make() -> tuple[Tenant, list[SigningKey]]:
-        tenant = _another(ports)
-        keys = [tenant.key(ports) for _ in range(4)]
-        tenant.revoke_key(ports, keys[0])
-        return tenant, keys
+
+def test_revoked_keys_of_the_first_edition_are_revoked(ports: Ports) -> None:
+    """F127: before anything is migrated, checks and lists know them, and the reasons."""
+    tenant, made = first_edition_tenant(ports)
+    assert revoked_of(ports, tenant, made) == _OF_FIRST_EDITION
+    verdict = revocations.check(ports, tenant.operator, warrant_id=made[1])
+    assert verdict.reason == "lost"
+    assert tenant.regenerate(ports).revoked_ids == sorted(made[:2])
+    assert consistency.repair(ports, tenant.operator) == []
+    assert revoked_of(ports, tenant, made) == _OF_FIRST_EDITION
+    tenant.check_totals(ports)
+
+
+def test_a_record_of_the_first_edition_that_is_lost(ports: Ports) -> None:
+    """F127: a key whose record is lost stays revoked, and the next revocation is not refused."""
+    tenant, made = first_edition_tenant(ports)
+    signers = [each for each in revoked_signers.read(ports, tenant.id) if "#" not in each]
+    ports.store.write(Delete(model.keys(tenant.id).key(signers[0]), Expect.PRESENT))
+    assert revoked_of(ports, tenant, made) == _OF_FIRST_EDITION
+    tenant.revoke_key(ports, tenant.key(ports))
+    assert revoked_of(ports, tenant, made) == _OF_FIRST_EDITION
+
+
+def test_no_moment_of_a_migration_forgets_a_revoked_key(ports: Ports) -> None:
+    """F127: stopped before or after any call, or met by a revocation there, nothing is lost."""
+    tenant, made = first_edition_tenant(ports)
+    rehearsal = Script()
+    assert first_edition.migrate(scripted(ports, rehearsal), tenant.id)
+    assert not first_edition.migrate(ports, tenant.id)
+    for step in range(len(rehearsal.calls)):
+        for late in (False, True):
+            tenant, made = first_edition_tenant(ports)
+            hooks = {step: raises(Crash())}
+            script = Script(after=hooks) if late else Script(before=hooks)
+            with pytest.raises(Crash):
+                first_edition.migrate(scripted(ports, script), tenant.id)
+            assert revoked_of(ports, tenant, made) == _OF_FIRST_EDITION
+            assert tenant.regenerate(ports).revoked_ids == sorted(made[:2])
+            first_edition.migrate(ports, tenant.id)
+            assert revoked_of(ports, tenant, made) == _OF_FIRST_EDITION
+            tenant.check_totals(ports)
+
+
+def test_a_key_revoked_during_a_migration(ports: Ports) -> None:
+    """F127: whichever comes first at any call, all that was revoked stays so."""
+
+    def make() -> tuple[Tenant, list[str], SigningKey]:
+        tenant, made = first_edition_tenant(ports)
+        key = tenant.key(ports)
+        return tenant, [*made, tenant.sign(ports, key)], key
 
     for race in races(
         ports,
         make,
-        lambda p, world: world[0].revoke_key(p, world[1][1]),
-        lambda p, world: [world[0].revoke_key(p, key) for key in world[1][2:]],
+        lambda p, world: first_edition.migrate(p, world[0].id),
+        lambda p, world: world[0].revoke_key(p, world[2]),
     ):
-        tenant, keys = race.world
-        found = revoked_signers.read(ports, tenant.id).signers
-        assert sorted(found) == sorted(key.id for key in keys)
+        tenant, made, _ = race.world
+        assert revoked_of(ports, tenant, made) == [*_OF_FIRST_EDITION, True]
+        assert tenant.regenerate(ports).revoked_ids == sorted([*made[:2], made[-1]])
         tenant.check_totals(ports)
 
 
@@ -355,7 +480,7 @@ def test_a_cascade_over_many_keys(ports: Ports, tenant: Tenant) -> None:
     made = [tenant.sign(ports, key) for key in below if key.current_id is None][::7]
     script = Script()
     tenant.revoke_key(scripted(ports, script), root, cascade=True)
-    assert script.calls.count("write") == 3
+    assert script.calls.count("write") == 4
     assert {tenant.status(ports, key) for key in [root, *below]} == {Status.REVOKED}
     assert tenant.status(ports, beside) is Status.ACTIVE
     assert tenant.actions(ports).count("key.revoke") == 1 + MANY
@@ -442,7 +567,7 @@ def test_two_cascades_at_once(ports: Ports) -> None:
 
 @pytest.mark.parametrize("earlier", [0, 1])
 def test_two_keys_revoked_at_once(ports: Ports, earlier: int) -> None:
-    """F90: both are in the one item of revoked keys, whether it was there before or not."""
+    """F90: both have their markers, and are counted, whether any was revoked before or not."""
 
     def make() -> tuple[Tenant, SigningKey, SigningKey]:
         tenant = _another(ports)
@@ -473,13 +598,17 @@ def test_a_cascade_of_another_tenants_key(ports: Ports, tenant: Tenant) -> None:
 def test_a_race_that_is_lost_for_ever(
     ports: Ports, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """F24: where another key is always revoked first, the answer is unavailable, not an error."""
+    """F24: where the key always changes first, the answer is unavailable, not an error."""
     monkeypatch.setattr(operation, "PACING", operation.Pacing(limit=0))
     key = tenant.key(ports)
-    script = Script(before={4: lambda: tenant.revoke_key(ports, tenant.key(ports))})
+
+    def suspend() -> None:
+        signing_keys.suspend(ports, tenant.operator, key_id=key.id)
+
+    script = Script(before={4: suspend})
     with pytest.raises(Unavailable):
         tenant.revoke_key(scripted(ports, script), key)
-    assert tenant.status(ports, key) is Status.ACTIVE
+    assert tenant.status(ports, key) is Status.SUSPENDED
     tenant.check_totals(ports)
 
 

@@ -8,9 +8,10 @@ import pytest
 
 from shared.errors import InvalidState, RequestConflict, RequestError
 from shared.model import signing_keys as model
-from shared.model.signing_keys import SigningKey, Status
+from shared.model.signing_keys import SigningKey, Status, Type
 from shared.operations import key_revocation, signing_keys
 from shared.ports import Ports
+from shared.ports.store import Expect, Increment
 from tests.faults import Script, scripted
 from tests.operations.races import races
 from tests.operations.tenants import Tenant
@@ -185,6 +186,22 @@ def test_the_quota_counts_living_keys(ports: Ports, monkeypatch: pytest.MonkeyPa
     with pytest.raises(RequestConflict, match="at most 3 active or suspended keys"):
         tenant.key(ports)
     tenant.check_totals(ports)
+
+
+def test_thousands_of_dead_keys_block_nothing(ports: Ports) -> None:
+    """F126: with 5,000 revoked and 5,000 superseded keys, one is made, rotated and revoked."""
+    tenant, key = new_key(ports, "active")
+    dead = (Status.REVOKED, Status.ROTATED)
+    amounts = {model.count_name(Type.ROOT, status): 5000 for status in dead}
+    ports.store.write(Increment(model.counts_key(tenant.id), amounts, Expect.PRESENT))
+    made = tenant.key(ports)
+    for each in (key, made):
+        assert signing_keys.rotate(ports, tenant.operator, key_id=each.id).key_version == 2
+        tenant.revoke_key(ports, each)
+    living = {model.count_name(Type.ROOT, Status.ACTIVE): model.KEYS_MAX}
+    ports.store.write(Increment(model.counts_key(tenant.id), living, Expect.PRESENT))
+    with pytest.raises(RequestConflict):
+        tenant.key(ports)
 
 
 def test_reading_a_key_needs_no_key_service(ports: Ports) -> None:

@@ -16,7 +16,7 @@ from shared.errors import Corrupt, Unavailable
 from shared.model import revocations as revocation_model
 from shared.model import srl_schedule as model
 from shared.model.records import moment
-from shared.model.signing_keys import revoked_signers_key
+from shared.model.revoked_signers import count_key
 from shared.model.srl_schedule import Turn
 from shared.model.warrants import signed_by
 from shared.operations import (
@@ -293,9 +293,9 @@ class Watched:
 
 
 def _changes_revoked(change: Change) -> bool:
-    if isinstance(change, Increment):
-        return "changes" in change.amounts
-    return isinstance(change, Put) and change.key.sk == revoked_signers_key("t").sk
+    return isinstance(change, Increment) and (
+        "changes" in change.amounts or change.key.sk == count_key("t").sk
+    )
 
 
 # What changes the list or the tombstones beside it.

@@ -10,7 +10,7 @@ from typing import Final
 
 from shared.errors import Conflict, Corrupt, Unavailable
 from shared.model.callers import Caller
-from shared.operations import audit_log, operation, tenants
+from shared.operations import audit_log, first_edition, operation, tenants
 from shared.operations.consistency import (
     accounts,
     api_keys,
@@ -58,6 +58,7 @@ def repair(ports: Ports, operator: Caller) -> list[str]:
 
     What only a restore can help is left as it is. Raises `Unavailable`.
     """
+    first_edition.migrate(ports, operator.tenant_id)
     repaired: dict[str, None] = {}
     for _ in range(_ROUNDS):
         found = [each for each in examine(ports, operator.tenant_id) if each.changes]

@@ -2,14 +2,13 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from shared.model.audit_log import Action
 from shared.model.items import Item, Key, Value
+from shared.model.revoked_signers import LOST as LOST
 from shared.ports import Ports
 from shared.ports.store import Change, Expect, Increment
-
-LOST: Final = "repaired: a part of this record was lost"
 
 
 @dataclass(frozen=True, slots=True)

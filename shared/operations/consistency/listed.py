@@ -27,7 +27,8 @@ def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
     counted = srl_changes.counted(ports, tenant_id)
     is_pending = counted.changes != head.changes
     listed = set(srl.revoked_ids(publication.read(ports, head)))
-    content = srl_content.rebuilt(ports, tenant_id, revoked_signers.read(ports, tenant_id)).content
+    signers = revoked_signers.read(ports, tenant_id)
+    content = srl_content.rebuilt(ports, tenant_id, signers).content
     revoked = set(content.revoked_ids)
     wanted = set(content.at(head.issued_at, ttl=ttl).revoked_ids)
     marked = {entry.sk for entry in ports.store.query(srl_schedule.changed(tenant_id))}

@@ -4,13 +4,15 @@ A key that its record or the list calls revoked is revoked.
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from shared.model import identifiers
+from shared.model import revoked_signers as signer_model
 from shared.model import signing_keys as model
 from shared.model.audit_log import Action
-from shared.model.signing_keys import RevokedSigners, Signer, SigningKey, Status
+from shared.model.revoked_signers import Count, Marker
+from shared.model.signing_keys import Signer, SigningKey, Status
 from shared.operations import revoked_signers, srl_marks, tombstones
 from shared.operations.consistency.inconsistency import LOST, Event, Inconsistency, recounted
 from shared.ports import Ports
@@ -102,26 +104,45 @@ def _stub(key: SigningKey, version: int, record_id: str) -> SigningKey:
 
 
 def _revoked(ports: Ports, tenant_id: str, keys: dict[str, SigningKey]) -> Iterator[Inconsistency]:
-    place = model.revoked_signers_key(tenant_id)
-    item = ports.store.get(place)
-    last, signers = RevokedSigners.of(item), revoked_signers.completed(ports, tenant_id, item)
+    """Each revoked key has its marker, each marker its revoked key; and markers are counted."""
+    place = signer_model.count_key(tenant_id)
+    before = ports.store.get(place)
+    if before is not None and signer_model.is_of_first_edition(before):
+        yield Inconsistency("its revoked keys are stored as an earlier version did")
+        return
+    marked = {entry.sk for entry in ports.store.query(signer_model.markers(tenant_id))}
+    if ports.store.get(place) == before:
+        yield from _miscounted(tenant_id, Count.of(before), map(Signer.parse, marked))
     by_signer = {str(key.signer): key for key in keys.values()}
-    revoked = [name for name, key in by_signer.items() if key.status is Status.REVOKED]
-    unlisted = tuple(sorted(set(revoked) - set(signers.signers)))
-    if unlisted:
-        yield Inconsistency(
-            f"the list of revoked keys lacks {', '.join(unlisted)}",
-            (
-                Put(
-                    place,
-                    last.plus(unlisted).to_item(),
-                    At(last.version) if last.version else Expect.ABSENT,
-                ),
-                srl_marks.on_keys(tenant_id),
-            ),
-        )
-    for name in sorted(set(signers.signers) - set(revoked)):
+    revoked = {name for name, key in by_signer.items() if key.status is Status.REVOKED}
+    for name in sorted(revoked - marked):
+        yield _unmarked(ports, by_signer[name])
+    for name in sorted(marked - revoked):
         yield from _unrevoked(ports, tenant_id, name, by_signer.get(name))
+
+
+def _miscounted(tenant_id: str, held: Count, marked: Iterable[Signer]) -> Iterator[Inconsistency]:
+    counted = Count.counting(marked)
+    signers, versions = counted.signers - held.signers, counted.versions - held.versions
+    if signers or versions:
+        amounts = {"signers": signers, "versions": versions, "version": 1}
+        change = Increment(signer_model.count_key(tenant_id), amounts, Expect.ANYTHING)
+        yield Inconsistency(
+            f"the count of revoked keys is wrong by {signers:+}, of versions by {versions:+}",
+            (change, srl_marks.on_keys(tenant_id)),
+        )
+
+
+def _unmarked(ports: Ports, key: SigningKey) -> Inconsistency:
+    marker = Marker(key.revoked_at or ports.now(), key.revoked_reason or LOST)
+    changes = [
+        revoked_signers.marked(key.tenant_id, key.signer, marker),
+        *tombstones.changed(key.tenant_id),
+    ]
+    return Inconsistency(
+        f"the signing key {key.id} is revoked, and the list of revoked keys lacks {key.signer}",
+        tuple(changes),
+    )
 
 
 def _unrevoked(

@@ -1,0 +1,40 @@
+"""Revoked signers: what is counted, what revokes a warrant, what the first edition stored."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from shared.errors import Corrupt
+from shared.model import revoked_signers as model
+from shared.model.revoked_signers import Count, FirstEdition, Marker
+from shared.model.signing_keys import Signer
+
+NOW = datetime(2026, 11, 22, tzinfo=UTC)
+KEY, FIRST = Signer("svc_key_a", None), Signer("svc_key_a", 1)
+
+
+def test_what_revokes_a_version() -> None:
+    """The key or the version itself, whichever came first; no other key or version."""
+    early, late = Marker(NOW, "early"), Marker(NOW + timedelta(seconds=1), "late")
+    assert model.revoker_of({KEY: late, FIRST: early}, FIRST) == early
+    assert model.revoker_of({KEY: early, FIRST: late}, FIRST) == early
+    assert model.revoker_of({KEY: late}, FIRST) == late
+    assert model.revoker_of({FIRST: late}, Signer("svc_key_a", 11)) is None
+    assert model.revoker_of({KEY: late}, Signer("svc_key_", 1)) is None
+    assert model.revoker_of({FIRST: late}, KEY) is None
+
+
+def test_versions_are_counted_apart() -> None:
+    """A check looks for the marker of a version only if any version is revoked."""
+    assert Count.counting([KEY, FIRST, Signer("svc_key_b", 2)]) == Count(3, 2, 1)
+    assert Count.of(None) == Count(0, 0, 0)
+
+
+def test_no_edition_takes_the_item_of_another() -> None:
+    """F127: an item that names signers is not read as a count, nor a count as no signers."""
+    names, count = FirstEdition(("svc_key_a",), 1).to_item(), Count(1, 0, 1).to_item()
+    assert [model.is_of_first_edition(item) for item in (names, count)] == [True, False]
+    with pytest.raises(Corrupt):
+        Count.from_item(names)
+    with pytest.raises(Corrupt):
+        FirstEdition.from_item(count)

@@ -13,7 +13,8 @@ AWS_PORT ?= 4566
 
 VENV ?= .venv
 BIN  := $(VENV)/bin
-TOOLS := sam checkov ministack bench cose audit
+TOOLS := sam checkov ministack bench cose audit client
+NODE_TOOLS := engines openapi
 HASHED := --quiet --require-hashes --no-deps
 PIP  := $(BIN)/python -m pip install --disable-pip-version-check $(HASHED)
 
@@ -58,7 +59,7 @@ test: lint ## Every check: format, lint, types, import direction, tests, coverag
 test-only: $(VENV)/.tests ## The tests of `make test`, without its other checks (PYTHON=… VENV=…).
 	$(PYTEST) -m "not slow and not long"
 
-test-slow: $(VENV)/.tests $(TOOLS:%=.tools/%/.installed) .tools/engines/.installed
+test-slow: $(VENV)/.tests $(TOOLS:%=.tools/%/.installed) $(NODE_TOOLS:%=.tools/%/.installed)
 	$(PYTEST) -m slow
 
 test-all: test test-slow ## Every check, and the proofs that take longer.
@@ -133,8 +134,8 @@ $(TOOLS:%=.tools/%/.installed): .tools/%/.installed: tests/tools/%.lock | $(VENV
 	@$(BIN)/uv pip install --quiet --python .tools/$* --require-hashes --no-deps --requirement $<
 	@touch $@
 
-.tools/engines/.installed: tests/tools/engines/package.json tests/tools/engines/package-lock.json
-	@echo "Installing engines in .tools/engines (once)"
+$(NODE_TOOLS:%=.tools/%/.installed): .tools/%/.installed: tests/tools/%/package.json tests/tools/%/package-lock.json
+	@echo "Installing $* in .tools/$* (once)"
 	@mkdir -p $(@D)
 	@cp $^ $(@D)
 	@npm ci --silent --no-audit --no-fund --ignore-scripts --prefix $(@D)

@@ -1,0 +1,122 @@
+"""Tools of others read docs/openapi.json: a linter, two generators, a client that one made."""
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from infra import openapi
+from tests.processes import ROOT, environment, local_server
+
+pytestmark = pytest.mark.slow
+
+_PYTHON: Final = ROOT / ".tools/client/bin"
+_NODE: Final = ROOT / ".tools/openapi/node_modules/.bin"
+# Neither tells its makers of this run, nor asks them for a newer version.
+_SILENT: Final = {"REDOCLY_TELEMETRY": "off", "REDOCLY_SUPPRESS_UPDATE_NOTICE": "true"}
+
+
+def run(*command: str | Path, stdin: str = "", settings: dict[str, str] | None = None) -> str:
+    """All that a command prints, once it has ended well."""
+    assert Path(command[0]).exists(), f"{command[0]} is missing; `make test-slow` installs it"
+    ran = subprocess.run(
+        command,
+        input=stdin,
+        env=environment(_SILENT | (settings or {})),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stdout
+    return ran.stdout
+
+
+def test_a_linter_finds_nothing() -> None:
+    """F145: the recommended rules of Redocly, without exceptions: no error, no warning."""
+    said = run(
+        _NODE / "redocly",
+        "lint",
+        openapi.PATH,
+        "--extends",
+        "recommended",
+        "--max-problems",
+        "1000",
+    )
+    assert "Your API description is valid" in said
+    assert "You have" not in said
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a Python client that was generated without a warning."""
+    folder = tmp_path_factory.mktemp("client")
+    # No formatting afterwards: nobody reads it.
+    (folder / "settings.yaml").write_text("post_hooks: []\n")
+    said = run(
+        *(_PYTHON / "openapi-python-client", "generate", "--fail-on-warning"),
+        *("--path", openapi.PATH, "--config", folder / "settings.yaml"),
+        *("--meta", "none", "--output-path", folder / "rescind_client"),
+    )
+    assert "arning" not in said
+    return folder
+
+
+def test_a_generated_client_has_a_type_for_every_answer(client: Path, tmp_path: Path) -> None:
+    """F145: every operation of a real server, through the client; no answer is parsed as None."""
+    with local_server(tmp_path / "data") as server:
+        said = run(
+            *(_PYTHON / "python", ROOT / "tests/tools/client_session.py", server.url),
+            stdin=server.admin_key,
+            settings={"PYTHONPATH": str(client)},
+        )
+    seen = json.loads(said)
+    assert seen == {_snake_case(name): kind for name, kind in _documented().items()}
+
+
+def _documented() -> dict[str, str]:
+    """What each operation answers, by the document; a deletion answers nothing."""
+    answers = {}
+    for methods in openapi.document()["paths"].values():
+        for described in methods.values():
+            success = next(each for each in ("200", "201", "204") if each in described["responses"])
+            body = described["responses"][success].get("content", {})
+            reference = body.get("application/json", {"schema": {"$ref": "NoneType"}})
+            answers[described["operationId"]] = reference["schema"]["$ref"].split("/")[-1]
+    return answers
+
+
+def _snake_case(name: str) -> str:
+    return "".join(f"_{each.lower()}" if each.isupper() else each for each in name)
+
+
+def test_types_for_typescript_compile(tmp_path: Path) -> None:
+    """F145: openapi-typescript makes types without a warning, which the compiler accepts."""
+    types = tmp_path / "rescind.ts"
+    said = run(_NODE / "openapi-typescript", openapi.PATH, "--output", types)
+    assert "arn" not in said
+    (tmp_path / "uses.ts").write_text(_USES)
+    run(_NODE / "tsc", "--strict", "--noEmit", "--target", "es2022", types, tmp_path / "uses.ts")
+
+
+# An unused `@ts-expect-error` is an error.
+_USES: Final = """\
+import type { components, operations } from "./rescind";
+
+type Answer<Name extends keyof operations, Status extends keyof operations[Name]["responses"]> =
+  operations[Name]["responses"][Status] extends { content: { "application/json": infer Body } }
+    ? Body : never;
+
+const record: Answer<"createRevocation", 201> = {
+  id: "svc_rev_01kbm4xt3rfz8c5w7y2q9n6d1e", warrant_id: "svc_wrt_a", reason: "stolen",
+  created_at: "2026-11-21T12:00:00Z", created_by: "admin@acme.svc",
+};
+const check: Answer<"checkRevocation", 200> = { warrant_id: "svc_wrt_a", revoked: false };
+const status: components["schemas"]["SigningKeyStatus"] = "rotated";
+// @ts-expect-error: what is left out is never null
+const wrong: Answer<"checkRevocation", 200> = { ...check, revoked_at: null };
+console.log(record, status, wrong);
+"""

@@ -1,0 +1,205 @@
+"""A session with the service through a client that `openapi-python-client` generated.
+
+    PYTHONPATH=<folder of the client> python tests/tools/client_session.py URL < key > types.json
+
+It calls every operation with an admin key and prints the type of each answer, as the client parsed
+it. It fails if a status is not the documented one, or if a typed answer is not what was asked for.
+"""
+
+import base64
+import json
+import sys
+from collections.abc import Callable
+from datetime import datetime
+from importlib import import_module
+from typing import Any
+
+from rescind_client import AuthenticatedClient, Client
+from rescind_client import models as m
+from rescind_client.types import UNSET
+
+SEEN: dict[str, str] = {}
+
+
+class Session:
+    """A client with one key; `session.tag.operation(…)` is the parsed answer."""
+
+    def __init__(self, url: str, key: str) -> None:
+        self._client = AuthenticatedClient(
+            base_url=url, token=key, raise_on_unexpected_status=True, timeout=30
+        )
+
+    def __getattr__(self, tag: str) -> "Operations":
+        return Operations(self._client, tag)
+
+
+class Operations:
+    """The operations of a tag."""
+
+    def __init__(self, client: AuthenticatedClient, tag: str) -> None:
+        self._client = client
+        self._tag = tag
+
+    def __getattr__(self, operation: str) -> Callable[..., Any]:
+        module = import_module(f"rescind_client.api.{self._tag}.{operation}")
+
+        def call(*arguments: Any, expected: int = 200, **options: Any) -> Any:
+            answer = module.sync_detailed(*arguments, client=self._client, **options)
+            assert answer.status_code == expected, (operation, answer)
+            if expected < 400:
+                SEEN[operation] = type(answer.parsed).__name__
+            return answer.parsed
+
+        return call
+
+
+def api_keys(session: Session, account_id: str) -> str:
+    """Create, use, list in pages, revoke and delete a key; the secret of an authorizer."""
+    keys = session.api_keys
+    made = [
+        keys.create_api_key(
+            body=m.CreateApiKey(
+                name=f"gateway {number}",
+                scopes=[m.Scope.AUTHORIZER],
+                expires_at=datetime.fromisoformat("2099-01-01T00:00:00+00:00"),
+                service_account_id=account_id,
+            ),
+            expected=201,
+        )
+        for number in range(3)
+    ]
+    assert made[0].status is m.ApiKeyStatus.ACTIVE
+    found, cursor = [], UNSET
+    while cursor is not None:
+        page = keys.list_api_keys(limit=2, cursor=cursor)
+        assert page.total == 4
+        found += [key.id for key in page.api_keys]
+        cursor = page.cursor
+    assert found[:3] == [key.id for key in reversed(made)]
+    owned = session.service_accounts.list_service_account_api_keys(account_id)
+    assert [key.id for key in owned.api_keys] == found[:3]
+    assert keys.get_api_key(made[0].id).request_count == 0
+    assert keys.revoke_api_key(made[1].id).revoked_at >= made[1].created_at
+    keys.delete_api_key(made[1].id, expected=204)
+    keys.delete_api_key(made[2].id, expected=204)
+    assert keys.get_api_key(made[2].id, expected=404).error.code is m.ErrorCode.NOT_FOUND
+    return str(made[0].key)
+
+
+def signing_keys(session: Session) -> None:
+    """A root, an issuer, a warrant; rotate, suspend, enable and revoke."""
+    keys = session.signing_keys
+    root = keys.create_signing_key(
+        body=m.CreateSigningKey(type_=m.SigningKeyType.ROOT, name="Root"), expected=201
+    )
+    assert (root.parent_id, root.expires_at, root.rotated_at) == (None, None, UNSET)
+    issuer = keys.create_signing_key(
+        body=m.CreateSigningKey(type_=m.SigningKeyType.ISSUER, name="I", parent_id=root.id),
+        expected=201,
+    )
+    order = m.SignWarrant(payload=base64.b64encode(b"may pay").decode())
+    signed = keys.sign_warrant(issuer.id, body=order, expected=201)
+    assert (signed.public_key, signed.signature) == (issuer.public_key, UNSET)
+    (warrant,) = keys.list_warrants(issuer.id).warrants
+    assert warrant.warrant_id == signed.warrant_id
+    assert keys.rotate_signing_key(issuer.id).public_key != issuer.public_key
+    assert [each.version for each in keys.list_signing_key_versions(issuer.id).versions] == [2, 1]
+    assert keys.suspend_signing_key(issuer.id).status is m.SigningKeyStatus.SUSPENDED
+    assert keys.enable_signing_key(issuer.id).status is m.SigningKeyStatus.ACTIVE
+    reach = keys.revoke_signing_key(
+        root.id, body=m.RevokeSigningKey(reason="drill", cascade=True, dry_run=True)
+    )
+    assert (reach.keys, reach.warrants, reach.descendants) == (3, 1, UNSET)
+    revoked = keys.revoke_signing_key(issuer.id, body=m.RevokeSigningKey(reason="stolen"))
+    assert revoked.reason == "stolen"
+    assert keys.get_signing_key(issuer.id).status is m.SigningKeyStatus.REVOKED
+    found = keys.list_signing_keys(type_=m.SigningKeyType.ISSUER, status=m.SigningKeyStatus.REVOKED)
+    assert [key.id for key in found.keys] == [issuer.id]
+    check = session.revocations.check_revocation(warrant_id=signed.warrant_id)
+    assert (check.revoked, check.reason) == (True, "stolen")
+
+
+def revocations(admin: Session, authorizer: Session) -> None:
+    """Revoke, check, list in pages, take back."""
+    body = m.CreateRevocation(warrant_id="svc_wrt_a", reason="stolen\nwith the laptop")
+    record = admin.revocations.create_revocation(body=body, expected=201)
+    assert admin.revocations.create_revocation(body=body, expected=200) == record
+    check = authorizer.revocations.check_revocation(warrant_id="svc_wrt_a")
+    assert (check.revoked, check.revoked_at, check.reason) == (
+        *(True, record.created_at),
+        "stolen\nwith the laptop",
+    )
+    unknown = authorizer.revocations.check_revocation(warrant_id="svc_wrt_b")
+    assert (unknown.revoked, unknown.revoked_at) == (False, UNSET)
+    batch = authorizer.revocations.check_revocations(
+        body=m.CheckRevocations(warrant_ids=["svc_wrt_a", "svc_wrt_b"])
+    )
+    assert {name: each.revoked for name, each in batch.results.additional_properties.items()} == {
+        "svc_wrt_a": True,
+        "svc_wrt_b": False,
+    }
+    assert admin.revocations.list_revocations(limit=1).revocations == [record]
+    refused = authorizer.revocations.list_revocations(expected=403)
+    assert refused.error.code is m.ErrorCode.INSUFFICIENT_SCOPE
+
+
+def lists(admin: Session, authorizer: Session) -> None:
+    """Publish, fetch both ways, rotate the signer in each way."""
+    srl = admin.signed_revocation_list
+    published = srl.regenerate_srl()
+    fetched = authorizer.signed_revocation_list.get_signed_srl()
+    assert fetched.payload.version == published.version
+    assert fetched.payload.issued_at == published.issued_at
+    assert "svc_wrt_a" in fetched.payload.revoked_i_ds
+    assert authorizer.signed_revocation_list.get_srl() == fetched
+    first = srl.list_srl_keys().keys[0]
+    pending = srl.create_srl_key(expected=201)
+    assert (first.statement, pending.status) == (None, m.SrlKeyStatus.PENDING)
+    refused = srl.activate_srl_key(pending.key_id, expected=409)
+    assert refused.error.code is m.ErrorCode.INVALID_STATE
+    active = srl.activate_srl_key(pending.key_id, body=m.ActivateSrlKey(force=True))
+    assert active.statement.signature == pending.statement.signature
+    assert srl.rotate_srl_key(expected=201).status is m.SrlKeyStatus.ACTIVE
+    assert srl.revoke_srl_key(pending.key_id).status is m.SrlKeyStatus.REVOKED
+
+
+def rest(session: Session, account_id: str) -> None:
+    """Service accounts, settings and the audit log."""
+    accounts = session.service_accounts
+    assert accounts.disable_service_account(account_id).status is m.ServiceAccountStatus.DISABLED
+    assert accounts.enable_service_account(account_id) == accounts.get_service_account(account_id)
+    assert accounts.list_service_accounts().total == 2
+    empty = accounts.create_service_account(body=m.CreateServiceAccount(name="b"), expected=201)
+    accounts.delete_service_account(empty.id, expected=204)
+    changed = session.tenant_settings.update_tenant_settings(
+        body=m.UpdateTenantSettings(srl_ttl_seconds=7200)
+    )
+    assert session.tenant_settings.get_tenant_settings() == changed
+    (entry,) = session.audit_log.list_audit_log(
+        action=m.AuditAction.TENANT_UPDATE_SETTINGS
+    ).audit_logs
+    assert entry.resource_id == changed.tenant_id
+
+
+def main() -> None:
+    """The whole session."""
+    url, key = sys.argv[1], sys.stdin.read().strip()
+    admin = Session(url, key)
+    account = admin.service_accounts.create_service_account(
+        body=m.CreateServiceAccount(name="billing", description="Pays"), expected=201
+    )
+    authorizer = Session(url, api_keys(admin, account.id))
+    signing_keys(admin)
+    revocations(admin, authorizer)
+    lists(admin, authorizer)
+    (record,) = admin.revocations.list_revocations().revocations
+    admin.revocations.delete_revocation(record.id, expected=204)
+    rest(admin, account.id)
+    nobody = import_module("rescind_client.api.api_keys.list_api_keys")
+    answer = nobody.sync_detailed(client=Client(base_url=url))
+    assert answer.parsed.error.code is m.ErrorCode.UNAUTHORIZED
+    json.dump(SEEN, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()

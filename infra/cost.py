@@ -1,25 +1,56 @@
-"""What a million requests cost on AWS: the calls of each endpoint, counted, times prices.
+"""What the service costs on AWS: counted calls, times prices.
 
-    python -m infra.cost --read-unit 0.15 --kms 3.5
+    python -m infra.cost --read-unit 0.15 --milliseconds 20
 
-The counts are in `cost.csv` beside this file; `tests/infra/test_cost.py` counts them anew. Prices
-are dollars a million; those here are list prices of one region on one day: give your own.
+The counts are in `cost.csv` beside this file; `python -m tests.costs` counts them anew. The prices
+are list prices of one region (us-east-1, arm64) on one day: give your own.
 """
 
 import argparse
 import csv
+import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Final
 
-_COUNTS: Final = Path(__file__).with_name("cost.csv")
+COUNTS: Final = Path(__file__).with_name("cost.csv")
+# What is deployed: the memory of functions in megabytes, and what each stage has of the rest.
+MEMORY: Final = {
+    "Revocations": 512,
+    "SigningKeys": 512,
+    "Srl": 2048,
+    "SrlSchedule": 256,
+    "SrlPublication": 2048,
+}
+SNAPSHOTS: Final = ("Revocations", "Srl")
+ALARMS: Final = 12
+# Those that a stage without faults emits: three of the schedule, two of publications.
+METRICS: Final = 5
+FLEETS: Final = (100, 1_000, 10_000)
+
+POLL: Final = "GET /v1/revocations/srl (304)"
+TICK: Final = "a tick of the schedule"
+PUBLICATION: Final = "a publication"
+
+_MONTH: Final = 30 * 24 * 3600
+_POLLS: Final = _MONTH // 30
+# A list whose content stays the same is published at half of its lifetime, which is an hour.
+_LISTS: Final = _MONTH // 1800
+_TICKS: Final = _MONTH // 60
+# An HTTP API counts each 512 KiB of an answer as a request.
+_METERED_BYTES: Final = 512 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """Dollars a million; `compute` is a million invocations of a function, 30 ms at 512 MB."""
+    """Dollars, and what only a deployment can measure.
+
+    Dollars a million down to `snapshot_gigabyte_second`, then a gigabyte, then a month.
+    `milliseconds` is how long a function runs for a request or a tick, `publication_milliseconds`
+    for a publication; `line_bytes` is what AWS logs of a request, beside our own line.
+    """
 
     read_unit: float = 0.125
     write_unit: float = 0.625
@@ -28,66 +59,122 @@ class Prices:
     s3_put: float = 5.0
     gateway: float = 1.0
     invocation: float = 0.2
-    compute: float = 0.2
+    gigabyte_second: float = 13.3334
+    snapshot_gigabyte_second: float = 1.5046
+    log_gigabyte: float = 0.5
+    transfer_gigabyte: float = 0.09
+    alarm_month: float = 0.1
+    metric_month: float = 0.3
+    key_month: float = 1.0
+    milliseconds: float = 30.0
+    publication_milliseconds: float = 1000.0
+    line_bytes: float = 900.0
 
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """What one call of an endpoint, or one run, takes; `trips` are those that wait for another."""
+    """What a call takes, on average; `requests` are all that it makes to DynamoDB, S3 and KMS."""
 
     what: str
-    trips: int
-    read_units: int
-    write_units: int
-    kms: int
-    s3_gets: int
-    s3_puts: int
+    function: str
+    requests: float
+    read_units: float
+    write_units: float
+    kms: float
+    s3_gets: float
+    s3_puts: float
+    log_bytes: float
+    answer_bytes: float
 
     def dollars(self, prices: Prices) -> float:
         """What a million of them cost."""
+        publication = self.what == PUBLICATION
+        milliseconds = prices.publication_milliseconds if publication else prices.milliseconds
+        gigabytes = MEMORY[self.function] / 1024
+        logged = self.log_bytes + prices.line_bytes
         return (
             self.read_units * prices.read_unit
             + self.write_units * prices.write_unit
             + self.kms * prices.kms
             + self.s3_gets * prices.s3_get
             + self.s3_puts * prices.s3_put
-            + prices.gateway
+            + math.ceil(self.answer_bytes / _METERED_BYTES) * prices.gateway
             + prices.invocation
-            + prices.compute
+            + milliseconds / 1000 * gigabytes * prices.gigabyte_second
+            + logged / 1000 * prices.log_gigabyte
+            + self.answer_bytes / 1000 * prices.transfer_gigabyte
         )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the table at the prices given."""
+    """Print the tables at the prices given."""
     parser = argparse.ArgumentParser(prog="python -m infra.cost", description=__doc__)
     for price in fields(Prices):
         option = f"--{price.name.replace('_', '-')}"
-        parser.add_argument(option, type=float, default=price.default, metavar="DOLLARS")
-    print(table(Prices(**vars(parser.parse_args(arguments)))))
+        parser.add_argument(option, type=float, default=price.default, metavar="NUMBER")
+    prices = Prices(**vars(parser.parse_args(arguments)))
+    print(*tables(prices), sep="\n\n")
     return 0
 
 
 def counted() -> list[Counted]:
-    """The counts, as the tests found them."""
-    with _COUNTS.open(newline="") as file:
-        rows = csv.reader(file)
-        next(rows)
-        return [Counted(what, *map(int, figures)) for what, *figures in rows]
+    """The counts, as `tests.costs` found them."""
+    with COUNTS.open(newline="") as file:
+        rows = list(csv.reader(file))[1:]
+    return [Counted(what, function, *map(float, averages)) for what, function, *averages in rows]
 
 
-def table(prices: Prices) -> str:
-    """Counts and costs as a table in Markdown."""
-    head = ("Call", "Trips", "Read units", "Write units", "KMS", "S3 GET", "S3 PUT", "$ a million")
-    lines = [_line(*head), _line("---", *["---:"] * (len(head) - 1))]
-    for each in counted():
-        figures = (each.trips, each.read_units, each.write_units)
-        others = (each.kms, each.s3_gets, each.s3_puts)
-        lines.append(_line(f"`{each.what}`", *figures, *others, f"{each.dollars(prices):.2f}"))
-    return "\n".join(lines)
+def tables(prices: Prices) -> list[str]:
+    """Of each call, of fleets of authorizers, and of a stage that nobody calls, in Markdown."""
+    figures = ("requests", "read_units", "write_units", "kms", "s3_gets", "s3_puts")
+    calls = (
+        [
+            f"`{each.what}`",
+            *(f"{getattr(each, name):g}" for name in figures),
+            f"{each.dollars(prices):.2f}",
+        ]
+        for each in counted()
+    )
+    head = ["Call", "Requests", "Read units", "Write units", "KMS", "S3 GET", "S3 PUT"]
+    fleets = ([f"{size:,}", f"{fleet(size, prices):,.0f}"] for size in FLEETS)
+    parts = ([what, f"{dollars:.2f}"] for what, dollars in idle(prices).items())
+    return [
+        _table([*head, "$ a million"], calls),
+        _table(["Authorizers", "$ a month"], fleets),
+        _table(["Of an idle stage", "$ a month"], parts),
+    ]
 
 
-def _line(*cells: object) -> str:
-    return f"| {' | '.join(map(str, cells))} |"
+def fleet(size: int, prices: Prices) -> float:
+    """A month of so many authorizers of one tenant, in dollars.
+
+    Each has a key of its own, asks every 30 seconds for a list, and gets each new one once.
+    """
+    row = {each.what: each.dollars(prices) / 1_000_000 for each in counted()}
+    fetch = row[POLL.removesuffix(" (304)")]
+    return size * ((_POLLS - _LISTS) * row[POLL] + _LISTS * fetch)
+
+
+def idle(prices: Prices) -> dict[str, float]:
+    """A month of a stage with one tenant that nobody calls, in dollars, part by part."""
+    row = {each.what: each.dollars(prices) / 1_000_000 for each in counted()}
+    gigabytes = sum(MEMORY[name] for name in SNAPSHOTS) / 1024
+    parts = {
+        f"snapshots of {len(SNAPSHOTS)} functions, {gigabytes:g} GB": (
+            gigabytes * _MONTH * prices.snapshot_gigabyte_second / 1_000_000
+        ),
+        "a tick each minute": _TICKS * row[TICK],
+        "48 publications a day": _LISTS * row[PUBLICATION],
+        f"{METRICS} metrics": METRICS * prices.metric_month,
+        f"{ALARMS} alarms": ALARMS * prices.alarm_month,
+        "the KMS key": prices.key_month,
+    }
+    return parts | {"in all": sum(parts.values())}
+
+
+def _table(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+    rule = ["---", *["---:"] * (len(head) - 1)]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in [head, rule, *lines])
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The AWS calls of one endpoint, counted on the wire to a pretended account.
+"""AWS calls, counted on the wire to a pretended account.
 
     recorder = Recorder(dynamodb, s3, kms)
     with recorder.counting() as calls:
@@ -17,15 +17,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from threading import RLock
 from typing import Any, Final
 
 from shared.ports.together import in_turn
 
 _READ_BYTES: Final = 4096
 _WRITE_BYTES: Final = 1024
-
-# Shared by many requests of an instance: docs/cost.md counts them apart.
-_SHARED: Final = ("#usage", "#bucket")
 
 
 @dataclass
@@ -47,6 +45,8 @@ class Recorder:
 
     def __init__(self, *clients: Any) -> None:
         self._calls: Calls | None = None
+        # A batch is read in several threads.
+        self._lock = RLock()
         for client in clients:
             client.meta.events.register("provide-client-params.*.*", self._asked)
             client.meta.events.register("after-call.*.*", partial(self._answered, client))
@@ -76,16 +76,20 @@ class Recorder:
     def _answered(
         self, client: Any, parsed: dict[str, Any], model: Any, context: dict[str, Any], **_: Any
     ) -> None:
-        asked = context.get("asked", {})
-        if self._calls is None or _is_shared(asked):
-            return
+        with self._lock:
+            if self._calls is not None:
+                self._count(self._calls, client, parsed, model, context.get("asked", {}))
+
+    def _count(
+        self, calls: Calls, client: Any, parsed: dict[str, Any], model: Any, asked: dict[str, Any]
+    ) -> None:
         service = model.service_model.service_name
-        self._calls.requests.append(f"{service}.{model.name}")
-        self._calls.trips += 1
+        calls.requests.append(f"{service}.{model.name}")
+        calls.trips += 1
         if service == "dynamodb":
             read = self._listed(client, asked) if asked.get("Select") == "COUNT" else parsed
-            self._calls.read_units += _read_units(model.name, asked, read)
-            self._calls.write_units += _write_units(model.name, asked)
+            calls.read_units += _read_units(model.name, asked, read)
+            calls.write_units += _write_units(model.name, asked)
 
     def _listed(self, client: Any, asked: dict[str, Any]) -> dict[str, Any]:
         """The entries that were counted, whose size the answer does not tell."""
@@ -94,12 +98,6 @@ class Recorder:
         listed: dict[str, Any] = client.query(**asked)
         self._calls = calls
         return listed
-
-
-def _is_shared(asked: dict[str, Any]) -> bool:
-    changes = [next(iter(each.values())) for each in asked.get("TransactItems", ())] or [asked]
-    keys = [each["Key"]["pk"]["S"] for each in changes if isinstance(each.get("Key"), dict)]
-    return len(keys) == len(changes) and all(key.endswith(_SHARED) for key in keys)
 
 
 def _read_units(name: str, asked: dict[str, Any], parsed: dict[str, Any]) -> int:

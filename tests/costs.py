@@ -1,0 +1,195 @@
+"""The calls of which docs/cost.md says what they cost, counted on the wire to a pretended account.
+
+    python -m tests.costs        write infra/cost.csv and the tables of docs/cost.md anew
+
+Of each call twenty are made by twenty keys of a tenant, a third of a second apart, by one instance:
+what they share, such as the writes of the rate limit and of usage, is in the average.
+"""
+
+from __future__ import annotations
+
+import csv
+import logging
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass, fields
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from infra import cost
+from infra.cost import Counted, Prices
+from shared import logs
+from shared.adapters import dynamodb, dynamodb_usage, kms, s3
+from shared.adapters.dynamodb import DynamoStore
+from shared.adapters.dynamodb_buckets import DynamoBuckets
+from shared.adapters.dynamodb_usage import DynamoUsage
+from shared.adapters.kms import KmsKeys
+from shared.adapters.s3 import S3Blobs
+from shared.model.callers import Scope
+from shared.operations import srl_publication, srl_schedule
+from shared.ports import Ports
+from shared.wiring import identifiers
+from tests.api import Client, Tenant, serve
+from tests.aws import aws
+from tests.calls import Recorder
+from tests.processes import ROOT
+from tests.worlds import Clock
+
+PAGE: Final = ROOT / "docs" / "cost.md"
+_CALLS: Final = 20
+_APART: Final = timedelta(seconds=0.3)
+# The identifiers in a batch, and in the list.
+_BATCH: Final = 1000
+_LISTED: Final = 50
+
+
+@dataclass(frozen=True)
+class Watched:
+    """A tenant on AWS with a list and many callers, with all that it calls watched."""
+
+    recorder: Recorder
+    ports: Ports
+    clock: Clock
+    tenant: Tenant
+    callers: list[Client]
+    etag: str
+    root_id: str
+
+
+@contextmanager
+def watched() -> Iterator[Watched]:
+    """A pretended account with such a tenant."""
+    with ExitStack() as stack:
+        account = stack.enter_context(aws())
+        tables = stack.enter_context(closing(dynamodb.connect()))
+        counts = stack.enter_context(closing(dynamodb_usage.connect()))
+        objects = stack.enter_context(closing(s3.connect()))
+        keys = stack.enter_context(closing(kms.connect()))
+        recorder = Recorder(tables, counts, objects, keys)
+        clock = Clock(datetime(2026, 11, 21, tzinfo=UTC))
+        ports = Ports(
+            store=DynamoStore(tables, table_prefix=account.table_prefix),
+            buckets=DynamoBuckets(tables, table_prefix=account.table_prefix),
+            usage=DynamoUsage(counts, table_prefix=account.table_prefix),
+            blobs=S3Blobs(lambda: objects, bucket=account.bucket),
+            keys=KmsKeys(lambda: keys, key_id=account.key_id),
+            now=clock,
+            new_id=identifiers(clock),
+            together=recorder.together,
+        )
+        yield _furnished(recorder, ports, clock)
+
+
+def _furnished(recorder: Recorder, ports: Ports, clock: Clock) -> Watched:
+    tenant = Tenant(ports, serve(ports), handle="acme")
+    callers = [tenant.client(Scope.ADMIN) for _ in range(_CALLS)]
+    for number in range(_LISTED):
+        tenant.revoke(f"svc_wrt_01m7yz{number:020}")
+    srl_publication.publish_due(ports)
+    etag = tenant.admin.get("/v1/revocations/srl").headers["ETag"]
+    root = tenant.admin.post("/v1/keys", json={"name": "root", "type": "root"}).json()
+    return Watched(recorder, ports, clock, tenant, callers, etag, root["id"])
+
+
+def measured(here: Watched) -> Iterator[Counted]:
+    """Every row, in the order of the page."""
+    batch = {"warrant_ids": [f"svc_wrt_{number}" for number in range(_BATCH)]}
+    known = {"If-None-Match": here.etag}
+    sign = f"/v1/keys/{here.root_id}/sign"
+    ids = iter(range(10_000))
+    calls: dict[tuple[str, str], Callable[[Client], Any]] = {
+        ("GET /v1/revocations/check", "Revocations"): (
+            lambda client: client.get("/v1/revocations/check?warrant_id=svc_wrt_none")
+        ),
+        ("POST /v1/revocations/check-batch (of 1,000)", "Revocations"): (
+            lambda client: client.post("/v1/revocations/check-batch", json=batch)
+        ),
+        (cost.POLL, "Srl"): lambda client: client.get("/v1/revocations/srl", headers=known),
+        ("GET /v1/revocations/srl", "Srl"): lambda client: client.get("/v1/revocations/srl"),
+        ("GET /v1/revocations", "Revocations"): lambda client: client.get("/v1/revocations"),
+        ("POST /v1/keys/{keyId}/sign", "SigningKeys"): (
+            lambda client: client.post(sign, json={"payload": "aGVsbG8="})
+        ),
+        ("POST /v1/revocations", "Revocations"): (
+            lambda client: client.post(
+                "/v1/revocations", json={"warrant_id": f"svc_wrt_{next(ids)}", "reason": "stolen"}
+            )
+        ),
+    }
+    for (what, function), call in calls.items():
+        yield _average(here, what, function, call)
+    srl_publication.publish_due(here.ports)
+    yield _average(here, cost.TICK, "SrlSchedule", lambda _: srl_schedule.due(here.ports))
+    yield _average(here, cost.PUBLICATION, "SrlPublication", lambda _: _publish(here))
+
+
+def _publish(here: Watched) -> None:
+    """The tenant's list after half of its lifetime, as it is made when nothing changes."""
+    here.clock.moment += timedelta(seconds=1800)
+    assert srl_publication.publish_if_due(here.ports, here.tenant.id)
+
+
+def _average(here: Watched, what: str, function: str, call: Callable[[Client], Any]) -> Counted:
+    answered = 0
+    with here.recorder.counting() as calls, _logged() as lines:
+        for client in here.callers:
+            here.clock.moment += _APART
+            answer = call(client)
+            if hasattr(answer, "status_code"):
+                assert answer.status_code in {200, 201, 304}, answer.text
+                # An answer without a body is metered as one, too.
+                answered += max(1, len(answer.content))
+    return Counted(
+        what,
+        function,
+        requests=len(calls.requests) / _CALLS,
+        read_units=calls.read_units / _CALLS,
+        write_units=calls.write_units / _CALLS,
+        kms=calls.count("kms.") / _CALLS,
+        s3_gets=calls.count("s3.GetObject") / _CALLS,
+        s3_puts=calls.count("s3.PutObject") / _CALLS,
+        log_bytes=sum(map(len, lines)) // _CALLS,
+        answer_bytes=answered // _CALLS,
+    )
+
+
+@contextmanager
+def _logged() -> Iterator[list[str]]:
+    """The lines that a function logs meanwhile."""
+    lines: list[str] = []
+
+    class Kept(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            lines.append(logs.JsonFormatter(stage="prod").format(record))
+
+    handler, logger = Kept(), logging.getLogger("shared")
+    before = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        yield lines
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(before)
+
+
+def main() -> int:
+    """Count anew, and write what was counted."""
+    with watched() as here, cost.COUNTS.open("w", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(each.name for each in fields(Counted))
+        for row in measured(here):
+            writer.writerow(getattr(row, each.name) for each in fields(Counted))
+    text = PAGE.read_text()
+    for table in cost.tables(Prices()):
+        head = table.partition("\n")[0]
+        # No table has a backslash, which would be read as a reference to a group.
+        text = re.sub(rf"{re.escape(head)}\n(\|.*\n)+", f"{table}\n", text)
+    PAGE.write_text(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -34,7 +34,7 @@ PARAMETERS_FILE: Final = "parameters.yaml"
 # The parameters of the template that become settings of all functions. SAM publishes a version if
 # the code or the template's text has changed, and not if the value of a parameter has: such a
 # change has to be in the artefact.
-SETTINGS: Final = frozenset({"RestoredAs", "TrustedProxies"})
+SETTINGS: Final = frozenset({"BasePath", "RestoredAs", "TrustedProxies"})
 
 _SOURCES: Final = ("functions", "shared")
 _PLATFORMS: Final = {"arm64": "aarch64-manylinux_2_28", "x86_64": "x86_64-manylinux_2_28"}

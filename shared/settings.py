@@ -10,10 +10,14 @@
 `SVC_TRUSTED_PROXIES` holds networks such as `10.0.0.0/8,2001:db8::/32`: the proxies whose
 X-Forwarded-For is believed. Without it none is.
 
+`SVC_BASE_PATH` holds the path below which API Gateway serves the API on a domain of its own, such
+as `auth`; no other server reads it. Without it the API is at the root.
+
 `shared/wiring.py` has the adapters, and so the schemes that are allowed. AWS regions, credentials
 and endpoints are the SDK's own variables (`AWS_DEFAULT_REGION`, …).
 """
 
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network, ip_network
@@ -24,6 +28,9 @@ from shared.errors import InvalidSettings
 Network: TypeAlias = IPv4Network | IPv6Network
 
 _TRUSTED_PROXIES: Final = "SVC_TRUSTED_PROXIES"
+_BASE_PATH: Final = "SVC_BASE_PATH"
+# As in template.yaml.
+_BASE_PATHS: Final = re.compile(r"(?!v1(?:/|$))(?:[A-Za-z0-9._-]+(?:/[A-Za-z0-9._-]+)*)?")
 # What no function can do without, and what only the schedule needs; in the order of the fields.
 _REQUIRED: Final = ("SVC_STORE", "SVC_BLOBS", "SVC_KEYS")
 _NAMES: Final = (*_REQUIRED, "SVC_QUEUE")
@@ -82,6 +89,19 @@ def trusted_proxies(environment: Mapping[str, str]) -> tuple[Network, ...]:
     if problems:
         raise InvalidSettings(problems)
     return networks
+
+
+def base_path(environment: Mapping[str, str]) -> str:
+    """The path below which API Gateway serves the API: `/`, or such as `/auth`.
+
+    Raises `InvalidSettings`. A path that begins with `v1` is refused, since the API's own paths do.
+    """
+    value = environment.get(_BASE_PATH, "")
+    if not _BASE_PATHS.fullmatch(value):
+        raise InvalidSettings(
+            [f"{_BASE_PATH} is not valid; set it to a path such as auth or team/auth, not below v1"]
+        )
+    return f"/{value}"
 
 
 def _networks(environment: Mapping[str, str], problems: list[str]) -> tuple[Network, ...]:

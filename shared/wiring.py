@@ -27,6 +27,7 @@ from shared.ports.together import Together, in_turn
 from shared.ports.token_buckets import TokenBuckets
 from shared.ports.usage_counts import UsageCounts
 from shared.settings import Network, Place, Settings
+from shared.settings import base_path as load_base_path
 from shared.settings import trusted_proxies as load_trusted_proxies
 
 C = TypeVar("C")
@@ -87,6 +88,11 @@ def settings(environment: Mapping[str, str]) -> Settings:
 def trusted_proxies() -> tuple[Network, ...]:
     """The networks whose X-Forwarded-For this process believes. Raises `InvalidSettings`."""
     return load_trusted_proxies(os.environ)
+
+
+def base_path() -> str:
+    """The path below which API Gateway serves the API, or `/`. Raises `InvalidSettings`."""
+    return load_base_path(os.environ)
 
 
 def build(settings: Settings) -> Ports:

@@ -70,10 +70,12 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
 def lambda_handler(app: FastAPI) -> Callable[[dict[str, Any], Any], dict[str, Any]]:
     """The entry point that Lambda calls with events of API Gateway, REST (1.0) or HTTP (2.0).
 
-    If Lambda is about to take a snapshot, the clients of AWS are made now (docs/adr/0033).
+    If Lambda is about to take a snapshot, the clients of AWS are made now (docs/adr/0033). The base
+    path of a domain of its own is taken off a path that begins with it: events of format 1.0 have
+    it there, those of format 2.0 need not (docs/adr/0032). Raises `InvalidSettings`.
     """
     wiring.before_snapshot()
-    mangum = Mangum(app, lifespan="off")
+    mangum = Mangum(app, lifespan="off", api_gateway_base_path=wiring.base_path())
 
     def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
         logs.to_standard_output()

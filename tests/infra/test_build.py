@@ -234,7 +234,9 @@ def test_a_parameter_of_no_function_is_no_part_of_the_artefact(
         monkeypatch.setattr(sys, "argv", ["build", "--parameter", given])
         with pytest.raises(SystemExit):
             build.main()
-        assert f"'{given}' is none of RestoredAs, TrustedProxies" in capsys.readouterr().err
+        assert (
+            f"'{given}' is none of BasePath, RestoredAs, TrustedProxies" in capsys.readouterr().err
+        )
 
 
 def test_a_failed_build_leaves_the_artefact_before_it(tree: Path, tmp_path: Path) -> None:

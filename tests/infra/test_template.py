@@ -9,6 +9,7 @@ from infra import build
 from infra.routers import ROUTERS
 from shared import wiring
 from shared.model.rate_limit import BURST, RATE_PER_SECOND
+from shared.settings import base_path
 from tests.aws import FUNCTIONS, REGION, STAGE, STATEFUL, stack, table_prefix, template
 from tests.infra.templates import (
     ALARMS,
@@ -210,6 +211,29 @@ def test_a_tenant_meets_its_own_limit_first() -> None:
     parameters = template(FUNCTIONS)["Parameters"]
     assert parameters["ThrottleRate"]["MinValue"] >= RATE_PER_SECOND
     assert parameters["ThrottleBurst"]["MinValue"] >= BURST
+
+
+@pytest.mark.parametrize("value", ["", "auth", "team/auth", "v1.1", "v12", "a_b-c.d"])
+def test_a_base_path_of_the_template_is_one_of_the_code(value: str) -> None:
+    """F106: what the template takes, the functions take."""
+    assert re.fullmatch(template(FUNCTIONS)["Parameters"]["BasePath"]["AllowedPattern"], value)
+    assert base_path({"SVC_BASE_PATH": value}) == f"/{value}"
+
+
+@pytest.mark.parametrize("value", ["/auth", "auth/", "a//b", "v1", "v1/keys", "a b", "{proxy+}"])
+def test_a_base_path_that_the_code_refuses_is_not_deployed(value: str) -> None:
+    """F106: nor does the template take what the functions refuse."""
+    assert not re.fullmatch(template(FUNCTIONS)["Parameters"]["BasePath"]["AllowedPattern"], value)
+
+
+def test_a_domain_is_the_deployers_choice() -> None:
+    """F106: without a name there is no domain; with one, the API is below the base path of it."""
+    made = ("AWS::ApiGatewayV2::DomainName", "AWS::ApiGatewayV2::ApiMapping")
+    named = {name: each for name, each in RESOURCES.items() if each["Type"] in made}
+    assert {each["Condition"] for each in named.values()} == {"HasDomain"}
+    (mapping,) = of_kind("AWS::ApiGatewayV2::ApiMapping").values()
+    assert (mapping["ApiId"], mapping["Stage"]) == ("Api", "Api.Stage")
+    assert mapping["ApiMappingKey"] == {"Fn::If": ["HasBasePath", "", "AWS::NoValue"]}
 
 
 # --- queues ---

@@ -3,6 +3,7 @@
     reading.py images TEMPLATE OVERRIDE…     what `sam local` starts for each function, as JSON
     reading.py versions TEMPLATE OVERRIDE…   the versions that a deployment publishes, as JSON
     reading.py command ARGUMENT…             the options that a command would run with, as JSON
+    reading.py events METHOD PATH SECRET     a request's events, formats 1.0 and 2.0, as JSON
 
 An OVERRIDE is one value of `--parameter-overrides`. The classes are those behind the commands. They
 are not public: the version is pinned.
@@ -15,10 +16,13 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from flask import Flask, request
 from samcli.cli.main import cli
 from samcli.cli.types import CfnParameterOverridesType
 from samcli.lib.providers.sam_function_provider import SamFunctionProvider
 from samcli.lib.providers.sam_stack_provider import SamLocalStackProvider
+from samcli.local.apigw.event_constructor import construct_v1_event, construct_v2_event_http
+from samcli.local.apigw.route import Route
 from samcli.local.docker.lambda_image import Runtime
 from samcli.local.docker.utils import get_docker_platform
 from samcli.yamlhelper import yaml_parse
@@ -61,6 +65,18 @@ _RUNS = {
     "local invoke": "samcli.commands.local.invoke.cli.do_cli",
     "local start-api": "samcli.commands.local.start_api.cli.do_cli",
 }
+
+
+def events(method: str, path: str, secret: str) -> list[dict[str, Any]]:
+    """As `sam local start-api` makes them of a request with an API key."""
+    server = Flask(__name__)
+    server.add_url_rule("/<path:proxy>", "/{proxy+}", methods=[method])
+    headers = {"Authorization": f"Bearer {secret}"}
+    with server.test_request_context(path, method=method, headers=headers):
+        return [
+            construct_v1_event(request, 443, [], "$default", api_type=Route.HTTP),
+            construct_v2_event_http(request, 443, [], "$default", route_key="$default"),
+        ]
 
 
 def _read(overrides: tuple[str, ...]) -> dict[str, str]:

@@ -42,6 +42,10 @@ class LocalServer:
     def admin_key(self) -> str:
         return (self.data / "admin.key").read_text().strip()
 
+    def serving(self) -> list[int]:
+        """The identifiers of the processes that answer requests."""
+        return _workers(self.process.pid) or [self.process.pid]
+
     def interrupt(self) -> int:
         """Ctrl-C, which a terminal sends to the whole group; the exit code."""
         os.killpg(self.process.pid, signal.SIGINT)

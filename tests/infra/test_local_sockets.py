@@ -16,6 +16,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from tests import sockets
 from tests.processes import HOST, LocalServer, local_server
 
 _OPEN_FILES = 256
@@ -47,6 +48,16 @@ class _Said:
     def now(self) -> list[str]:
         lines = self._output.read_text()[self._from :].splitlines()
         return [line for line in lines if '"message": "request"' not in line]
+
+
+def test_no_answer_waits_for_the_acknowledgement_of_its_head(tmp_path: Path) -> None:
+    """F113: connections that one of several workers accepts have TCP_NODELAY."""
+    with local_server(tmp_path / "data", workers=2) as server, _connected(server) as caller:
+        caller.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert caller.recv(10_000).startswith(b"HTTP/1.1 401 ")
+        with sockets.accepted(caller, server.serving()) as other_end:
+            assert other_end.getpeername() == caller.getsockname()
+            assert other_end.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 def test_idle_connections_stop_nothing(server: LocalServer, said: _Said) -> None:

@@ -10,6 +10,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from infra import openapi
+from infra.local_threads import Threads
 from infra.routers import ROUTERS
 from shared import wiring
 from shared.adapters.filesystem import FileBlobs
@@ -44,7 +45,7 @@ async def _nothing_there(_request: Request, _error: Exception) -> Response:
     return errors.response(NotFound("There is no such document."))
 
 
-_contract = create_app(*ROUTERS)
+_contract = create_app(*ROUTERS, work=Threads())
 
 # /docs and /openapi.json, with assets that need no network.
 _beside = FastAPIOffline(redoc_url=None, title="Rescind", redirect_slashes=False)

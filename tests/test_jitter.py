@@ -18,6 +18,7 @@ from shared.errors import Conflict, RateLimited, Unavailable
 from shared.operations import operation
 from shared.ports.token_buckets import Lease, TokenBuckets
 from shared.web.rate_limit import TenantLimiter
+from shared.web.work import result_of
 from tests.worlds import Clock, embedded
 
 _HELD_SECONDS = 0.010
@@ -128,7 +129,7 @@ def _pauses_of_the_rate_limit(folder: Path) -> list[float]:
     for _ in range(2000):
         clock.advance(milliseconds=1)
         with pytest.raises(RateLimited):
-            limiter.take("acme", is_admin=False)
+            result_of(limiter.take("acme", is_admin=False))
     return [later - earlier for earlier, later in pairwise(empty.asked_at)]
 
 

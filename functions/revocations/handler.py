@@ -22,12 +22,13 @@ from shared.web.app import create_app, lambda_handler
 from shared.web.fields import WarrantId
 from shared.web.paging import Paging
 from shared.web.routes import Here, router, serves
+from shared.web.work import Kind
 
 routes = router("Revocations")
 
 
 @routes.get("/v1/revocations/check")
-@serves(revocations.check)
+@serves(revocations.check, kind=Kind.QUICK)
 async def check_revocation(
     here: Here, warrant_id: Annotated[WarrantId, Query(description="The warrant to check.")]
 ) -> CheckResult:

@@ -17,6 +17,7 @@ from shared.web.app import create_app, lambda_handler
 from shared.web.conditional import matches
 from shared.web.fields import SigningKeyId
 from shared.web.routes import Here, router, serves
+from shared.web.work import Kind
 
 # Lambda answers with at most 6 MB; a longer list is fetched from where it is stored.
 _ANSWER_MAX: Final = 4 * 1024 * 1024
@@ -82,7 +83,7 @@ async def get_srl(here: Here) -> Response:
 
 
 @routes.post("/v1/revocations/srl/regenerate")
-@serves(srl.regenerate)
+@serves(srl.regenerate, kind=Kind.PUBLICATION)
 async def regenerate_srl(here: Here) -> Regenerated:
     """Publish the next version of the Signed Revocation List now.
 
@@ -119,7 +120,7 @@ async def create_srl_key(here: Here) -> SrlSigner:
 
 
 @routes.post("/v1/revocations/srl/keys/rotate", status_code=201)
-@serves(srl_rotation.rotate)
+@serves(srl_rotation.rotate, kind=Kind.PUBLICATION)
 async def rotate_srl_key(here: Here) -> SrlSigner:
     """Replace the key that signs the Signed Revocation List at once.
 
@@ -131,7 +132,7 @@ async def rotate_srl_key(here: Here) -> SrlSigner:
 
 
 @routes.post("/v1/revocations/srl/keys/{keyId}/activate")
-@serves(srl_rotation.activate, raises=(NotFound, InvalidState))
+@serves(srl_rotation.activate, raises=(NotFound, InvalidState), kind=Kind.PUBLICATION)
 async def activate_srl_key(
     here: Here, key_id: KeyId, body: ActivateSigner = _NOT_FORCED
 ) -> SrlSigner:
@@ -146,7 +147,7 @@ async def activate_srl_key(
 
 
 @routes.post("/v1/revocations/srl/keys/{keyId}/revoke")
-@serves(srl_rotation.revoke, raises=(NotFound,))
+@serves(srl_rotation.revoke, raises=(NotFound,), kind=Kind.PUBLICATION)
 async def revoke_srl_key(here: Here, key_id: KeyId) -> SrlSigner:
     """Revoke a stolen key of the Signed Revocation List.
 

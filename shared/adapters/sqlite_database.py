@@ -1,4 +1,7 @@
-"""A SQLite file as adapters use it: threads take turns, and what goes wrong is `Unavailable`."""
+"""A SQLite file as adapters use it, and what goes wrong with it as `Unavailable`.
+
+Each thread that uses the file has a connection for as long as it does.
+"""
 
 import sqlite3
 import threading
@@ -6,10 +9,18 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
+from weakref import WeakValueDictionary
 
 from shared.adapters.messages import CORRUPT, UNAVAILABLE
 from shared.errors import Corrupt, Unavailable
+
+_MEMORY: Final = ":memory:"
+_Identity: TypeAlias = tuple[int, int]
+
+# Kept for as long as a database on the file is open.
+_turns: Final[WeakValueDictionary[_Identity, threading.Lock]] = WeakValueDictionary()
+_turns_lock: Final = threading.Lock()
 
 # Text that is not UTF-8 can come from a damaged file alone, even as part of an error's message.
 _FAILURES: Final = (sqlite3.DatabaseError, OSError, UnicodeDecodeError)
@@ -26,7 +37,9 @@ class Database:
 
     A commit is on the disk before it returns. Where `durable` is false it is not: a power failure
     may undo the last commits, in order, and a killed process undoes none. `busy_seconds` is how
-    long to wait for another process. Raises `Unavailable`, and what `prepare` does.
+    long to wait for another thread or process that writes. Threads that read do not wait for each
+    other, nor for one that writes; they do in `:memory:`, which has one connection. Raises
+    `Unavailable`, and what `prepare` does.
     """
 
     def __init__(
@@ -37,34 +50,72 @@ class Database:
         busy_seconds: float,
         durable: bool = True,
     ) -> None:
-        self._lock = threading.Lock()
-        try:
-            self.connection = _open(path, busy_seconds)
+        self._path, self._busy_seconds, self._durable = path, busy_seconds, durable
+        # The one that was used last is used next: what it read lately is in its cache.
+        self._idle: list[sqlite3.Connection] = []
+        self._in_use = threading.local()
+        self._closed = False
+        self._alone = threading.Lock() if path == _MEMORY else None
+        with _translated():
+            self.connection = self._open()
             try:
-                _configure(self.connection, busy_seconds, durable=durable)
                 prepare(self.connection)
+                self._file = _identity(path)
             except BaseException:
                 self.connection.close()
                 raise
-        except _FAILURES as error:
-            raise _unavailable(error) from error
+        self._writing = _turn_of(self._file)
+        self._idle.append(self.connection)
 
     def close(self) -> None:
-        """Let go of the file; whatever is asked afterwards is `Unavailable`."""
-        with self._lock:
-            self.connection.close()
+        """Let go of the file; whatever is asked afterwards is `Unavailable`.
+
+        What another thread asked before is still answered.
+        """
+        self._closed = True
+        while self._idle:
+            self._idle.pop().close()
 
     def __enter__(self) -> sqlite3.Connection:
-        """The connection, for this thread alone; what fails with it raises `Unavailable`."""
-        self._lock.acquire()
-        return self.connection
+        """A connection for this thread alone; what fails with it raises `Unavailable`."""
+        if self._alone:
+            self._alone.acquire()
+        try:
+            self._in_use.connection = self._idle.pop()
+        except IndexError:
+            self._in_use.connection = self._another()
+        connection: sqlite3.Connection = self._in_use.connection
+        return connection
 
     def __exit__(
         self, _kind: type[BaseException] | None, error: BaseException | None, _trace: object
     ) -> None:
-        self._lock.release()
+        self._idle.append(self._in_use.connection)
+        if self._closed:
+            self.close()
+        if self._alone:
+            self._alone.release()
         if isinstance(error, _FAILURES):
             raise _unavailable(error) from error
+
+    def _another(self) -> sqlite3.Connection:
+        """One more connection; the first one where it is closed, which fails at any use."""
+        if self._closed:
+            return self.connection
+        with _translated():
+            if _identity(self._path) != self._file:
+                # The other connections are to the file that was here before.
+                raise OSError("another file has taken the place of the database")
+            return self._open()
+
+    def _open(self) -> sqlite3.Connection:
+        connection = _open(self._path, self._busy_seconds)
+        try:
+            _configure(connection, self._busy_seconds, durable=self._durable)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
 
     @contextmanager
     def snapshot(self) -> Iterator[sqlite3.Connection]:
@@ -80,7 +131,7 @@ class Database:
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """Commit what the body did, or undo it where it raised."""
-        with self as connection:
+        with self._turn_to_write(), self as connection:
             # Takes the write lock at once: what the body reads stays true until it commits.
             connection.execute("BEGIN IMMEDIATE")
             try:
@@ -90,9 +141,47 @@ class Database:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
 
+    @contextmanager
+    def _turn_to_write(self) -> Iterator[None]:
+        """Wait for the threads of this process that write to the file.
+
+        SQLite's own lock is between processes too, but whoever waits for it only looks now and then
+        whether it is free.
+        """
+        if not self._writing.acquire(timeout=self._busy_seconds):
+            raise Unavailable(UNAVAILABLE)
+        try:
+            yield
+        finally:
+            self._writing.release()
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    try:
+        yield
+    except _FAILURES as error:
+        raise _unavailable(error) from error
+
+
+def _identity(path: str) -> _Identity | None:
+    """Which file it is, whatever its name; None for one in memory."""
+    if path == _MEMORY:
+        return None
+    found = Path(path).stat()
+    return found.st_dev, found.st_ino
+
+
+def _turn_of(file: _Identity | None) -> threading.Lock:
+    """What threads hold while they write to the file, the same in all of this process."""
+    if file is None:
+        return threading.Lock()
+    with _turns_lock:
+        return _turns.setdefault(file, threading.Lock())
+
 
 def _open(path: str, busy_seconds: float) -> sqlite3.Connection:
-    if path != ":memory:":
+    if path != _MEMORY:
         Path(path).parent.mkdir(parents=True, exist_ok=True)
     return sqlite3.connect(
         path, timeout=busy_seconds, isolation_level=None, check_same_thread=False

@@ -16,16 +16,19 @@ from shared.errors import MethodNotAllowed, NotFound
 from shared.ports import Ports
 from shared.settings import Network
 from shared.web.gate import Gate
+from shared.web.work import IN_PLACE, Work
 
 
 def create_app(
     *routers: APIRouter,
     ports: Callable[[], Ports] = wiring.from_environment,
     trusted_proxies: Callable[[], Sequence[Network]] = wiring.trusted_proxies,
+    work: Work = IN_PLACE,
 ) -> FastAPI:
     """An application that serves the routes of `routers` and nothing else.
 
-    `trusted_proxies` gives the networks whose X-Forwarded-For is believed.
+    `trusted_proxies` gives the networks whose X-Forwarded-For is believed; `work` runs the
+    operations.
     """
     routes = [route for each in routers for route in each.routes]
 
@@ -33,7 +36,7 @@ def create_app(
         methods = _methods(routes, scope["path"])
         raise MethodNotAllowed(methods) if methods else NotFound("There is no such endpoint.")
 
-    app = _Application(ports, trusted_proxies)
+    app = _Application(ports, trusted_proxies, work)
     # Not included, which would have each of them looked for twice.
     app.router.routes.extend(routes)
     app.router.default = no_route
@@ -44,7 +47,10 @@ class _Application(FastAPI):
     """FastAPI with nothing between router and gate, where every error becomes a response."""
 
     def __init__(
-        self, ports: Callable[[], Ports], trusted_proxies: Callable[[], Sequence[Network]]
+        self,
+        ports: Callable[[], Ports],
+        trusted_proxies: Callable[[], Sequence[Network]],
+        work: Work,
     ) -> None:
         super().__init__(
             openapi_url=None,
@@ -53,7 +59,7 @@ class _Application(FastAPI):
             telemetry={"tracing": False, "metrics": False, "logs": False},
             lifespan=_lifespan,
         )
-        self.gate = Gate(AsyncExitStackMiddleware(self.router), ports, trusted_proxies)
+        self.gate = Gate(AsyncExitStackMiddleware(self.router), ports, trusted_proxies, work)
 
     def build_middleware_stack(self) -> ASGIApp:
         """What a request passes before a route is looked for (docs/adr/0008)."""
@@ -64,7 +70,7 @@ class _Application(FastAPI):
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     """From the start of a server to its orderly stop; Lambda has neither (docs/adr/0012)."""
     yield
-    cast("_Application", app).gate.flush()
+    cast("_Application", app).gate.stop()
 
 
 def lambda_handler(app: FastAPI) -> Callable[[dict[str, Any], Any], dict[str, Any]]:

@@ -22,12 +22,11 @@ class Body(NamedTuple):
     value: Any
 
 
-async def read(request: Request, *, limit: int) -> Body:
-    """The body of the request, of at most `limit` bytes.
+def parse(request: Request, raw: bytes) -> Body:
+    """The body of the request, whose bytes were read.
 
-    Raises `PayloadTooLarge`, `UnsupportedMediaType`, `InvalidRequest`.
+    Raises `UnsupportedMediaType`, `InvalidRequest`.
     """
-    raw = await _bounded(request, limit)
     if not raw:
         return Body(raw, None)
     _check_type(request)
@@ -46,7 +45,8 @@ def _check_type(request: Request) -> None:
         raise UnsupportedMediaType("Content-Encoding: a body must be sent as it is (identity).")
 
 
-async def _bounded(request: Request, limit: int) -> bytes:
+async def read(request: Request, *, limit: int) -> bytes:
+    """The bytes of the request's body, at most `limit`. Raises `PayloadTooLarge`."""
     raw = bytearray()
     # A generator that is left unfinished is closed by the garbage collector, in another task.
     async with aclosing(request.stream()) as chunks:

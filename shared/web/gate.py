@@ -36,6 +36,7 @@ from shared.web.authentication import authenticate
 from shared.web.rate_limit import StrangerLimiter, TenantLimiter
 from shared.web.routes import Call
 from shared.web.usage import UsageCounter
+from shared.web.work import IN_PLACE, Work
 
 _log = logging.getLogger(__name__)
 
@@ -47,7 +48,8 @@ _CRASHED: Final = logs.fields(metrics={"Crashed": 1})
 class Gate:
     """ASGI middleware; `ports` is asked at each request, so nothing is built before the first.
 
-    `trusted_proxies` gives the networks whose X-Forwarded-For is believed.
+    `trusted_proxies` gives the networks whose X-Forwarded-For is believed; `work` does what may
+    have to wait.
     """
 
     def __init__(
@@ -55,13 +57,15 @@ class Gate:
         app: ASGIApp,
         ports: Callable[[], Ports],
         trusted_proxies: Callable[[], Sequence[Network]] = tuple,
+        work: Work = IN_PLACE,
     ) -> None:
         self._app = app
         self._ports = ports
         self._trusted_proxies = trusted_proxies
-        self._tenants = TenantLimiter(ports)
+        self._work = work
+        self._tenants = TenantLimiter(ports, work)
         self._strangers = StrangerLimiter(lambda: ports().now())
-        self._usage = UsageCounter()
+        self._usage = UsageCounter(work)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -73,7 +77,7 @@ class Gate:
             scope, send = {**scope, "method": "GET"}, _without_body(send)
         exchange, call = _Exchange(send), None
         try:
-            call = self._admit(Request(scope), exchange)
+            call = await self._admit(Request(scope), exchange)
             if _is_ambiguous(scope):
                 raise NotFound("There is no such endpoint.")
             scope["call"] = call
@@ -91,13 +95,14 @@ class Gate:
             exchange.log(scope)
             if call is not None:
                 # Only now that the answer is on its way.
-                self._usage.count(call.ports, call.caller)
+                await self._usage.count(call.ports, call.caller)
 
-    def flush(self) -> None:
-        """Write the usage counts that are not written yet, when the instance stops."""
+    def stop(self) -> None:
+        """Finish what is under way, and write the usage counts that are not written yet."""
+        self._work.stop()
         self._usage.flush(self._ports)
 
-    def _admit(self, request: Request, exchange: "_Exchange") -> Call:
+    async def _admit(self, request: Request, exchange: "_Exchange") -> Call:
         ports = self._ports()
         address = source_address(request, self._trusted_proxies())
         exchange.source_ip = address
@@ -110,8 +115,8 @@ class Gate:
         exchange.caller = caller
         is_admin = caller.is_admin
         exchange.figures = partial(self._tenants.look, caller.tenant_id, is_admin=is_admin)
-        self._tenants.take(caller.tenant_id, is_admin=is_admin)
-        return Call(ports, caller)
+        await self._tenants.take(caller.tenant_id, is_admin=is_admin)
+        return Call(ports, caller, self._work)
 
 
 def headers_of_every_response(request_id: str, figures: Figures) -> list[tuple[bytes, bytes]]:

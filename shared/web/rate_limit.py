@@ -7,11 +7,13 @@ left; what it has not used within a second lapses. Where it got too few, it reme
 that there are no more.
 """
 
+import asyncio
 import logging
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from random import SystemRandom
 from typing import Final
 
@@ -28,6 +30,7 @@ from shared.model.rate_limit import (
 )
 from shared.ports import Ports
 from shared.ports.token_buckets import Lease
+from shared.web.work import IN_PLACE, Kind, Work
 
 _log = logging.getLogger(__name__)
 
@@ -104,6 +107,8 @@ class _Account:
     window: int = 0
     used: int = 0
     used_before: int = 0
+    # While one request leases tokens, the others wait for them.
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def count(self, now: int) -> None:
         """Count a request in the present tenth of a second."""
@@ -154,10 +159,14 @@ class _Account:
 
 
 class TenantLimiter:
-    """Tokens of the tenants' shared buckets, leased by this instance as it needs them."""
+    """Tokens of the tenants' shared buckets, leased by this instance as it needs them.
 
-    def __init__(self, ports: Callable[[], Ports]) -> None:
+    `work` asks the buckets; all else is for one thread alone.
+    """
+
+    def __init__(self, ports: Callable[[], Ports], work: Work = IN_PLACE) -> None:
         self._ports = ports
+        self._work = work
         self._accounts: OrderedDict[tuple[str, bool], _Account] = OrderedDict()
 
     def look(self, tenant_id: str, *, is_admin: bool) -> Figures:
@@ -165,25 +174,36 @@ class TenantLimiter:
         account = self._accounts.get((tenant_id, is_admin)) or _account(is_admin=is_admin)
         return account.figures(self._now())
 
-    def take(self, tenant_id: str, *, is_admin: bool) -> None:
+    async def take(self, tenant_id: str, *, is_admin: bool) -> None:
         """Take a token for a request with an admin key, or with another one.
 
         Raises `RateLimited` if there is none. If the buckets cannot answer, the request is
         admitted, and that is logged (decisions 2).
         """
-        now = self._now()
         account = self._account(tenant_id, is_admin=is_admin)
-        account.count(now)
-        if not account.in_hand(now):
-            self._lease(tenant_id, account, now)
-        account.leased -= 1
+        account.count(self._now())
+        async with account.turn:
+            now = self._now()
+            if not account.in_hand(now):
+                await self._lease(tenant_id, account, now)
+            account.leased -= 1
 
-    def _lease(self, tenant_id: str, account: _Account, now: int) -> None:
+    async def _lease(self, tenant_id: str, account: _Account, now: int) -> None:
         if account.is_refused(now):
             raise RateLimited(retry_after=_RETRY_AFTER_SECONDS)
         wanted = account.wanted(now)
         try:
-            lease = self._ports().buckets.lease(tenant_id, wanted, now=now, reserve=account.reserve)
+            lease = await self._work(
+                partial(
+                    self._ports().buckets.lease,
+                    tenant_id,
+                    wanted,
+                    now=now,
+                    reserve=account.reserve,
+                ),
+                Kind.ADMISSION,
+                tenant_id=tenant_id,
+            )
         except Unavailable:
             _log.exception(
                 "the rate limit cannot be read; admitting for a second without it", extra=_OPEN

@@ -24,6 +24,7 @@ from shared.operations.operation import Operation
 from shared.ports import Ports
 from shared.web import bodies
 from shared.web.bodies import Body
+from shared.web.work import Kind, Work, result_of
 
 Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
 
@@ -32,10 +33,11 @@ _SENTENCES_MAX: Final = 10
 
 
 class Call(NamedTuple):
-    """What calls an operation: on whose behalf, and with which ports."""
+    """What calls an operation: on whose behalf, with which ports, and what runs it."""
 
     ports: Ports
     caller: Caller
+    work: Work
 
 
 class Here(Request):
@@ -46,7 +48,7 @@ class Here(Request):
 
     def __init__(self, request: Request, call: Call, body: Body) -> None:
         super().__init__(request.scope, request.receive)
-        self.ports, self.caller = call
+        self.ports, self.caller, _ = call
         self._read = body
 
     async def body(self) -> bytes:
@@ -63,16 +65,19 @@ def serves(
     *,
     body_max: int = bodies.BODY_MAX,
     raises: tuple[type[RequestError], ...] = (),
+    kind: Kind = Kind.USUAL,
 ) -> Callable[[Endpoint], Endpoint]:
     """Mark an endpoint with the operation that it calls, and the bytes that its body may have.
 
-    `raises` are the errors of the operation, beside those that any endpoint answers with.
+    `raises` are the errors of the operation, beside those that any endpoint answers with; `kind`
+    is what its work is like.
     """
 
     def mark(endpoint: Endpoint) -> Endpoint:
         endpoint.operation = operation  # type: ignore[attr-defined]
         endpoint.body_max = body_max  # type: ignore[attr-defined]
         endpoint.raises = raises  # type: ignore[attr-defined]
+        endpoint.kind = kind  # type: ignore[attr-defined]
         return endpoint
 
     return mark
@@ -99,17 +104,24 @@ class ContractRoute(APIRoute):
         answer = super().get_route_handler()
         operation: Operation[Any, Any] = self.endpoint.operation  # type: ignore[attr-defined]
         body_max: int = self.endpoint.body_max  # type: ignore[attr-defined]
+        kind: Kind = self.endpoint.kind  # type: ignore[attr-defined]
         parameters = _names(self.dependant.query_params)
 
         async def handle(request: Request) -> Response:
             call: Call = request.scope["call"]
             operation.authorize(call.caller)
-            body = await bodies.read(request, limit=body_max)
+            raw = await bodies.read(request, limit=body_max)
+            return await call.work(
+                lambda: finish(request, call, raw), kind, tenant_id=call.caller.tenant_id
+            )
+
+        def finish(request: Request, call: Call, raw: bytes) -> Response:
+            body = bodies.parse(request, raw)
             self._check_body(body)
             here = Here(request, call, body)
             _check_query(here, allowed=parameters)
             try:
-                return await answer(here)
+                return result_of(answer(here))
             except RequestValidationError as error:
                 # Not chained: the original repeats what was submitted.
                 raise InvalidRequest(self._explain(error)) from None

@@ -10,12 +10,14 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Final
 
 from shared.errors import Unavailable
 from shared.model import times
 from shared.model.callers import Caller
 from shared.ports import Ports
+from shared.web.work import IN_PLACE, Kind, Work
 
 _log = logging.getLogger(__name__)
 
@@ -36,13 +38,14 @@ class _Tally:
 class UsageCounter:
     """The counts of the keys that this instance wrote within a second, or has still to write.
 
-    The longest unwritten come first.
+    The longest unwritten come first. `work` writes them; all else is for one thread alone.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, work: Work = IN_PLACE) -> None:
+        self._work = work
         self._tallies: OrderedDict[str, _Tally] = OrderedDict()
 
-    def count(self, ports: Ports, caller: Caller) -> None:
+    async def count(self, ports: Ports, caller: Caller) -> None:
         """Count a request of the caller's key; it goes on even where that cannot be written."""
         if caller.key_id is None:
             return
@@ -51,37 +54,45 @@ class UsageCounter:
         tally.requests += 1
         tally.last_used_at = now
         if tally.is_due(now):
-            self._write(ports, caller.key_id, tally, now)
-        self._write_a_silent_one(ports, now)
+            await self._write(ports, caller.key_id, tally, now)
+        await self._write_a_silent_one(ports)
 
     def flush(self, ports: Callable[[], Ports]) -> None:
         """Write every count that is not written yet; `ports` is called only if there is one."""
         waiting = [(key_id, tally) for key_id, tally in self._tallies.items() if tally.requests]
         for key_id, tally in waiting:
-            self._write(ports(), key_id, tally, tally.last_used_at)
+            self._writer(ports(), key_id, tally, tally.last_used_at)()
 
-    def _write_a_silent_one(self, ports: Ports, now: datetime) -> None:
-        key_id, tally = next(iter(self._tallies.items()))
-        while tally.is_due(now):
+    async def _write_a_silent_one(self, ports: Ports) -> None:
+        now = ports.now()
+        while self._tallies:
+            key_id, tally = next(iter(self._tallies.items()))
+            if not tally.is_due(now):
+                return
             if tally.requests:
-                self._write(ports, key_id, tally, now)
+                await self._write(ports, key_id, tally, now)
                 return
             # Nothing to remember: a key that is not known is due as well.
             del self._tallies[key_id]
-            key_id, tally = next(iter(self._tallies.items()))
 
-    def _write(self, ports: Ports, key_id: str, tally: _Tally, now: datetime) -> None:
+    async def _write(self, ports: Ports, key_id: str, tally: _Tally, now: datetime) -> None:
+        write = self._writer(ports, key_id, tally, now)
+        await self._work(write, Kind.ADMISSION, tenant_id=tally.tenant_id)
+
+    def _writer(
+        self, ports: Ports, key_id: str, tally: _Tally, now: datetime
+    ) -> Callable[[], None]:
+        """What writes the count of a key, which from here on begins anew."""
         requests, tally.requests, tally.written_at = tally.requests, 0, now
         self._tallies.move_to_end(key_id)
-        try:
-            ports.usage.add(
-                tally.tenant_id,
-                key_id,
-                requests=requests,
-                last_used_at=tally.last_used_at,
-                # Meanwhile another instance may have written a later use.
-                late=tally.last_used_at < times.whole(ports.now()),
-            )
-        except Unavailable:
-            # Counted again, they might count twice: a count too few is the lesser fault.
-            _log.exception("%d requests of key %s were not counted", requests, key_id)
+        return partial(_add, ports, tally.tenant_id, key_id, requests, tally.last_used_at)
+
+
+def _add(ports: Ports, tenant_id: str, key_id: str, requests: int, last_used_at: datetime) -> None:
+    # Meanwhile another instance may have written a later use.
+    late = last_used_at < times.whole(ports.now())
+    try:
+        ports.usage.add(tenant_id, key_id, requests=requests, last_used_at=last_used_at, late=late)
+    except Unavailable:
+        # Counted again, they might count twice: a count too few is the lesser fault.
+        _log.exception("%d requests of key %s were not counted", requests, key_id)

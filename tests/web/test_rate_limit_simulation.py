@@ -13,6 +13,7 @@ from shared.errors import RateLimited
 from shared.model.rate_limit import Bucket
 from shared.ports.token_buckets import Lease, TokenBuckets
 from shared.web.rate_limit import TenantLimiter
+from shared.web.work import result_of
 from tests.worlds import embedded
 
 RATE, BURST = 1000, 2000
@@ -87,7 +88,7 @@ def simulate(folder: Path, instances: int, arrivals: Iterator[Arrival]) -> Outco
         exact.ask(START_MICROSECONDS + present)
         outcome.offered += 1
         try:
-            limiters[instance].take("acme", is_admin=True)
+            result_of(limiters[instance].take("acme", is_admin=True))
         except RateLimited:
             continue
         outcome.admitted += 1

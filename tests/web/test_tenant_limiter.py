@@ -13,6 +13,7 @@ from shared.model.rate_limit import Figures
 from shared.ports import Ports
 from shared.ports.token_buckets import Lease, TokenBuckets
 from shared.web.rate_limit import TenantLimiter
+from shared.web.work import result_of
 from tests.api import Client, Tenant, serve
 from tests.worlds import Clock
 
@@ -65,7 +66,7 @@ def take(limiter: TenantLimiter, times: int = 1) -> int:
     admitted = 0
     for _ in range(times):
         try:
-            limiter.take("acme", is_admin=True)
+            result_of(limiter.take("acme", is_admin=True))
         except RateLimited:
             continue
         admitted += 1
@@ -188,7 +189,7 @@ def test_the_figures_of_one_instance_are_exact(limiter: TenantLimiter, clock: Cl
     """Remaining counts leased tokens too, up to the limit; Reset is when all are back."""
     seen = []
     for _ in range(BURST):
-        limiter.take("acme", is_admin=True)
+        result_of(limiter.take("acme", is_admin=True))
         seen.append(limiter.look("acme", is_admin=True))
     assert [each.remaining for each in seen] == [*[RATE] * RATE, *range(RATE - 1, -1, -1)]
     assert (seen[0].reset, seen[-1].reset) == (seconds(clock) + 1, seconds(clock) + 2)
@@ -269,9 +270,9 @@ def test_a_clock_that_steps_back_forgets_refusals(
     clock.advance(minutes=10)
     empty(ports, clock, "globex")
     with pytest.raises(RateLimited):
-        limiter.take("globex", is_admin=True)
+        result_of(limiter.take("globex", is_admin=True))
     clock.advance(minutes=-10)
-    limiter.take("globex", is_admin=True)
+    result_of(limiter.take("globex", is_admin=True))
 
 
 def test_no_figure_exceeds_the_limit(
@@ -335,7 +336,7 @@ def test_tenants_take_bounded_memory(
     """However many tenants come, the one longest unseen is forgotten, and none is let in by it."""
     empty(ports, clock)
     for number in range(10_500):
-        limiter.take(f"t{number}", is_admin=True)
+        result_of(limiter.take(f"t{number}", is_admin=True))
     assert len(limiter._accounts) <= 10_000
     seen = {tenant_id for tenant_id, _ in limiter._accounts}
     assert {"t10499", "t500"} <= seen
@@ -401,7 +402,7 @@ def test_a_flood_by_another_key_leaves_the_admin_able_to_act(tenant: Tenant, clo
     for step in range(300):
         for _ in range(3):
             with suppress(RateLimited):
-                TenantLimiter(lambda: tenant.ports).take(tenant.id, is_admin=False)
+                result_of(TenantLimiter(lambda: tenant.ports).take(tenant.id, is_admin=False))
                 admitted += 1
         revoked = tenant.admin.post(
             "/v1/revocations", json={"warrant_id": f"svc_wrt_{step}", "reason": "leaked"}

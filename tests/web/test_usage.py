@@ -18,6 +18,7 @@ from shared.model.callers import Caller, Scope
 from shared.operations import api_keys
 from shared.ports import Ports
 from shared.web.usage import UsageCounter
+from shared.web.work import result_of
 from tests.api import Client, Tenant, serve
 from tests.asgi import request_scope, run
 from tests.faults import Script, raises, scripted
@@ -136,7 +137,7 @@ def test_what_is_refused_with_a_key_counts_and_what_is_not_admitted_does_not(
 
 def test_whoever_has_no_key_is_not_counted(tenant: Tenant, watched: Ports, script: Script) -> None:
     """What the service does by itself is nobody's use."""
-    UsageCounter().count(watched, tenant.operator)
+    result_of(UsageCounter().count(watched, tenant.operator))
     assert script.calls == []
 
 
@@ -150,7 +151,7 @@ def test_a_busy_key_is_written_once_a_second(
     counter, written = UsageCounter(), list[datetime]()
     for _ in range(2500):
         before = script.calls.count("write")
-        counter.count(watched, caller(tenant, tenant.authorizer))
+        result_of(counter.count(watched, caller(tenant, tenant.authorizer)))
         written += [clock()] * (script.calls.count("write") - before)
         clock.advance(milliseconds=2)
     assert len(written) == 5
@@ -164,7 +165,7 @@ def test_keys_wait_for_their_own_second(
     """The first request of another quiet key is written at once, whatever was written before."""
     counter = UsageCounter()
     for client in (tenant.admin, tenant.authorizer, tenant.read_only):
-        counter.count(watched, caller(tenant, client))
+        result_of(counter.count(watched, caller(tenant, client)))
         assert used(tenant, client) == Usage(1, clock())
 
 
@@ -188,12 +189,12 @@ def test_a_late_count_does_not_set_back_the_last_use(tenant: Tenant, clock: Cloc
     """A count that one instance writes late keeps the later use that another one wrote."""
     early, late = (UsageCounter() for _ in range(2))
     for _ in range(2):
-        early.count(tenant.ports, caller(tenant, tenant.authorizer))
+        result_of(early.count(tenant.ports, caller(tenant, tenant.authorizer)))
     clock.advance(seconds=5)
-    late.count(tenant.ports, caller(tenant, tenant.authorizer))
+    result_of(late.count(tenant.ports, caller(tenant, tenant.authorizer)))
     last = clock()
     clock.advance(seconds=5)
-    early.count(tenant.ports, caller(tenant, tenant.admin))
+    result_of(early.count(tenant.ports, caller(tenant, tenant.admin)))
     assert used(tenant, tenant.authorizer) == Usage(3, last)
 
 
@@ -203,11 +204,11 @@ def test_memory_is_for_the_keys_of_a_second(tenant: Tenant, clock: Clock) -> Non
     for number in range(1000):
         who = replace(tenant.operator, key_id=f"svc_ak_{number}")
         for _ in range(2):
-            counter.count(tenant.ports, who)
+            result_of(counter.count(tenant.ports, who))
         clock.advance(milliseconds=10)
     for _ in range(200):
         clock.advance(milliseconds=10)
-        counter.count(tenant.ports, caller(tenant, tenant.admin))
+        result_of(counter.count(tenant.ports, caller(tenant, tenant.admin)))
     assert len(counter._tallies) < 110
 
 
@@ -313,7 +314,7 @@ def test_counting_goes_on_after_an_outage(
     counter = UsageCounter()
     script.before[0] = raises(Unavailable("throttled"))
     for _ in range(3):
-        counter.count(watched, caller(tenant, tenant.authorizer))
+        result_of(counter.count(watched, caller(tenant, tenant.authorizer)))
         clock.advance(seconds=1)
     assert used(tenant, tenant.authorizer).request_count == 2
 
@@ -326,7 +327,7 @@ def test_a_store_that_fails_is_not_asked_for_each_request(
     broken = replace(tenant.ports, usage=NoUsage(tenant.ports, after=False))
     counter = UsageCounter()
     for _ in range(300):
-        counter.count(broken, caller(tenant, tenant.authorizer))
+        result_of(counter.count(broken, caller(tenant, tenant.authorizer)))
         clock.advance(milliseconds=10)
     assert len(caplog.records) == 3
 
@@ -338,13 +339,13 @@ def test_a_clock_that_steps_back_does_not_stop_the_counting(
     """F09: after the clock stepped back counts are written as before, and none is lost."""
     counter = UsageCounter()
     for _ in range(5):
-        counter.count(tenant.ports, caller(tenant, tenant.authorizer))
+        result_of(counter.count(tenant.ports, caller(tenant, tenant.authorizer)))
     clock.moment -= back
-    counter.count(tenant.ports, caller(tenant, tenant.authorizer))
+    result_of(counter.count(tenant.ports, caller(tenant, tenant.authorizer)))
     assert used(tenant, tenant.authorizer).request_count == 6
     for _ in range(3):
         clock.advance(seconds=1)
-        counter.count(tenant.ports, caller(tenant, tenant.authorizer))
+        result_of(counter.count(tenant.ports, caller(tenant, tenant.authorizer)))
     assert used(tenant, tenant.authorizer) == Usage(9, clock().replace(microsecond=0))
 
 
@@ -389,7 +390,7 @@ def test_a_stop_writes_what_is_not_written(tenant: Tenant, clock: Clock) -> None
     began = clock().replace(microsecond=0)
     for _ in range(5):
         for client in clients:
-            counter.count(tenant.ports, caller(tenant, client))
+            result_of(counter.count(tenant.ports, caller(tenant, client)))
         clock.advance(milliseconds=10)
     assert {used(tenant, client).request_count for client in clients} == {1}
     clock.advance(hours=1)

@@ -1,0 +1,68 @@
+"""Threads for the work of requests, so that a slow one holds up nobody else (docs/adr/0034)."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Final, TypeVar
+
+from shared.web.work import Kind
+
+T = TypeVar("T")
+
+_THREADS: Final = 16
+_ADMISSION_THREADS: Final = 4
+# How many pieces of work of a kind one tenant may have under way; more of them wait for their turn,
+# and take no thread meanwhile.
+_SHARE: Final = {Kind.USUAL: 4, Kind.PUBLICATION: 1, Kind.ADMISSION: 2}
+
+
+@dataclass(slots=True)
+class _Turns:
+    """The turns that a tenant has for a kind of work, and how many pieces have or await one."""
+
+    free: asyncio.Semaphore
+    users: int = 0
+
+
+@dataclass(slots=True)
+class Threads:
+    """`Work` in threads; what is quick is done in place."""
+
+    _pool: ThreadPoolExecutor = field(
+        default_factory=lambda: ThreadPoolExecutor(_THREADS, thread_name_prefix="work")
+    )
+    # Apart from the others: whoever is let in must not wait for those who are at work.
+    _admissions: ThreadPoolExecutor = field(
+        default_factory=lambda: ThreadPoolExecutor(_ADMISSION_THREADS, thread_name_prefix="admit")
+    )
+    _turns: dict[tuple[str, Kind], _Turns] = field(default_factory=dict)
+
+    async def __call__(self, call: Callable[[], T], kind: Kind, *, tenant_id: str) -> T:
+        """What `call` returns, once the tenant has a turn and a thread is free."""
+        if kind is Kind.QUICK:
+            return call()
+        pool = self._admissions if kind is Kind.ADMISSION else self._pool
+        async with self._turn(tenant_id, kind):
+            return await asyncio.get_running_loop().run_in_executor(pool, call)
+
+    def stop(self) -> None:
+        """Wait for what is under way; what has no thread yet is not begun."""
+        for pool in (self._pool, self._admissions):
+            pool.shutdown(cancel_futures=True)
+
+    @asynccontextmanager
+    async def _turn(self, tenant_id: str, kind: Kind) -> AsyncIterator[None]:
+        place = tenant_id, kind
+        turns = self._turns.get(place)
+        if turns is None:
+            turns = self._turns[place] = _Turns(asyncio.Semaphore(_SHARE[kind]))
+        turns.users += 1
+        try:
+            async with turns.free:
+                yield
+        finally:
+            turns.users -= 1
+            if not turns.users:
+                del self._turns[place]

@@ -1,0 +1,86 @@
+"""The store in SQLite, used by several threads at once."""
+
+import shutil
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from shared.adapters.sqlite import SqliteStore
+from shared.errors import Unavailable
+from shared.model.items import Key, Table
+from shared.ports.store import Expect, Put
+
+KEY = Key(Table.KEYS, "t1", "settings")
+PUT = Put(KEY, {"name": "new"}, Expect.ANYTHING)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "store.db"
+
+
+@pytest.fixture
+def store(path: Path) -> Iterator[SqliteStore]:
+    with closing(SqliteStore(str(path), busy_seconds=0.2)) as store:
+        store.write(Put(KEY, {"name": "old"}, Expect.ABSENT))
+        yield store
+
+
+@pytest.fixture
+def another() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(1) as pool:
+        yield pool
+
+
+def test_a_read_does_not_wait_for_a_write(store: SqliteStore, another: ThreadPoolExecutor) -> None:
+    """F114: while one thread writes, another reads what was there before."""
+    with store._database.transaction():
+        assert another.submit(store.get, KEY).result(timeout=5) == {"name": "old"}
+
+
+def test_a_write_waits_for_a_short_one(store: SqliteStore, another: ThreadPoolExecutor) -> None:
+    """F24: threads that write take turns, also those of another store on the same file."""
+    with closing(SqliteStore(store._database._path, busy_seconds=0)) as impatient:
+        with store._database.transaction():
+            with pytest.raises(Unavailable):
+                another.submit(impatient.write, PUT).result(timeout=5)
+            writing = another.submit(store.write, PUT)
+        writing.result(timeout=5)
+    assert store.get(KEY) == {"name": "new"}
+
+
+def test_a_write_does_not_wait_for_ever(store: SqliteStore, another: ThreadPoolExecutor) -> None:
+    """F22: a write that another thread holds up for too long is given up."""
+    with store._database.transaction(), pytest.raises(Unavailable):
+        another.submit(store.write, PUT).result(timeout=5)
+    assert store.get(KEY) == {"name": "old"}
+
+
+@pytest.mark.parametrize("how", ["replaced", "removed"])
+def test_no_thread_opens_another_file(
+    path: Path, store: SqliteStore, another: ThreadPoolExecutor, how: str
+) -> None:
+    """F117: if the file is exchanged, no thread goes on with a different one than the others."""
+    shutil.copy(path, path.with_name("backup"))
+    with store._database:
+        path.rename(path.with_name("aside"))
+        if how == "replaced":
+            path.with_name("backup").rename(path)
+        with pytest.raises(Unavailable):
+            another.submit(store.get, KEY).result(timeout=5)
+    assert path.exists() == (how == "replaced")
+    assert store.get(KEY) == {"name": "old"}
+
+
+def test_what_is_asked_before_the_end_is_answered(
+    store: SqliteStore, another: ThreadPoolExecutor
+) -> None:
+    """F22: a store that is closed lets go of the file once the last thread has its answer."""
+    with store._database as connection:
+        another.submit(store.close).result(timeout=5)
+        assert connection.execute("SELECT count(*) FROM items").fetchone() == (1,)
+    with pytest.raises(Unavailable):
+        store.get(KEY)

@@ -166,7 +166,7 @@ def revoke(ports: Ports, caller: Caller, *, key_id: str) -> ApiKey:
     ports.store.write(
         Put(key.key, revoked.to_item(), At(key.version)),
         Delete(model.credential_key(key.digest), Expect.PRESENT),
-        *last_admin.guard(ports, key.tenant_id, losing=[key]),
+        *last_admin.guard(ports, caller, losing=[key]),
         *tombstones.changed(key.tenant_id),
         _entry(ports, caller, Action.API_KEY_REVOKE, key),
     )
@@ -188,9 +188,7 @@ def delete(ports: Ports, caller: Caller, *, key_id: str) -> None:
         Delete(model.usage(key.tenant_id).key(key.id), Expect.PRESENT),
         Increment(model.count_key(key.tenant_id), {"count": -1}, Expect.PRESENT),
         *leaving,
-        *last_admin.guard(
-            ports, key.tenant_id, losing=[key], written=[each.key for each in leaving]
-        ),
+        *last_admin.guard(ports, caller, losing=[key], written=[each.key for each in leaving]),
         *tombstones.left(key.tenant_id, Tombstone(key.id, Ended.DELETED, ports.now(), key.digest)),
         _entry(ports, caller, Action.API_KEY_DELETE, key),
     )

@@ -1,6 +1,6 @@
 """A tenant never loses its last admin key (decisions 3, API keys)."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator
 from datetime import timedelta
 from typing import Final
 
@@ -8,6 +8,7 @@ from shared.errors import RequestConflict
 from shared.model import api_keys as model
 from shared.model import service_accounts
 from shared.model.api_keys import ApiKey
+from shared.model.callers import Caller
 from shared.model.service_accounts import ServiceAccount
 from shared.ports import Ports
 from shared.ports.store import At, Change, Check, Key
@@ -17,18 +18,20 @@ REMAINING: Final = timedelta(hours=24)
 
 
 def guard(
-    ports: Ports, tenant_id: str, *, losing: Collection[ApiKey], written: Collection[Key] = ()
+    ports: Ports, caller: Caller, *, losing: Collection[ApiKey], written: Collection[Key] = ()
 ) -> list[Change]:
     """The changes that make the loss of these keys depend on another admin key that stays.
 
-    `written` are the items that the same write puts with the version that was read. Raises
-    `RequestConflict` if one of the keys is an admin key, and no other one stays accepted for
-    `REMAINING` at least.
+    `written` are the items that the same write puts with the version that was read. The caller's
+    own key is looked at first; nearly always it is the one that stays. Raises `RequestConflict` if
+    one of the keys is an admin key, and no other one stays accepted for `REMAINING` at least.
     """
     now = ports.now()
     if not any(key.is_live_admin(now) for key in losing):
         return []
-    stays = _another(ports, tenant_id, {key.id for key in losing})
+    ids = {key.id for key in losing}
+    stays = _another(ports, caller.tenant_id, _own(ports, caller, ids))
+    stays = stays or _another(ports, caller.tenant_id, _all(ports, caller.tenant_id, ids))
     if stays is None:
         raise RequestConflict(
             "This would end the last active admin key; first create another one that does not "
@@ -40,15 +43,26 @@ def guard(
 
 def is_left(ports: Ports, tenant_id: str) -> bool:
     """Whether an admin key of the tenant is accepted now, and stays so for `REMAINING`."""
-    return _another(ports, tenant_id, set()) is not None
+    return _another(ports, tenant_id, _all(ports, tenant_id, set())) is not None
+
+
+def _own(ports: Ports, caller: Caller, losing: set[str]) -> list[ApiKey]:
+    """The key that the caller uses, unless it is one of those that are lost."""
+    if caller.key_id is None or caller.key_id in losing:
+        return []
+    item = ports.store.get(model.records(caller.tenant_id).key(caller.key_id))
+    return [] if item is None else [ApiKey.from_item(item)]
+
+
+def _all(ports: Ports, tenant_id: str, losing: set[str]) -> Iterator[ApiKey]:
+    entries = ports.store.query(model.records(tenant_id), newest_first=True)
+    return (ApiKey.from_item(entry.item) for entry in entries if entry.sk not in losing)
 
 
 def _another(
-    ports: Ports, tenant_id: str, losing: set[str]
+    ports: Ports, tenant_id: str, keys: Iterable[ApiKey]
 ) -> tuple[ApiKey] | tuple[ApiKey, ServiceAccount] | None:
-    """An admin key that stays, with its account if it has one."""
-    entries = ports.store.query(model.records(tenant_id), newest_first=True)
-    keys = (ApiKey.from_item(entry.item) for entry in entries if entry.sk not in losing)
+    """An admin key among `keys` that stays, with its account if it has one."""
     # A key that is about to expire would leave nobody to create the next one.
     until = ports.now() + REMAINING
     owned: dict[str, ApiKey] = {}

@@ -24,7 +24,8 @@ class Page(Generic[T]):
 class Walk(Generic[T]):
     """The way to a page: up to `limit` records older than the identifier `before`.
 
-    `keep` leaves records out; then the walk goes on until the page is full.
+    `keep` leaves records out; then the walk goes on until the page is full, or to the identifier
+    `after`.
     """
 
     partition: Partition
@@ -32,12 +33,17 @@ class Walk(Generic[T]):
     before: str | None
     limit: int
     keep: Callable[[T], bool] | None = None
+    after: str | None = None
 
     def run(self, ports: Ports) -> tuple[list[T], str | None]:
         """The records, and the next page's `before`."""
         most = None if self.keep else self.limit + 1
         entries = ports.store.query(
-            self.partition, before=self.before, newest_first=True, limit=most
+            self.partition,
+            after=self.after,
+            before=self.before,
+            newest_first=True,
+            limit=most,
         )
         found: list[tuple[str, T]] = []
         for entry in entries:

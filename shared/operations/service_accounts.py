@@ -138,7 +138,7 @@ def _switch(
         # Whoever gives or takes a key of the account meanwhile moves its version on.
         Put(account.key, switched.to_item(), At(account.version)),
         *_credentials(ports, keys, disabled=target is Status.DISABLED),
-        *last_admin.guard(ports, caller.tenant_id, losing=losing),
+        *last_admin.guard(ports, caller, losing=losing),
         *tombstones.changed(caller.tenant_id),
         audit_log.entry(ports, caller, action, account.id, settings=settings, name=account.name),
     )

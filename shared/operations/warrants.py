@@ -1,7 +1,7 @@
 """Warrants: sign one, list what a key signed (decisions 3, signing keys)."""
 
 import base64
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from shared.errors import Corrupt, InvalidRequest, InvalidState, RequestConflict
@@ -9,7 +9,7 @@ from shared.model import seeds, signing_keys, times, warrant_format
 from shared.model import warrants as model
 from shared.model.audit_log import Action
 from shared.model.callers import Caller, Scope
-from shared.model.identifiers import WARRANT
+from shared.model.identifiers import WARRANT, before_all_of
 from shared.model.signing_keys import SigningKey, Status
 from shared.model.warrant_format import Claims, Format
 from shared.model.warrants import Standing, Warrant
@@ -134,17 +134,28 @@ def page(
     ports: Ports, caller: Caller, *, key_id: str, before: str | None, limit: int
 ) -> Page[Warrant]:
     """What a key signed, newest first: by all of its versions, or by the superseded one named."""
-    signer = find_key(ports, caller, key_id).signer
-    version = signer.key_version
-
-    def matches(warrant: Warrant) -> bool:
-        return warrant.key_version == version
-
-    name = model.version_count(version) if version else "count"
-    signed = model.signed_by(caller.tenant_id, signer.key_id)
-    walk = Walk(signed, Warrant.from_item, before, limit, keep=matches if version else None)
-    counts = model.signed_count_key(caller.tenant_id, signer.key_id)
+    key = find_key(ports, caller, key_id)
+    signed = model.signed_by(caller.tenant_id, key.signer.key_id)
+    walk = Walk(signed, Warrant.from_item, before, limit)
+    if key.current_id is not None:
+        walk = _of_version(walk, key)
+    version = key.signer.key_version
+    name = "count" if version is None else model.version_count(version)
+    counts = model.signed_count_key(caller.tenant_id, key.signer.key_id)
     return newest(ports, walk, total=lambda: count(ports, counts, names=[name]))
+
+
+def _of_version(walk: Walk[Warrant], superseded: SigningKey) -> Walk[Warrant]:
+    """The walk over what a superseded version signed: it reads the time of that version alone."""
+    signed_from = superseded.version_created_at - times.CLOCK_TOLERANCE
+    until = (superseded.rotated_at or superseded.version_created_at) + times.CLOCK_TOLERANCE
+    last = before_all_of(until, kind=WARRANT)
+    return replace(
+        walk,
+        after=before_all_of(signed_from, kind=WARRANT),
+        before=last if walk.before is None else min(walk.before, last),
+        keep=lambda warrant: warrant.key_version == superseded.key_version,
+    )
 
 
 def _line(ports: Ports, key: SigningKey) -> list[SigningKey]:

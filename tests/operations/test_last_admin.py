@@ -1,18 +1,22 @@
 """No schedule of two losses leaves a tenant without an admin key."""
 
 from contextlib import suppress
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 
 import pytest
 
 from shared.errors import RequestConflict
+from shared.model.api_keys import ApiKey
 from shared.model.callers import Scope
-from shared.operations import api_keys
+from shared.operations import api_keys, service_accounts
 from shared.operations.operation import Operation
 from shared.ports import Ports
+from shared.ports.store import Expect, Put
 from tests.faults import Script, scripted
 from tests.operations.tenants import Tenant
+from tests.reads import reading
 from tests.worlds import Clock
 
 
@@ -65,3 +69,50 @@ def test_a_key_about_to_expire_does_not_replace_the_last(
         loss(ports, tenant.operator, key_id=last)
     create(expires_at=day + timedelta(seconds=1))
     loss(ports, tenant.operator, key_id=last)
+
+
+@pytest.mark.parametrize("loss", [api_keys.revoke, api_keys.delete], ids=["revoke", "delete"])
+def test_the_key_of_the_caller_is_the_one_that_stays(
+    ports: Ports, loss: Operation[..., object]
+) -> None:
+    """F130: of a thousand API keys, the loss of an admin key reads that of the caller."""
+    tenant = Tenant.create(ports)
+    (first,) = _admins(ports, tenant)
+    second = api_keys.create(ports, tenant.operator, name="k", scopes=(Scope.ADMIN,)).api_key
+    for number in range(10):
+        changes = [_record(second, f"svc_ak_{number}{each:02}") for each in range(100)]
+        ports.store.write(*changes)
+    caller = replace(tenant.operator, key_id=first)
+    with reading(ports) as (watched, reads):
+        loss(watched, caller, key_id=second.id)
+    assert reads.items <= 4
+    with pytest.raises(RequestConflict):
+        loss(ports, caller, key_id=first)
+
+
+def _record(key: ApiKey, id_: str) -> Put:
+    """The record of a newer key, which is no admin key."""
+    other = replace(key, id="svc_ak_z" + id_, scopes=(Scope.AUTHORIZER,))
+    return Put(other.key, other.to_item(), Expect.ABSENT)
+
+
+def test_the_key_of_the_caller_does_not_stay_if_its_account_goes(ports: Ports) -> None:
+    """F130: a caller that disables its own account, or is about to expire, is not the one."""
+    tenant = Tenant.create(ports)
+    (last,) = _admins(ports, tenant)
+    account = service_accounts.create(ports, tenant.operator, name="robot")
+    own = api_keys.create(
+        ports, tenant.operator, name="k", scopes=(Scope.ADMIN,), service_account_id=account.id
+    ).api_key
+    soon = api_keys.create(
+        ports,
+        tenant.operator,
+        name="k",
+        scopes=(Scope.ADMIN,),
+        expires_at=ports.now() + timedelta(hours=1),
+    ).api_key
+    service_accounts.disable(ports, tenant.operator, account_id=account.id)
+    with pytest.raises(RequestConflict):
+        api_keys.revoke(ports, replace(tenant.operator, key_id=own.id), key_id=last)
+    with pytest.raises(RequestConflict):
+        api_keys.revoke(ports, replace(tenant.operator, key_id=soon.id), key_id=last)

@@ -5,14 +5,16 @@ from datetime import timedelta
 import pytest
 
 from shared.errors import Corrupt, InvalidState, RequestConflict
+from shared.model import revoked_signers
 from shared.model import signing_keys as model
 from shared.model.signing_keys import SigningKey
-from shared.operations import signing_keys, warrants
+from shared.operations import revocations, signing_keys, warrants
 from shared.operations.warrants import Order, Signed
 from shared.ports import Ports
-from shared.ports.store import Change, Delete, Expect, Put
+from shared.ports.store import Delete, Expect, Put
 from tests.operations.races import races
 from tests.operations.tenants import Tenant
+from tests.reads import reading
 from tests.worlds import Clock
 
 pytestmark = pytest.mark.usefixtures("at_once")
@@ -158,25 +160,31 @@ def test_a_seed_that_is_missing(ports: Ports) -> None:
         sign(ports, world)
 
 
-@pytest.mark.parametrize("gone", ["record", "pointer", "revoked_at"])
-def test_a_revoked_signer_that_cannot_be_read(ports: Ports, gone: str) -> None:
-    """F10: where it cannot be known when a key was revoked, there is no verdict at all."""
+@pytest.mark.parametrize("damaged", ["marker", "count"])
+def test_a_revoked_signer_that_cannot_be_read(ports: Ports, damaged: str) -> None:
+    """F10: if it cannot be known whether and when a key was revoked, there is no verdict at all."""
     tenant, keys = world = line(ports)
     sign(ports, world)
     signing_keys.rotate(ports, tenant.operator, key_id=keys[-1].id)
     old = signing_keys.versions(ports, tenant.operator, key_id=keys[-1].id)[1]
-    revoked = tenant.revoke_key(ports, old)
-    pointer = model.versions(tenant.id, keys[-1].id).key(model.version_sk(1))
-    item = dict(revoked.to_item())
-    del item["revoked_at"]
-    damages: dict[str, Change] = {
-        "record": Delete(old.key, Expect.PRESENT),
-        "pointer": Delete(pointer, Expect.PRESENT),
-        "revoked_at": Put(old.key, item, Expect.PRESENT),
+    tenant.revoke_key(ports, old)
+    places = {
+        "marker": revoked_signers.marker_key(tenant.id, old.signer),
+        "count": revoked_signers.count_key(tenant.id),
     }
-    ports.store.write(damages[gone])
+    ports.store.write(Put(places[damaged], {"version": 1}, Expect.PRESENT))
     with pytest.raises(Corrupt):
         tenant.is_revoked(ports, WARRANT)
+
+
+def test_a_revoked_key_whose_record_is_lost(ports: Ports) -> None:
+    """F10: when and why it was revoked is in its marker, so checks go on."""
+    tenant, keys = world = line(ports)
+    sign(ports, world)
+    tenant.revoke_key(ports, keys[-1])
+    ports.store.write(Delete(keys[-1].key, Expect.PRESENT))
+    verdict = revocations.check(ports, tenant.operator, warrant_id=WARRANT)
+    assert (verdict.revoked, verdict.reason) == (True, "lost")
 
 
 def test_a_key_that_expires_signs_to_its_last_second(ports: Ports, clock: Clock) -> None:
@@ -196,3 +204,41 @@ def test_a_key_that_expires_signs_to_its_last_second(ports: Ports, clock: Clock)
     clock.advance(seconds=1)
     with pytest.raises(InvalidState, match="expired"):
         tenant.sign(ports, key)
+
+
+def test_a_superseded_version_is_read_alone(ports: Ports, clock: Clock) -> None:
+    """F129: what it signed is listed without reading what other versions signed before or after."""
+    tenant = Tenant.create(ports)
+    key = tenant.key(ports)
+    counts: dict[int, int] = {}
+    for version, number in ((1, 60), (2, 10), (3, 60)):
+        made = [tenant.sign(ports, key) for _ in range(number)]
+        counts[version] = len(made)
+        clock.advance(minutes=11)
+        signing_keys.rotate(ports, tenant.operator, key_id=key.id)
+        clock.advance(minutes=11)
+    versions = signing_keys.versions(ports, tenant.operator, key_id=key.id)
+    second = next(each for each in versions if each.key_version == 2)
+    before = None
+    for size in (6, 4):
+        with reading(ports) as (watched, reads):
+            page = warrants.page(watched, tenant.operator, key_id=second.id, before=before, limit=6)
+        assert {each.key_version for each in page.entries} == {2}
+        assert (len(page.entries), page.total) == (size, 10)
+        assert reads.items <= 9
+        before = page.next_before
+    assert before is None
+
+
+def test_a_version_signs_until_the_second_it_is_superseded(ports: Ports, clock: Clock) -> None:
+    """F129: versions that clocks which differ rotate within minutes have what each signed."""
+    tenant = Tenant.create(ports)
+    key = tenant.key(ports)
+    signed = {}
+    for version in (1, 2, 3):
+        clock.advance(minutes=4 if version % 2 else -4)
+        signed[version] = [tenant.sign(ports, key) for _ in range(2)]
+        signing_keys.rotate(ports, tenant.operator, key_id=key.id)
+    for each in signing_keys.versions(ports, tenant.operator, key_id=key.id)[1:]:
+        page = warrants.page(ports, tenant.operator, key_id=each.id, before=None, limit=10)
+        assert {w.warrant_id for w in page.entries} == set(signed[each.key_version])

@@ -18,7 +18,9 @@ from shared.model.records import Record
 # warrants out by ends that nobody had signed.
 FORMAT: Final = 2
 
-_VERSION_DIGITS: Final = 12
+# More than the lists that one machine keeps.
+HEADS_KEPT: Final = 32
+VERSION_DIGITS: Final = 12
 
 # What stands in a response body between its parts.
 _PAYLOAD: Final = b'{"payload":'
@@ -93,8 +95,8 @@ class Head(Record):
         return times.is_ahead(self.issued_at, now)
 
     def history_key(self, tenant_id: str) -> Key:
-        """Where this version is remembered once others have followed."""
-        return publications(tenant_id).key(_digits(self.version))
+        """Where this version is remembered until `HEADS_KEPT` others have followed."""
+        return publications(tenant_id).key(f"{self.version % HEADS_KEPT:02d}")
 
 
 def sign(payload: Payload, *, seed: bytes) -> bytes:
@@ -174,7 +176,10 @@ def version_of(blob: str) -> int:
 
 
 def publications(tenant_id: str) -> Partition:
-    """The head of a tenant, and the versions that were published."""
+    """The head of a tenant, and the heads of its last `HEADS_KEPT` lists in any order.
+
+    The heads that the first edition stored are there too, until they are migrated.
+    """
     return Partition(Table.REVOCATIONS, f"{tenant_id}#srl")
 
 
@@ -184,4 +189,4 @@ def head_key(tenant_id: str) -> Key:
 
 
 def _digits(version: int) -> str:
-    return f"{version:0{_VERSION_DIGITS}d}"
+    return f"{version:0{VERSION_DIGITS}d}"

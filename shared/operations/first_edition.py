@@ -1,21 +1,22 @@
-"""Revoked signers as the first edition stored them: all in one item, which has only their names.
+"""What the first edition stored in another way, and how it is migrated (docs/adr/0036).
 
-They are read from that item until a migration, or the next revocation of a key, has made a marker
-of each. The item is replaced once all markers are there, so that a revoked key is never missing
-from both (docs/adr/0036).
+It had all revoked signers in one item, which has only their names. They are read from that item
+until a migration, or the next revocation of a key, has made a marker of each. The item is replaced
+once all markers are there, so that a revoked key is never missing from both.
 """
 
 from collections.abc import Collection
 from dataclasses import replace
+from itertools import islice
 
 from shared.model import revoked_signers as model
-from shared.model import signing_keys
+from shared.model import signing_keys, srl
 from shared.model.items import Item, Key
 from shared.model.revoked_signers import LOST, Count, FirstEdition, Marker
 from shared.model.signing_keys import Signer, SigningKey
 from shared.operations.operation import settle
 from shared.ports import Ports
-from shared.ports.store import MOST_CHANGES, At, Expect, Put
+from shared.ports.store import MOST_CHANGES, At, Delete, Expect, Put
 
 
 def markers(
@@ -37,6 +38,16 @@ def migrate(ports: Ports, tenant_id: str) -> bool:
     was anything to do. Raises `Corrupt`, `Unavailable`.
     """
     return settle(lambda: _migrate(ports, tenant_id))
+
+
+def forget_heads(ports: Ports, tenant_id: str) -> None:
+    """Remove the heads of old lists, of which the first edition kept each. Raises `Unavailable`."""
+    history = srl.publications(tenant_id)
+    # No other sort key is as long, and "head" is later.
+    entries = ports.store.query(history, before="head")
+    old = (entry.sk for entry in entries if len(entry.sk) == srl.VERSION_DIGITS)
+    while batch := list(islice(old, MOST_CHANGES)):
+        ports.store.write(*(Delete(history.key(sk), Expect.ANYTHING) for sk in batch))
 
 
 def _migrate(ports: Ports, tenant_id: str) -> bool:

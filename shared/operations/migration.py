@@ -2,9 +2,9 @@
 
 Seeds were once sealed for a tenant and a key alone. Each is opened so once more, and sealed for its
 purpose and version too. Revoked keys were once named in one item; each gets a marker of its own
-(docs/adr/0036). Then a list is published from all records, since lists were once made by
-expiries that nobody had signed. Whatever is done already is left as it is, so that a migration may
-be stopped anywhere, and repeated.
+(docs/adr/0036). The heads of all lists were kept; those of old ones are removed. Then a list is
+published from all records, since lists were once made by expiries that nobody had signed. Whatever
+is done already is left as it is, so that a migration may be stopped anywhere, and repeated.
 """
 
 from dataclasses import dataclass, field, replace
@@ -42,6 +42,7 @@ def migrate(ports: Ports, operator: Caller) -> Migrated:
     """Bring one tenant up to date. Raises `Unavailable` if a port cannot answer."""
     done = Migrated()
     first_edition.migrate(ports, operator.tenant_id)
+    first_edition.forget_heads(ports, operator.tenant_id)
     signers = srl_keys.signers(operator.tenant_id)
     listed = {entry.sk for entry in ports.store.query(signers)}
     for key_id in sorted(listed):

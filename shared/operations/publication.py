@@ -279,7 +279,7 @@ def _writes(tenant_id: str, head: Head, expected: At | Expect) -> list[Change]:
     item = head.to_item()
     return [
         Put(srl.head_key(tenant_id), item, expected),
-        Put(head.history_key(tenant_id), item, Expect.ABSENT),
+        Put(head.history_key(tenant_id), item, Expect.ANYTHING),
         Put(turn.key, turn.to_item(), Expect.ABSENT),
         Put(srl_schedule.issue_key(head, tenant_id), {}, Expect.ABSENT),
     ]

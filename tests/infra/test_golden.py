@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from shared.model import srl_keys, warrant_verification
+from shared.model.items import Item
 from shared.model.srl import Payload, head_key, publications
 from shared.model.srl_verification import verify
 from shared.operations import onboarding, publication
@@ -46,6 +47,15 @@ def data(tmp_path: Path) -> Path:
     for path in (folder, *folder.rglob("*")):
         path.chmod(0o700 if path.is_dir() else 0o600)
     return folder
+
+
+@pytest.fixture
+def fourth(data: Path) -> Item:
+    """The head of the last list that the first edition published, as it stored it."""
+    with opened(data) as ports:
+        item = ports.store.get(publications(FACTS["tenant_id"]).key("000000000004"))
+    assert item is not None
+    return item
 
 
 @pytest.fixture
@@ -156,14 +166,17 @@ def test_what_was_never_signed_ends_nothing(migrated: Ports) -> None:
     assert publication.current(ports, tenant_id).key_id == signer
 
 
-def test_a_list_follows_from_none_of_the_first_edition(migrated: Ports) -> None:
+def test_heads_of_old_lists_are_removed(migrated: Ports) -> None:
+    """F131: the first edition kept the head of each list; the one in force stays."""
+    entries = migrated.store.query(publications(FACTS["tenant_id"]))
+    assert [entry.sk for entry in entries] == ["05", "head"]
+
+
+def test_a_list_follows_from_none_of_the_first_edition(fourth: Item, migrated: Ports) -> None:
     """F46: what unsigned expiries had removed comes back with the first list after an upgrade."""
     tenant_id = FACTS["tenant_id"]
-    history = publications(tenant_id)
-    old = migrated.store.get(history.key("000000000004"))
-    assert old is not None
     # As after an upgrade whose list was pruned, with no state that could tell.
-    pruned = {name: value for name, value in old.items() if name != "state"} | {"version": 5}
+    pruned = {name: value for name, value in fourth.items() if name != "state"} | {"version": 5}
     migrated.store.write(Put(head_key(tenant_id), pruned, Expect.PRESENT))
     assert client(migrated).post("/v1/revocations/srl/regenerate").status_code == 200
     assert published(migrated).revoked_ids == LISTED

@@ -16,6 +16,7 @@ from shared.model import srl as srl_model
 from shared.model.srl import Payload
 from shared.model.srl_verification import verify
 from shared.operations import (
+    consistency,
     operation,
     publication,
     revocations,
@@ -486,3 +487,16 @@ def test_a_tenant_that_fails_holds_back_no_other(ports: Ports, tenant: Tenant) -
     tick = srl_publication.publish_due(ports)
     assert tick.published == [second.id]
     assert {each: type(error) for each, error in tick.failed.items()} == {tenant.id: Corrupt}
+
+
+def test_heads_are_not_kept_for_ever(
+    ports: Ports, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F131: the heads of the last lists are kept, and the newest of them replaces one in force."""
+    monkeypatch.setattr(srl_model, "HEADS_KEPT", 3)
+    head = [publication.publish(ports, tenant.operator) for _ in range(7)][-1]
+    entries = list(ports.store.query(srl_model.publications(tenant.id)))
+    assert sorted(int(str(e.item["version"])) for e in entries) == [7, 8, 9, 9]
+    ports.store.write(Delete(srl_model.head_key(tenant.id), Expect.PRESENT))
+    assert consistency.repair(ports, tenant.operator)
+    assert publication.current(ports, tenant.id) == head

@@ -71,7 +71,7 @@ def _lists(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
         raise Corrupt("a tenant has no published list")
     in_force = Check(place, At(head.version))
     if published is None or published.version < head.version:
-        change = Put(head.history_key(tenant_id), head.to_item(), Expect.ABSENT)
+        change = Put(head.history_key(tenant_id), head.to_item(), Expect.ANYTHING)
         problem = f"version {head.version} of the list is not among those that were published"
         yield Inconsistency(problem, (change, in_force))
     turns = _turn(head, tenant_id)
@@ -87,10 +87,10 @@ def _lists(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
 
 def newest(ports: Ports, tenant_id: str) -> Head | None:
     """The newest list that was published; None where no list is remembered."""
-    history = srl.publications(tenant_id)
-    # "head" sorts after the numbers of the versions.
-    entries = ports.store.query(history, before="head", newest_first=True, limit=1)
-    return next((Head.from_item(entry.item) for entry in entries), None)
+    # "head" sorts after the numbers of the others.
+    entries = ports.store.query(srl.publications(tenant_id), before="head")
+    heads = (Head.from_item(entry.item) for entry in entries)
+    return max(heads, key=lambda head: head.version, default=None)
 
 
 def _turn(head: Head, tenant_id: str) -> list[Put]:

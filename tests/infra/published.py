@@ -1,0 +1,13 @@
+"""Which lists were published, by the audit log, which keeps each."""
+
+from datetime import UTC, datetime
+
+from shared.model.audit_log import Action, month
+from shared.ports import Ports
+
+
+def published_versions(ports: Ports, tenant_id: str) -> list[int]:
+    """The versions after the first that were published in the present month, as often as it was."""
+    entries = ports.store.query(month(tenant_id, datetime.now(UTC)))
+    regenerated = (e.item for e in entries if e.item["action"] == Action.SRL_REGENERATE.value)
+    return sorted(int(str(item["resource_id"]).removeprefix("srl/")) for item in regenerated)

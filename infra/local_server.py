@@ -12,7 +12,6 @@ import os
 import signal
 import socket
 import sys
-import threading
 from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
@@ -20,19 +19,15 @@ from typing import NoReturn
 import uvicorn
 
 from infra import data_folder, local_protocol, os_user
-from infra.local_retention import Retention
+from infra.local_timer import Timer
 from shared import logs, wiring
-from shared.adapters.filesystem import FileBlobs
 from shared.errors import InvalidSettings, NotFound, RescindError
-from shared.operations import onboarding, srl_publication, tenants
+from shared.operations import onboarding, tenants
 from shared.ports import Ports
 from shared.ports.checkable import Checkable
 
 _HOST = "127.0.0.1"
 _TENANT = "local"
-_PUBLISH_SECONDS = 60
-# Far longer than any write takes.
-_LEFTOVER_SECONDS = 24 * 3600
 
 _log = logging.getLogger("rescind")
 
@@ -71,11 +66,7 @@ def _prepare(arguments: argparse.Namespace) -> Ports:
     os.environ.update(data_folder.environment(arguments.data, key))
     ports = wiring.from_environment()
     _check_store(ports, arguments.data)
-    admin_key = arguments.data / "admin.key"
-    _ensure_tenant(ports, admin_key)
-    # After a pause every list may have expired, and no verifier accepts an expired one.
-    _publish(ports)
-    _say_hello(arguments, admin_key)
+    _ensure_tenant(ports, arguments.data / "admin.key")
     return ports
 
 
@@ -94,10 +85,10 @@ def _check_store(ports: Ports, data: Path) -> None:
 
 
 def _serve(ports: Ports, arguments: argparse.Namespace) -> None:
-    stopped = threading.Event()
-    timer = threading.Thread(target=_publish_on_time, args=(ports, stopped))
+    timer = Timer(ports)
     try:
         timer.start()
+        _say_hello(arguments, arguments.data / "admin.key")
         uvicorn.run(
             "infra.local_app:app",
             host=_HOST,
@@ -119,7 +110,7 @@ def _serve(ports: Ports, arguments: argparse.Namespace) -> None:
             server_header=False,
         )
     finally:
-        stopped.set()
+        timer.stop()
 
 
 def _arguments() -> argparse.Namespace:
@@ -173,35 +164,6 @@ def _say_hello(arguments: argparse.Namespace, admin_key: Path) -> None:
         print(f"There is no {admin_key}; for a new admin key run: {command}")
     print(f"Rescind serves on http://{_HOST}:{arguments.port}, data in {arguments.data}.")
     print("Ctrl-C stops it.", flush=True)
-
-
-def _publish_on_time(ports: Ports, stopped: threading.Event) -> None:
-    retention = Retention(ports)
-    while not stopped.wait(_PUBLISH_SECONDS):
-        _publish(ports)
-        retention.apply()
-
-
-def _publish(ports: Ports) -> None:
-    """Publish every list that is due, and remove what crashed writers left behind.
-
-    The removal comes first and does not depend on the rest: it may make the room for a list.
-    """
-    for step in (_remove_leftovers, _publish_due):
-        try:
-            step(ports)
-        except Exception:  # noqa: BLE001 (without a next attempt every list would expire)
-            _log.exception("%s failed; the next attempt follows", step.__name__)
-
-
-def _remove_leftovers(ports: Ports) -> None:
-    if isinstance(ports.blobs, FileBlobs):
-        ports.blobs.remove_leftovers(older_than_seconds=_LEFTOVER_SECONDS)
-
-
-def _publish_due(ports: Ports) -> None:
-    for tenant_id, error in srl_publication.publish_due(ports).failed.items():
-        _log.error("the list of tenant %s could not be published", tenant_id, exc_info=error)
 
 
 if __name__ == "__main__":

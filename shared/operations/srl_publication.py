@@ -1,5 +1,6 @@
 """Publishing for tenants that may be due, one by one (docs/adr/0016)."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from shared.model.callers import Caller
@@ -47,13 +48,17 @@ def publish_if_due(ports: Ports, tenant_id: str) -> bool:
     return published
 
 
-def publish_due(ports: Ports) -> Tick:
+def publish_due(ports: Ports, *, until: Callable[[], bool] = lambda: False) -> Tick:
     """Publish for every tenant that is due, in this process; one that fails holds back no other.
+
+    Begins with no other tenant once `until` says so.
 
     Raises `Unavailable` if it cannot be read who is due.
     """
     tick = Tick()
     for tenant_id in srl_schedule.due(ports).tenant_ids:
+        if until():
+            break
         try:
             if publish_if_due(ports, tenant_id):
                 tick.published.append(tenant_id)

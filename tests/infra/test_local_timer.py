@@ -6,18 +6,25 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
 
-from infra import data_folder, local_server
+from infra import data_folder, local_timer
+from infra.local_timer import Timer
 from shared.model.audit_log import month
+from shared.model.items import Partition
+from shared.model.srl_schedule import TURNS
 from shared.model.srl_verification import public_key_bytes, verify
+from shared.model.tenants import settings_key
 from shared.operations import onboarding, publication
 from shared.ports import Ports
+from shared.ports.blobs import BlobStore
+from shared.ports.store import Delete, Entry, Expect, Store
 from tests.infra.folders import opened
 from tests.operations.tenants import Tenant
 from tests.processes import local_server as running_server
@@ -37,11 +44,17 @@ def test_the_timer_publishes_what_changed(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_a_list_that_expired_in_a_pause_is_not_served(tmp_path: Path) -> None:
-    """F80: what expired while the server was stopped is published before the first request."""
+    """F80, F118: what expired is published before the first request; what cannot be stops nobody.
+
+    The more urgent one of two tenants has lost its settings, so that its list cannot be made.
+    """
     data = tmp_path / "data"
     data_folder.prepare(data)
     with opened(data) as ports:
+        long_past = replace(ports, now=lambda: _now() - timedelta(days=20))
         past = replace(ports, now=lambda: _now() - timedelta(days=10))
+        broken, _ = onboarding.create_tenant(long_past, handle="broken")
+        ports.store.write(Delete(settings_key(broken.tenant_id), Expect.PRESENT))
         _, created = onboarding.create_tenant(past, handle="local")
     data_folder.write_secret(data / "admin.key", created.secret)
     with running_server(data) as server:
@@ -49,7 +62,70 @@ def test_a_list_that_expired_in_a_pause_is_not_served(tmp_path: Path) -> None:
         with httpx2.Client(base_url=server.url, headers=headers) as http:
             body = http.get("/v1/revocations/srl/signed").content
             key = http.get("/v1/revocations/srl/keys").json()["keys"][0]["public_key"]
+        assert f"the list of tenant {broken.tenant_id} could not be" in server.output.read_text()
     assert verify(body, public_key=public_key_bytes(key), now=_now()).version == 2
+
+
+@dataclass
+class SlowHeads:
+    """A store that finds out who is due once `may_answer` is set."""
+
+    store: Store
+    may_answer: threading.Event = field(default_factory=threading.Event)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.store, name)
+
+    def query(self, partition: Partition, **asked: Any) -> Iterator[Entry]:
+        if partition == TURNS:
+            assert self.may_answer.wait(10)
+        return self.store.query(partition, **asked)
+
+
+def test_a_start_does_not_wait_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """F118: if the first round takes long, the start goes on and says so; the round goes on too."""
+    monkeypatch.setattr(local_timer, "_FIRST_SECONDS", 0.1)
+    ports = embedded(tmp_path, _now)
+    tenant = Tenant.create(ports)
+    tenant.revoke(ports, "svc_wrt_a")
+    slow = SlowHeads(ports.store)
+    with _timer(replace(ports, store=slow), monkeypatch):
+        assert [record.levelname for record in caplog.records] == ["WARNING"]
+        assert publication.current(ports, tenant.id).version == 1
+        slow.may_answer.set()
+        _wait_until(lambda: publication.current(ports, tenant.id).version == 2)
+
+
+@dataclass
+class StoppingBlobs:
+    """Blobs that stop the timer as soon as one is stored."""
+
+    blobs: BlobStore
+    timer: Timer | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.blobs, name)
+
+    def put(self, name: str, data: bytes) -> None:
+        assert self.timer
+        self.timer.stop()
+        self.blobs.put(name, data)
+
+
+def test_a_stop_waits_for_one_list_at_most(tmp_path: Path) -> None:
+    """F118: a server that is stopped during a round makes no more than the list under way."""
+    ports = embedded(tmp_path, _now)
+    tenants = [Tenant.create(ports, handle=f"t{number}") for number in range(3)]
+    for tenant in tenants:
+        tenant.revoke(ports, "svc_wrt_a")
+    blobs = StoppingBlobs(ports.blobs)
+    blobs.timer = timer = Timer(replace(ports, blobs=blobs))
+    timer.start()
+    _wait_until(lambda: not timer.is_alive())
+    versions = [publication.current(ports, tenant.id).version for tenant in tenants]
+    assert sorted(versions) == [1, 1, 2]
 
 
 def test_the_timer_goes_on_after_a_tick_that_failed(
@@ -119,17 +195,15 @@ def _now() -> datetime:
 @contextmanager
 def _timer(ports: Ports, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The server's own timer at work, in a hurry; it has ended at the end."""
-    monkeypatch.setattr(local_server, "_PUBLISH_SECONDS", 0.02)
-    stopped = threading.Event()
-    timer = threading.Thread(target=local_server._publish_on_time, args=(ports, stopped))
+    monkeypatch.setattr(local_timer, "_PUBLISH_SECONDS", 0.02)
+    timer = Timer(ports)
     timer.start()
     try:
         yield
         assert timer.is_alive()
     finally:
-        stopped.set()
-        timer.join(timeout=10)
-    assert not timer.is_alive()
+        timer.stop()
+        _wait_until(lambda: not timer.is_alive())
 
 
 def _wait_until(condition: Callable[[], bool], *, seconds: float = 10) -> None:

@@ -1,0 +1,79 @@
+"""What the schedule does on AWS, on one machine: a thread that publishes what is due."""
+
+import logging
+import threading
+from typing import Final
+
+from infra.local_retention import Retention
+from shared.adapters.filesystem import FileBlobs
+from shared.operations import srl_publication
+from shared.ports import Ports
+
+_PUBLISH_SECONDS: Final = 60
+# How long a start waits for the first round: far longer than a round takes, unless there are
+# thousands of tenants or the disk hardly answers.
+_FIRST_SECONDS: Final = 30
+# Far longer than any write takes.
+_LEFTOVER_SECONDS: Final = 24 * 3600
+
+_log = logging.getLogger("rescind")
+
+
+class Timer:
+    """Publishes every list that is due at the start, and then every minute."""
+
+    def __init__(self, ports: Ports) -> None:
+        self._ports = ports
+        self._stopped, self._first_is_over = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._run, name="timer")
+
+    def start(self) -> None:
+        """Begin. Return once the first round is over, or after `_FIRST_SECONDS`.
+
+        After a pause every list may have expired, and no verifier accepts an expired one. The most
+        urgent lists are published first. What cannot be published is logged, and tried again with
+        the next round; it does not keep the server from starting.
+        """
+        self._thread.start()
+        if not self._first_is_over.wait(_FIRST_SECONDS):
+            _log.warning(
+                "publishing what is due takes more than %d seconds; serving meanwhile, and some"
+                " lists may have expired",
+                _FIRST_SECONDS,
+            )
+
+    def stop(self) -> None:
+        """Begin with no other list. The one that is being published is finished in its thread."""
+        self._stopped.set()
+
+    def is_alive(self) -> bool:
+        """Whether anything may still be published."""
+        return self._thread.is_alive()
+
+    def _run(self) -> None:
+        retention = Retention(self._ports)
+        self._round()
+        self._first_is_over.set()
+        while not self._stopped.wait(_PUBLISH_SECONDS):
+            self._round()
+            retention.apply()
+
+    def _round(self) -> None:
+        """Publish every list that is due, and remove what crashed writers left behind.
+
+        The removal comes first and does not depend on the rest: it may make the room for a list.
+        """
+        for step in (self._remove_leftovers, self._publish_due):
+            try:
+                step()
+            except Exception:  # noqa: BLE001 (without a next attempt every list would expire)
+                _log.exception("%s failed; the next attempt follows", step.__name__.strip("_"))
+
+    def _remove_leftovers(self) -> None:
+        if isinstance(self._ports.blobs, FileBlobs):
+            self._ports.blobs.remove_leftovers(older_than_seconds=_LEFTOVER_SECONDS)
+
+    def _publish_due(self) -> None:
+        tick = srl_publication.publish_due(self._ports, until=self._stopped.is_set)
+        for tenant_id, error in tick.failed.items():
+            _log.error("the list of tenant %s could not be published", tenant_id, exc_info=error)

@@ -25,7 +25,8 @@ MEMORY: Final = {
     "SrlPublication": 2048,
 }
 SNAPSHOTS: Final = ("Revocations", "Srl")
-ALARMS: Final = 12
+# An alarm is billed by the metrics that it watches.
+ALARM_METRICS: Final = 33
 # Those that a stage without faults emits: three of the schedule, two of publications.
 METRICS: Final = 5
 FLEETS: Final = (100, 1_000, 10_000)
@@ -63,7 +64,7 @@ class Prices:
     snapshot_gigabyte_second: float = 1.5046
     log_gigabyte: float = 0.5
     transfer_gigabyte: float = 0.09
-    alarm_month: float = 0.1
+    alarm_metric_month: float = 0.1
     metric_month: float = 0.3
     key_month: float = 1.0
     milliseconds: float = 30.0
@@ -166,7 +167,7 @@ def idle(prices: Prices) -> dict[str, float]:
         "a tick each minute": _TICKS * row[TICK],
         "48 publications a day": _LISTS * row[PUBLICATION],
         f"{METRICS} metrics": METRICS * prices.metric_month,
-        f"{ALARMS} alarms": ALARMS * prices.alarm_month,
+        f"alarms on {ALARM_METRICS} metrics": ALARM_METRICS * prices.alarm_metric_month,
         "the KMS key": prices.key_month,
     }
     return parts | {"in all": sum(parts.values())}

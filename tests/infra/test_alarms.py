@@ -2,15 +2,19 @@
 
 import json
 import re
-from typing import Final
+from typing import Any, Final
 
 import pytest
+from fastapi.routing import APIRoute
+from moto.events.models import EventPattern
 
-from tests.aws import STAGE
+from infra.routers import ROUTERS
+from tests.aws import STAGE, STATEFUL
 from tests.infra.templates import ALARMS, LAMBDAS, of_kind
 from tests.processes import ROOT
 
 ALARMED: Final = of_kind("AWS::CloudWatch::Alarm", ALARMS)
+RULES: Final = of_kind("AWS::Events::Rule", ALARMS)
 
 
 @pytest.mark.parametrize("name", ALARMED)
@@ -26,12 +30,74 @@ def test_an_alarm_tells_somebody_what_to_do(name: str) -> None:
 
 
 def test_the_runbook_has_a_section_for_each_alarm() -> None:
-    """Under "Alarms" there is a section for every alarm, and for nothing else."""
+    """Under "Alarms" there is a section for every alarm and event, and for nothing else."""
     runbook = (ROOT / "docs" / "runbook.md").read_text()
     alarms = runbook.split("\n## Alarms\n")[1].split("\n## ")[0]
     sections = [line.removeprefix("### ") for line in alarms.splitlines() if line[:4] == "### "]
     named = [alarm["AlarmDescription"].rpartition("#")[2] for alarm in ALARMED.values()]
+    named += [rule["Description"].rpartition("#")[2] for rule in RULES.values()]
     assert sorted(each.lower().replace(" ", "-") for each in sections) == sorted(named)
+
+
+TABLES: Final = [table["TableName"] for table in of_kind("AWS::DynamoDB::Table", STATEFUL).values()]
+_KEY: Final = "arn:aws:kms:eu-west-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab"
+
+
+def _call_of_kms(name: str, key: str = _KEY) -> Any:
+    """An event of CloudTrail, in the form that the documentation of KMS shows.
+
+    `resources` is a list of one there. EventBridge looks into lists of objects; moto does not.
+    """
+    detail = {
+        "eventVersion": "1.08",
+        "userIdentity": {"type": "IAMUser", "arn": "arn:aws:iam::123456789012:user/Alice"},
+        "eventSource": "kms.amazonaws.com",
+        "eventName": name,
+        "requestParameters": {"keyId": key.rpartition("/")[2]},
+        "readOnly": False,
+        "resources": {"accountId": "123456789012", "type": "AWS::KMS::Key", "ARN": key},
+    }
+    kind = "AWS API Call via CloudTrail"
+    return {"source": "aws.kms", "detail-type": kind, "account": "123456789012", "detail": detail}
+
+
+def test_it_is_told_when_the_key_is_switched_off() -> None:
+    """F110: disabling the key and scheduling its deletion are told, and nothing else is."""
+    (rule,) = RULES.values()
+    written = json.dumps(rule["EventPattern"]).replace(f"rescind-{STAGE}-key-arn", _KEY)
+    pattern = EventPattern.load(written)
+    for call in ("DisableKey", "ScheduleKeyDeletion"):
+        assert pattern.matches_event(_call_of_kms(call))
+        assert not pattern.matches_event(_call_of_kms(call, _KEY[:-1] + "c"))
+    for call in ("Decrypt", "EnableKey", "CancelKeyDeletion"):
+        assert not pattern.matches_event(_call_of_kms(call))
+
+
+def test_an_event_reaches_the_topic_and_says_what_to_do() -> None:
+    """EventBridge may publish to the topic, and so may the alarms; the message names a section."""
+    (rule,) = RULES.values()
+    (target,) = rule["Targets"]
+    assert target["Arn"] == "Topic"
+    anchor = rule["Description"].rpartition(" ")[2]
+    assert anchor in target["InputTransformer"]["InputTemplate"]
+    (policy,) = of_kind("AWS::SNS::TopicPolicy", ALARMS).values()
+    allowed = [each["Principal"]["Service"] for each in policy["PolicyDocument"]["Statement"]]
+    assert allowed == ["cloudwatch.amazonaws.com", "events.amazonaws.com"]
+
+
+def test_queries_name_operations_that_are_logged() -> None:
+    """An operation that a query of the runbook asks for is the endpoint that a request calls."""
+    runbook = (ROOT / "docs" / "runbook.md").read_text()
+    (asked,) = re.findall(r"operation in \[(.+)\]", runbook)
+    endpoints = {
+        route.endpoint.__name__
+        for router in ROUTERS
+        for route in router.routes
+        if isinstance(route, APIRoute)
+    }
+    named = {*re.findall(r'"(\w+)"', asked), *re.findall(r"`(\w+_srl)`", runbook)}
+    assert len(named) == 4
+    assert named <= endpoints
 
 
 def shown() -> set[str]:
@@ -66,6 +132,9 @@ def test_what_is_watched_is_told() -> None:
             "DeadLetters",
             [f"rescind-{STAGE}-publication-dead-letters", f"rescind-{STAGE}-schedule-dead-letters"],
         ),
+        ("TableThrottles", TABLES * 2),
+        # Nothing of the audit log is written twice.
+        ("TransactionConflicts", [name for name in TABLES if not name.endswith("audit")]),
     ],
 )
 def test_a_sum_leaves_nothing_out(alarm: str, named: list[str]) -> None:

@@ -11,6 +11,7 @@ from shared.model.callers import Scope
 from tests import costs
 from tests.aws import FUNCTIONS, template
 from tests.costs import Watched
+from tests.infra.templates import ALARMS, of_kind
 
 
 @pytest.fixture(scope="module")
@@ -46,8 +47,13 @@ def test_what_is_deployed_is_what_is_priced() -> None:
     for name, memory in cost.MEMORY.items():
         assert functions[name]["MemorySize"] == memory
     assert [name for name, each in functions.items() if "SnapStart" in each] == [*cost.SNAPSHOTS]
-    alarms = template("infra/alarms.yaml")["Resources"].values()
-    assert sum(each["Type"] == "AWS::CloudWatch::Alarm" for each in alarms) == cost.ALARMS
+    watched = [
+        metric
+        for alarm in of_kind("AWS::CloudWatch::Alarm", ALARMS).values()
+        for metric in alarm.get("Metrics", [{"MetricStat": alarm}])
+        if "MetricStat" in metric
+    ]
+    assert len(watched) == cost.ALARM_METRICS
 
 
 def test_trips_are_few() -> None:

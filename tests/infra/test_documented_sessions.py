@@ -168,6 +168,47 @@ def test_the_documented_restore_works(tmp_path: Path) -> None:
     assert '"status":"revoked"' in seen
 
 
+# Programs of a tenant, and what they did: one key leaks, one is stolen, one revokes too much.
+_BEFORE_THE_INCIDENTS: Final = """
+LEAKED=$(call "$URL/v1/api-keys" -d '{"name": "leaked", "scopes": ["admin"]}' | member '["id"]')
+STOLEN=$(call "$URL/v1/keys" -d '{"type": "root", "name": "stolen"}' | member '["id"]')
+call "$URL/v1/keys/$STOLEN/sign" -d '{"payload": "aGk=", "warrant_id": "svc_wrt_signed"}'
+SINCE=$(date -u +%Y-%m-%dT%H:%M:%SZ)
+call "$URL/v1/api-keys" -d '{"name": "culprit", "scopes": ["admin"]}' > culprit.json
+CULPRIT=$(member '["id"]' < culprit.json)
+for WARRANT in a b c; do
+  curl -sS "$URL/v1/revocations" -H "Authorization: Bearer $(member '["key"]' < culprit.json)" \\
+    -H "Content-Type: application/json" \\
+    -d "{\\"warrant_id\\": \\"svc_wrt_$WARRANT\\", \\"reason\\": \\"mistake\\"}"
+done
+call "$URL/v1/revocations" -d '{"warrant_id": "svc_wrt_right", "reason": "stolen"}'
+"""
+
+
+@pytest.mark.slow
+def test_the_documented_incidents_are_ended(tmp_path: Path) -> None:
+    """F110, F111: the commands of docs/incidents.md on one machine, word by word."""
+    blocks = _blocks("docs/incidents.md")
+    prepare, api_key, signing_key, signer, expired, mistake, undo, locked_out = blocks
+    with local_server(tmp_path / ".data") as server, _Terminal(tmp_path) as terminal:
+        terminal.type(prepare.replace(_URL, server.url))
+        terminal.type(_BEFORE_THE_INCIDENTS)
+        assert '"status":"revoked"' in terminal.type(api_key)
+        reach = terminal.type(signing_key)
+        assert '"warrants":1' in reach
+        assert '"status":"revoked"' in reach
+        assert '"revoked"' in terminal.type(signer)
+        told = terminal.type(expired)
+        assert "All is well.\n" in told
+        assert "0 list(s) published; no other was due." in told
+        listed = terminal.type(mistake)
+        assert listed.count("svc_rev_") == 3
+        assert "was not deleted" not in terminal.type(undo)
+        fetched = 'call "$URL/v1/revocations/srl/signed" | member \'["payload"]["RevokedIDs"]\''
+        assert terminal.type(fetched) == "['svc_wrt_right', 'svc_wrt_signed']\n"
+        assert '"tenant_id":"svc_tnt_' in terminal.type(locked_out)
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("aws") is None, reason="needs the AWS command line")
 @pytest.mark.skipif(not aws_local.is_installed(), reason="needs make .tools/ministack/.installed")

@@ -2,6 +2,7 @@
 
     reading.py images TEMPLATE OVERRIDE…     what `sam local` starts for each function, as JSON
     reading.py versions TEMPLATE OVERRIDE…   the versions that a deployment publishes, as JSON
+    reading.py kinds TEMPLATE                the kinds of resources that it becomes, as JSON
     reading.py command ARGUMENT…             the options that a command would run with, as JSON
     reading.py events METHOD PATH SECRET     a request's events, formats 1.0 and 2.0, as JSON
 
@@ -42,11 +43,20 @@ def _image(runtime: str, architecture: str) -> list[str]:
 
 
 def versions(template: str, *overrides: str) -> list[str]:
+    made = _transformed(Path(template).read_text(), _read(overrides))
+    return sorted(name for name, each in made.items() if each["Type"] == "AWS::Lambda::Version")
+
+
+def kinds(template: str) -> list[str]:
+    packaged = Path(template).read_text().replace(".build/app", "s3://bucket/key")
+    return sorted({each["Type"] for each in _transformed(packaged, {"Stage": "s"}).values()})
+
+
+def _transformed(written: str, parameters: dict[str, str]) -> dict[str, dict[str, Any]]:
     loader = mock.create_autospec(ManagedPolicyLoader, instance=True)
     loader.load.return_value = {}
-    written = yaml_parse(Path(template).read_text())
-    made = transform(written, _read(overrides), loader)["Resources"]
-    return sorted(name for name, each in made.items() if each["Type"] == "AWS::Lambda::Version")
+    made: dict[str, dict[str, Any]] = transform(yaml_parse(written), parameters, loader)
+    return made["Resources"]
 
 
 def command(*arguments: str) -> dict[str, Any]:

@@ -30,7 +30,7 @@ PYTEST := $(BIN)/pytest --override-ini cache_dir="$(CACHES)/.pytest_cache" --num
 .PHONY: help supported run build sbom audit aws-local test test-only test-slow test-all test-engines bench lint format openapi lock clean
 
 help: ## Say what each command does.
-	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: $(VENV)/.infra ## Serve on 127.0.0.1 (PORT=8080 DATA=.data KEYS=.data/master.key WORKERS=1 LOG=info). Ctrl-C stops it.
 	@exec $(BIN)/python -m infra.local_server --port $(PORT) --data "$(DATA)" --workers $(WORKERS) \

@@ -165,7 +165,8 @@ async def sign_warrant(here: Here, key_id: KeyId, body: Sign) -> SignedWarrant:
     identifier of the warrant, the tenant and the times (a CWT claims set, RFC 8392). With the
     format `raw` the result is the signature over the payload alone.
 
-    409: the key or a key above it is not active or has expired, or the identifier was used before.
+    409: the key is not active or has expired, a key above it is not active, or the identifier was
+    used before.
     """
     signed = warrants.sign(here.ports, here.caller, key_id=key_id, order=body.order())
     return SignedWarrant.of(signed)

@@ -170,7 +170,7 @@ def _line(ports: Ports, key: SigningKey) -> list[SigningKey]:
         raise Corrupt("a key has an ancestor that does not exist")
     ancestors = [SigningKey.from_item(items[place]) for place in places]
     if any(each.status is not Status.ACTIVE for each in ancestors):
-        raise InvalidState("A key above this one is not active; only below active keys one signs.")
+        raise InvalidState("A key above this one is not active; until it is, this key cannot sign.")
     return ancestors
 
 

@@ -216,12 +216,12 @@ class SuspendedKey(KeyFields):
         **examples.KEY | {"status": "suspended"}, suspended_at="2026-11-21T13:00:00Z"
     )
 
-    suspended_at: MomentOut | None = shown("When the key was suspended.")
+    suspended_at: MomentOut = shown("When the key was suspended.")
 
     @classmethod
     def of(cls, key: SigningKey) -> Self:
         """The public side of the key, and since when."""
-        return cls(**_fields(key), suspended_at=key.suspended_at)
+        return cls(**_fields(key) | {"suspended_at": key.suspended_at})
 
 
 class RevokedKey(KeyFields):

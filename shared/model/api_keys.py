@@ -16,7 +16,7 @@ _SECRET_BYTES: Final = 32
 
 
 class Status(StrEnum):
-    """Whether a key was revoked; reaching `expires_at` changes no status."""
+    """Whether an API key was revoked. Reaching `expires_at` changes no status."""
 
     ACTIVE = "active"
     REVOKED = "revoked"

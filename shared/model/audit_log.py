@@ -11,7 +11,7 @@ from shared.model.records import Record
 
 
 class Action(StrEnum):
-    """Everything that leaves an entry."""
+    """What was changed, and how. Each change leaves an entry."""
 
     API_KEY_CREATE = "api_key.create"
     API_KEY_REVOKE = "api_key.revoke"

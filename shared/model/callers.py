@@ -7,7 +7,7 @@ from typing import Self
 
 
 class Scope(StrEnum):
-    """What an API key opens."""
+    """What an API key may do: everything, read and check lists, or read all else."""
 
     ADMIN = "admin"
     AUTHORIZER = "authorizer"

@@ -16,7 +16,7 @@ _NAME: Final = re.compile(NAME_PATTERN)
 
 
 class Status(StrEnum):
-    """Whether the account's keys are accepted."""
+    """Whether the API keys of the account are accepted."""
 
     ACTIVE = "active"
     DISABLED = "disabled"

@@ -18,7 +18,7 @@ ANCESTORS_MAX: Final = 32
 
 
 class Type(StrEnum):
-    """What a key is for."""
+    """The place of a signing key among others: at the top, or below a root or an issuer."""
 
     ROOT = "root"
     ISSUER = "issuer"
@@ -26,7 +26,7 @@ class Type(StrEnum):
 
 
 class Status(StrEnum):
-    """Where a key stands."""
+    """The state of a signing key, or of a superseded version of one."""
 
     ACTIVE = "active"
     SUSPENDED = "suspended"

@@ -16,7 +16,7 @@ _ROTATED: Final = "rotated"
 
 
 class Status(StrEnum):
-    """Where a signer stands. One signer of a tenant is active, at most one is pending."""
+    """The state of a key that signs lists. One is active, at most one is pending."""
 
     PENDING = "pending"
     ACTIVE = "active"

@@ -32,7 +32,7 @@ _OWN_PREFIX: Final = b"rescind-"
 
 
 class Format(StrEnum):
-    """What is signed: a warrant that says what it is, or bytes that the caller answers for."""
+    """How a warrant is signed: as a message with identifier and times, or as it came."""
 
     COSE = "cose"
     RAW = "raw"

@@ -177,14 +177,16 @@ def _sentence(error: dict[str, Any], *, allowed: set[str]) -> str:
     if error["type"] == "extra_forbidden":
         return f"body: unknown field; allowed: {_listed(allowed)}."
     path = ".".join(str(part) for part in error["loc"][1:]) or error["loc"][0]
-    words = _WORDS.get(error["type"], error["msg"])
-    for theirs, ours in (("Value error, ", ""), ("Input should be ", "must be ")):
-        words = words.replace(theirs, ours)
+    ours = _WORDS.get(error["type"])
+    words = error["msg"] if ours is None else ours.format_map(error.get("ctx", {}))
+    for before, after in (("Value error, ", ""), ("Input should be ", "must be ")):
+        words = words.replace(before, after)
     return f"{path}: {words}."
 
 
 _WORDS: Final = {
     "missing": "is required",
     "too_short": "must have at least one entry",
+    "too_long": "must have at most {max_length} entries",
     "model_attributes_type": "must be a JSON object",
 }

@@ -159,7 +159,7 @@ def test_texts_are_for_users() -> None:
     names = "|".join(re.findall(r"\b[A-Z][a-z]+[A-Z]\w+\b", " ".join(vars(errors))))
     internal = re.compile(rf"Raises|service\.md|decisions|docs/|shared[._]|functions[._]|{names}")
     assert internal.search("Raises `NotFound`.")
-    for words in _texts({name: DOCUMENT[name] for name in ("info", "tags", "paths")}):
+    for words in _texts({name: DOCUMENT[name] for name in ("info", "tags", "paths", "components")}):
         assert not internal.search(words), words
 
 

@@ -13,7 +13,7 @@ from shared.model.seeds import Purpose
 
 # Active and suspended keys of a tenant; revoked and superseded ones do not count.
 KEYS_MAX: Final = 5000
-# Each ancestor is an expectation of the write that signs.
+# Each signature reads them all.
 ANCESTORS_MAX: Final = 32
 
 

@@ -1,11 +1,16 @@
 """Warrants that a key of this service signed (decisions 3, sign)."""
 
+import hashlib
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from typing import Final
 
 from shared.model.items import Item, Key, Partition, Table
 from shared.model.records import Record
 from shared.model.warrant_format import Format
+
+# Of one key: enough for some hundred signatures a second, few enough to read them in one request.
+COUNTERS: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +98,18 @@ def signed_by(tenant_id: str, key_id: str) -> Partition:
     return Partition(Table.REVOCATIONS, f"{tenant_id}#signed#{key_id}")
 
 
-def signed_count_key(tenant_id: str, key_id: str) -> Key:
-    """How many warrants a key signed: `count`, and by version under `version_count`."""
-    return Key(Table.REVOCATIONS, f"{tenant_id}#signed-count#{key_id}")
+def signed_counts(tenant_id: str, key_id: str) -> Partition:
+    """How many warrants a key signed: `count`, and by version under `version_count`.
+
+    The numbers are the sums of all items. One item of an earlier release has what was counted then.
+    """
+    return Partition(Table.REVOCATIONS, f"{tenant_id}#signed-count#{key_id}")
+
+
+def signed_count_key(tenant_id: str, key_id: str, warrant_id: str) -> Key:
+    """Where a warrant is counted among those that its key signed."""
+    number = hashlib.sha256(warrant_id.encode()).digest()[0] % COUNTERS
+    return signed_counts(tenant_id, key_id).key(f"{number:02x}")
 
 
 def version_count(key_version: int) -> str:

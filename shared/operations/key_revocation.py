@@ -5,6 +5,7 @@ The warrants are not touched: that they are revoked follows from their key (docs
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TypedDict
 
 from shared.model import signing_keys as model
@@ -14,7 +15,13 @@ from shared.model.callers import Caller, Scope
 from shared.model.revoked_signers import Marker
 from shared.model.signing_keys import Signer, SigningKey, Status
 from shared.model.tenants import Settings
-from shared.operations import audit_log, revoked_signers, srl_marks, tenants
+from shared.operations import (
+    audit_log,
+    revoked_signers,
+    signed_counts,
+    srl_marks,
+    tenants,
+)
 from shared.operations.operation import operation
 from shared.operations.signing_keys import counted, find_key
 from shared.ports import Ports
@@ -95,15 +102,15 @@ def _staying(ports: Ports, key: SigningKey) -> int:
 
 def _reach(ports: Ports, keys: Sequence[SigningKey]) -> Reach:
     """What these keys signed; what a superseded version signed counts with its key if that goes."""
-    going = {key.id for key in keys}
-    signers = [key.signer for key in keys if key.current_id not in going]
-    places = [warrants.signed_count_key(keys[0].tenant_id, each.key_id) for each in signers]
-    items = ports.store.get_many(places) if places else {}
-    counts = (
-        items.get(place, {}).get(_counter(signer), 0)
-        for place, signer in zip(places, signers, strict=True)
+    counts = ports.together(
+        *(partial(signed_counts.of, ports, key.tenant_id, key.signer.key_id) for key in keys)
     )
-    return Reach(len(keys), sum(each for each in counts if isinstance(each, int)))
+    signed = zip(keys, counts, strict=True)
+    going = {key.id for key in keys}
+    return Reach(
+        len(keys),
+        sum(each[_counter(key.signer)] for key, each in signed if key.current_id not in going),
+    )
 
 
 def _counter(signer: Signer) -> str:

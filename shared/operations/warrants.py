@@ -1,24 +1,26 @@
 """Warrants: sign one, list what a key signed (decisions 3, signing keys)."""
 
 import base64
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 from shared.errors import Corrupt, InvalidRequest, InvalidState, RequestConflict
-from shared.model import seeds, signing_keys, times, warrant_format
+from shared.model import revoked_signers, seeds, signing_keys, times, warrant_format
 from shared.model import warrants as model
 from shared.model.audit_log import Action
 from shared.model.callers import Caller, Scope
 from shared.model.identifiers import WARRANT, before_all_of
-from shared.model.signing_keys import SigningKey, Status
+from shared.model.signing_keys import Signer, SigningKey, Status
 from shared.model.warrant_format import Claims, Format
 from shared.model.warrants import Standing, Warrant
-from shared.operations import audit_log, expiry, seals, tenants
+from shared.operations import audit_log, expiry, seals, signed_counts, tenants
 from shared.operations.operation import operation
-from shared.operations.paging import Page, Walk, count, newest
+from shared.operations.paging import Page, Walk, newest
 from shared.operations.signing_keys import find_key
+from shared.operations.verdicts import verdicts
 from shared.ports import Ports
-from shared.ports.store import At, Check, Expect, Increment, Put
+from shared.ports.store import Expect, Increment, Put
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,20 +51,25 @@ class Signed:
 def sign(ports: Ports, caller: Caller, *, key_id: str, order: Order) -> Signed:
     """Sign with the key's present version, and remember which key signed the warrant.
 
-    Raises `NotFound`, `InvalidRequest` if the order cannot be signed in its format or `expires_at`
-    has passed, `InvalidState` if the key cannot sign, `RequestConflict` if the identifier is taken
-    (decisions 3, sign).
+    A signature that was begun before its key was revoked is handed out only if the revocation
+    reaches it (docs/adr/0037). Raises `NotFound`, `InvalidRequest` if the order cannot be signed
+    in its format or `expires_at` has passed, `InvalidState` if the key cannot sign,
+    `RequestConflict` if the identifier is taken (decisions 3, sign).
     """
     _check_order(ports, order)
-    key = find_key(ports, caller, key_id)
-    ancestors = _line(ports, key)
+    key, settings = ports.together(
+        lambda: find_key(ports, caller, key_id),
+        lambda: tenants.settings(ports, caller.tenant_id),
+    )
     # Before anything is signed: it is among the signed bytes.
     warrant_id = order.warrant_id or ports.new_id(WARRANT)
-    _check_free(ports, caller.tenant_id, warrant_id)
-    settings = tenants.settings(ports, caller.tenant_id)
+    ports.together(
+        lambda: _check_line(ports, key), lambda: _check_free(ports, caller.tenant_id, warrant_id)
+    )
     now = times.whole(ports.now())
     warrant = Warrant(warrant_id, key.id, key.key_version, now, order.expires_at)
     signed = _signed(ports, key, warrant, order)
+    counted = model.signed_count_key(caller.tenant_id, key.id, warrant_id)
     amounts = {"count": 1, model.version_count(key.key_version): 1}
     standing = Standing(key.id, key.key_version, order.format, warrant.ends_at)
     ports.store.write(
@@ -72,9 +79,7 @@ def sign(ports: Ports, caller: Caller, *, key_id: str, order: Order) -> Signed:
             warrant.to_item(),
             Expect.ABSENT,
         ),
-        Increment(model.signed_count_key(caller.tenant_id, key.id), amounts, Expect.ANYTHING),
-        # Whoever suspends or revokes one of them meanwhile makes this write lose.
-        *(Check(each.key, At(each.version)) for each in (key, *ancestors)),
+        Increment(counted, amounts, Expect.ANYTHING),
         audit_log.entry(
             ports,
             caller,
@@ -87,6 +92,7 @@ def sign(ports: Ports, caller: Caller, *, key_id: str, order: Order) -> Signed:
             expires_at=times.text(order.expires_at) if order.expires_at else None,
         ),
     )
+    _check_still(ports, key, warrant_id)
     return signed
 
 
@@ -141,8 +147,11 @@ def page(
         walk = _of_version(walk, key)
     version = key.signer.key_version
     name = "count" if version is None else model.version_count(version)
-    counts = model.signed_count_key(caller.tenant_id, key.signer.key_id)
-    return newest(ports, walk, total=lambda: count(ports, counts, names=[name]))
+    return newest(
+        ports,
+        walk,
+        total=lambda: signed_counts.of(ports, caller.tenant_id, key.signer.key_id)[name],
+    )
 
 
 def _of_version(walk: Walk[Warrant], superseded: SigningKey) -> Walk[Warrant]:
@@ -158,20 +167,44 @@ def _of_version(walk: Walk[Warrant], superseded: SigningKey) -> Walk[Warrant]:
     )
 
 
-def _line(ports: Ports, key: SigningKey) -> list[SigningKey]:
-    """The ancestors of a key that may sign. Raises `InvalidState` for one that may not."""
+def _check_line(ports: Ports, key: SigningKey) -> None:
+    """Raise `InvalidState` for a key that may not sign, by itself or by one of its ancestors."""
     if key.status is not Status.ACTIVE:
         raise InvalidState(f"The key is {key.status}; only an active key signs.")
     if key.has_expired(ports.now()):
         raise InvalidState("The key has expired; create another one.")
-    places = [signing_keys.keys(key.tenant_id).key(each) for each in key.ancestors]
+    _check_active(ports, key, key.ancestors)
+
+
+def _check_still(ports: Ports, key: SigningKey, warrant_id: str) -> None:
+    """Raise `InvalidState` if signing ended before the warrant was stored.
+
+    Lists and check find a revoked key by its marker. If there is none by now, every list that is
+    made after one of it has the warrant (docs/adr/0037).
+    """
+    signers = (Signer(key.id, None), Signer(key.id, key.key_version))
+    markers = [revoked_signers.marker_key(key.tenant_id, each) for each in signers]
+    verdict, found, _ = ports.together(
+        lambda: verdicts(ports, key.tenant_id, [warrant_id])[warrant_id],
+        lambda: ports.store.get_many(markers),
+        lambda: _check_active(ports, key, (key.id, *key.ancestors)),
+    )
+    if verdict.by_key or found:
+        raise InvalidState(_INACTIVE)
+
+
+def _check_active(ports: Ports, key: SigningKey, key_ids: Iterable[str]) -> None:
+    places = [signing_keys.keys(key.tenant_id).key(each) for each in key_ids]
     items = ports.store.get_many(places)
     if len(items) != len(places):
         raise Corrupt("a key has an ancestor that does not exist")
-    ancestors = [SigningKey.from_item(items[place]) for place in places]
-    if any(each.status is not Status.ACTIVE for each in ancestors):
-        raise InvalidState("A key above this one is not active; until it is, this key cannot sign.")
-    return ancestors
+    for each in (SigningKey.from_item(items[place]) for place in places):
+        if each.status is not Status.ACTIVE:
+            raise InvalidState(_INACTIVE if each.id == key.id else _BELOW_INACTIVE)
+
+
+_INACTIVE = "The key is no longer active; only an active key signs."
+_BELOW_INACTIVE = "A key above this one is not active; until it is, this key cannot sign."
 
 
 def _check_free(ports: Ports, tenant_id: str, warrant_id: str) -> None:

@@ -22,6 +22,7 @@ from shared.operations import (
     publication,
     revocations,
     revoked_signers,
+    signed_counts,
     signing_keys,
     srl,
     warrants,
@@ -190,8 +191,7 @@ class Tenant:
         recount = Counter(warrant_model.version_count(each.key_version) for each in signed)
         if signed:
             recount["count"] = len(signed)
-        counted = ports.store.get(warrant_model.signed_count_key(self.id, key.id)) or {}
-        assert dict(counted) == recount
+        assert signed_counts.of(ports, self.id, key.id) == recount
 
     def _api_keys(self, ports: Ports) -> list[api_key_model.ApiKey]:
         entries = ports.store.query(api_key_model.records(self.id))

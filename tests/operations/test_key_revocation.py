@@ -70,7 +70,7 @@ def store_warrants(
     for first in range(0, len(changes), 100):
         ports.store.write(*changes[first : first + 100])
     amounts = {"count": number, warrant_model.version_count(key.key_version): number}
-    counter = warrant_model.signed_count_key(key.tenant_id, key.id)
+    counter = warrant_model.signed_count_key(key.tenant_id, key.id, "svc_wrt_00000")
     ports.store.write(Increment(counter, amounts, Expect.ANYTHING))
     return [each.warrant_id for each in made]
 

@@ -8,6 +8,7 @@ from shared.errors import Corrupt, InvalidState, RequestConflict
 from shared.model import revoked_signers
 from shared.model import signing_keys as model
 from shared.model.signing_keys import SigningKey
+from shared.model.warrants import COUNTERS
 from shared.operations import revocations, signing_keys, warrants
 from shared.operations.warrants import Order, Signed
 from shared.ports import Ports
@@ -57,8 +58,7 @@ def test_two_signatures_with_one_identifier(ports: Ports) -> None:
     """F30: one takes effect; the other is refused, and leaves nothing."""
     for race in races(ports, lambda: line(ports), sign, sign):
         tenant, _ = race.world
-        assert isinstance(race.second, Signed)
-        assert isinstance(race.first, RequestConflict)
+        assert {type(race.first), type(race.second)} == {Signed, RequestConflict}
         assert listed(ports, race.world) == 1
         assert tenant.actions(ports).count("key.sign") == 1
         tenant.check_totals(ports)
@@ -67,13 +67,21 @@ def test_two_signatures_with_one_identifier(ports: Ports) -> None:
 @pytest.mark.parametrize("action", ["suspend", "revoke", "cascade"])
 @pytest.mark.parametrize("level", range(3))
 def test_signing_while_the_line_is_cut(ports: Ports, action: str, level: int) -> None:
-    """F29: when key or ancestor was suspended or revoked before the write, nothing is signed."""
+    """F29: when key or ancestor was suspended or revoked meanwhile, no signature is handed out.
+
+    If the warrant was stored by then, it is what the change makes of it, as any other is.
+    """
+    stored = set[int]()
     for race in races(ports, lambda: line(ports), sign, lambda p, w: change(p, w, action, level)):
-        tenant, _ = race.world
+        tenant, keys = race.world
         assert isinstance(race.first, InvalidState)
-        assert listed(ports, race.world) == 0
-        assert not tenant.is_revoked(ports, WARRANT)
+        stored.add(listed(ports, race.world))
+        reached = action == "cascade" or (action == "revoke" and level == len(keys) - 1)
+        revoked = bool(reached and listed(ports, race.world))
+        assert tenant.is_revoked(ports, WARRANT) == revoked
+        assert tenant.regenerate(ports).revoked_ids == ([WARRANT] if revoked else [])
         tenant.check_totals(ports)
+    assert stored == {0, 1}
 
 
 @pytest.mark.parametrize("action", ["suspend", "revoke", "cascade"])
@@ -93,11 +101,10 @@ def test_cutting_the_line_while_it_signs(ports: Ports, action: str, level: int) 
 
 
 def test_signing_while_the_identifier_is_revoked(ports: Ports) -> None:
-    """F30: an identifier that was revoked before the write is signed no more."""
+    """F30: an identifier that was revoked is signed no more; one that was signed is revoked."""
     for race in races(ports, lambda: line(ports), sign, lambda p, w: w[0].revoke(p, WARRANT)):
         tenant, _ = race.world
-        assert isinstance(race.first, RequestConflict)
-        assert listed(ports, race.world) == 0
+        assert isinstance(race.first, Signed if listed(ports, race.world) else RequestConflict)
         assert tenant.is_revoked(ports, WARRANT)
         tenant.check_totals(ports)
 
@@ -118,16 +125,19 @@ def test_signing_while_the_key_is_rotated(ports: Ports) -> None:
     def rotate(through: Ports, world: Line) -> SigningKey:
         return signing_keys.rotate(through, world[0].operator, key_id=world[1][-1].id)
 
+    versions = set[int]()
     for race in races(ports, lambda: line(ports), sign, rotate):
         tenant, keys = race.world
         assert isinstance(race.first, Signed)
         assert isinstance(race.second, SigningKey)
-        assert race.first.warrant.key_version == race.second.key_version == 2
-        assert race.first.public_key == race.second.public_key
-        old = signing_keys.versions(ports, tenant.operator, key_id=keys[-1].id)[1]
+        new, old = signing_keys.versions(ports, tenant.operator, key_id=keys[-1].id)
+        signer = {2: new, 1: old}[race.first.warrant.key_version]
+        versions.add(signer.key_version)
+        assert race.first.public_key == signer.public_key
         tenant.revoke_key(ports, old)
-        assert not tenant.is_revoked(ports, WARRANT)
+        assert tenant.is_revoked(ports, WARRANT) == (signer == old)
         tenant.check_totals(ports)
+    assert versions == {1, 2}
 
 
 def test_a_signature_while_an_ancestor_is_rotated(ports: Ports) -> None:
@@ -225,7 +235,8 @@ def test_a_superseded_version_is_read_alone(ports: Ports, clock: Clock) -> None:
             page = warrants.page(watched, tenant.operator, key_id=second.id, before=before, limit=6)
         assert {each.key_version for each in page.entries} == {2}
         assert (len(page.entries), page.total) == (size, 10)
-        assert reads.items <= 9
+        assert reads.items <= 8 + COUNTERS
+        assert reads.units <= 3
         before = page.next_before
     assert before is None
 

@@ -12,11 +12,14 @@ from shared.model import warrants as model
 from shared.model.audit_log import Action, Entry, Filters
 from shared.model.signing_keys import SigningKey
 from shared.model.warrants import Standing, Warrant
+from shared.operations import signed_counts
 from shared.operations.consistency.inconsistency import Inconsistency, recounted
 from shared.ports import Ports
 from shared.ports.store import At, Expect, Put
 
 _BATCH = 1000
+# The item of a key's counts that a repair adds to.
+_RECOUNTED = "00"
 
 
 def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
@@ -28,8 +31,7 @@ def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
 
 
 def _of_key(ports: Ports, key: SigningKey) -> Iterator[Inconsistency]:
-    place = model.signed_count_key(key.tenant_id, key.id)
-    before = ports.store.get(place)
+    before = signed_counts.of(ports, key.tenant_id, key.id)
     recount: Counter[str] = Counter()
     known: set[str] = set()
     rest = ports.store.query(model.signed_by(key.tenant_id, key.id))
@@ -39,8 +41,9 @@ def _of_key(ports: Ports, key: SigningKey) -> Iterator[Inconsistency]:
         yield from _standings(ports, key.tenant_id, batch)
     if known:
         recount["count"] = sum(recount.values())
-    if ports.store.get(place) != before:
+    if signed_counts.of(ports, key.tenant_id, key.id) != before:
         return  # The key signed during the walk.
+    place = model.signed_counts(key.tenant_id, key.id).key(_RECOUNTED)
     miscounted = list(recounted(place, before, recount, what=f"warrants signed by {key.id}"))
     # Only if something is missing: to read the audit log takes long.
     unlisted = list(_unlisted(ports, key, known)) if miscounted else []

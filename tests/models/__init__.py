@@ -1,0 +1,1 @@
+"""Models of what no engine on this machine shows: DynamoDB under load."""

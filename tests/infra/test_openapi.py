@@ -82,7 +82,18 @@ def secret(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 # DELETE of one of these is the deletion of a revocation that is not there: 404, not 405.
 LIKE_A_REVOCATION: Final = {f"/v1/revocations/{name}" for name in ("check", "check-batch", "srl")}
 
-schema = schemathesis.openapi.from_asgi("/openapi.json", local_app.app)
+
+async def _never_stopped(scope: Any, receive: Any, send: Any) -> None:
+    """The local application. The fuzzer starts and stops it with each request, a server once."""
+    if scope["type"] != "lifespan":
+        await local_app.app(scope, receive, send)
+        return
+    for _ in ("startup", "shutdown"):
+        message = await receive()
+        await send({"type": f"{message['type']}.complete"})
+
+
+schema = schemathesis.openapi.from_asgi("/openapi.json", _never_stopped)
 
 
 @pytest.mark.slow

@@ -13,10 +13,14 @@ from infra import openapi
 from infra.local_threads import Threads
 from infra.routers import ROUTERS
 from shared import wiring
+from shared.adapters import served
 from shared.adapters.filesystem import FileBlobs
 from shared.errors import NotFound, Unavailable
+from shared.model import srl
 from shared.web import errors
 from shared.web.app import create_app
+from shared.web.conditional import matches
+from shared.web.stored import StoredFile
 
 _DOCUMENTS: Final = {"/docs", "/docs/oauth2-redirect", "/openapi.json"}
 _FOLDERS: Final = ("/blobs/", "/static-offline-docs/")
@@ -28,17 +32,26 @@ async def _blob(request: Request) -> Response:
     parts = request.query_params
     if not isinstance(blobs, FileBlobs):
         return errors.response(NotFound())
+    name = request.path_params["name"]
     try:
-        data = blobs.open_url(
-            request.path_params["name"],
+        file = blobs.open_url(
+            name,
             expires=parts.get("expires", ""),
             signature=parts.get("signature", ""),
         )
     except Unavailable as error:
         return errors.response(error)
-    if data is None:
+    if file is None:
         return errors.response(NotFound())
-    return Response(data, media_type="application/json")
+    headers = {
+        "ETag": f'"{srl.sha256_of(name)}"',
+        "Cache-Control": served.CACHE_CONTROL,
+    }
+    if matches(request, etag=headers["ETag"]):
+        return Response(status_code=304, headers=headers)
+    if encoding := served.content_encoding(name):
+        headers["Content-Encoding"] = encoding
+    return StoredFile(file, headers=headers, media_type=served.MEDIA_TYPE)
 
 
 async def _nothing_there(_request: Request, _error: Exception) -> Response:

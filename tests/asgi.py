@@ -42,8 +42,15 @@ async def exchange(
     sent: list[Message] = []
     body = iter(chunks)
 
+    ended = False
+
     async def receive() -> Message:
+        nonlocal ended
+        if ended:
+            # The caller waits for the response, and says nothing more.
+            await asyncio.Event().wait()
         chunk = next(body, None)
+        ended = chunk is None
         return {"type": "http.request", "body": chunk or b"", "more_body": chunk is not None}
 
     async def send(message: Message) -> None:

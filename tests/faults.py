@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from shared.adapters.sqlite_usage import SqliteUsage
@@ -169,6 +170,9 @@ class _Blobs:
 
     def get(self, name: str) -> bytes | None:
         return self._script.run("get_blob", lambda: self._ports.blobs.get(name))
+
+    def file(self, name: str, *, sha256: str) -> Path | None:
+        return self._script.run("file", lambda: self._ports.blobs.file(name, sha256=sha256))
 
     def names(self, folder: str) -> Iterator[str]:
         found = self._script.run("names", lambda: list(self._ports.blobs.names(folder)))

@@ -625,6 +625,9 @@ class _Blobs:
         # No step: no actor of a schedule reads blobs that are as old.
         self._blobs.discard(folder, before=before, older_than_seconds=older_than_seconds)
 
+    def file(self, name: str, *, sha256: str) -> Path | None:
+        return self._blobs.file(name, sha256=sha256)
+
     def url(self, name: str, *, ttl_seconds: int) -> str:
         return self._blobs.url(name, ttl_seconds=ttl_seconds)
 

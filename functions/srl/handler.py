@@ -12,11 +12,13 @@ from functions.srl.schemas import (
     SrlSigners,
 )
 from shared.errors import InvalidState, NotFound
+from shared.model.srl import Form
 from shared.operations import srl, srl_rotation
 from shared.web.app import create_app, lambda_handler
-from shared.web.conditional import matches
+from shared.web.conditional import accepts_gzip, matches
 from shared.web.fields import SigningKeyId
 from shared.web.routes import Here, router, serves
+from shared.web.stored import StoredFile
 from shared.web.work import Kind
 
 # Lambda answers with at most 6 MB; a longer list is fetched from where it is stored.
@@ -24,6 +26,10 @@ _ANSWER_MAX: Final = 4 * 1024 * 1024
 
 # For its caller only, and to be asked for again each time: a 304 costs little.
 _CACHE: Final = "private, no-cache"
+_JSON: Final = "application/json"
+
+# What is read whole, where lists are files; a longer one is streamed.
+_READ_MAX: Final = 256 * 1024
 
 KeyId = Annotated[SigningKeyId, Path(alias="keyId")]
 
@@ -37,8 +43,9 @@ def _header(description: str) -> dict[str, Any]:
 
 
 _HEADERS: Final = {
-    "ETag": _header("Validates this list. It depends on the content alone."),
+    "ETag": _header("Validates this form of this list. It depends on the bytes alone."),
     "X-SRL-Key-Id": _header("The identifier of the key that signed this list."),
+    "Vary": _header("`Accept-Encoding`: a long list is sent in gzip to those who accept it."),
 }
 _LOCATION: Final = {"Location": _header("The address of the list. It works for a short time only.")}
 _RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
@@ -66,20 +73,37 @@ async def get_srl(here: Here) -> Response:
     """Get the Signed Revocation List that is in force.
 
     Verify the bytes in `srl` and use what they contain; `payload` shows the same for readers. Send
-    the `ETag` of the last list in `If-None-Match`: 304 means that it is still in force. Follow
+    the `ETag` of the last list in `If-None-Match`, with the same `Accept-Encoding`: 304 means that
+    it is still in force. Keep the `ETag` of this answer, also if it is a redirect. Follow
     redirects, and do not send `Authorization` to the address of a redirect.
 
     `/v1/revocations/srl` and `/v1/revocations/srl/signed` are the same resource.
     """
     head = srl.head(here.ports, here.caller)
-    headers = {"ETag": head.etag, "Cache-Control": _CACHE, "X-SRL-Key-Id": head.key_id}
-    if matches(here, etag=head.etag):
+    form = head.form(packed=accepts_gzip(here))
+    headers = {
+        "ETag": form.etag,
+        "Cache-Control": _CACHE,
+        "Vary": "Accept-Encoding",
+        "X-SRL-Key-Id": head.key_id,
+    }
+    if matches(here, etag=form.etag):
         return Response(status_code=304, headers=headers)
-    if head.size > _ANSWER_MAX:
-        location = srl.address(here.ports, here.caller, of=head)
+    if form.size > _ANSWER_MAX and "aws.event" in here.scope:
+        location = srl.address(here.ports, here.caller, of=form)
         return Response(status_code=307, headers=headers | {"Location": location})
-    body = srl.body(here.ports, here.caller, of=head)
-    return Response(body, headers=headers, media_type="application/json")
+    return _whole(here, form, headers)
+
+
+def _whole(here: Here, form: Form, headers: dict[str, str]) -> Response:
+    """The list as it is stored, from its file if it is a long one in a file."""
+    if form.encoding is not None:
+        headers = headers | {"Content-Encoding": form.encoding}
+    file = srl.file(here.ports, here.caller, of=form) if form.size > _READ_MAX else None
+    if file is not None:
+        return StoredFile(file, headers=headers, media_type=_JSON)
+    body = srl.body(here.ports, here.caller, of=form)
+    return Response(body, headers=headers, media_type=_JSON)
 
 
 @routes.post("/v1/revocations/srl/regenerate")

@@ -8,6 +8,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import lru_cache
 from pathlib import Path
 
 from shared.adapters import files
@@ -92,8 +93,21 @@ class FileBlobs:
         expires = str(math.ceil(self._clock() + ttl_seconds))
         return f"/blobs/{name}?expires={expires}&signature={self._sign(name, expires)}"
 
-    def open_url(self, name: str, *, expires: str, signature: str) -> bytes | None:
-        """The blob that a reference of `url` stands for, its parts given as they were received.
+    def file(self, name: str, *, sha256: str) -> Path:
+        """The file that holds a blob, checked as the port promises. Raises `Corrupt`."""
+        path = self._path(name)
+        with _answering():
+            try:
+                found = path.stat()
+                digest = _digest(path, found.st_ino, found.st_mtime_ns, found.st_size)
+            except FileNotFoundError:
+                raise Corrupt(CORRUPT) from None
+        if digest != sha256:
+            raise Corrupt(CORRUPT)
+        return path
+
+    def open_url(self, name: str, *, expires: str, signature: str) -> Path | None:
+        """The file of a blob that a reference of `url` stands for; its parts as they were received.
 
         None where the reference was altered or has expired, or the blob is gone. Raises
         `Unavailable`.
@@ -102,7 +116,8 @@ class FileBlobs:
         if not hmac.compare_digest(expected, signature.encode(errors="replace")):
             return None
         # Authentic from here on, so `expires` is a number and `name` is a blob's.
-        return self.get(name) if self._clock() < int(expires) else None
+        path = self._path(name)
+        return path if self._clock() < int(expires) and path.is_file() else None
 
     def discard(self, folder: str, *, before: str, older_than_seconds: float | None = None) -> None:
         """Remove the blobs in `folder` whose names sort before `before`. Raises `Unavailable`.
@@ -156,6 +171,13 @@ class FileBlobs:
         if len(key) != _URL_KEY_BYTES:
             raise Corrupt(CORRUPT)  # a short key would let others sign
         return key
+
+
+@lru_cache(maxsize=64)
+def _digest(path: Path, _inode: int, _modified_ns: int, _size: int) -> str:
+    """The SHA-256 of a file, in hex, found out once while it stays the same."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _unless_absent(error: OSError) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from botocore.exceptions import ClientError, FlexibleChecksumError
 
-from shared.adapters import aws
+from shared.adapters import aws, served
 from shared.adapters.aws import Lazy, answering, code_of, unavailable
 from shared.adapters.messages import CORRUPT, UNAVAILABLE
 from shared.adapters.preconditions import check_blob_name
@@ -129,7 +129,19 @@ class S3Blobs:
     def url(self, name: str, *, ttl_seconds: int) -> str:
         """A presigned address; it ends earlier where the signing credentials do."""
         check_blob_name(name)
+        asked = {
+            "Bucket": self._bucket,
+            "Key": name,
+            "ResponseContentType": served.MEDIA_TYPE,
+            "ResponseCacheControl": served.CACHE_CONTROL,
+        }
+        if encoding := served.content_encoding(name):
+            asked["ResponseContentEncoding"] = encoding
         with answering():
             return self._client().generate_presigned_url(
-                "get_object", Params={"Bucket": self._bucket, "Key": name}, ExpiresIn=ttl_seconds
+                "get_object", Params=asked, ExpiresIn=ttl_seconds
             )
+
+    def file(self, name: str, *, sha256: str) -> None:  # noqa: ARG002 (the port's)
+        """None: there are no files."""
+        check_blob_name(name)

@@ -1,8 +1,11 @@
 """The Signed Revocation List: read what is in force, regenerate."""
 
+from pathlib import Path
+
+from shared.model import srl as model
 from shared.model.callers import Caller, Scope
-from shared.model.srl import Head
-from shared.operations import publication
+from shared.model.srl import Form, Head
+from shared.operations import publication, srl_blobs
 from shared.operations.operation import operation
 from shared.ports import Ports
 
@@ -17,13 +20,22 @@ def head(ports: Ports, caller: Caller) -> Head:
 
 
 @operation(Scope.ADMIN, Scope.AUTHORIZER)
-def body(ports: Ports, _caller: Caller, *, of: Head) -> bytes:
-    """The response body of the list, checked against its head. Raises `Corrupt`."""
-    return publication.read(ports, of)
+def body(ports: Ports, _caller: Caller, *, of: Form) -> bytes:
+    """A stored response body, checked against its name. Raises `Corrupt`, `Unavailable`."""
+    return srl_blobs.read(ports, of.blob)
 
 
 @operation(Scope.ADMIN, Scope.AUTHORIZER)
-def address(ports: Ports, _caller: Caller, *, of: Head) -> str:
+def file(ports: Ports, _caller: Caller, *, of: Form) -> Path | None:
+    """The file of a stored response body, checked likewise; None if the store keeps no files.
+
+    Raises `Corrupt`, `Unavailable`.
+    """
+    return ports.blobs.file(of.blob, sha256=model.sha256_of(of.blob))
+
+
+@operation(Scope.ADMIN, Scope.AUTHORIZER)
+def address(ports: Ports, _caller: Caller, *, of: Form) -> str:
     """A short-lived address of the stored response body, for a list too long to answer with."""
     return ports.blobs.url(of.blob, ttl_seconds=URL_TTL_SECONDS)
 

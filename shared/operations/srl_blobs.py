@@ -58,5 +58,5 @@ def discard_all_before(ports: Ports, tenant_id: str, head: Head) -> None:
 
 def _discard(ports: Ports, tenant_id: str, *, before: int, older_than: float | None = None) -> None:
     oldest = srl.version_prefix(max(1, before))
-    for folder in (srl.lists_folder(tenant_id), srl.states_folder(tenant_id)):
+    for folder in srl.folders(tenant_id):
         ports.blobs.discard(folder, before=oldest, older_than_seconds=older_than)

@@ -1,6 +1,7 @@
 """Storing a list and its state, so that a head can point to them (docs/adr/0004, step 4)."""
 
 import logging
+from dataclasses import replace
 
 from shared.errors import Corrupt, InvalidSrl, OutOfSpace
 from shared.model import srl
@@ -35,11 +36,13 @@ def store(
     except InvalidSrl as error:
         raise Corrupt(f"refusing to publish a list that is not valid: {error}") from error
 
+    packed = srl.pack(body)
+
     def put() -> Head:
         # Before its list: a restore that finds the list finds what belongs to it.
         state_blob = srl_states.store(ports, state, seed=seed)
-        blob = srl_blobs.put(ports, srl.lists_folder(signer.tenant_id), payload.version, body)
-        return _head(payload, blob, size=len(body), state=state_blob, by=signer, changes=changes)
+        head = _head(ports, signer, payload, body=body, state=state_blob, changes=changes)
+        return head if packed is None else _with_packed(ports, signer.tenant_id, head, packed)
 
     try:
         return put()
@@ -51,7 +54,10 @@ def store(
     return put()
 
 
-def _head(payload: Payload, blob: str, *, size: int, state: str, by: SrlKey, changes: int) -> Head:
+def _head(
+    ports: Ports, signer: SrlKey, payload: Payload, *, body: bytes, state: str, changes: int
+) -> Head:
+    blob = srl_blobs.put(ports, srl.lists_folder(signer.tenant_id), payload.version, body)
     return Head(
         version=payload.version,
         issued_at=payload.issued_at,
@@ -60,8 +66,14 @@ def _head(payload: Payload, blob: str, *, size: int, state: str, by: SrlKey, cha
         changes=changes,
         blob=blob,
         sha256=srl.sha256_of(blob),
-        size=size,
-        key_id=by.id,
+        size=len(body),
+        key_id=signer.id,
         state=state,
         format=srl.FORMAT,
     )
+
+
+def _with_packed(ports: Ports, tenant_id: str, head: Head, packed: bytes) -> Head:
+    folder = srl.packed_folder(tenant_id)
+    blob = srl_blobs.put(ports, folder, head.version, packed, suffix="json.gz")
+    return replace(head, packed=blob, packed_size=len(packed))

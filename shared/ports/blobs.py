@@ -1,6 +1,7 @@
 """Where published lists live: immutable blobs, found by name."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Protocol
 
 
@@ -25,6 +26,14 @@ class BlobStore(Protocol):
         """The blob's bytes, or None where there is none. Raises `Unavailable`."""
         ...
 
+    def file(self, name: str, *, sha256: str) -> Path | None:
+        """The file that holds a blob; None if this store keeps no files on this machine.
+
+        The file is checked against `sha256`, in hex, when it is first asked for and whenever it has
+        changed. Raises `Corrupt` if it is missing or altered, `Unavailable`.
+        """
+        ...
+
     def names(self, folder: str) -> Iterator[str]:
         """The names of the blobs below `folder`, such as `a/b`, in order. Raises `Unavailable`."""
         ...
@@ -38,5 +47,9 @@ class BlobStore(Protocol):
         ...
 
     def url(self, name: str, *, ttl_seconds: int) -> str:
-        """An address that serves the blob without further proof until `ttl_seconds` from now."""
+        """An address that serves the blob without further proof until `ttl_seconds` from now.
+
+        It is served as JSON, and as `Content-Encoding: gzip` if its name ends in `.gz`. Caches may
+        keep it for its reader alone, and ask each time whether it is still the one.
+        """
         ...

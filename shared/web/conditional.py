@@ -1,4 +1,4 @@
-"""Conditional requests (RFC 9110, 13.1.2)."""
+"""What a request says of the representation that it wants (RFC 9110, 12.5.3 and 13.1.2)."""
 
 import re
 from typing import Final
@@ -8,8 +8,26 @@ from starlette.requests import Request
 # An entry of a list of entity tags: what stands between the quotes may hold commas.
 _TAG: Final = re.compile(r'(?:^|,)\s*(?:W/)?("[^"]*")\s*(?=,|$)')
 
+_WEIGHT: Final = re.compile(r"[qQ]=(0(?:\.\d{0,3})?|1(?:\.0{0,3})?)")
+
 
 def matches(request: Request, *, etag: str) -> bool:
     """Whether the caller holds what `etag` validates, so that 304 says it all."""
     value = ",".join(request.headers.getlist("if-none-match")).strip()
     return value == "*" or etag in _TAG.findall(value)
+
+
+def accepts_gzip(request: Request) -> bool:
+    """Whether the caller names gzip among the codings that it takes, and does not prefer none.
+
+    By the standard a caller who says nothing takes any coding, but many such cannot read gzip.
+    """
+    weights: dict[str, float] = {}
+    for entry in ",".join(request.headers.getlist("accept-encoding")).split(","):
+        coding, _, parameter = entry.partition(";")
+        weight = _WEIGHT.fullmatch(parameter.strip()) if parameter else None
+        if parameter and weight is None:
+            continue  # malformed: as if it were not there
+        weights[coding.strip().lower()] = float(weight[1]) if weight else 1.0
+    gzip = weights.get("gzip", 0.0)
+    return gzip > 0 and gzip >= weights.get("identity", 0.0)

@@ -35,6 +35,7 @@ from shared.web.addresses import group, source_address
 from shared.web.authentication import authenticate
 from shared.web.rate_limit import StrangerLimiter, TenantLimiter
 from shared.web.routes import Call
+from shared.web.stored import HEAD
 from shared.web.usage import UsageCounter
 from shared.web.work import IN_PLACE, Work
 
@@ -74,7 +75,7 @@ class Gate:
             return
         if scope["method"] == "HEAD":
             # RFC 9110 9.3.2: as GET, without the body (decisions 1, methods).
-            scope, send = {**scope, "method": "GET"}, _without_body(send)
+            scope, send = {**scope, "method": "GET", HEAD: True}, _without_body(send)
         exchange, call = _Exchange(send), None
         try:
             call = await self._admit(Request(scope), exchange)

@@ -1,6 +1,7 @@
 """Blobs as files: crashes, races, addresses and clearing up."""
 
 import errno
+import hashlib
 import os
 import stat
 from collections.abc import Callable
@@ -31,6 +32,10 @@ def root(tmp_path: Path) -> Path:
 @pytest.fixture
 def blobs(root: Path) -> FileBlobs:
     return FileBlobs(root)
+
+
+def read(file: Path | None) -> bytes | None:
+    return None if file is None else file.read_bytes()
 
 
 def left_in(folder: Path) -> list[str]:
@@ -165,7 +170,7 @@ def test_an_address_opens_until_it_expires(root: Path) -> None:
     asked = parts(blobs.url(NAME, ttl_seconds=60))
     for later, answer in ((0, b"data"), (59.9, b"data"), (0.1, None), (1e6, None)):
         now[0] += later
-        assert blobs.open_url(**asked) == answer
+        assert read(blobs.open_url(**asked)) == answer
 
 
 @pytest.mark.parametrize(
@@ -191,7 +196,7 @@ def test_an_altered_address_opens_nothing(blobs: FileBlobs, altered: dict[str, s
     blobs.put(NAME, b"data")
     blobs.put("srl/t2/1.json", b"of another")
     asked = parts(blobs.url(NAME, ttl_seconds=60))
-    assert blobs.open_url(**asked) == b"data"
+    assert read(blobs.open_url(**asked)) == b"data"
     assert blobs.open_url(**(asked | altered)) is None
 
 
@@ -216,7 +221,7 @@ def test_processes_share_the_key_of_addresses(root: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
         urls = list(pool.map(lambda _: FileBlobs(root).url(NAME, ttl_seconds=60), range(16)))
     FileBlobs(root).put(NAME, b"data")
-    assert all(FileBlobs(root).open_url(**parts(url)) == b"data" for url in urls)
+    assert all(read(FileBlobs(root).open_url(**parts(url))) == b"data" for url in urls)
 
 
 def test_losing_the_race_for_the_key_is_no_fault(
@@ -234,7 +239,7 @@ def test_losing_the_race_for_the_key_is_no_fault(
         url = blobs.url(NAME, ttl_seconds=60)
     assert (root / ".url-key").read_bytes() == b"k" * 32
     blobs.put(NAME, b"data")
-    assert blobs.open_url(**parts(url)) == b"data"
+    assert read(blobs.open_url(**parts(url))) == b"data"
 
 
 def test_a_short_key_signs_nothing(root: Path, blobs: FileBlobs) -> None:
@@ -353,3 +358,34 @@ def test_a_disk_that_is_full_is_told_from_one_that_fails(
         with pytest.raises(OutOfSpace):
             blobs.put(NAME, b"data")
     assert blobs.get(NAME) is None
+
+
+# --- files that are streamed ---
+
+
+def test_a_file_is_checked_when_it_has_changed(root: Path, blobs: FileBlobs) -> None:
+    """F122: what is streamed is what was stored, unless a file hides that it has changed."""
+    blobs.put(NAME, b"data")
+    sha256 = hashlib.sha256(b"data").hexdigest()
+    assert blobs.file(NAME, sha256=sha256).read_bytes() == b"data"
+    assert blobs.file(NAME, sha256=sha256) == root / NAME
+    (root / NAME).write_bytes(b"date")
+    with pytest.raises(Corrupt):
+        blobs.file(NAME, sha256=sha256)
+    with pytest.raises(Corrupt):
+        blobs.file("srl/t1/2.json", sha256=sha256)
+
+
+def test_a_file_is_read_once_as_long_as_it_stays(
+    blobs: FileBlobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F122: the hash of a long list is not made anew for each of its readers."""
+    blobs.put(NAME, b"data")
+    sha256 = hashlib.sha256(b"data").hexdigest()
+    blobs.file(NAME, sha256=sha256)
+
+    def once(*_: object) -> None:
+        pytest.fail("the file is read again")
+
+    monkeypatch.setattr(hashlib, "file_digest", once)
+    blobs.file(NAME, sha256=sha256)

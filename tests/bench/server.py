@@ -69,7 +69,7 @@ def _callers(data: Path) -> Iterator[str]:
     with opened(data) as ports:
         for number in range(_TENANTS):
             settings, key = onboarding.create_tenant(ports, handle=f"bench{number}")
-            etag = publication.current(ports, settings.tenant_id).etag
+            etag = publication.current(ports, settings.tenant_id).form().etag
             yield f"{{Authorization = 'Bearer {key.secret}', ['If-None-Match'] = '{etag}'}}"
 
 

@@ -83,7 +83,7 @@ def _calls(ports: Ports) -> dict[str, Callable[[], None]]:
     tenant = Tenant(ports, serve(ports), handle="bench")
     revoke(ports, tenant.operator, warrant_ids(), REVOKED)
     names = list(islice(warrant_ids(), REVOKED))
-    etag = publication.publish(ports, tenant.operator).etag
+    etag = publication.publish(ports, tenant.operator).form().etag
     key = ("Authorization", f"Bearer {tenant.admin.secret}")
     is_json = ("Content-Type", "application/json")
     batch = json.dumps({"warrant_ids": names}).encode()

@@ -147,7 +147,8 @@ def follow(blobs: BlobStore) -> Callable[[str], bytes | None]:
             return requests.get(url, timeout=5).content
         parts = urlsplit(url)
         asked = {name: values[0] for name, values in parse_qs(parts.query).items()}
-        return blobs.open_url(parts.path.removeprefix("/blobs/"), **asked)
+        file = blobs.open_url(parts.path.removeprefix("/blobs/"), **asked)
+        return None if file is None else file.read_bytes()
 
     return follow
 

@@ -1,9 +1,12 @@
 """What every blob store promises (`shared.ports.blobs.BlobStore`)."""
 
+import gzip
+import hashlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+import requests
 
 from shared.errors import BlobExists
 from shared.ports.blobs import BlobStore
@@ -92,6 +95,27 @@ def test_an_address_serves_the_blob(
     """F27: whoever has the address needs nothing else."""
     blobs.put(NAME, b"data")
     assert follow(blobs.url(NAME, ttl_seconds=60)) == b"data"
+
+
+def test_an_address_is_served_as_a_list(blobs: BlobStore) -> None:
+    """F123: what an address serves is marked as JSON, as packed, and as its reader's own."""
+    blobs.put(NAME, gzip.compress(b"{}"))
+    blobs.put(f"{NAME}.gz", gzip.compress(b"{}"))
+    plain, packed = (blobs.url(each, ttl_seconds=60) for each in (NAME, f"{NAME}.gz"))
+    if plain.startswith("/"):  # the local server's part: tests/infra/test_local_app.py
+        return
+    for url, encoding in ((plain, None), (packed, "gzip")):
+        headers = requests.get(url, timeout=5).headers
+        assert headers["content-type"] == "application/json"
+        assert headers["cache-control"] == "private, no-cache"
+        assert headers.get("content-encoding") == encoding
+
+
+def test_a_file_is_the_blob_or_there_are_none(blobs: BlobStore) -> None:
+    """F122: a store either keeps its blobs in files that hold just their bytes, or says so."""
+    blobs.put(NAME, b"data")
+    file = blobs.file(NAME, sha256=hashlib.sha256(b"data").hexdigest())
+    assert file is None or file.read_bytes() == b"data"
 
 
 def test_many_threads_share_a_blob_store(blobs: BlobStore) -> None:

@@ -29,16 +29,23 @@ def opened(data: Path) -> Iterator[Ports]:
 
 
 def revoke_many(data: Path, many: int) -> list[str]:
-    """Put revoked warrants with the longest identifiers into the store, as revocations would."""
-    warrant_ids = [f"svc_wrt_{number:064d}" for number in range(many)]
+    """Revoke warrants in a data folder, and return their identifiers."""
     with opened(data) as ports:
-        tenant_id = tenants.find(ports, "local").tenant_id
-        changes = iter(_revocations(tenant_id, warrant_ids))
-        while some := list(islice(changes, 99)):
-            ports.store.write(*some)
-        counter = model.counter_key(model.shards(tenant_id)[0])
-        amounts = {"count": many, "changes": many}
-        ports.store.write(Increment(counter, amounts, Expect.ANYTHING))
+        return store_revocations(ports, tenants.find(ports, "local").tenant_id, many)
+
+
+def store_revocations(ports: Ports, tenant_id: str, many: int) -> list[str]:
+    """Store revoked warrants with the longest identifiers, which are returned, sorted.
+
+    The next list is made from all records.
+    """
+    warrant_ids = [f"svc_wrt_{number:064d}" for number in range(many)]
+    changes = iter(_revocations(tenant_id, warrant_ids))
+    while some := list(islice(changes, 99)):
+        ports.store.write(*some)
+    counter = model.counter_key(model.shards(tenant_id)[0])
+    amounts = {"count": many, "changes": many}
+    ports.store.write(Increment(counter, amounts, Expect.ANYTHING))
     return warrant_ids
 
 

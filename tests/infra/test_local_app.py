@@ -1,12 +1,15 @@
 """The short-lived addresses that the local server gives to stored lists."""
 
+import gzip
+import hashlib
 import json
+import re
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from urllib.parse import parse_qs, urlsplit
 
 import httpx2
 import pytest
@@ -143,26 +146,62 @@ def test_the_documents_need_no_key(local: Local, path: str) -> None:
     assert local.http.get(path).status_code == 200
 
 
+def test_the_address_of_a_list_says_how_to_keep_it(local: Local) -> None:
+    """F121: an address has the validator and the rule of the answer that led to it."""
+    body = gzip.compress(_BODY * 100)
+    for suffix, data, encoding in (("json", _BODY, None), ("json.gz", body, "gzip")):
+        sha256 = hashlib.sha256(data).hexdigest()
+        name = f"srl/tenant/lists/000000000001-{sha256}.{suffix}"
+        local.ports.blobs.put(name, data)
+        address = local.ports.blobs.url(name, ttl_seconds=60)
+        answer = local.http.get(address)
+        assert answer.headers["etag"] == f'"{sha256}"'
+        assert answer.headers["cache-control"] == "private, no-cache"
+        assert answer.headers.get("content-encoding") == encoding
+        assert answer.content == (gzip.decompress(data) if encoding else data)
+        held = local.http.get(address, headers={"If-None-Match": answer.headers["etag"]})
+        assert (held.status_code, held.content) == (304, b"")
+        part = local.http.get(address, headers={"Range": "bytes=0-0", "Accept-Encoding": ""})
+        assert (part.status_code, part.headers["content-length"]) == (206, "1")
+
+
 @pytest.mark.slow
-def test_a_list_too_long_to_answer_with_is_fetched_from_its_address(tmp_path: Path) -> None:
-    """F27: a list over the answer limit is fetched by its short-lived address, whole and valid."""
+def test_long_lists_are_streamed_while_others_are_served(tmp_path: Path) -> None:
+    """F122: ten readers of a long list take no memory, and checks are answered meanwhile."""
     with local_server(tmp_path / "data") as server:
         revoked = revoke_many(server.data, 25_000)
-        headers = {"Authorization": f"Bearer {server.admin_key}"}
+        headers = {"Authorization": f"Bearer {server.admin_key}", "Accept-Encoding": "identity"}
         with httpx2.Client(base_url=server.url, headers=headers, timeout=60) as http:
             assert http.post("/v1/revocations/srl/regenerate").status_code == 200
             key = http.get("/v1/revocations/srl/keys").json()["keys"][0]["public_key"]
-            redirect = http.get("/v1/revocations/srl/signed")
-        assert redirect.status_code == 307
-        location = redirect.headers["location"]
-        body = httpx2.get(server.url + location)
-        altered = httpx2.get(server.url + location[:-1] + ("0" if location[-1] != "0" else "1"))
-    seconds = int(parse_qs(urlsplit(location).query)["expires"][0]) - time.time()
-    assert 0 < seconds <= 301
-    assert (body.status_code, len(body.content) > 4 * 1024 * 1024) == (200, True)
-    payload = verify(body.content, public_key=public_key_bytes(key), now=datetime.now(UTC))
+            answer = http.get("/v1/revocations/srl/signed")
+            before = _peak(server.process.pid)
+            with ExitStack() as readers:
+                for _ in range(10):
+                    reader = readers.enter_context(http.stream("GET", "/v1/revocations/srl/signed"))
+                    assert reader.status_code == 200
+                    next(reader.iter_raw(1000))
+                query = {"warrant_id": "svc_wrt_none"}
+                checks = [_seconds(http, "/v1/revocations/check", query) for _ in range(50)]
+            after = _peak(server.process.pid)
+    assert (answer.status_code, len(answer.content) > 4 * 1024 * 1024) == (200, True)
+    payload = verify(answer.content, public_key=public_key_bytes(key), now=datetime.now(UTC))
     assert payload.revoked_ids == revoked
-    _assert_error(altered, 404, "not_found")
+    # Ten whole bodies would be more than 42 MiB.
+    assert after - before < 16 * 1024 * 1024
+    assert sorted(checks)[25] < 0.5
+
+
+def _peak(pid: int) -> int:
+    """The most memory that a process ever had, in bytes."""
+    (line,) = re.findall(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
+    return int(line) * 1024
+
+
+def _seconds(http: httpx2.Client, path: str, query: dict[str, str]) -> float:
+    began = time.perf_counter()
+    assert http.get(path, params=query).status_code == 200
+    return time.perf_counter() - began
 
 
 def _assert_error(answer: httpx2.Response, status: int, code: str) -> None:

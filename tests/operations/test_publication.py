@@ -429,7 +429,7 @@ def test_a_missing_previous_list_is_rebuilt(
     blob = tmp_path / "blobs" / head.blob
     blob.write_bytes(damage) if damage else blob.unlink()
     with pytest.raises(Corrupt):
-        srl.body(ports, tenant.operator, of=head)
+        srl.body(ports, tenant.operator, of=head.form())
     assert tenant.regenerate(ports).revoked_ids == ["svc_wrt_before"]
     assert "previous list cannot be read" in caplog.text
 

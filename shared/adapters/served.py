@@ -1,0 +1,13 @@
+"""How a stored list is served to whoever has its address (`shared.ports.blobs.BlobStore.url`)."""
+
+from typing import Final
+
+MEDIA_TYPE: Final = "application/json"
+
+# For its reader only, and to be asked for again each time.
+CACHE_CONTROL: Final = "private, no-cache"
+
+
+def content_encoding(name: str) -> str | None:
+    """The content coding of a blob of this name; None if it has none."""
+    return "gzip" if name.endswith(".gz") else None

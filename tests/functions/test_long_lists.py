@@ -1,0 +1,352 @@
+"""Lists that are long: streamed where they are files, fetched elsewhere on Lambda, packed for both.
+
+The limits are lowered, so that a list of some hundred warrants is a long one.
+"""
+
+import asyncio
+import gzip
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+
+from functions.srl import handler
+from infra import data_folder
+from shared import wiring
+from shared.model import srl as model
+from shared.operations import onboarding, publication
+from shared.ports import Ports
+from tests import asgi
+from tests.api import Tenant, serve
+from tests.aws import aws
+from tests.infra.folders import store_revocations
+from tests.lambda_events import Answer, Caller, Request
+from tests.worlds import Clock, close
+
+SIGNED = "/v1/revocations/srl/signed"
+MANY = 150
+
+
+@pytest.fixture(autouse=True)
+def lowered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(handler, "_READ_MAX", 1_000)
+    monkeypatch.setattr(handler, "_ANSWER_MAX", 5_000)
+
+
+@pytest.fixture
+def tenant(ports: Ports) -> Tenant:
+    """A tenant whose list is long."""
+    made = Tenant(ports, serve(ports), handle="acme")
+    store_revocations(ports, made.id, MANY)
+    publication.publish(ports, made.operator, anew=True)
+    return made
+
+
+def get(tenant: Tenant, method: str = "GET", **headers: str) -> Any:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return tenant.authorizer.request(method, SIGNED, headers=named)
+
+
+def body_of(tenant: Tenant) -> bytes:
+    return publication.read(tenant.ports, publication.current(tenant.ports, tenant.id))
+
+
+# --- where lists are files ---
+
+
+def test_a_long_list_is_the_answer_where_lists_are_files(tenant: Tenant) -> None:
+    """F121: on one machine a list of any length is answered with 200, as it is stored."""
+    answer, body = get(tenant), body_of(tenant)
+    assert (answer.status_code, answer.content) == (200, body)
+    assert len(body) > 5_000
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.headers["content-length"] == str(len(body))
+    assert answer.headers["cache-control"] == "private, no-cache"
+    assert answer.headers["accept-ranges"] == "bytes"
+    assert answer.headers["x-srl-key-id"]
+    assert get(tenant, if_none_match=answer.headers["etag"]).status_code == 304
+
+
+def test_a_long_list_is_sent_in_pieces(tenant: Tenant) -> None:
+    """F122: no piece that is sent, and so none that is read, is longer than 64 KiB."""
+    sent: list[int] = []
+
+    async def receive() -> Any:
+        await asyncio.Event().wait()
+
+    async def send(message: Any) -> None:
+        sent.append(len(message.get("body", b"")))
+
+    headers = asgi.bearer(tenant.authorizer.secret)
+    app = tenant.authorizer.http.app
+
+    async def chunked(scope: Any, receive: Any, send: Any) -> None:
+        await app(scope, _once(receive), send)
+
+    asgi.run(chunked(asgi.request_scope("GET", SIGNED, headers), receive, send))
+    assert sum(sent) == len(body_of(tenant))
+    assert max(sent) <= 64 * 1024
+
+
+def _once(receive: Any) -> Any:
+    """An empty body, and then what `receive` gives."""
+    asked = iter([{"type": "http.request", "body": b"", "more_body": False}])
+
+    async def receive_once() -> Any:
+        return next(asked, None) or await receive()
+
+    return receive_once
+
+
+def test_a_part_of_a_long_list(tenant: Tenant) -> None:
+    """A download that broke off goes on from where it was (RFC 9110, 14)."""
+    body = body_of(tenant)
+    for asked, first, last in (
+        ("bytes=0-0", 0, 1),
+        ("bytes=100-199", 100, 200),
+        ("bytes=1000-", 1000, None),
+        ("bytes=-10", -10, None),
+        ("bytes=5-999999999", 5, None),
+    ):
+        answer = get(tenant, range=asked)
+        assert (answer.status_code, answer.content) == (206, body[first:last])
+        start = first % len(body)
+        end = start + len(answer.content) - 1
+        assert answer.headers["content-range"] == f"bytes {start}-{end}/{len(body)}"
+        assert answer.headers["etag"] == get(tenant).headers["etag"]
+
+
+OTHER_RANGES = ["bytes=9999999-", "bytes=7-3", "bytes=-0", "bytes=", "bytes", "lines=1-2", ""]
+OTHER_RANGES += ["bytes=a-b", "bytes=0-1,3-4", "bytes=-", "bytes=0-9" + "9" * 20]
+
+
+def test_any_other_range_is_answered_with_all(tenant: Tenant) -> None:
+    """A server may ignore a range: no answer has another shape than the contract knows."""
+    for asked in OTHER_RANGES:
+        answer = get(tenant, range=asked)
+        assert (answer.status_code, answer.content) == (200, body_of(tenant)), asked
+
+
+def test_a_part_of_another_list_is_not_mixed_in(tenant: Tenant) -> None:
+    """With If-Range, a part is sent of the list that the caller has, or else all of the new one."""
+    etag = get(tenant).headers["etag"]
+    assert get(tenant, range="bytes=5-", if_range=etag).status_code == 206
+    publication.publish(tenant.ports, tenant.operator)
+    answer = get(tenant, range="bytes=5-", if_range=etag)
+    assert (answer.status_code, answer.content) == (200, body_of(tenant))
+
+
+@pytest.mark.parametrize("encoding", ["identity", "gzip"])
+def test_head_of_a_long_list(
+    tenant: Tenant, encoding: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """HEAD has the headers of GET, and reads nothing; a range has no meaning for it."""
+    expected = get(tenant, accept_encoding=encoding)
+    monkeypatch.setattr(Path, "open", _unread)
+    monkeypatch.setattr("anyio.open_file", _unread)
+    answer = get(tenant, "HEAD", accept_encoding=encoding, range="bytes=0-5")
+    assert (answer.status_code, answer.content) == (200, b"")
+    ignored = {"x-request-id", "x-ratelimit-remaining", "x-ratelimit-reset"}
+    for name in set(expected.headers) - ignored:
+        assert answer.headers[name] == expected.headers[name], name
+
+
+def _unread(*_: object, **__: object) -> None:
+    pytest.fail("a file is read")
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("damage", [b"", b"{}"])
+def test_a_long_list_that_is_damaged_is_not_sent(
+    tenant: Tenant, tmp_path: Path, damage: bytes, *, packed: bool
+) -> None:
+    """F122: what is missing or altered on the disk is 503, however it is sent."""
+    form = publication.current(tenant.ports, tenant.id).form(packed=packed)
+    blob = tmp_path / "blobs" / form.blob
+    accept = {"accept_encoding": "gzip"} if packed else {}
+    assert get(tenant, **accept).status_code == 200
+    blob.write_bytes(damage) if damage else blob.unlink()
+    answer = get(tenant, **accept)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (503, "unavailable")
+
+
+# --- packed ---
+
+
+def test_a_long_list_is_packed_for_those_who_take_it(tenant: Tenant) -> None:
+    """F123: each form of a list has a validator of its own; both are the same list."""
+    plain, packed = get(tenant), get(tenant, accept_encoding="br, gzip")
+    assert "content-encoding" not in plain.headers
+    assert packed.headers["content-encoding"] == "gzip"
+    # The client has unpacked it.
+    assert packed.content == plain.content == body_of(tenant)
+    assert int(packed.headers["content-length"]) < len(plain.content) / 2
+    assert packed.headers["etag"] != plain.headers["etag"]
+    for answer in (plain, packed):
+        assert answer.headers["vary"] == "Accept-Encoding"
+        assert answer.headers["etag"].startswith('"')
+
+
+def test_not_modified_is_said_of_the_form_that_is_held(tenant: Tenant) -> None:
+    """F123: a caller who holds one form has nothing yet of the other (RFC 9110, 8.8.3.3)."""
+    plain = get(tenant).headers["etag"]
+    packed = get(tenant, accept_encoding="gzip").headers["etag"]
+    for held, accept, status in (
+        (plain, "identity", 304),
+        (packed, "gzip", 304),
+        (packed, "identity", 200),
+        (plain, "gzip", 200),
+    ):
+        answer = get(tenant, accept_encoding=accept, if_none_match=held)
+        assert (answer.status_code, answer.headers["vary"]) == (status, "Accept-Encoding")
+        assert answer.headers["etag"] == (packed if accept == "gzip" else plain)
+
+
+PACKED = ["gzip", "GZIP", "gzip;q=0.001", "gzip; q=1.000", "br;q=1, gzip;q=0.5", "*;q=0, gzip"]
+PACKED += ["gzip;q=0.5, identity;q=0.5", "identity;q=0, gzip", "deflate,gzip , br", "zstd,gzip"]
+PLAIN = ["", "identity", "*", "gzip;q=0", "gzip;q=0.000", "br", "xgzip", "gzip;q=2", "gzip;q=x"]
+PLAIN += ["gzip;q=0.4, identity;q=0.5", "gzip;level=1", "gzip;q=", "identity;q=0"]
+
+
+def test_what_a_caller_takes(tenant: Tenant) -> None:
+    """F123: gzip is sent to those who name it and do not prefer none (RFC 9110, 12.5.3)."""
+    for accept in (*PACKED, *PLAIN):
+        answer = get(tenant, "HEAD", accept_encoding=accept)
+        assert ("content-encoding" in answer.headers) == (accept in PACKED), accept
+
+
+def test_nothing_is_packed_for_a_request(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
+    """F123: a list is packed when it is made, whoever asks how often."""
+
+    def again(*_: object, **__: object) -> None:
+        pytest.fail("it is packed again")
+
+    monkeypatch.setattr(gzip, "compress", again)
+    for _ in range(3):
+        assert get(tenant, accept_encoding="gzip").headers["content-encoding"] == "gzip"
+
+
+def test_a_short_list_is_not_packed(ports: Ports) -> None:
+    """Below 16 KiB a list has one form, whatever the caller takes."""
+    tenant = Tenant(ports, serve(ports), handle="acme")
+    plain, asked = get(tenant), get(tenant, accept_encoding="gzip")
+    assert "content-encoding" not in asked.headers
+    assert asked.headers["etag"] == plain.headers["etag"]
+    assert list(ports.blobs.names(model.packed_folder(tenant.id))) == []
+
+
+def test_a_list_of_an_earlier_edition_has_one_form(tenant: Tenant) -> None:
+    """F123: a head that was stored before lists were packed names the plain one."""
+    item = publication.current(tenant.ports, tenant.id).to_item()
+    del item["packed"], item["packed_size"]
+    head = model.Head.from_item(item)
+    assert head.form(packed=True) == head.form()
+
+
+def test_what_is_packed_goes_with_its_list(tenant: Tenant, clock: Clock) -> None:
+    """F119: old lists are removed in both forms."""
+    for _ in range(4):
+        clock.advance(hours=2)
+        publication.publish(tenant.ports, tenant.operator)
+    folders = [list(tenant.ports.blobs.names(each)) for each in model.folders(tenant.id)]
+    assert [len(names) for names in folders] == [3, 3, 3]
+
+
+# --- on Lambda ---
+
+
+@dataclass(frozen=True)
+class World:
+    """Functions on what the environment names, and an admin of its one tenant."""
+
+    ports: Ports
+    head: model.Head
+    admin: Caller
+
+    def get(self, method: str = "GET", **headers: str) -> Answer:
+        named = tuple((name.replace("_", "-"), value) for name, value in headers.items())
+        return self.admin.call(handler.handler, method, SIGNED, headers=named)
+
+
+@pytest.fixture
+def loop() -> None:
+    """What the runtime's main thread has, even if a test before has closed its own."""
+    try:
+        asyncio.get_event_loop()
+    except RuntimeError:
+        asyncio.set_event_loop(asyncio.new_event_loop())
+
+
+@pytest.fixture
+def on_lambda(loop: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    """The functions with their lists in a bucket, and a long list."""
+    data_folder.prepare(tmp_path)
+    with aws() as account:
+        settings = data_folder.environment(tmp_path) | {"SVC_BLOBS": f"s3:{account.bucket}"}
+        with _world(settings, monkeypatch) as world:
+            yield world
+
+
+@pytest.fixture
+def with_files(loop: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    """The functions as Lambda calls them, on files."""
+    data_folder.prepare(tmp_path)
+    with _world(data_folder.environment(tmp_path), monkeypatch) as world:
+        yield world
+
+
+@contextmanager
+def _world(settings: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
+    wiring.from_environment.cache_clear()
+    ports = wiring.from_environment()
+    tenant, created = onboarding.create_tenant(ports, handle="acme")
+    store_revocations(ports, tenant.tenant_id, MANY)
+    operator = onboarding.operator(ports, handle="acme")
+    head = publication.publish(ports, operator, anew=True)
+    yield World(ports, head, Caller(Request.http_api, created.secret))
+    wiring.from_environment.cache_clear()
+    close(ports)
+
+
+def test_a_long_list_is_fetched_elsewhere_on_lambda(
+    on_lambda: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F121: 307 with a validator, for which 304 is answered; what it leads to is marked."""
+    monkeypatch.setattr(handler, "_ANSWER_MAX", 100)
+    for accept in ("identity", "gzip"):
+        _check_elsewhere(on_lambda, accept)
+
+
+def _check_elsewhere(on_lambda: World, accept: str) -> None:
+    answer = on_lambda.get(accept_encoding=accept)
+    form = on_lambda.head.form(packed=accept == "gzip")
+    assert (answer.status, answer.body) == (307, b"")
+    assert answer.headers["etag"] == form.etag
+    assert answer.headers["cache-control"] == "private, no-cache"
+    assert answer.headers["vary"] == "Accept-Encoding"
+    assert "content-encoding" not in answer.headers
+    stored = requests.get(answer.headers["location"], timeout=5)
+    assert stored.content == publication.read(on_lambda.ports, on_lambda.head)
+    assert stored.headers["content-type"] == "application/json"
+    assert stored.headers["cache-control"] == "private, no-cache"
+    assert stored.headers.get("content-encoding") == form.encoding
+    again = on_lambda.get(accept_encoding=accept, if_none_match=form.etag)
+    assert (again.status, again.body, again.headers["etag"]) == (304, b"", form.etag)
+
+
+def test_a_packed_list_passes_through_lambda(with_files: World) -> None:
+    """F123: bytes that are no text reach the gateway in base64, within the same limit."""
+    assert with_files.head.size > 5_000 > (with_files.head.packed_size or 0)
+    answer = with_files.get(accept_encoding="gzip")
+    assert (answer.status, answer.headers["content-encoding"]) == (200, "gzip")
+    body = gzip.decompress(answer.body)
+    assert body == publication.read(with_files.ports, with_files.head)
+    assert len(json.loads(body)["payload"]["RevokedIDs"]) == MANY
+    assert with_files.get(accept_encoding="identity").status == 307

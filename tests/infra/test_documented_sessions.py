@@ -24,7 +24,15 @@ from shared.model.signing_keys import SigningKey, Status, Type
 from shared.operations import api_keys, key_revocation, onboarding, signing_keys, srl
 from shared.operations.api_keys import Created
 from shared.ports import Ports
-from tests.processes import ROOT, LocalServer, environment, free_port, local_server
+from tests.processes import (
+    ROOT,
+    Group,
+    LocalServer,
+    answers,
+    environment,
+    free_port,
+    local_server,
+)
 
 _BLOCK = re.compile(r"^( *)```sh\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 
@@ -202,43 +210,90 @@ def test_the_documented_restore_works(tmp_path: Path) -> None:
 
 # Programs of a tenant, and what they did: one key leaks, one is stolen, one revokes too much.
 _BEFORE_THE_INCIDENTS: Final = """
-LEAKED=$(call "$URL/v1/api-keys" -d '{"name": "leaked", "scopes": ["admin"]}' | member '["id"]')
-STOLEN=$(call "$URL/v1/keys" -d '{"type": "root", "name": "stolen"}' | member '["id"]')
-call "$URL/v1/keys/$STOLEN/sign" -d '{"payload": "aGk=", "warrant_id": "svc_wrt_signed"}'
+LEAKED=$(api "$URL/v1/api-keys" -d '{"name": "leaked", "scopes": ["admin"]}' | member '["id"]')
+STOLEN=$(api "$URL/v1/keys" -d '{"type": "root", "name": "stolen"}' | member '["id"]')
+api "$URL/v1/keys/$STOLEN/sign" -d '{"payload": "aGk=", "warrant_id": "svc_wrt_signed"}'
 SINCE=$(date -u +%Y-%m-%dT%H:%M:%SZ)
-call "$URL/v1/api-keys" -d '{"name": "culprit", "scopes": ["admin"]}' > culprit.json
+api "$URL/v1/api-keys" -d '{"name": "culprit", "scopes": ["admin"]}' > culprit.json
 CULPRIT=$(member '["id"]' < culprit.json)
 for WARRANT in a b c; do
   curl -sS "$URL/v1/revocations" -H "Authorization: Bearer $(member '["key"]' < culprit.json)" \\
     -H "Content-Type: application/json" \\
     -d "{\\"warrant_id\\": \\"svc_wrt_$WARRANT\\", \\"reason\\": \\"mistake\\"}"
 done
-call "$URL/v1/revocations" -d '{"warrant_id": "svc_wrt_right", "reason": "stolen"}'
+api "$URL/v1/revocations" -d '{"warrant_id": "svc_wrt_right", "reason": "stolen"}'
 """
 
 
 @pytest.mark.slow
 def test_the_documented_incidents_are_ended(tmp_path: Path) -> None:
     """F110, F111: the commands of docs/incidents.md on one machine, word by word."""
-    blocks = _blocks("docs/incidents.md")
-    prepare, api_key, signing_key, signer, expired, mistake, undo, locked_out = blocks
+    prepare, *blocks = _blocks("docs/incidents.md")
     with local_server(tmp_path / ".data") as server, _Terminal(tmp_path) as terminal:
         terminal.type(prepare.replace(_URL, server.url))
-        terminal.type(_BEFORE_THE_INCIDENTS)
-        assert '"status":"revoked"' in terminal.type(api_key)
-        reach = terminal.type(signing_key)
-        assert '"warrants":1' in reach
-        assert '"status":"revoked"' in reach
-        assert '"revoked"' in terminal.type(signer)
-        told = terminal.type(expired)
-        assert "All is well.\n" in told
-        assert "0 list(s) published; no other was due." in told
-        listed = terminal.type(mistake)
-        assert listed.count("svc_rev_") == 3
-        assert "was not deleted" not in terminal.type(undo)
-        fetched = 'call "$URL/v1/revocations/srl/signed" | member \'["payload"]["RevokedIDs"]\''
-        assert terminal.type(fetched) == "['svc_wrt_right', 'svc_wrt_signed']\n"
-        assert '"tenant_id":"svc_tnt_' in terminal.type(locked_out)
+        _end_the_incidents(terminal, blocks)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("aws") is None, reason="needs the AWS command line")
+@pytest.mark.skipif(not aws_local.is_installed(), reason="needs make .tools/ministack/.installed")
+def test_the_documented_incidents_are_ended_on_aws(tmp_path: Path) -> None:
+    """F110, F111: the same commands on an emulated AWS, and those that switch the key on again."""
+    prepare, *blocks = _blocks("docs/incidents.md")
+    admin, *key = (
+        line
+        for line in _commands("docs/incidents.md")
+        if line.startswith(("admin()", "KMS_KEY=$(aws", "aws kms"))
+    )
+    with ExitStack() as stack:
+        settings = stack.enter_context(aws_local.serving(free_port()))
+        port = free_port()
+        command = [sys.executable, "-m", "uvicorn", "infra.local_app:app", f"--port={port}"]
+        server = Group(command, tmp_path / "log", lambda: answers(port, 401), settings)
+        server.start()
+        stack.callback(server.kill)
+        terminal = stack.enter_context(_Terminal(tmp_path, settings))
+        (tmp_path / ".data").mkdir()
+        terminal.type(f"{admin}; admin tenant create acme > .data/admin.key")
+        terminal.type(prepare.replace(_URL, f"http://127.0.0.1:{port}"))
+        terminal.type(f"TENANT=acme\n{admin}")
+        _end_the_incidents(terminal, blocks)
+        name, state, cancel, enable = (_of_local_stage(line) for line in key)
+        terminal.type(name)
+        terminal.type('aws kms schedule-key-deletion --key-id "$KMS_KEY"')
+        assert "PendingDeletion" in terminal.type(state)
+        terminal.type(f"{cancel}\n{enable}")
+        assert "Enabled" in terminal.type(state)
+
+
+def _end_the_incidents(terminal: _Terminal, blocks: list[str]) -> None:
+    api_key, signing_key, signer, expired, mistake, undo, locked_out = blocks
+    terminal.type(_BEFORE_THE_INCIDENTS)
+    assert '"status":"revoked"' in terminal.type(api_key)
+    reach = terminal.type(signing_key)
+    assert '"warrants":1' in reach
+    assert '"status":"revoked"' in reach
+    assert '"revoked"' in terminal.type(signer)
+    told = terminal.type(expired)
+    assert "All is well.\n" in told
+    assert "list(s) published; no other was due." in told
+    listed = terminal.type(mistake)
+    assert listed.count("svc_rev_") == 3
+    assert "was not deleted" not in terminal.type(undo)
+    fetched = 'api "$URL/v1/revocations/srl/signed" | member \'["payload"]["RevokedIDs"]\''
+    assert terminal.type(fetched) == "['svc_wrt_right', 'svc_wrt_signed']\n"
+    assert '"tenant_id":"svc_tnt_' in terminal.type(locked_out)
+
+
+def _commands(document: str) -> list[str]:
+    """The lines that a reader types at a prompt of the document's sessions."""
+    text = (ROOT / document).read_text(encoding="utf-8")
+    blocks = re.findall(r"^```console\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    return [line[2:] for block in blocks for line in block.splitlines() if line[:2] == "$ "]
+
+
+def _of_local_stage(line: str) -> str:
+    return line.replace("rescind-prod", f"rescind-{aws_local.STAGE}")
 
 
 @pytest.mark.slow

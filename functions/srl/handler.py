@@ -61,12 +61,32 @@ _RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
 }
 
 
-@routes.get("/v1/revocations/srl", response_model=SignedRevocationList, responses=_RESPONSES)
+# Read from the request itself, which may have it more than once.
+_CONDITION: Final = {
+    "parameters": [
+        {
+            "name": "If-None-Match",
+            "in": "header",
+            "required": False,
+            "description": "The `ETag` of the list that you have.",
+            "schema": {"type": "string"},
+        }
+    ]
+}
+
+
+@routes.get(
+    "/v1/revocations/srl",
+    response_model=SignedRevocationList,
+    responses=_RESPONSES,
+    openapi_extra=_CONDITION,
+)
 @routes.get(
     "/v1/revocations/srl/signed",
     name="get_signed_srl",
     response_model=SignedRevocationList,
     responses=_RESPONSES,
+    openapi_extra=_CONDITION,
 )
 @serves(srl.head)
 async def get_srl(here: Here) -> Response:

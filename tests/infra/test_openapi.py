@@ -271,6 +271,16 @@ def test_every_operation_is_complete(key: tuple[str, str]) -> None:
         assert status < "400" or found["content"]["application/json"]["examples"]
 
 
+@pytest.mark.parametrize("path", ["/v1/revocations/srl", "/v1/revocations/srl/signed"])
+def test_a_generated_client_can_poll(path: str) -> None:
+    """F143: the condition can be given, the validator is read from every answer that has one."""
+    described = OPERATIONS["GET", path]
+    (parameter,) = described["parameters"]
+    assert (parameter["in"], parameter["name"]) == ("header", "If-None-Match")
+    for status in ("200", "304", "307"):
+        assert "ETag" in described["responses"][status]["headers"]
+
+
 def test_every_reference_leads_somewhere() -> None:
     """A response, header or schema that is named is there."""
     references = re.findall(r'"\$ref": "([^"]+)"', openapi.text())

@@ -19,6 +19,8 @@ from rescind_client import models as m
 from rescind_client.types import UNSET
 
 SEEN: dict[str, str] = {}
+# Of the last answer.
+HEADERS: dict[str, str] = {}
 
 
 class Session:
@@ -46,7 +48,8 @@ class Operations:
         def call(*arguments: Any, expected: int = 200, **options: Any) -> Any:
             answer = module.sync_detailed(*arguments, client=self._client, **options)
             assert answer.status_code == expected, (operation, answer)
-            if expected < 400:
+            HEADERS.update(answer.headers)
+            if expected < 300:
                 SEEN[operation] = type(answer.parsed).__name__
             return answer.parsed
 
@@ -152,6 +155,8 @@ def lists(admin: Session, authorizer: Session) -> None:
     assert fetched.payload.issued_at == published.issued_at
     assert "svc_wrt_a" in fetched.payload.revoked_i_ds
     assert authorizer.signed_revocation_list.get_srl() == fetched
+    tag = HEADERS["etag"]
+    assert authorizer.signed_revocation_list.get_srl(if_none_match=tag, expected=304) is None
     first = srl.list_srl_keys().keys[0]
     pending = srl.create_srl_key(expected=201)
     assert (first.statement, pending.status) == (None, m.SrlKeyStatus.PENDING)

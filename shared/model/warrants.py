@@ -5,12 +5,15 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
+from shared.model import times
 from shared.model.items import Item, Key, Partition, Table
-from shared.model.records import Record
+from shared.model.records import Record, moment
 from shared.model.warrant_format import Format
 
 # Of one key: enough for some hundred signatures a second, few enough to read them in one request.
 COUNTERS: Final = 64
+# Sorts after every moment.
+_NEVER: Final = "~"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +99,27 @@ def warrant_key(tenant_id: str, warrant_id: str) -> Key:
 def signed_by(tenant_id: str, key_id: str) -> Partition:
     """What a key signed, in order of time."""
     return Partition(Table.REVOCATIONS, f"{tenant_id}#signed#{key_id}")
+
+
+def by_end(tenant_id: str, key_id: str) -> Partition:
+    """The same in order of when the warrants end; each item has its `key_version`."""
+    return Partition(Table.REVOCATIONS, f"{tenant_id}#signed#{key_id}#by-end")
+
+
+def by_end_sk(warrant_id: str, ends_at: datetime | None) -> str:
+    """The place of a warrant among those of its key, in order of their ends."""
+    return f"{_NEVER if ends_at is None else times.text(ends_at)}#{warrant_id}"
+
+
+def of_by_end(sk: str) -> tuple[str, datetime | None]:
+    """The warrant that `by_end_sk` made `sk` of, and its end. Raises `Corrupt`."""
+    end, _, warrant_id = sk.partition("#")
+    return warrant_id, None if end == _NEVER else moment(end, "by-end")
+
+
+def is_by_end_key(tenant_id: str) -> Key:
+    """Where it is noted that all that the tenant's keys signed is in order of ends too."""
+    return Key(Table.KEYS, tenant_id, "signed-by-end")
 
 
 def signed_counts(tenant_id: str, key_id: str) -> Partition:

@@ -1,10 +1,11 @@
-"""From what earlier versions stored to what this one stores (docs/adr/0023).
+"""From what earlier versions stored to what this one stores (docs/adr/0023 and 0036).
 
 Seeds were once sealed for a tenant and a key alone. Each is opened so once more, and sealed for its
-purpose and version too. Revoked keys were once named in one item; each gets a marker of its own
-(docs/adr/0036). The heads of all lists were kept; those of old ones are removed. Then a list is
-published from all records, since lists were once made by expiries that nobody had signed. Whatever
-is done already is left as it is, so that a migration may be stopped anywhere, and repeated.
+purpose and version too. Revoked keys were once named in one item; each gets a marker of its own.
+What keys signed was not in order of its end, and is put in that order too. The heads of all lists
+were kept; those of old ones are removed. Then a list is published from all records, since lists
+were once made by expiries that nobody had signed. Whatever is done already is left as it is, so
+that a migration may be stopped anywhere, and repeated.
 """
 
 from dataclasses import dataclass, field, replace
@@ -16,7 +17,7 @@ from shared.model.callers import Caller
 from shared.model.items import Key
 from shared.model.signing_keys import SigningKey
 from shared.model.srl_keys import SrlKey
-from shared.operations import first_edition, publication, seals
+from shared.operations import first_edition, publication, seals, signed_by_end
 from shared.operations.operation import settle
 from shared.ports import Ports
 from shared.ports.store import At, Put
@@ -54,6 +55,8 @@ def migrate(ports: Ports, operator: Caller) -> Migrated:
             done.failed[entry.sk] = "is a list signer's copy; remove it from the signing keys"
         else:
             _settled(ports, SigningKey, keys.key(entry.sk), done)
+    # After the seeds: what ran before the upgrade signs no more, and so leaves nothing out.
+    signed_by_end.migrate(ports, operator.tenant_id)
     if not done.failed and publication.current(ports, operator.tenant_id).format != srl.FORMAT:
         done.published = settle(lambda: publication.publish(ports, operator)).version
     return done

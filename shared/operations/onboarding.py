@@ -9,7 +9,15 @@ from shared.model.callers import Caller, Scope, identity
 from shared.model.identifiers import SERVICE_ACCOUNT, TENANT
 from shared.model.service_accounts import ServiceAccount, Status
 from shared.model.tenants import Listing, Settings
-from shared.operations import api_keys, audit_log, publication, service_accounts, srl_keys, tenants
+from shared.operations import (
+    api_keys,
+    audit_log,
+    publication,
+    service_accounts,
+    signed_by_end,
+    srl_keys,
+    tenants,
+)
 from shared.operations.api_keys import Created
 from shared.operations.operation import settle
 from shared.ports import Ports
@@ -50,6 +58,7 @@ def _create_tenant(ports: Ports, handle: str, user: str | None) -> tuple[Setting
         *service_accounts.creation(account),
         *changes,
         *publication.first(ports, settings, signer),
+        signed_by_end.complete(settings.tenant_id),
         audit_log.entry(
             ports,
             caller,

@@ -71,6 +71,11 @@ class _Draft:
     def tenant_id(self) -> str:
         return self.settings.tenant_id
 
+    @property
+    def listed_since(self) -> datetime:
+        """What ended before is not on the list (decisions 3, SRL)."""
+        return self.issued_at - self.settings.srl_ttl
+
 
 def first(ports: Ports, settings: Settings, signer: SrlKey) -> list[Change]:
     """Store version 1, which is empty, and return the writes that publish it (decisions 3, SRL)."""
@@ -180,7 +185,12 @@ def _followed(ports: Ports, draft: _Draft) -> _Made | None:
             signers = revoked_signers.read(ports, draft.tenant_id)
         changed = [key.sk for key in draft.marks]
         content, revoked = srl_content.followed(
-            ports, draft.tenant_id, base, changed=changed, signers=signers
+            ports,
+            draft.tenant_id,
+            base,
+            changed=changed,
+            signers=signers,
+            since=draft.listed_since,
         )
         return _Made(_stored(ports, draft, content, found), revoked)
     except Corrupt:
@@ -195,7 +205,9 @@ def _rebuilt(ports: Ports, draft: _Draft) -> _Made:
 
     def find() -> Found:
         signers = revoked_signers.read(ports, tenant_id)
-        found = srl_content.rebuilt(ports, tenant_id, signers, changed=changed)
+        found = srl_content.rebuilt(
+            ports, tenant_id, signers, changed=changed, since=draft.listed_since
+        )
         _check_departures(ports, draft, found.content)
         return found
 

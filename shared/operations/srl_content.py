@@ -1,6 +1,6 @@
 """What is revoked now: read anew, or followed from the list before (docs/adr/0019)."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from datetime import datetime
 from functools import partial
 from itertools import chain
@@ -12,6 +12,7 @@ from shared.model.records import moment
 from shared.model.revoked_signers import by_key
 from shared.model.srl_content import Content
 from shared.model.warrants import Warrant
+from shared.operations import signed_by_end
 from shared.operations.verdicts import verdicts
 from shared.ports import Ports
 
@@ -26,9 +27,18 @@ class Found(NamedTuple):
 
 
 def rebuilt(
-    ports: Ports, tenant_id: str, signers: tuple[str, ...], *, changed: Collection[str] = ()
+    ports: Ports,
+    tenant_id: str,
+    signers: tuple[str, ...],
+    *,
+    changed: Collection[str] = (),
+    since: datetime | None = None,
 ) -> Found:
-    """Every warrant with a revocation, or of a revoked key. Raises `Corrupt`, `Unavailable`."""
+    """Every warrant with a revocation, or of a revoked key.
+
+    With `since`, what is known to have ended before is not needed, and may be left out. Raises
+    `Corrupt`, `Unavailable`.
+    """
     ends: _Ends = {}
 
     def walk(shard: Partition) -> list[str]:
@@ -41,7 +51,7 @@ def rebuilt(
         return ids
 
     walks = ports.together(*(partial(walk, each) for each in revocations.shards(tenant_id)))
-    signed = _signed(ports, tenant_id, signers)
+    signed = _signed(ports, tenant_id, signers, since)
     revoked = frozenset(changed).intersection(chain(*walks))
     # Some may be revoked by their key as well. Without, the walks are sorted runs, quick to merge.
     ids = {*chain(*walks), *signed} if signed else chain(*walks)
@@ -55,8 +65,11 @@ def followed(
     *,
     changed: Collection[str],
     signers: tuple[str, ...],
+    since: datetime | None = None,
 ) -> Found:
     """`base` with what is true now of the warrants in `changed`, and with those of new `signers`.
+
+    `since` is as in `rebuilt`.
 
     Reads in proportion to both. Raises `Corrupt`, `Unavailable`.
     """
@@ -64,16 +77,32 @@ def followed(
     revoked: _Ends = {each: v.ends_at for each, v in found.items() if v.revoked}
     own = frozenset(each for each in revoked if not found[each].by_key)
     new = set(signers).difference(base.signers)
-    revoked = _signed(ports, tenant_id, new) | revoked
+    revoked = _signed(ports, tenant_id, new, since) | revoked
     return Found(base.changed(changed, revoked, signers=signers), own)
 
 
-def _signed(ports: Ports, tenant_id: str, signers: Collection[str]) -> _Ends:
-    """What these signers signed."""
-    revoked: _Ends = {}
-    for key_id, versions in by_key(signers).items():
-        for entry in ports.store.query(warrants.signed_by(tenant_id, key_id)):
-            warrant = Warrant.from_item(entry.item)
-            if versions & {None, warrant.key_version}:
-                revoked[warrant.warrant_id] = warrant.ends_at
-    return revoked
+def _signed(
+    ports: Ports, tenant_id: str, signers: Collection[str], since: datetime | None
+) -> _Ends:
+    """What these signers signed; what ended before `since` may be left out."""
+    if not signers:
+        return {}
+    if since is None or not signed_by_end.is_complete(ports, tenant_id):
+        walk = partial(_all_signed, ports, tenant_id)
+    else:
+        walk = partial(signed_by_end.signed, ports, tenant_id, since=since)
+    return {
+        warrant_id: ends_at
+        for key_id, versions in by_key(signers).items()
+        for warrant_id, version, ends_at in walk(key_id)
+        if versions & {None, version}
+    }
+
+
+def _all_signed(
+    ports: Ports, tenant_id: str, key_id: str
+) -> Iterator[tuple[str, int, datetime | None]]:
+    """All that a key signed: identifier, version of the key, end."""
+    for entry in ports.store.query(warrants.signed_by(tenant_id, key_id)):
+        warrant = Warrant.from_item(entry.item)
+        yield warrant.warrant_id, warrant.key_version, warrant.ends_at

@@ -14,7 +14,7 @@ from shared.model.identifiers import WARRANT, before_all_of
 from shared.model.signing_keys import Signer, SigningKey, Status
 from shared.model.warrant_format import Claims, Format
 from shared.model.warrants import Standing, Warrant
-from shared.operations import audit_log, expiry, seals, signed_counts, tenants
+from shared.operations import audit_log, expiry, seals, signed_by_end, signed_counts, tenants
 from shared.operations.operation import operation
 from shared.operations.paging import Page, Walk, newest
 from shared.operations.signing_keys import find_key
@@ -79,6 +79,7 @@ def sign(ports: Ports, caller: Caller, *, key_id: str, order: Order) -> Signed:
             warrant.to_item(),
             Expect.ABSENT,
         ),
+        signed_by_end.put(caller.tenant_id, warrant),
         Increment(counted, amounts, Expect.ANYTHING),
         audit_log.entry(
             ports,

@@ -12,7 +12,7 @@ from shared.errors import InvalidWarrant
 from shared.model import cose, revocations, times, warrant_verification
 from shared.model import warrants as warrant_model
 from shared.model.warrant_format import Claims
-from shared.ports.store import Expect, Put
+from shared.ports.store import Delete, Expect, Put
 from tests.api import Tenant
 from tests.functions import signing
 from tests.functions.signing import (
@@ -663,9 +663,13 @@ def test_an_expiry_that_nobody_signed_keeps_nothing_off_the_list(
 
 
 def _as_once_stored(tenant: Tenant, key_id: str, warrant_id: str) -> None:
-    """Give the items of a warrant the attribute that they had, in place of the present one."""
+    """Store a warrant as it once was: its items had another attribute, and no order of ends."""
     store = tenant.ports.store
     shard = revocations.shard_of(tenant.id, warrant_id)
+    order = warrant_model.by_end(tenant.id, key_id)
+    by_end = [order.key(each.sk) for each in store.query(order)]
+    for place in (*by_end, warrant_model.is_by_end_key(tenant.id)):
+        store.write(Delete(place, Expect.ANYTHING))
     (entry,) = store.query(warrant_model.signed_by(tenant.id, key_id))
     signed_key = warrant_model.signed_by(tenant.id, key_id).key(entry.sk)
     places = [signed_key, warrant_model.warrant_key(tenant.id, warrant_id), shard.key(warrant_id)]

@@ -24,6 +24,7 @@ from shared.operations import (
     publication,
     revocations,
     revoked_signers,
+    signed_by_end,
     signing_keys,
     srl,
     srl_changes,
@@ -66,6 +67,7 @@ def store_warrants(
         own = warrant_model.warrant_key(key.tenant_id, each.warrant_id)
         standing = Standing(key.id, key.key_version, Format.COSE, ends_at)
         changes.append(Put(place, each.to_item(), Expect.ABSENT))
+        changes.append(signed_by_end.put(key.tenant_id, each))
         changes.append(Put(own, standing.to_item(), Expect.ABSENT))
     for first in range(0, len(changes), 100):
         ports.store.write(*changes[first : first + 100])
@@ -177,6 +179,91 @@ def test_a_longer_lifetime_brings_them_back(ports: Ports, tenant: Tenant, clock:
     assert tenant.regenerate(ports).revoked_ids == []
     tenant_settings.update(ports, tenant.operator, changes={"srl_ttl_seconds": 7200})
     assert tenant.regenerate(ports).revoked_ids == made
+
+
+def expired_long_ago(ports: Ports, tenant: Tenant, clock: Clock, *, expired: int) -> list[str]:
+    """A revoked key signed so many that ended long ago, and eight that did not: these."""
+    key = tenant.key(ports)
+    store_warrants(ports, key, expired, ends_at=clock() + timedelta(days=1))
+    clock.advance(days=100)
+    living = [*store_warrants(ports, key, 5, ends_at=clock() + timedelta(days=1), start=expired)]
+    living += [tenant.sign(ports, key) for _ in range(3)]
+    tenant.revoke_key(ports, key)
+    return sorted(living)
+
+
+def test_what_ended_long_ago_is_not_read(ports: Ports, tenant: Tenant, clock: Clock) -> None:
+    """F132: a list reads of what revoked keys signed what it lists, after the change and anew."""
+    living = expired_long_ago(ports, tenant, clock, expired=1000)
+    for anew in (False, True):
+        with reading(ports) as (watched, reads):
+            publication.publish(watched, tenant.operator, anew=anew)
+        assert tenant.published(ports).revoked_ids == living
+        assert reads.items < 60
+
+
+def test_what_a_revoked_key_signed_is_listed_until_its_time(
+    ports: Ports, tenant: Tenant, clock: Clock
+) -> None:
+    """F132: of every end, the list that is made anew has what a walk over all would leave."""
+    key = tenant.key(ports)
+    ends = [None, *(clock() + timedelta(minutes=each) for each in range(0, 200, 20))]
+    for number, end in enumerate(ends):
+        store_warrants(ports, key, 1, ends_at=end, start=number)
+    tenant.revoke_key(ports, key)
+    for _ in range(12):
+        publication.publish(ports, tenant.operator, anew=True)
+        since = clock() - timedelta(hours=1)
+        expected = [f"svc_wrt_{n:05}" for n, end in enumerate(ends) if end is None or end >= since]
+        assert tenant.published(ports).revoked_ids == expected
+        clock.advance(minutes=20)
+
+
+def as_before_the_order(ports: Ports, tenant: Tenant) -> None:
+    """Take away the order of ends, which earlier releases did not have."""
+    for entry in list(ports.store.query(model.keys(tenant.id))):
+        order = warrant_model.by_end(tenant.id, entry.sk)
+        for each in list(ports.store.query(order)):
+            ports.store.write(Delete(order.key(each.sk), Expect.PRESENT))
+    ports.store.write(Delete(warrant_model.is_by_end_key(tenant.id), Expect.PRESENT))
+
+
+def test_what_was_signed_before_there_was_an_order(
+    ports: Ports, tenant: Tenant, clock: Clock
+) -> None:
+    """F133: until the migration, lists read all that a revoked key signed; then they need not."""
+    living = expired_long_ago(ports, tenant, clock, expired=150)
+    as_before_the_order(ports, tenant)
+    publication.publish(ports, tenant.operator, anew=True)
+    assert tenant.published(ports).revoked_ids == living
+    rehearsal = Script()
+    signed_by_end.migrate(scripted(ports, rehearsal), tenant.id)
+    for step in range(len(rehearsal.calls)):
+        as_before_the_order(ports, tenant)
+        script = Script(after={step: raises(Crash())})
+        with pytest.raises(Crash):
+            signed_by_end.migrate(scripted(ports, script), tenant.id)
+        publication.publish(ports, tenant.operator, anew=True)
+        assert tenant.published(ports).revoked_ids == living
+        signed_by_end.migrate(ports, tenant.id)
+        with reading(ports) as (watched, reads):
+            publication.publish(watched, tenant.operator, anew=True)
+        assert tenant.published(ports).revoked_ids == living
+        assert reads.items < 60
+
+
+def test_a_repair_puts_what_was_signed_in_order(ports: Ports, tenant: Tenant, clock: Clock) -> None:
+    """F133: after a restore of older records, the doctor says so and `recover` does it."""
+    living = expired_long_ago(ports, tenant, clock, expired=150)
+    as_before_the_order(ports, tenant)
+    assert any(
+        "lists may not find" in each.problem for each in consistency.examine(ports, tenant.id)
+    )
+    consistency.repair(ports, tenant.operator)
+    assert signed_by_end.is_complete(ports, tenant.id)
+    publication.publish(ports, tenant.operator, anew=True)
+    assert tenant.published(ports).revoked_ids == living
+    assert list(consistency.examine(ports, tenant.id)) == []
 
 
 def test_a_warrant_that_expires_with_the_calendar(ports: Ports, tenant: Tenant) -> None:

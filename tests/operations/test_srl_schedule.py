@@ -18,7 +18,7 @@ from shared.model import srl_schedule as model
 from shared.model.records import moment
 from shared.model.revoked_signers import count_key
 from shared.model.srl_schedule import Turn
-from shared.model.warrants import signed_by
+from shared.model.warrants import by_end
 from shared.operations import (
     key_revocation,
     publication,
@@ -552,7 +552,7 @@ def test_what_was_in_flight_when_its_key_was_revoked_is_listed(
     """F41: a signature that was not visible to the first list after it is in the second look's."""
     key = tenant.key(ports)
     tenant.sign(ports, key, "svc_wrt_signed")
-    signed = signed_by(tenant.id, key.id)
+    signed = by_end(tenant.id, key.id)
     (entry,) = ports.store.query(signed)
     place = signed.key(entry.sk)
     ports.store.write(Delete(place, Expect.PRESENT))

@@ -12,10 +12,10 @@ from shared.model import warrants as model
 from shared.model.audit_log import Action, Entry, Filters
 from shared.model.signing_keys import SigningKey
 from shared.model.warrants import Standing, Warrant
-from shared.operations import signed_counts
+from shared.operations import signed_by_end, signed_counts
 from shared.operations.consistency.inconsistency import Inconsistency, recounted
 from shared.ports import Ports
-from shared.ports.store import At, Expect, Put
+from shared.ports.store import MOST_CHANGES, At, Expect, Put
 
 _BATCH = 1000
 # The item of a key's counts that a repair adds to.
@@ -24,10 +24,17 @@ _RECOUNTED = "00"
 
 def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
     """What does not agree about the warrants that were signed. Raises `Unavailable`."""
+    is_in_order = True
     for entry in ports.store.query(key_model.keys(tenant_id)):
         key = SigningKey.from_item(entry.item)
         if key.current_id is None:
             yield from _of_key(ports, key)
+            for found in _out_of_order(ports, key):
+                is_in_order = False
+                yield found
+    if is_in_order and not signed_by_end.is_complete(ports, tenant_id):
+        problem = "it is not noted that what its keys signed is in order of its ends"
+        yield Inconsistency(problem, (signed_by_end.complete(tenant_id),))
 
 
 def _of_key(ports: Ports, key: SigningKey) -> Iterator[Inconsistency]:
@@ -48,6 +55,22 @@ def _of_key(ports: Ports, key: SigningKey) -> Iterator[Inconsistency]:
     # Only if something is missing: to read the audit log takes long.
     unlisted = list(_unlisted(ports, key, known)) if miscounted else []
     yield from unlisted or miscounted
+
+
+def _out_of_order(ports: Ports, key: SigningKey) -> Iterator[Inconsistency]:
+    """Lists have to find each warrant in order of ends, unless it ended long ago."""
+    tenant_id, order = key.tenant_id, model.by_end(key.tenant_id, key.id)
+    rest = ports.store.query(model.signed_by(tenant_id, key.id))
+    while batch := [Warrant.from_item(entry.item) for entry in islice(rest, MOST_CHANGES)]:
+        sks = {each: order.key(model.by_end_sk(each.warrant_id, each.ends_at)) for each in batch}
+        held = ports.store.get_many(sks.values())
+        lost = [each for each, place in sks.items() if place not in held]
+        if lost:
+            yield Inconsistency(
+                f"lists may not find {len(lost)} warrants signed by {key.id}, such as "
+                f"{lost[0].warrant_id}",
+                tuple(signed_by_end.put(tenant_id, each) for each in lost),
+            )
 
 
 def _standings(ports: Ports, tenant_id: str, signed: list[Warrant]) -> Iterator[Inconsistency]:

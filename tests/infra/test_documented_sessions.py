@@ -141,6 +141,21 @@ def _check_traces(folder: Path, left: set[Path]) -> None:
     assert set(ignored.split()) == {path.name for path in left}
 
 
+@pytest.mark.slow
+def test_the_operators_commands_work(tmp_path: Path) -> None:
+    """F145: the commands of the README that are not requests; what they print is private."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    (block,) = (block for language, block in _FENCE.findall(readme) if language == "console")
+    with local_server(tmp_path / ".data"), _Terminal(tmp_path) as terminal:
+        before = set(tmp_path.iterdir())
+        said = terminal.type("".join(re.findall(r"^\$ (.*\n)", block, re.MULTILINE)))
+        left = set(tmp_path.iterdir()) - before
+    assert re.search(r"^acme\b", said, re.MULTILINE)
+    assert said.endswith("All is well.\n")
+    assert {path.name for path in left} == {"acme.key", "acme-2.key", "monday.db"}
+    _check_traces(tmp_path, left)
+
+
 @pytest.mark.parametrize("page", [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))], ids=str)
 def test_documented_requests_do_not_fail_in_silence(page: Path) -> None:
     """F145: curl is told to print errors, and to end with the exit code of a failure."""

@@ -13,7 +13,7 @@ from functions.srl.schemas import (
 )
 from shared.errors import InvalidState, NotFound
 from shared.model.srl import Form
-from shared.operations import srl, srl_rotation
+from shared.operations import srl, srl_allowance, srl_rotation
 from shared.web.app import create_app, lambda_handler
 from shared.web.conditional import accepts_gzip, matches
 from shared.web.fields import SigningKeyId
@@ -132,8 +132,11 @@ async def regenerate_srl(here: Here) -> Regenerated:
     """Publish the next version of the Signed Revocation List now.
 
     The service also publishes by itself, within about a minute of a change. This call always
-    publishes, even if nothing changed, and the version goes up by one.
+    publishes, even if nothing changed, and the version goes up by one. A tenant may call it 25
+    times a second if its list is short, and once in two seconds if the list has a million entries.
+    Above that the answer is 429, and nothing is published.
     """
+    srl_allowance.take(here.ports, here.caller)
     return Regenerated.of(srl.regenerate(here.ports, here.caller))
 
 

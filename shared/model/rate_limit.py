@@ -4,6 +4,7 @@
 Moments are in microseconds since the epoch.
 """
 
+from datetime import UTC, datetime, timedelta
 from math import ceil
 from typing import Final, NamedTuple
 
@@ -19,6 +20,14 @@ INTERVAL: Final = SECOND // RATE_PER_SECOND
 # A bucket is full within two seconds. One that is full later than this was written under a clock
 # that was ahead, and is filled anew.
 FULL_AT_MAX: Final = 15 * 60 * SECOND
+
+_EPOCH: Final = datetime.fromtimestamp(0, UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
+
+
+def microseconds(moment: datetime) -> int:
+    """A moment in microseconds since the epoch."""
+    return (moment - _EPOCH) // _MICROSECOND
 
 
 class Bucket(NamedTuple):

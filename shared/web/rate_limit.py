@@ -12,7 +12,7 @@ import logging
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from functools import partial
 from random import SystemRandom
 from typing import Final
@@ -27,6 +27,7 @@ from shared.model.rate_limit import (
     SECOND,
     Bucket,
     Figures,
+    microseconds,
 )
 from shared.ports import Ports
 from shared.ports.token_buckets import Lease
@@ -49,8 +50,6 @@ _RETRY_AFTER_SECONDS: Final = 1
 _FULL_AT_MAX: Final = 10 * SECOND
 # Not the module's own generator: its state is the same in every restored snapshot.
 _JITTER: Final = SystemRandom()
-_EPOCH: Final = datetime.fromtimestamp(0, UTC)
-_MICROSECOND: Final = timedelta(microseconds=1)
 _OPEN: Final = logs.fields(metrics={"LimiterOpen": 1})
 
 
@@ -86,7 +85,7 @@ class StrangerLimiter:
             raise RateLimited(retry_after=_RETRY_AFTER_SECONDS)
 
     def _bucket(self, address: str) -> Bucket:
-        now = _microseconds(self._now())
+        now = microseconds(self._now())
         # However far the clock stepped back, a bucket is no more than empty.
         return Bucket(min(self._full_at.get(address, now), now + BURST * INTERVAL), now)
 
@@ -237,12 +236,8 @@ class TenantLimiter:
         return account
 
     def _now(self) -> int:
-        return _microseconds(self._ports().now())
+        return microseconds(self._ports().now())
 
 
 def _account(*, is_admin: bool) -> _Account:
     return _Account(reserve=0 if is_admin else RESERVE)
-
-
-def _microseconds(moment: datetime) -> int:
-    return (moment - _EPOCH) // _MICROSECOND

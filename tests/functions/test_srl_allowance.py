@@ -1,0 +1,103 @@
+"""How often a list may be published out of turn (docs/adr/0035)."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from shared.errors import RateLimited, Unavailable
+from shared.model import srl as model
+from shared.operations import publication, srl_allowance, srl_publication
+from shared.ports import Ports
+from shared.ports.store import Expect, Put
+from tests.api import Tenant, serve
+from tests.worlds import Clock
+
+REGENERATE = "/v1/revocations/srl/regenerate"
+LONGEST = 5_000_000
+
+
+def lengthen(tenant: Tenant, count: int) -> None:
+    """Let the list in force say that it has so many warrants."""
+    head = publication.current(tenant.ports, tenant.id)
+    item = replace(head, count=count).to_item()
+    tenant.ports.store.write(Put(model.head_key(tenant.id), item, Expect.PRESENT))
+
+
+def taken(tenant: Tenant) -> int:
+    """How many publications are allowed at this moment; they are all taken."""
+    for times in range(1000):
+        try:
+            srl_allowance.take(tenant.ports, tenant.operator)
+        except RateLimited:
+            return times
+    pytest.fail("there is no limit")
+
+
+@pytest.mark.parametrize(
+    ("count", "at_once", "a_second"),
+    [(0, 50, 25), (10_000, 33, 16), (100_000, 8, 4), (1_000_000, 1, 0), (LONGEST, 1, 0)],
+)
+def test_a_tenant_publishes_out_of_turn_so_often(
+    tenant: Tenant, clock: Clock, count: int, at_once: int, a_second: int
+) -> None:
+    """F124: many short lists, few long ones: a loop takes no more than about one processor."""
+    lengthen(tenant, count)
+    assert taken(tenant) == at_once
+    clock.advance(seconds=1)
+    # What a publication leaves over is not lost.
+    assert a_second <= taken(tenant) <= a_second + 1
+    clock.advance(seconds=2)
+    assert 2 * a_second <= taken(tenant) <= 2 * a_second + 1
+
+
+def test_a_refusal_says_when_to_come_again(tenant: Tenant, clock: Clock) -> None:
+    """F124: it publishes nothing and takes nothing, so that who waits so long is let in."""
+    lengthen(tenant, LONGEST)
+    srl_allowance.take(tenant.ports, tenant.operator)
+    for _ in range(4):
+        answer = tenant.admin.post(REGENERATE)
+        assert (answer.status_code, answer.headers["retry-after"]) == (429, "2")
+        assert answer.json()["error"]["code"] == "rate_limited"
+        clock.advance(seconds=0.5)
+    assert tenant.admin.post(REGENERATE).json()["version"] == 2
+
+
+def test_the_allowance_is_the_tenants_own(tenant: Tenant, other_tenant: Tenant) -> None:
+    """F124: what one tenant uses up is no other's, and no other request's."""
+    assert taken(tenant)
+    assert tenant.admin.post(REGENERATE).status_code == 429
+    assert other_tenant.admin.post(REGENERATE).status_code == 200
+    answer = tenant.admin.get("/v1/tenant/settings")
+    assert int(answer.headers["x-ratelimit-remaining"]) > 900
+
+
+def test_the_schedule_needs_no_allowance(tenant: Tenant) -> None:
+    """F124: whoever uses up the allowance keeps no revocation from the list."""
+    assert taken(tenant)
+    tenant.revoke("svc_wrt_a")
+    assert srl_publication.publish_due(tenant.ports).published == [tenant.id]
+    assert publication.current(tenant.ports, tenant.id).count == 1
+
+
+def test_only_an_admin_uses_the_allowance(tenant: Tenant) -> None:
+    """F124: a key that may not publish takes nothing from those that may."""
+    lengthen(tenant, LONGEST)
+    for _ in range(3):
+        assert tenant.authorizer.post(REGENERATE).status_code == 403
+    assert tenant.admin.post(REGENERATE).status_code == 200
+
+
+def test_a_list_is_published_if_the_allowance_cannot_be_read(
+    ports: Ports, caplog: pytest.LogCaptureFixture
+) -> None:
+    """F124: a fault of the buckets stops no publication, as it stops no request."""
+
+    class Down:
+        def lease(self, *_: object, **__: object) -> None:
+            raise Unavailable("no table")
+
+    down: Any = Down()
+    tenant = Tenant(ports, serve(replace(ports, buckets=down)), handle="acme")
+    assert tenant.admin.post(REGENERATE).status_code == 200
+    assert "publishing without it" in caplog.text

@@ -1,19 +1,22 @@
 """The sessions in the documentation are run as they stand, against a server of their own."""
 
+import io
 import re
 import shlex
 import shutil
 import subprocess
 import sys
+import zipfile
 from contextlib import ExitStack, closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from textwrap import dedent
 from threading import Timer
-from typing import Final, Self
+from typing import Any, Final, Self
 from urllib.request import Request, urlopen
 
 import pytest
+from botocore.session import get_session
 
 from infra import aws_local
 from shared import wiring
@@ -281,6 +284,59 @@ def test_the_documented_incidents_are_ended_on_aws(tmp_path: Path) -> None:
         assert "Enabled" in terminal.type(state)
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("aws") is None, reason="needs the AWS command line")
+@pytest.mark.skipif(not aws_local.is_installed(), reason="needs make .tools/ministack/.installed")
+def test_the_documented_clean_up_deletes_no_version_in_use(tmp_path: Path) -> None:
+    """F107: of the versions of earlier releases, the one that `live` uses stays, and $LATEST."""
+    (clean_up,) = (
+        block for block in _typed("docs/deploy.md") if "list-versions-by-function" in block
+    )
+    functions = [f"rescind-{aws_local.STAGE}-{name}" for name in ("api-keys", "srl")]
+    with ExitStack() as stack:
+        settings = stack.enter_context(aws_local.serving(free_port()))
+        terminal = stack.enter_context(_Terminal(tmp_path, settings))
+        lambdas = _lambdas(settings)
+        stack.callback(lambdas.close)
+        for function in functions:
+            _release_twice(lambdas, function)
+        # Each deletion that Lambda refuses is an error, which ends a shell that looks for them.
+        terminal.type(f"set +e\n{_of_local_stage(clean_up)}set -e")
+        for function in functions:
+            versions = lambdas.list_versions_by_function(FunctionName=function)["Versions"]
+            assert [each["Version"] for each in versions] == ["$LATEST", "2"]
+
+
+def _lambdas(settings: dict[str, str]) -> Any:
+    return get_session().create_client(
+        "lambda",
+        region_name=settings["AWS_DEFAULT_REGION"],
+        endpoint_url=settings["AWS_ENDPOINT_URL"],
+        aws_access_key_id=settings["AWS_ACCESS_KEY_ID"],
+        aws_secret_access_key=settings["AWS_SECRET_ACCESS_KEY"],
+    )
+
+
+def _release_twice(lambdas: Any, function: str) -> None:
+    """Publish two versions; the alias is on the second one."""
+    for release in (1, 2):
+        code = io.BytesIO()
+        with zipfile.ZipFile(code, "w") as archive:
+            archive.writestr("code.py", f"release = {release}")
+        if release == 1:
+            lambdas.create_function(
+                FunctionName=function,
+                Runtime="python3.13",
+                Handler="code.handler",
+                Role="arn:aws:iam::000000000000:role/functions",
+                Code={"ZipFile": code.getvalue()},
+            )
+        else:
+            lambdas.update_function_code(FunctionName=function, ZipFile=code.getvalue())
+        lambdas.publish_version(FunctionName=function)
+    lambdas.create_alias(FunctionName=function, Name="live", FunctionVersion="2")
+
+
 def _end_the_incidents(terminal: _Terminal, blocks: list[str]) -> None:
     api_key, signing_key, signer, expired, mistake, undo, locked_out = blocks
     terminal.type(_BEFORE_THE_INCIDENTS)
@@ -301,10 +357,16 @@ def _end_the_incidents(terminal: _Terminal, blocks: list[str]) -> None:
 
 
 def _commands(document: str) -> list[str]:
-    """The lines that a reader types at a prompt of the document's sessions."""
+    """The lines that begin at a prompt of the document's sessions."""
+    text = (ROOT / document).read_text(encoding="utf-8")
+    return [line[2:] for line in text.splitlines() if line[:2] == "$ "]
+
+
+def _typed(document: str) -> list[str]:
+    """What a reader types into the document's sessions, a block each."""
     text = (ROOT / document).read_text(encoding="utf-8")
     blocks = re.findall(r"^```console\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    return [line[2:] for block in blocks for line in block.splitlines() if line[:2] == "$ "]
+    return [re.sub(r"^\$ ", "", block, flags=re.MULTILINE) for block in blocks]
 
 
 def _of_local_stage(line: str) -> str:

@@ -142,4 +142,4 @@ $(NODE_TOOLS:%=.tools/%/.installed): .tools/%/.installed: tests/tools/%/package.
 	@touch $@
 
 clean: ## Remove what was installed and built, and caches; data stays.
-	rm -rf .venv .venv-* .tools .build .bench .mypy_cache .pytest_cache .ruff_cache .coverage .hypothesis
+	rm -rf .venv .venv-* .tools .build .aws-sam .bench .mypy_cache .pytest_cache .ruff_cache .coverage .hypothesis

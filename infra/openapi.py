@@ -75,7 +75,9 @@ def document(*servers: dict[str, Any]) -> dict[str, Any]:
     )
     for route in routes:
         for method in route.methods or ():
-            _complete(made["paths"][route.path_format][method.lower()], route)
+            described = made["paths"][route.path_format][method.lower()]
+            _complete(described, route)
+            _name_successes(described["responses"], made["components"]["schemas"])
     made["components"] = _components(made["components"]["schemas"])
     named: dict[str, Any] = _tidied(made)
     return named
@@ -101,7 +103,6 @@ def _complete(described: dict[str, Any], route: APIRoute) -> None:
     responses = described["responses"]
     responses.pop("422", None)
     for status, response in responses.items():
-        response["description"] = response["description"].replace("Successful Response", summary)
         response.setdefault("headers", {}).update(_headers(status))
     for status in _statuses(route):
         reason = reasons.pop(status, None)
@@ -112,6 +113,18 @@ def _complete(described: dict[str, Any], route: APIRoute) -> None:
         )
     if reasons:
         raise ValueError(f"{route.name}: raises no error of the status {', '.join(reasons)}")
+
+
+def _name_successes(responses: dict[str, Any], schemas: dict[str, Any]) -> None:
+    """Describe what FastAPI calls successful by what is in it."""
+    for response in responses.values():
+        if response.get("description") == "Successful Response":
+            body = response.get("content", {}).get("application/json", {}).get("schema", {})
+            schema = schemas.get(body.get("$ref", "").split("/")[-1])
+            words = (
+                "It is done; the response has no body." if schema is None else schema["description"]
+            )
+            response["description"] = words.removesuffix(".")
 
 
 def _words(docstring: str) -> tuple[str, list[str], dict[str, str]]:

@@ -39,7 +39,8 @@ header `Allow`.
 
 After 500, 503 or a lost connection a change is done completely or not at all. Repeat the request:
 revoking, suspending and disabling what is so already is answered with 200 and changes nothing.
-Creating is different: a second request creates a second key.
+Creating is different: a second request creates a second key. A large cascade of revocations is done
+in steps; repeat the request until it succeeds.
 
 ## Pagination
 
@@ -137,8 +138,8 @@ ERRORS: Final = {
         "Conflict",
         "The present state does not allow it",
         (
-            errors.InvalidState("The key is revoked; this needs a key that is active."),
-            errors.RequestConflict("The service account owns API keys; delete them first."),
+            errors.InvalidState("The state of the resource does not allow this."),
+            errors.RequestConflict("The identifier is taken, or a limit is reached."),
         ),
     ),
     "413": Answer(

@@ -170,7 +170,9 @@ def test_documented_requests_do_not_fail_in_silence(page: Path) -> None:
 class _Terminal:
     """A shell that a reader types blocks of commands into, one after the other."""
 
-    def __init__(self, folder: Path, settings: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, folder: Path, settings: dict[str, str] | None = None, *, seconds: float = 120
+    ) -> None:
         self._shell = subprocess.Popen(
             ["bash", "-euo", "pipefail"],
             cwd=_desk(folder),
@@ -180,7 +182,7 @@ class _Terminal:
             stderr=subprocess.STDOUT,
             text=True,
         )
-        self._deadline = Timer(120, self._shell.kill)
+        self._deadline = Timer(seconds, self._shell.kill)
         self._deadline.start()
 
     def __enter__(self) -> Self:

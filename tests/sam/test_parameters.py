@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 
 from infra import aws_local
 from infra.build import Target, build
+from tests.infra import console
 from tests.infra.templates import LAMBDAS
 from tests.processes import ROOT, environment, free_port
 
@@ -121,3 +123,17 @@ def test_the_configuration_has_what_each_command_needs(tmp_path: Path) -> None:
         assert started["parameter_overrides"] == {"Architecture": "x86_64", "Stage": "local"}
         assert started["add_host"] == {"host.docker.internal": "host-gateway"}
         assert (there / started["env_vars"]).is_file()
+
+
+@pytest.mark.parametrize("snippet", ["start-api", "sam local invoke"])
+def test_sam_understands_the_commands_of_its_page(tmp_path: Path, snippet: str) -> None:
+    """F100: SAM reads the commands of docs/sam-local.md as they stand, up to the container."""
+    there = checkout(tmp_path, Target("x86_64"))
+    (block,) = (each for each in console.blocks("docs/sam-local.md") if snippet in each)
+    typed = [shlex.split(line) for line in block.splitlines() if "/bin/sam local " in line]
+    assert typed
+    for _, *arguments in typed:
+        started = reading(there, "command", *arguments)
+        assert started["parameter_overrides"] == {"Architecture": "x86_64", "Stage": "local"}
+        named = started.get("event") or started["env_vars"]
+        assert (there / named).is_file()

@@ -1,0 +1,132 @@
+"""Each `console` block of the documentation is run by a test, or it is said here why it is not."""
+
+import re
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests import tables
+from tests.infra import console
+from tests.infra.test_documented_sessions import _Terminal
+from tests.processes import LocalServer, local_server
+
+_DEPLOY: Final = "sam/test_deploy_page.py::test_the_page_works"
+_INCIDENTS: Final = (
+    "infra/test_documented_sessions.py::test_the_documented_incidents_are_ended_on_aws"
+)
+_SAM_READS: Final = "sam/test_parameters.py::test_sam_understands_the_commands_of_its_page"
+
+# Page, what only this block of the page has in it, and the test that types it.
+RUN: Final = [
+    ("README.md", "tenant create acme", "infra/test_console_blocks.py::test_the_readme"),
+    ("docs/deploy.md", "export PATH=", _DEPLOY),
+    ("docs/deploy.md", "iam create-policy", _DEPLOY),
+    ("docs/deploy.md", "--template-file infra/stateful.yaml", _DEPLOY),
+    (
+        "docs/deploy.md",
+        "--no-deletion-protection-enabled",
+        "sam/test_deploy_page.py::test_a_first_try_that_failed_is_cleaned_up",
+    ),
+    ("docs/deploy.md", "AlarmEmail=", _DEPLOY),
+    ("docs/deploy.md", "get-account-settings", _DEPLOY),
+    ("docs/deploy.md", "PARAMETERS=BasePath=auth", _DEPLOY),
+    ("docs/deploy.md", "tenant create acme", _DEPLOY),
+    ("docs/deploy.md", "sleep 90", _DEPLOY),
+    ("docs/deploy.md", "infra.admin migrate", _DEPLOY),
+    ("docs/deploy.md", "reserved-concurrent-executions 0", _DEPLOY),
+    ("docs/deploy.md", "PARAMETERS=RestoredAs=r1-", _DEPLOY),
+    ("docs/deploy.md", "list-object-versions", _DEPLOY),
+    ("docs/incidents.md", "TENANT=acme", _DEPLOY),
+    ("docs/incidents.md", "admin publish", _DEPLOY),
+    ("docs/incidents.md", "on-demand-throughput", _DEPLOY),
+    ("docs/incidents.md", "cancel-key-deletion", _INCIDENTS),
+    ("docs/runbook.md", "infra.admin doctor", _DEPLOY),
+    ("docs/sam-local.md", "start-api", _SAM_READS),
+    ("docs/sam-local.md", "sam local invoke", _SAM_READS),
+    ("docs/srl.md", "infra.verify_srl", "infra/test_console_blocks.py::test_the_page_on_lists"),
+]
+# And those that no test types, each with the reason.
+NOT_RUN: Final = [
+    ("CONTRIBUTING.md", "tests/web", "they run the tests, of which this is one"),
+    (
+        "docs/deploy.md",
+        "rollback-configuration",
+        "the emulator has no rollback by alarm, and refuses an update that changes nothing else",
+    ),
+    (
+        "docs/deploy.md",
+        "list-versions-by-function",
+        "the emulator deletes the version that an alias uses, too, which Lambda refuses",
+    ),
+    (
+        "docs/deploy.md",
+        "sam delete",
+        "SAM does not take the emulator's addresses for those of S3",
+    ),
+    ("docs/engines.md", "make test-engines", "it takes minutes; `make test-slow` has its suites"),
+    ("docs/engines.md", "tests/contracts -k endpoint", "it needs an engine of the reader's"),
+    ("docs/engines.md", "tests/functions/test_warrants.py", "it needs an engine of the reader's"),
+    ("docs/incidents.md", "aws ce ", "the emulator knows no costs"),
+    ("docs/runbook.md", "purge-queue", "the address of the queue is the reader's"),
+    (
+        "docs/sam-local.md",
+        "make aws-local",
+        "it serves the whole network; the tests start the same on this machine alone",
+    ),
+    ("docs/sam-local.md", "export AWS_ACCESS_KEY_ID=…", "it has the settings that were printed"),
+]
+
+BLOCKS: Final = [(page, block) for page in console.PAGES for block in console.blocks(page)]
+
+
+@pytest.mark.parametrize(("page", "block"), BLOCKS, ids=lambda text: str(text)[:40])
+def test_every_block_is_typed_or_excused(page: str, block: str) -> None:
+    """F102: a block that is new or other than before is missed here."""
+    rows = [row for row in (*RUN, *NOT_RUN) if row[0] == page and row[1] in block]
+    assert len(rows) == 1, f"{console.name(page, block)}: in {len(rows)} rows of this module"
+
+
+@pytest.mark.parametrize(("page", "snippet", "why"), [*RUN, *NOT_RUN], ids=str)
+def test_every_row_is_of_a_block(page: str, snippet: str, why: str) -> None:
+    """F102: no row is left of what the pages have no longer, and the tests are there."""
+    assert len([block for block in console.blocks(page) if snippet in block]) == 1
+    assert tables.docstring(why) if "::" in why else why
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> LocalServer:
+    """A server that has made its data folder, beside which the reader sits; it has stopped."""
+    with local_server(tmp_path / ".data") as server:
+        server.interrupt()
+    return server
+
+
+def test_the_readme(tmp_path: Path, server: LocalServer) -> None:
+    """F102: the operator's commands of the README, beside a server's data."""
+    (block,) = console.blocks("README.md")
+    with _Terminal(tmp_path) as terminal:
+        told = terminal.type(block.replace("/backups/", f"{tmp_path}/"))
+    assert re.search(r"^acme +svc_tnt_", told, re.MULTILINE)
+    assert told.endswith("All is well.\n")
+    assert (tmp_path / "monday.db").stat().st_mode & 0o077 == 0
+
+
+_BEFORE: Final = """
+AUTH="Authorization: Bearer $(cat .data/admin.key)"
+curl -sS "$URL/v1/revocations" -H "$AUTH" -H "Content-Type: application/json" \\
+  -d '{"warrant_id": "svc_wrt_laptop-17", "reason": "stolen"}'
+curl -sS -X POST "$URL/v1/revocations/srl/regenerate" -H "$AUTH"
+PINNED=$(curl -sS "$URL/v1/revocations/srl/keys" -H "$AUTH" |
+  .venv/bin/python -c 'import json, sys; print(json.load(sys.stdin)["keys"][0]["public_key"])')
+"""
+
+
+def test_the_page_on_lists(tmp_path: Path) -> None:
+    """F102: the verification of docs/srl.md, of a list that has the warrant (exit code 3)."""
+    (block,) = console.blocks("docs/srl.md")
+    with local_server(tmp_path / ".data") as server, _Terminal(tmp_path) as terminal:
+        terminal.type(f"URL={server.url}\n{_BEFORE}")
+        told = terminal.type(f"{block} || test $? -eq 3")
+    assert "valid: version 2, " in told
+    assert "svc_wrt_laptop-17: revoked" in told

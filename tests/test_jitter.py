@@ -3,6 +3,7 @@
 A snapshot holds the state of Python's `random`: from it, all instances would draw the same numbers.
 """
 
+import ast
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -19,6 +20,7 @@ from shared.operations import operation
 from shared.ports.token_buckets import Lease, TokenBuckets
 from shared.web.rate_limit import TenantLimiter
 from shared.web.work import result_of
+from tests.processes import ROOT
 from tests.worlds import Clock, embedded
 
 _HELD_SECONDS = 0.010
@@ -145,3 +147,14 @@ def test_no_pause_is_drawn_from_a_state_that_a_snapshot_holds(
     random.setstate(snapshot)
     assert len(first) > 3
     assert pauses(tmp_path) != first
+
+
+def test_nothing_that_is_deployed_draws_from_such_a_state() -> None:
+    """F112: of `random`, only the generator that asks the system is used."""
+    for folder in ("functions", "shared"):
+        for file in sorted((ROOT / folder).rglob("*.py")):
+            for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.Import):
+                    assert "random" not in [each.name for each in node.names], file
+                if isinstance(node, ast.ImportFrom) and node.module == "random":
+                    assert [each.name for each in node.names] == ["SystemRandom"], file

@@ -33,7 +33,8 @@ pytestmark = [
 ]
 
 
-def _engine(folder: Path) -> tuple[Group, str]:
+def the_engine(folder: Path) -> tuple[Group, str]:
+    """The engine, which is yet to be started, and its address."""
     port = free_port()
     command = [str(_ENGINE), "--port", str(port), "--db-path", str(folder / "engine.db")]
     group = Group(command, folder / "engine.log", lambda: answers(port, HTTPStatus.OK))
@@ -69,7 +70,7 @@ def test_nothing_acknowledged_is_lost_whoever_is_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """F22, F24, F31: the engine itself among the dead; until it is back, callers get 503."""
-    engine, endpoint = _engine(tmp_path)
+    engine, endpoint = the_engine(tmp_path)
     with ExitStack() as stack:
         stack.callback(engine.kill)
         engine.start()

@@ -2,7 +2,6 @@
 
 import base64
 from collections.abc import Iterable
-from dataclasses import asdict
 from datetime import datetime, timedelta
 
 import pytest
@@ -11,8 +10,7 @@ from shared.errors import Corrupt, InvalidState, NotFound, RequestConflict, Unav
 from shared.model import revoked_signers as signer_model
 from shared.model import signing_keys as model
 from shared.model import warrants as warrant_model
-from shared.model.revoked_signers import Count, Marker
-from shared.model.signing_keys import Signer, SigningKey, Status, Type
+from shared.model.signing_keys import SigningKey, Status, Type
 from shared.model.warrant_format import Format
 from shared.model.warrant_verification import verify
 from shared.model.warrants import Standing, Warrant
@@ -38,6 +36,7 @@ from shared.ports.store import Change, Delete, Expect, Increment, Put
 from tests.faults import Crash, Script, raises, scripted
 from tests.first_edition import as_first_edition
 from tests.operations.races import races
+from tests.operations.revoked_keys import fill
 from tests.operations.tenants import Tenant
 from tests.reads import Reads, reading
 from tests.worlds import Clock
@@ -360,20 +359,6 @@ def test_taking_back_while_the_key_is_revoked(ports: Ports) -> None:
 
 
 # --- any number of revoked keys ---
-
-
-def fill(ports: Ports, tenant: Tenant, number: int, *, version: int | None = None) -> list[Signer]:
-    """Markers of keys that nobody has, and their count, straight into the store."""
-    signers = [Signer(f"svc_key_gone-{each:05}", version) for each in range(number)]
-    marker = Marker(ports.now(), "lost")
-    for start in range(0, number, 100):
-        batch = signers[start : start + 100]
-        ports.store.write(*(revoked_signers.marked(tenant.id, each, marker) for each in batch))
-    count = Increment(
-        signer_model.count_key(tenant.id), asdict(Count.counting(signers)), Expect.ANYTHING
-    )
-    ports.store.write(count)
-    return signers
 
 
 def test_a_check_costs_the_same_whatever_was_revoked(ports: Ports, tenant: Tenant) -> None:

@@ -1,0 +1,23 @@
+"""Any number of revoked keys, at once."""
+
+from dataclasses import asdict
+
+from shared.model import revoked_signers as model
+from shared.model.revoked_signers import Count, Marker
+from shared.model.signing_keys import Signer
+from shared.operations import revoked_signers
+from shared.ports import Ports
+from shared.ports.store import Expect, Increment
+from tests.operations.tenants import Tenant
+
+
+def fill(ports: Ports, tenant: Tenant, number: int, *, version: int | None = None) -> list[Signer]:
+    """Markers of keys that nobody has, and their count, straight into the store."""
+    signers = [Signer(f"svc_key_gone-{each:05}", version) for each in range(number)]
+    marker = Marker(ports.now(), "lost")
+    for start in range(0, number, 100):
+        batch = signers[start : start + 100]
+        ports.store.write(*(revoked_signers.marked(tenant.id, each, marker) for each in batch))
+    count = Increment(model.count_key(tenant.id), asdict(Count.counting(signers)), Expect.ANYTHING)
+    ports.store.write(count)
+    return signers

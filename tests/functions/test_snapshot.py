@@ -39,7 +39,7 @@ connections = [each for each in families if each in (socket.AF_INET, socket.AF_I
 os.environ["AWS_CONTAINER_AUTHORIZATION_TOKEN"] = "restored"
 url = wiring.from_environment().blobs.url("srl/list", ttl_seconds=60)
 late = made[len(early):]
-print(json.dumps([sorted(early), late, len(connections), url]))
+print(json.dumps([sorted(set(early)), late, len(connections), url]))
 """
 
 

@@ -12,7 +12,11 @@ from shared.model.srl import version_of
 _STORE = "svc.db"
 _MASTER_KEY = "master.key"
 # SQLite keeps recent writes in two more files beside the store.
-_PRIVATE = (_STORE, f"{_STORE}-wal", f"{_STORE}-shm", "admin.key")
+_LIMITS = f"{_STORE}-limits"
+_PRIVATE = (
+    *(f"{each}{part}" for each in (_STORE, _LIMITS) for part in ("", "-wal", "-shm")),
+    "admin.key",
+)
 
 
 def environment(folder: Path, key: Path | None = None) -> dict[str, str]:

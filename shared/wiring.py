@@ -156,7 +156,13 @@ def _sqlite(file: str, opened: ExitStack) -> Records:
     from shared.adapters import sqlite, sqlite_buckets, sqlite_usage
 
     store = opened.enter_context(closing(sqlite.SqliteStore(file)))
-    buckets = opened.enter_context(closing(sqlite_buckets.SqliteBuckets(file)))
+    # Not in the store's file: a request would wait for whoever writes there.
+    limits = file if file == ":memory:" else f"{file}-limits"
+    try:
+        buckets = opened.enter_context(closing(sqlite_buckets.SqliteBuckets(limits)))
+    except Unavailable as error:
+        problem = f"{limits} cannot be opened: {error.__cause__ or error}"
+        raise InvalidSettings([f"{problem}. It holds no records: remove it."]) from error
     return store, buckets, sqlite_usage.SqliteUsage(store), in_turn
 
 

@@ -10,7 +10,17 @@ import pytest
 
 from shared.model import srl
 from shared.operations import publication as operation
-from tests.bench import audit_log, cold_start, dynamodb, publication, report, requests, server
+from tests.bench import (
+    audit_log,
+    cold_start,
+    dynamodb,
+    meanwhile,
+    publication,
+    report,
+    requests,
+    server,
+    workers,
+)
 from tests.bench.__main__ import BENCHES
 from tests.bench.__main__ import main as run_all
 from tests.bench.measure import Comparison, alternate, compare, timed
@@ -162,10 +172,16 @@ def test_reading_dynamodb_is_measured() -> None:
     assert row.spread == (row.ratio, row.ratio)
 
 
-def test_a_server_without_wrk_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("bench", "said"),
+    [(server, "local server"), (workers, "two workers"), (meanwhile, "check meanwhile")],
+)
+def test_a_server_without_wrk_is_said(
+    monkeypatch: pytest.MonkeyPatch, bench: Any, said: str
+) -> None:
     """What this machine cannot measure is a row, not a failure."""
     monkeypatch.setenv("PATH", "")
-    assert list(server.run()) == [Row.missing("local server", "no wrk on PATH")]
+    assert list(bench.run()) == [Row.missing(said, "no wrk on PATH")]
 
 
 @pytest.mark.slow
@@ -195,6 +211,27 @@ def test_the_server_is_measured() -> None:
     """Under load from several tenants no request is refused."""
     rows = list(server.run(seconds=1, rounds=1))
     assert [row.name for row in rows] == ["local server, check", "local server, signed list, 304"]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("wrk") is None, reason="no wrk on PATH")
+def test_two_workers_are_measured() -> None:
+    """Each figure of two workers stands beside that of one, and none of the requests is refused."""
+    rows = list(workers.run(seconds=1, rounds=1))
+    assert [row.name.partition(", for")[0] for row in rows] == [
+        *["two workers, check"] * 2,
+        *["two workers, signed list, 304"] * 2,
+    ]
+    assert all(_value(row) > 1 for row in rows)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("wrk") is None, reason="no wrk on PATH")
+def test_checks_meanwhile_are_measured() -> None:
+    """Each load runs while checks are answered, and is over when the next one begins."""
+    rows = list(meanwhile.run(500, rounds=1, seconds=0.5))
+    assert [row.name.rpartition(", ")[2] for row in rows] == ["p50", "p99"] * 3
+    assert all(_value(row) > 0 for row in rows)
 
 
 def test_the_goals_are_documented() -> None:

@@ -114,6 +114,7 @@ def test_the_environment_is_read_once(
     [
         ("SVC_STORE", lambda folder: (folder / "svc.db").write_text("no database " * 100)),
         ("SVC_STORE", lambda folder: (folder / "svc.db").mkdir()),
+        ("SVC_STORE", lambda folder: (folder / "svc.db-limits").write_text("no database " * 100)),
         ("SVC_BLOBS", lambda folder: (folder / "blobs").write_text("no folder")),
         ("SVC_KEYS", lambda folder: (folder / "master.key").unlink()),
         ("SVC_KEYS", lambda folder: (folder / "master.key").chmod(0o644)),

@@ -1,6 +1,7 @@
 """The tenants' token buckets in a SQLite file, for one machine.
 
-They need not outlive a power failure, so no request waits for the disk to have its tokens.
+They need not outlive a power failure, so no request waits for the disk to have its tokens. In a
+file of their own, none waits for a write of the store either.
 """
 
 import sqlite3

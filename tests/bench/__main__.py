@@ -14,7 +14,17 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
-from tests.bench import audit_log, cold_start, dynamodb, publication, report, requests, server
+from tests.bench import (
+    audit_log,
+    cold_start,
+    dynamodb,
+    meanwhile,
+    publication,
+    report,
+    requests,
+    server,
+    workers,
+)
 from tests.bench.report import NotMeasured, Row
 from tests.processes import ROOT
 
@@ -25,6 +35,8 @@ BENCHES: Final[dict[str, Callable[[], Iterator[Row]]]] = {
     "requests": requests.run,
     "cold_start": cold_start.run,
     "server": server.run,
+    "workers": workers.run,
+    "meanwhile": meanwhile.run,
 }
 
 

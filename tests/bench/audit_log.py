@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from itertools import islice
 from pathlib import Path
 from statistics import median
 from typing import Any, Final
@@ -80,6 +81,15 @@ class Filled:
         }
 
 
+def fill(folder: Path, ports: Ports, tenant_id: str, entries: int, *, now: datetime) -> None:
+    """Put so many entries of the last days into a data folder, past its store."""
+    rows = _rows(ports, tenant_id, now, entries)
+    with closing(sqlite3.connect(folder / "svc.db")) as connection:
+        while batch := list(islice(rows, _BATCH)):
+            with connection:
+                insert(connection, batch)
+
+
 @contextmanager
 def filled(folder: Path, entries: int) -> Iterator[Filled]:
     """A tenant with so many entries in a new data folder."""
@@ -87,11 +97,7 @@ def filled(folder: Path, entries: int) -> Iterator[Filled]:
     with opened(folder) as ports:
         settings, key = onboarding.create_tenant(ports, handle=HANDLE)
         now = times.whole(ports.now())
-        rows = _rows(ports, settings.tenant_id, now, entries)
-        with closing(sqlite3.connect(folder / "svc.db")) as connection:
-            while batch := [row for row, _ in zip(rows, range(_BATCH), strict=False)]:
-                with connection:
-                    insert(connection, batch)
+        fill(folder, ports, settings.tenant_id, entries, now=now)
         watched = Watched(ports.store)
         yield Filled(Client(serve(replace(ports, store=watched)), key.secret), watched, now)
 

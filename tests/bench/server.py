@@ -22,11 +22,11 @@ from tests.processes import HOST, Group, answers, free_port, local_server
 
 # Enough that none comes near its rate limit; each leases tokens of its own, with a write each time.
 _TENANTS = 4
-_CHECK = "/v1/revocations/check?warrant_id=svc_wrt_none"
-_SIGNED = "/v1/revocations/srl/signed"
+CHECK = "/v1/revocations/check?warrant_id=svc_wrt_none"
+SIGNED = "/v1/revocations/srl/signed"
 
 # Each request has the next tenant's key, and with it the entity tag of that tenant's list.
-_SCRIPT = """
+SCRIPT = """
 local callers = {%s}
 local next = 0
 request = function()
@@ -47,15 +47,14 @@ def run(*, seconds: int = 1, rounds: int = 27) -> Iterator[Row]:
         yield Row.missing("local server", "no wrk on PATH")
         return
     with scratch() as folder, ExitStack() as stack:
-        callers = _callers(folder / "data")
-        (folder / "callers.lua").write_text(_SCRIPT % ", ".join(callers))
+        (folder / "callers.lua").write_text(SCRIPT % ", ".join(callers(folder / "data", _TENANTS)))
         ours = stack.enter_context(local_server(folder / "data")).port
         bare = stack.enter_context(_bare(folder / "bare.log"))
 
         def side(port: int, path: str) -> Side:
-            return lambda: _rate(f"http://{HOST}:{port}{path}", folder / "callers.lua", seconds)
+            return lambda: rate(f"http://{HOST}:{port}{path}", folder / "callers.lua", seconds)
 
-        for name, path in (("check", _CHECK), ("signed list, 304", _SIGNED)):
+        for name, path in (("check", CHECK), ("signed list, 304", SIGNED)):
             progress(f"local server, {name}")
             figures = alternate(side(ours, path), side(bare, HELLO_PATH), rounds=rounds)
             said, against = f"local server, {name}", "bare FastAPI, same uvicorn"
@@ -63,11 +62,11 @@ def run(*, seconds: int = 1, rounds: int = 27) -> Iterator[Row]:
             yield compared(said, figures[0], against, figures[1], unit=unit, goal="≥ 0.5")
 
 
-def _callers(data: Path) -> Iterator[str]:
-    """The headers of a caller of each tenant, as Lua has them."""
+def callers(data: Path, tenants: int) -> Iterator[str]:
+    """The headers of a caller of each of so many new tenants, as Lua has them."""
     data_folder.prepare(data)
     with opened(data) as ports:
-        for number in range(_TENANTS):
+        for number in range(tenants):
             settings, key = onboarding.create_tenant(ports, handle=f"bench{number}")
             etag = publication.current(ports, settings.tenant_id).form().etag
             yield f"{{Authorization = 'Bearer {key.secret}', ['If-None-Match'] = '{etag}'}}"
@@ -88,9 +87,12 @@ def _bare(log: Path) -> Iterator[int]:
         server.kill()
 
 
-def _rate(url: str, script: Path, seconds: int) -> float:
-    """Requests a second. Raises `NotMeasured` where one of them failed or was refused."""
-    load = ["--threads", "2", "--connections", "2", "--duration", str(seconds)]
+def rate(url: str, script: Path, seconds: int, *, connections: int = 2) -> float:
+    """Requests a second over kept connections, which begin anew with each call.
+
+    Raises `NotMeasured` where one of them failed or was refused.
+    """
+    load = ["--threads", "2", "--connections", str(connections), "--duration", str(seconds)]
     done = subprocess.run(
         ["wrk", *load, "--script", str(script), url], capture_output=True, text=True, check=False
     )

@@ -17,6 +17,7 @@ from typing import Final
 from tests.bench import (
     audit_log,
     cold_start,
+    downloads,
     dynamodb,
     meanwhile,
     publication,
@@ -37,6 +38,7 @@ BENCHES: Final[dict[str, Callable[[], Iterator[Row]]]] = {
     "server": server.run,
     "workers": workers.run,
     "meanwhile": meanwhile.run,
+    "downloads": downloads.run,
 }
 
 

@@ -3,11 +3,10 @@
 import gzip
 import hashlib
 import json
-import re
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import httpx2
@@ -16,12 +15,9 @@ from starlette.testclient import TestClient
 
 from infra import data_folder, local_app
 from shared import wiring
-from shared.model import srl
-from shared.operations import publication, srl_blobs, tenants
 from shared.ports import Ports
-from shared.ports.store import Expect, Put
 from tests.aws import aws
-from tests.infra.folders import opened
+from tests.bench.downloads import lengthen, peak_mib
 from tests.processes import LocalServer, local_server
 from tests.worlds import close
 
@@ -170,9 +166,9 @@ def test_the_address_of_a_list_says_how_to_keep_it(local: Local) -> None:
 def test_long_lists_are_streamed_while_others_are_served(tmp_path: Path) -> None:
     """F122: ten readers of a long list take no memory, and checks are answered meanwhile."""
     with local_server(tmp_path / "data") as server, _client(server) as http:
-        _lengthen(server.data, size=24 * 1024 * 1024)
+        lengthen(server.data, size=24 * 1024 * 1024)
         assert http.get("/v1/revocations/srl/keys").status_code == 200
-        before = _peak(server.process.pid)
+        before = peak_mib(server.process.pid)
         with ExitStack() as readers:
             for _ in range(10):
                 reader = readers.enter_context(http.stream("GET", "/v1/revocations/srl/signed"))
@@ -180,31 +176,14 @@ def test_long_lists_are_streamed_while_others_are_served(tmp_path: Path) -> None
                 next(reader.iter_raw(1000))
             query = {"warrant_id": "svc_wrt_none"}
             checks = [_seconds(http, "/v1/revocations/check", query) for _ in range(50)]
-        after = _peak(server.process.pid)
-    assert after - before < 24 * 1024 * 1024
+        after = peak_mib(server.process.pid)
+    assert after - before < 24
     assert sorted(checks)[25] < 0.5
-
-
-def _lengthen(data: Path, *, size: int) -> None:
-    """Put a file of this many bytes in force as the list of the tenant; it is never verified."""
-    body = bytes(size)
-    with opened(data) as ports:
-        tenant_id = tenants.find(ports, "local").tenant_id
-        head = publication.current(ports, tenant_id)
-        blob = srl_blobs.put(ports, srl.lists_folder(tenant_id), head.version, body)
-        longer = replace(head, blob=blob, sha256=srl.sha256_of(blob), size=size)
-        ports.store.write(Put(srl.head_key(tenant_id), longer.to_item(), Expect.PRESENT))
 
 
 def _client(server: LocalServer) -> httpx2.Client:
     headers = {"Authorization": f"Bearer {server.admin_key}", "Accept-Encoding": "identity"}
     return httpx2.Client(base_url=server.url, headers=headers, timeout=60)
-
-
-def _peak(pid: int) -> int:
-    """The most memory that a process ever had, in bytes."""
-    (line,) = re.findall(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
-    return int(line) * 1024
 
 
 def _seconds(http: httpx2.Client, path: str, query: dict[str, str]) -> float:

@@ -172,10 +172,11 @@ def _call_all(group: str, tenant: Tenant) -> None:
 
 
 def _starting_cold(routes: Any) -> ASGIApp:
-    """The function as an instance that has leased and counted nothing yet, at every request."""
+    """The function on Lambda, which at every request has leased and counted nothing yet."""
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        await create_app(routes, ports=wiring.from_environment)(scope, receive, send)
+        called = {**scope, "aws.event": {}}
+        await create_app(routes, ports=wiring.from_environment)(called, receive, send)
 
     return app
 

@@ -1,6 +1,6 @@
-"""Signing keys: records, counts, superseded versions, and the list of revoked keys.
+"""Signing keys: records, counts, superseded versions, and the markers of revoked keys.
 
-A key that its record or the list calls revoked is revoked.
+A key that its record or its marker calls revoked is revoked.
 """
 
 from collections import Counter
@@ -140,7 +140,7 @@ def _unmarked(ports: Ports, key: SigningKey) -> Inconsistency:
         *tombstones.changed(key.tenant_id),
     ]
     return Inconsistency(
-        f"the signing key {key.id} is revoked, and the list of revoked keys lacks {key.signer}",
+        f"the signing key {key.id} is revoked, and its marker {key.signer} is missing",
         tuple(changes),
     )
 

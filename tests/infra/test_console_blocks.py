@@ -102,6 +102,7 @@ def server(tmp_path: Path) -> LocalServer:
     return server
 
 
+@pytest.mark.slow
 def test_the_readme(tmp_path: Path, server: LocalServer) -> None:
     """F102: the operator's commands of the README, beside a server's data."""
     (block,) = console.blocks("README.md")
@@ -122,6 +123,7 @@ PINNED=$(curl -sS "$URL/v1/revocations/srl/keys" -H "$AUTH" |
 """
 
 
+@pytest.mark.slow
 def test_the_page_on_lists(tmp_path: Path) -> None:
     """F102: the verification of docs/srl.md, of a list that has the warrant (exit code 3)."""
     (block,) = console.blocks("docs/srl.md")

@@ -15,6 +15,9 @@ _DEPLOY: Final = "sam/test_deploy_page.py::test_the_page_works"
 _INCIDENTS: Final = (
     "infra/test_documented_sessions.py::test_the_documented_incidents_are_ended_on_aws"
 )
+_CLEAN_UP: Final = (
+    "infra/test_documented_sessions.py::test_the_documented_clean_up_deletes_no_version_in_use"
+)
 _SAM_READS: Final = "sam/test_parameters.py::test_sam_understands_the_commands_of_its_page"
 
 # Page, what only this block of the page has in it, and the test that types it.
@@ -37,6 +40,7 @@ RUN: Final = [
     ("docs/deploy.md", "reserved-concurrent-executions 0", _DEPLOY),
     ("docs/deploy.md", "PARAMETERS=RestoredAs=r1-", _DEPLOY),
     ("docs/deploy.md", "list-object-versions", _DEPLOY),
+    ("docs/deploy.md", "list-versions-by-function", _CLEAN_UP),
     ("docs/incidents.md", "TENANT=acme", _DEPLOY),
     ("docs/incidents.md", "admin publish", _DEPLOY),
     ("docs/incidents.md", "on-demand-throughput", _DEPLOY),
@@ -53,11 +57,6 @@ NOT_RUN: Final = [
         "docs/deploy.md",
         "rollback-configuration",
         "the emulator has no rollback by alarm, and refuses an update that changes nothing else",
-    ),
-    (
-        "docs/deploy.md",
-        "list-versions-by-function",
-        "the emulator deletes the version that an alias uses, too, which Lambda refuses",
     ),
     (
         "docs/deploy.md",

@@ -27,6 +27,7 @@ from shared.model.signing_keys import SigningKey, Status, Type
 from shared.operations import api_keys, key_revocation, onboarding, signing_keys, srl
 from shared.operations.api_keys import Created
 from shared.ports import Ports
+from tests.infra import console
 from tests.processes import (
     ROOT,
     Group,
@@ -292,7 +293,7 @@ def test_the_documented_incidents_are_ended_on_aws(tmp_path: Path) -> None:
 def test_the_documented_clean_up_deletes_no_version_in_use(tmp_path: Path) -> None:
     """F107: of the versions of earlier releases, the one that `live` uses stays, and $LATEST."""
     (clean_up,) = (
-        block for block in _typed("docs/deploy.md") if "list-versions-by-function" in block
+        block for block in console.blocks("docs/deploy.md") if "list-versions-by-function" in block
     )
     functions = [f"rescind-{aws_local.STAGE}-{name}" for name in ("api-keys", "srl")]
     with ExitStack() as stack:
@@ -362,13 +363,6 @@ def _commands(document: str) -> list[str]:
     """The lines that begin at a prompt of the document's sessions."""
     text = (ROOT / document).read_text(encoding="utf-8")
     return [line[2:] for line in text.splitlines() if line[:2] == "$ "]
-
-
-def _typed(document: str) -> list[str]:
-    """What a reader types into the document's sessions, a block each."""
-    text = (ROOT / document).read_text(encoding="utf-8")
-    blocks = re.findall(r"^```console\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    return [re.sub(r"^\$ ", "", block, flags=re.MULTILINE) for block in blocks]
 
 
 def _of_local_stage(line: str) -> str:

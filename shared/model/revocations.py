@@ -8,13 +8,17 @@ from typing import Final
 from shared.model.items import Key, Partition, Table
 from shared.model.records import Record
 
-# Enough that concurrent writes rarely meet on a counter, few enough to read in one batch.
+# Partitions of the revoked warrants, with their counters, and of the records: each of them takes
+# 1,000 write units a second (docs/adr/0037).
 SHARDS: Final = 16
+RECORD_SHARDS: Final = 8
+# Counters a shard: enough that concurrent writes rarely meet on one, few enough to read at once.
+COUNTERS: Final = 16
 
 # Moments before it come of a date that was never filled in, or was mistyped: no warrant ended then.
 EARLIEST_END: Final = datetime(2000, 1, 1, tzinfo=UTC)
 
-# The counter of a shard sorts before every warrant identifier.
+# The counters of a shard sort before every warrant identifier. The first edition had this one.
 _COUNTER: Final = "#count"
 
 
@@ -58,9 +62,21 @@ class Verdict:
         return self.revoked_at is not None
 
 
-def records(tenant_id: str) -> Partition:
-    """A tenant's revocation records, in order of creation."""
-    return Partition(Table.REVOCATIONS, f"{tenant_id}#revocations")
+def records(tenant_id: str) -> list[Partition]:
+    """Together, a tenant's revocation records; each partition is in order of creation."""
+    return [_records(tenant_id, number) for number in range(RECORD_SHARDS)]
+
+
+def record_key(tenant_id: str, revocation_id: str) -> Key:
+    """Where a new record is stored."""
+    number = _digest(revocation_id)[0] % RECORD_SHARDS
+    return _records(tenant_id, number).key(revocation_id)
+
+
+def record_places(tenant_id: str, revocation_id: str) -> list[Key]:
+    """Where a record may be: where it is stored now, or where earlier releases stored it."""
+    first = _records(tenant_id, 0).key(revocation_id)
+    return list(dict.fromkeys([record_key(tenant_id, revocation_id), first]))
 
 
 def shards(tenant_id: str) -> list[Partition]:
@@ -68,9 +84,24 @@ def shards(tenant_id: str) -> list[Partition]:
     return [_shard(tenant_id, number) for number in range(SHARDS)]
 
 
-def counter_key(shard: Partition) -> Key:
-    """The counter of a shard: `count` of its warrants, `changes` ever made to it."""
-    return shard.key(_COUNTER)
+def counter_key(tenant_id: str, warrant_id: str) -> Key:
+    """The counter of a warrant's shard that counts it: `count` of warrants, `changes` ever made.
+
+    The numbers of a shard are the sums of all of its counters, which sort before its warrants.
+    """
+    number = counter_number(warrant_id) // SHARDS
+    return shard_of(tenant_id, warrant_id).key(f"{_COUNTER}#{number:02x}")
+
+
+def repaired_counter_key(shard: Partition) -> Key:
+    """The counter of a shard that a repair adds to."""
+    return shard.key(f"{_COUNTER}#00")
+
+
+def counter_number(name: str) -> int:
+    """Which of all counters of a tenant counts a warrant."""
+    digest = _digest(name)
+    return digest[0] % SHARDS + SHARDS * (digest[1] % COUNTERS)
 
 
 def shard_of(tenant_id: str, warrant_id: str) -> Partition:
@@ -80,7 +111,16 @@ def shard_of(tenant_id: str, warrant_id: str) -> Partition:
 
 def shard_number(name: str) -> int:
     """From a hash, so that no choice of names crowds one shard."""
-    return hashlib.sha256(name.encode()).digest()[0] % SHARDS
+    return _digest(name)[0] % SHARDS
+
+
+def _digest(name: str) -> bytes:
+    return hashlib.sha256(name.encode()).digest()
+
+
+def _records(tenant_id: str, number: int) -> Partition:
+    # The first is the one that all records of earlier releases are in.
+    return Partition(Table.REVOCATIONS, f"{tenant_id}#revocations" + (f"#{number}" * bool(number)))
 
 
 def _shard(tenant_id: str, number: int) -> Partition:

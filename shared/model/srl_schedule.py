@@ -1,8 +1,8 @@
 """Which tenants' lists are due, found without looking at any other tenant (docs/adr/0016).
 
 A *turn* says when a list is to be replaced; turns stand in order of time. A *mark* says that what
-the tenant revoked has changed; it is written with the change, at most one a shard, and one for its
-keys and accounts. A mark outlives the change by a while (docs/adr/0021). An *issue* says
+the tenant revoked has changed; it is written with the change, at most one a counter, and one for
+its keys and accounts. A mark outlives the change by a while (docs/adr/0021). An *issue* says
 when the list in force was issued, so that lists issued in the future are found (docs/adr/0020).
 """
 
@@ -26,8 +26,9 @@ ISSUES: Final = Partition(Table.KEYS, "srl-issues")
 # A write that was acknowledged became visible whole in less than a minute; clocks may differ.
 IN_FLIGHT_MAX: Final = times.CLOCK_TOLERANCE + timedelta(minutes=1)
 
-# Few, since every tick reads them all; enough for the changes of all tenants (docs/adr/0016).
-_MARK_PARTITIONS: Final = 4
+# Few, since every tick reads them all; enough for the changes of all tenants (docs/adr/0037).
+MARK_PARTITIONS: Final = 16
+_OF_KEYS: Final = "#keys"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,13 +101,17 @@ def until(moment: datetime) -> str:
 
 def marks() -> list[Partition]:
     """The partitions that together hold the marks of all tenants."""
-    return [_marks(number) for number in range(_MARK_PARTITIONS)]
+    return [_marks(number) for number in range(MARK_PARTITIONS)]
 
 
-def marks_of(tenant_id: str) -> list[Key]:
-    """Where the marks of a tenant are, if they are."""
-    shards = [_mark(tenant_id, shard) for shard in range(revocations.SHARDS)]
-    return [*shards, keys_mark_key(tenant_id)]
+def around_marks_of(tenant_id: str) -> tuple[str, str]:
+    """What the sort keys of a tenant's marks are between, in each of the partitions."""
+    return f"{tenant_id}#", f"{tenant_id}$"
+
+
+def is_of_keys(mark: Key) -> bool:
+    """Whether a mark says that a key or an account was revoked, deleted or disabled."""
+    return mark.sk.endswith(_OF_KEYS)
 
 
 def keys_mark_key(tenant_id: str) -> Key:
@@ -114,26 +119,34 @@ def keys_mark_key(tenant_id: str) -> Key:
 
     These meet on a counter of the tenant's anyway.
     """
-    number = revocations.shard_number(tenant_id) % _MARK_PARTITIONS
-    return _marks(number).key(f"{tenant_id}#keys")
+    number = revocations.shard_number(tenant_id) % MARK_PARTITIONS
+    return _marks(number).key(f"{tenant_id}{_OF_KEYS}")
 
 
 def mark_key(tenant_id: str, changed: str) -> Key:
     """Where to mark a tenant of whom the warrant `changed` was revoked or restored.
 
-    One for each shard, so that marks meet only where counters do.
+    One for each counter, so that marks meet only where counters do.
     """
-    return _mark(tenant_id, revocations.shard_number(changed))
+    number = revocations.counter_number(changed)
+    return _marks(number % MARK_PARTITIONS).key(f"{tenant_id}#{number:02x}")
 
 
-def changed(tenant_id: str) -> Partition:
-    """The warrants of a tenant that were revoked or restored since its list was made."""
-    return Partition(Table.REVOCATIONS, f"{tenant_id}#srl-changed")
+def changed(tenant_id: str) -> list[Partition]:
+    """Together, the warrants of a tenant that were revoked or restored since its list was made."""
+    return [_changed(tenant_id, number) for number in range(revocations.SHARDS)]
+
+
+def changed_key(tenant_id: str, warrant_id: str) -> Key:
+    """Where to mark a warrant that was revoked or restored."""
+    return _changed(tenant_id, revocations.shard_number(warrant_id)).key(warrant_id)
 
 
 def _marks(number: int) -> Partition:
     return Partition(Table.KEYS, f"srl-marks#{number}")
 
 
-def _mark(tenant_id: str, shard: int) -> Key:
-    return _marks(shard % _MARK_PARTITIONS).key(f"{tenant_id}#{shard:02x}")
+def _changed(tenant_id: str, number: int) -> Partition:
+    # The first is the one that all marks of earlier releases are in.
+    suffix = f"#{number:02x}" if number else ""
+    return Partition(Table.REVOCATIONS, f"{tenant_id}#srl-changed{suffix}")

@@ -17,8 +17,8 @@ from shared.model.signing_keys import Signer, SigningKey, Status
 from shared.model.tenants import Settings
 from shared.operations import (
     audit_log,
+    counters,
     revoked_signers,
-    signed_counts,
     srl_marks,
     tenants,
 )
@@ -103,7 +103,7 @@ def _staying(ports: Ports, key: SigningKey) -> int:
 def _reach(ports: Ports, keys: Sequence[SigningKey]) -> Reach:
     """What these keys signed; what a superseded version signed counts with its key if that goes."""
     counts = ports.together(
-        *(partial(signed_counts.of, ports, key.tenant_id, key.signer.key_id) for key in keys)
+        *(partial(counters.of_signed, ports, key.tenant_id, key.signer.key_id) for key in keys)
     )
     signed = zip(keys, counts, strict=True)
     going = {key.id for key in keys}

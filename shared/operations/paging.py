@@ -1,10 +1,13 @@
 """Pages of a list, newest first (decisions 1, pagination)."""
 
-from collections.abc import Callable, Iterable
+import heapq
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from functools import partial
+from itertools import islice
+from typing import Any, Final, Generic, TypeVar
 
-from shared.model.items import Item, Key, Partition
+from shared.model.items import Entry, Item, Key, Partition
 from shared.model.records import integer
 from shared.ports import Ports
 
@@ -60,6 +63,48 @@ def newest(ports: Ports, walk: Walk[T], *, total: Callable[[], int]) -> Page[T]:
     """The page that the walk leads to, and the `total` of the list."""
     (entries, next_before), counted = ports.together(lambda: walk.run(ports), total)
     return Page(entries, counted, next_before)
+
+
+def merged(
+    ports: Ports,
+    partitions: Sequence[Partition],
+    *,
+    limit: int,
+    beside: Sequence[Callable[[], int]] = (),
+    **bounds: Any,
+) -> tuple[list[Entry], int]:
+    """The `limit` newest entries of all partitions together, newest first; `bounds` are of `query`.
+
+    Their sort keys must differ. Each partition is asked for its share and some more, at once with
+    the others and with what is to be read `beside`, whose sum is returned too. Those partitions
+    that have more than their share among the newest are asked once more.
+    """
+    share = min(limit, -(-limit // len(partitions)) + _SPARE)
+    answers = ports.together(*_reads(ports, partitions, share, bounds), *beside)
+    runs: dict[Partition, list[Entry]] = dict(zip(partitions, answers, strict=False))
+    newest = _first(runs.values(), limit)
+    last = newest[-1].sk if len(newest) == limit else ""
+    short = [each for each, run in runs.items() if len(run) == share and run[-1].sk > last]
+    if short and share < limit:
+        runs |= zip(short, ports.together(*_reads(ports, short, limit, bounds)), strict=True)
+    return _first(runs.values(), limit), sum(answers[len(partitions) :])
+
+
+# Of the newest entries, a shard out of eight rarely has so many more than its share.
+_SPARE: Final = 8
+
+
+def _reads(
+    ports: Ports, partitions: Sequence[Partition], limit: int, bounds: Mapping[str, Any]
+) -> list[Callable[[], Any]]:
+    def read(partition: Partition) -> list[Entry]:
+        return list(ports.store.query(partition, newest_first=True, limit=limit, **bounds))
+
+    return [partial(read, each) for each in partitions]
+
+
+def _first(runs: Iterable[list[Entry]], limit: int) -> list[Entry]:
+    return list(islice(heapq.merge(*runs, key=lambda entry: entry.sk, reverse=True), limit))
 
 
 def count(ports: Ports, *keys: Key, names: Iterable[str] = ("count",)) -> int:

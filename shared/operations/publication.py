@@ -10,6 +10,7 @@ import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import islice
 from typing import Final, NamedTuple
 
 from shared.errors import Corrupt, Unavailable
@@ -66,6 +67,7 @@ class _Draft:
     version: int
     issued_at: datetime
     anew: bool = False
+    clears: int = srl_marks.STEPS_A_WRITE
 
     @property
     def tenant_id(self) -> str:
@@ -93,16 +95,25 @@ class _Made(NamedTuple):
     revoked: frozenset[str]
 
 
-def publish(ports: Ports, caller: Caller, *, above: int | None = None, anew: bool = False) -> Head:
+def publish(
+    ports: Ports,
+    caller: Caller,
+    *,
+    above: int | None = None,
+    anew: bool = False,
+    clears: int = srl_marks.STEPS_A_WRITE,
+) -> Head:
     """Publish the next version, whether or not anything changed (one attempt: see `settle`).
 
     `above` is given after a restore: the highest version that was ever published. Then, or if it is
-    to be made `anew`, the list is made from all records.
+    to be made `anew`, the list is made from all records. At most `clears` marks on warrants are
+    removed, by default those of one write: so no caller waits until thousands of them are gone. If
+    some are left, the tenant is due again.
     Raises `Conflict` where another publication or a rotation of the signer came between,
     `Unavailable` where a port did, `Corrupt` where the list would not be right; the old list stays.
     """
     draft = _draft(ports, caller.tenant_id, above=above or 0)
-    draft = replace(draft, anew=anew or above is not None)
+    draft = replace(draft, anew=anew or above is not None, clears=clears)
     made = _followed(ports, draft) or _rebuilt(ports, draft)
     head, settings = made.head, draft.settings
     action, resource = Action.SRL_REGENERATE, f"srl/{head.version}"
@@ -277,11 +288,12 @@ def _move_head(ports: Ports, draft: _Draft, made: _Made, changes: Iterable[Chang
         Delete(srl_schedule.issue_key(draft.head, draft.tenant_id), Expect.ANYTHING),
         *changes,
     )
+    marks = dict(islice(draft.marks.items(), draft.clears))
     try:
-        srl_marks.clear(ports, draft.tenant_id, draft.marks, revoked=made.revoked)
+        srl_marks.clear(ports, draft.tenant_id, marks, revoked=made.revoked)
     except Unavailable:
         # The list is out. The next one looks at the same warrants again.
-        _log.warning("%d marks could not be removed", len(draft.marks))
+        _log.warning("%d marks could not be removed", len(marks))
 
 
 def _writes(tenant_id: str, head: Head, expected: At | Expect) -> list[Change]:

@@ -150,8 +150,8 @@ def _disabled_since(ports: Ports, tenant_id: str, newest: Newest) -> Iterator[st
 def _taken_back(ports: Ports, tenant_id: str, newest: Newest) -> Iterator[str]:
     """What is revoked by itself, should be on the newest list, and is not."""
     listed = set(newest.revoked_ids)
-    entries = ports.store.query(revocations.records(tenant_id))
-    records = {str(entry.item["warrant_id"]) for entry in entries}
+    walks = (ports.store.query(partition) for partition in revocations.records(tenant_id))
+    records = {str(entry.item["warrant_id"]) for entry in chain.from_iterable(walks)}
     ttl = tenants.settings(ports, tenant_id).srl_ttl
     then = newest.issued_at or ports.now()
     for warrant_id, verdict in sorted(verdicts(ports, tenant_id, records - listed).items()):

@@ -2,22 +2,22 @@
 
 from collections.abc import Iterable
 from datetime import datetime
+from functools import partial
 
-from shared.errors import InvalidRequest
+from shared.errors import InvalidRequest, NotFound
 from shared.model import revocations as model
 from shared.model import times, warrants
 from shared.model.audit_log import Action
 from shared.model.callers import Caller, Scope
-from shared.model.identifiers import REVOCATION
-from shared.model.items import Value
+from shared.model.identifiers import REVOCATION, is_identifier
+from shared.model.items import Partition, Value
 from shared.model.revocations import Revocation, RevokedWarrant, Verdict
 from shared.model.tenants import Settings
 from shared.model.warrant_format import Format
 from shared.model.warrants import Standing
-from shared.operations import audit_log, srl_marks, tenants
-from shared.operations.finding import find
+from shared.operations import audit_log, counters, srl_marks, tenants
 from shared.operations.operation import operation
-from shared.operations.paging import Page, Walk, count, newest
+from shared.operations.paging import Page, merged
 from shared.operations.verdicts import verdicts
 from shared.ports import Ports
 from shared.ports.store import At, Delete, Expect, Increment, Key, Put
@@ -59,8 +59,8 @@ def create(
             At(standing.version) if standing.version else Expect.ABSENT,
         ),
         Put(shard.key(warrant_id), RevokedWarrant(revoked.end).to_item(), Expect.ABSENT),
-        Put(model.records(caller.tenant_id).key(record.id), record.to_item(), Expect.ABSENT),
-        Increment(model.counter_key(shard), {"count": 1, "changes": 1}, Expect.ANYTHING),
+        Put(model.record_key(caller.tenant_id, record.id), record.to_item(), Expect.ABSENT),
+        _counted(caller, warrant_id, 1),
         srl_marks.on_tenant(caller.tenant_id, warrant_id),
         srl_marks.on_warrant(caller.tenant_id, warrant_id),
         _entry(ports, caller, Action.REVOCATION_CREATE, record, settings, **_said(revoked)),
@@ -71,17 +71,17 @@ def create(
 @operation(Scope.ADMIN)
 def delete(ports: Ports, caller: Caller, *, revocation_id: str) -> None:
     """Take a revocation back: the warrant holds again (service.md 3). Raises `NotFound`."""
-    record, settings = ports.together(
+    (place, record), settings = ports.together(
         lambda: _find(ports, caller, revocation_id),
         lambda: tenants.settings(ports, caller.tenant_id),
     )
     standing = _standing(ports, caller, record.warrant_id)
     shard = model.shard_of(caller.tenant_id, record.warrant_id)
     ports.store.write(
-        Delete(model.records(caller.tenant_id).key(record.id), Expect.PRESENT),
+        Delete(place, Expect.PRESENT),
         _restored(warrants.warrant_key(caller.tenant_id, record.warrant_id), standing),
         Delete(shard.key(record.warrant_id), Expect.PRESENT),
-        Increment(model.counter_key(shard), {"count": -1, "changes": 1}, Expect.PRESENT),
+        _counted(caller, record.warrant_id, -1),
         srl_marks.on_tenant(caller.tenant_id, record.warrant_id),
         srl_marks.on_warrant(caller.tenant_id, record.warrant_id),
         _entry(
@@ -100,10 +100,16 @@ def delete(ports: Ports, caller: Caller, *, revocation_id: str) -> None:
 @operation(Scope.ADMIN)
 def page(ports: Ports, caller: Caller, *, before: str | None, limit: int) -> Page[Revocation]:
     """The tenant's revocation records, newest first (service.md 4.3)."""
-    partition = model.records(caller.tenant_id)
-    counters = map(model.counter_key, model.shards(caller.tenant_id))
-    walk = Walk(partition, Revocation.from_item, before, limit)
-    return newest(ports, walk, total=lambda: count(ports, *counters))
+    shards = model.shards(caller.tenant_id)
+    found, total = merged(
+        ports,
+        model.records(caller.tenant_id),
+        before=before,
+        limit=limit + 1,
+        beside=[partial(_count, ports, shard) for shard in shards],
+    )
+    entries = [Revocation.from_item(entry.item) for entry in found[:limit]]
+    return Page(entries, total, entries[-1].id if len(found) > limit else None)
 
 
 @operation(Scope.ADMIN, Scope.AUTHORIZER)
@@ -142,9 +148,19 @@ def _check_end(standing: Standing, said: datetime | None) -> None:
 def _existing(ports: Ports, caller: Caller, standing: Standing) -> Revocation | None:
     if standing.revocation_id is None:
         return None
-    record = ports.store.get(model.records(caller.tenant_id).key(standing.revocation_id))
+    found = _at(ports, caller, standing.revocation_id)
     # Taken back between the two reads: then it is not revoked.
-    return Revocation.from_item(record) if record else None
+    return found[1] if found else None
+
+
+def _count(ports: Ports, shard: Partition) -> int:
+    return counters.of_shard(ports, shard)["count"]
+
+
+def _counted(caller: Caller, warrant_id: str, amount: int) -> Increment:
+    counter = model.counter_key(caller.tenant_id, warrant_id)
+    # One that was counted by an earlier release is taken from another counter than it was added to.
+    return Increment(counter, {"count": amount, "changes": 1}, Expect.ANYTHING)
 
 
 def _restored(key: Key, standing: Standing) -> Put | Delete:
@@ -155,9 +171,20 @@ def _restored(key: Key, standing: Standing) -> Put | Delete:
     return Put(key, standing.restored().to_item(), expected)
 
 
-def _find(ports: Ports, caller: Caller, revocation_id: str) -> Revocation:
-    records = model.records(caller.tenant_id)
-    return find(ports, records, revocation_id, kind=REVOCATION, record=Revocation)
+def _find(ports: Ports, caller: Caller, revocation_id: str) -> tuple[Key, Revocation]:
+    """A record of the caller's tenant, and where it is. Raises `NotFound`."""
+    found = None
+    # Another form names nothing, and some would be no key of any store.
+    if is_identifier(revocation_id, kind=REVOCATION):
+        found = _at(ports, caller, revocation_id)
+    if found is None:
+        raise NotFound
+    return found
+
+
+def _at(ports: Ports, caller: Caller, revocation_id: str) -> tuple[Key, Revocation] | None:
+    items = ports.store.get_many(model.record_places(caller.tenant_id, revocation_id))
+    return next(((key, Revocation.from_item(item)) for key, item in items.items()), None)
 
 
 def _entry(

@@ -2,8 +2,9 @@
 
 from typing import NamedTuple
 
-from shared.model import revocations, revoked_signers, tombstones
+from shared.model import revoked_signers, tombstones
 from shared.model.records import integer
+from shared.operations import counters
 from shared.ports import Ports
 
 
@@ -20,11 +21,11 @@ class Counted(NamedTuple):
 
 def counted(ports: Ports, tenant_id: str) -> Counted:
     """The counters of the tenant. Raises `Corrupt`, `Unavailable`."""
-    shards = [revocations.counter_key(shard) for shard in revocations.shards(tenant_id)]
     signers, others = revoked_signers.count_key(tenant_id), tombstones.counter_key(tenant_id)
-    items = ports.store.get_many([*shards, others, signers])
+    items = ports.store.get_many([others, signers])
     counts = {
         key: integer(item, "version" if key == signers else "changes")
         for key, item in items.items()
     }
-    return Counted(sum(counts.values()), counts.get(others, 0) + counts.get(signers, 0))
+    changes = counters.of_revocations(ports, tenant_id)["changes"]
+    return Counted(changes + sum(counts.values()), sum(counts.values()))

@@ -32,6 +32,10 @@ _log = logging.getLogger(__name__)
 
 _VERSION_BITS: Final = 62
 _FOLLOWABLE_MIN: Final = 1000
+# No step has more than two changes.
+STEPS_A_WRITE: Final = MOST_CHANGES // 2
+# How many marks a worker removes with one list: some ten seconds of writes.
+CLEARED_A_LIST: Final = 50_000
 
 # The changes that remove a mark, or replace it: all of them or none.
 _Step = Sequence[Change]
@@ -49,7 +53,7 @@ def on_keys(tenant_id: str) -> Put:
 
 def on_warrant(tenant_id: str, warrant_id: str) -> Put:
     """The mark to set in the write that revokes or restores a warrant."""
-    return _set(model.changed(tenant_id).key(warrant_id))
+    return _set(model.changed_key(tenant_id, warrant_id))
 
 
 def marked(ports: Ports) -> list[str]:
@@ -66,15 +70,25 @@ def marked(ports: Ports) -> list[str]:
 
 def marks_of(ports: Ports, tenant_id: str) -> dict[Key, Mark]:
     """The marks that a tenant has, each as it was last set or seen."""
-    items = ports.store.get_many(model.marks_of(tenant_id))
-    return {key: Mark.from_item(item) for key, item in items.items()}
+    after, before = model.around_marks_of(tenant_id)
+
+    def walk(partition: Partition) -> dict[Key, Mark]:
+        entries = ports.store.query(partition, after=after, before=before)
+        return {partition.key(entry.sk): Mark.from_item(entry.item) for entry in entries}
+
+    walks = ports.together(*(partial(walk, partition) for partition in model.marks()))
+    return dict(chain.from_iterable(each.items() for each in walks))
 
 
 def changed(ports: Ports, tenant_id: str, *, limit: int) -> dict[Key, At]:
-    """The marks on warrants of a tenant, each as it was last set: `limit` of them at most."""
-    partition = model.changed(tenant_id)
-    entries = ports.store.query(partition, limit=limit)
-    return {partition.key(entry.sk): At(integer(entry.item, "version")) for entry in entries}
+    """The marks on warrants of a tenant, each as it was last set: all, or at least `limit`."""
+
+    def walk(partition: Partition) -> dict[Key, At]:
+        entries = ports.store.query(partition, limit=limit)
+        return {partition.key(entry.sk): At(integer(entry.item, "version")) for entry in entries}
+
+    walks = ports.together(*(partial(walk, each) for each in model.changed(tenant_id)))
+    return dict(chain.from_iterable(each.items() for each in walks))
 
 
 def followable(head: "Head") -> int:
@@ -104,7 +118,12 @@ def clear(
         entry = revocations.shard_of(tenant_id, key.sk).key(key.sk)
         return Delete(key, at), Check(entry, Expect.PRESENT if key.sk in revoked else Expect.ABSENT)
 
-    _write(ports, [step(key, at) for key, at in marks.items()])
+    # Beside a mark of an earlier release there may be one of this release on the same warrant.
+    stored_now = {
+        key: at for key, at in marks.items() if key == model.changed_key(tenant_id, key.sk)
+    }
+    for some in (stored_now, {key: at for key, at in marks.items() if key not in stored_now}):
+        _write(ports, [step(key, at) for key, at in some.items()])
 
 
 def _waits(entry: Entry, now: datetime) -> bool:
@@ -124,10 +143,10 @@ def _seen(key: Key, mark: Mark, now: datetime) -> Change:
 
 
 def _write(ports: Ports, steps: Iterable[_Step]) -> None:
-    rest = iter(steps)
-    # No step has more than two changes.
-    while batch := list(islice(rest, MOST_CHANGES // 2)):
-        _write_batch(ports, batch)
+    rest, batches = iter(steps), list[list[_Step]]()
+    while batch := list(islice(rest, STEPS_A_WRITE)):
+        batches.append(batch)
+    ports.together(*(partial(_write_batch, ports, batch) for batch in batches))
 
 
 def _write_batch(ports: Ports, batch: list[_Step]) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from shared.model.callers import Caller
-from shared.model.srl_schedule import Turn, keys_mark_key
+from shared.model.srl_schedule import Turn, is_of_keys
 from shared.operations import (
     publication,
     srl_changes,
@@ -32,15 +32,15 @@ def publish_if_due(ports: Ports, tenant_id: str) -> bool:
     # Before anything else: what is marked from here on keeps its mark.
     marks = srl_marks.marks_of(ports, tenant_id)
     # What a write left behind that was in flight when the last list was made is read now.
-    keys = marks.get(keys_mark_key(tenant_id))
-    anew = keys is not None and keys.is_over(ports.now())
+    now = ports.now()
+    anew = any(is_of_keys(key) and mark.is_over(now) for key, mark in marks.items())
     handle = tenants.settings(ports, tenant_id).handle
     caller = Caller.inside(tenant_id, name="schedule", handle=handle)
 
     def attempt() -> bool:
         if not (anew or _is_due(ports, tenant_id)):
             return False
-        publication.publish(ports, caller, anew=anew)
+        publication.publish(ports, caller, anew=anew, clears=srl_marks.CLEARED_A_LIST)
         return True
 
     published = settle(attempt)

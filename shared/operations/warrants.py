@@ -14,7 +14,7 @@ from shared.model.identifiers import WARRANT, before_all_of
 from shared.model.signing_keys import Signer, SigningKey, Status
 from shared.model.warrant_format import Claims, Format
 from shared.model.warrants import Standing, Warrant
-from shared.operations import audit_log, expiry, seals, signed_by_end, signed_counts, tenants
+from shared.operations import audit_log, counters, expiry, seals, signed_by_end, tenants
 from shared.operations.operation import operation
 from shared.operations.paging import Page, Walk, newest
 from shared.operations.signing_keys import find_key
@@ -151,7 +151,7 @@ def page(
     return newest(
         ports,
         walk,
-        total=lambda: signed_counts.of(ports, caller.tenant_id, key.signer.key_id)[name],
+        total=lambda: counters.of_signed(ports, caller.tenant_id, key.signer.key_id)[name],
     )
 
 

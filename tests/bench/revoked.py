@@ -41,7 +41,7 @@ def tenant(folder: Path, *, revoked: int) -> Iterator[Tenant]:
         operator = onboarding.operator(ports, handle=HANDLE)
         shards = _insert(folder / "svc.db", operator.tenant_id, revoked)
         for pk, number in shards.items():
-            counter = model.counter_key(Partition(Table.REVOCATIONS, pk))
+            counter = model.repaired_counter_key(Partition(Table.REVOCATIONS, pk))
             ports.store.write(
                 Increment(counter, {"count": number, "changes": number}, Expect.ANYTHING)
             )

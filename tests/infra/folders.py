@@ -43,7 +43,7 @@ def store_revocations(ports: Ports, tenant_id: str, many: int) -> list[str]:
     changes = iter(_revocations(tenant_id, warrant_ids))
     while some := list(islice(changes, 99)):
         ports.store.write(*some)
-    counter = model.counter_key(model.shards(tenant_id)[0])
+    counter = model.repaired_counter_key(model.shards(tenant_id)[0])
     amounts = {"count": many, "changes": many}
     ports.store.write(Increment(counter, amounts, Expect.ANYTHING))
     return warrant_ids
@@ -56,4 +56,4 @@ def _revocations(tenant_id: str, warrant_ids: list[str]) -> Iterator[Change]:
         yield Put(warrant_key(tenant_id, warrant_id), standing, Expect.ABSENT)
         yield Put(model.shard_of(tenant_id, warrant_id).key(warrant_id), item, Expect.ABSENT)
         # So many marks that the list is made from all records.
-        yield Put(srl_schedule.changed(tenant_id).key(warrant_id), {"version": 1}, Expect.ABSENT)
+        yield Put(srl_schedule.changed_key(tenant_id, warrant_id), {"version": 1}, Expect.ABSENT)

@@ -304,8 +304,8 @@ def _lose_a_revocation(ports: Ports, operator: Caller, warrant_id: str) -> None:
     ports.store.write(
         Delete(shard.key(warrant_id), Expect.PRESENT),
         Delete(warrant_key(operator.tenant_id, warrant_id), Expect.PRESENT),
-        Delete(model.records(operator.tenant_id).key(made.id), Expect.PRESENT),
-        Increment(model.counter_key(shard), {"count": -1}, Expect.PRESENT),
+        Delete(model.record_key(operator.tenant_id, made.id), Expect.PRESENT),
+        Increment(model.counter_key(operator.tenant_id, warrant_id), {"count": -1}, Expect.PRESENT),
     )
 
 

@@ -7,6 +7,7 @@ import pytest
 from tests.models.contention import (
     PARTITION_UNITS,
     Write,
+    created,
     hottest,
     shards,
     shared_items,
@@ -17,6 +18,7 @@ from tests.models.contention import (
 # Each rate with a margin above what is promised.
 _MARGIN = 1.25
 _SIGNATURES = 200 * _MARGIN
+_REVOCATIONS = 2000 * _MARGIN
 
 
 @pytest.fixture(scope="module")
@@ -36,6 +38,21 @@ def test_two_hundred_signatures_a_second_are_not_refused(
 ) -> None:
     """F136: 200 signatures a second with one key share no item that they wait for."""
     came = simulate(shared_items(signed), _SIGNATURES, hold, 10)
+    assert came.refused == 0
+    assert came.p99 < 0.25
+
+
+@pytest.fixture(scope="module")
+def revoked() -> Sequence[Write]:
+    return created(1000)
+
+
+@pytest.mark.parametrize("hold", [0.010, 0.020])
+def test_two_thousand_revocations_a_second_are_not_refused(
+    revoked: Sequence[Write], hold: float
+) -> None:
+    """F137: 2,000 revocations a second of one tenant share no counter that they wait for."""
+    came = simulate(shared_items(revoked), _REVOCATIONS, hold, 3)
     assert came.refused == 0
     assert came.p99 < 0.25
 

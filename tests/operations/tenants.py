@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from shared.model import api_keys as api_key_model
 from shared.model import audit_log, service_accounts, srl_keys
@@ -17,12 +18,12 @@ from shared.model.srl import Payload
 from shared.model.srl_verification import verify
 from shared.model.warrants import Standing, Warrant
 from shared.operations import (
+    counters,
     key_revocation,
     onboarding,
     publication,
     revocations,
     revoked_signers,
-    signed_counts,
     signing_keys,
     srl,
     warrants,
@@ -98,10 +99,10 @@ class Tenant:
         warrants: dict[str, Item] = {}
         for shard in model.shards(self.id):
             found = {e.sk: e.item for e in ports.store.query(shard, after="svc_wrt_")}
-            counter = ports.store.get(model.counter_key(shard))
-            assert len(found) == (integer(counter, "count") if counter else 0)
+            assert len(found) == counters.of_shard(ports, shard)["count"]
             warrants |= found
-        records = {e.sk: e.item for e in ports.store.query(model.records(self.id))}
+        walks = [ports.store.query(partition) for partition in model.records(self.id)]
+        records = {e.sk: e.item for e in chain.from_iterable(walks)}
         assert {i["warrant_id"] for i in records.values()} == set(warrants)
         for record_id, record in records.items():
             place = warrant_model.warrant_key(self.id, str(record["warrant_id"]))
@@ -191,7 +192,7 @@ class Tenant:
         recount = Counter(warrant_model.version_count(each.key_version) for each in signed)
         if signed:
             recount["count"] = len(signed)
-        assert signed_counts.of(ports, self.id, key.id) == recount
+        assert counters.of_signed(ports, self.id, key.id) == recount
 
     def _api_keys(self, ports: Ports) -> list[api_key_model.ApiKey]:
         entries = ports.store.query(api_key_model.records(self.id))

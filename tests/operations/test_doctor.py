@@ -14,10 +14,10 @@ from shared.adapters.dynamodb import DynamoStore
 from shared.adapters.local_keys import KeyFile
 from shared.adapters.s3 import S3Blobs
 from shared.errors import Unavailable
-from shared.model import srl, srl_keys, srl_schedule, tenants
+from shared.model import srl, srl_keys, tenants
 from shared.model.items import Table
 from shared.model.srl_schedule import Turn
-from shared.operations import doctor, publication, recovery, srl_rotation
+from shared.operations import doctor, publication, recovery, srl_marks, srl_rotation
 from shared.operations import srl_keys as signers
 from shared.operations.srl_publication import publish_due, publish_if_due
 from shared.ports import Ports
@@ -81,7 +81,7 @@ def _lose_turn(ports: Ports, tenant: Tenant, _folder: Path) -> None:
 def _lose_marks(ports: Ports, tenant: Tenant, _folder: Path) -> None:
     tenant.revoke(ports, "svc_wrt_unmarked")
     ports.store.write(
-        *(Delete(key, Expect.ANYTHING) for key in srl_schedule.marks_of(tenant.id)),
+        *(Delete(key, Expect.ANYTHING) for key in srl_marks.marks_of(ports, tenant.id)),
     )
 
 

@@ -1,6 +1,6 @@
 """Publication in every schedule of a few actors: what is served at each moment, what is left.
 
-Each actor is an operation as it is deployed, with its retries and over all shards;
+Each actor is an operation as it is deployed, with its retries, over five shards;
 `tests/scheduler.py` says what a schedule is. A list *begins* where its publisher reads the head
 that it replaces. What is revoked then, check says; each change asks it at once about itself.
 """
@@ -19,7 +19,9 @@ import pytest
 
 from shared.adapters.filesystem import FileBlobs
 from shared.errors import Conflict, Corrupt, InvalidSrl, InvalidState
+from shared.model import revocations as revocation_model
 from shared.model import srl as srl_model
+from shared.model import srl_schedule as schedule_model
 from shared.model.callers import Caller
 from shared.model.items import Key, Table
 from shared.model.records import integer
@@ -194,6 +196,10 @@ def scene(monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
     # A schedule takes as long as this machine is busy.
     pacing = operation.Pacing(limit=3600, pause=0, in_flight=1, sleep=_pause)
     monkeypatch.setattr(operation, "PACING", pacing)
+    # Each warrant is in a shard of its own, and there are others.
+    monkeypatch.setattr(revocation_model, "SHARDS", 5)
+    monkeypatch.setattr(schedule_model, "MARK_PARTITIONS", 4)
+    assert len(set(map(revocation_model.shard_number, WARRANTS))) == len(WARRANTS)
     # In memory where there is such a folder: thousands of schedules wait for the disk otherwise.
     memory = Path("/dev/shm")
     with TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
@@ -674,7 +680,7 @@ def _marks_read_afterwards(ports: Ports, tenant_id: str) -> bool:
     return published
 
 
-def _changed_read_afterwards(ports: Ports, caller: Caller, *, anew: bool = False) -> Head:
+def _changed_read_afterwards(ports: Ports, caller: Caller, *, anew: bool = False, **_: int) -> Head:
     """Follows what was marked at first, and clears what is marked at last."""
     draft = publication._draft(ports, caller.tenant_id, above=0)
     made = publication._followed(ports, draft)

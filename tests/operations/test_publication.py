@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,9 @@ def tenant(ports: Ports) -> Tenant:
 
 
 # The calls of one publication, in order, for either way to make the list.
-_DRAFT = ["get", "get", "get", "get_many", "query", "query"]
+_SHARDS = ["query"] * model.SHARDS
+# The counters, the signers, the marks.
+_DRAFT = ["get", "get", "get", "get_many", *_SHARDS, "query", *_SHARDS]
 _ORDERS = {
     "followed": [*_DRAFT, *["get_blob"] * 2, "get_many", "unwrap", "put", "put", "write", "write"],
     "rebuilt": [
@@ -55,7 +58,15 @@ _ORDERS = {
         *[*["query"] * 4, "unwrap", "put", "put", "write", "write"],
     ],
 }
-_STEPS = [(way, step) for way, calls in _ORDERS.items() for step in range(len(calls))]
+
+
+def _ends_of_runs(calls: list[str]) -> list[int]:
+    """Of reads of all shards, the first and the last: whatever is changed, is so in one shard."""
+    alike = [before == after for before, after in pairwise(["", *calls, ""])]
+    return [step for step in range(len(calls)) if not (alike[step] and alike[step + 1])]
+
+
+_STEPS = [(way, step) for way, calls in _ORDERS.items() for step in _ends_of_runs(calls)]
 
 
 def _write_of(way: str) -> int:

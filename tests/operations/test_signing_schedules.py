@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from shared.errors import InvalidState
+from shared.model import revocations as revocation_model
 from shared.operations import (
     key_revocation,
     operation,
@@ -45,6 +46,7 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scene:
     monkeypatch.setattr(operation, "PACING", operation.Pacing(3600, 0, 1, sleep=_pause))
     # So that a cascade over two keys takes two writes.
     monkeypatch.setattr(key_revocation, "_KEYS_A_WRITE", 1)
+    monkeypatch.setattr(revocation_model, "SHARDS", 5)
     ports = embedded(tmp_path, Clock())
     tenant = Tenant.create(ports)
     root = tenant.key(ports)

@@ -188,8 +188,9 @@ def test_it_reads_what_changed_and_no_more(ports: Ports) -> None:
     script = Script()
     head = publication.publish(scripted(ports, script), tenant.operator)
     assert head.count == 302
-    assert script.calls.count("query") == 2  # what changed, and the signers
-    assert len(script.calls) == 14
+    # The counters and what changed, in every shard, and the signers.
+    assert script.calls.count("query") == 2 * revocation_model.SHARDS + 1
+    assert len(script.calls) == 12 + script.calls.count("query")
 
 
 @pytest.mark.parametrize("damage", [b"", b"{}"])
@@ -240,12 +241,13 @@ def test_many_changes_are_not_looked_at_one_by_one(
     script = Script()
     assert publication.publish(scripted(ports, script), tenant.operator).count == 8
     # The tombstones take four queries, the revoked keys one more column than there are shards.
-    assert (script.calls.count("query"), script.calls.count("column")) == (6, 17)
+    shards = 2 * revocation_model.SHARDS
+    assert (script.calls.count("query"), script.calls.count("column")) == (shards + 5, 17)
     for _ in range(3):
         assert tenant.regenerate(ports).revoked_ids == [f"svc_wrt_{n}" for n in range(8)]
     script = Script()
     publication.publish(scripted(ports, script), tenant.operator)
-    assert script.calls.count("query") == 2
+    assert script.calls.count("query") == shards + 1
 
 
 def test_every_hundredth_list_is_made_from_all_records(ports: Ports) -> None:

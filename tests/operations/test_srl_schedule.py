@@ -15,7 +15,6 @@ import pytest
 from shared.errors import Corrupt, Unavailable
 from shared.model import revocations as revocation_model
 from shared.model import srl_schedule as model
-from shared.model.records import moment
 from shared.model.revoked_signers import count_key
 from shared.model.srl_schedule import Turn
 from shared.model.warrants import by_end
@@ -25,6 +24,7 @@ from shared.operations import (
     revocations,
     signing_keys,
     srl,
+    srl_marks,
     srl_publication,
     srl_schedule,
     tenant_settings,
@@ -322,7 +322,8 @@ def test_a_change_and_its_mark_are_one_write(ports: Ports, case: Case) -> None:
     revokes = of_pending or case.action in _REVOKES
     assert [changed for changed, _ in store.changes] == [revokes]
     assert all(bool(marks) == changed for changed, marks in store.changes)
-    assert all(marks <= set(model.marks_of(tenant.id)) for _, marks in store.changes)
+    own = model.around_marks_of(tenant.id)
+    assert all(own[0] < mark.sk < own[1] for _, marks in store.changes for mark in marks)
 
 
 def test_every_write_of_a_long_cascade_is_marked(ports: Ports, tenant: Tenant) -> None:
@@ -461,12 +462,15 @@ def test_a_mark_set_anew_does_not_pass_for_the_one_before(
     """Of two workers, the slower does not clear a mark set after the faster cleared its own."""
     worlds = Worlds(ports, state)
     # The slower has read the marks and is about to look whether the tenant is due.
-    for change in range(2, 8):
+    read = model.MARK_PARTITIONS
+    shards = revocation_model.SHARDS
+    # Reads of all shards are one moment each: what changes is in one of them.
+    for after in [*range(1, 4), 3 + shards, *range(3 + 2 * shards, 20 + 2 * shards)]:
         tenant = worlds.make()
         script = Script(
             before={
-                1: partial(work, ports, tenant),
-                change: partial(revoke_during, ports, tenant),
+                read: partial(work, ports, tenant),
+                read + after: partial(revoke_during, ports, tenant),
             }
         )
         work(scripted(ports, script), tenant)
@@ -534,15 +538,16 @@ def test_many_marks_are_cleared_together(ports: Ports, clock: Clock, tenant: Ten
     """Marks in every shard are seen by one publication, and go with the look after it."""
     for number in range(100):
         tenant.revoke(ports, f"svc_wrt_{number}")
-    assert len(ports.store.get_many(model.marks_of(tenant.id))) == revocation_model.SHARDS
+    numbers = {revocation_model.counter_number(f"svc_wrt_{number}") for number in range(100)}
+    assert len(srl_marks.marks_of(ports, tenant.id)) == len(numbers) > revocation_model.SHARDS
     assert srl_publication.publish_if_due(ports, tenant.id)
-    marks = ports.store.get_many(model.marks_of(tenant.id))
-    assert {moment(mark["seen_at"], "seen_at") for mark in marks.values()} == {clock()}
+    marks = srl_marks.marks_of(ports, tenant.id)
+    assert {mark.seen_at for mark in marks.values()} == {clock()}
     assert due(ports) == []
     clock.moment += model.IN_FLIGHT_MAX
     assert due(ports) == [tenant.id]
     assert not srl_publication.publish_if_due(ports, tenant.id)
-    assert ports.store.get_many(model.marks_of(tenant.id)) == {}
+    assert srl_marks.marks_of(ports, tenant.id) == {}
     assert due(ports) == []
 
 
@@ -575,7 +580,7 @@ def test_a_mark_of_the_future_names_its_tenant(ports: Ports, clock: Clock, tenan
     srl_publication.publish_if_due(ports, tenant.id)
     clock.advance(days=-365)
     srl_publication.publish_if_due(ports, tenant.id)
-    assert ports.store.get_many(model.marks_of(tenant.id)) == {}
+    assert srl_marks.marks_of(ports, tenant.id) == {}
 
 
 @pytest.mark.parametrize("tenant_id", ["svc_tnt_01k6x3v9e8h2m4q7r5t1w0z3yb", "nonsense", "a\nb"])

@@ -31,7 +31,8 @@ def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
     content = srl_content.rebuilt(ports, tenant_id, signers).content
     revoked = set(content.revoked_ids)
     wanted = set(content.at(head.issued_at, ttl=ttl).revoked_ids)
-    marked = {entry.sk for entry in ports.store.query(srl_schedule.changed(tenant_id))}
+    changed = srl_schedule.changed(tenant_id)
+    marked = {entry.sk for partition in changed for entry in ports.store.query(partition)}
     lacking = wanted - listed - marked
     if is_pending:
         # What a key revoked since the list was made, the next list finds by the key.

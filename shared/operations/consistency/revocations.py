@@ -11,10 +11,10 @@ from shared.model import identifiers, srl_schedule, warrants
 from shared.model import revocations as model
 from shared.model.audit_log import Action
 from shared.model.callers import identity
-from shared.model.items import Item, Partition
+from shared.model.items import Entry, Item, Partition
 from shared.model.revocations import Revocation, RevokedWarrant
 from shared.model.warrants import Standing
-from shared.operations import srl_marks, tenants
+from shared.operations import counters, srl_marks, tenants
 from shared.operations.consistency.inconsistency import LOST, Event, Inconsistency
 from shared.ports import Ports
 from shared.ports.store import At, Change, Delete, Expect, Increment, Put
@@ -32,20 +32,24 @@ def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
     for warrant_id in records:
         by_shard[model.shard_of(tenant_id, warrant_id)].add(warrant_id)
     for shard in shards:
-        before = ports.store.get(model.counter_key(shard))
+        before = counters.of_shard(ports, shard)
         listed = set(_listed(ports, shard))
-        yield from _miscounted(ports, shard, before, len(listed))
+        yield from _miscounted(ports, shard, before["count"], len(listed))
         yield from _torn(ports, tenant_id, listed, sorted(listed | by_shard[shard]), records)
 
 
 def _records(ports: Ports, tenant_id: str) -> _Records:
     """The identifiers of the records of each warrant that has any, or that was marked."""
     found: _Records = {}
-    for entry in ports.store.query(model.records(tenant_id)):
+    for entry in _entries(ports, model.records(tenant_id)):
         found.setdefault(Revocation.from_item(entry.item).warrant_id, []).append(entry.sk)
-    for entry in ports.store.query(srl_schedule.changed(tenant_id)):
+    for entry in _entries(ports, srl_schedule.changed(tenant_id)):
         found.setdefault(entry.sk, [])
     return found
+
+
+def _entries(ports: Ports, partitions: Iterable[Partition]) -> Iterator[Entry]:
+    return chain.from_iterable(ports.store.query(partition) for partition in partitions)
 
 
 def _listed(ports: Ports, shard: Partition) -> Iterator[str]:
@@ -54,16 +58,15 @@ def _listed(ports: Ports, shard: Partition) -> Iterator[str]:
 
 
 def _miscounted(
-    ports: Ports, shard: Partition, before: Item | None, number: int
+    ports: Ports, shard: Partition, before: int, number: int
 ) -> Iterator[Inconsistency]:
-    place = model.counter_key(shard)
-    if ports.store.get(place) != before:
+    if counters.of_shard(ports, shard)["count"] != before:
         return  # Revocations came or went during the walk.
-    held = (before or {}).get("count", 0)
-    if type(held) is int and held != number:
+    if before != number:
+        place = model.repaired_counter_key(shard)
         yield Inconsistency(
-            f"the counter {place.pk} says {held} revoked warrants, and there are {number}",
-            (Increment(place, {"count": number - held, "changes": 1}, Expect.ANYTHING),),
+            f"the counters of {place.pk} say {before} revoked warrants, and there are {number}",
+            (Increment(place, {"count": number - before, "changes": 1}, Expect.ANYTHING),),
         )
 
 
@@ -87,12 +90,14 @@ def _settled(
     """How to make all records of one warrant say that it is revoked, by what is true now."""
     place = warrants.warrant_key(tenant_id, warrant_id)
     entry = model.shard_of(tenant_id, warrant_id).key(warrant_id)
-    partition = model.records(tenant_id)
     standing = Standing.of(ports.store.get(place))
     listed = ports.store.get(entry)
     named = {*record_ids, *([standing.revocation_id] if standing.revocation_id else [])}
-    items = ports.store.get_many(partition.key(each) for each in named)
-    found = sorted((Revocation.from_item(item) for item in items.values()), key=lambda r: r.id)
+    items = ports.store.get_many(
+        place for each in named for place in model.record_places(tenant_id, each)
+    )
+    records = {key: Revocation.from_item(item) for key, item in items.items()}
+    found = sorted(records.values(), key=lambda r: r.id)
     if not found and not standing.revocation_id and listed is None:
         return
     record = _record(ports, tenant_id, warrant_id, standing, found)
@@ -107,8 +112,9 @@ def _settled(
     if listed is None:
         changes.append(Put(entry, RevokedWarrant(revoked.end).to_item(), Expect.ABSENT))
     if record not in found:
-        changes.append(Put(partition.key(record.id), record.to_item(), Expect.ABSENT))
-    changes += [Delete(partition.key(r.id), Expect.PRESENT) for r in found if r.id != record.id]
+        place = model.record_key(tenant_id, record.id)
+        changes.append(Put(place, record.to_item(), Expect.ABSENT))
+    changes += [Delete(key, Expect.PRESENT) for key, r in records.items() if r.id != record.id]
     details = {"warrant_id": warrant_id, "reason": record.reason}
     yield Inconsistency(
         f"the revocation of {warrant_id} is half there: {' and '.join(missing)}",
@@ -119,7 +125,7 @@ def _settled(
 
 def published_again(tenant_id: str, warrant_id: str, *, adds: bool) -> list[Change]:
     """The changes that make the next list look at a warrant; `adds` if its shard gains it."""
-    counter = model.counter_key(model.shard_of(tenant_id, warrant_id))
+    counter = model.counter_key(tenant_id, warrant_id)
     return [
         Increment(counter, {"count": int(adds), "changes": 1}, Expect.ANYTHING),
         srl_marks.on_tenant(tenant_id, warrant_id),

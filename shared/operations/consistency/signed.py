@@ -12,7 +12,7 @@ from shared.model import warrants as model
 from shared.model.audit_log import Action, Entry, Filters
 from shared.model.signing_keys import SigningKey
 from shared.model.warrants import Standing, Warrant
-from shared.operations import signed_by_end, signed_counts
+from shared.operations import counters, signed_by_end
 from shared.operations.consistency.inconsistency import Inconsistency, recounted
 from shared.ports import Ports
 from shared.ports.store import MOST_CHANGES, At, Expect, Put
@@ -38,7 +38,7 @@ def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
 
 
 def _of_key(ports: Ports, key: SigningKey) -> Iterator[Inconsistency]:
-    before = signed_counts.of(ports, key.tenant_id, key.id)
+    before = counters.of_signed(ports, key.tenant_id, key.id)
     recount: Counter[str] = Counter()
     known: set[str] = set()
     rest = ports.store.query(model.signed_by(key.tenant_id, key.id))
@@ -48,7 +48,7 @@ def _of_key(ports: Ports, key: SigningKey) -> Iterator[Inconsistency]:
         yield from _standings(ports, key.tenant_id, batch)
     if known:
         recount["count"] = sum(recount.values())
-    if signed_counts.of(ports, key.tenant_id, key.id) != before:
+    if counters.of_signed(ports, key.tenant_id, key.id) != before:
         return  # The key signed during the walk.
     place = model.signed_counts(key.tenant_id, key.id).key(_RECOUNTED)
     miscounted = list(recounted(place, before, recount, what=f"warrants signed by {key.id}"))

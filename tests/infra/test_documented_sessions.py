@@ -304,7 +304,7 @@ def test_the_documented_clean_up_deletes_no_version_in_use(tmp_path: Path) -> No
         for function in functions:
             _release_twice(lambdas, function)
         # Each deletion that Lambda refuses is an error, which ends a shell that looks for them.
-        terminal.type(f"set +e\n{_of_local_stage(clean_up)}set -e")
+        terminal.type(f"set +e\n{_of_local_stage(clean_up)}\nset -e")
         for function in functions:
             versions = lambdas.list_versions_by_function(FunctionName=function)["Versions"]
             assert [each["Version"] for each in versions] == ["$LATEST", "2"]

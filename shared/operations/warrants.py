@@ -3,7 +3,8 @@
 import base64
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Final
 
 from shared.errors import Corrupt, InvalidRequest, InvalidState, RequestConflict
 from shared.model import revoked_signers, seeds, signing_keys, times, warrant_format
@@ -21,6 +22,9 @@ from shared.operations.signing_keys import find_key
 from shared.operations.verdicts import verdicts
 from shared.ports import Ports
 from shared.ports.store import Expect, Increment, Put
+
+# How far a clock is set back, or two of them differ, at most.
+_CLOCKS_APART: Final = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,27 +148,31 @@ def page(
     key = find_key(ports, caller, key_id)
     signed = model.signed_by(caller.tenant_id, key.signer.key_id)
     walk = Walk(signed, Warrant.from_item, before, limit)
-    if key.current_id is not None:
-        walk = _of_version(walk, key)
     version = key.signer.key_version
     name = "count" if version is None else model.version_count(version)
-    return newest(
-        ports,
-        walk,
-        total=lambda: counters.of_signed(ports, caller.tenant_id, key.signer.key_id)[name],
-    )
+
+    def total() -> int:
+        return counters.of_signed(ports, caller.tenant_id, key.signer.key_id)[name]
+
+    if version is None:
+        return newest(ports, walk, total=total)
+    walk = replace(walk, keep=lambda warrant: warrant.key_version == version)
+    found = newest(ports, _in_time(walk, key), total=total)
+    if before is None and found.next_before is None and len(found.entries) < found.total:
+        # A clock was set further than that, or a warrant is being signed.
+        return newest(ports, walk, total=total)
+    return found
 
 
-def _of_version(walk: Walk[Warrant], superseded: SigningKey) -> Walk[Warrant]:
-    """The walk over what a superseded version signed: it reads the time of that version alone."""
-    signed_from = superseded.version_created_at - times.CLOCK_TOLERANCE
-    until = (superseded.rotated_at or superseded.version_created_at) + times.CLOCK_TOLERANCE
+def _in_time(walk: Walk[Warrant], superseded: SigningKey) -> Walk[Warrant]:
+    """The walk, kept to the time in which a superseded version signed."""
+    signed_from = superseded.version_created_at - _CLOCKS_APART
+    until = (superseded.rotated_at or superseded.version_created_at) + _CLOCKS_APART
     last = before_all_of(until, kind=WARRANT)
     return replace(
         walk,
         after=before_all_of(signed_from, kind=WARRANT),
         before=last if walk.before is None else min(walk.before, last),
-        keep=lambda warrant: warrant.key_version == superseded.key_version,
     )
 
 

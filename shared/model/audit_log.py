@@ -1,13 +1,18 @@
 """The audit log: what was done, by whom, from where (decisions 3, audit log)."""
 
+import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import Final
 
 from shared.model.identifiers import AUDIT_ENTRY, before_all_of
-from shared.model.items import Partition, Table, Value
+from shared.model.items import Key, Partition, Table, Value
 from shared.model.records import Record
+
+# The partitions of a month, each of which takes 1,000 write units a second (docs/adr/0037).
+SHARDS: Final = 8
 
 
 class Action(StrEnum):
@@ -97,14 +102,23 @@ class Filters:
         return before_all_of(self.end + timedelta(seconds=1), kind=AUDIT_ENTRY)
 
 
-def month(tenant_id: str, moment: datetime) -> Partition:
-    """The entries of the month in which `moment` lies, in order of time."""
-    return Partition(Table.AUDIT, f"{tenant_id}#{moment:%Y-%m}")
+def place(tenant_id: str, entry_id: str, moment: datetime) -> Key:
+    """Where an entry of `moment` is stored."""
+    number = hashlib.sha256(entry_id.encode()).digest()[0] % SHARDS
+    return month(tenant_id, moment)[number].key(entry_id)
 
 
-def months(tenant_id: str, filters: Filters) -> Iterator[Partition]:
-    """The months that the filters reach over, newest first."""
+def month(tenant_id: str, moment: datetime) -> list[Partition]:
+    """Together, the entries of the month of `moment`; each partition is in order of time."""
+    name = f"{tenant_id}#{moment:%Y-%m}"
+    # The first is the one that all entries of earlier releases are in.
+    names = [name, *(f"{name}#{number}" for number in range(1, SHARDS))]
+    return [Partition(Table.AUDIT, each) for each in names]
+
+
+def months(tenant_id: str, filters: Filters) -> Iterator[tuple[str, list[Partition]]]:
+    """The months that the filters reach over, newest first, each as text with its partitions."""
     moment = filters.end
     while (moment.year, moment.month) >= (filters.start.year, filters.start.month):
-        yield month(tenant_id, moment)
+        yield f"{moment:%Y-%m}", month(tenant_id, moment)
         moment = moment.replace(day=1) - timedelta(days=1)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Final, Self, TypeAlias, cast
+from typing import Final, Self, TypeAlias
 
 from shared.model import audit_log as model
 from shared.model import times
@@ -14,7 +14,7 @@ from shared.model.identifiers import AUDIT_ENTRY
 from shared.model.items import Value
 from shared.model.tenants import AUDIT_RETENTION_DAYS_MAX, AUDIT_RETENTION_DAYS_MIN, Settings
 from shared.operations.operation import operation
-from shared.operations.paging import Page
+from shared.operations.paging import Page, merged
 from shared.ports import Ports
 from shared.ports.store import Expect, Put, Where
 
@@ -54,7 +54,7 @@ def entry(
         expires=int((now + settings.audit_retention).timestamp()),
         actor_key_id=caller.key_id,
     )
-    return Put(model.month(caller.tenant_id, now).key(made.id), made.to_item(), Expect.ABSENT)
+    return Put(model.place(caller.tenant_id, made.id, now), made.to_item(), Expect.ABSENT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +93,9 @@ def page(
     if before is not None:
         filters = replace(filters, start=before.start, end=before.end)
     filters = _reachable(ports, filters)
-    where = _where(ports, filters)
-    walk = partial(_walk, ports, caller, filters, where, before=before, limit=limit + 1)
-    if before is not None:
-        found, total = walk(), before.total
-    else:
-        found, total = _first(ports, walk, _counts(ports, caller, filters, where))
+    counts = [] if before else _counts(ports, caller, filters)
+    found, counted = _walk(ports, caller, filters, before=before, limit=limit + 1, counts=counts)
+    total = before.total if before else counted
     entries = [entry for _, entry in found[:limit]]
     if len(found) <= limit:
         return Page(entries, total, None)
@@ -111,49 +108,48 @@ def _walk(
     ports: Ports,
     caller: Caller,
     filters: Filters,
-    where: Where,
     *,
     before: Position | None,
     limit: int,
-) -> _Found:
-    """Up to `limit` entries, newest first, each with the month that it is filed under."""
+    counts: Sequence[Callable[[], int]],
+) -> tuple[_Found, int]:
+    """Up to `limit` entries, newest first, each with the month that it is filed under.
+
+    The sum of `counts`, which are read at once with the first entries, is returned too.
+    """
     found: _Found = []
-    for partition in model.months(caller.tenant_id, filters):
-        month, last = partition.pk.rpartition("#")[2], filters.before
+    total = 0
+    for month, partitions in model.months(caller.tenant_id, filters):
+        last = filters.before
         if before is not None and month > before.month:
             continue
         if before is not None and month == before.month:
             last = min(last, before.entry_id)
-        stored = ports.store.query(
-            partition,
+        stored, counted = merged(
+            ports,
+            partitions,
+            limit=limit - len(found),
+            beside=counts,
             after=filters.after,
             before=last,
-            newest_first=True,
-            limit=limit - len(found),
-            where=where,
+            where=_where(ports, filters),
         )
         found += ((month, Entry.from_item(each.item)) for each in stored)
+        total, counts = total + counted, ()
         if len(found) == limit:
             break
-    return found
+    return found, total
 
 
-def _first(
-    ports: Ports, walk: Callable[[], _Found], counts: Sequence[Callable[[], int]]
-) -> tuple[_Found, int]:
-    """The entries of the first page, and the total, looked for at once."""
-    reads: list[Callable[[], _Found | int]] = [walk, *counts]
-    found, *numbers = ports.together(*reads)
-    return cast("_Found", found), sum(cast("list[int]", numbers))
-
-
-def _counts(
-    ports: Ports, caller: Caller, filters: Filters, where: Where
-) -> list[Callable[[], int]]:
-    """What counts the entries of each month."""
+def _counts(ports: Ports, caller: Caller, filters: Filters) -> list[Callable[[], int]]:
+    """What counts the entries of each partition."""
     bounds = {"after": filters.after, "before": filters.before}
-    months = model.months(caller.tenant_id, filters)
-    return [partial(ports.store.count, month, **bounds, where=where) for month in months]
+    where = _where(ports, filters)
+    return [
+        partial(ports.store.count, partition, **bounds, where=where)
+        for _, partitions in model.months(caller.tenant_id, filters)
+        for partition in partitions
+    ]
 
 
 def _where(ports: Ports, filters: Filters) -> Where:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from shared.model.items import Entry, Item, Key, Partition
 from shared.model.records import integer
@@ -79,7 +79,7 @@ def merged(
     the others and with what is to be read `beside`, whose sum is returned too. Those partitions
     that have more than their share among the newest are asked once more.
     """
-    share = min(limit, -(-limit // len(partitions)) + _SPARE)
+    share = min(limit, -(-limit // len(partitions)) + _spare(limit))
     answers = ports.together(*_reads(ports, partitions, share, bounds), *beside)
     runs: dict[Partition, list[Entry]] = dict(zip(partitions, answers, strict=False))
     newest = _first(runs.values(), limit)
@@ -90,8 +90,9 @@ def merged(
     return _first(runs.values(), limit), sum(answers[len(partitions) :])
 
 
-# Of the newest entries, a shard out of eight rarely has so many more than its share.
-_SPARE: Final = 8
+def _spare(limit: int) -> int:
+    """How many more than its share a partition out of eight seldom has among the newest entries."""
+    return 3 + limit // 16
 
 
 def _reads(

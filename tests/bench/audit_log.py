@@ -119,7 +119,7 @@ def _rows(ports: Ports, tenant_id: str, now: datetime, entries: int) -> Iterator
             expires=int((at + timedelta(days=400)).timestamp()),
             actor_key_id=key_id,
         )
-        yield model.month(tenant_id, at).key(entry.id), cbor2.dumps(entry.to_item())
+        yield model.place(tenant_id, entry.id, at), cbor2.dumps(entry.to_item())
 
 
 def run(sizes: Sequence[int] = (_FEW, _MANY), *, rounds: int = _ROUNDS) -> Iterator[Row]:

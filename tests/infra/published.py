@@ -8,6 +8,7 @@ from shared.ports import Ports
 
 def published_versions(ports: Ports, tenant_id: str) -> list[int]:
     """The versions after the first that were published in the present month, as often as it was."""
-    entries = ports.store.query(month(tenant_id, datetime.now(UTC)))
+    partitions = month(tenant_id, datetime.now(UTC))
+    entries = (entry for each in partitions for entry in ports.store.query(each))
     regenerated = (e.item for e in entries if e.item["action"] == Action.SRL_REGENERATE.value)
     return sorted(int(str(item["resource_id"]).removeprefix("srl/")) for item in regenerated)

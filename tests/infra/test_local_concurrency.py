@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from http import HTTPStatus
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
@@ -171,7 +172,9 @@ def _check_records(data: Path, version: int, callers: Callers, total: int) -> No
     with opened(data) as ports:
         tenant_id = tenants.find(ports, "local").tenant_id
         versions = published_versions(ports, tenant_id)
-        entries = list(ports.store.query(month(tenant_id, datetime.now(UTC))))
+        partitions = month(tenant_id, datetime.now(UTC))
+        walks = [list(ports.store.query(each)) for each in partitions]
+        entries = sorted(chain.from_iterable(walks), key=lambda entry: entry.sk)
     assert versions == list(range(2, version + 1))
     assert set(callers.versions) <= set(range(2, version))
     assert len(set(callers.versions)) == len(callers.versions)

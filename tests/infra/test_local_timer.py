@@ -183,9 +183,9 @@ def test_the_timer_removes_expired_audit_entries(
     long_ago.store.close()  # type: ignore[attr-defined]
     ports = embedded(tmp_path, _now, store=str(tmp_path / "db"))
     made = month(tenant.id, _now() - timedelta(days=500))
-    assert ports.store.count(made) == 1
+    assert sum(map(ports.store.count, made)) == 1
     with _timer(ports, monkeypatch):
-        _wait_until(lambda: ports.store.count(made) == 0)
+        _wait_until(lambda: sum(map(ports.store.count, made)) == 0)
 
 
 def _now() -> datetime:

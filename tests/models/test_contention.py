@@ -57,6 +57,11 @@ def test_two_thousand_revocations_a_second_are_not_refused(
     assert came.p99 < 0.25
 
 
+def test_revocations_fit_their_partitions(revoked: Sequence[Write]) -> None:
+    """F140: no partition takes more than it can, the audit log's and the shared marks' included."""
+    assert hottest(revoked)[1] * 2000 <= PARTITION_UNITS
+
+
 def test_signatures_fit_their_partitions(signed: Sequence[Write]) -> None:
     """F136: no partition takes more than it can when one key signs 200 times a second."""
     assert hottest(signed)[1] * _SIGNATURES <= PARTITION_UNITS

@@ -85,7 +85,8 @@ class Tenant:
 
     def actions(self, ports: Ports) -> list[str]:
         """The actions in the audit log of the present month, in order."""
-        entries = ports.store.query(audit_log.month(self.id, ports.now()))
+        walks = (ports.store.query(each) for each in audit_log.month(self.id, ports.now()))
+        entries = sorted(chain.from_iterable(walks), key=lambda entry: entry.sk)
         return [str(entry.item["action"]) for entry in entries]
 
     def check_totals(self, ports: Ports) -> None:

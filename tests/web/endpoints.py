@@ -7,10 +7,12 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Final
 
+from shared.model.audit_log import month
 from shared.model.callers import Scope
-from shared.model.items import Item, Partition, Table
+from shared.model.items import Item
 from tests.api import Client, Tenant
 from tests.asgi import Answer, bearer, send
 
@@ -79,8 +81,9 @@ def call_as_it_stands(key: tuple[str, str], client: Client, target: str) -> Answ
 
 def audit_entries(tenant: Tenant) -> list[Item]:
     """The audit log of the present month, oldest first."""
-    partition = Partition(Table.AUDIT, f"{tenant.id}#{tenant.ports.now():%Y-%m}")
-    return [entry.item for entry in tenant.ports.store.query(partition)]
+    partitions = month(tenant.id, tenant.ports.now())
+    entries = chain.from_iterable(tenant.ports.store.query(each) for each in partitions)
+    return [entry.item for entry in sorted(entries, key=lambda entry: entry.sk)]
 
 
 def _names(*names: str) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
-from itertools import islice
+from itertools import chain, islice
 
 from shared.model import audit_log as audit_model
 from shared.model import signing_keys as key_model
@@ -128,8 +128,9 @@ def _signatures(ports: Ports, key: SigningKey) -> Iterator[Entry]:
     now = ports.now()
     # A clock may have been ahead.
     span = Filters(start=key.created_at, end=max(now, key.created_at) + timedelta(days=1))
-    for month in audit_model.months(key.tenant_id, span):
-        for stored in ports.store.query(month):
+    months = audit_model.months(key.tenant_id, span)
+    for partition in chain.from_iterable(partitions for _, partitions in months):
+        for stored in ports.store.query(partition):
             entry = Entry.from_item(stored.item)
             if entry.action is Action.KEY_SIGN and entry.resource_id == key.id:
                 yield entry

@@ -22,7 +22,7 @@ import yaml
 from moto import mock_aws
 
 from shared.adapters import dynamodb, kms, s3, sqs
-from tests import moto_transactions
+from tests import moto_requests
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -88,7 +88,7 @@ def _clients() -> tuple[DynamoDBClient, S3Client, KMSClient]:
 @contextmanager
 def aws() -> Iterator[Account]:
     """Pretend an account with the stateful stack in it; it is gone at the end."""
-    with pytest.MonkeyPatch.context() as environment, mock_aws(), moto_transactions.installed():
+    with pytest.MonkeyPatch.context() as environment, mock_aws(), moto_requests.installed():
         pretend_credentials(environment)
         account = Account(
             *_clients(),

@@ -20,6 +20,8 @@ INTERVAL: Final = SECOND // RATE_PER_SECOND
 # A bucket is full within two seconds. One that is full later than this was written under a clock
 # that was ahead, and is filled anew.
 FULL_AT_MAX: Final = 15 * 60 * SECOND
+# A bucket that is full later than this was written by a clock that does not agree with this one.
+_FILLED_WITHIN: Final = 10 * SECOND
 
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
@@ -28,6 +30,14 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 def microseconds(moment: datetime) -> int:
     """A moment in microseconds since the epoch."""
     return (moment - _EPOCH) // _MICROSECOND
+
+
+def is_of_another_clock(full_at: int, now: int) -> bool:
+    """Whether no clock that agrees with this one can have written the bucket full at `full_at`.
+
+    Then it says nothing about what was taken from it, and nobody may be refused by it.
+    """
+    return full_at > now + _FILLED_WITHIN
 
 
 class Bucket(NamedTuple):

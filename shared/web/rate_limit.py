@@ -27,6 +27,7 @@ from shared.model.rate_limit import (
     SECOND,
     Bucket,
     Figures,
+    is_of_another_clock,
     microseconds,
 )
 from shared.ports import Ports
@@ -46,8 +47,6 @@ _LAPSE: Final = SECOND
 _REFUSED_MIN: Final = SECOND // 10
 _REFUSED_MAX: Final = 4 * SECOND // 10
 _RETRY_AFTER_SECONDS: Final = 1
-# No bucket takes this long to fill: another clock than this one has written it.
-_FULL_AT_MAX: Final = 10 * SECOND
 # Not the module's own generator: its state is the same in every restored snapshot.
 _JITTER: Final = SystemRandom()
 _OPEN: Final = logs.fields(metrics={"LimiterOpen": 1})
@@ -133,7 +132,8 @@ class _Account:
 
     def in_hand(self, now: int) -> int:
         """The leased tokens that have not lapsed, nor were leased under a clock that was ahead."""
-        return self.leased if now < self.lapses_at <= now + _FULL_AT_MAX else 0
+        lapsed = now >= self.lapses_at
+        return 0 if lapsed or is_of_another_clock(self.lapses_at, now) else self.leased
 
     def is_refused(self, now: int) -> bool:
         """Whether it is too early to ask for more; a clock stepping back does not make it so."""
@@ -209,7 +209,7 @@ class TenantLimiter:
             )
             account.hold(BURST, now)
             return
-        if lease.full_at > now + _FULL_AT_MAX:
+        if is_of_another_clock(lease.full_at, now):
             _log.error(
                 "the rate limit is ahead of this clock; admitting for a second without it",
                 extra=_OPEN,

@@ -63,6 +63,14 @@ def test_a_refusal_says_when_to_come_again(tenant: Tenant, clock: Clock) -> None
     assert tenant.admin.post(REGENERATE).json()["version"] == 2
 
 
+def test_a_clock_that_was_ahead_keeps_nobody_from_publishing(tenant: Tenant, clock: Clock) -> None:
+    """F124: what was taken ten minutes from now says nothing of what is left now."""
+    clock.advance(seconds=600)
+    assert taken(tenant)
+    clock.advance(seconds=-600)
+    assert tenant.admin.post(REGENERATE).status_code == 200
+
+
 def test_the_allowance_is_the_tenants_own(tenant: Tenant, other_tenant: Tenant) -> None:
     """F124: what one tenant uses up is no other's, and no other request's."""
     assert taken(tenant)

@@ -166,7 +166,7 @@ def test_many_that_leave_the_list_together(ports: Ports, tenant: Tenant, clock: 
     script = Script()
     publication.publish(scripted(ports, script), tenant.operator)
     assert tenant.published(ports).revoked_ids == []
-    assert len(script.calls) <= 30
+    assert len(script.calls) <= 50
 
 
 def test_a_longer_lifetime_brings_them_back(ports: Ports, tenant: Tenant, clock: Clock) -> None:

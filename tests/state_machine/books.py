@@ -57,6 +57,9 @@ class Books:
     etag: str = ""
     # Whether anything was revoked or taken back since the last list.
     changed: bool = False
+    # Whether marks may be left that ask for one list more (docs/adr/0021): those of a publication
+    # in which something broke, and those of keys, which are looked at again after a while.
+    may_be_marked: bool = False
     entries: Counter[Entry] = field(default_factory=Counter)
 
     # --- API keys ---
@@ -209,6 +212,7 @@ class Books:
         """One entry more; what changes the list or the tombstones beside it is to be published."""
         self.entries[Entry(action, resource_id, actor)] += 1
         self.changed |= action in _PUBLISHED_NEXT
+        self.may_be_marked |= action in _PUBLISHED_NEXT
 
 
 _PUBLISHED_NEXT = {

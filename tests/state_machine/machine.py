@@ -107,6 +107,9 @@ class Machine(RuleBasedStateMachine):
         attempt = Attempt(method, path, decide, **options)
         caller = self.caller(books, how)
         actor = books.identity(caller) if caller in books.api_keys else ""
+        if method == "POST" and "/srl/" in path:
+            # It may publish, and break before it has removed the marks.
+            books.may_be_marked |= bool(how.faults)
         start = self.clock()
         secret = books.secrets[caller]
         request = Request(books.handle, secret, method, path, attempt.body, attempt.headers)

@@ -88,12 +88,16 @@ class SrlRules(Machine):
     ) -> None:
         due = {books.is_due(each) for each in span}
         published = self._newer(books) is not None
-        assert published in due or (broke and not published)
+        if published and True not in due:
+            assert books.may_be_marked
+            books.may_be_marked = False
+        assert published or False in due or broke
         if told is not None:
             assert published or books.id not in told.published
             assert books.id in {*told.published, *told.failed} or not published
             assert broke or not told.failed
         if published:
+            books.may_be_marked |= broke
             self.enter_list(books, span)
             self._enter_publication(books, f"system+schedule@{books.handle}.svc")
 

@@ -1,8 +1,9 @@
-"""Make moto's transactions cost what they touch, not what the tables hold.
+"""Make moto's requests cost what they touch, not what the tables hold.
 
 Before each transaction moto copies the tables that it names, item by item, to put them back if the
-transaction fails: each write of a test pays for all that was written before. With `installed`, the
-copy shares the items that the transaction does not name. The rest of a transaction is moto's own.
+transaction fails; for each query it sorts all items of the table. So each request of a test pays
+for all that was written before. With `installed`, the copy shares the items that the transaction
+does not name, and a query sorts the items of its partition. All else is moto's own.
 """
 
 from __future__ import annotations
@@ -16,21 +17,26 @@ from typing import Any
 
 import pytest
 from moto.dynamodb import models
-from moto.dynamodb.models.dynamo_type import DynamoType
+from moto.dynamodb.models.dynamo_type import DynamoType, Item
 from moto.dynamodb.models.table import Table
 
 # The operations of the transaction at hand: each is {"Put": {"TableName": …, "Item": …}} or alike.
 _Operations = list[dict[str, Mapping[str, Any]]]
 _operations: ContextVar[_Operations] = ContextVar("operations")
 _transact = models.DynamoDBBackend.transact_write_items
+# The partition of the query at hand.
+_partition: ContextVar[DynamoType | None] = ContextVar("partition", default=None)
+_query, _all_items = Table.query, Table.all_items
 
 
 @contextmanager
 def installed() -> Iterator[None]:
-    """Until the end, moto copies for a transaction what that transaction names."""
+    """Until the end, moto looks at what a request names, and at nothing else."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(models.DynamoDBBackend, "transact_write_items", _transact_write_items)
         patch.setattr(models, "copy", SimpleNamespace(deepcopy=_copied))
+        patch.setattr(Table, "query", _query_a_partition)
+        patch.setattr(Table, "all_items", _items)
         yield
 
 
@@ -40,6 +46,25 @@ def _transact_write_items(backend: models.DynamoDBBackend, transact_items: _Oper
         _transact(backend, transact_items)
     finally:
         _operations.reset(token)
+
+
+def _query_a_partition(
+    table: Table, hash_key: DynamoType | None, *arguments: Any, **options: Any
+) -> Any:
+    # An index has other partitions than its table; which it is comes seventh.
+    token = _partition.set(None if arguments[6] else hash_key)
+    try:
+        return _query(table, hash_key, *arguments, **options)
+    finally:
+        _partition.reset(token)
+
+
+def _items(table: Table) -> list[Item]:
+    partition = _partition.get()
+    if partition is None or table.range_key_attr is None:
+        return _all_items(table)
+    items = table.items.get(partition, {}).values()
+    return sorted(items, key=lambda item: item.range_key)
 
 
 def _copied(original: object) -> object:

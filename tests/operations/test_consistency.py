@@ -236,12 +236,13 @@ def test_a_repair_that_shows_leaves_its_entry(ports: Ports) -> None:
     assert tenant.actions(ports).count("revocation.create") == 2
 
 
-def test_a_tenant_that_is_half_created(ports: Ports) -> None:
+@pytest.mark.parametrize("stride", [4, pytest.param(1, marks=pytest.mark.slow)])
+def test_a_tenant_that_is_half_created(ports: Ports, stride: int) -> None:
     """F58: whatever is missing of a tenant's creation is named, and no other tenant is touched."""
     other = Tenant.create(ports, "other")
     through, store = torn(ports, None)
     onboarding.create_tenant(through, handle="rehearsal")
-    for missing in range(len(store.written)):
+    for missing in range(0, len(store.written), stride):
         through, store = torn(ports, missing)
         settings, _ = onboarding.create_tenant(through, handle=f"t{missing}")
         assert {each.subject for each in doctor.examine(ports)} <= {settings.handle}, store.lost
@@ -254,7 +255,8 @@ def test_a_tenant_that_is_half_created(ports: Ports) -> None:
     assert consistency.repair(ports, other.operator) == []
 
 
-def test_a_write_in_flight_is_no_finding(ports: Ports) -> None:
+@pytest.mark.parametrize("stride", [23, pytest.param(4, marks=pytest.mark.slow)])
+def test_a_write_in_flight_is_no_finding(ports: Ports, stride: int) -> None:
     """F58: whatever is written between any two reads is not taken for half a transaction."""
     tenant = Tenant.create(ports)
     key = tenant.key(ports)
@@ -274,7 +276,7 @@ def test_a_write_in_flight_is_no_finding(ports: Ports) -> None:
         if number % 3 == 0:
             tenant.regenerate(ports)
 
-    for step in range(0, len(rehearsal.calls), 4):
+    for step in range(0, len(rehearsal.calls), stride):
         through = scripted(ports, Script(before={step: work}))
         assert list(consistency.examine(through, tenant.id)) == []
         assert (

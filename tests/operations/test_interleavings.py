@@ -791,7 +791,7 @@ def _holds(guarantee: Guarantee, scene: Scene, run: Run) -> bool:
     return True
 
 
-_LONG = ["version first", "identifiers before head"]
+_LONG = ["version first", "identifiers before head", "last writer wins"]
 
 
 @pytest.mark.parametrize(

@@ -40,13 +40,14 @@ def aged_tenant(ports: Ports, handle: str = "acme") -> tuple[Tenant, list[Signin
     return tenant, keys
 
 
-def test_a_migration_that_is_stopped(ports: Ports) -> None:
+@pytest.mark.parametrize("stride", [7, pytest.param(1, marks=pytest.mark.slow)])
+def test_a_migration_that_is_stopped(ports: Ports, stride: int) -> None:
     """F46: stopped before or after any call, and repeated, it ends as if it had not been."""
     rehearsal = Script()
     tenant, _ = aged_tenant(ports, "rehearsal")
     done = migration.migrate(scripted(ports, rehearsal), tenant.operator)
     assert (done.resealed, done.dropped, done.published, done.failed) == (3, 0, 2, {})
-    for step in range(len(rehearsal.calls)):
+    for step in range(0, len(rehearsal.calls), stride):
         for late in (False, True):
             tenant, keys = aged_tenant(ports, f"t-{step}-{int(late)}")
             hooks = {step: raises(Crash())}

@@ -132,15 +132,16 @@ def rehearsal(ports: Ports, clock: Clock, tmp_path: Path) -> Rehearsal:
     return Rehearsal(ports, clock, tenant, list(_fleet(first, tmp_path)))
 
 
-def test_staged_rotations_lock_nobody_out(rehearsal: Rehearsal) -> None:
-    """F65: over three rotations, with lists in between, nobody ever refuses the list in force."""
+@pytest.mark.parametrize("rotations", [1, pytest.param(3, marks=pytest.mark.slow)])
+def test_staged_rotations_lock_nobody_out(rehearsal: Rehearsal, rotations: int) -> None:
+    """F65: over rotations, with lists in between, nobody ever refuses the list in force."""
     rehearsal.run(20 * _MINUTE)
     keys = set()
-    for _ in range(3):
+    for _ in range(rotations):
         keys.add(rehearsal.rotate())
         rehearsal.run(35 * _MINUTE)
-    assert len(keys) == 3
-    assert rehearsal.version > 25
+    assert len(keys) == rotations
+    assert rehearsal.version > 8 * rotations
     assert {verifier.kept.version for verifier in rehearsal.fleet if verifier.kept} == {
         rehearsal.version
     }

@@ -159,17 +159,32 @@ def _world(folder: Path) -> World:
     return World(ports, clock, tenant, signers, accounts, keys)
 
 
-@settings(max_examples=80, deadline=None, derandomize=True)
+_ANY_STEPS = st.lists(st.tuples(st.sampled_from(sorted(_STEPS)), st.integers(0, 5)), max_size=30)
+
+
+@settings(max_examples=20, deadline=None, derandomize=True)
 # Revoked by itself, and by its key as well.
 @example([("sign", 0), ("revoke", 0), ("revoke key", 0)])
 # One after the other, each is the only change since the list before it.
 @example([each for move in _TOMBSTONE_STEPS for each in (("publish", 0), move)])
-@given(st.lists(st.tuples(st.sampled_from(sorted(_STEPS)), st.integers(0, 5)), max_size=30))
+@given(_ANY_STEPS)
 def test_both_ways_make_the_same_list(steps: list[tuple[str, int]]) -> None:
     """F48: whatever happened since, to warrants, keys, accounts, time or settings.
 
     The state beside the list is the same too, with all tombstones.
     """
+    _compare_after(steps)
+
+
+@pytest.mark.slow
+@settings(max_examples=200, deadline=None)
+@given(_ANY_STEPS)
+def test_both_ways_make_the_same_list_in_the_long_run(steps: list[tuple[str, int]]) -> None:
+    """F48: the same for other steps each time, and for more."""
+    _compare_after(steps)
+
+
+def _compare_after(steps: list[tuple[str, int]]) -> None:
     with TemporaryDirectory() as folder:
         world = _world(Path(folder))
         for name, number in steps:

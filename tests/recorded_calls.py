@@ -27,6 +27,8 @@ _IN_TRANSACTIONS: Final = {
     "Update": "UpdateItem",
 }
 
+# Of these kinds a tenant has several partitions, of which the first has no number.
+_NUMBERED: Final = frozenset({"revocations", "srl-changed"})
 _WRITES: Final = frozenset({"DeleteItem", "PutItem", "UpdateItem"})
 _TENANT: Final = r"svc_tnt_[0-9a-z]{26}"
 _LEADING: Final = ("ForAllValues:StringLike", "dynamodb:LeadingKeys")
@@ -127,6 +129,8 @@ def kind(partition: str) -> str:
         return "svc_tnt_" + "?" * 26
     parts = name.split("#")
     whole = 2 if parts[0] == "svc_tnt_*" else 1
+    if whole == 2 and parts[1] in _NUMBERED:
+        return f"svc_tnt_*#{parts[1]}*"
     return "#".join(parts[:whole]) + ("#*" if len(parts) > whole else "")
 
 

@@ -608,10 +608,10 @@ def _move(ports: Ports, caller: Caller, head: Head, expected: At | Expect) -> He
     return head
 
 
-def _in_order(ports: Ports, caller: Caller, *, anew: bool = True) -> Head:
+def _in_order(ports: Ports, caller: Caller, *, anew: bool = True, clears: int = 0) -> Head:
     """As it should be, and nothing more: none of the product's second looks.
 
-    Each list is made from all records, so `anew` is always true.
+    Each list is made from all records, so `anew` is always true; no marks are cleared.
     """
     head, signer = srl_keys.head_and_signer(ports, caller.tenant_id)
     made = _stored(ports, _found(ports, caller), head.version + 1, signer)

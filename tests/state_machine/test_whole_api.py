@@ -65,7 +65,7 @@ def test_nothing_is_lost_in_the_long_run() -> None:
     STATE_MACHINE_SEED repeats a run, STATE_MACHINE_EXAMPLES makes it longer or shorter.
     """
     number = int(os.environ.get("STATE_MACHINE_SEED", random.SystemRandom().getrandbits(32)))
-    examples = int(os.environ.get("STATE_MACHINE_EXAMPLES", "100"))
+    examples = int(os.environ.get("STATE_MACHINE_EXAMPLES", "40"))
     whole = whole_api()
     print(f"STATE_MACHINE_SEED={number}")
     runs = settings(_UNHURRIED, max_examples=examples, stateful_step_count=80)

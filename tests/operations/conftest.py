@@ -12,6 +12,7 @@ from shared.adapters.dynamodb_buckets import DynamoBuckets
 from shared.adapters.dynamodb_usage import DynamoUsage
 from shared.adapters.kms import KmsKeys
 from shared.adapters.s3 import S3Blobs
+from shared.model import revocations, srl_schedule
 from shared.operations import operation
 from shared.ports import Ports
 from shared.wiring import identifiers
@@ -42,3 +43,10 @@ def anywhere(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> It
             now=clock,
             new_id=identifiers(clock),
         )
+
+
+@pytest.fixture
+def few_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reads of all partitions are alike: with fewer of them, there are fewer moments to try."""
+    monkeypatch.setattr(revocations, "SHARDS", 3)
+    monkeypatch.setattr(srl_schedule, "MARK_PARTITIONS", 2)

@@ -30,6 +30,8 @@ from tests.operations.restores import Deployment, deployed
 from tests.operations.tenants import Tenant
 from tests.worlds import Clock
 
+pytestmark = pytest.mark.usefixtures("few_partitions")
+
 
 @pytest.fixture
 def deployment(tmp_path: Path, clock: Clock) -> Iterator[Deployment]:

@@ -42,11 +42,7 @@ HALF, THREE_QUARTERS = timedelta(minutes=30), timedelta(minutes=45)
 SECOND = timedelta(seconds=1)
 
 
-@pytest.fixture(autouse=True)
-def few_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Reads of all partitions are alike: with fewer of them, there are fewer moments to try."""
-    monkeypatch.setattr(revocation_model, "SHARDS", 3)
-    monkeypatch.setattr(model, "MARK_PARTITIONS", 2)
+pytestmark = pytest.mark.usefixtures("few_partitions")
 
 
 @pytest.fixture

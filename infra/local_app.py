@@ -13,10 +13,9 @@ from infra import openapi
 from infra.local_threads import Threads
 from infra.routers import ROUTERS
 from shared import wiring
-from shared.adapters import served
 from shared.adapters.filesystem import FileBlobs
 from shared.errors import NotFound, Unavailable
-from shared.model import srl
+from shared.model import served, srl
 from shared.web import errors
 from shared.web.app import create_app
 from shared.web.conditional import matches

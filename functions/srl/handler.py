@@ -12,6 +12,7 @@ from functions.srl.schemas import (
     SrlSigners,
 )
 from shared.errors import InvalidState, NotFound
+from shared.model import served
 from shared.model.srl import Form
 from shared.operations import srl, srl_allowance, srl_rotation
 from shared.web.app import create_app, lambda_handler
@@ -23,10 +24,6 @@ from shared.web.work import Kind
 
 # Lambda answers with at most 6 MB; a longer list is fetched from where it is stored.
 _ANSWER_MAX: Final = 4 * 1024 * 1024
-
-# For its caller only, and to be asked for again each time: a 304 costs little.
-_CACHE: Final = "private, no-cache"
-_JSON: Final = "application/json"
 
 # What is read whole, where lists are files; a longer one is streamed.
 _READ_MAX: Final = 256 * 1024
@@ -103,7 +100,7 @@ async def get_srl(here: Here) -> Response:
     form = head.form(packed=accepts_gzip(here))
     headers = {
         "ETag": form.etag,
-        "Cache-Control": _CACHE,
+        "Cache-Control": served.CACHE_CONTROL,
         "Vary": "Accept-Encoding",
         "X-SRL-Key-Id": head.key_id,
     }
@@ -121,9 +118,9 @@ def _whole(here: Here, form: Form, headers: dict[str, str]) -> Response:
         headers = headers | {"Content-Encoding": form.encoding}
     file = srl.file(here.ports, here.caller, of=form) if form.size > _READ_MAX else None
     if file is not None:
-        return StoredFile(file, headers=headers, media_type=_JSON)
+        return StoredFile(file, headers=headers, media_type=served.MEDIA_TYPE)
     body = srl.body(here.ports, here.caller, of=form)
-    return Response(body, headers=headers, media_type=_JSON)
+    return Response(body, headers=headers, media_type=served.MEDIA_TYPE)
 
 
 @routes.post("/v1/revocations/srl/regenerate")

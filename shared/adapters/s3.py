@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 from botocore.exceptions import ClientError, FlexibleChecksumError
 
-from shared.adapters import aws, served
+from shared.adapters import aws
 from shared.adapters.aws import Lazy, answering, code_of, unavailable
 from shared.adapters.messages import CORRUPT, UNAVAILABLE
 from shared.adapters.preconditions import check_blob_name
 from shared.adapters.retries import PATIENCE, Patience
 from shared.errors import BlobExists, Corrupt, Unavailable
+from shared.model import served
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client

@@ -14,6 +14,7 @@ from shared.errors import Corrupt, InvalidSrl
 from shared.model import seeds, times
 from shared.model.items import Key, Partition, Table
 from shared.model.records import Record
+from shared.model.served import content_encoding
 
 # How lists and their states are made. Those without a number have no signed state, and left
 # warrants out by ends that nobody had signed.
@@ -74,7 +75,11 @@ class Form:
 
     blob: str
     size: int
-    encoding: str | None = None
+
+    @property
+    def encoding(self) -> str | None:
+        """Its content coding; None if it has none."""
+        return content_encoding(self.blob)
 
     @property
     def etag(self) -> str:
@@ -115,7 +120,7 @@ class Head(Record):
         if sha256_of(self.blob) != self.sha256:
             raise Corrupt(f"the head of version {self.version} contradicts itself")
         if packed and self.packed is not None and self.packed_size is not None:
-            return Form(self.packed, self.packed_size, "gzip")
+            return Form(self.packed, self.packed_size)
         return Form(self.blob, self.size)
 
     def is_ahead(self, now: datetime) -> bool:

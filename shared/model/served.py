@@ -1,10 +1,10 @@
-"""How a stored list is served to whoever has its address (`shared.ports.blobs.BlobStore.url`)."""
+"""How a list is served: by its endpoint, and to whoever has the address of its blob."""
 
 from typing import Final
 
 MEDIA_TYPE: Final = "application/json"
 
-# For its reader only, and to be asked for again each time.
+# For its reader only, and to be asked for again each time: a 304 costs little.
 CACHE_CONTROL: Final = "private, no-cache"
 
 

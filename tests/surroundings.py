@@ -34,6 +34,8 @@ def forget() -> None:
     os.environ.setdefault(_FORGOTTEN, json.dumps(proxies))
     for name in [name for name in os.environ if name.startswith(aws)]:
         del os.environ[name]
+    # The options are this run's, and not those of a run that a test starts.
+    os.environ.pop("PYTEST_ADDOPTS", None)
 
 
 @contextmanager

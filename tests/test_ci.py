@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.processes import ROOT
 
-_PASS_AND_FAIL = '''
+_PASS_AND_FAIL = """
 import pytest
 
 
@@ -19,7 +19,7 @@ def test_passing(number):
 
 def test_broken():
     assert "what was found" == "what was expected"
-'''
+"""
 
 
 def test_a_failure_is_the_last_thing_printed(tmp_path: Path) -> None:

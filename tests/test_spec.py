@@ -1,0 +1,41 @@
+"""The clauses of docs/spec have stable identifiers."""
+
+import re
+from pathlib import Path
+from typing import Final
+
+from tests.processes import ROOT
+
+_PAGES: Final = sorted((ROOT / "docs" / "spec").glob("*.md"))
+_CLAUSE: Final = re.compile(r"^### (\S+)$", re.MULTILINE)
+_IDENTIFIER: Final = re.compile(r"[A-Z]+-[1-9][0-9]*")
+_LINK: Final = re.compile(r"\]\(([\w./-]+\.\w+)\)")
+
+
+def _clauses(page: Path) -> list[str]:
+    """The identifiers of the clauses of a page, in its order."""
+    return _CLAUSE.findall(page.read_text(encoding="utf-8"))
+
+
+def test_each_identifier_is_there_once() -> None:
+    """The headings of clauses are identifiers alone, which makes them anchors that stay."""
+    clauses = [each for page in _PAGES for each in _clauses(page)]
+    assert len(clauses) > 90
+    assert [each for each in clauses if not _IDENTIFIER.fullmatch(each)] == []
+    assert len(clauses) == len(set(clauses))
+
+
+def test_the_index_names_the_page_of_each_clause() -> None:
+    """The index of docs/spec has each page once, with exactly the prefixes of its clauses."""
+    index = (ROOT / "docs" / "spec" / "README.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| \[([\w-]+\.md)\]\(\1\) \| (.+?) \|", index, re.MULTILINE)
+    said = {name: set(re.findall(r"`([A-Z]+)`", prefixes)) for name, prefixes in rows}
+    found = {page.name: {each.split("-")[0] for each in _clauses(page)} for page in _PAGES}
+    assert said == {name: prefixes for name, prefixes in found.items() if prefixes}
+
+
+def test_links_lead_somewhere() -> None:
+    """What the pages link to is there."""
+    pages = [*_PAGES, ROOT / "docs" / "concepts.md"]
+    links = [(page, link) for page in pages for link in _LINK.findall(page.read_text("utf-8"))]
+    assert [link for page, link in links if not (page.parent / link).exists()] == []

@@ -58,6 +58,10 @@ def test_nothing_is_lost() -> None:
     run_state_machine_as_test(whole_api(), settings=runs)
 
 
+# One run may leave a rare rule without a success: some 1 in 15 do. Five in turn do not.
+_MOST_RUNS = 5
+
+
 @pytest.mark.slow
 def test_nothing_is_lost_in_the_long_run() -> None:
     """F22, F25, F31: other runs each time, and many; every rule and every fault had its effect.
@@ -67,9 +71,18 @@ def test_nothing_is_lost_in_the_long_run() -> None:
     number = int(os.environ.get("STATE_MACHINE_SEED", random.SystemRandom().getrandbits(32)))
     examples = int(os.environ.get("STATE_MACHINE_EXAMPLES", "40"))
     whole = whole_api()
-    print(f"STATE_MACHINE_SEED={number}")
     runs = settings(_UNHURRIED, max_examples=examples, stateful_step_count=80)
-    run_state_machine_as_test(seed(number)(whole), settings=runs)
+    for each in range(number, number + _MOST_RUNS):
+        print(f"STATE_MACHINE_SEED={each}")
+        run_state_machine_as_test(seed(each)(whole), settings=runs)
+        if not _without_effect(whole.tally):
+            break
     print(whole.tally)
-    assert {name for name in RULES if not whole.tally.succeeded[name]} == set()
-    assert {kind for kind, _ in whole.tally.struck} == set(Kind)
+    assert _without_effect(whole.tally) == set()
+
+
+def _without_effect(tally: Tally) -> set[str]:
+    """The rules that never succeeded, and the kinds of faults that never struck."""
+    struck = {kind for kind, _ in tally.struck}
+    rules = {name for name in RULES if not tally.succeeded[name]}
+    return rules | {str(kind) for kind in Kind if kind not in struck}

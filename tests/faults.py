@@ -1,17 +1,15 @@
 """Ports that break, or wait, exactly where a test says so."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from shared.adapters.sqlite_usage import SqliteUsage
 from shared.errors import Unavailable
 from shared.ports import Ports
-from shared.ports.store import Change, Entry, Item, Key, Partition, Value
-from shared.ports.token_buckets import Lease
+from tests.intercepted import Call, Intercepted
 from tests.worlds import Clock
 
 R = TypeVar("R")
@@ -118,91 +116,30 @@ def scripted(ports: Ports, script: Script | Storm) -> Ports:
     """The same ports, run by `script`; not what each request counts, which would upset it."""
     return replace(
         ports,
-        store=_Store(ports, script),
-        blobs=_Blobs(ports, script),
-        keys=_Keys(ports, script),
+        store=_run_by(script, ports.store),
+        blobs=_run_by(script, ports.blobs, {"get": "get_blob"}),
+        keys=_run_by(script, ports.keys),
     )
 
 
 def stormy(ports: Ports, storm: Storm) -> Ports:
     """The same ports, all of them in `storm`."""
     caught = scripted(ports, storm)
-    return replace(caught, buckets=_Buckets(ports, storm), usage=SqliteUsage(caught.store))
+    buckets = _run_by(storm, ports.buckets)
+    return replace(caught, buckets=buckets, usage=SqliteUsage(caught.store))
+
+
+def _run_by(script: Script | Storm, port: object, names: Mapping[str, str] = {}) -> Any:
+    """The port, with what `names` says for the names of its verbs in the script."""
+
+    def run(call: Call) -> Any:
+        # No step of a script: whether it fails changes no outcome, and has tests of its own.
+        if call.verb == "discard":
+            return call()
+        return script.run(names.get(call.verb, call.verb), call.complete)
+
+    return Intercepted(port, run)
 
 
 def _nothing() -> None:
     pass
-
-
-@dataclass
-class _Store:
-    _ports: Ports
-    _script: Script | Storm
-
-    def get(self, key: Key) -> Item | None:
-        return self._script.run("get", lambda: self._ports.store.get(key))
-
-    def get_many(self, keys: Iterable[Key]) -> dict[Key, Item]:
-        return self._script.run("get_many", lambda: self._ports.store.get_many(keys))
-
-    def query(self, partition: Partition, **options: Any) -> Iterator[Entry]:
-        store = self._ports.store
-        return iter(self._script.run("query", lambda: list(store.query(partition, **options))))
-
-    def count(self, partition: Partition, **asked: Any) -> int:
-        return self._script.run("count", lambda: self._ports.store.count(partition, **asked))
-
-    def column(self, *asked: Any, **bounds: Any) -> Iterator[list[tuple[str, Value]]]:
-        store = self._ports.store
-        return iter(self._script.run("column", lambda: list(store.column(*asked, **bounds))))
-
-    def write(self, *changes: Change) -> None:
-        self._script.run("write", lambda: self._ports.store.write(*changes))
-
-
-@dataclass
-class _Blobs:
-    _ports: Ports
-    _script: Script | Storm
-
-    def put(self, name: str, data: bytes) -> None:
-        self._script.run("put", lambda: self._ports.blobs.put(name, data))
-
-    def get(self, name: str) -> bytes | None:
-        return self._script.run("get_blob", lambda: self._ports.blobs.get(name))
-
-    def file(self, name: str, *, sha256: str) -> Path | None:
-        return self._script.run("file", lambda: self._ports.blobs.file(name, sha256=sha256))
-
-    def names(self, folder: str) -> Iterator[str]:
-        found = self._script.run("names", lambda: list(self._ports.blobs.names(folder)))
-        return iter(found)
-
-    def discard(self, folder: str, *, before: str, older_than_seconds: float | None = None) -> None:
-        # No step of a script: whether it fails changes no outcome, and has tests of its own.
-        self._ports.blobs.discard(folder, before=before, older_than_seconds=older_than_seconds)
-
-    def url(self, name: str, *, ttl_seconds: int) -> str:
-        return self._script.run("url", lambda: self._ports.blobs.url(name, ttl_seconds=ttl_seconds))
-
-
-@dataclass
-class _Keys:
-    _ports: Ports
-    _script: Script | Storm
-
-    def wrap(self, secret: bytes, *, context: Mapping[str, str]) -> bytes:
-        return self._script.run("wrap", lambda: self._ports.keys.wrap(secret, context=context))
-
-    def unwrap(self, sealed: bytes, *, context: Mapping[str, str]) -> bytes:
-        return self._script.run("unwrap", lambda: self._ports.keys.unwrap(sealed, context=context))
-
-
-@dataclass
-class _Buckets:
-    _ports: Ports
-    _script: Script | Storm
-
-    def lease(self, name: str, tokens: int, *, now: int, reserve: int = 0) -> Lease:
-        lease = self._ports.buckets.lease
-        return self._script.run("lease", lambda: lease(name, tokens, now=now, reserve=reserve))

@@ -17,6 +17,7 @@ import cbor2
 from shared.ports import Ports
 from shared.ports.store import Entry, Item, Key, Partition, Store, Value
 from shared.ports.together import in_turn
+from tests.intercepted import Intercepted
 
 _UNIT_BYTES = 4096
 
@@ -34,28 +35,24 @@ class Reads:
 def reading(ports: Ports) -> Iterator[tuple[Ports, Reads]]:
     """Ports like these, and what is read through them."""
     reads = Reads()
-    store: Any = _Watched(ports.store, reads)
-    yield replace(ports, store=store, together=in_turn), reads
+    yield replace(ports, store=_Watched(ports.store, reads), together=in_turn), reads
 
 
-class _Watched:
+class _Watched(Intercepted):
     """A store that counts what is read from the one inside."""
 
     def __init__(self, inner: Store, reads: Reads) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._reads = reads
 
-    def __getattr__(self, verb: str) -> Any:
-        return getattr(self._inner, verb)
-
     def get(self, key: Key) -> Item | None:
-        item = self._inner.get(key)
+        item: Item | None = self.inner.get(key)
         self._count([item or {}], units=_units(item or {}))
         return item
 
     def get_many(self, keys: Iterable[Key]) -> dict[Key, Item]:
         places = list(dict.fromkeys(keys))
-        found = self._inner.get_many(places)
+        found: dict[Key, Item] = self.inner.get_many(places)
         items = [found.get(place, {}) for place in places]
         self._count(items, units=sum(map(_units, items)))
         return found
@@ -63,7 +60,7 @@ class _Watched:
     def query(self, partition: Partition, **bounds: Any) -> Iterator[Entry]:
         self._count([], units=0)
         size = 0
-        for entry in self._inner.query(partition, **bounds):
+        for entry in self.inner.query(partition, **bounds):
             before, size = size, size + _size(entry.item)
             self._reads.items += 1
             self._reads.units += math.ceil(size / _UNIT_BYTES) - math.ceil(before / _UNIT_BYTES)

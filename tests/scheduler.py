@@ -39,6 +39,7 @@ from shared.ports.store import (
     Where,
 )
 from tests.faults import Crash
+from tests.intercepted import Intercepted
 
 R = TypeVar("R")
 Actor = Callable[[Ports], object]
@@ -605,31 +606,27 @@ class _Store:
         return {place.name: item for place, item in hidden if span.holds(place)}
 
 
-@dataclass
-class _Blobs:
-    _seat: _Seat
-    _blobs: BlobStore
+class _Blobs(Intercepted):
+    """Blobs that are put, read and listed in steps.
+
+    To discard some is no step: no actor of a schedule reads blobs that are as old.
+    """
+
+    def __init__(self, seat: _Seat, inner: BlobStore) -> None:
+        super().__init__(inner)
+        self._seat = seat
 
     def put(self, name: str, data: bytes) -> None:
         footprint = Footprint("put", writes=frozenset({_blob(name)}))
-        self._seat.step(footprint, lambda: self._blobs.put(name, data))
+        self._seat.step(footprint, lambda: self.inner.put(name, data))
 
     def get(self, name: str) -> bytes | None:
-        return self._seat.read("get blob", _blob(name), lambda: self._blobs.get(name))
+        found: bytes | None = self._seat.read("get blob", _blob(name), lambda: self.inner.get(name))
+        return found
 
     def names(self, folder: str) -> Iterator[str]:
         span = Span(_BLOBS, folder, None, None)
-        return iter(self._seat.read("names", span, lambda: list(self._blobs.names(folder))))
-
-    def discard(self, folder: str, *, before: str, older_than_seconds: float | None = None) -> None:
-        # No step: no actor of a schedule reads blobs that are as old.
-        self._blobs.discard(folder, before=before, older_than_seconds=older_than_seconds)
-
-    def file(self, name: str, *, sha256: str) -> Path | None:
-        return self._blobs.file(name, sha256=sha256)
-
-    def url(self, name: str, *, ttl_seconds: int) -> str:
-        return self._blobs.url(name, ttl_seconds=ttl_seconds)
+        return iter(self._seat.read("names", span, lambda: list(self.inner.names(folder))))
 
 
 def _lock(place: Place) -> Place:

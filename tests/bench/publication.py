@@ -8,7 +8,7 @@ import base64
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
@@ -19,15 +19,15 @@ import cbor2
 
 from shared.model import seeds, srl
 from shared.model.callers import Caller
-from shared.model.items import Entry, Item, Key, Partition, Value
 from shared.operations import publication
 from shared.ports import Ports
-from shared.ports.store import Change, Store
+from shared.ports.store import Store
 from tests.bench import crl
 from tests.bench.measure import alternate, timed
 from tests.bench.report import NotMeasured, Row, compared, progress
 from tests.bench.revoked import Tenant, revoke, tenant, warrant_ids
 from tests.bench.scratch import scratch
+from tests.intercepted import Call, Intercepted
 from tests.processes import run as run_python
 
 _SECONDS = ("s", 1.0)
@@ -161,42 +161,27 @@ def _flatness(each_id: dict[int, float]) -> Iterator[Row]:
         yield Row(name, seconds * 1e6, "µs", against, ratio, goal="flat" if ratio else "")
 
 
-class Watched:
-    """A `Store` that counts the items which are read from another."""
+class Watched(Intercepted):
+    """A `Store` that counts the items which are read from another, and what it has to count."""
 
     def __init__(self, store: Store) -> None:
+        super().__init__(store, self._watched)
         self.read = 0
         self.counts = 0
-        self._store = store
 
-    def get(self, key: Key) -> Item | None:
-        """What the other store gives."""
-        self.read += 1
-        return self._store.get(key)
+    def _watched(self, call: Call) -> Any:
+        match call.verb:
+            case "get":
+                self.read += 1
+            case "get_many":
+                self.read += len(call.arguments[0])
+            case "count":
+                self.counts += 1
+            case "query" | "column":
+                return self._walked(call())
+        return call()
 
-    def get_many(self, keys: Iterable[Key]) -> dict[Key, Item]:
-        """What the other store gives."""
-        wanted = list(keys)
-        self.read += len(wanted)
-        return self._store.get_many(wanted)
-
-    def query(self, partition: Partition, **options: Any) -> Iterator[Entry]:
-        """What the other store gives."""
-        for entry in self._store.query(partition, **options):
-            self.read += 1
-            yield entry
-
-    def count(self, partition: Partition, **asked: Any) -> int:
-        """What the other store says; no item is read."""
-        self.counts += 1
-        return self._store.count(partition, **asked)
-
-    def column(self, *asked: Any, **bounds: Any) -> Iterator[list[tuple[str, Value]]]:
-        """What the other store gives."""
-        for page in self._store.column(*asked, **bounds):
-            self.read += len(page)
-            yield page
-
-    def write(self, *changes: Change) -> None:
-        """Write to the other store."""
-        self._store.write(*changes)
+    def _walked(self, walk: Iterator[Any]) -> Iterator[Any]:
+        for each in walk:
+            self.read += len(each) if isinstance(each, list) else 1
+            yield each

@@ -5,7 +5,7 @@ The time spent in the store is not told: on AWS it is the network's.
 
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -14,14 +14,14 @@ from typing import Any, ParamSpec, TypeVar
 
 from functions.revocations.handler import routes as revocations
 from functions.srl.handler import routes as lists
-from shared.model.items import Item, Key
 from shared.operations import publication
 from shared.ports import Ports
-from shared.ports.store import Change, Entry, Partition, Store, Value
+from shared.ports.store import Store
 from shared.web.app import create_app, lambda_handler
 from tests.api import Tenant, serve
 from tests.bench import worker
 from tests.bench.revoked import revoke, warrant_ids
+from tests.intercepted import Call, Intercepted
 from tests.lambda_events import Request
 from tests.worlds import Clock, embedded
 
@@ -46,35 +46,17 @@ def main() -> None:
         worker.serve(stepping, apart=lambda: store.seconds)
 
 
-class _TimedStore:
+class _TimedStore(Intercepted):
     """A store, and the processor time that was spent in it."""
 
     def __init__(self, store: Store) -> None:
-        self._store = store
+        super().__init__(store, self._timed)
         self.seconds = 0.0
 
-    def get(self, key: Key) -> Item | None:
-        return self._timed(self._store.get, key)
-
-    def get_many(self, keys: Iterable[Key]) -> dict[Key, Item]:
-        return self._timed(self._store.get_many, keys)
-
-    def query(self, partition: Partition, **bounds: Any) -> Iterator[Entry]:
-        return iter(self._timed(lambda: list(self._store.query(partition, **bounds))))
-
-    def count(self, partition: Partition, **asked: Any) -> int:
-        return self._timed(lambda: self._store.count(partition, **asked))
-
-    def column(self, *asked: Any, **bounds: Any) -> Iterator[list[tuple[str, Value]]]:
-        return iter(self._timed(lambda: list(self._store.column(*asked, **bounds))))
-
-    def write(self, *changes: Change) -> None:
-        self._timed(self._store.write, *changes)
-
-    def _timed(self, call: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    def _timed(self, call: Call) -> Any:
         started = time.process_time()
         try:
-            return call(*args, **kwargs)
+            return call.complete()
         finally:
             self.seconds += time.process_time() - started
 

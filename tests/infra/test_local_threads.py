@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ from shared.web.app import create_app
 from shared.web.work import Kind
 from tests import asgi
 from tests.infra.folders import opened
+from tests.intercepted import Intercepted
 from tests.processes import HOST, answers, free_port, local_server
 
 _AUDIT = "/v1/audit-logs"
@@ -36,24 +37,21 @@ _CHECK = "/v1/revocations/check?warrant_id=svc_wrt_none"
 _AT_ONCE_SECONDS = 2
 
 
-@dataclass
-class SlowAudit:
+class SlowAudit(Intercepted):
     """A store whose audit table answers once `may_answer` is set."""
 
-    store: Store
-    may_answer: threading.Event = field(default_factory=threading.Event)
-    entered: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
-    inside: int = 0
-    most_inside: int = 0
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.store, name)
+    def __init__(self, inner: Store) -> None:
+        super().__init__(inner)
+        self.may_answer = threading.Event()
+        self.entered = threading.Semaphore(0)
+        self.inside = self.most_inside = 0
+        self._lock = threading.Lock()
 
     def count(self, partition: Partition, **asked: Any) -> int:
         if partition.table is Table.AUDIT:
             self._wait()
-        return self.store.count(partition, **asked)
+        found: int = self.inner.count(partition, **asked)
+        return found
 
     def _wait(self) -> None:
         with self._lock:

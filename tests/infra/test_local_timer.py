@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -17,15 +17,14 @@ import pytest
 from infra import data_folder, local_timer
 from infra.local_timer import Timer
 from shared.model.audit_log import month
-from shared.model.items import Partition
 from shared.model.srl_schedule import TURNS
 from shared.model.srl_verification import public_key_bytes, verify
 from shared.model.tenants import settings_key
 from shared.operations import onboarding, publication
 from shared.ports import Ports
-from shared.ports.blobs import BlobStore
-from shared.ports.store import Delete, Entry, Expect, Store
+from shared.ports.store import Delete, Expect
 from tests.infra.folders import opened
+from tests.intercepted import Call, Intercepted
 from tests.operations.tenants import Tenant
 from tests.processes import local_server as running_server
 from tests.worlds import embedded
@@ -66,22 +65,6 @@ def test_a_list_that_expired_in_a_pause_is_not_served(tmp_path: Path) -> None:
     assert verify(body, public_key=public_key_bytes(key), now=_now()).version == 2
 
 
-@dataclass
-class SlowHeads:
-    """A store that finds out who is due once `may_answer` is set."""
-
-    store: Store
-    may_answer: threading.Event = field(default_factory=threading.Event)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.store, name)
-
-    def query(self, partition: Partition, **asked: Any) -> Iterator[Entry]:
-        if partition == TURNS:
-            assert self.may_answer.wait(10)
-        return self.store.query(partition, **asked)
-
-
 def test_a_start_does_not_wait_for_ever(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -90,28 +73,19 @@ def test_a_start_does_not_wait_for_ever(
     ports = embedded(tmp_path, _now)
     tenant = Tenant.create(ports)
     tenant.revoke(ports, "svc_wrt_a")
-    slow = SlowHeads(ports.store)
+    may_answer = threading.Event()
+
+    def wait(call: Call) -> Any:
+        """Who is due is found out once `may_answer` is set."""
+        assert call.arguments[:1] != (TURNS,) or may_answer.wait(10)
+        return call()
+
+    slow = Intercepted(ports.store, wait)
     with _timer(replace(ports, store=slow), monkeypatch):
         assert [record.levelname for record in caplog.records] == ["WARNING"]
         assert publication.current(ports, tenant.id).version == 1
-        slow.may_answer.set()
+        may_answer.set()
         _wait_until(lambda: publication.current(ports, tenant.id).version == 2)
-
-
-@dataclass
-class StoppingBlobs:
-    """Blobs that stop the timer as soon as one is stored."""
-
-    blobs: BlobStore
-    timer: Timer | None = None
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.blobs, name)
-
-    def put(self, name: str, data: bytes) -> None:
-        assert self.timer
-        self.timer.stop()
-        self.blobs.put(name, data)
 
 
 def test_a_stop_waits_for_one_list_at_most(tmp_path: Path) -> None:
@@ -120,8 +94,13 @@ def test_a_stop_waits_for_one_list_at_most(tmp_path: Path) -> None:
     tenants = [Tenant.create(ports, handle=f"t{number}") for number in range(3)]
     for tenant in tenants:
         tenant.revoke(ports, "svc_wrt_a")
-    blobs = StoppingBlobs(ports.blobs)
-    blobs.timer = timer = Timer(replace(ports, blobs=blobs))
+
+    def stop(call: Call) -> Any:
+        if call.verb == "put":
+            timer.stop()
+        return call()
+
+    timer = Timer(replace(ports, blobs=Intercepted(ports.blobs, stop)))
     timer.start()
     _wait_until(lambda: not timer.is_alive())
     versions = [publication.current(ports, tenant.id).version for tenant in tenants]

@@ -30,6 +30,7 @@ from shared.operations import revocations, warrants
 from shared.operations.warrants import Order
 from shared.ports import Ports
 from shared.ports.store import Change, Key, Put, Table
+from tests.intercepted import Call, Intercepted
 from tests.operations.tenants import Tenant
 from tests.worlds import Clock, close, embedded
 
@@ -134,21 +135,6 @@ def _size(change: Change) -> int:
 # --- the writes of operations ---
 
 
-class _Noted:
-    """A store that keeps what is written."""
-
-    def __init__(self, ports: Ports) -> None:
-        self._store = ports.store
-        self.writes: list[Write] = []
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._store, name)
-
-    def write(self, *changes: Change) -> None:
-        self.writes.append(changes)
-        self._store.write(*changes)
-
-
 def signatures(number: int) -> list[Write]:
     """What so many signatures with one key write, two levels below its root."""
 
@@ -177,13 +163,19 @@ def _written(
     with TemporaryDirectory() as folder:
         ports = embedded(Path(folder), Clock())
         tenant = Tenant.create(ports)
-        noted = _Noted(ports)
-        run = prepare(replace(ports, store=noted), tenant)
-        noted.writes.clear()
+        written: list[Write] = []
+
+        def note(call: Call) -> Any:
+            if call.verb == "write":
+                written.append(call.arguments)
+            return call()
+
+        run = prepare(replace(ports, store=Intercepted(ports.store, note)), tenant)
+        written.clear()
         for n in range(number):
             run(n)
         close(ports)
-    return noted.writes
+    return written
 
 
 def main() -> None:

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import count
-from typing import Any
 
 import pytest
 
@@ -32,6 +31,7 @@ from shared.operations.operation import settle
 from shared.ports import Ports
 from shared.ports.store import Change, Check, Delete, Expect, Key, Put, Table
 from tests.faults import Script, scripted
+from tests.intercepted import Intercepted
 from tests.operations.tenants import Tenant
 from tests.operations.test_faults import CASES, Case
 from tests.worlds import Clock
@@ -42,24 +42,21 @@ def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(operation, "PACING", operation.Pacing(pause=0, in_flight=0))
 
 
-class Torn:
+class Torn(Intercepted):
     """A store of which every write loses one of its changes; `missing` says which, from 0."""
 
     def __init__(self, ports: Ports, missing: int | None) -> None:
-        self._store = ports.store
+        super().__init__(ports.store)
         self._missing = missing
         self.lost: list[Change] = []
         self.written: Sequence[Change] = []
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._store, name)
 
     def write(self, *changes: Change) -> None:
         effective = [each for each in changes if not isinstance(each, Check)]
         self.written = effective
         lost = [] if self._missing is None else effective[self._missing : self._missing + 1]
         self.lost += lost
-        self._store.write(*(each for each in changes if each not in lost))
+        self.inner.write(*(each for each in changes if each not in lost))
 
 
 def torn(ports: Ports, missing: int | None) -> tuple[Ports, Torn]:

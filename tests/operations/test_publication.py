@@ -1,7 +1,7 @@
 """Publishing: whatever stops, races or lies, the list in force is valid and loses nothing."""
 
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
@@ -30,8 +30,9 @@ from shared.operations import (
 )
 from shared.operations.warrants import Order
 from shared.ports import Ports
-from shared.ports.store import Delete, Entry, Expect, Partition, Put, Value
+from shared.ports.store import Delete, Expect, Partition, Put
 from tests.faults import Crash, Script, raises, scripted
+from tests.intercepted import Call, Intercepted
 from tests.log_lines import lines, metrics
 from tests.operations.tenants import Tenant
 from tests.worlds import Clock, close, embedded
@@ -366,23 +367,17 @@ def test_a_malformed_record_stops_the_publication(ports: Ports, tenant: Tenant, 
         srl.regenerate(ports, tenant.operator)
 
 
-class _Forgetful:
-    """A store whose walks miss entries, as no adapter may."""
+_MISSED = "svc_wrt_before"
 
-    def __init__(self, ports: Ports, missing: str) -> None:
-        self._store = ports.store
-        self._missing = missing
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._store, name)
-
-    def query(self, partition: Partition, **options: Any) -> Iterator[Entry]:
-        entries: Iterable[Entry] = self._store.query(partition, **options)
-        return (entry for entry in entries if entry.sk != self._missing)
-
-    def column(self, *asked: Any, **bounds: Any) -> Iterator[list[tuple[str, Value]]]:
-        for page in self._store.column(*asked, **bounds):
-            yield [entry for entry in page if entry[0] != self._missing]
+def _forgetful(call: Call) -> Any:
+    """Walks that miss an entry, as no adapter may."""
+    match call.verb:
+        case "query":
+            return (entry for entry in call() if entry.sk != _MISSED)
+        case "column":
+            return ([entry for entry in page if entry[0] != _MISSED] for page in call())
+    return call()
 
 
 def test_a_walk_that_misses_a_revocation_publishes_nothing(
@@ -390,7 +385,7 @@ def test_a_walk_that_misses_a_revocation_publishes_nothing(
 ) -> None:
     """F37: what was on the list and is still revoked never leaves it, even if a walk misses it."""
     go("rebuilt")
-    forgetful: Any = _Forgetful(ports, "svc_wrt_before")
+    forgetful = Intercepted(ports.store, _forgetful)
     with pytest.raises(Corrupt, match="missing from its shard: svc_wrt_before"):
         srl.regenerate(replace(ports, store=forgetful), tenant.operator)
     assert tenant.published(ports).revoked_ids == ["svc_wrt_before"]

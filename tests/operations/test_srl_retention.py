@@ -11,7 +11,9 @@ from shared.errors import OutOfSpace, Unavailable
 from shared.model import srl as srl_model
 from shared.operations import publication, srl, srl_publication, srl_rotation, tenant_settings
 from shared.ports import Ports
+from shared.ports.blobs import BlobStore
 from tests import disks
+from tests.intercepted import Call, Intercepted
 from tests.operations.tenants import Tenant
 from tests.worlds import Clock
 
@@ -97,7 +99,7 @@ def test_old_lists_go_although_nothing_can_be_stored(
     for _ in range(9):
         publication.publish(ports, tenant.operator)
     clock.advance(hours=2)
-    broken: Any = _Broken(ports.blobs, Unavailable("a bad sector"))
+    broken = _broken(ports.blobs, "put", Unavailable("a bad sector"))
     assert list(srl_publication.publish_due(replace(ports, blobs=broken)).failed) == [tenant.id]
     assert kept(ports, tenant) == [9, 10]
 
@@ -144,33 +146,18 @@ def test_lists_that_cannot_be_removed_stop_no_publication(
     ports: Ports, tenant: Tenant, caplog: pytest.LogCaptureFixture
 ) -> None:
     """F89: the next list is made all the same; that old ones stay is logged."""
-    stuck: Any = _Stuck(ports.blobs)
+    stuck = _broken(ports.blobs, "discard", Unavailable("no permission"))
     head = srl.regenerate(replace(ports, blobs=stuck), tenant.operator)
     assert publication.current(ports, tenant.id) == head
     assert "could not be removed" in caplog.text
 
 
-class _Broken:
-    """Blobs that can be read and removed, while no new one can be stored."""
+def _broken(blobs: BlobStore, verb: str, error: Exception) -> Any:
+    """Blobs of which one verb fails."""
 
-    def __init__(self, blobs: Any, error: Exception) -> None:
-        self._blobs, self._error = blobs, error
+    def around(call: Call) -> Any:
+        if call.verb == verb:
+            raise error
+        return call()
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._blobs, name)
-
-    def put(self, *_: object) -> None:
-        raise self._error
-
-
-class _Stuck:
-    """Blobs that cannot be removed."""
-
-    def __init__(self, blobs: Any) -> None:
-        self._blobs = blobs
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._blobs, name)
-
-    def discard(self, *_: object, **__: object) -> None:
-        raise Unavailable("no permission")
+    return Intercepted(blobs, around)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from itertools import count
@@ -32,6 +32,7 @@ from shared.operations import (
 from shared.ports import Ports
 from shared.ports.store import Change, Delete, Entry, Expect, Increment, Key, Partition, Put, Store
 from tests.faults import Crash, Script, raises, scripted
+from tests.intercepted import Call, Intercepted
 from tests.operations.races import races
 from tests.operations.tenants import Tenant
 from tests.operations.test_faults import _EACH_CASE, Case, _pending_signer
@@ -243,19 +244,22 @@ def test_finder_and_worker_agree(
     assert srl_publication.publish_if_due(ports, tenant.id)
 
 
-@dataclass
-class Counting:
+class Counting(Intercepted):
     """A store that can be queried alone, and counts the queries and what they hand out."""
 
-    inner: Store
-    queries: int = 0
-    entries: int = 0
+    def __init__(self, inner: Store) -> None:
+        super().__init__(inner, _nothing_else)
+        self.queries = self.entries = 0
 
     def query(self, partition: Partition, **bounds: Any) -> Iterator[Entry]:
         self.queries += 1
         for entry in self.inner.query(partition, **bounds):
             self.entries += 1
             yield entry
+
+
+def _nothing_else(call: Call) -> Any:
+    pytest.fail(f"{call.verb} is no query")
 
 
 @pytest.mark.parametrize("tenants", [0, 100, 1000])
@@ -270,7 +274,7 @@ def test_finding_costs_by_who_is_due(ports: Ports, clock: Clock, tenants: int) -
         turn = Turn.after(head, f"t{number}")
         ports.store.write(Put(turn.key, turn.to_item(), Expect.ABSENT))
     Tenant.create(ports, "globex").revoke(ports, "svc_wrt_a")
-    counting: Any = Counting(ports.store)
+    counting = Counting(ports.store)
     assert len(due(replace(ports, store=counting))) == 3
     assert counting.entries == 3
     assert counting.queries == 2 + len(model.marks())
@@ -279,15 +283,12 @@ def test_finding_costs_by_who_is_due(ports: Ports, clock: Clock, tenants: int) -
 # --- no change without its mark ---
 
 
-@dataclass
-class Watched:
+class Watched(Intercepted):
     """A store that says of each write whether it changes what is revoked, and whom it marks."""
 
-    inner: Store
-    changes: list[tuple[bool, set[Key]]] = field(default_factory=list)
-
-    def __getattr__(self, verb: str) -> Any:
-        return getattr(self.inner, verb)
+    def __init__(self, inner: Store) -> None:
+        super().__init__(inner)
+        self.changes: list[tuple[bool, set[Key]]] = []
 
     def write(self, *changes: Change) -> None:
         marks = {each.key for each in changes if each.key.pk.startswith("srl-marks#")}

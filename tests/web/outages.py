@@ -1,10 +1,10 @@
 """Ports of which a part is down, whatever is asked of it and however often."""
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
-from shared.ports.store import Change, Entry, Item, Key, Partition, Store, Value
+from shared.ports.store import Store
+from tests.intercepted import Call, Intercepted
 
 # Says of a verb and a partition whether that call breaks.
 Fails = Callable[[str, str], bool]
@@ -20,54 +20,31 @@ def behind_the_gate(verb: str, pk: str) -> bool:
     return verb != "write" and not on_authentication(verb, pk)
 
 
-@dataclass
-class BreakingStore:
-    """A store that raises `error` where `fails` says so, and else hands on what it is asked."""
+def breaking(store: Store, error: BaseException, fails: Fails) -> Any:
+    """A store that raises `error` if `fails` says so, and else hands on what it is asked."""
 
-    inner: Store
-    error: BaseException
-    fails: Fails
+    def around(call: Call) -> Any:
+        if any(fails(call.verb, pk) for pk in _partitions(call)):
+            raise error
+        return call()
 
-    def get(self, key: Key) -> Item | None:
-        self._check("get", [key.pk])
-        return self.inner.get(key)
-
-    def get_many(self, keys: Iterable[Key]) -> dict[Key, Item]:
-        keys = list(keys)
-        self._check("get_many", [key.pk for key in keys])
-        return self.inner.get_many(keys)
-
-    def query(self, partition: Partition, **bounds: Any) -> Iterator[Entry]:
-        self._check("query", [partition.pk])
-        return self.inner.query(partition, **bounds)
-
-    def count(self, partition: Partition, **asked: Any) -> int:
-        self._check("count", [partition.pk])
-        return self.inner.count(partition, **asked)
-
-    def column(
-        self, partition: Partition, attribute: str, *, after: str | None = None
-    ) -> Iterator[list[tuple[str, Value]]]:
-        self._check("column", [partition.pk])
-        return self.inner.column(partition, attribute, after=after)
-
-    def write(self, *changes: Change) -> None:
-        self._check("write", [change.key.pk for change in changes])
-        self.inner.write(*changes)
-
-    def _check(self, verb: str, pks: list[str]) -> None:
-        if any(self.fails(verb, pk) for pk in pks):
-            raise self.error
+    return Intercepted(store, around)
 
 
-class Down:
+def down(error: BaseException) -> Any:
     """A port that raises `error` whatever is asked of it."""
 
-    def __init__(self, error: BaseException) -> None:
-        self._error = error
+    def around(_call: Call) -> Any:
+        raise error
 
-    def __getattr__(self, verb: str) -> Any:
-        def raise_(*_args: Any, **_options: Any) -> None:
-            raise self._error
+    return Intercepted(None, around)
 
-        return raise_
+
+def _partitions(call: Call) -> list[str]:
+    """The partitions that a call of a store is about."""
+    match call.verb:
+        case "write":
+            return [change.key.pk for change in call.arguments]
+        case "get_many":
+            return [key.pk for key in call.arguments[0]]
+    return [call.arguments[0].pk]

@@ -20,7 +20,7 @@ from tests.api import Client, Tenant, serve
 from tests.asgi import Answer, bearer, exchange, request_scope, run, send
 from tests.log_lines import lines, metrics
 from tests.web.endpoints import shape
-from tests.web.outages import BreakingStore, Fails, behind_the_gate, on_authentication
+from tests.web.outages import Fails, behind_the_gate, breaking, on_authentication
 
 KEYS = "/v1/api-keys"
 REVOCATIONS = "/v1/revocations"
@@ -43,7 +43,7 @@ def ask(
 
 def broken(tenant: Tenant, error: BaseException, fails: Fails = behind_the_gate) -> Client:
     """The admin at an instance on a store that raises `error` where `fails` says so."""
-    store = BreakingStore(tenant.ports.store, error, fails)
+    store = breaking(tenant.ports.store, error, fails)
     return Client(serve(replace(tenant.ports, store=store)), tenant.admin.secret)
 
 
@@ -229,7 +229,7 @@ def test_a_bug_is_logged_with_its_request(tenant: Tenant, caplog: pytest.LogCapt
     message = record.getMessage()
     assert answer.headers["x-request-id"] in message
     assert "RuntimeError" in message
-    assert "in query" in message
+    assert "in around" in message
 
 
 def test_an_outage_is_logged_with_its_request(

@@ -15,7 +15,7 @@ from shared.ports.store import Expect, Put
 from tests.api import Client, Tenant, serve
 from tests.faults import Script, raises, scripted
 from tests.web.endpoints import ENDPOINTS, audit_entries, call, shape
-from tests.web.outages import BreakingStore, Down, on_authentication
+from tests.web.outages import breaking, down, on_authentication
 
 EACH = pytest.mark.parametrize("key", ENDPOINTS, ids=" ".join)
 CHECK = "/v1/revocations/check?warrant_id=svc_wrt_a"
@@ -44,7 +44,7 @@ def test_nobody_is_let_in_without_a_read_key(standing: Tenant, key: tuple[str, s
     """F22: while the key's store cannot answer, every endpoint is 503, and nothing is done."""
     target = ENDPOINTS[key].target(standing)
     before = audit_entries(standing)
-    store = BreakingStore(standing.ports.store, THROTTLED, on_authentication)
+    store = breaking(standing.ports.store, THROTTLED, on_authentication)
     unavailable(call(key, at(replace(standing.ports, store=store), standing), target))
     assert audit_entries(standing) == before
 
@@ -114,7 +114,7 @@ def test_a_fault_never_reads_as_not_revoked(tenant: Tenant, verb: str) -> None:
     def fails(each: str, pk: str) -> bool:
         return each == verb and pk.startswith(tenant.id)
 
-    store = BreakingStore(tenant.ports.store, THROTTLED, fails)
+    store = breaking(tenant.ports.store, THROTTLED, fails)
     client = at(replace(tenant.ports, store=store), tenant)
     for answer in (client.get(CHECK), client.post(BATCH, json={"warrant_ids": ["svc_wrt_a"]})):
         if answer.status_code != 200:
@@ -175,11 +175,11 @@ def test_a_malformed_head_serves_no_list(tenant: Tenant, changes: dict[str, Any]
 
 
 def without_blobs(ports: Ports) -> Ports:
-    return replace(ports, blobs=Down(THROTTLED))
+    return replace(ports, blobs=down(THROTTLED))
 
 
 def without_keys(ports: Ports) -> Ports:
-    return replace(ports, keys=Down(THROTTLED))
+    return replace(ports, keys=down(THROTTLED))
 
 
 KEYS_THAT_PUBLISH = {
@@ -232,7 +232,7 @@ def test_a_broken_rate_limit_lets_requests_in(
     tenant: Tenant, caplog: pytest.LogCaptureFixture
 ) -> None:
     """decisions 2: while the limiter's store fails requests are admitted, and that is logged."""
-    client = at(replace(tenant.ports, buckets=Down(THROTTLED)), tenant)
+    client = at(replace(tenant.ports, buckets=down(THROTTLED)), tenant)
     caplog.set_level(logging.WARNING)
     answer = client.get("/v1/api-keys")
     assert answer.status_code == 200
@@ -243,6 +243,6 @@ def test_a_broken_rate_limit_lets_requests_in(
 
 def test_uncounted_use_lets_requests_in(tenant: Tenant, caplog: pytest.LogCaptureFixture) -> None:
     """A use that cannot be counted keeps nobody out, and is logged."""
-    client = at(replace(tenant.ports, usage=Down(THROTTLED)), tenant)
+    client = at(replace(tenant.ports, usage=down(THROTTLED)), tenant)
     assert client.get("/v1/api-keys").status_code == 200
     assert [record for record in caplog.records if "usage" in record.name]

@@ -126,7 +126,7 @@ class LocalProtocol(H11Protocol):
         self.loop.call_later(STOP_SECONDS, self.transport.abort)
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002 (uvicorn's own words)
-        """Answer a request that cannot be parsed in the contract's shape (decisions 1, errors)."""
+        """Answer a request that cannot be parsed in the contract's shape (API-9)."""
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             # The application has loaded them. Loading them with this module would take a starting
             # worker so long that uvicorn's supervisor might take it for dead.

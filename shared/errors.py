@@ -23,7 +23,7 @@
     └── InvalidSettings             the process cannot start with these settings
 
 A message may reach a caller: it names the field and what is allowed, and never repeats a
-submitted value, a secret or an internal name (decisions 1, errors). HTTP statuses are in
+submitted value, a secret or an internal name (API-9). HTTP statuses are in
 `shared.web.errors`.
 """
 
@@ -39,7 +39,7 @@ class RescindError(Exception):
 
 
 class RequestError(RescindError):
-    """A request that is refused. `code` is the contract's (service.md 7, decisions 1)."""
+    """A request that is refused. `code` is the contract's (API-10)."""
 
     code: ClassVar[str]
 

@@ -39,3 +39,23 @@ def test_links_lead_somewhere() -> None:
     pages = [*_PAGES, ROOT / "docs" / "concepts.md"]
     links = [(page, link) for page in pages for link in _LINK.findall(page.read_text("utf-8"))]
     assert [link for page, link in links if not (page.parent / link).exists()] == []
+
+
+def test_each_cited_clause_is_there() -> None:
+    """No citation names a clause that is not there, and none is of a document that is not here."""
+    clauses = {each for page in _PAGES for each in _clauses(page)}
+    prefixes = "|".join(sorted({each.split("-")[0] for each in clauses}))
+    cited = {
+        (str(path.relative_to(ROOT)), each)
+        for path in _sources()
+        for each in re.findall(rf"\b(?:{prefixes})-[0-9]+\b", path.read_text(encoding="utf-8"))
+    }
+    assert len(cited) > 100
+    assert [place for place in cited if place[1] not in clauses] == []
+
+
+def _sources() -> list[Path]:
+    """The code, its tests, and the pages of docs."""
+    folders = ["shared", "functions", "infra", "tests", "docs"]
+    kinds = ("*.py", "*.md")
+    return [path for each in folders for kind in kinds for path in (ROOT / each).rglob(kind)]

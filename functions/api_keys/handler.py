@@ -1,4 +1,4 @@
-"""API keys over HTTP (service.md 4.1)."""
+"""API keys over HTTP (APIKEY-5)."""
 
 from typing import Annotated
 

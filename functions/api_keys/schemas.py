@@ -1,4 +1,4 @@
-"""Bodies of the API key endpoints (service.md 2.1 and 4.1)."""
+"""Bodies of the API key endpoints (APIKEY-3)."""
 
 from typing import Annotated, Self
 

@@ -1,4 +1,4 @@
-"""The audit log over HTTP (decisions 3, audit log)."""
+"""The audit log over HTTP (AUDIT-4)."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Final

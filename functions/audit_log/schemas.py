@@ -1,4 +1,4 @@
-"""Bodies of the audit log endpoint (decisions 3, audit log)."""
+"""Bodies of the audit log endpoint (AUDIT-2)."""
 
 from typing import Any, Final, Self
 

@@ -1,4 +1,4 @@
-"""Revocations over HTTP (service.md 4.3)."""
+"""Revocations over HTTP (REVOKE-1, CHECK-1)."""
 
 from typing import Annotated
 

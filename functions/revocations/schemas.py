@@ -1,4 +1,4 @@
-"""Bodies of the revocation endpoints (service.md 2.3 and 4.3)."""
+"""Bodies of the revocation endpoints (REVOKE-1, CHECK-4)."""
 
 from typing import Annotated, Final, Self
 

@@ -1,4 +1,4 @@
-"""Service accounts over HTTP (decisions 3, service accounts)."""
+"""Service accounts over HTTP (ACCOUNT-1)."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""Bodies of the service account endpoints (decisions 3, service accounts)."""
+"""Bodies of the service account endpoints (ACCOUNT-1)."""
 
 from typing import Annotated, Final, Self
 

@@ -1,4 +1,4 @@
-"""Signing keys over HTTP (service.md 4.2, decisions 3)."""
+"""Signing keys over HTTP (KEY-6)."""
 
 from typing import Annotated
 

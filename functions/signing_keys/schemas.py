@@ -1,4 +1,4 @@
-"""Bodies of the signing key endpoints (service.md 2.2 and 4.2, decisions 3)."""
+"""Bodies of the signing key endpoints (KEY-6, WARRANT-4)."""
 
 import base64
 from typing import Annotated, Any, Final, Self

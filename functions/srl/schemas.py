@@ -1,4 +1,4 @@
-"""Bodies of the Signed Revocation List endpoints (service.md 2.4 and 4.3, decisions 3)."""
+"""Bodies of the Signed Revocation List endpoints (SRL-1, SIGNER-8)."""
 
 from typing import Self
 

@@ -1,4 +1,4 @@
-"""Bodies of the tenant settings endpoints (decisions 3, tenant settings)."""
+"""Bodies of the tenant settings endpoints (TENANT-2)."""
 
 from datetime import timedelta
 from typing import Annotated, Any, Final

@@ -1,4 +1,4 @@
-"""API keys: what a caller proves itself with (service.md 2.1 and 5, decisions 2 and 3)."""
+"""API keys: what a caller proves itself with (APIKEY-1, APIKEY-2)."""
 
 import hashlib
 import secrets
@@ -73,7 +73,7 @@ class Credential(Record):
         return credential_key(self.digest)
 
     def opens(self, now: datetime) -> bool:
-        """Whether the key is accepted at `now` (service.md 5.5)."""
+        """Whether the key is accepted at `now` (APIKEY-5)."""
         return not self.disabled and not times.has_passed(self.expires_at, now)
 
 

@@ -1,4 +1,4 @@
-"""The audit log: what was done, by whom, from where (decisions 3, audit log)."""
+"""The audit log: what was done, by whom, from where (AUDIT-1)."""
 
 import hashlib
 from collections.abc import Iterator

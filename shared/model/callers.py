@@ -1,4 +1,4 @@
-"""Who asks, and what they may ask for (service.md 5, decisions 2)."""
+"""Who asks, and what they may ask for (AUTH-4, ACCOUNT-2)."""
 
 from dataclasses import dataclass
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""Identifiers: `svc_<kind>_<ULID>`, which sort by creation (decisions 1, identifiers)."""
+"""Identifiers: `svc_<kind>_<ULID>`, which sort by creation (API-14)."""
 
 import re
 from collections.abc import Sequence

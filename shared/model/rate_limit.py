@@ -1,4 +1,4 @@
-"""A token bucket kept as one moment: the generic cell rate algorithm (decisions 2, rate limit).
+"""A token bucket kept as one moment: the generic cell rate algorithm (AUTH-6).
 
 `full_at` is when the bucket will be full again; each token taken puts it off by one interval.
 Moments are in microseconds since the epoch.
@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 RATE_PER_SECOND: Final = 1000
 BURST: Final = 2000
 # The tokens that only admin keys may take, so that no other key keeps the administrator from
-# revoking it (decisions 2, rate limit).
+# revoking it (AUTH-8).
 RESERVE: Final = BURST // 10
 
 SECOND: Final = 1_000_000
@@ -66,7 +66,7 @@ class Bucket(NamedTuple):
 
 
 class Figures(NamedTuple):
-    """What the headers of a response say of the rate limit (service.md 8)."""
+    """What the headers of a response say of the rate limit (AUTH-7)."""
 
     remaining: int
     reset: int

@@ -1,4 +1,4 @@
-"""Revocations: warrants that hold no longer (service.md 2.3 and 4.3, decisions 3)."""
+"""Revocations: warrants that hold no longer (REVOKE-1)."""
 
 import hashlib
 from dataclasses import dataclass

@@ -57,7 +57,7 @@ def is_signed(data: bytes, signature: bytes, *, public_key: bytes) -> bool:
 def seal_context(
     tenant_id: str, key_id: str, *, purpose: Purpose, version: int = 1
 ) -> dict[str, str]:
-    """The context that a sealed seed is bound to (decisions 3, signing keys).
+    """The context that a sealed seed is bound to (KEY-2).
 
     It opens only for this tenant, key, purpose and version of the key.
     """

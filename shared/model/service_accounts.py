@@ -1,4 +1,4 @@
-"""Service accounts: the programs that API keys belong to (decisions 3, service accounts)."""
+"""Service accounts: the programs that API keys belong to (ACCOUNT-1)."""
 
 import re
 from dataclasses import dataclass

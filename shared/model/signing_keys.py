@@ -1,4 +1,4 @@
-"""Signing keys: what signs warrants (service.md 2.2 and 3, decisions 3, signing keys)."""
+"""Signing keys: what signs warrants (KEY-3, KEY-6)."""
 
 import base64
 from dataclasses import dataclass, field, replace

@@ -1,4 +1,4 @@
-"""The Signed Revocation List: content, encoding and place (service.md 2.4, decisions 3)."""
+"""The Signed Revocation List: content, encoding and place (SRL-1, SRL-2)."""
 
 import base64
 import gzip
@@ -124,7 +124,7 @@ class Head(Record):
         return Form(self.blob, self.size)
 
     def is_ahead(self, now: datetime) -> bool:
-        """Whether it was issued in the future, by a clock that is wrong (decisions 3, SRL)."""
+        """Whether it was issued in the future, by a clock that is wrong (SRL-5)."""
         return times.is_ahead(self.issued_at, now)
 
     def history_key(self, tenant_id: str) -> Key:

@@ -1,4 +1,4 @@
-"""The keys that sign a tenant's lists (decisions 3, SRL; docs/adr/0026)."""
+"""The keys that sign a tenant's lists (SIGNER-2, docs/adr/0026)."""
 
 import base64
 from dataclasses import dataclass, field, replace

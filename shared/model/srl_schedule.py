@@ -1,4 +1,4 @@
-"""Which tenants' lists are due, found without looking at any other tenant (docs/adr/0016).
+"""Which tenants' lists are due, found without looking at any other tenant (SRL-11, docs/adr/0016).
 
 A *turn* says when a list is to be replaced; turns stand in order of time. A *mark* says that what
 the tenant revoked has changed; it is written with the change, at most one a counter, and one for

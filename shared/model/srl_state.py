@@ -1,6 +1,6 @@
 """The state of a list: what the list does not tell, for the next list and for a restore.
 
-It is stored beside its list, and signed by the same signer (docs/adr/0024).
+It is stored beside its list, and signed by the same signer (OPS-8, docs/adr/0024).
 """
 
 import base64

@@ -1,8 +1,8 @@
-"""Statements: what the signer in force says of the key that is to follow it (docs/adr/0026).
+"""Statements: what the signer in force says of the key that is to follow it (SIGNER-6).
 
-A statement is deterministic CBOR that names the tenant, the new key and the key that vouches for
-it. It is signed with the seed of the latter, over a prefix and the bytes, so that no statement can
-be taken for a list, and no list for a statement.
+A statement (docs/adr/0026) is deterministic CBOR that names the tenant, the new key and the key
+that vouches for it. It is signed with the seed of the latter, over a prefix and the bytes, so that
+no statement can be taken for a list, and no list for a statement.
 """
 
 import base64

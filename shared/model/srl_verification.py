@@ -31,7 +31,7 @@ _GROUP: Final = 4
 class Reason(StrEnum):
     """Why a list must not be believed; the first reason that applies, in this order.
 
-    The words are stable: programs compare them. docs/srl.md says what to do about each.
+    The words are stable: programs compare them (VERIFY-1).
     """
 
     MALFORMED = "malformed"

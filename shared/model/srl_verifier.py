@@ -1,4 +1,4 @@
-"""What a verifier keeps from one list to the next, and what it then refuses (docs/srl.md)."""
+"""What a verifier keeps from one list to the next, and what it then refuses (VERIFY-3)."""
 
 import hashlib
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""JSON without the liberties that Python's parser takes (decisions 1, body).
+"""JSON without the liberties that Python's parser takes (API-4).
 
 Duplicate keys, NaN and Infinity, numbers past 64 bits, lone surrogates, a byte order mark and any
 encoding but UTF-8 are errors.

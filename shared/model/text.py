@@ -1,4 +1,4 @@
-"""Text that people write: names and reasons (decisions 1, names and reasons)."""
+"""Text that people write: names and reasons (API-18)."""
 
 import unicodedata
 from typing import Final

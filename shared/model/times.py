@@ -1,4 +1,4 @@
-"""Moments: RFC 3339 text outside, aware UTC datetimes inside (decisions 1, timestamps)."""
+"""Moments: RFC 3339 text outside, aware UTC datetimes inside (API-16, API-17)."""
 
 import re
 from datetime import UTC, datetime, timedelta

@@ -1,8 +1,8 @@
 """What the service signs: a warrant as a signed CWT, or the bytes of a caller's own format.
 
 A warrant is a COSE_Sign1 (RFC 9052) over a CWT claims set (RFC 8392), so that its signed bytes say
-under which identifier a verifier has to look it up, whose it is and when it ends (decisions 3,
-sign; docs/adr/0022).
+under which identifier a verifier has to look it up, whose it is and when it ends (WARRANT-1,
+docs/adr/0022).
 """
 
 from collections.abc import Mapping
@@ -90,7 +90,7 @@ def is_reserved(payload: bytes) -> bool:
     """Whether bytes, signed as they come, could be taken for what only the service signs.
 
     That is a list, a message of COSE, and whatever else it signs after a prefix of its own. Bytes
-    that begin with such a CBOR item are as bad as those that are one.
+    that begin with such a CBOR item are as bad as those that are one (WARRANT-3).
     """
     if payload.startswith(_OWN_PREFIX):
         return True

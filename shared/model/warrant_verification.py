@@ -15,7 +15,7 @@ CLOCK_TOLERANCE: Final = timedelta(minutes=5)
 def verify(
     warrant: bytes, *, public_keys: Iterable[bytes], tenant_id: str, now: datetime
 ) -> Claims:
-    """What a warrant says, once every check has passed.
+    """What a warrant says, once every check has passed (WARRANT-9).
 
     `warrant` is the COSE_Sign1 message, `public_keys` are raw Ed25519 keys of 32 bytes: the message
     must be signed by one of them, for this tenant. Raises `InvalidWarrant`; its `reason` is one of

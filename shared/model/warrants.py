@@ -1,4 +1,4 @@
-"""Warrants that a key of this service signed (decisions 3, sign)."""
+"""Warrants that a key of this service signed (WARRANT-5)."""
 
 import hashlib
 from dataclasses import dataclass, replace
@@ -86,7 +86,7 @@ class Standing(Record):
 
 
 def left_behind(ends_at: datetime | None, now: datetime, *, ttl: timedelta) -> bool:
-    """Whether a warrant is known to have ended more than one list lifetime ago."""
+    """Whether a warrant is known to have ended more than one list lifetime ago (SRL-9)."""
     # Taken from `now`: a warrant may end at the very end of the calendar.
     return ends_at is not None and ends_at < now - ttl
 

@@ -32,7 +32,7 @@ class Created:
 
 
 def authenticate(ports: Ports, secret: str) -> Credential:
-    """The credential of a key string, by one consistent read (decisions 2).
+    """The credential of a key string, by one consistent read (AUTH-3).
 
     Raises `InvalidApiKey` for any that does not open, `Unavailable` where that cannot be known.
     """
@@ -49,7 +49,7 @@ def authenticate(ports: Ports, secret: str) -> Credential:
 def page(
     ports: Ports, caller: Caller, *, before: str | None, limit: int, account_id: str | None = None
 ) -> Page[tuple[ApiKey, Usage]]:
-    """The tenant's keys, newest first (service.md 4.1), or those of one account (decisions 3).
+    """The tenant's keys, newest first (API-19), or those of one account (APIKEY-9).
 
     An account that the tenant does not have has no keys.
     """
@@ -118,7 +118,7 @@ def create(
     expires_at: datetime | None = None,
     service_account_id: str | None = None,
 ) -> Created:
-    """A new active key (service.md 3, API key).
+    """A new active key (APIKEY-3).
 
     Raises `InvalidRequest` if `expires_at` has passed, if the key would outlive the calling key, or
     if the account is unknown; `InvalidState` if the account is disabled, `RequestConflict` if it
@@ -155,7 +155,7 @@ def get(ports: Ports, caller: Caller, *, key_id: str) -> tuple[ApiKey, Usage]:
 
 @operation(Scope.ADMIN)
 def revoke(ports: Ports, caller: Caller, *, key_id: str) -> ApiKey:
-    """Revoke a key for good; the next request with it is refused (service.md 3, API key).
+    """Revoke a key for good; the next request with it is refused (APIKEY-5).
 
     A revoked key answers as it stands. Raises `NotFound`, and `RequestConflict` for the last admin.
     """
@@ -175,7 +175,7 @@ def revoke(ports: Ports, caller: Caller, *, key_id: str) -> ApiKey:
 
 @operation(Scope.ADMIN)
 def delete(ports: Ports, caller: Caller, *, key_id: str) -> None:
-    """Remove a key in any state (service.md 3, API key).
+    """Remove a key in any state (APIKEY-6).
 
     Raises `NotFound`, and `RequestConflict` for the last admin.
     """
@@ -284,7 +284,7 @@ def _account(ports: Ports, caller: Caller, account_id: str) -> ServiceAccount:
 
 
 def _check_outlives(caller: Caller, expires_at: datetime | None) -> None:
-    """Refuse a key that would live longer than the one that creates it (decisions 3, API keys)."""
+    """Refuse a key that would live longer than the one that creates it (APIKEY-4)."""
     end = caller.key_expires_at
     if end is not None and (expires_at is None or expires_at > end):
         raise InvalidRequest(

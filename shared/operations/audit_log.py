@@ -85,7 +85,7 @@ class Position:
 def page(
     ports: Ports, caller: Caller, *, filters: Filters, before: Position | None, limit: int
 ) -> Page[Entry]:
-    """The tenant's entries that match, newest first (decisions 3, audit log).
+    """The tenant's entries that match, newest first (AUDIT-4).
 
     Reads no more entries than it shows, if the store can find them by the filters' values. They are
     counted for the first page only; `before` carries the total and the window to those after it.

@@ -1,4 +1,4 @@
-"""The rule for every `expires_at` that a caller gives (decisions 1, timestamps)."""
+"""The rule for every `expires_at` that a caller gives (API-17)."""
 
 from datetime import datetime
 

@@ -1,4 +1,4 @@
-"""Revoking a signing key, and with it every warrant that it signed (service.md 3).
+"""Revoking a signing key, and with it every warrant that it signed (KEY-9).
 
 The warrants are not touched: that they are revoked follows from their key (docs/adr/0010).
 """
@@ -72,7 +72,7 @@ def revoke(
 
     The key and its first 31 descendants go in one write; more follow in further writes, and a call
     that was stopped on the way goes on where it is repeated. A dry run changes nothing, and counts
-    what would be revoked (decisions 3, signing keys). Raises `NotFound`.
+    what would be revoked (KEY-11). Raises `NotFound`.
     """
     key = find_key(ports, caller, key_id)
     staying = 0 if cascade else _staying(ports, key)

@@ -1,4 +1,4 @@
-"""A tenant never loses its last admin key (decisions 3, API keys)."""
+"""A tenant never loses its last admin key (APIKEY-7)."""
 
 from collections.abc import Collection, Iterable, Iterator
 from datetime import timedelta
@@ -13,7 +13,7 @@ from shared.model.service_accounts import ServiceAccount
 from shared.ports import Ports
 from shared.ports.store import At, Change, Check, Key
 
-# How long the key that stays must live (decisions 3, API keys).
+# How long the key that stays must live (APIKEY-7).
 REMAINING: Final = timedelta(hours=24)
 
 

@@ -1,4 +1,4 @@
-"""Bringing tenants in: what the operator does at the command line (decisions 3, tenants)."""
+"""Bringing tenants in: what the operator does at the command line (TENANT-1, TENANT-4)."""
 
 from datetime import datetime
 

@@ -52,7 +52,7 @@ class Operation(Generic[P, R]):
         self.__name__ = run.__name__
 
     def authorize(self, caller: Caller) -> None:
-        """Raise `InsufficientScope` unless the caller has one of the scopes (decisions 2)."""
+        """Raise `InsufficientScope` unless the caller has one of the scopes (AUTH-5)."""
         if not set(self.scopes).intersection(caller.scopes):
             raise InsufficientScope(self.scopes)
 

@@ -1,4 +1,4 @@
-"""Pages of a list, newest first (decisions 1, pagination)."""
+"""Pages of a list, newest first (API-19, API-22)."""
 
 import heapq
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -75,12 +75,12 @@ class _Draft:
 
     @property
     def listed_since(self) -> datetime:
-        """What ended before is not on the list (decisions 3, SRL)."""
+        """What ended before is not on the list (SRL-9)."""
         return self.issued_at - self.settings.srl_ttl
 
 
 def first(ports: Ports, settings: Settings, signer: SrlKey) -> list[Change]:
-    """Store version 1, which is empty, and return the writes that publish it (decisions 3, SRL)."""
+    """Store version 1, which is empty, and return the writes that publish it (SRL-6)."""
     now = times.whole(ports.now())
     payload = Payload(1, now, now + settings.srl_ttl, [])
     state = State(signer.tenant_id, 1, now, list_signers=(replace(signer, sealed_seed=None),))

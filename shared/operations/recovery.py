@@ -2,7 +2,7 @@
 
 Verifiers refuse a version below one that they have seen, and a revocation that the backup lacks
 would let a thief in. The blobs of the lists are not restored with the records, so they tell both
-(docs/adr/0017). The states beside them tell what else was revoked, deleted or disabled
+(OPS-9, docs/adr/0017). The states beside them tell what else was revoked, deleted or disabled
 (docs/adr/0024).
 """
 

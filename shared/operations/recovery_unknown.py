@@ -1,4 +1,4 @@
-"""What a recovery cannot know, and what the operator therefore has to review (docs/adr/0024)."""
+"""What a recovery cannot know, and what the operator has to review (OPS-10, docs/adr/0024)."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Revocations: create, list, delete, and the check of live records (service.md 4.3)."""
+"""Revocations: create, list, delete, and the check of live records (CHECK-1)."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -35,8 +35,8 @@ def create(
     """Revoke a warrant: the record, and whether it is new.
 
     `warrant_expires_at` is the administrator's word for when the warrant itself ends; one list
-    lifetime later it leaves the list (decisions 3, revocations). A revoked warrant keeps its first
-    record, time, reason and end (decisions 1, idempotent actions). Raises `InvalidRequest` if the
+    lifetime later it leaves the list (REVOKE-3). A revoked warrant keeps its first
+    record, time, reason and end (REVOKE-2). Raises `InvalidRequest` if the
     end contradicts the signed one, or is earlier than any warrant.
     """
     standing, settings = ports.together(
@@ -70,7 +70,7 @@ def create(
 
 @operation(Scope.ADMIN)
 def delete(ports: Ports, caller: Caller, *, revocation_id: str) -> None:
-    """Take a revocation back: the warrant holds again (service.md 3). Raises `NotFound`."""
+    """Take a revocation back: the warrant holds again (REVOKE-4). Raises `NotFound`."""
     (place, record), settings = ports.together(
         lambda: _find(ports, caller, revocation_id),
         lambda: tenants.settings(ports, caller.tenant_id),
@@ -99,7 +99,7 @@ def delete(ports: Ports, caller: Caller, *, revocation_id: str) -> None:
 
 @operation(Scope.ADMIN)
 def page(ports: Ports, caller: Caller, *, before: str | None, limit: int) -> Page[Revocation]:
-    """The tenant's revocation records, newest first (service.md 4.3)."""
+    """The tenant's revocation records, newest first (REVOKE-6)."""
     shards = model.shards(caller.tenant_id)
     found, total = merged(
         ports,

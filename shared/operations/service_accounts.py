@@ -1,4 +1,4 @@
-"""Service accounts: create, list, get, disable, enable, delete (decisions 3)."""
+"""Service accounts: create, list, get, disable, enable, delete (ACCOUNT-4)."""
 
 from dataclasses import replace
 

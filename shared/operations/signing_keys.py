@@ -1,4 +1,4 @@
-"""Signing keys: list, create, get, rotate, suspend, enable (service.md 3 and 4.2)."""
+"""Signing keys: list, create, get, rotate, suspend, enable (KEY-6)."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -29,7 +29,7 @@ def page(
     type_: Type | None = None,
     status: Status | None = None,
 ) -> Page[SigningKey]:
-    """The tenant's keys of this type and status, newest first (service.md 4.2)."""
+    """The tenant's keys of this type and status, newest first (KEY-13)."""
 
     def matches(key: SigningKey) -> bool:
         return type_ in (None, key.type) and status in (None, key.status)
@@ -77,7 +77,7 @@ def create(
     parent_id: str | None = None,
     expires_at: datetime | None = None,
 ) -> SigningKey:
-    """A new active key (service.md 4.2; decisions 3, signing keys).
+    """A new active key (KEY-3).
 
     Raises `InvalidRequest` where the parent is not one that the type may have or would be outlived,
     `InvalidState` where the parent cannot have children now, `RequestConflict` at the quota.

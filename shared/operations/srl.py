@@ -42,5 +42,5 @@ def address(ports: Ports, _caller: Caller, *, of: Form) -> str:
 
 @operation(Scope.ADMIN)
 def regenerate(ports: Ports, caller: Caller) -> Head:
-    """Publish the next version from the revocations of now (service.md 3 and 4.3)."""
+    """Publish the next version from the revocations of now (SRL-13)."""
     return publication.publish(ports, caller)

@@ -1,4 +1,4 @@
-"""How often a tenant may have a list published out of turn (docs/adr/0035)."""
+"""How often a tenant may have a list published out of turn (SRL-14, docs/adr/0035)."""
 
 import logging
 from math import ceil

@@ -1,4 +1,4 @@
-"""Which key signs a tenant's next list, and how a key is made (decisions 3, SRL).
+"""Which key signs a tenant's next list, and how a key is made (SIGNER-2).
 
 The key that signed the list in force signs the next one too: a new signer takes over with a list
 of its own, in one write with the head of that list. So the head alone says which key is active,

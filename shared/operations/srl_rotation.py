@@ -1,4 +1,4 @@
-"""Signers of lists in their stages: create, activate, retire, revoke (decisions 3, SRL; ADR 0026).
+"""Signers of lists in their stages: create, activate, retire, revoke (SIGNER-2, ADR 0026).
 
 Whatever changes which key signs also publishes a list under the new key, in one write: no list by
 the key before can come after it. Each change expects the record of the active signer as it was

@@ -19,7 +19,7 @@ _log = logging.getLogger(__name__)
 class Due:
     """Tenants whose list may be due, each once, the most urgent first; how many lists are late.
 
-    A list that was issued in the future counts as late: verifiers refuse it (decisions 3, SRL).
+    A list that was issued in the future counts as late: verifiers refuse it (VERIFY-1).
     An expired one counts as both.
     """
 

@@ -1,4 +1,4 @@
-"""Tenant settings: get, update (decisions 3, tenant settings)."""
+"""Tenant settings: get, update (TENANT-2)."""
 
 from dataclasses import replace
 

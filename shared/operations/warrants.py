@@ -1,4 +1,4 @@
-"""Warrants: sign one, list what a key signed (decisions 3, signing keys)."""
+"""Warrants: sign one, list what a key signed (WARRANT-6, WARRANT-8)."""
 
 import base64
 from collections.abc import Iterable
@@ -58,7 +58,7 @@ def sign(ports: Ports, caller: Caller, *, key_id: str, order: Order) -> Signed:
     A signature that was begun before its key was revoked is handed out only if the revocation
     reaches it (docs/adr/0037). Raises `NotFound`, `InvalidRequest` if the order cannot be signed
     in its format or `expires_at` has passed, `InvalidState` if the key cannot sign,
-    `RequestConflict` if the identifier is taken (decisions 3, sign).
+    `RequestConflict` if the identifier is taken (WARRANT-5).
     """
     _check_order(ports, order)
     key, settings = ports.together(

@@ -1,4 +1,4 @@
-"""Where a request comes from: the peer, or what trusted proxies say of it (docs/adr/0027)."""
+"""Where a request comes from: the peer, or what trusted proxies say of it (AUTH-9, ADR 0027)."""
 
 from collections.abc import Sequence
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network

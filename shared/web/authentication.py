@@ -1,4 +1,4 @@
-"""The Authorization header, and the caller that its key stands for (service.md 5, decisions 2)."""
+"""The Authorization header, and the caller that its key stands for (AUTH-1, AUTH-2)."""
 
 import re
 from typing import Final

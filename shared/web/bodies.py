@@ -1,4 +1,4 @@
-"""Reading a request body: bounded, JSON, and strictly so (decisions 1, body)."""
+"""Reading a request body: bounded, JSON, and strictly so (API-3)."""
 
 import re
 from contextlib import aclosing

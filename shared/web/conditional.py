@@ -1,4 +1,4 @@
-"""What a request says of the representation that it wants (RFC 9110, 12.5.3 and 13.1.2)."""
+"""What a request says of the representation that it wants (SRL-16, SRL-18; RFC 9110)."""
 
 import re
 from typing import Final

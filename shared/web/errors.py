@@ -1,4 +1,4 @@
-"""Errors as responses: the one table of statuses, the one body (service.md 7, decisions 1)."""
+"""Errors as responses: the one table of statuses, the one body (API-9, API-10)."""
 
 import json
 from typing import Final

@@ -1,6 +1,6 @@
 """What every request passes before any route is looked for, and every response on its way out.
 
-In: who calls, then the rate limit (decisions 1, order of checks), so that a stranger learns
+In: who calls, then the rate limit (API-6), so that a stranger learns
 nothing about routes or bodies. Out: the headers of every response, and the one place where an
 error becomes a response.
 """
@@ -74,7 +74,7 @@ class Gate:
             await self._app(scope, receive, send)
             return
         if scope["method"] == "HEAD":
-            # RFC 9110 9.3.2: as GET, without the body (decisions 1, methods).
+            # RFC 9110 9.3.2: as GET, without the body (API-2).
             scope, send = {**scope, "method": "GET", HEAD: True}, _without_body(send)
         exchange, call = _Exchange(send), None
         try:
@@ -121,7 +121,7 @@ class Gate:
 
 
 def headers_of_every_response(request_id: str, figures: Figures) -> list[tuple[bytes, bytes]]:
-    """The headers that every response carries, whatever its status (decisions 1, headers)."""
+    """The headers that every response carries, whatever its status (API-8)."""
     return [
         (b"x-request-id", request_id.encode()),
         # Browsers must not guess that some JSON is a script or a page.
@@ -159,7 +159,7 @@ class _Exchange:
         return self.status is not None
 
     async def send(self, message: Message) -> None:
-        """Send on, with the headers of every response (decisions 1, headers)."""
+        """Send on, with the headers of every response (API-8)."""
         if message["type"] == "http.response.start":
             self.status = message["status"]
             MutableHeaders(scope=message).setdefault("Cache-Control", "no-store")

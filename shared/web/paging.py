@@ -1,4 +1,4 @@
-"""Cursors and the parameters of list endpoints (decisions 1, pagination)."""
+"""Cursors and the parameters of list endpoints (API-19, API-20)."""
 
 import base64
 import hashlib

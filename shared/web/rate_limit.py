@@ -53,7 +53,7 @@ _OPEN: Final = logs.fields(metrics={"LimiterOpen": 1})
 
 
 def headers(figures: Figures) -> list[tuple[bytes, bytes]]:
-    """What every response says of the bucket that its request drew on (service.md 8)."""
+    """What every response says of the bucket that its request drew on (AUTH-7)."""
     return [
         (b"x-ratelimit-limit", b"%d" % RATE_PER_SECOND),
         (b"x-ratelimit-remaining", b"%d" % figures.remaining),
@@ -177,7 +177,7 @@ class TenantLimiter:
         """Take a token for a request with an admin key, or with another one.
 
         Raises `RateLimited` if there is none. If the buckets cannot answer, the request is
-        admitted, and that is logged (decisions 2).
+        admitted, and that is logged (AUTH-10).
         """
         account = self._account(tenant_id, is_admin=is_admin)
         account.count(self._now())

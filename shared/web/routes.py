@@ -1,6 +1,6 @@
 """Routes: what stands between a matched path and the function that serves it.
 
-In this order (decisions 1, order of checks): scope, body, parameters. The caller is known and
+In this order (API-6): scope, body, parameters. The caller is known and
 has a token of the rate limit before any route is looked for: see `shared.web.gate`.
 """
 

@@ -1,4 +1,4 @@
-"""Usage counts of API keys: added up in this instance, written at most once a second a key.
+"""Usage counts of API keys: added up here, written at most once a second a key (APIKEY-8).
 
 An instance that is killed loses what it has not written: for a key in use, a second of counts. An
 orderly stop writes them all. A key that falls silent is written during the requests of others, one

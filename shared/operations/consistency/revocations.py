@@ -1,6 +1,6 @@
 """Revocations: a warrant's standing, its place in a shard, its record, the shard's counter.
 
-A warrant that any of them calls revoked is revoked (service.md 3: a revocation is never lost).
+A warrant that any of them calls revoked is revoked (CHECK-2).
 """
 
 from collections.abc import Iterable, Iterator

@@ -13,10 +13,10 @@ from functions.api_keys.schemas import (
 )
 from shared.errors import InvalidState, NotFound, RequestConflict
 from shared.operations import api_keys
-from shared.web import paging
 from shared.web.api_keys import ApiKeyList
 from shared.web.app import create_app, lambda_handler
 from shared.web.fields import ApiKeyId
+from shared.web.paging import Pager
 from shared.web.routes import Here, router, serves
 
 routes = router("API keys")
@@ -32,16 +32,15 @@ async def list_api_keys(here: Here, query: Annotated[ApiKeyQuery, Query()]) -> A
     The newest key comes first. The list has revoked and expired keys too, and never the secret of
     a key.
     """
-    endpoint = f"api-keys?{query.service_account_id}"
+    pages = Pager(here.caller, query.cursor, f"api-keys?{query.service_account_id}")
     page = api_keys.page(
         here.ports,
         here.caller,
-        before=paging.decode(query.cursor, here.caller, endpoint=endpoint),
+        before=pages.before,
         limit=query.limit,
         account_id=query.service_account_id,
     )
-    cursor = paging.encode(page.next_before, here.caller, endpoint=endpoint)
-    return ApiKeyList.of(page, cursor=cursor)
+    return ApiKeyList.of(page, pages)
 
 
 @routes.post("/v1/api-keys", status_code=201)
@@ -69,7 +68,7 @@ async def create_api_key(here: Here, body: CreateApiKey) -> CreatedApiKey:
 @serves(api_keys.get, raises=(NotFound,))
 async def get_api_key(here: Here, key_id: KeyId) -> ApiKeyDetail:
     """Get one API key and how often it was used."""
-    return ApiKeyDetail.of(*api_keys.get(here.ports, here.caller, key_id=key_id))
+    return ApiKeyDetail.of(api_keys.get(here.ports, here.caller, key_id=key_id))
 
 
 @routes.post("/v1/api-keys/{id}/revoke")

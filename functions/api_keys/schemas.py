@@ -81,8 +81,9 @@ class ApiKeyDetail(ApiKeySummary):
     request_count: int = shown(f"Number of requests with this key. {APPROXIMATE}", minimum=0)
 
     @classmethod
-    def of(cls, key: ApiKey, usage: Usage) -> Self:
+    def of(cls, used: tuple[ApiKey, Usage]) -> Self:
         """The key with its usage."""
+        key, usage = used
         return cls(
             **key_fields(key), last_used_at=usage.last_used_at, request_count=usage.request_count
         )

@@ -13,6 +13,7 @@ from shared.operations import audit_log
 from shared.operations.audit_log import Position
 from shared.web import paging
 from shared.web.app import create_app, lambda_handler
+from shared.web.paging import Pager
 from shared.web.routes import Here, router, serves
 
 _WINDOW: Final = timedelta(days=7)
@@ -32,16 +33,19 @@ async def list_audit_log(here: Here, query: Annotated[AuditQuery, Query()]) -> A
     `to`, and without `to` it ends now.
     """
     filters = _filters(here, query)
-    endpoint = "audit-logs?" + query.model_dump_json(exclude={"limit", "cursor"})
+    pages = Pager(
+        here.caller,
+        query.cursor,
+        "audit-logs?" + query.model_dump_json(exclude={"limit", "cursor"}),
+    )
     page = audit_log.page(
         here.ports,
         here.caller,
         filters=filters,
-        before=_position(paging.decode(query.cursor, here.caller, endpoint=endpoint)),
+        before=_position(pages.before),
         limit=query.limit,
     )
-    cursor = paging.encode(page.next_before, here.caller, endpoint=endpoint)
-    return AuditLog.of(page, cursor=cursor)
+    return AuditLog.of(page, pages)
 
 
 def _position(text: str | None) -> Position | None:

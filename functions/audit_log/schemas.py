@@ -1,19 +1,17 @@
 """Bodies of the audit log endpoint (AUDIT-2)."""
 
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from pydantic import Field, JsonValue
 
-from shared.model.audit_log import Action, Entry
+from shared.model.audit_log import Action
 from shared.model.identifiers import API_KEY, AUDIT_ENTRY, SERVICE_ACCOUNT
-from shared.operations.paging import Page
 from shared.web.fields import (
     CURSOR,
     MomentIn,
     MomentOut,
     NextCursor,
     RecordBody,
-    ResponseBody,
     Total,
     WarrantId,
     example,
@@ -21,7 +19,7 @@ from shared.web.fields import (
     sample,
     shown,
 )
-from shared.web.paging import PageQuery
+from shared.web.paging import PageBody, PageQuery
 
 
 class AuditQuery(PageQuery):
@@ -93,7 +91,7 @@ class AuditEntry(RecordBody):
     details: dict[str, Any] = shown("More about it. The members depend on the action.")
 
 
-class AuditLog(ResponseBody):
+class AuditLog(PageBody):
     """A page of the audit log."""
 
     model_config = example(audit_logs=[_ENTRY], total=132, cursor=CURSOR)
@@ -101,9 +99,3 @@ class AuditLog(ResponseBody):
     audit_logs: list[AuditEntry] = shown("The entries of this page, newest first.")
     total: Total
     cursor: NextCursor
-
-    @classmethod
-    def of(cls, page: Page[Entry], *, cursor: str | None) -> Self:
-        """The page, with the cursor to the next."""
-        entries = [AuditEntry.of(entry) for entry in page.entries]
-        return cls(audit_logs=entries, total=page.total, cursor=cursor)

@@ -17,10 +17,9 @@ from functions.revocations.schemas import (
 )
 from shared.errors import NotFound
 from shared.operations import revocations
-from shared.web import paging
 from shared.web.app import create_app, lambda_handler
 from shared.web.fields import WarrantId
-from shared.web.paging import Paging
+from shared.web.paging import Pager, Paging
 from shared.web.routes import Here, router, serves
 from shared.web.work import Kind
 
@@ -63,10 +62,9 @@ async def list_revocations(here: Here, query: Paging) -> RevocationList:
     The newest record comes first. Warrants that are revoked because their signing key is revoked
     have no record; the warrants of a key are listed by `GET /v1/keys/{keyId}/warrants`.
     """
-    before = paging.decode(query.cursor, here.caller, endpoint="revocations")
-    page = revocations.page(here.ports, here.caller, before=before, limit=query.limit)
-    cursor = paging.encode(page.next_before, here.caller, endpoint="revocations")
-    return RevocationList.of(page, cursor=cursor)
+    pages = Pager(here.caller, query.cursor, "revocations")
+    page = revocations.page(here.ports, here.caller, before=pages.before, limit=query.limit)
+    return RevocationList.of(page, pages)
 
 
 @routes.post(

@@ -5,8 +5,7 @@ from typing import Annotated, Final, Self
 from pydantic import Field, JsonValue
 
 from shared.model.identifiers import REVOCATION
-from shared.model.revocations import Revocation, Verdict
-from shared.operations.paging import Page
+from shared.model.revocations import Verdict
 from shared.web.fields import (
     CURSOR,
     MomentIn,
@@ -25,6 +24,7 @@ from shared.web.fields import (
     sample,
     shown,
 )
+from shared.web.paging import PageBody
 
 BATCH_MAX: Final = 1000
 BATCH_BODY_MAX: Final = 1024 * 1024
@@ -85,7 +85,7 @@ class RevocationRecord(RecordBody):
     )
 
 
-class RevocationList(ResponseBody):
+class RevocationList(PageBody):
     """A page of revocation records."""
 
     model_config = example(revocations=[_RECORD], total=132, cursor=CURSOR)
@@ -93,12 +93,6 @@ class RevocationList(ResponseBody):
     revocations: list[RevocationRecord] = shown("The records of this page, newest first.")
     total: Total
     cursor: NextCursor
-
-    @classmethod
-    def of(cls, page: Page[Revocation], *, cursor: str | None) -> Self:
-        """The page, with the cursor to the next."""
-        records = [RevocationRecord.of(record) for record in page.entries]
-        return cls(revocations=records, total=page.total, cursor=cursor)
 
 
 class CheckResult(ResponseBody):

@@ -12,10 +12,9 @@ from functions.service_accounts.schemas import (
 )
 from shared.errors import NotFound, RequestConflict
 from shared.operations import api_keys, service_accounts
-from shared.web import paging
 from shared.web.api_keys import ApiKeyList
 from shared.web.app import create_app, lambda_handler
-from shared.web.paging import Paging
+from shared.web.paging import Pager, Paging
 from shared.web.routes import Here, router, serves
 
 routes = router("Service accounts")
@@ -27,10 +26,9 @@ AccountId = Annotated[ServiceAccountId, Path(alias="id")]
 @serves(service_accounts.page)
 async def list_service_accounts(here: Here, query: Paging) -> ServiceAccountList:
     """List the service accounts, newest first."""
-    before = paging.decode(query.cursor, here.caller, endpoint="service-accounts")
-    page = service_accounts.page(here.ports, here.caller, before=before, limit=query.limit)
-    cursor = paging.encode(page.next_before, here.caller, endpoint="service-accounts")
-    return ServiceAccountList.of(page, cursor=cursor)
+    pages = Pager(here.caller, query.cursor, "service-accounts")
+    page = service_accounts.page(here.ports, here.caller, before=pages.before, limit=query.limit)
+    return ServiceAccountList.of(page, pages)
 
 
 @routes.post("/v1/service-accounts", status_code=201)
@@ -65,16 +63,15 @@ async def list_service_account_api_keys(
     query: Paging,
 ) -> ApiKeyList:
     """List the API keys of a service account, newest first, with the revoked ones."""
-    endpoint = f"service-accounts/{account_id}/api-keys"
+    pages = Pager(here.caller, query.cursor, f"service-accounts/{account_id}/api-keys")
     page = api_keys.page_of_account(
         here.ports,
         here.caller,
         account_id=account_id,
-        before=paging.decode(query.cursor, here.caller, endpoint=endpoint),
+        before=pages.before,
         limit=query.limit,
     )
-    cursor = paging.encode(page.next_before, here.caller, endpoint=endpoint)
-    return ApiKeyList.of(page, cursor=cursor)
+    return ApiKeyList.of(page, pages)
 
 
 @routes.post("/v1/service-accounts/{id}/disable")

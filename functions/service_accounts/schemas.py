@@ -1,13 +1,12 @@
 """Bodies of the service account endpoints (ACCOUNT-1)."""
 
-from typing import Annotated, Final, Self
+from typing import Annotated, Final
 
 from pydantic import AfterValidator, Field, JsonValue
 
 from shared.model import service_accounts
 from shared.model.identifiers import SERVICE_ACCOUNT
-from shared.model.service_accounts import ServiceAccount, Status
-from shared.operations.paging import Page
+from shared.model.service_accounts import Status
 from shared.web.fields import (
     CURSOR,
     MomentOut,
@@ -15,13 +14,13 @@ from shared.web.fields import (
     Reason,
     RecordBody,
     RequestBody,
-    ResponseBody,
     Total,
     example,
     identifier,
     sample,
     shown,
 )
+from shared.web.paging import PageBody
 
 _PATTERN: Final[dict[str, JsonValue]] = {"pattern": f"^{service_accounts.NAME_PATTERN}$"}
 _ACCOUNT: Final[dict[str, JsonValue]] = {
@@ -71,7 +70,7 @@ class ServiceAccountFields(RecordBody):
     created_at: MomentOut = shown("When the account was created.")
 
 
-class ServiceAccountList(ResponseBody):
+class ServiceAccountList(PageBody):
     """A page of service accounts."""
 
     model_config = example(service_accounts=[_ACCOUNT], total=132, cursor=CURSOR)
@@ -79,9 +78,3 @@ class ServiceAccountList(ResponseBody):
     service_accounts: list[ServiceAccountFields] = shown("The accounts of this page, newest first.")
     total: Total
     cursor: NextCursor
-
-    @classmethod
-    def of(cls, page: Page[ServiceAccount], *, cursor: str | None) -> Self:
-        """The page, with the cursor to the next."""
-        accounts = [ServiceAccountFields.of(account) for account in page.entries]
-        return cls(service_accounts=accounts, total=page.total, cursor=cursor)

@@ -21,10 +21,9 @@ from functions.signing_keys.schemas import (
 )
 from shared.errors import InvalidState, NotFound, RequestConflict
 from shared.operations import key_revocation, signing_keys, warrants
-from shared.web import paging
 from shared.web.app import create_app, lambda_handler
 from shared.web.fields import SigningKeyId
-from shared.web.paging import Paging
+from shared.web.paging import Pager, Paging
 from shared.web.routes import Here, router, serves
 
 routes = router("Signing keys")
@@ -40,17 +39,16 @@ async def list_signing_keys(here: Here, query: Annotated[KeyQuery, Query()]) -> 
     The newest key comes first. Each superseded version of a key is an entry of its own, with the
     status `rotated`.
     """
-    endpoint = f"keys?type={query.type}&status={query.status}"
+    pages = Pager(here.caller, query.cursor, f"keys?type={query.type}&status={query.status}")
     page = signing_keys.page(
         here.ports,
         here.caller,
-        before=paging.decode(query.cursor, here.caller, endpoint=endpoint),
+        before=pages.before,
         limit=query.limit,
         type_=query.type,
         status=query.status,
     )
-    cursor = paging.encode(page.next_before, here.caller, endpoint=endpoint)
-    return KeyList.of(page, cursor=cursor)
+    return KeyList.of(page, pages)
 
 
 @routes.post("/v1/keys", status_code=201)
@@ -179,17 +177,15 @@ async def list_warrants(here: Here, key_id: KeyId, query: Paging) -> WarrantList
 
     The record of a superseded version lists the warrants of that version only.
     """
-    endpoint = f"keys/{key_id}/warrants"
+    pages = Pager(here.caller, query.cursor, f"keys/{key_id}/warrants")
     page = warrants.page(
         here.ports,
         here.caller,
         key_id=key_id,
-        before=paging.decode(query.cursor, here.caller, endpoint=endpoint),
+        before=pages.before,
         limit=query.limit,
     )
-    return WarrantList.of(
-        page, cursor=paging.encode(page.next_before, here.caller, endpoint=endpoint)
-    )
+    return WarrantList.of(page, pages)
 
 
 app = create_app(routes)

@@ -10,9 +10,7 @@ from shared.model.identifiers import SIGNING_KEY
 from shared.model.seeds import ALGORITHM
 from shared.model.signing_keys import SigningKey, Status, Type
 from shared.model.warrant_format import Format
-from shared.model.warrants import Warrant
 from shared.operations.key_revocation import Revoked
-from shared.operations.paging import Page
 from shared.operations.warrants import Order, Signed
 from shared.web.fields import (
     BASE64,
@@ -36,7 +34,7 @@ from shared.web.fields import (
     optional,
     shown,
 )
-from shared.web.paging import PageQuery
+from shared.web.paging import PageBody, PageQuery
 
 PAYLOAD_MAX: Final = 64 * 1024
 
@@ -180,7 +178,7 @@ class KeyFields(ResponseBody):
         return cls(**_fields(key))
 
 
-class KeyList(ResponseBody):
+class KeyList(PageBody):
     """A page of signing keys."""
 
     model_config = example(keys=[examples.KEY], total=132, cursor=CURSOR)
@@ -188,12 +186,6 @@ class KeyList(ResponseBody):
     keys: list[KeyFields] = shown("The keys of this page, newest first.")
     total: Total
     cursor: NextCursor
-
-    @classmethod
-    def of(cls, page: Page[SigningKey], *, cursor: str | None) -> Self:
-        """The page, with the cursor to the next."""
-        keys = [KeyFields.of(key) for key in page.entries]
-        return cls(keys=keys, total=page.total, cursor=cursor)
 
 
 class RotatedKey(RecordBody):
@@ -338,7 +330,7 @@ class WarrantFields(RecordBody):
     )
 
 
-class WarrantList(ResponseBody):
+class WarrantList(PageBody):
     """A page of the warrants that a key signed."""
 
     model_config = example(warrants=[examples.WARRANT], total=132, cursor=CURSOR)
@@ -346,12 +338,6 @@ class WarrantList(ResponseBody):
     warrants: list[WarrantFields] = shown("The warrants of this page, newest first.")
     total: Total
     cursor: NextCursor
-
-    @classmethod
-    def of(cls, page: Page[Warrant], *, cursor: str | None) -> Self:
-        """The page, with the cursor to the next."""
-        warrants = [WarrantFields.of(warrant) for warrant in page.entries]
-        return cls(warrants=warrants, total=page.total, cursor=cursor)
 
 
 def _fields(key: SigningKey) -> dict[str, Any]:

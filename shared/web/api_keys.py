@@ -7,7 +7,6 @@ from pydantic import JsonValue
 from shared.model.api_keys import ApiKey, Status, Usage
 from shared.model.callers import Scope
 from shared.model.identifiers import API_KEY
-from shared.operations.paging import Page
 from shared.web.fields import (
     CURSOR,
     ApiKeyId,
@@ -19,6 +18,7 @@ from shared.web.fields import (
     sample,
     shown,
 )
+from shared.web.paging import PageBody
 
 APPROXIMATE: Final = (
     "Approximate: it may be up to one second late, and what was counted just before an instance of "
@@ -61,12 +61,13 @@ class ApiKeySummary(ResponseBody):
     )
 
     @classmethod
-    def of(cls, key: ApiKey, usage: Usage) -> Self:
+    def of(cls, used: tuple[ApiKey, Usage]) -> Self:
         """The key with its usage."""
+        key, usage = used
         return cls(**key_fields(key), last_used_at=usage.last_used_at)
 
 
-class ApiKeyList(ResponseBody):
+class ApiKeyList(PageBody):
     """A page of API keys."""
 
     model_config = example(api_keys=[_USED], total=132, cursor=CURSOR)
@@ -74,12 +75,6 @@ class ApiKeyList(ResponseBody):
     api_keys: list[ApiKeySummary] = shown("The keys of this page, newest first.")
     total: Total
     cursor: NextCursor
-
-    @classmethod
-    def of(cls, page: Page[tuple[ApiKey, Usage]], *, cursor: str | None) -> Self:
-        """The page, with the cursor to the next."""
-        keys = [ApiKeySummary.of(key, usage) for key, usage in page.entries]
-        return cls(api_keys=keys, total=page.total, cursor=cursor)
 
 
 def key_fields(key: ApiKey) -> dict[str, Any]:

@@ -3,13 +3,16 @@
 import base64
 import hashlib
 import re
-from typing import Annotated, Final
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, Self, get_args
 
 from fastapi import Query
 from pydantic import BaseModel, BeforeValidator, Field
 
 from shared.errors import InvalidRequest
 from shared.model.callers import Caller
+from shared.operations.paging import Page
+from shared.web.fields import ResponseBody
 
 LIMIT_DEFAULT: Final = 50
 LIMIT_MAX: Final = 100
@@ -43,37 +46,56 @@ class PageQuery(BaseModel):
 Paging = Annotated[PageQuery, Query()]
 
 
-def encode(position: str | None, caller: Caller, *, endpoint: str) -> str | None:
-    """The cursor that continues after `position`, for this tenant, endpoint and its filters.
+@dataclass(frozen=True, slots=True)
+class Pager:
+    """The way from page to page of one list of a tenant; `endpoint` names its filters too.
 
-    None where there is nothing to continue. It carries a checksum, no secret: whoever forges one
+    `cursor` is what the request gave. A cursor carries a checksum, no secret: whoever forges one
     reaches nothing but another place in a list of their own.
     """
-    if position is None:
-        return None
-    data = _check(position, caller, endpoint) + position.encode()
-    return base64.urlsafe_b64encode(data).decode().rstrip("=")
+
+    caller: Caller
+    cursor: str | None
+    endpoint: str
+
+    @property
+    def before(self) -> str | None:
+        """The position that the cursor was made of. Raises `InvalidRequest` for any other text."""
+        if self.cursor is None:
+            return None
+        padding = "=" * (-len(self.cursor) % 4)
+        try:
+            data = base64.b64decode(self.cursor + padding, altchars=b"-_", validate=True)
+            position = data[_CHECK_BYTES:].decode()
+        except ValueError:
+            position = ""
+        if not _POSITION.fullmatch(position) or self.after(position) != self.cursor:
+            raise refused()
+        return position
+
+    def after(self, position: str | None) -> str | None:
+        """The cursor that continues after `position`; None if there is nothing to continue."""
+        if position is None:
+            return None
+        bound = f"{self.caller.tenant_id}\n{self.endpoint}\n{position}"
+        data = hashlib.sha256(bound.encode()).digest()[:_CHECK_BYTES] + position.encode()
+        return base64.urlsafe_b64encode(data).decode().rstrip("=")
 
 
-def decode(cursor: str | None, caller: Caller, *, endpoint: str) -> str | None:
-    """The position that `encode` made a cursor of. Raises `InvalidRequest` for any other text."""
-    if cursor is None:
-        return None
-    try:
-        data = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
-        position = data[_CHECK_BYTES:].decode()
-    except ValueError:
-        position = ""
-    if not _POSITION.fullmatch(position) or encode(position, caller, endpoint=endpoint) != cursor:
-        raise refused()
-    return position
+class PageBody(ResponseBody):
+    """A page of a list. The first field has the entries; `total` and `cursor` follow it."""
+
+    @classmethod
+    def of(cls, page: Page[Any], pager: Pager) -> Self:
+        """The page, with the cursor to the next."""
+        name, field = next(iter(cls.model_fields.items()))
+        (entry,) = get_args(field.annotation)
+        entries = [entry.of(each) for each in page.entries]
+        return cls.model_validate(
+            {name: entries, "total": page.total, "cursor": pager.after(page.next_before)}
+        )
 
 
 def refused() -> InvalidRequest:
     """The error for a cursor that this list did not give out for these filters."""
     return InvalidRequest("cursor: must come from the page before, with the same filters.")
-
-
-def _check(position: str, caller: Caller, endpoint: str) -> bytes:
-    bound = f"{caller.tenant_id}\n{endpoint}\n{position}"
-    return hashlib.sha256(bound.encode()).digest()[:_CHECK_BYTES]

@@ -9,7 +9,7 @@ from urllib.parse import quote
 import pytest
 
 from shared.model.callers import Caller, Scope
-from shared.web import paging
+from shared.web.paging import Pager
 from tests.api import Tenant
 from tests.asgi import bearer, send
 
@@ -121,9 +121,10 @@ def test_a_walk_sees_what_stays(tenant: Tenant, each: List) -> None:
 def test_a_forged_position_is_refused(standing: Tenant, position: str) -> None:
     """F88: a cursor whose checksum is right and whose position no page has given is 400."""
     caller = Caller(standing.id, "", ())
-    forged = paging.encode(position, caller, endpoint="revocations")
+    pages = Pager(caller, None, "revocations")
+    forged = pages.after(position)
     refused(REVOCATIONS.page(standing, cursor=forged), "cursor")
-    likely = paging.encode("svc_rev_0", caller, endpoint="revocations")
+    likely = pages.after("svc_rev_0")
     assert REVOCATIONS.page(standing, cursor=likely).status_code == 200
 
 

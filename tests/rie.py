@@ -11,6 +11,7 @@ nothing of the tests, of the repository or of their environment.
 import http.client
 import json
 import platform
+import re
 import socket
 import subprocess
 import tempfile
@@ -23,12 +24,23 @@ from typing import IO, Any, Final
 
 from tests.artefact import Artefact
 from tests.lambda_events import Event
-from tests.lambda_runtime import FunctionError
+from tests.log_lines import Line, read
 from tests.processes import HOST, ROOT, free_port
 
 _SECONDS: Final = 60
 _INVOCATIONS: Final = "/2015-03-31/functions/function/invocations"
 _ARCHITECTURE: Final = {"aarch64": "arm64"}
+_EMULATORS_OWN: Final = re.compile(
+    r"(START|END|REPORT) RequestId: |\d\d \w{3} \d{4} [\d:,]+ \[[A-Z]+\] \(rapid\)"
+)
+
+
+class FunctionError(Exception):
+    """The function raised, or could not be loaded; `report` is what the runtime says of it."""
+
+    def __init__(self, report: dict[str, Any]) -> None:
+        self.report = report
+        super().__init__(f"{report['errorType']}: {report['errorMessage']}")
 
 
 @dataclass(frozen=True)
@@ -62,10 +74,11 @@ class Emulator:
         assert response.status == http.client.OK, body
         return answer
 
-    def said(self) -> str:
-        """What the function and the emulator wrote to their log."""
+    def logged(self) -> list[Line]:
+        """What the function wrote to its log, which is lines of JSON alone."""
         self.output.seek(0)
-        return self.output.read().decode(errors="replace")
+        lines = self.output.read().decode().splitlines()
+        return [read(line) for line in lines if line and not _EMULATORS_OWN.match(line)]
 
 
 @contextmanager

@@ -25,10 +25,10 @@ from shared.ports.store import Expect, Put
 from tests.artefact import Artefact, built
 from tests.infra.folders import opened
 from tests.lambda_events import GROUPS, Answer, Group, Request, assert_error, load, queued
-from tests.lambda_runtime import FunctionError
+from tests.log_lines import STAGE, metrics
 from tests.operations.tenants import Tenant
 from tests.processes import HOST, ROOT, environment, free_port
-from tests.rie import emulator, wait_until_it_listens
+from tests.rie import FunctionError, emulator, wait_until_it_listens
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
@@ -137,6 +137,68 @@ def test_a_tenant_that_fails_holds_back_no_other(
         answer = function.invoke(queued("svc_tnt_nobody", tenant.id))
         assert answer == {"published": 1, "not due": 0, "failed": 1}
     assert tenant.published(ports).revoked_ids == ["svc_wrt_a"]
+
+
+def test_the_worker_logs_each_tenant(artefact: Artefact, data: Path, ports: Ports) -> None:
+    """What is due is published, once; each tenant is a line, with the metric of a failure."""
+    tenant = Tenant.create(ports)
+    tenant.revoke(ports, "svc_wrt_a")
+    settings = data_folder.environment(data) | {"SVC_STAGE": STAGE}
+    with emulator(artefact, "functions.srl_publication.handler.handler", settings) as function:
+        assert function.invoke(queued(tenant.id))["published"] == 1
+        assert function.invoke(queued(tenant.id, "nobody"))["failed"] == 1
+        told = function.logged()
+    assert [line.get("outcome") for line in told] == ["published", "not due", None]
+    assert metrics(told[0])["Published"] == (1, "Count")
+    assert metrics(told[2]) == {"PublicationFailed": (1, "Count")}
+    assert tenant.published(ports).revoked_ids == ["svc_wrt_a"]
+
+
+def test_a_request_is_one_line_of_standard_output(
+    artefact: Artefact, data: Path, ports: Ports
+) -> None:
+    """In Lambda, what is logged is JSON alone: a line a request, another if it failed."""
+    tenant = Tenant.create(ports)
+    authorization = _admin(ports, tenant)
+    request = Request("GET", "/v1/revocations/srl", headers=(authorization,))
+    settings = data_folder.environment(data) | {"SVC_STAGE": STAGE}
+    with emulator(artefact, "functions.srl.handler.handler", settings) as function:
+        served = Answer.of(function.invoke(request.http_api()))
+        for blob in (data / "blobs" / "srl").rglob("*.json"):
+            blob.unlink()
+        failed = Answer.of(function.invoke(request.rest_api()))
+        told = function.logged()
+    assert (served.status, failed.status) == (200, 503)
+    first, outage, second = told
+    for line, answer in ((first, served), (second, failed)):
+        assert line["message"] == "request"
+        assert line["request_id"] == answer.headers["x-request-id"]
+        assert (line["tenant_id"], line["status"]) == (tenant.id, answer.status)
+    assert (first["outcome"], second["outcome"]) == ("ok", "unavailable")
+    assert metrics(outage) == {"Unavailable": (1, "Count")}
+    assert authorization[1].split()[1] not in str(told)
+
+
+def test_a_schedule_without_a_queue_fails_by_name(artefact: Artefact, data: Path) -> None:
+    """The schedule is given its event, and reports what it lacks."""
+    settings = data_folder.environment(data)
+    with (
+        emulator(artefact, "functions.srl_schedule.handler.handler", settings) as function,
+        pytest.raises(FunctionError, match="SVC_QUEUE is not set"),
+    ):
+        function.invoke(load("schedule"))
+
+
+def test_a_schedule_without_settings_fails_by_name(artefact: Artefact) -> None:
+    """A schedule that was set up wrongly fails, and the runtime is told every missing setting."""
+    with (
+        emulator(artefact, "functions.srl_schedule.handler.handler", {}) as function,
+        pytest.raises(FunctionError) as failed,
+    ):
+        function.invoke(load("schedule"))
+    assert failed.value.report["errorType"] == "InvalidSettings"
+    for name in ("SVC_STORE", "SVC_BLOBS", "SVC_KEYS"):
+        assert name in failed.value.report["errorMessage"]
 
 
 def test_a_list_past_the_limit_is_never_an_answer(

@@ -9,7 +9,7 @@ from tests.processes import ROOT
 _PAGES: Final = sorted((ROOT / "docs" / "spec").glob("*.md"))
 _CLAUSE: Final = re.compile(r"^### (\S+)$", re.MULTILINE)
 _IDENTIFIER: Final = re.compile(r"[A-Z]+-[1-9][0-9]*")
-_LINK: Final = re.compile(r"\]\(([\w./-]+\.\w+)\)")
+_LINK: Final = re.compile(r"\]\(([\w./-]+\.\w+)(?:#([\w-]+))?\)")
 
 
 def _clauses(page: Path) -> list[str]:
@@ -35,10 +35,15 @@ def test_the_index_names_the_page_of_each_clause() -> None:
 
 
 def test_links_lead_somewhere() -> None:
-    """What the pages link to is there."""
-    pages = [*_PAGES, ROOT / "docs" / "concepts.md"]
-    links = [(page, link) for page in pages for link in _LINK.findall(page.read_text("utf-8"))]
-    assert [link for page, link in links if not (page.parent / link).exists()] == []
+    """What the pages of docs link to is there, and so are the anchors of clauses."""
+    dangling = []
+    for page in (ROOT / "docs").rglob("*.md"):
+        for name, anchor in _LINK.findall(page.read_text(encoding="utf-8")):
+            target = (page.parent / name).resolve()
+            is_clause = target in _PAGES and anchor
+            if not target.exists() or (is_clause and anchor.upper() not in _clauses(target)):
+                dangling.append((page.name, name, anchor))
+    assert dangling == []
 
 
 def test_each_cited_clause_is_there() -> None:

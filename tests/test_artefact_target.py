@@ -75,14 +75,14 @@ def test_an_artefact_starts_on_its_tables(
     ("restored_as", "store"), [("", f"{_STORE}r1-"), ("r1-", _STORE), ("r2-", f"{_STORE}r1-")]
 )
 def test_an_artefact_refuses_other_tables(tmp_path: Path, restored_as: str, store: str) -> None:
-    """F105: a restore that was built for and not deployed, or the reverse, does not start."""
+    """F105b: A function does not start if its artefact was built for other tables."""
     built = _artefact(tmp_path, parameters={"RestoredAs": restored_as})
     with pytest.raises(InvalidSettings, match=f"is built for RestoredAs={restored_as} and"):
         artefact.check(built, "aarch64", {"SVC_STORE": store})
 
 
 def test_a_function_is_checked_before_it_loads_anything(tmp_path: Path) -> None:
-    """F100: no library, some of which are native code, is loaded before the check."""
+    """F100b: A function checks its processor before it loads any library."""
     shutil.copytree(ROOT / "functions", tmp_path / "functions")
     shutil.copytree(ROOT / "shared", tmp_path / "shared")
     _artefact(tmp_path, architecture=f"not-{platform.machine()}")

@@ -23,7 +23,7 @@ def test_broken():
 
 
 def test_a_failure_is_the_last_thing_printed(tmp_path: Path) -> None:
-    """F154: its traceback, its name and pytest's closing line end the output, which is short."""
+    """F154a: The end of what failed is the last thing that `.ci/run` prints."""
     (tmp_path / ".ci").mkdir()
     shutil.copy(ROOT / ".ci/run", tmp_path / ".ci/run")
     (tmp_path / "test_both.py").write_text(_PASS_AND_FAIL)

@@ -78,7 +78,7 @@ def _given_up(*, instances: int, trial: int) -> int:
 
 
 def test_instances_of_one_snapshot_do_not_go_on_meeting_each_other() -> None:
-    """F112: of twenty instances whose first writes meet on one item, nobody gives up."""
+    """F112a: Twenty instances of one snapshot that write the same item all succeed in the end."""
     before = random.getstate()
     try:
         assert sum(_given_up(instances=20, trial=trial) for trial in range(5)) <= 1
@@ -141,7 +141,7 @@ def _pauses_of_the_rate_limit(folder: Path) -> list[float]:
 def test_no_pause_is_drawn_from_a_state_that_a_snapshot_holds(
     pauses: Callable[[Path], list[float]], tmp_path: Path
 ) -> None:
-    """F112: what one instance draws says nothing about what another one draws."""
+    """F112b: The pauses of one instance say nothing about the pauses of another."""
     snapshot = random.getstate()
     first = pauses(tmp_path)
     random.setstate(snapshot)
@@ -150,7 +150,7 @@ def test_no_pause_is_drawn_from_a_state_that_a_snapshot_holds(
 
 
 def test_nothing_that_is_deployed_draws_from_such_a_state() -> None:
-    """F112: of `random`, only the generator that asks the system is used."""
+    """F112c: Deployed code draws random numbers only from the operating system."""
     for folder in ("functions", "shared"):
         for file in sorted((ROOT / folder).rglob("*.py")):
             for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):

@@ -71,7 +71,7 @@ def test_a_seed_is_found_in_every_form(form: str) -> None:
     ],
 )
 def test_a_key_string_is_found_in_every_form(shown: object) -> None:
-    """F17: with its prefix or without, among other text or not."""
+    """F17, S7: The search that guards all tests finds a secret in every form."""
     assert found(lambda watch: watch.note("an API key", SECRET), shown)
 
 

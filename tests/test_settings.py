@@ -99,7 +99,7 @@ def test_trusted_proxies_are_networks(value: str, networks: list[str]) -> None:
     "value", [",", "10.0.0.1/8", "10.0.0.0/33", "proxy.example", "10.0.0.0/8;10.1.0.0/16", " "]
 )
 def test_wrong_proxies_are_a_problem(value: str) -> None:
-    """F73: what is no network is named beside the other problems, and is never half believed."""
+    """F73b: A malformed entry of the trusted proxies is reported as a problem of the settings."""
     problems = _problems({"SVC_TRUSTED_PROXIES": value} | _GOOD | {"SVC_STORE": ""})
     assert len(problems) == 2
     assert problems[1].startswith("SVC_TRUSTED_PROXIES is not valid; set it to networks such as ")

@@ -35,7 +35,7 @@ def test_the_context_of_a_seal() -> None:
 
 
 def test_a_seal_of_an_earlier_edition_opens(keys: KeyFile) -> None:
-    """F95: a sealed seed that was stored once opens with its key file and its context."""
+    """F95a: A seed that an earlier edition sealed can still be opened."""
     context = seeds.seal_context(TENANT, KEY, purpose=Purpose.WARRANT, version=2)
     assert keys.unwrap(SEAL, context=context) == b"\x07" * 32
 
@@ -51,7 +51,7 @@ def test_a_seal_of_an_earlier_edition_opens(keys: KeyFile) -> None:
     ids=["tenant", "key", "purpose", "version"],
 )
 def test_a_seal_opens_for_nothing_else(keys: KeyFile, context: dict[str, str]) -> None:
-    """F96: not for another tenant, key, purpose or version."""
+    """F96a: A sealed seed does not open for another tenant, key, purpose or version."""
     with pytest.raises(Corrupt):
         keys.unwrap(SEAL, context=context)
 

@@ -40,7 +40,7 @@ def _pytest(
 
 @pytest.mark.slow
 def test_nobodys_settings_lead_away_from_this_machine() -> None:
-    """F34: endpoints, a profile and proxies of whoever runs the tests are not followed."""
+    """F34a: The tests ignore AWS settings and proxies in the environment of the user."""
     nobody = f"http://{HOST}:{free_port()}"
     settings = dict.fromkeys(_LEADS_ELSEWHERE, nobody)
     settings |= {"ALL_PROXY": f"socks5://{HOST}:{free_port()}", "AWS_PROFILE": "not-there"}
@@ -50,7 +50,7 @@ def test_nobodys_settings_lead_away_from_this_machine() -> None:
 
 @pytest.mark.slow
 def test_a_tree_in_which_nothing_can_be_written(tmp_path: Path) -> None:
-    """F34: without a place for their caches, pytest and Hypothesis pass as they would with one."""
+    """F34b: The tests pass in a tree in which nothing can be written."""
     for name in _COPIED:
         copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
         copy(ROOT / name, tmp_path / name)
@@ -63,7 +63,7 @@ def test_a_tree_in_which_nothing_can_be_written(tmp_path: Path) -> None:
 
 
 def test_no_test_hangs_for_ever(tmp_path: Path) -> None:
-    """F34: a test that waits for what never comes fails after a time, and the run goes on."""
+    """F34c: A test that waits for ever fails after its time limit."""
     (tmp_path / "test_waiting.py").write_text(
         "import threading\n\n\ndef test_waiting():\n    threading.Event().wait()\n\n\n"
         "def test_next():\n    pass\n"
@@ -74,5 +74,5 @@ def test_no_test_hangs_for_ever(tmp_path: Path) -> None:
 
 
 def test_every_test_has_a_time_limit(pytestconfig: pytest.Config) -> None:
-    """F34: the time after which a test has failed is set for all of them."""
+    """F34d: Every test has a time limit."""
     assert 0 < float(pytestconfig.getini("timeout")) <= _TIMEOUT

@@ -79,7 +79,7 @@ def test_an_unknown_scheme_opens_nothing(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
-    """F39: a scheme without an adapter is refused, and is never taken for SQLite or files."""
+    """F39a: A setting that names an unknown adapter is refused."""
     monkeypatch.chdir(tmp_path)
     before = sorted(tmp_path.iterdir())
     with pytest.raises(InvalidSettings, match=setting):
@@ -131,7 +131,7 @@ def test_a_place_that_cannot_be_used_is_a_wrong_setting(
 
 
 def test_ports_are_closed_once_and_for_all(settings: dict[str, str]) -> None:
-    """F33: `close` lets go of both SQLite files; Python 3.13 reports one that stays open."""
+    """F33c: Closing the ports closes their SQLite files."""
     ports = wiring.build(wiring.settings(settings))
     ports.close()
     with pytest.raises(Unavailable):
@@ -143,7 +143,7 @@ def test_ports_are_closed_once_and_for_all(settings: dict[str, str]) -> None:
 def test_what_was_opened_for_nothing_is_closed(
     settings: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """F33: if a later place cannot be used, the store that was opened before it is closed."""
+    """F33b: If a later port cannot be opened, the ports that were opened before are closed."""
     opened: list[SqliteStore] = []
     # A bound method would not be given the store.
     monkeypatch.setattr(SqliteStore, "close", lambda store: opened.append(store))  # noqa: PLW0108
@@ -214,7 +214,7 @@ def test_identifiers_sort_while_the_clock_stands_still() -> None:
 
 
 def test_identifiers_sort_as_the_clock_goes() -> None:
-    """Over milliseconds that begin and pass, an identifier made later sorts later."""
+    """API-14: An identifier that is made later sorts after one that is made earlier."""
     clock = Clock()
     new_id = wiring.identifiers(clock)
     _assert_rising(_made_while(clock, new_id, [0, 1, 0, 0, 400, 600, 0, 999, 1, 0] * 100))

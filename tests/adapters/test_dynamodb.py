@@ -140,7 +140,7 @@ def test_reads_at_once_do_not_wait_for_a_connection(dynamodb_client: DynamoDBCli
 def test_every_read_is_consistent(
     dynamodb_client: DynamoDBClient, store: DynamoStore, call: str
 ) -> None:
-    """F13: a read that may lag behind a revocation is never asked for."""
+    """F13c: The DynamoDB adapter asks only for consistent reads."""
     answers = Answers(dynamodb_client, NOTHING)
     CALLS[call](store)
     (body,) = answers.bodies
@@ -151,7 +151,7 @@ def test_every_read_is_consistent(
 def test_unprocessed_keys_are_asked_for_again(
     dynamodb_client: DynamoDBClient, store: DynamoStore, fake_time: FakeTime
 ) -> None:
-    """F23: an answer that leaves keys out is completed, from either table, after a pause."""
+    """F23a: The DynamoDB adapter asks again for keys that a batch answer left out."""
     left = {"a-audit": {"Keys": [stored(OTHER)], "ConsistentRead": True}}
     answers = Answers(
         dynamodb_client,
@@ -177,7 +177,7 @@ def test_keys_that_stay_unprocessed_are_unavailable(
 
 
 def test_a_key_is_asked_for_once(dynamodb_client: DynamoDBClient, store: DynamoStore) -> None:
-    """F23: repeats, which DynamoDB refuses, do not reach it; a batch has a hundred keys at most."""
+    """F23c: The DynamoDB adapter asks for each key once and for at most 100 keys in a batch."""
     answers = Answers(dynamodb_client, NOTHING)
     store.get_many([PARTITION.key(str(number % 150)) for number in range(300)])
     sizes = [len(body["RequestItems"]["a-keys"]["Keys"]) for body in answers.bodies]
@@ -185,7 +185,7 @@ def test_a_key_is_asked_for_once(dynamodb_client: DynamoDBClient, store: DynamoS
 
 
 def test_an_empty_page_is_not_the_end(dynamodb_client: DynamoDBClient, store: DynamoStore) -> None:
-    """F23: a walk ends with the page that says so, not with one that is empty."""
+    """F23b: A walk over DynamoDB does not end at an empty page that says there are more."""
     keys = [PARTITION.key(sk) for sk in "abc"]
     Answers(
         dynamodb_client,
@@ -200,7 +200,7 @@ def test_an_empty_page_is_not_the_end(dynamodb_client: DynamoDBClient, store: Dy
 def test_a_count_brings_no_item_and_adds_up_its_pages(
     dynamodb_client: DynamoDBClient, store: DynamoStore
 ) -> None:
-    """F70: DynamoDB counts what the filter leaves; each page of its answer is a number."""
+    """F70d: The DynamoDB adapter counts entries without reading them and adds up the pages."""
     answers = Answers(
         dynamodb_client,
         Answer({"Count": 0, "LastEvaluatedKey": stored(OTHER)}),
@@ -336,7 +336,7 @@ def cancelled(*codes: str) -> Answer:
 def test_a_lost_expectation_is_a_conflict(
     dynamodb_client: DynamoDBClient, store: DynamoStore, codes: tuple[str, ...], lost: list[int]
 ) -> None:
-    """F24: any failed condition makes it a `Conflict` that names just the keys concerned."""
+    """OPS-1, F24b: A failed condition of a DynamoDB transaction is a `Conflict` that names keys."""
     answers = Answers(dynamodb_client, cancelled(*codes))
     with pytest.raises(Conflict) as caught:
         store.write(*CHANGES)
@@ -358,7 +358,7 @@ PASSING_REFUSALS: dict[str, Step] = {
 def test_contention_is_tried_again(
     dynamodb_client: DynamoDBClient, store: DynamoStore, fake_time: FakeTime, name: str
 ) -> None:
-    """F24: a write that met another is repeated after a pause, under the same token."""
+    """F24a: The DynamoDB adapter repeats a transaction that met contention or throttling."""
     refusals = [PASSING_REFUSALS[name]] * 4
     answers = Answers(dynamodb_client, *refusals, NOTHING)
     store.write(*CHANGES)
@@ -400,7 +400,7 @@ def test_an_invalid_change_is_no_outage(
 def test_a_lost_answer_is_asked_for_under_the_same_token(
     dynamodb_client: DynamoDBClient, store: DynamoStore
 ) -> None:
-    """F22: a creation whose answer was lost is repeated as the same write, not as a second one."""
+    """F22d: The DynamoDB adapter repeats a write whose answer was lost under the same token."""
     lost, busy = ReadTimeoutError(endpoint_url=URL), error("TransactionInProgressException")
     # The client gives up after three attempts, and the store goes on.
     answers = Answers(dynamodb_client, lost, *[busy] * 3, NOTHING)

@@ -33,7 +33,7 @@ def add(client: DynamoDBClient) -> None:
 
 
 def test_a_count_is_one_plain_write(client: DynamoDBClient) -> None:
-    """F134: a count is no transaction, which others of the same key would refuse or make wait."""
+    """F134a: Counting the use of an API key is one plain write without a transaction."""
     answers = Answers(client, Answer())
     add(client)
     (request,), (body,) = answers.requests, answers.bodies
@@ -46,7 +46,7 @@ def test_a_count_is_one_plain_write(client: DynamoDBClient) -> None:
 
 @pytest.mark.parametrize("step", PASSING.values(), ids=list(PASSING))
 def test_a_count_is_never_sent_twice(client: DynamoDBClient, step: Answer | Exception) -> None:
-    """F134: whatever came of a count, it is not sent again: it may have been counted."""
+    """F134b: A count whose answer was lost is never sent again."""
     answers = Answers(client, step)
     with pytest.raises(Unavailable):
         add(client)

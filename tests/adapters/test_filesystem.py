@@ -192,7 +192,7 @@ def test_an_address_opens_until_it_expires(root: Path) -> None:
     ids=str,
 )
 def test_an_altered_address_opens_nothing(blobs: FileBlobs, altered: dict[str, str]) -> None:
-    """F12: a signature is good for one name and one time, whatever a stranger sends instead."""
+    """F12, S5: A signed address opens one list until its end and nothing else."""
     blobs.put(NAME, b"data")
     blobs.put("srl/t2/1.json", b"of another")
     asked = parts(blobs.url(NAME, ttl_seconds=60))
@@ -201,7 +201,7 @@ def test_an_altered_address_opens_nothing(blobs: FileBlobs, altered: dict[str, s
 
 
 def test_every_character_of_a_signature_counts(blobs: FileBlobs) -> None:
-    """F92: an address with one other character anywhere in its signature opens nothing."""
+    """F92a: A signed address with any character of its signature changed opens nothing."""
     blobs.put(NAME, b"data")
     asked = parts(blobs.url(NAME, ttl_seconds=60))
     signature = asked["signature"]
@@ -326,7 +326,7 @@ def test_old_blobs_are_discarded_by_their_age(root: Path) -> None:
 
 
 def test_a_part_of_the_disk_is_spared(blobs: FileBlobs, monkeypatch: pytest.MonkeyPatch) -> None:
-    """F120: an eighth of a small disk is left to the records, which share it."""
+    """F120a: Lists leave an eighth of a small disk to the records."""
     with disk(monkeypatch, free=80 * KIB - 1, size=640 * KIB), pytest.raises(OutOfSpace):
         blobs.put(NAME, b"")
     with disk(monkeypatch, free=80 * KIB, size=640 * KIB):

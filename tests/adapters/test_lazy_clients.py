@@ -49,7 +49,7 @@ def _fail() -> Any:
     ids=["S3", "KMS", "SQS"],
 )
 def test_a_fault_while_a_client_is_made_is_raised(call: Callable[[], object]) -> None:
-    """F38: also an `AttributeError`, and each time anew; nothing waits for ever."""
+    """F38a: An error during the creation of an AWS client is raised and blocks nothing."""
     raised: list[BaseException] = []
 
     def run() -> None:

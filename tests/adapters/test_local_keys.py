@@ -85,7 +85,7 @@ def test_a_key_is_not_shown(path: Path) -> None:
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o602, 0o610, 0o700, 0o644])
 def test_a_key_open_to_others_is_refused(path: Path, mode: int) -> None:
-    """F17: a key file that others may read is not used, and the message says what to do."""
+    """F17, S3: A key file that others can read is not used."""
     KeyFile.create(path)
     path.chmod(mode)
     with pytest.raises(InvalidSettings, match="chmod 600"):

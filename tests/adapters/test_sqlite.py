@@ -288,7 +288,7 @@ def test_an_increment_of_a_text_changes_nothing(store: SqliteStore) -> None:
 def test_a_walk_is_one_range_of_the_index(
     store: SqliteStore, bounds: dict[str, str], newest_first: bool
 ) -> None:
-    """F27: a page costs the same in a partition of a million: no sorting, both bounds searched."""
+    """F27b: The SQLite adapter reads a page by a search in its index, without sorting."""
     asked: list[str] = []
     store._database.connection.set_trace_callback(asked.append)
     list(store.query(PARTITION, newest_first=newest_first, **bounds))  # type: ignore[arg-type]

@@ -60,7 +60,7 @@ def test_entries_that_another_program_wrote_are_found(store: SqliteStore, path: 
 
 
 def test_entries_that_another_program_changed_are_found(store: SqliteStore, path: Path) -> None:
-    """F70: tallies of what was deleted or replaced behind the store's back are made anew."""
+    """F70e: The SQLite adapter notices audit entries that another program changed."""
     behind_its_back(path, "DELETE FROM items WHERE sk = ?", key(1).sk)
     behind_its_back(path, "DELETE FROM places WHERE sk = ?", key(1).sk)
     assert counts(store) == (49, 24, 24)

@@ -180,7 +180,7 @@ def version(path: Path) -> int:
 
 @pytest.mark.parametrize("number", [0, 1, 2500])
 def test_a_file_of_the_first_format_is_upgraded(path: Path, number: int) -> None:
-    """F56: opening it keeps every item, gives each a checksum and a place, and sets the version."""
+    """OPS-11, F56a: A `svc.db` of the first release is upgraded without loss when it is opened."""
     keys = [PARTITION.key(f"svc_wrt_{each:04}") for each in range(number)]
     items: dict[Key, Item] = {key: {"n": index, "b": b"\0"} for index, key in enumerate(keys)}
     first_format(path, items)
@@ -280,7 +280,7 @@ def test_the_release_before_cannot_write_to_an_upgraded_file(
 
 
 def test_a_full_disk_is_told(store: SqliteStore) -> None:
-    """F57: where nothing more can be stored, the error says so; what is stored is still read."""
+    """F57a: If the disk is full, the error says so and stored data can still be read."""
     store._database.connection.execute("PRAGMA max_page_count = 1")
     with pytest.raises(Unavailable, match="The disk is full"):
         store.write(

@@ -36,7 +36,7 @@ def another() -> Iterator[ThreadPoolExecutor]:
 
 
 def test_a_read_does_not_wait_for_a_write(store: SqliteStore, another: ThreadPoolExecutor) -> None:
-    """F114: while one thread writes, another reads what was there before."""
+    """F114c: With SQLite a read does not wait for a write of another thread."""
     with store._database.transaction():
         assert another.submit(store.get, KEY).result(timeout=5) == {"name": "old"}
 
@@ -63,7 +63,7 @@ def test_a_write_does_not_wait_for_ever(store: SqliteStore, another: ThreadPoolE
 def test_no_thread_opens_another_file(
     path: Path, store: SqliteStore, another: ThreadPoolExecutor, how: str
 ) -> None:
-    """F117: if the file is exchanged, no thread goes on with a different one than the others."""
+    """F117a: If the database file is exchanged, no thread opens the new one beside the old one."""
     shutil.copy(path, path.with_name("backup"))
     with store._database:
         path.rename(path.with_name("aside"))

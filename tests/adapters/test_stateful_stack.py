@@ -27,7 +27,7 @@ def test_no_resource_goes_with_its_stack(name: str) -> None:
 
 @pytest.mark.parametrize("name", of_kind("AWS::DynamoDB::Table"))
 def test_a_table_is_protected(name: str) -> None:
-    """Tables cannot be dropped, can be put back to any second, and are encrypted with our key."""
+    """S8: Tables are encrypted, undeletable and restorable to any second of 35 days."""
     table = stack()[name]["Properties"]
     assert table["DeletionProtectionEnabled"] is True
     assert table["PointInTimeRecoverySpecification"] == {"PointInTimeRecoveryEnabled": True}
@@ -46,7 +46,7 @@ def test_only_audit_entries_expire() -> None:
 
 
 def test_the_bucket_is_private() -> None:
-    """Lists are reached by signed addresses over TLS only, and outlive an overwrite."""
+    """S8: The bucket is private and accepts only TLS."""
     (bucket,) = of_kind("AWS::S3::Bucket").values()
     (policy,) = of_kind("AWS::S3::BucketPolicy").values()
     (statement,) = policy["PolicyDocument"]["Statement"]

@@ -98,7 +98,7 @@ def test_an_address_serves_the_blob(
 
 
 def test_an_address_is_served_as_a_list(blobs: BlobStore) -> None:
-    """F123: what an address serves is marked as JSON, as packed, and as its reader's own."""
+    """F123d: A signed address of S3 serves the list as compressed, private JSON."""
     blobs.put(NAME, gzip.compress(b"{}"))
     blobs.put(f"{NAME}.gz", gzip.compress(b"{}"))
     plain, packed = (blobs.url(each, ttl_seconds=60) for each in (NAME, f"{NAME}.gz"))

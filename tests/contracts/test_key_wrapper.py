@@ -42,14 +42,14 @@ def test_two_seals_of_one_secret_differ(keys: KeyWrapper) -> None:
     ids=str,
 )
 def test_another_context_opens_nothing(keys: KeyWrapper, other: dict[str, str]) -> None:
-    """F12: a seal moved to another tenant or key does not open."""
+    """KEY-2, F12, S3: A sealed seed opens only for its tenant, key, purpose and version."""
     sealed = keys.wrap(SECRET, context=CONTEXT)
     with pytest.raises(Corrupt):
         keys.unwrap(sealed, context=other)
 
 
 def test_an_altered_seal_does_not_open(keys: KeyWrapper) -> None:
-    """F10: cut, lengthened, flipped or made up, it is `Corrupt`."""
+    """F10, S3: An altered seal does not open."""
     sealed = keys.wrap(SECRET, context=CONTEXT)
     flipped = sealed[:-1] + bytes([sealed[-1] ^ 1])
     for altered in (b"", sealed[:-1], sealed + b"\x00", flipped, b"\x00" * 7000):

@@ -104,7 +104,7 @@ def test_a_clock_that_steps_back_grants_no_more(buckets: TokenBuckets, back: int
 def test_a_bucket_that_no_clock_can_have_filled_begins_anew(
     buckets: TokenBuckets, ahead: int
 ) -> None:
-    """F81: one request under a clock that is hours ahead does not switch the limit off."""
+    """F81a: A rate limit bucket with a time far in the future begins anew."""
     granted(buckets, 1, now=NOW + ahead)
     assert buckets.lease("t1", 5, now=NOW) == Lease(5, NOW + 5 * INTERVAL, refilled=True)
     assert buckets.lease("t1", BURST, now=NOW) == Lease(BURST - 5, NOW + 2 * SECOND)

@@ -56,7 +56,7 @@ def account_of(tenant: Tenant) -> str:
 
 
 def test_a_key_created_while_a_page_is_read_drops_no_other(tenant: Tenant) -> None:
-    """F97: a page shows every key that was there all along, whatever comes between its reads."""
+    """F97a: A page of API keys omits no key if another key is created while it is read."""
     rehearsal = Script()
     api_keys.page(scripted(tenant.ports, rehearsal), tenant.operator, before=None, limit=2)
     for step in range(1, len(rehearsal.calls)):
@@ -70,7 +70,7 @@ def test_a_key_created_while_a_page_is_read_drops_no_other(tenant: Tenant) -> No
 
 
 def test_a_created_key(tenant: Tenant) -> None:
-    """A new key is active, opens at once, and its answer says all that the contract lists."""
+    """APIKEY-1: A new API key is active, works at once and has the fields of the contract."""
     answer = created(tenant, name="ci", scopes=["authorizer", "read-only"])
     assert re.fullmatch("svc_ak_[0-7][0-9a-hjkmnp-tv-z]{25}", answer.pop("id"))
     secret = answer.pop("key")
@@ -94,7 +94,7 @@ def test_secrets_and_identifiers_differ(standing: Tenant) -> None:
 
 
 def test_a_secret_is_shown_once(standing: Tenant) -> None:
-    """The secret is in the answer to the creation and in no other."""
+    """APIKEY-2, S1: The secret of an API key is only in the answer that creates it."""
     answer = created(standing)
     secret = answer["key"]
     paths = [PATH, f"{PATH}/{answer['id']}"]
@@ -109,7 +109,7 @@ def test_a_secret_is_shown_once(standing: Tenant) -> None:
 
 
 def test_a_secret_is_stored_nowhere(tenant: Tenant) -> None:
-    """F17: what is stored of a secret is its digest alone, in any table."""
+    """APIKEY-2, F17b, S1: The service stores only the SHA-256 digest of an API key."""
     secret = created(tenant)["key"]
     places = ["#api-keys", "#usage", f"#{tenant.ports.now():%Y-%m}"]
     partitions = [
@@ -129,7 +129,7 @@ def test_a_secret_is_stored_nowhere(tenant: Tenant) -> None:
     ids=" ".join,
 )
 def test_scopes_keep_their_order(standing: Tenant, scopes: list[str]) -> None:
-    """Any choice of the three scopes is taken, and returned in the order given."""
+    """APIKEY-3: The service returns the scopes of a key in the order in which they were given."""
     answer = created(standing, scopes=scopes)
     assert answer["scopes"] == scopes
     assert get(standing, answer["id"])["scopes"] == scopes
@@ -143,7 +143,7 @@ def test_scopes_keep_their_order(standing: Tenant, scopes: list[str]) -> None:
     ids=str,
 )  # fmt: skip
 def test_other_scopes_are_refused(standing: Tenant, scopes: list[str]) -> None:
-    """No scope at all, one named twice, or one that there is not: 400, and no key."""
+    """APIKEY-3: The service refuses an API key with no, repeated or unknown scopes."""
     total = standing.admin.get(PATH).json()["total"]
     answer = create(standing, scopes=scopes)
     assert code(answer) == (400, "invalid_request")
@@ -186,7 +186,7 @@ def test_a_key_says_the_same_everywhere(tenant: Tenant) -> None:
 
 
 def test_use_is_counted(tenant: Tenant, clock: Clock) -> None:
-    """service.md 2.1: a key that was used says how often, and when last."""
+    """APIKEY-8: An API key shows how often and when it was last used."""
     client = tenant.client(Scope.READ_ONLY)
     for _ in range(3):
         clock.advance(seconds=5)
@@ -214,7 +214,7 @@ def test_a_revoked_key_can_be_read(tenant: Tenant) -> None:
 
 
 def test_a_revocation_keeps_its_time(tenant: Tenant, clock: Clock) -> None:
-    """Revoking answers id, status and time; revoking again answers the same, and writes nothing."""
+    """APIKEY-5: A second revocation of an API key returns the first one's time."""
     clock.advance(microseconds=987_654)
     key_id = created(tenant)["id"]
     first = tenant.admin.post(f"{PATH}/{key_id}/revoke")
@@ -231,7 +231,7 @@ def test_a_revocation_keeps_its_time(tenant: Tenant, clock: Clock) -> None:
 
 
 def test_a_revoked_key_stays_revoked(tenant: Tenant) -> None:
-    """service.md 3: nothing makes a revoked key open again."""
+    """APIKEY-5: No action makes a revoked API key valid again."""
     answer = created(tenant)
     tenant.admin.post(f"{PATH}/{answer['id']}/revoke")
     for action in ("enable", "unrevoke", "activate"):
@@ -244,7 +244,7 @@ def test_a_revoked_key_stays_revoked(tenant: Tenant) -> None:
 
 @pytest.mark.parametrize("before", ["active", "revoked", "expired"])
 def test_a_key_in_any_state_can_be_deleted(tenant: Tenant, clock: Clock, before: str) -> None:
-    """Deleting answers 204 with no body; from then on the key is unknown and does not open."""
+    """APIKEY-6: An API key can be deleted in any state, and is unknown from then on."""
     answer = created(tenant, expires_at="2026-11-21T13:00:00Z")
     path = f"{PATH}/{answer['id']}"
     if before == "revoked":
@@ -264,7 +264,7 @@ def test_a_key_in_any_state_can_be_deleted(tenant: Tenant, clock: Clock, before:
 
 @EACH_LOSS
 def test_the_last_admin_key_stays(tenant: Tenant, loss: Callable[[Client, str], Any]) -> None:
-    """The last key that can administer the tenant is neither revoked nor deleted: 409 conflict."""
+    """APIKEY-7: The service refuses to revoke or delete the last usable admin key of a tenant."""
     answer = loss(tenant.admin, tenant.admin.key_id)
     assert code(answer) == (409, "conflict")
     assert get(tenant, tenant.admin.key_id)["status"] == "active"
@@ -338,7 +338,7 @@ def test_the_last_can_be_lost_after_the_refusal(tenant: Tenant) -> None:
 
 
 def test_no_key_creates_one_that_outlives_it(tenant: Tenant) -> None:
-    """F83: a key that expires creates keys that expire with it at the latest, and no others."""
+    """APIKEY-4, F83b: An API key that expires cannot create a key that expires later or never."""
     body = {"name": "n", "scopes": ["admin"], "expires_at": "2027-01-01T00:00:00Z"}
     expiring = tenant.holding(tenant.admin.post(PATH, json=body).json()["key"])
     for later in ({}, {"expires_at": None}, {"expires_at": "2027-01-01T00:00:01Z"}):
@@ -352,7 +352,7 @@ def test_no_key_creates_one_that_outlives_it(tenant: Tenant) -> None:
 
 
 def test_a_key_may_belong_to_an_account(tenant: Tenant) -> None:
-    """A key of a service account acts under its name; no row of the contract shows the account."""
+    """APIKEY-9: An API key can belong to a service account and acts under its name."""
     account_id = account_of(tenant)
     answer = created(tenant, scopes=["admin"], service_account_id=account_id)
     rows = [answer, get(tenant, answer["id"]), tenant.admin.get(PATH).json()["api_keys"][0]]

@@ -81,7 +81,7 @@ def at(tenant: Tenant, clock: Clock, *moments: str) -> list[str]:
 
 
 def test_an_entry(tenant: Tenant) -> None:
-    """It says what was done to what, by whom, from where, in which request; exactly its fields."""
+    """AUDIT-2: An audit entry has exactly the fields of the contract."""
     body = {"warrant_id": "svc_wrt_a", "reason": "stolen"}
     answer = tenant.admin.post("/v1/revocations", json=body)
     (entry,) = read(tenant, action="revocation.create")["audit_logs"]
@@ -132,7 +132,7 @@ def test_the_details_of_signing_keys(tenant: Tenant) -> None:
 
 
 def test_a_borrowed_identity_is_told_apart(tenant: Tenant, clock: Clock) -> None:
-    """F67: a key made for another's account, used and deleted, is named by all that it did."""
+    """AUDIT-2, F67a, S7: The audit log names a deleted or borrowed key in all that it did."""
     made = tenant.admin.post("/v1/service-accounts", json={"name": "alice"}).json()
     body = {
         "name": "night job",
@@ -157,7 +157,7 @@ def test_a_borrowed_identity_is_told_apart(tenant: Tenant, clock: Clock) -> None
 
 
 def test_the_reason_of_what_was_taken_back(tenant: Tenant, clock: Clock) -> None:
-    """F69: the record of a revocation is gone after its deletion; the entries keep all of it."""
+    """REVOKE-5, F69a: The audit log keeps the reason of a revocation that was deleted."""
     record = tenant.revoke("svc_wrt_a", "laptop stolen")
     clock.advance(hours=1)
     other = tenant.client(Scope.ADMIN)
@@ -208,7 +208,7 @@ def test_a_cascade_leaves_an_entry_for_each_key(tenant: Tenant) -> None:
 
 
 def test_each_filter_and_all_of_them(tenant: Tenant) -> None:
-    """An entry is listed where all filters match it, and the total counts just those."""
+    """AUDIT-4: The audit log returns exactly the entries that match all filters."""
     account = tenant.admin.post("/v1/service-accounts", json={"name": "ci"}).json()["id"]
     record_id = tenant.revoke("svc_wrt_a")
     tenant.admin.delete(f"/v1/revocations/{record_id}")
@@ -242,7 +242,7 @@ def test_every_action_is_a_filter(tenant: Tenant, action: Action) -> None:
 
 
 def test_the_actions_are_those_of_the_contract() -> None:
-    """No more and no fewer than it names."""
+    """AUDIT-3: The audit log knows exactly the actions of the contract."""
     kinds = {
         "api_key": "create revoke delete",
         "key": "create rotate revoke suspend enable sign",
@@ -306,7 +306,7 @@ def test_parts_of_a_second_are_of_that_second(tenant: Tenant, clock: Clock) -> N
 
 
 def test_the_last_seven_days_are_the_default(tenant: Tenant, clock: Clock) -> None:
-    """Without times it is the last 7 days; with `to` alone the 7 days before; `from` reaches on."""
+    """AUDIT-4: Without times, the audit log shows the last seven days."""
     made = at(tenant, clock, "2026-12-01T11:59:59Z", "2026-12-01T12:00:00Z", "2026-12-08T12:00:00Z")
     old, week, new = made
     assert resources(read(tenant)) == [new, week]
@@ -401,7 +401,7 @@ def test_a_walk_while_entries_are_added(tenant: Tenant) -> None:
 
 
 def test_totals_and_cursors(tenant: Tenant) -> None:
-    """The total is of all pages; the cursor is null on the last, full or not."""
+    """API-21: The audit log counts all pages in `total`, and its last page has no cursor."""
     for number in range(4):
         tenant.revoke(f"svc_wrt_{number}")
     query: dict[str, Any] = {"action": "revocation.create", "limit": 2}
@@ -502,7 +502,7 @@ TOTALS: list[tuple[dict[str, str], int]] = [
 
 
 def test_a_page_costs_what_it_shows(counted: Counted) -> None:
-    """F70: whatever the window holds, a page reads the entries that it shows, and few beside."""
+    """AUDIT-5, F70a, S6: A page of the audit log reads little more than what it shows."""
     for query, total in TOTALS:
         for limit in (1, 20):
             page, read_ = counted.read(**query, limit=limit)
@@ -512,7 +512,7 @@ def test_a_page_costs_what_it_shows(counted: Counted) -> None:
 
 
 def test_a_later_page_counts_nothing_again(counted: Counted) -> None:
-    """F70: the first page counts; the others read their entries alone and say the same total."""
+    """F70b: Later pages of the audit log return the first page's total without a new count."""
     page, first = counted.read(limit=100)
     while page["cursor"]:
         counts = counted.watched.counts
@@ -522,7 +522,7 @@ def test_a_later_page_counts_nothing_again(counted: Counted) -> None:
 
 
 def test_a_walk_keeps_its_window(tenant: Tenant, clock: Clock) -> None:
-    """F70: the default window stands still from page to page, so the walk meets all it counted."""
+    """F70c: A walk over the audit log keeps the time window of its first page."""
     at(tenant, clock, "2026-12-01T12:00:00Z", "2026-12-02T12:00:00Z", "2026-12-08T12:00:00Z")
     walked = walk(tenant, lambda: clock.advance(minutes=1), limit=1)
     assert len(walked) == 3
@@ -532,7 +532,7 @@ def test_a_walk_keeps_its_window(tenant: Tenant, clock: Clock) -> None:
 
 
 def test_no_entry_of_another_tenant(tenant: Tenant, other_tenant: Tenant) -> None:
-    """F12: what another tenant does leaves nothing here, even where it is asked for by name."""
+    """TENANT-5, F12: The audit log shows no entry of another tenant."""
     before = read(tenant)
     foreign = other_tenant.revoke("svc_wrt_a")
     assert read(tenant) == before
@@ -541,7 +541,7 @@ def test_no_entry_of_another_tenant(tenant: Tenant, other_tenant: Tenant) -> Non
 
 
 def test_entries_go_when_their_time_is_over(tenant: Tenant, clock: Clock) -> None:
-    """An entry is listed for its 400 days, and not a second longer."""
+    """AUDIT-6: An audit entry disappears when its retention is over."""
     window = {"from_": "2026-11-01T00:00:00Z", "action": "tenant.create"}
     clock.advance(days=400, seconds=-1)
     assert read(tenant, **window)["total"] == 1

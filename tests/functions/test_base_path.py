@@ -49,7 +49,7 @@ def secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 def test_the_api_is_below_its_base_path(
     secret: str, monkeypatch: pytest.MonkeyPatch, base_path: str, form: Format
 ) -> None:
-    """F106: below the base path, and still at the address that API Gateway gives."""
+    """F106a: The API works below its base path and at the address of API Gateway."""
     monkeypatch.setenv(SETTING, base_path)
     handler = lambda_handler(create_app(signing_keys.routes))
     admin = Caller(form, secret)

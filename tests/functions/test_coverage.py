@@ -47,7 +47,7 @@ def test_every_route_is_in_the_table() -> None:
 @EACH
 @pytest.mark.parametrize("scope", list(Scope))
 def test_each_scope_opens_what_the_table_says(standing: Tenant, key: Key, scope: Scope) -> None:
-    """A key with one scope is let in by the contract, or gets 403 that names the scopes needed."""
+    """AUTH-4, S1: Each endpoint admits the scopes of the contract and answers 403 to others."""
     scopes = ENDPOINTS[key].scopes
     target = ENDPOINTS[key].target(standing)
     client = standing.client(scope)
@@ -80,7 +80,7 @@ def test_no_key_is_unauthorized(standing: Tenant, key: Key) -> None:
 
 @EACH
 def test_an_invalid_key_is_refused(standing: Tenant, key: Key) -> None:
-    """With a key that opens nothing every endpoint answers 401 invalid_api_key and does nothing."""
+    """AUTH-1: Every endpoint answers a request without a valid API key with 401."""
     target = ENDPOINTS[key].target(standing)
     entries = audit_entries(standing)
     for secret in ("svc_" + "A" * 43, "nonsense"):
@@ -104,7 +104,7 @@ def test_scopes_add_up(tenant: Tenant) -> None:
 
 @EACH
 def test_an_answer_has_exactly_its_fields(tenant: Tenant, key: Key) -> None:
-    """The answer has the members of the contract, in every object of it, and no other."""
+    """API-7: Every endpoint answers with the status of the contract and with exactly its fields."""
     endpoint = ENDPOINTS[key]
     answer = call(key, tenant.admin, endpoint.target(tenant))
     assert answer.status_code == endpoint.status
@@ -120,7 +120,7 @@ def test_an_answer_has_exactly_its_fields(tenant: Tenant, key: Key) -> None:
 
 @EACH_ACTION
 def test_a_change_leaves_one_entry(tenant: Tenant, key: Key) -> None:
-    """A mutation leaves exactly one entry: what, on what, by whom, from where, in which request."""
+    """AUDIT-1, S7: Every change leaves one audit entry, which says what, who and from where."""
     endpoint = ENDPOINTS[key]
     target = endpoint.target(tenant)
     before = audit_entries(tenant)
@@ -154,7 +154,7 @@ def test_an_actor_without_account_is_the_key(tenant: Tenant) -> None:
 
 
 def test_what_changes_nothing_leaves_no_entry(tenant: Tenant) -> None:
-    """Revoking what is revoked already, a key or a warrant, leaves no further entry."""
+    """API-13: An action whose target state holds already writes nothing, no entry either."""
     key_path = ENDPOINTS["POST", "/v1/api-keys/{id}/revoke"].target(tenant)
     tenant.admin.post(key_path)
     tenant.revoke("svc_wrt_a")
@@ -198,7 +198,7 @@ def test_what_is_refused_leaves_no_entry(
 
 @EACH_OF_A_RESOURCE
 def test_the_resource_of_another_is_unknown(tenant: Tenant, other_tenant: Tenant, key: Key) -> None:
-    """F12: another tenant's identifier is answered like an unknown one, byte for byte."""
+    """API-12, F12a, S2: Another tenant's resource is answered exactly as an unknown one."""
     foreign = ENDPOINTS[key].target(other_tenant)
     held = identifier(foreign)
     unknown = foreign.replace(held, tenant.ports.new_id(held.split("_")[1]))
@@ -239,7 +239,7 @@ def test_the_revocations_of_another_are_unknown(tenant: Tenant, other_tenant: Te
 
 @pytest.mark.parametrize("name", ["X-Tenant", "X-Tenant-Id", "Tenant", "X-Amzn-Tenant"])
 def test_no_header_names_the_tenant(tenant: Tenant, other_tenant: Tenant, name: str) -> None:
-    """F15: the tenant comes from the key alone; a header that claims another changes nothing."""
+    """F15c, S2: The tenant comes from the API key alone, whatever a header says."""
     other_tenant.revoke("svc_wrt_a")
     for claim in (other_tenant.id, other_tenant.handle):
         answer = tenant.admin.get("/v1/revocations", headers={name: claim})

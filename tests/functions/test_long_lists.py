@@ -61,7 +61,7 @@ def body_of(tenant: Tenant) -> bytes:
 
 
 def test_a_long_list_is_the_answer_where_lists_are_files(tenant: Tenant) -> None:
-    """F121: on one machine a list of any length is answered with 200, as it is stored."""
+    """SRL-19, F121b: On one machine a list of any length is returned with 200."""
     answer, body = get(tenant), body_of(tenant)
     assert (answer.status_code, answer.content) == (200, body)
     assert len(body) > 5_000
@@ -74,7 +74,7 @@ def test_a_long_list_is_the_answer_where_lists_are_files(tenant: Tenant) -> None
 
 
 def test_a_long_list_is_sent_in_pieces(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
-    """F122: no piece that is sent, and so none that is read, is longer than the response's own."""
+    """F122b: A long list is sent in pieces."""
     monkeypatch.setattr(StoredFile, "chunk_size", 1_000)
     sent: list[int] = []
 
@@ -167,7 +167,7 @@ def _unread(*_: object, **__: object) -> None:
 def test_a_long_list_that_is_damaged_is_not_sent(
     tenant: Tenant, tmp_path: Path, damage: bytes, *, packed: bool
 ) -> None:
-    """F122: what is missing or altered on the disk is 503, however it is sent."""
+    """F122c: A list that is missing or damaged on the disk is answered with 503."""
     form = publication.current(tenant.ports, tenant.id).form(packed=packed)
     blob = tmp_path / "blobs" / form.blob
     accept = {"accept_encoding": "gzip"} if packed else {}
@@ -181,7 +181,7 @@ def test_a_long_list_that_is_damaged_is_not_sent(
 
 
 def test_a_long_list_is_packed_for_those_who_take_it(tenant: Tenant) -> None:
-    """F123: each form of a list has a validator of its own; both are the same list."""
+    """SRL-18, F123a: A caller that accepts gzip gets a compressed list with its own validator."""
     plain, packed = get(tenant), get(tenant, accept_encoding="br, gzip")
     assert "content-encoding" not in plain.headers
     assert packed.headers["content-encoding"] == "gzip"
@@ -195,7 +195,7 @@ def test_a_long_list_is_packed_for_those_who_take_it(tenant: Tenant) -> None:
 
 
 def test_not_modified_is_said_of_the_form_that_is_held(tenant: Tenant) -> None:
-    """F123: a caller who holds one form has nothing yet of the other (RFC 9110, 8.8.3.3)."""
+    """F123b: 304 is returned only for the form of the list that the caller holds."""
     plain = get(tenant).headers["etag"]
     packed = get(tenant, accept_encoding="gzip").headers["etag"]
     for held, accept, status in (
@@ -320,7 +320,7 @@ def _world(settings: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Iterato
 def test_a_long_list_is_fetched_elsewhere_on_lambda(
     on_lambda: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """F121: 307 with a validator, for which 304 is answered; what it leads to is marked."""
+    """SRL-19, F121a: The 307 for a long list has its validator, and 304 is answered for it."""
     monkeypatch.setattr(handler, "_ANSWER_MAX", 100)
     for accept in ("identity", "gzip"):
         _check_elsewhere(on_lambda, accept)
@@ -344,7 +344,7 @@ def _check_elsewhere(on_lambda: World, accept: str) -> None:
 
 
 def test_a_packed_list_passes_through_lambda(with_files: World) -> None:
-    """F123: bytes that are no text reach the gateway in base64, within the same limit."""
+    """F123c: A compressed list passes through Lambda unchanged, in base64."""
     assert with_files.head.size > 5_000 > (with_files.head.packed_size or 0)
     answer = with_files.get(accept_encoding="gzip")
     assert (answer.status, answer.headers["content-encoding"]) == (200, "gzip")

@@ -35,14 +35,14 @@ def check_batch(tenant: Tenant, *warrant_ids: str) -> Any:
 
 
 def test_a_revoked_warrant_is_revoked_at_once(tenant: Tenant) -> None:
-    """check reads live records, not the published list."""
+    """CHECK-1: The check endpoint reads live records, so a revocation takes effect at once."""
     tenant.revoke("svc_wrt_a")
     assert check(tenant)["revoked"] is True
     assert tenant.admin.get(f"{PATH}/srl").json()["payload"]["RevokedIDs"] == []
 
 
 def test_a_record_says_what_and_who(tenant: Tenant) -> None:
-    """A new revocation is 201 with the whole record, its creator by service account and tenant."""
+    """REVOKE-1: A new revocation returns 201 with the record and its creator's identity."""
     answer = create(tenant, "svc_wrt_a", " stolen laptop ")
     assert answer.status_code == 201
     record = answer.json()
@@ -61,7 +61,7 @@ def test_a_record_says_what_and_who(tenant: Tenant) -> None:
 def test_a_warrant_leaves_the_list_by_the_word_of_the_administrator(
     tenant: Tenant, clock: Clock, past: int, listed: bool
 ) -> None:
-    """F43: one list lifetime after `warrant_expires_at`, not before; check still knows it."""
+    """REVOKE-3, F43: A warrant leaves the list one lifetime after its `warrant_expires_at`."""
     body = {"warrant_id": "svc_wrt_a", "reason": "r", "warrant_expires_at": "2026-11-22T12:00:00Z"}
     assert tenant.admin.post(PATH, json=body).status_code == 201
     tenant.revoke("svc_wrt_b")
@@ -95,7 +95,7 @@ def test_an_end_that_is_none(tenant: Tenant, end: Any) -> None:
 
 @pytest.mark.parametrize("signed_end", ["2027-01-01T00:00:00Z", None])
 def test_an_end_against_the_signed_one(tenant: Tenant, signed_end: str | None) -> None:
-    """F43: no word of an administrator takes a warrant off the list while its bytes still hold."""
+    """REVOKE-3, F43b: The administrator cannot end a warrant before its signed expiry."""
     signed(tenant, create_key(tenant)["id"], warrant_id="svc_wrt_a", expires_at=signed_end)
     body = {"warrant_id": "svc_wrt_a", "reason": "r", "warrant_expires_at": "2026-11-30T00:00:00Z"}
     answer = tenant.admin.post(PATH, json=body)
@@ -138,7 +138,7 @@ def test_a_key_without_account_is_its_own_creator(tenant: Tenant) -> None:
 
 
 def test_a_second_revocation_answers_the_first(tenant: Tenant, clock: Clock) -> None:
-    """Revoking a revoked warrant is 200 with its first record: time, reason and creator as then."""
+    """REVOKE-2: A second revocation of a warrant returns the first record with 200."""
     first = create(tenant, reason="first")
     clock.advance(hours=1)
     other = tenant.client(Scope.ADMIN)
@@ -171,7 +171,7 @@ def test_a_warrant_can_be_revoked_again(tenant: Tenant, clock: Clock) -> None:
 
 
 def test_a_deletion_takes_the_revocation_back(tenant: Tenant) -> None:
-    """Deleting is 204 with no body, the warrant holds again, and a second deletion is 404."""
+    """REVOKE-4: Deleting a revocation makes the warrant valid; deleting it again is 404."""
     record_id = tenant.revoke("svc_wrt_a")
     deletion = tenant.admin.delete(f"{PATH}/{record_id}")
     assert (deletion.status_code, deletion.content) == (204, b"")
@@ -201,7 +201,7 @@ def test_a_warrant_identifier_deletes_nothing(tenant: Tenant) -> None:
 
 
 def test_a_revoked_warrant_says_when_and_why(tenant: Tenant, clock: Clock) -> None:
-    """check of a revoked warrant has when and why, and no more."""
+    """CHECK-2: The check of a revoked warrant returns the time and the reason of the revocation."""
     clock.advance(seconds=90, microseconds=999_999)
     tenant.revoke("svc_wrt_a", "stolen")
     assert check(tenant) == {
@@ -214,7 +214,7 @@ def test_a_revoked_warrant_says_when_and_why(tenant: Tenant, clock: Clock) -> No
 
 @pytest.mark.parametrize("warrant_id", ["svc_wrt_never-seen", "svc_wrt_" + "x" * 64, "svc_wrt_A"])
 def test_a_warrant_that_is_not_revoked(tenant: Tenant, warrant_id: str) -> None:
-    """check of any other warrant, known or not, says so and has no further field."""
+    """CHECK-3: The check of any other warrant, known or not, returns that it is not revoked."""
     tenant.revoke("svc_wrt_a")
     assert check(tenant, warrant_id) == {"warrant_id": warrant_id, "revoked": False}
 
@@ -223,7 +223,7 @@ def test_a_warrant_that_is_not_revoked(tenant: Tenant, warrant_id: str) -> None:
 
 
 def test_a_batch_answers_each_once(tenant: Tenant) -> None:
-    """F23: every identifier has its verdict, without a reason; duplicates are answered once."""
+    """CHECK-4, F23: A batch gives every identifier a verdict and answers duplicates once."""
     tenant.revoke("svc_wrt_a")
     results = check_batch(tenant, "svc_wrt_b", "svc_wrt_a", "svc_wrt_b", "svc_wrt_a", "svc_wrt_A")
     assert results == {
@@ -252,7 +252,7 @@ def test_duplicates_count_towards_the_thousand(tenant: Tenant) -> None:
 
 @pytest.mark.parametrize("count", [0, 1001, 2000, 14_000])
 def test_no_more_and_not_none(tenant: Tenant, count: int) -> None:
-    """A batch of no identifier, or of more than 1000, is 400 and names the field."""
+    """CHECK-4: The service refuses a batch of no identifiers, or of more than 1000, with 400."""
     warrant_ids = [f"svc_wrt_{number}" for number in range(count)]
     answer = tenant.authorizer.post(BATCH, json={"warrant_ids": warrant_ids})
     assert answer.status_code == 400
@@ -278,7 +278,7 @@ def test_a_batch_agrees_with_check(tenant: Tenant) -> None:
 
 
 def test_the_list_has_every_record_newest_first(tenant: Tenant) -> None:
-    """The list has the records as they were created, the newest first, and how many there are."""
+    """REVOKE-6: The list of revocations has every record, newest first, with an exact total."""
     records = [create(tenant, f"svc_wrt_{number}").json() for number in range(5)]
     listed = tenant.admin.get(PATH).json()
     assert listed == {"revocations": records[::-1], "total": 5, "cursor": None}

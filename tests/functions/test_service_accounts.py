@@ -44,7 +44,7 @@ def admin_account(tenant: Tenant) -> dict[str, Any]:
 
 
 def test_a_new_account(tenant: Tenant) -> None:
-    """It is active and has an e-mail-like identity in the tenant."""
+    """ACCOUNT-2: A new service account is active and has an identity in its tenant."""
     account = create(tenant, "ci-1", description="  builds  ")
     assert account.pop("id").startswith("svc_sa_")
     assert account == {
@@ -57,7 +57,7 @@ def test_a_new_account(tenant: Tenant) -> None:
 
 
 def test_reading_accounts(tenant: Tenant) -> None:
-    """Get and list answer with exactly the fields, newest first; the tenant came with `admin`."""
+    """API-7: Get and list return service accounts with exactly the fields of the contract."""
     made = [create(tenant, f"a{number}") for number in range(3)]
     page = tenant.read_only.get(ACCOUNTS).json()
     assert set(page) == {"service_accounts", "total", "cursor"}
@@ -105,13 +105,13 @@ def test_names_that_are_taken(tenant: Tenant, name: str) -> None:
     ],
 )
 def test_a_malformed_account(tenant: Tenant, body: Any) -> None:
-    """Another name, description or field is 400, and makes no account."""
+    """ACCOUNT-1: The service refuses a malformed service account with 400."""
     assert refusal(tenant.admin.post(ACCOUNTS, json=body)) == (400, "invalid_request")
     assert tenant.admin.get(ACCOUNTS).json()["total"] == 1
 
 
 def test_a_name_belongs_to_one_account(tenant: Tenant, other_tenant: Tenant) -> None:
-    """In one tenant a name is taken once (409), disabled or not; each tenant has its own names."""
+    """ACCOUNT-1: Within a tenant, a name belongs to at most one service account."""
     account = create(tenant)
     assert refusal(tenant.admin.post(ACCOUNTS, json={"name": "ci"})) == (409, "conflict")
     switch(tenant, account, "disable")
@@ -121,7 +121,7 @@ def test_a_name_belongs_to_one_account(tenant: Tenant, other_tenant: Tenant) -> 
 
 
 def test_a_name_is_never_given_to_another(tenant: Tenant) -> None:
-    """F67: the name of a deleted account is 409, so that no other account has its identity."""
+    """F67b: The name of a deleted service account is never given to another account."""
     old = create(tenant)
     assert tenant.admin.delete(f"{ACCOUNTS}/{old['id']}").status_code == 204
     assert refusal(tenant.admin.post(ACCOUNTS, json={"name": "ci"})) == (409, "conflict")
@@ -145,7 +145,7 @@ def test_an_unknown_account(tenant: Tenant, account_id: str) -> None:
 
 
 def test_disabling_stops_all_keys_on_every_instance(tenant: Tenant, ports: Ports) -> None:
-    """F13: with the answer to disable, no key of the account opens anything, on any instance."""
+    """ACCOUNT-4, F13, S1: Disabling a service account stops its keys on every instance."""
     account, other = create(tenant), create(tenant, "other")
     keys = [owned_key(tenant, account, scope) for scope in (Scope.ADMIN, Scope.READ_ONLY)]
     kept = owned_key(tenant, other)
@@ -162,7 +162,7 @@ def test_disabling_stops_all_keys_on_every_instance(tenant: Tenant, ports: Ports
 
 
 def test_enabling_restores_those_not_revoked(tenant: Tenant) -> None:
-    """A key that was revoked, before or after its account was disabled, stays revoked."""
+    """ACCOUNT-4: Enabling a service account restores its keys, except revoked ones."""
     account = create(tenant)
     before, after, good = (owned_key(tenant, account) for _ in range(3))
     tenant.admin.post(f"/v1/api-keys/{before.key_id}/revoke")
@@ -231,7 +231,7 @@ def test_an_admin_key_under_a_disabled_account_is_no_way_in(tenant: Tenant) -> N
 
 
 def test_an_account_with_keys_is_not_deleted(tenant: Tenant) -> None:
-    """409 while it owns a key, revoked or not; 204 with an empty body when all are deleted."""
+    """ACCOUNT-5: The service refuses to delete a service account that owns keys."""
     account = create(tenant)
     path = f"{ACCOUNTS}/{account['id']}"
     keys = [owned_key(tenant, account) for _ in range(2)]
@@ -247,7 +247,7 @@ def test_an_account_with_keys_is_not_deleted(tenant: Tenant) -> None:
 
 
 def test_fifty_keys_and_no_more(tenant: Tenant) -> None:
-    """The 51st key of an account is 409 conflict; where one is deleted, there is room again."""
+    """ACCOUNT-3: A service account has at most 50 API keys."""
     account = create(tenant)
     keys = [owned_key(tenant, account) for _ in range(50)]
     body = {"name": "k", "scopes": ["read-only"], "service_account_id": account["id"]}
@@ -264,7 +264,7 @@ def test_fifty_keys_and_no_more(tenant: Tenant) -> None:
 
 
 def test_an_account_signs_for_what_its_keys_do(tenant: Tenant) -> None:
-    """Its e-mail-like identity is in created_by, and the actor of the audit entry."""
+    """ACCOUNT-2: What the keys of an account do is recorded under `<account>@<tenant>.svc`."""
     key = owned_key(tenant, create(tenant), Scope.ADMIN)
     body = {"warrant_id": "svc_wrt_a", "reason": "stolen"}
     assert key.post("/v1/revocations", json=body).json()["created_by"] == "ci@acme.svc"
@@ -276,7 +276,7 @@ def test_an_account_signs_for_what_its_keys_do(tenant: Tenant) -> None:
 
 
 def test_an_account_lists_its_keys(tenant: Tenant) -> None:
-    """An account's keys are listed, newest first and by the page, revoked ones too, no others."""
+    """APIKEY-9: The keys of an account are listed by the account and by a filter of all keys."""
     account, empty = create(tenant), create(tenant, name="empty")
     keys = [owned_key(tenant, account).key_id for _ in range(3)]
     tenant.admin.post(f"/v1/api-keys/{keys[1]}/revoke")

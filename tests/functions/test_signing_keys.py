@@ -50,7 +50,7 @@ def walk(tenant: Tenant, **filters: Any) -> list[dict[str, Any]]:
 
 
 def test_a_new_key(tenant: Tenant) -> None:
-    """A new root is active, has no parent, and an Ed25519 public key of 32 bytes."""
+    """KEY-1: A new root key is active and has a 32-byte Ed25519 public key and no parent."""
     key = create(tenant, name="  My root ")
     assert set(key) == KEY
     assert len(base64.b64decode(key.pop("public_key"), validate=True)) == 32
@@ -95,7 +95,7 @@ def test_reading_a_key(tenant: Tenant, state: str) -> None:
     ],
 )
 def test_the_answer_to_an_action(tenant: Tenant, clock: Clock, action: str, fields: Any) -> None:
-    """An action answers with exactly its fields, and when it was done."""
+    """KEY-6: Revoke, suspend and enable return the signing key with the fields of the contract."""
     root = create(tenant)
     key = child(tenant, root)
     clock.advance(hours=1)
@@ -118,7 +118,7 @@ def test_the_answer_to_enable(tenant: Tenant) -> None:
 @pytest.mark.parametrize("reason", [None, "", "  ", "x" * 1025, 5, "a\x00b"])
 @pytest.mark.parametrize("state", STATES)
 def test_a_revocation_needs_a_reason(tenant: Tenant, state: str, reason: Any) -> None:
-    """Without a reason of 1 to 1024 characters nothing is revoked: 400 comes before any state."""
+    """KEY-9: The service refuses to revoke a signing key without a reason."""
     key_id = signing.in_state(tenant, state)
     assert refusal(move(tenant, key_id, "revoke", reason=reason)) == (400, "invalid_request")
     assert get(tenant, key_id)["status"] == state
@@ -180,7 +180,7 @@ def test_an_unknown_key(tenant: Tenant, path: str) -> None:
     ],
 )
 def test_a_malformed_creation(tenant: Tenant, body: Any) -> None:
-    """A body that is not acceptable is 400, and makes no key."""
+    """KEY-3: The service refuses a malformed creation of a signing key with 400."""
     assert refusal(tenant.admin.post("/v1/keys", json=body)) == (400, "invalid_request")
     assert walk(tenant) == []
 
@@ -188,7 +188,7 @@ def test_a_malformed_creation(tenant: Tenant, body: Any) -> None:
 @pytest.mark.parametrize("type_", ["issuer", "notary"])
 @pytest.mark.parametrize("parent_id", [UNKNOWN, "", "svc_key_x", "svc_ak_01m7yzmhg0ynzqw1fmh6whg"])
 def test_an_unknown_parent(tenant: Tenant, type_: str, parent_id: str) -> None:
-    """A parent that is unknown or malformed is 400."""
+    """KEY-3: The service refuses an unknown or malformed parent with 400."""
     body = {"type": type_, "name": "k", "parent_id": parent_id}
     answer = tenant.admin.post("/v1/keys", json=body)
     assert refusal(answer) == (400, "invalid_request")
@@ -222,7 +222,7 @@ _PARENTS = {
 
 @pytest.mark.parametrize(("parent", "type_"), _PARENTS)
 def test_the_type_of_a_parent(tenant: Tenant, parent: str, type_: str) -> None:
-    """A root has no parent; the parent of another is a root or an issuer; otherwise 400."""
+    """KEY-3: The parent of an issuer or notary is a root or an issuer; a root has none."""
     above = create(tenant)
     if parent != "root":
         above = child(tenant, above, parent)
@@ -235,7 +235,7 @@ def test_the_type_of_a_parent(tenant: Tenant, parent: str, type_: str) -> None:
 
 @pytest.mark.parametrize("state", ["suspended", "revoked", "rotated", "expired"])
 def test_a_parent_in_another_state(tenant: Tenant, clock: Clock, state: str) -> None:
-    """A parent that is suspended, revoked, superseded or expired takes no child: 409."""
+    """KEY-3: The service refuses a parent that is not active or has expired with 409."""
     if state == "expired":
         parent_id = create(tenant, expires_at="2026-11-21T12:00:01Z")["id"]
         clock.advance(seconds=1)
@@ -263,7 +263,7 @@ def test_a_parent_in_another_state(tenant: Tenant, clock: Clock, state: str) -> 
 def test_a_child_does_not_outlive_its_parent(
     tenant: Tenant, parents: str | None, asked: str | None, given: Any
 ) -> None:
-    """A later expiry than the parent's is 400; none given takes the parent's."""
+    """KEY-5: A signing key does not outlive its parent and by default takes its expiry."""
     root = create(tenant, expires_at=parents)
     body = {"type": "notary", "name": "k", "parent_id": root["id"], "expires_at": asked}
     answer = tenant.admin.post("/v1/keys", json=body)
@@ -274,7 +274,7 @@ def test_a_child_does_not_outlive_its_parent(
 
 
 def test_a_line_of_ancestors_has_an_end(tenant: Tenant) -> None:
-    """A key has so few ancestors that a signature can depend on all of them; then 409 conflict."""
+    """KEY-4: A signing key has at most 32 ancestors, and one that has 32 still signs."""
     key = create(tenant)
     for _ in range(model.ANCESTORS_MAX):
         key = child(tenant, key)
@@ -310,7 +310,7 @@ _TRANSITIONS = {
 
 @pytest.mark.parametrize(("state", "action"), _TRANSITIONS)
 def test_each_transition(tenant: Tenant, clock: Clock, state: str, action: str) -> None:
-    """Each action leads where the table says, changes nothing where it holds already, or is 409."""
+    """KEY-6: Signing keys change state only by the transitions of the contract; others are 409."""
     key_id = signing.in_state(tenant, state)
     before, key = signing.stored(tenant), get(tenant, key_id)
     clock.advance(hours=1)
@@ -333,7 +333,7 @@ def test_each_transition(tenant: Tenant, clock: Clock, state: str, action: str) 
 def test_a_repeated_action_answers_as_it_stands(
     tenant: Tenant, clock: Clock, action: str, time: str
 ) -> None:
-    """The second answer is the first: its time, and its reason."""
+    """API-13: A repeated action on a signing key returns the time and reason of the first."""
     key_id = create(tenant)["id"]
     first = moved(tenant, key_id, action)
     clock.advance(days=1)
@@ -355,7 +355,7 @@ def test_a_revoked_key_stays_revoked(tenant: Tenant, path: tuple[str, ...]) -> N
 
 @pytest.mark.parametrize("state", ["active", "suspended"])
 def test_reaching_the_expiry_changes_no_status(tenant: Tenant, clock: Clock, state: str) -> None:
-    """An expired key keeps its status, signs no more, and can still be suspended or revoked."""
+    """KEY-5: A signing key that expires keeps its status, but signs no more."""
     key_id = create(tenant, expires_at="2026-11-21T12:00:01Z")["id"]
     if state == "suspended":
         moved(tenant, key_id, "suspend")
@@ -372,7 +372,7 @@ def test_reaching_the_expiry_changes_no_status(tenant: Tenant, clock: Clock, sta
 
 
 def test_rotation_keeps_the_identifier(tenant: Tenant, clock: Clock) -> None:
-    """The key goes on under its identifier with a new public key; nothing else of it changes."""
+    """KEY-7: Rotation gives a signing key a new public key under the same identifier."""
     key = create(tenant, expires_at="2027-01-01T00:00:00Z")
     clock.advance(hours=1)
     rotated = moved(tenant, key["id"], "rotate")
@@ -383,7 +383,7 @@ def test_rotation_keeps_the_identifier(tenant: Tenant, clock: Clock) -> None:
 
 
 def test_the_superseded_version_is_a_record_of_its_own(tenant: Tenant, clock: Clock) -> None:
-    """It has its own identifier, its old public key, its time of rotation; it can be listed."""
+    """KEY-7: The superseded version of a rotated key is a record with its own identifier."""
     key = child(tenant, create(tenant), "notary")
     clock.advance(hours=1)
     superseded = signing.superseded(tenant, key["id"])
@@ -400,7 +400,7 @@ def test_the_superseded_version_is_a_record_of_its_own(tenant: Tenant, clock: Cl
 
 
 def test_the_versions_of_a_key(tenant: Tenant, clock: Clock) -> None:
-    """All versions are listed, newest first, each under the identifier of its own record."""
+    """KEY-8: The versions of a signing key are listed newest first."""
     key_id = create(tenant)["id"]
     public_keys = [get(tenant, key_id)["public_key"]]
     for _ in range(2):
@@ -453,7 +453,7 @@ def test_children_outlive_a_rotation(tenant: Tenant) -> None:
 
 
 def test_totals_after_any_sequence(tenant: Tenant) -> None:
-    """F31: for every filter, the total is the number of keys that all pages together hold."""
+    """KEY-13, F31: The `total` of the signing keys is exact for every filter."""
     root, issuer = create(tenant), None
     for state in STATES:
         signing.in_state(tenant, state)
@@ -494,7 +494,7 @@ def test_an_unknown_filter(tenant: Tenant, query: str) -> None:
 
 
 def test_a_cursor_is_bound_to_its_filters(tenant: Tenant) -> None:
-    """F11: a cursor goes on with the filters that it came from, and with no others."""
+    """API-20, F11c: A cursor continues only with the filters that it was made for."""
     root = create(tenant)
     child(tenant, root)
     child(tenant, root)
@@ -541,7 +541,7 @@ def seed_of(tenant: Tenant, key_id: str) -> bytes:
 
 
 def test_no_seed_is_ever_shown_or_stored(tenant: Tenant, caplog: pytest.LogCaptureFixture) -> None:
-    """F17: neither an answer, nor a log line, nor any stored item holds a seed in the clear."""
+    """KEY-2, F17c, S3: No answer, log line or stored item contains an unsealed seed."""
     caplog.set_level("DEBUG")
     key_id, said = create(tenant)["id"], []
     secrets = [seed_of(tenant, key_id)]
@@ -568,7 +568,7 @@ def forms(seed: bytes) -> list[str]:
 
 
 def test_a_superseded_version_keeps_no_seed(tenant: Tenant) -> None:
-    """F17: what can sign no more has nothing left to sign with."""
+    """F17, S3: A superseded version of a signing key has no stored seed."""
     key_id = create(tenant)["id"]
     superseded = signing.superseded(tenant, key_id)
     items = {e.sk: e.item for e in tenant.ports.store.query(model.keys(tenant.id))}

@@ -81,7 +81,7 @@ def _credentials() -> Iterator[dict[str, str]]:
 
 
 def test_the_clients_are_in_the_snapshot_and_their_credentials_are_renewed() -> None:
-    """F107: the import makes clients, opens no connection; credentials are renewed afterwards."""
+    """F107a: A Lambda snapshot contains the AWS clients, and their credentials are renewed."""
     with _credentials() as endpoint:
         ran = run("-c", _PROGRAM, settings=_SETTINGS | endpoint)
     assert ran.returncode == 0, ran.stderr

@@ -65,7 +65,7 @@ def signed(answer: Any) -> tuple[bytes, bytes]:
 
 
 def test_a_tenant_begins_with_an_empty_list(tenant: Tenant) -> None:
-    """Version 1, empty and valid for an hour, is published when the tenant is created."""
+    """SRL-6: A new tenant has a published list of version 1 without identifiers."""
     assert read(tenant).json()["payload"] == {
         "Version": 1,
         "IssuedAt": START,
@@ -75,7 +75,7 @@ def test_a_tenant_begins_with_an_empty_list(tenant: Tenant) -> None:
 
 
 def test_both_paths_are_one_resource(tenant: Tenant) -> None:
-    """The two paths of service.md answer alike: body, validator, cache rule."""
+    """SRL-1: Both paths of the signed list return the same body and headers."""
     tenant.revoke("svc_wrt_a")
     regenerate(tenant)
     one, other = read(tenant, SRL), read(tenant, SIGNED)
@@ -85,7 +85,7 @@ def test_both_paths_are_one_resource(tenant: Tenant) -> None:
 
 
 def test_members_have_their_order_and_types(tenant: Tenant) -> None:
-    """The members stand in the order of the contract, each of its type."""
+    """SRL-1: The members of the signed list have the order and the types of the contract."""
     tenant.revoke("svc_wrt_a")
     regenerate(tenant)
     document = read(tenant).json()
@@ -99,7 +99,7 @@ def test_members_have_their_order_and_types(tenant: Tenant) -> None:
 
 
 def test_the_signed_content_is_the_shown_one(tenant: Tenant) -> None:
-    """Payload is deterministic CBOR of the four members in their order, untagged text for times."""
+    """SRL-2: `payload` shows exactly the content of the signed `Payload`, in deterministic CBOR."""
     for name in ("svc_wrt_b", "svc_wrt_a"):
         tenant.revoke(name)
     regenerate(tenant)
@@ -118,7 +118,7 @@ def test_the_signed_content_is_the_shown_one(tenant: Tenant) -> None:
 
 
 def test_identifiers_are_sorted_bytewise(tenant: Tenant) -> None:
-    """RevokedIDs is sorted by bytes, whatever the order of revocation, and has each once."""
+    """SRL-2: `RevokedIDs` is sorted by bytes and contains each identifier once."""
     names = [
         "svc_wrt_b",
         "svc_wrt_B",
@@ -137,7 +137,7 @@ def test_identifiers_are_sorted_bytewise(tenant: Tenant) -> None:
 
 
 def test_the_list_has_the_tenants_own_warrants_only(tenant: Tenant, other_tenant: Tenant) -> None:
-    """F12: what another tenant revokes is in no list of this one, and its signer is another."""
+    """F12, S2: Each tenant has its own list signer and a list of its own warrants only."""
     other_tenant.revoke("svc_wrt_foreign")
     tenant.revoke("svc_wrt_own")
     regenerate(tenant)
@@ -161,7 +161,7 @@ def test_the_signature_verifies_with_cryptography(tenant: Tenant) -> None:
 
 
 def test_the_signature_verifies_with_openssl(tenant: Tenant, tmp_path: Path) -> None:
-    """A tool that shares no code with this service agrees, and refuses an altered list."""
+    """SRL-3, S5: OpenSSL verifies the signature of a list and refuses an altered list."""
     payload, signature = signed(read(tenant))
     key = Ed25519PublicKey.from_public_bytes(public_bytes(signers(tenant)[0]))
     files = {
@@ -192,7 +192,7 @@ def test_a_stranger_believes_the_list(tenant: Tenant, clock: Clock) -> None:
 
 
 def test_a_regeneration_raises_the_version_by_one(tenant: Tenant, clock: Clock) -> None:
-    """Regenerating always publishes: one version higher, its times those of now."""
+    """SRL-13: Regenerate always publishes a list whose version is higher by one."""
     for number in range(2, 6):
         clock.advance(minutes=1)
         moment = clock()
@@ -220,7 +220,7 @@ def test_a_regeneration_says_what_it_published(tenant: Tenant) -> None:
 
 
 def test_nothing_is_listed_before_a_regeneration(tenant: Tenant) -> None:
-    """service.md 3: a revocation, and taking it back, take effect in the next list, not before."""
+    """REVOKE-7, SRL-10: A revocation reaches the list with the next publication and not before."""
     record_id = tenant.revoke("svc_wrt_a")
     assert read(tenant).json()["payload"]["RevokedIDs"] == []
     assert regenerate(tenant)["revocation_count"] == 1
@@ -294,7 +294,7 @@ def blob(tenant: Tenant, location: str) -> bytes | None:
 def test_a_long_list_is_served_from_where_it_is_stored(
     tenant: Tenant, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """F27: up to 4 MiB a list is the answer; on Lambda a longer one is 307 to the same bytes."""
+    """SRL-19, F27a: A list up to 4 MiB is sent; on Lambda a longer one is a 307 to its bytes."""
     # From all records: those that `fill` writes have no marks.
     monkeypatch.setattr(publication, "_REBUILT_EVERY", 1)
     fresh = names("a")

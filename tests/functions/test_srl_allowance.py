@@ -41,7 +41,7 @@ def taken(tenant: Tenant) -> int:
 def test_a_tenant_publishes_out_of_turn_so_often(
     tenant: Tenant, clock: Clock, count: int, at_once: int, a_second: int
 ) -> None:
-    """F124: many short lists, few long ones: a loop takes no more than about one processor."""
+    """F124a: The allowance limits regenerations by the length of the list."""
     lengthen(tenant, count)
     assert taken(tenant) == at_once
     clock.advance(seconds=1)
@@ -52,7 +52,7 @@ def test_a_tenant_publishes_out_of_turn_so_often(
 
 
 def test_a_refusal_says_when_to_come_again(tenant: Tenant, clock: Clock) -> None:
-    """F124: it publishes nothing and takes nothing, so that who waits so long is let in."""
+    """SRL-14, F124b: A refused regeneration answers 429, publishes nothing and uses nothing up."""
     lengthen(tenant, LONGEST)
     srl_allowance.take(tenant.ports, tenant.operator)
     for _ in range(4):
@@ -81,7 +81,7 @@ def test_the_allowance_is_the_tenants_own(tenant: Tenant, other_tenant: Tenant) 
 
 
 def test_the_schedule_needs_no_allowance(tenant: Tenant) -> None:
-    """F124: whoever uses up the allowance keeps no revocation from the list."""
+    """F124c: The schedule publishes although the allowance for regenerations is used up."""
     assert taken(tenant)
     tenant.revoke("svc_wrt_a")
     assert srl_publication.publish_due(tenant.ports).published == [tenant.id]

@@ -72,7 +72,7 @@ def test_half_of_the_lifetime(ports: Ports) -> None:
 
 
 def test_a_message_delivered_twice_is_one_publication(ports: Ports) -> None:
-    """F08: in one batch or another, the second delivery finds nothing to do and succeeds."""
+    """OPS-7, F08b: A queue message that is delivered twice leads to one publication."""
     (tenant,) = changed(ports, "acme")
     assert work(tenant, tenant) == outcome(published=1, not_due=1)
     assert work(tenant) == outcome(not_due=1)
@@ -125,7 +125,7 @@ def test_each_publication_is_counted(ports: Ports, caplog: pytest.LogCaptureFixt
 def test_a_failure_reaches_the_log_that_alarms_read(
     ports: Ports, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """F94: on Lambda the failure of a publication is a line of JSON with its metric."""
+    """F94a: A failed publication on Lambda is logged as JSON with the metric of its alarm."""
     monkeypatch.setenv("AWS_LAMBDA_FUNCTION_NAME", "rescind-test-srl-publication")
     monkeypatch.setenv("SVC_STAGE", STAGE)
     with set_up_anew():

@@ -61,7 +61,7 @@ def version(tenant: Tenant, clock: Clock, signer: Any) -> int:
 
 
 def test_a_signer_is_listed_with_its_public_key(tenant: Tenant) -> None:
-    """A tenant begins with one active Ed25519 signer of 32 bytes, which nobody vouched for."""
+    """SIGNER-8: A list signer is listed with its 32-byte Ed25519 public key and its state."""
     (signer,) = signers(tenant)
     assert len(public_bytes(signer)) == 32
     assert signer.pop("key_id").startswith("svc_key_")
@@ -76,7 +76,7 @@ def test_a_signer_is_listed_with_its_public_key(tenant: Tenant) -> None:
 
 
 def test_a_list_names_its_signer(tenant: Tenant) -> None:
-    """200 and 304 carry the identifier of the key that signed this very list."""
+    """SRL-17: `X-SRL-Key-Id` names the key that signed the list in the answer."""
     first = signers(tenant)[0]["key_id"]
     answer = tenant.authorizer.get(SRL)
     held = tenant.authorizer.get(SRL, headers={"If-None-Match": answer.headers["etag"]})
@@ -87,7 +87,7 @@ def test_a_list_names_its_signer(tenant: Tenant) -> None:
 
 
 def test_a_pending_signer_is_listed_but_does_not_sign(tenant: Tenant, clock: Clock) -> None:
-    """Creation is 201 with a pending key; lists are still signed by the active one."""
+    """SIGNER-2: A pending list signer is listed and does not sign."""
     active = signers(tenant)[0]
     clock.advance(minutes=1)
     pending = make(tenant)
@@ -99,7 +99,7 @@ def test_a_pending_signer_is_listed_but_does_not_sign(tenant: Tenant, clock: Clo
 
 
 def test_a_statement_by_the_key_in_force(tenant: Tenant) -> None:
-    """The active key states, under its own signature, which key follows it."""
+    """SIGNER-6: The active list signer signs a statement about the key that follows it."""
     active, pending = signers(tenant)[0], make(tenant)
     statement = Statement.opened(pending["statement"])
     assert statement.tenant_id == tenant.id
@@ -118,7 +118,7 @@ def test_a_statement_by_the_key_in_force(tenant: Tenant) -> None:
 
 
 def test_one_signer_is_pending_at_most(tenant: Tenant) -> None:
-    """A second one is 409; once the first is activated or revoked there is room for another."""
+    """SIGNER-3: A tenant has at most one pending list signer."""
     first = make(tenant)
     before = audit_entries(tenant)
     assert refusal(tenant.admin.post(KEYS)) == (409, "invalid_state")
@@ -135,7 +135,7 @@ def test_one_signer_is_pending_at_most(tenant: Tenant) -> None:
 def test_it_is_activated_once_the_grace_is_over(
     tenant: Tenant, clock: Clock, grace: int | None, wait: int
 ) -> None:
-    """One lifetime of a list by default; before, 409 unless forced, and nothing changes."""
+    """SIGNER-4: A pending signer can be activated after its grace period, or earlier if forced."""
     if grace is not None:
         tenant.admin.request("PATCH", "/v1/tenant/settings", json={"rotation_grace_seconds": grace})
     old, pending = signers(tenant)[0], make(tenant)
@@ -155,7 +155,7 @@ def test_it_is_activated_once_the_grace_is_over(
 
 
 def test_activating_publishes_in_the_same_step(tenant: Tenant, clock: Clock) -> None:
-    """The activated key signs the list in force at once, with what was revoked since."""
+    """SIGNER-4: Activating a list signer publishes a list signed by it in the same step."""
     pending = make(tenant)
     tenant.revoke("svc_wrt_a")
     clock.advance(minutes=1)
@@ -168,7 +168,7 @@ def test_activating_publishes_in_the_same_step(tenant: Tenant, clock: Clock) -> 
 
 
 def test_activating_again_changes_nothing(tenant: Tenant) -> None:
-    """The active key is answered as it stands: nothing is written, no list is published."""
+    """SIGNER-4: Activating the active list signer changes nothing."""
     activated = done(act(tenant, "activate", make(tenant), force=True))
     before = tenant.authorizer.get(SRL).content, audit_entries(tenant)
     assert done(act(tenant, "activate", activated)) == activated
@@ -176,7 +176,7 @@ def test_activating_again_changes_nothing(tenant: Tenant) -> None:
 
 
 def test_what_was_pending_once_cannot_be_activated(tenant: Tenant) -> None:
-    """A retired and a revoked key stay what they are."""
+    """SIGNER-4: The service refuses to activate a retired or revoked list signer."""
     first = signers(tenant)[0]
     second = done(tenant.admin.post(ROTATE))
     third = make(tenant)
@@ -190,7 +190,7 @@ def test_what_was_pending_once_cannot_be_activated(tenant: Tenant) -> None:
 def test_a_retired_key_is_listed_until_its_last_list_has_expired(
     tenant: Tenant, clock: Clock
 ) -> None:
-    """Whoever still holds its last list can verify it, and no longer than that."""
+    """SIGNER-8: A retired list signer is listed until the last list that it signed has expired."""
     first = signers(tenant)[0]
     clock.advance(minutes=40)
     tenant.admin.post(f"{SRL}/regenerate")
@@ -204,7 +204,7 @@ def test_a_retired_key_is_listed_until_its_last_list_has_expired(
 
 
 def test_a_rotation_is_both_steps_at_once(tenant: Tenant, clock: Clock) -> None:
-    """201 with the key that signs from now on; it has published a list already."""
+    """SIGNER-5: Rotating the list signer creates and activates a new one in one step."""
     made = [signers(tenant)[0]]
     for number in range(2, 5):
         clock.advance(minutes=1)
@@ -220,7 +220,7 @@ def test_a_rotation_is_both_steps_at_once(tenant: Tenant, clock: Clock) -> None:
 
 
 def test_a_rotation_takes_the_pending_key(tenant: Tenant, clock: Clock) -> None:
-    """Verifiers may know that one already."""
+    """SIGNER-5: Rotation activates the pending list signer if there is one."""
     pending = make(tenant)
     rotated = done(tenant.admin.post(ROTATE))
     assert rotated["key_id"] == pending["key_id"]
@@ -234,7 +234,7 @@ def test_a_rotation_takes_the_pending_key(tenant: Tenant, clock: Clock) -> None:
 def test_revoking_the_active_key_puts_the_pending_one_in_force(
     tenant: Tenant, clock: Clock
 ) -> None:
-    """In the same call; without a statement, which the thief could have made for another key."""
+    """SIGNER-7: Revoking the active list signer activates the pending one in the same call."""
     stolen, pending = signers(tenant)[0], make(tenant)
     tenant.revoke("svc_wrt_a")
     revoked = done(act(tenant, "revoke", stolen))
@@ -246,7 +246,7 @@ def test_revoking_the_active_key_puts_the_pending_one_in_force(
 
 
 def test_revoking_the_active_key_makes_a_new_one(tenant: Tenant, clock: Clock) -> None:
-    """If none is pending."""
+    """SIGNER-7: Revoking the active list signer creates a new one if none is pending."""
     (stolen,) = signers(tenant)
     done(act(tenant, "revoke", stolen))
     active, revoked = signers(tenant)
@@ -258,7 +258,7 @@ def test_revoking_the_active_key_makes_a_new_one(tenant: Tenant, clock: Clock) -
 
 
 def test_revoking_a_key_that_does_not_sign(tenant: Tenant, clock: Clock) -> None:
-    """A retired or pending key is told as revoked, for good; the list in force stays."""
+    """SIGNER-7: A revoked list signer stays listed as revoked."""
     retired = signers(tenant)[0]
     active, pending = done(tenant.admin.post(ROTATE)), make(tenant)
     before = tenant.authorizer.get(SRL).content
@@ -320,7 +320,7 @@ def test_no_answer_has_a_seed(tenant: Tenant) -> None:
     ids=["retired", "revoked"],
 )
 def test_a_key_that_signs_no_more_has_no_seed(tenant: Tenant, end: Callable[[Tenant], Any]) -> None:
-    """The sealed seed goes with the write that ends the key's time."""
+    """SIGNER-2: A list signer that no longer signs has no stored seed."""
     signer = srl_keys.current(tenant.ports, tenant.id)
     done(end(tenant))
     item = tenant.ports.store.get(signer.key)
@@ -358,7 +358,7 @@ def test_a_rotated_key_of_an_older_release_is_retired(tenant: Tenant, clock: Clo
 
 
 def test_a_rotation_that_an_older_release_left_unpublished(tenant: Tenant, clock: Clock) -> None:
-    """F60: the key of the list in force is first, the active one signs the next list."""
+    """SIGNER-8, F60a: After an unfinished rotation, the signer of the list in force is first."""
     old, new = _as_older_release(tenant, published=False)
     assert signers(tenant) == [old | {"status": "retired"}, new]
     assert version(tenant, clock, old) == 1
@@ -368,7 +368,7 @@ def test_a_rotation_that_an_older_release_left_unpublished(tenant: Tenant, clock
 
 @pytest.mark.parametrize("stolen", [0, 1])
 def test_a_theft_while_a_rotation_is_unpublished(tenant: Tenant, clock: Clock, stolen: int) -> None:
-    """F60: whichever of the two keys is revoked, another one signs the list in force."""
+    """F60b: If one of two unpublished list signers is revoked, the other signs the list."""
     pair = _as_older_release(tenant, published=False)
     done(act(tenant, "revoke", pair[stolen]))
     active = signers(tenant)[0]

@@ -28,7 +28,7 @@ def lifetime(tenant: Tenant) -> tuple[str, str]:
 
 
 def test_the_settings_of_a_new_tenant(tenant: Tenant) -> None:
-    """Exactly the fields of the contract, with its defaults."""
+    """TENANT-2: The settings of a new tenant have the defaults of the contract."""
     assert settings(tenant) == {
         "tenant_id": tenant.id,
         "name": "acme",
@@ -56,7 +56,7 @@ def test_the_settings_of_a_new_tenant(tenant: Tenant) -> None:
     ],
 )
 def test_changing_a_setting(tenant: Tenant, name: str, given: Any, kept: Any) -> None:
-    """PATCH changes the one given, answers with all, and leaves an entry that says what changed."""
+    """TENANT-2: PATCH changes each writable setting and leaves an entry that says what changed."""
     before, entries = settings(tenant), audit_entries(tenant)
     answer = patch(tenant, {name: given})
     # The grace is one lifetime of a list until it is set itself.
@@ -118,7 +118,7 @@ def test_what_is_so_already_is_not_written(tenant: Tenant, body: Any) -> None:
     ids=str,
 )
 def test_a_malformed_change(tenant: Tenant, body: Any) -> None:
-    """F18: out of bounds, of another type, null, read-only or unknown: 400, nothing changes."""
+    """TENANT-2, F18e: The service refuses settings out of bounds, of other types or unknown."""
     before, entries = settings(tenant), audit_entries(tenant)
     assert refusal(patch(tenant, body)) == (400, "invalid_request")
     assert settings(tenant) == before
@@ -131,7 +131,7 @@ def test_a_change_without_a_body(tenant: Tenant) -> None:
 
 
 def test_the_lifetime_holds_for_the_next_list(tenant: Tenant, clock: Clock) -> None:
-    """The list in force keeps its times; the next one has the new lifetime."""
+    """SRL-4, TENANT-3: A new `srl_ttl_seconds` applies to the next list."""
     before = lifetime(tenant)
     clock.advance(minutes=1)
     patch(tenant, {"srl_ttl_seconds": 300})
@@ -154,7 +154,7 @@ def test_each_tenant_has_its_own(tenant: Tenant, other_tenant: Tenant) -> None:
 
 
 def test_the_retention_holds_for_the_entries_after_it(tenant: Tenant, clock: Clock) -> None:
-    """An entry is kept as long as the settings said when it was written."""
+    """TENANT-3: A new `audit_retention_days` applies to the entries that follow it."""
     patch(tenant, {"audit_retention_days": 30})
     record = tenant.revoke("svc_wrt_a")
     clock.advance(days=30)
@@ -165,7 +165,7 @@ def test_the_retention_holds_for_the_entries_after_it(tenant: Tenant, clock: Clo
 
 
 def test_a_shorter_retention_is_remembered(tenant: Tenant, clock: Clock) -> None:
-    """F68: who shortens the retention to hide something leaves an entry that stays as long."""
+    """TENANT-3, F68a: The entry of a shortened retention is kept for the old, longer retention."""
     patch(tenant, {"audit_retention_days": 30})
     patch(tenant, {"audit_retention_days": 400})
     clock.advance(days=399)

@@ -84,7 +84,7 @@ def check(tenant: Tenant, warrant_id: str) -> dict[str, Any]:
 
 
 def test_a_warrant(tenant: Tenant) -> None:
-    """F42: the answer has exactly its fields, and the signed bytes say what they are."""
+    """WARRANT-1, F42: A warrant is a COSE_Sign1 message whose claims say what was requested."""
     key = create(tenant)
     expiry = "2027-01-01T00:00:00Z"
     answer = sign(tenant, key["id"], encode(b"grant"), expires_at=expiry)
@@ -112,7 +112,7 @@ def test_a_warrant(tenant: Tenant) -> None:
 
 
 def test_one_payload_under_two_identifiers(tenant: Tenant) -> None:
-    """F42: two warrants of one payload are two messages; neither passes under the other's name."""
+    """F42a: Two warrants with the same payload cannot pass under each other's identifier."""
     key_id = create(tenant)["id"]
     names = ["svc_wrt_a", "svc_wrt_b"]
     made = [sign(tenant, key_id, warrant_id=each).json() for each in names]
@@ -159,7 +159,7 @@ def test_a_list_may_be_the_payload_of_a_warrant(tenant: Tenant) -> None:
 
 
 def test_a_raw_signature(tenant: Tenant) -> None:
-    """`signature` stands where `warrant` does, over the payload alone."""
+    """WARRANT-2: With format raw, the service signs the bytes of the payload alone."""
     key = create(tenant)
     answer = sign(tenant, key["id"], encode(b"svc_wrt_a"), format="raw", warrant_id="svc_wrt_a")
     assert answer.status_code == 201
@@ -185,7 +185,7 @@ def test_a_raw_signature(tenant: Tenant) -> None:
     ids=str,
 )
 def test_what_raw_needs(tenant: Tenant, fields: dict[str, Any], named: str) -> None:
-    """F42: raw without an identifier, or with an expiry that nobody signs, is 400."""
+    """WARRANT-2, F42: Format raw requires `warrant_id` and refuses `expires_at`."""
     key_id = create(tenant)["id"]
     answer = sign(tenant, key_id, **({"format": "raw"} | fields))
     assert refusal(answer) == (400, "invalid_request")
@@ -195,7 +195,7 @@ def test_what_raw_needs(tenant: Tenant, fields: dict[str, Any], named: str) -> N
 
 @pytest.mark.parametrize("payload", RESERVED, ids=lambda payload: payload[:12].hex())
 def test_raw_bytes_that_mean_something_else(tenant: Tenant, payload: bytes) -> None:
-    """F42: bytes that could pass for a list or a message of COSE are not signed as they come."""
+    """WARRANT-3, F42b, S4: With raw, no bytes that could pass for a list or COSE are signed."""
     key_id = create(tenant)["id"]
     answer = sign(tenant, key_id, encode(payload), format="raw", warrant_id="svc_wrt_a")
     assert refusal(answer) == (400, "invalid_request")
@@ -234,7 +234,7 @@ def test_no_raw_signature_makes_a_warrant(tenant: Tenant) -> None:
     ids=lambda value: str(value)[:8],
 )
 def test_payloads_that_are_refused(tenant: Tenant, payload: Any) -> None:
-    """More than 64 KiB, or what is not the one base64 form of some bytes, is 400."""
+    """WARRANT-4: The service refuses a payload over 64 KiB or one that is not canonical base64."""
     key_id = create(tenant)["id"]
     answer = sign(tenant, key_id, payload)
     assert refusal(answer) == (400, "invalid_request")
@@ -281,7 +281,7 @@ def test_a_warrant_id_of_the_callers(tenant: Tenant, warrant_id: str) -> None:
 
 @pytest.mark.parametrize("taken", ["signed", "signed by another key", "revoked", "key revoked"])
 def test_a_warrant_id_that_is_taken(tenant: Tenant, taken: str) -> None:
-    """F30: an identifier that was signed or revoked before is 409 conflict, and signs nothing."""
+    """WARRANT-5, F30: The service refuses to sign under an identifier that was used before."""
     key_id = create(tenant)["id"]
     by = key_id if taken == "signed" else create(tenant)["id"]
     if taken == "revoked":
@@ -315,7 +315,7 @@ def test_a_warrant_id_of_another_tenant(tenant: Tenant, other_tenant: Tenant) ->
 
 @pytest.mark.parametrize("state", ["suspended", "rotated", "revoked"])
 def test_a_key_that_is_not_active_signs_nothing(tenant: Tenant, state: str) -> None:
-    """Only an active key signs; any other is 409 invalid_state."""
+    """WARRANT-6: A signing key that is not active signs nothing."""
     key_id = signing.in_state(tenant, state)
     assert refusal(sign(tenant, key_id)) == (409, "invalid_state")
     assert warrants(tenant, key_id)["total"] == 0
@@ -324,7 +324,7 @@ def test_a_key_that_is_not_active_signs_nothing(tenant: Tenant, state: str) -> N
 @pytest.mark.parametrize("action", ["suspend", "revoke"])
 @pytest.mark.parametrize("level", range(3))
 def test_only_below_active_ancestors(tenant: Tenant, action: str, level: int) -> None:
-    """F29: a key with an ancestor that is suspended or revoked signs nothing: 409."""
+    """WARRANT-6, F29, S3: A signing key signs only if all of its ancestors are active."""
     line = [create(tenant)]
     for _ in range(3):
         line.append(child(tenant, line[-1]))
@@ -351,7 +351,7 @@ def test_order_of_the_checks(tenant: Tenant) -> None:
 
 
 def test_the_warrants_of_a_key(tenant: Tenant, clock: Clock) -> None:
-    """All that a key signed is listed, newest first, in pages, with exactly its fields."""
+    """WARRANT-8: The warrants that a key signed are listed newest first, with exact totals."""
     key_id = create(tenant)["id"]
     expiry = "2027-01-01T00:00:00Z"
     made = [signed(tenant, key_id, warrant_id="svc_wrt_z", expires_at=expiry)]
@@ -404,7 +404,7 @@ def test_a_key_that_signed_nothing(tenant: Tenant) -> None:
 
 
 def test_revoking_a_key_revokes_what_it_signed(tenant: Tenant, clock: Clock) -> None:
-    """check says so at once, with the key's time and reason; the next list has them all."""
+    """KEY-9, S3: Revoking a signing key revokes every warrant that it signed."""
     key_id, other = create(tenant)["id"], create(tenant)["id"]
     made = [signed(tenant, key_id) for _ in range(3)]
     kept = signed(tenant, other)
@@ -434,7 +434,7 @@ def test_warrants_of_a_key_that_is_not_revoked(tenant: Tenant, action: str) -> N
 
 
 def test_revoking_a_version_revokes_just_what_it_signed(tenant: Tenant) -> None:
-    """The version before and the one after go on; the key stays active."""
+    """KEY-9: Revoking a superseded version revokes only the warrants that this version signed."""
     key_id = create(tenant)["id"]
     first = signed(tenant, key_id)
     signing.superseded(tenant, key_id)
@@ -481,7 +481,7 @@ def test_the_first_revocation_tells_when_and_why(tenant: Tenant, clock: Clock, f
 
 @pytest.mark.parametrize("cascade", [False, True])
 def test_the_descendants_of_a_revoked_key(tenant: Tenant, cascade: bool) -> None:
-    """Without cascade they stay as they are and sign no more; with it they are revoked too."""
+    """KEY-10: With `cascade`, the descendants of a revoked key are revoked too."""
     root = create(tenant)
     issuer = child(tenant, root)
     notary = child(tenant, issuer, "notary")
@@ -498,7 +498,7 @@ def test_the_descendants_of_a_revoked_key(tenant: Tenant, cascade: bool) -> None
 
 
 def test_the_answer_says_what_stays(tenant: Tenant) -> None:
-    """F47: without cascade, `descendants` counts the active and suspended keys that are left."""
+    """KEY-10, F47a: `descendants` counts the active or suspended keys that stay below."""
     root = create(tenant)
     issuer = child(tenant, root)
     suspended = child(tenant, issuer)
@@ -514,7 +514,7 @@ def test_the_answer_says_what_stays(tenant: Tenant) -> None:
 
 @pytest.mark.parametrize("cascade", [False, True])
 def test_a_dry_run(tenant: Tenant, cascade: bool) -> None:
-    """F47: it says how many keys and warrants would be revoked, and changes nothing at all."""
+    """KEY-11, F47b: A dry run says how much a revocation would reach and changes nothing."""
     root = create(tenant)
     issuer = child(tenant, root)
     made = [signed(tenant, root["id"]), signed(tenant, issuer["id"])]
@@ -565,7 +565,7 @@ def test_a_cascade_after_the_key_was_revoked(tenant: Tenant, clock: Clock) -> No
 
 
 def test_taking_back_a_revocation_does_not_lift_the_keys(tenant: Tenant) -> None:
-    """Un-revoking leaves a warrant revoked while its key is."""
+    """REVOKE-4: Deleting a revocation does not lift the revocation of the signing key."""
     key_id = create(tenant)["id"]
     warrant_id = signed(tenant, key_id)
     record_id = tenant.revoke(warrant_id, reason="own")
@@ -628,7 +628,7 @@ def test_a_batch_over_both_kinds(tenant: Tenant) -> None:
 def test_a_warrant_that_expired_long_ago_leaves_the_list(
     tenant: Tenant, clock: Clock, how: str, past: int, listed: bool
 ) -> None:
-    """More than one list lifetime after its expiry no list names it; check still knows."""
+    """SRL-9: A warrant leaves the list one list lifetime after its signed expiry."""
     key_id = create(tenant)["id"]
     expiry = (clock() + timedelta(days=30)).isoformat()
     warrant_id = signed(tenant, key_id, expires_at=expiry)
@@ -648,7 +648,7 @@ def test_a_warrant_that_expired_long_ago_leaves_the_list(
 def test_an_expiry_that_nobody_signed_keeps_nothing_off_the_list(
     tenant: Tenant, clock: Clock, by: str
 ) -> None:
-    """F43: an end that an earlier version stored unsigned is not believed, whatever it says."""
+    """SRL-9, F43a, S4: An expiry that nobody signed removes no warrant from the list."""
     key_id = create(tenant)["id"]
     warrant_id = signed(tenant, key_id, expires_at="2027-01-01T00:00:00Z")
     _as_once_stored(tenant, key_id, warrant_id)

@@ -76,7 +76,7 @@ def data(tmp_path: Path) -> Path:
 
 
 def test_a_new_tenant_comes_with_a_key_that_works(operator: Operator, data: Path) -> None:
-    """`tenant create` prints the secret of the first admin key, and nothing else, on stdout."""
+    """TENANT-1: `tenant create` makes a tenant and prints its first admin key once."""
     done = operator.run("--data", data, "tenant", "create", "acme")
     assert done.code == 0
     assert "acme" in done.err
@@ -89,7 +89,7 @@ def test_a_new_tenant_comes_with_a_key_that_works(operator: Operator, data: Path
 
 
 def test_the_audit_log_names_who_ran_the_command(operator: Operator, data: Path) -> None:
-    """F67: what `tenant create` and `admin-key` did bears the user of the machine."""
+    """F67c: The audit entries of the operator's commands name the user of the machine."""
     operator.run("--data", data, "tenant", "create", "acme")
     operator.run("--data", data, "admin-key", "acme")
     with opened(data) as ports:
@@ -123,7 +123,7 @@ def test_there_may_be_no_tenant(operator: Operator, data: Path) -> None:
 
 @pytest.mark.parametrize("how", ["expired", "deleted"])
 def test_a_tenant_locked_out_gets_in_again(operator: Operator, data: Path, how: str) -> None:
-    """`admin-key` mints a key for a tenant that has none which opens any more."""
+    """TENANT-4: `admin-key` makes a new key for a tenant that has no usable admin key."""
     lost = operator.run("--data", data, "tenant", "create", "acme").out.strip()
     with opened(data) as ports:
         _expire(ports, lost) if how == "expired" else _delete(ports, lost)
@@ -230,7 +230,7 @@ def test_a_folder_that_is_not_there_is_a_wrong_setting(
 
 
 def test_publish_publishes_who_is_due(operator: Operator, data: Path) -> None:
-    """F111: `publish` is one tick: it names each list that it made, and leaves the others."""
+    """F111a: `publish` publishes the tenants that are due and names their lists."""
     for name in ("acme", "globex"):
         operator.run("--data", data, "tenant", "create", name)
     with opened(data) as ports:
@@ -244,7 +244,7 @@ def test_publish_publishes_who_is_due(operator: Operator, data: Path) -> None:
 
 
 def test_publish_says_what_it_could_not_publish(operator: Operator, data: Path) -> None:
-    """F111: one tenant that fails is named with the cause, holds back no other, and ends in 1."""
+    """OPS-7, F111b: `publish` names each tenant that fails with the cause and continues."""
     for name in ("acme", "globex"):
         operator.run("--data", data, "tenant", "create", name)
     with opened(data) as ports:
@@ -407,7 +407,7 @@ def test_it_works_on_the_stores_of_aws(operator: Operator, monkeypatch: pytest.M
 def test_publish_works_on_aws_and_an_outage_names_its_cause(
     operator: Operator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """F111: the tick of AWS's stores; without a table, the call, AWS's code and its words."""
+    """F111c: `publish` works on AWS and names the call and the error if AWS refuses it."""
     with aws() as account:
         monkeypatch.setenv("SVC_STORE", f"dynamodb:{account.table_prefix}")
         monkeypatch.setenv("SVC_BLOBS", f"s3:{account.bucket}")

@@ -62,7 +62,7 @@ def _call_of_kms(name: str, key: str = _KEY) -> Any:
 
 
 def test_it_is_told_when_the_key_is_switched_off() -> None:
-    """F110: disabling the key and scheduling its deletion are told, and nothing else is."""
+    """F110b: An alarm fires if the KMS key is disabled or its deletion is scheduled."""
     (rule,) = RULES.values()
     written = json.dumps(rule["EventPattern"]).replace(f"rescind-{STAGE}-key-arn", _KEY)
     pattern = EventPattern.load(written)

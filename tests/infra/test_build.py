@@ -190,7 +190,7 @@ def test_the_same_inputs_make_the_same_artefact(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """A second build has the same files, bytes, modes and times; the command tells its size."""
+    """S8: The same sources make the same artefact, byte for byte."""
     again = tmp_path / "again"
     monkeypatch.setattr(sys, "argv", ["build", "--output", str(again)])
     assert build.main() == 0
@@ -240,7 +240,7 @@ def test_a_parameter_of_no_function_is_no_part_of_the_artefact(
 
 
 def test_a_failed_build_leaves_the_artefact_before_it(tree: Path, tmp_path: Path) -> None:
-    """Where a dependency has no hash nothing is installed, and the old artefact is untouched."""
+    """S8: A build refuses a dependency without a hash and keeps the artefact before it."""
     output = tmp_path / "out" / "app"
     build.build(output, Target(), root=tree)
     before = dict(_files(output))

@@ -106,7 +106,7 @@ def _kinds() -> set[str]:
 
 @pytest.mark.slow
 def test_the_deployer_may_make_every_resource() -> None:
-    """F102: for each kind, what AWS says that making, changing and deleting one calls."""
+    """F102b: The documented policy of the deployer allows every call that the stacks need."""
     missing = set()
     for kind in _kinds():
         handlers = json.loads(_schemas()[kind].read_text())["handlers"]

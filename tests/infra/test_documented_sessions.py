@@ -85,14 +85,14 @@ def _desk(folder: Path) -> Path:
 
 @pytest.mark.parametrize("document", ["README.md", "docs/signing-keys.md"])
 def test_a_documented_session_works(document: str, tmp_path: Path) -> None:
-    """F145: a reader who types it sees what is shown, and leaves nothing lying about."""
+    """F145e: The documented commands work and leave no file or readable secret behind."""
     with local_server(tmp_path / ".data") as server:
         check_session(document, tmp_path, url=server.url)
 
 
 @pytest.mark.slow
 def test_a_slow_reader_sees_the_same(tmp_path: Path) -> None:
-    """F145: the timer published before the reader did, so that the list has a higher version."""
+    """F145d: A reader who types the README slowly sees what it shows."""
     with local_server(tmp_path / ".data") as server:
         _publish(server)
         check_session("README.md", tmp_path, url=server.url)
@@ -147,7 +147,7 @@ def _check_traces(folder: Path, left: set[Path]) -> None:
 
 @pytest.mark.slow
 def test_the_operators_commands_work(tmp_path: Path) -> None:
-    """F145: the commands of the README that are not requests; what they print is private."""
+    """F145g: The operator's commands of the README work and keep secrets private."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     (block,) = (block for language, block in _FENCE.findall(readme) if language == "console")
     with local_server(tmp_path / ".data"), _Terminal(tmp_path) as terminal:
@@ -162,7 +162,7 @@ def test_the_operators_commands_work(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("page", [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))], ids=str)
 def test_documented_requests_do_not_fail_in_silence(page: Path) -> None:
-    """F145: curl is told to print errors, and to end with the exit code of a failure."""
+    """F145f: Documented curl commands print errors and end with a failure code."""
     commands = page.read_text(encoding="utf-8").replace("\\\n", " ")
     for command in re.findall(r"\bcurl +-.*(?:\$URL|\$@).*", commands):
         assert re.search(r"-sSL? .*--fail-with-body|-sSL? -o /dev/null -w", command), command
@@ -210,7 +210,7 @@ class _Terminal:
 
 
 def test_the_documented_restore_works(tmp_path: Path) -> None:
-    """F50, F51: the drill of docs/restore.md, word by word, with a server stopped and started."""
+    """F50d, F51: The commands of docs/restore.md restore one machine after a key has leaked."""
     prepare, theft, restore, proof = _blocks("docs/restore.md")
     with _Terminal(tmp_path) as terminal:
         with local_server(tmp_path / ".data") as server:
@@ -248,7 +248,7 @@ api "$URL/v1/revocations" -d '{"warrant_id": "svc_wrt_right", "reason": "stolen"
 
 @pytest.mark.slow
 def test_the_documented_incidents_are_ended(tmp_path: Path) -> None:
-    """F110, F111: the commands of docs/incidents.md on one machine, word by word."""
+    """F110c, F111: The commands of docs/incidents.md end each incident on one machine."""
     prepare, *blocks = _blocks("docs/incidents.md")
     with local_server(tmp_path / ".data") as server, _Terminal(tmp_path) as terminal:
         terminal.type(prepare.replace(_URL, server.url))
@@ -259,7 +259,7 @@ def test_the_documented_incidents_are_ended(tmp_path: Path) -> None:
 @pytest.mark.skipif(shutil.which("aws") is None, reason="needs the AWS command line")
 @pytest.mark.skipif(not aws_local.is_installed(), reason="needs make .tools/ministack/.installed")
 def test_the_documented_incidents_are_ended_on_aws(tmp_path: Path) -> None:
-    """F110, F111: the same commands on an emulated AWS, and those that switch the key on again."""
+    """F110d, F111: The commands of docs/incidents.md end each incident on an emulated AWS."""
     prepare, *blocks = _blocks("docs/incidents.md")
     admin, *key = (
         line
@@ -291,7 +291,7 @@ def test_the_documented_incidents_are_ended_on_aws(tmp_path: Path) -> None:
 @pytest.mark.skipif(shutil.which("aws") is None, reason="needs the AWS command line")
 @pytest.mark.skipif(not aws_local.is_installed(), reason="needs make .tools/ministack/.installed")
 def test_the_documented_clean_up_deletes_no_version_in_use(tmp_path: Path) -> None:
-    """F107: of the versions of earlier releases, the one that `live` uses stays, and $LATEST."""
+    """F107d: The documented cleanup of function versions keeps the version in use."""
     (clean_up,) = (
         block for block in console.blocks("docs/deploy.md") if "list-versions-by-function" in block
     )
@@ -375,7 +375,7 @@ def _of_local_stage(line: str) -> str:
 def test_the_documented_restore_on_aws_works(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """F50, F51: the commands of docs/deploy.md on an emulated AWS, word by word.
+    """F51d, F50: The commands of docs/deploy.md restore the tables on an emulated AWS.
 
     The emulator restores tables as they are now; so they are restored before the theft.
     """

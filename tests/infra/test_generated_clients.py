@@ -36,7 +36,7 @@ def run(*command: str | Path, stdin: str = "", settings: dict[str, str] | None =
 
 
 def test_a_linter_finds_nothing() -> None:
-    """F145: the recommended rules of Redocly, without exceptions: no error, no warning."""
+    """F145a: Redocly finds no error and no warning in the API document."""
     said = run(
         _NODE / "redocly",
         "lint",
@@ -66,7 +66,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_generated_client_has_a_type_for_every_answer(client: Path, tmp_path: Path) -> None:
-    """F145: every operation of a real server, through the client; no answer is parsed as None."""
+    """F145b: A generated Python client has a type for every answer of a real server."""
     with local_server(tmp_path / "data") as server:
         said = run(
             *(_PYTHON / "python", ROOT / "tests/tools/client_session.py", server.url),
@@ -94,7 +94,7 @@ def _snake_case(name: str) -> str:
 
 
 def test_types_for_typescript_compile(tmp_path: Path) -> None:
-    """F145: openapi-typescript makes types without a warning, which the compiler accepts."""
+    """F145c: The types that are generated for TypeScript compile without a warning."""
     types = tmp_path / "rescind.ts"
     said = run(_NODE / "openapi-typescript", openapi.PATH, "--output", types)
     assert "arn" not in said

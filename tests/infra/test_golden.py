@@ -94,7 +94,7 @@ def test_the_folder_is_as_it_was_made() -> None:
 
 
 def test_before_the_migration(data: Path) -> None:
-    """F46: nothing is signed, what can be read is answered, and the doctor says what to do."""
+    """F46a: Before a migration nothing is signed, reads work, and the doctor says what to do."""
     with opened(data) as ports:
         caller = client(ports)
         answer = caller.post(f"/v1/keys/{FACTS['issuer']}/sign", json={"payload": "cGF5"})
@@ -167,13 +167,13 @@ def test_what_was_never_signed_ends_nothing(migrated: Ports) -> None:
 
 
 def test_heads_of_old_lists_are_removed(migrated: Ports) -> None:
-    """F131: the first edition kept the head of each list; the one in force stays."""
+    """F131b: A migration removes the heads of old lists that the first edition kept."""
     entries = migrated.store.query(publications(FACTS["tenant_id"]))
     assert [entry.sk for entry in entries] == ["05", "head"]
 
 
 def test_a_list_follows_from_none_of_the_first_edition(fourth: Item, migrated: Ports) -> None:
-    """F46: what unsigned expiries had removed comes back with the first list after an upgrade."""
+    """F46d: The first list after an upgrade restores what unsigned expiries had removed."""
     tenant_id = FACTS["tenant_id"]
     # As after an upgrade whose list was pruned, with no state that could tell.
     pruned = {name: value for name, value in fourth.items() if name != "state"} | {"version": 5}

@@ -127,7 +127,7 @@ def test_blobs_of_another_store_are_not_served_here(
     "path", ["/docsx", "/docs/", "/docs/nope", "/openapi.json/", "/openapi.jsonx", "/blobs"]
 )
 def test_what_is_near_a_document_is_part_of_the_contract(local: Local, path: str) -> None:
-    """F79: a path that only begins like a document is refused in the contract's shape."""
+    """F79c: A path that only begins like a document of the local server follows the contract."""
     _assert_error(local.http.get(path), 401, "unauthorized")
 
 
@@ -144,7 +144,7 @@ def test_the_documents_need_no_key(local: Local, path: str) -> None:
 
 
 def test_the_address_of_a_list_says_how_to_keep_it(local: Local) -> None:
-    """F121: an address has the validator and the rule of the answer that led to it."""
+    """F121c: A stored list at its local address has the validator and cache rule of the list."""
     body = gzip.compress(_BODY * 100)
     for suffix, data, encoding in (("json", _BODY, None), ("json.gz", body, "gzip")):
         sha256 = hashlib.sha256(data).hexdigest()
@@ -164,7 +164,7 @@ def test_the_address_of_a_list_says_how_to_keep_it(local: Local) -> None:
 
 @pytest.mark.slow
 def test_long_lists_are_streamed_while_others_are_served(tmp_path: Path) -> None:
-    """F122: ten readers of a long list take no memory, and checks are answered meanwhile."""
+    """F122a: Ten slow downloads of a long list take little memory and delay no check."""
     with local_server(tmp_path / "data") as server, _client(server) as http:
         lengthen(server.data, size=24 * 1024 * 1024)
         assert http.get("/v1/revocations/srl/keys").status_code == 200

@@ -130,7 +130,7 @@ def test_a_header_that_does_not_come_is_not_waited_for(sent: bytes) -> None:
 
 
 def test_a_header_in_drops_is_not_waited_for() -> None:
-    """F76: bytes that keep coming do not put off the deadline of a header."""
+    """F76c: A header that arrives byte by byte does not extend its deadline."""
 
     async def talk(server: Server) -> None:
         reader, writer = await server.connect()
@@ -145,7 +145,7 @@ def test_a_header_in_drops_is_not_waited_for() -> None:
 
 
 def test_a_body_that_does_not_come_is_not_waited_for() -> None:
-    """F76: a body that stalls ends the connection, and the application learns that it ended."""
+    """F76d: A body that stops arriving ends the connection."""
     app = App()
 
     async def talk(server: Server) -> None:
@@ -165,7 +165,7 @@ def test_a_response_may_take_its_time() -> None:
 
 
 def test_a_caller_who_does_not_read_is_not_waited_for() -> None:
-    """F76: a response that nobody takes ends the connection."""
+    """F76e: A caller that does not read its response loses the connection."""
     body = b" " * 20_000_000
 
     async def talk(server: Server) -> None:

@@ -65,7 +65,7 @@ def test_what_has_expired_is_removed(ports: Ports, clock: Clock) -> None:
 def test_a_clock_that_is_ahead_for_a_while_removes_nothing(
     ports: Ports, clock: Clock, readings_ahead: int
 ) -> None:
-    """F71: what is removed is lost, so a clock is believed only once it has agreed for an hour."""
+    """F71b: A clock that is ahead for less than an hour removes no audit entry."""
     made_at = clock()
     tenant = Tenant.create(ports)
     retention = Retention(ports, readings=READINGS)

@@ -25,7 +25,7 @@ _SECRET = re.compile(r"svc_[A-Za-z0-9_-]{43}\b")
 
 
 def test_the_first_start_makes_a_tenant_and_keeps_its_admin_key(tmp_path: Path) -> None:
-    """The first start makes the tenant, keeps its admin key for the owner, and prints its path."""
+    """S8: The first start stores the first admin key in a private file and does not print it."""
     with processes.local_server(tmp_path / "data") as server:
         said = server.output.read_text()
         assert str(server.data / "admin.key") in said
@@ -47,7 +47,7 @@ def test_another_start_shows_no_key_and_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_it_listens_on_one_address_of_this_machine(tmp_path: Path) -> None:
-    """Any other address, even of the loopback itself, leads nowhere."""
+    """S8: The local server listens on 127.0.0.1 only."""
     with (
         processes.local_server(tmp_path / "data") as server,
         pytest.raises(OSError),  # noqa: PT011 (each system has its own words)
@@ -173,7 +173,7 @@ def test_a_store_that_cannot_be_opened_is_refused_in_plain_words(tmp_path: Path)
 
 
 def test_a_damaged_database_is_not_served(tmp_path: Path) -> None:
-    """F55: a page that SQLite finds damaged stops the start, and nothing is answered from it."""
+    """F55a, S6: A server does not start on a damaged `svc.db`."""
     data_folder.prepare(tmp_path)
     with opened(tmp_path) as ports:
         onboarding.create_tenant(ports, handle="local", user="root")
@@ -203,7 +203,7 @@ def test_the_key_of_a_tenant_that_is_not_there_is_not_taken_for_a_new_one(tmp_pa
 def test_lost_records_are_not_replaced_by_an_empty_store(
     tmp_path: Path, loss: str, left: str
 ) -> None:
-    """F59: beside an admin key or lists of lost records no service begins, server or command."""
+    """F59a: The server and the commands do not replace lost records by an empty store."""
     data_folder.prepare(tmp_path)
     with opened(tmp_path) as ports:
         if loss == "without its log":

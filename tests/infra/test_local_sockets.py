@@ -51,7 +51,7 @@ class _Said:
 
 
 def test_no_answer_waits_for_the_acknowledgement_of_its_head(tmp_path: Path) -> None:
-    """F113: connections that one of several workers accepts have TCP_NODELAY."""
+    """F113a: Connections of the local server have TCP_NODELAY, with several workers too."""
     with local_server(tmp_path / "data", workers=2) as server, _connected(server) as caller:
         caller.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
         assert caller.recv(10_000).startswith(b"HTTP/1.1 401 ")
@@ -61,7 +61,7 @@ def test_no_answer_waits_for_the_acknowledgement_of_its_head(tmp_path: Path) -> 
 
 
 def test_idle_connections_stop_nothing(server: LocalServer, said: _Said) -> None:
-    """F76: 300 half headers to a server that may open 256 files keep nobody else from it."""
+    """F76a, S8: 300 idle connections do not stop a server that may open 256 files."""
     with ExitStack() as stack:
         # The server admits some of them only after a second.
         callers = stack.enter_context(ThreadPoolExecutor(max_workers=50))
@@ -80,7 +80,7 @@ def test_idle_connections_stop_nothing(server: LocalServer, said: _Said) -> None
 
 
 def test_a_flood_of_connections_stops_nothing(server: LocalServer, said: _Said) -> None:
-    """F76: callers who connect without end and send nothing get nobody else refused."""
+    """F76b: A flood of silent connections does not stop other callers from being served."""
     stop = threading.Event()
     floods = [threading.Thread(target=_flood, args=(server, stop)) for _ in range(2)]
     for flood in floods:
@@ -126,7 +126,7 @@ _POST = "POST /v1/revocations HTTP/1.1\r\nHost: x\r\n"
 def test_a_request_with_two_readings_is_refused(
     server: LocalServer, said: _Said, request_: str
 ) -> None:
-    """F79: what proxies read in different ways is 400 in the contract's shape, and the end."""
+    """F79a, S8: The local server refuses a request that a proxy might read in another way."""
     sent = request_.replace("{key}", server.admin_key) + "GET /second HTTP/1.1\r\nHost: x\r\n\r\n"
     answer = _all_of(server, sent.encode())
     head, _, body = answer.partition(b"\r\n\r\n")
@@ -181,7 +181,7 @@ def test_a_caller_who_leaves_in_mid_body_is_no_crash(server: LocalServer, said: 
 
 @pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_a_stalled_body_does_not_hold_up_a_stop(tmp_path: Path, workers: int) -> None:
-    """F77: one Ctrl-C ends a server to which callers send a body that does not come."""
+    """F77a, S8: One Ctrl-C stops the server although callers stall their bodies."""
     with local_server(tmp_path / "data", workers=workers) as server, ExitStack() as stack:
         for _ in range(5):
             caller = stack.enter_context(_connected(server))
@@ -210,7 +210,7 @@ def test_a_stalled_body_does_not_hold_up_a_stop(tmp_path: Path, workers: int) ->
 def test_an_orderly_stop_keeps_the_counts(
     tmp_path: Path, workers: int, how: signal.Signals
 ) -> None:
-    """F77: what a key was used for in the last second before a stop is in its count."""
+    """F77b: A use of a key in the last second before a stop is counted."""
     with local_server(tmp_path / "data", workers=workers) as server:
         headers = {"Authorization": f"Bearer {server.admin_key}"}
         for _ in range(10):

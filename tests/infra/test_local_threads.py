@@ -143,7 +143,7 @@ def serving(folder: Path) -> Iterator[Running]:
 
 
 def test_a_slow_request_holds_up_nobody(running: Running) -> None:
-    """F114: while a page of the audit log waits for its store, checks are answered at once."""
+    """F114a: A slow page of the audit log does not delay checks on one machine."""
     admin, other = running.tenant("acme"), running.tenant("globex")
     page = admin.begin(_AUDIT)
     running.slow.wait_until_entered()
@@ -156,7 +156,7 @@ def test_a_slow_request_holds_up_nobody(running: Running) -> None:
 
 
 def test_one_tenant_does_not_take_all_threads(running: Running) -> None:
-    """F115: however many slow requests a tenant has, those of others and its own checks go on."""
+    """F115a: The slow requests of one tenant leave threads for all others."""
     admin, other = running.tenant("acme"), running.tenant("globex")
     pages = [admin.begin(_AUDIT) for _ in range(12)]
     running.slow.wait_until_entered(4)
@@ -181,7 +181,7 @@ def test_what_is_under_way_at_a_stop_is_finished_and_answered(running: Running) 
 
 
 def test_a_stop_waits_for_work_that_nobody_waits_for() -> None:
-    """F116: work whose request was given up is finished before the end; none is begun any more."""
+    """F116a: A stop finishes work whose caller gave up, and starts no other."""
     threads, begun, may_end, done = Threads(), threading.Event(), threading.Event(), list[str]()
 
     def work() -> None:
@@ -205,7 +205,7 @@ def test_a_stop_waits_for_work_that_nobody_waits_for() -> None:
 
 
 def test_a_write_that_waits_holds_up_nobody_and_a_stop_loses_nothing(tmp_path: Path) -> None:
-    """F114, F116: a revocation waits for another writer; the rest goes on, and a stop finishes it.
+    """F114b, F116: A write that waits for a process delays no request, and a stop completes it.
 
     The real server: another process holds the lock of its database meanwhile.
     """

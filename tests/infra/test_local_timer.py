@@ -43,7 +43,7 @@ def test_the_timer_publishes_what_changed(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_a_list_that_expired_in_a_pause_is_not_served(tmp_path: Path) -> None:
-    """F80, F118: what expired is published before the first request; what cannot be stops nobody.
+    """OPS-7, F80a, F118a: A start publishes expired lists first; one bad tenant stops nothing.
 
     The more urgent one of two tenants has lost its settings, so that its list cannot be made.
     """
@@ -68,7 +68,7 @@ def test_a_list_that_expired_in_a_pause_is_not_served(tmp_path: Path) -> None:
 def test_a_start_does_not_wait_for_ever(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """F118: if the first round takes long, the start goes on and says so; the round goes on too."""
+    """F118b: A server starts although its first publications take long, and logs that."""
     monkeypatch.setattr(local_timer, "_FIRST_SECONDS", 0.1)
     ports = embedded(tmp_path, _now)
     tenant = Tenant.create(ports)
@@ -89,7 +89,7 @@ def test_a_start_does_not_wait_for_ever(
 
 
 def test_a_stop_waits_for_one_list_at_most(tmp_path: Path) -> None:
-    """F118: a server that is stopped during a round makes no more than the list under way."""
+    """F118c: A server that is stopped during its publications finishes at most one list."""
     ports = embedded(tmp_path, _now)
     tenants = [Tenant.create(ports, handle=f"t{number}") for number in range(3)]
     for tenant in tenants:
@@ -142,7 +142,7 @@ def test_the_timer_removes_what_crashed_writers_left(
 def test_the_timer_makes_room_although_nothing_can_be_published(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """F119: a tick that fails has removed what crashed writers left, which may be why it fails."""
+    """F119e: A tick of the timer that fails has removed leftovers of crashed writers first."""
     file = tmp_path / "svc.db"
     ports = embedded(tmp_path, _now, store=str(file))
     _execute(file, "DROP TABLE items")
@@ -156,7 +156,7 @@ def test_the_timer_makes_room_although_nothing_can_be_published(
 def test_the_timer_removes_expired_audit_entries(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """F71: the server removes them by itself, once its clock has been read sixty times."""
+    """F71a: The local server removes audit entries whose retention is over."""
     long_ago = embedded(tmp_path, lambda: _now() - timedelta(days=500), store=str(tmp_path / "db"))
     tenant = Tenant.create(long_ago)
     long_ago.store.close()  # type: ignore[attr-defined]

@@ -42,7 +42,7 @@ def _python(path: Path, version: tuple[int, int, int]) -> Path:
 @pytest.mark.parametrize("target", ["run", "test", "build"])
 @pytest.mark.parametrize("made", [False, True], ids=["none yet", "made before"])
 def test_an_older_python_gets_one_sentence(tmp_path: Path, target: str, made: bool) -> None:
-    """F33: no environment is made with it, and none that was made with it is used."""
+    """F33e: `make` refuses a Python that is too old with one sentence."""
     environment_ = tmp_path / "venv"
     if made:
         python = _python(environment_ / "bin" / "python", (3, 10, 13))
@@ -60,7 +60,7 @@ def test_an_older_python_gets_one_sentence(tmp_path: Path, target: str, made: bo
 
 
 def test_a_path_with_a_space_is_one_argument(tmp_path: Path) -> None:
-    """F33: `make run DATA="my data"` serves that folder, with that key file."""
+    """F33f: `make run` accepts a data folder with a space in its name."""
     _python(tmp_path / "venv" / "bin" / "python", (3, 11, 0))
     for stamp in _STAMPS:
         (tmp_path / "venv" / stamp).touch()

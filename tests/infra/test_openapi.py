@@ -114,7 +114,7 @@ def test_the_kept_document_is_current() -> None:
 
 
 def test_texts_are_the_same_on_every_python() -> None:
-    """F33: no text has the indentation of the code; Python 3.13 removes it by itself."""
+    """F33d: The OpenAPI document has the same texts on every version of Python."""
     for words in _texts(DOCUMENT["paths"]):
         lines = words.splitlines()
         assert lines == [line.strip() for line in lines]
@@ -143,14 +143,14 @@ OPERATION_IDS: Final = [
 
 
 def test_operations_keep_their_names() -> None:
-    """F142: clients are generated with these names, so none of them may ever change or go."""
+    """F142a: The operation names that clients are generated with never change."""
     names = [described["operationId"] for described in OPERATIONS.values()]
     assert sorted(names) == OPERATION_IDS
     assert all(re.fullmatch(r"[a-z]+([A-Z][a-z]+)+", name) for name in names)
 
 
 def test_schemas_have_names_of_their_own() -> None:
-    """F142: no name of a schema is a path in the code, or says nothing outside of its module."""
+    """F142b: Every schema of the API document has a readable name of its own."""
     for name in DOCUMENT["components"]["schemas"]:
         assert re.fullmatch(r"([A-Z][a-z]+)+", name), name
         assert name not in {"Action", "Format", "Sign", "Status", "Type"}
@@ -166,7 +166,7 @@ def test_every_name_is_of_a_schema() -> None:
 
 
 def test_texts_are_for_users() -> None:
-    """F142: no text names an exception, a module, or a document that readers do not have."""
+    """F142c: The texts of the API document name no module, exception or unpublished document."""
     names = "|".join(re.findall(r"\b[A-Z][a-z]+[A-Z]\w+\b", " ".join(vars(errors))))
     internal = re.compile(rf"Raises|service\.md|decisions|docs/|shared[._]|functions[._]|{names}")
     assert internal.search("Raises `NotFound`.")
@@ -175,7 +175,7 @@ def test_texts_are_for_users() -> None:
 
 
 def test_everything_is_described() -> None:
-    """F143: each operation, parameter, schema and field says what it is, and as a sentence."""
+    """F143a: The API document describes every operation, parameter, schema and field."""
     schemas = DOCUMENT["components"]["schemas"]
     for described in OPERATIONS.values():
         assert described["summary"][0].isupper()
@@ -192,7 +192,7 @@ def test_everything_is_described() -> None:
 
 
 def test_fields_have_their_limits() -> None:
-    """F143: bounds are in the document, in words of JSON Schema; no query holds null."""
+    """F143b: The API document states every bound that the service checks."""
     parameters = [
         parameter
         for described in OPERATIONS.values()
@@ -218,7 +218,7 @@ NEVER_NULL = {
 
 @pytest.mark.parametrize("name", NEVER_NULL)
 def test_what_is_left_out_is_never_null(name: str) -> None:
-    """F143: a member that is absent unless it says something has one type only."""
+    """F143c: A member that may be absent is never described as null."""
     schema = DOCUMENT["components"]["schemas"][name]
     for field in NEVER_NULL[name]:
         assert field not in schema["required"]
@@ -230,7 +230,7 @@ def test_what_is_left_out_is_never_null(name: str) -> None:
 def test_the_pattern_of_texts_refuses_none_that_is_accepted(
     schema: str, rule: Callable[[str], str], value: str
 ) -> None:
-    """F143: a client that checks the pattern sends all that the service takes."""
+    """F143d: The pattern of texts in the API document accepts what the service accepts."""
     body = "CreateApiKey" if schema == "name" else "CreateRevocation"
     described = DOCUMENT["components"]["schemas"][body]["properties"][schema]
     try:
@@ -241,7 +241,7 @@ def test_the_pattern_of_texts_refuses_none_that_is_accepted(
 
 
 def test_the_pattern_of_texts_refuses_control_characters() -> None:
-    """F143: a reason may have lines, a name may not, and neither may hold other controls."""
+    """F143e: The pattern of texts in the API document refuses control characters."""
     schemas = DOCUMENT["components"]["schemas"]
     name = schemas["CreateApiKey"]["properties"]["name"]["pattern"]
     reason = schemas["CreateRevocation"]["properties"]["reason"]["pattern"]
@@ -273,7 +273,7 @@ def test_every_operation_is_complete(key: tuple[str, str]) -> None:
 
 @pytest.mark.parametrize("path", ["/v1/revocations/srl", "/v1/revocations/srl/signed"])
 def test_a_generated_client_can_poll(path: str) -> None:
-    """F143: the condition can be given, the validator is read from every answer that has one."""
+    """F143f: A generated client can poll the list with its validator."""
     described = OPERATIONS["GET", path]
     (parameter,) = described["parameters"]
     assert (parameter["in"], parameter["name"]) == ("header", "If-None-Match")
@@ -331,7 +331,7 @@ def _examples() -> Iterator[tuple[str, Any, Any]]:
 
 
 def test_an_example_fits_its_schema() -> None:
-    """F144: whoever copies an example sends, or can read, what is described."""
+    """F144a: Every example of the API document matches its schema."""
     examples = list(_examples())
     assert len(examples) > 400
     for name, schema, value in examples:
@@ -341,7 +341,7 @@ def test_an_example_fits_its_schema() -> None:
 
 @pytest.mark.parametrize("key", OPERATIONS, ids=" ".join)
 def test_the_example_of_an_answer_has_the_members_of_the_answer(key: tuple[str, str]) -> None:
-    """F144: the example has exactly the members that the contract has, in each object of it."""
+    """F144b: Every example of an answer has exactly the members of the answer."""
     body = _json(OPERATIONS[key]["responses"][str(ENDPOINTS[key].status)])
     if ENDPOINTS[key].fields is None:
         assert not body
@@ -373,7 +373,7 @@ def test_every_body_has_an_example() -> None:
 
 
 def test_the_example_of_a_list_verifies() -> None:
-    """F144: the list, the statement and the warrant that are shown are really signed."""
+    """F144c: The signed list, statement and warrant in the examples verify."""
     schemas = DOCUMENT["components"]["schemas"]
     (listed,), (signer,) = (
         schemas[name]["examples"] for name in ("SignedRevocationList", "SrlKey")

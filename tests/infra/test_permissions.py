@@ -78,7 +78,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
 
 @pytest.mark.parametrize("name", LAMBDAS)
 def test_a_role_grants_what_the_function_needs(world: World, name: str) -> None:
-    """Nothing is missing from the role, and nothing could be taken from it."""
+    """S8: The role of each function grants exactly what the function calls."""
     if folder(name) in SCHEDULED:
         SCHEDULED[folder(name)](world.tenant)
     else:
@@ -87,7 +87,7 @@ def test_a_role_grants_what_the_function_needs(world: World, name: str) -> None:
 
 
 def test_the_operator_may_do_what_the_commands_do(world: World) -> None:
-    """F101: the policy is for the commands that the documentation tells the operator to run.
+    """F101a: The operator's policy on AWS allows what the documented commands call.
 
     They read the outputs of the stack, create and list tenants, mint a key, examine, migrate,
     publish, and recover what is lost. The policy allows nothing else.

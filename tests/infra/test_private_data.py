@@ -22,7 +22,7 @@ _only_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give fi
 
 
 def test_a_folder_that_others_could_read_is_made_private(tmp_path: Path) -> None:
-    """F74: in an existing folder of mode 0755 every file is its owner's alone, under umask 022."""
+    """F74a, S8: In a data folder that others could read, every file is made private."""
     data = tmp_path / "data"
     data.mkdir(mode=0o755)
     data.chmod(0o755)
@@ -109,7 +109,7 @@ def _linked_admin_key(data: Path) -> None:
 def test_what_others_may_have_touched_is_refused(
     tmp_path: Path, spoil: Callable[[Path], None], words: str
 ) -> None:
-    """F74: a folder or file that others own, can write or can reach stops server and commands."""
+    """F74b, S8: A data folder or file that others own, can write or can link to is refused."""
     data = tmp_path / "data"
     data_folder.prepare(data)
     (data / "svc.db").write_bytes(b"")
@@ -138,7 +138,7 @@ def test_a_file_is_no_folder(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("how", ["option", "environment"])
 def test_the_master_key_may_lie_elsewhere(tmp_path: Path, how: str) -> None:
-    """F75: `--keys` or SVC_KEYS names the master key; the data folder then holds none."""
+    """F75a, S8: The master key can lie outside of the data folder, which then holds none."""
     data, key = tmp_path / "data", tmp_path / "safe" / "key"
     options = ["--keys", str(key)] if how == "option" else []
     settings = {} if options else {"SVC_KEYS": f"file:{key}"}
@@ -167,7 +167,7 @@ def test_a_folder_keeps_to_its_own_key(tmp_path: Path) -> None:
 
 
 def test_a_backup_is_whole_and_holds_no_key(tmp_path: Path) -> None:
-    """F75: `backup` copies the store of a running server; the copy holds neither key nor list."""
+    """F75b, S8: A backup of a running server is complete and contains no key and no list."""
     data, copy = tmp_path / "data", tmp_path / "copies" / "today.db"
     copy.parent.mkdir()
     with local_server(data) as server:
@@ -203,7 +203,7 @@ def test_a_backup_replaces_nothing(tmp_path: Path) -> None:
 
 
 def test_a_damaged_store_is_not_a_backup(tmp_path: Path) -> None:
-    """F75: a store with a damaged page is copied to nowhere, and the command says so."""
+    """F75c: A damaged store cannot be backed up, and the command says so."""
     store = tmp_path / "svc.db"
     with closing(sqlite3.connect(store)) as connection:
         connection.execute("CREATE TABLE items (k TEXT PRIMARY KEY) WITHOUT ROWID")
@@ -236,7 +236,7 @@ def test_a_backup_needs_a_data_folder(tmp_path: Path) -> None:
 def test_the_doctor_tells_of_an_old_admin_key(
     tmp_path: Path, days: int, is_in_force: bool, warned: bool
 ) -> None:
-    """F75: an admin.key that opens a month later is told of, and is no fault of the service."""
+    """F75d: The doctor reports a first admin key that still works after a month."""
     data_folder.prepare(tmp_path)
     with opened(tmp_path) as ports:
         _, created = onboarding.create_tenant(ports, handle="local")

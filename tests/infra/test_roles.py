@@ -54,7 +54,7 @@ def use(name: str, action: str, context: dict[str, str]) -> bool:
 @pytest.mark.parametrize("action", ["kms:Encrypt", "kms:Decrypt"])
 @pytest.mark.parametrize("purpose", ["warrant", "srl", "another", None])
 def test_seeds_are_for_those_who_need_them(name: str, action: str, purpose: str | None) -> None:
-    """F45: a role seals and opens seeds of its own purpose, and no others, nor any without one."""
+    """F45a, S3: Each role on AWS can open only seeds of its own purpose."""
     context = BOUND | ({"purpose": purpose} if purpose else {})
     may = name in SEEDS.get((action, str(purpose)), set())
     if name == OPERATOR:
@@ -78,7 +78,7 @@ def test_a_seed_is_bound_to_all_that_it_belongs_to(missing: str) -> None:
     ("name", "own"), [("SigningKeys", "warrant"), ("Srl", "srl"), ("SrlPublication", "srl")]
 )
 def test_either_policy_alone_keeps_purposes_apart(side: str, name: str, own: str) -> None:
-    """F45: were one of the two policies too wide, the other would still tell purposes apart."""
+    """F45b, S3: The policies of role and KMS key each enforce the purpose of a seed."""
     values = {f"kms:EncryptionContext:{each}": value for each, value in BOUND.items()}
     values["aws:PrincipalArn"] = f"{ACCOUNT}:role/{ROLES[f'{name}Role']['RoleName']}"
     policy = {"role": statements(name), "key": KEY_POLICY}[side]
@@ -123,7 +123,7 @@ def writers(table: str, *partitions: str) -> set[str]:
 
 @pytest.mark.parametrize(("table", "partition"), GUARDED)
 def test_a_function_writes_what_is_its_own(table: str, partition: str) -> None:
-    """F45: credentials, signers, keys and revocations are written where they are made, only."""
+    """F45c, S8: Each function on AWS can write only the kinds of items that it owns."""
     assert writers(table, partition) == GUARDED[table, partition]
 
 
@@ -136,7 +136,7 @@ def test_what_is_not_its_own_spoils_a_write() -> None:
 
 
 def test_no_function_alters_or_removes_audit_entries() -> None:
-    """F45: entries are put, never updated or deleted. Putting over one cannot be told apart."""
+    """F45, S8: No function can update or delete audit entries."""
     resource = f"arn:aws:dynamodb:{REGION}:123456789012:table/rescind-{STAGE}-audit"
     for name in LAMBDAS:
         for action in ("dynamodb:UpdateItem", "dynamodb:DeleteItem"):
@@ -144,7 +144,7 @@ def test_no_function_alters_or_removes_audit_entries() -> None:
 
 
 def test_nobody_else_uses_the_key() -> None:
-    """Who administers the key cannot use it; others use it through a table or the bucket."""
+    """S3: Whoever administers the KMS key cannot use it."""
     for statement in KEY_POLICY:
         assert statement["Principal"] == {"AWS": f"{ACCOUNT}:root"}
         uses = [each for each in granted([statement]) if USE.fullmatch(each.action)]

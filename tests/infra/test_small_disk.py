@@ -33,7 +33,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.mark.slow
 def test_regenerations_in_a_loop_leave_room_for_revocations(small_disk: Path) -> None:
-    """F119: after a loop of forced publications, and beside what fills the disk, one still revokes.
+    """F119d: A loop of publications on a small disk leaves room to revoke.
 
     F120: not even a disk that something else fills to the last byte but what is spared stops it.
     """

@@ -67,7 +67,7 @@ def test_a_function_is_published_as_it_was_built(name: str) -> None:
 
 @each_function
 def test_a_snapshot_is_kept_only_where_somebody_waits(name: str) -> None:
-    """F107: checks and lists start from a snapshot; no other function is billed for one."""
+    """F107b: Only the functions that serve checks and lists start from a snapshot."""
     snapshot = LAMBDAS[name].get("SnapStart", GLOBALS.get("SnapStart"))
     waited_for = name in {"Revocations", "Srl"}
     assert snapshot == ({"ApplyOn": "PublishedVersions"} if waited_for else None)
@@ -87,7 +87,7 @@ def test_the_access_log_holds_nothing_that_a_caller_wrote() -> None:
 
 
 def test_requests_cannot_stop_the_publications() -> None:
-    """F109: the schedule keeps room for two ticks, the publications for all that they need."""
+    """F109a: Requests cannot take the concurrency that the publications need."""
     parameters = template(FUNCTIONS)["Parameters"]
     assert parameters["ReserveConcurrency"]["Default"] == "false"
     reserved = {
@@ -222,7 +222,7 @@ def test_a_base_path_of_the_template_is_one_of_the_code(value: str) -> None:
 
 @pytest.mark.parametrize("value", ["/auth", "auth/", "a//b", "v1", "v1/keys", "a b", "{proxy+}"])
 def test_a_base_path_that_the_code_refuses_is_not_deployed(value: str) -> None:
-    """F106: nor does the template take what the functions refuse."""
+    """F106b: The template refuses a base path that the functions would refuse."""
     assert not re.fullmatch(template(FUNCTIONS)["Parameters"]["BasePath"]["AllowedPattern"], value)
 
 
@@ -248,14 +248,14 @@ def test_a_message_is_tried_to_the_end() -> None:
 
 
 def test_one_failure_rings_no_alarm_about_the_queue() -> None:
-    """F108: a message whose function died is there again before it counts as waiting for long."""
+    """F108a: A failed publication's message is visible again before the queue's alarm fires."""
     queue = RESOURCES["PublicationQueue"]["Properties"]
     behind = of_kind("AWS::CloudWatch::Alarm", ALARMS)["PublicationsBehind"]
     assert 2 * queue["VisibilityTimeout"] < behind["Threshold"]
 
 
 def test_the_schedule_hands_over_to_the_publication() -> None:
-    """F108: the queue that is written to is the one that is read, one tenant an invocation."""
+    """F108b: The schedule hands each tenant to a publication of its own."""
     (work,) = events("SrlPublication", "SQS")
     assert variables("SrlSchedule")["SVC_QUEUE"] == "sqs:${PublicationQueue}"
     assert work["Queue"] == "PublicationQueue.Arn"
@@ -272,7 +272,7 @@ def test_what_fails_for_good_is_kept() -> None:
 
 
 def test_every_queue_is_encrypted_and_reached_by_tls_only() -> None:
-    """F99: no message travels or lies in the clear, and a policy is for one queue.
+    """F99a: Every queue is encrypted, requires TLS and has a policy of its own.
 
     SQS's guide to its policies: "Each policy must cover only a single queue (when writing a policy,
     don't include statements that cover different queues)".
@@ -303,7 +303,7 @@ LONGEST_REGION: Final = "ap-southeast-1"
 
 
 def test_a_stage_can_be_in_two_regions_of_one_account() -> None:
-    """F103: whatever has a name that is of the whole account has the region in it, and fits."""
+    """F103a: A stage can be deployed in two regions of one account."""
     named = [
         resource["Properties"][ACCOUNT_WIDE[resource["Type"]]]
         for path in (FUNCTIONS, STATEFUL, ALARMS)
@@ -318,7 +318,7 @@ def test_a_stage_can_be_in_two_regions_of_one_account() -> None:
 
 @pytest.mark.parametrize("path", [FUNCTIONS, STATEFUL])
 def test_no_stage_has_the_tables_that_another_restored(path: str) -> None:
-    """F104: what the operator of a stage may do to restored tables is done to no other stage's."""
+    """F104a: No stage can have the table names that a restore of another stage uses."""
     parameters = template(FUNCTIONS)["Parameters"]
     stage = template(path)["Parameters"]["Stage"]["AllowedPattern"]
     assert re.fullmatch(parameters["RestoredAs"]["AllowedPattern"], "r1-")
@@ -333,7 +333,7 @@ def test_no_stage_has_the_tables_that_another_restored(path: str) -> None:
 
 
 def test_a_deployment_touches_no_data() -> None:
-    """F102: tables, bucket and key are in the other stack alone, which keeps them.
+    """F102a: A deployment of the functions touches no table, bucket or key.
 
     Only what a first deployment made before it failed goes again, or it would be in the way of the
     second: CloudFormation has `RetainExceptOnCreate` for that.

@@ -46,7 +46,7 @@ def test_sam_finds_nothing(tmp_path: Path, path: str) -> None:
 
 
 def test_a_deployment_deletes_what_it_replaces(tmp_path: Path) -> None:
-    """F107: SAM's own transform lets CloudFormation delete each version that a new one replaces."""
+    """F107c: A deployment deletes each function version that it replaces."""
     script = tmp_path / "transform.py"
     script.write_text(_TRANSFORM)
     told = run("sam/bin/python", str(script), folder=ROOT, home=tmp_path)

@@ -193,7 +193,7 @@ _ANY_KEY = base64.b64encode(b"\x05" * 32).decode()
 
 @pytest.mark.parametrize("y", [0, 1, 2**255 - 20, 2**255 - 19, 2**255 - 18, 1 | 1 << 255], ids=hex)
 def test_a_key_of_small_order_is_wrong_usage(verifier: Verifier, signed: Signed, y: int) -> None:
-    """F64: anybody can sign for it, so nobody pins it."""
+    """VERIFY-4, F64b: A verifier refuses to pin a public key of small order."""
     key = base64.b64encode(y.to_bytes(32, "little")).decode()
     code, said = verifier.run(signed.body, "--key", key)
     assert code == 2
@@ -308,7 +308,7 @@ def test_statements_lead_from_a_pinned_key_to_the_signer(
 
 
 def test_a_revoked_key_is_dropped(verifier: Verifier, deployment: Deployment) -> None:
-    """F63: a list by a key that is told as revoked is refused, though the key is pinned."""
+    """VERIFY-4, F63b: A verifier refuses lists by a key reported as revoked, also if pinned."""
     stolen, body = deployment.key, deployment.body
     options = ["--key", stolen, "--state", str(deployment.folder / "state")]
     assert verifier.run(body, *options)[0] == 0
@@ -342,7 +342,7 @@ def test_keys_that_cannot_be_read_are_wrong_usage(
 
 
 def test_the_state_remembers_what_was_accepted(verifier: Verifier, deployment: Deployment) -> None:
-    """F62: made if absent, for its owner only; then an older or another list is refused."""
+    """VERIFY-3, F62, S5: A verifier with a state refuses lists older than those it accepted."""
     state = deployment.folder / "state"
     options = "--key", deployment.key, "--state", str(state)
     older = deployment.body
@@ -360,7 +360,7 @@ def test_the_state_remembers_what_was_accepted(verifier: Verifier, deployment: D
 def test_another_list_of_the_same_version_is_refused(
     verifier: Verifier, tmp_path: Path, signed: Signed
 ) -> None:
-    """F62: the state holds the hash of what was signed."""
+    """VERIFY-1, F62a, S5: A verifier refuses another list of a version that it has accepted."""
     body, key = _sign(cbor2.dumps(signed.payload.members(), canonical=True))
     options = "--key", key, "--key", signed.key, "--state", str(tmp_path / "state")
     assert verifier.run(signed.body, *options)[0] == 0
@@ -371,7 +371,7 @@ def test_another_list_of_the_same_version_is_refused(
 
 
 def test_too_large_a_step_is_refused(verifier: Verifier, tmp_path: Path, signed: Signed) -> None:
-    """F62: a list of version 999999999999 does not shut out the true ones."""
+    """VERIFY-1, F62b, S5: A verifier refuses a list whose version is too far ahead."""
     options = ["--key", signed.key, "--state", str(tmp_path / "state")]
     assert verifier.run(signed.body, *options)[0] == 0
     members = signed.payload.members() | {"Version": 999_999_999_999}
@@ -427,7 +427,7 @@ _STATE = {"version": 2, "sha256": "0" * 64, "signer": _ANY_KEY, "statements": []
     ids=repr,
 )
 def test_a_damaged_state_is_said_so(verifier: Verifier, signed: Signed, damage: bytes) -> None:
-    """F62: nothing is judged without it, and nothing is written: exit code 2, and what to do."""
+    """F62e: A verifier with a damaged state refuses to judge and says what to do."""
     state = verifier.folder / "state"
     state.write_bytes(damage)
     state.chmod(0o600)
@@ -459,7 +459,7 @@ def test_a_state_that_cannot_be_written(verifier: Verifier, signed: Signed, name
 def test_a_stop_while_the_state_is_written_loses_nothing(
     verifier: Verifier, deployment: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """F62: the file is replaced in one step, once it is on the disk."""
+    """F62c: A verifier that is stopped while it writes its state keeps the old or the new state."""
     state = deployment.folder / "state"
     arguments = "--key", deployment.key, "--state", str(state)
     assert verifier.run(deployment.body, *arguments)[0] == 0
@@ -479,7 +479,7 @@ def test_a_stop_while_the_state_is_written_loses_nothing(
 def test_two_verifiers_share_a_state(
     verifier: Verifier, deployment: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """F62: the older of two lists never lowers the floor that the newer one raised meanwhile."""
+    """F62d: Two verifiers that share a state never lower its version."""
     state, older = deployment.folder / "state", deployment.body
     options = "--key", deployment.key, "--state", str(state)
     deployment.tenant.regenerate(deployment.ports)

@@ -105,7 +105,7 @@ def test_a_warrant_that_holds(world: World) -> None:
 
 
 def test_a_revoked_warrant(world: World) -> None:
-    """F42: exit code 3, under the identifier that its own bytes say, and no other warrant's."""
+    """VERIFY-2, F42d, S4: The offline verifier finds a revoked warrant by its signed identifier."""
     revoked, other = world.signed("svc_wrt_a"), world.signed("svc_wrt_b")
     world.tenant.revoke(world.ports, "svc_wrt_a")
     world.publish()
@@ -140,7 +140,7 @@ def test_one_key_of_several(world: World) -> None:
 
 
 def test_warrants_that_are_not_valid(world: World) -> None:
-    """F42, F43: exit code 1 and one word for why."""
+    """WARRANT-9, F42, F43, S4: The offline verifier refuses a foreign, altered or expired one."""
     warrant = base64.b64decode(world.signed(hours=1))
     other = "svc_tnt_01m7yzmhg014scvmqfzcb3mfmb"
     assert world.verify(b"")[1].startswith("not valid (malformed): ")

@@ -71,7 +71,7 @@ def test_a_warrant_that_the_library_made() -> None:
 @pytest.mark.parametrize("payload", [b"", b"may pay up to 100", bytes(range(256)) * 256])
 @pytest.mark.parametrize("expires", [True, False])
 def test_the_library_accepts_ours_and_we_accept_its(payload: bytes, expires: bool) -> None:
-    """F42: each reads the other's warrants, with header and claims as RFC 8392 numbers them."""
+    """F42, S4: An independent COSE library accepts our warrants, and we accept its warrants."""
     claims = Claims(TENANT, "svc_wrt_a", NOW, CLAIMS.expires_at if expires else None, payload)
     ours = warrant_format.sign(claims, key_id=KEY, key_version=1, seed=SEED).encode()
     read = peer("read", warrant=ours.hex())

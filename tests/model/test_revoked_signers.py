@@ -31,7 +31,7 @@ def test_versions_are_counted_apart() -> None:
 
 
 def test_no_edition_takes_the_item_of_another() -> None:
-    """F127: an item that names signers is not read as a count, nor a count as no signers."""
+    """F127e: Neither edition takes the item of revoked keys of the other for its own."""
     names, count = FirstEdition(("svc_key_a",), 1).to_item(), Count(1, 0, 1).to_item()
     assert [model.is_of_first_edition(item) for item in (names, count)] == [True, False]
     with pytest.raises(Corrupt):

@@ -73,7 +73,7 @@ def test_a_state_comes_back_as_it_was_signed() -> None:
 
 @pytest.mark.parametrize("place", [0, 63, 64, 90, -1])
 def test_an_altered_state_is_not_believed(place: int) -> None:
-    """F49: one changed bit, in the signature or in what it covers, is enough."""
+    """OPS-8, F49a: A stored list state with one altered bit is not believed."""
     blob = bytearray(_STATE.sign(seed=_SEED))
     blob[place] ^= 1
     with pytest.raises(Corrupt, match="not signed by its signer"):
@@ -81,14 +81,14 @@ def test_an_altered_state_is_not_believed(place: int) -> None:
 
 
 def test_another_keys_signature_is_not_believed() -> None:
-    """F49: whoever writes to the bucket has a key of their own, and not the signer's."""
+    """F49b: A stored list state that another key signed is not believed."""
     with pytest.raises(Corrupt, match="not signed by its signer"):
         _opened(_STATE.sign(seed=b"\x08" * 32))
 
 
 @pytest.mark.parametrize(("tenant_id", "version"), [("svc_tnt_b", 7), (_TENANT, 8), (_TENANT, 6)])
 def test_the_state_of_another_list_is_not_believed(tenant_id: str, version: int) -> None:
-    """F49: a state stands for the tenant and version that it names, under whatever name it lies."""
+    """F49c: A stored list state of another tenant or version is not believed."""
     with pytest.raises(Corrupt, match="another list"):
         _opened(_STATE.sign(seed=_SEED), tenant_id=tenant_id, version=version)
 

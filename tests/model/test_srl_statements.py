@@ -87,12 +87,12 @@ def test_a_revoked_key_leads_nowhere() -> None:
     ids=str,
 )
 def test_what_is_no_true_statement_is_passed_over(other: Form) -> None:
-    """F63: of another tenant, out of order, by another key, or malformed."""
+    """VERIFY-4, F63a: A verifier ignores a forged, altered or foreign statement about a signer."""
     assert reached([1], [form(2), other]) == [1, 2]
 
 
 def test_no_bit_of_a_statement_may_be_flipped() -> None:
-    """F63: neither of what is signed nor of the signature."""
+    """F63, S5: A verifier refuses a statement about a list signer with any bit flipped."""
     for name in ("Payload", "Signature"):
         raw = base64.b64decode(form(2)[name])
         for place in range(len(raw) * 8):

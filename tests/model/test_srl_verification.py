@@ -145,13 +145,13 @@ def test_a_cut_list_is_refused() -> None:
 
 
 def test_the_list_of_another_signer_is_refused() -> None:
-    """F06: a list signed with another key, or under another tenant's, is `signature`."""
+    """VERIFY-1, F06c, S5: A verifier refuses a list that another key or another tenant signed."""
     refused(document(seed=OTHER_SEED), "signature")
     refused(document(), "signature", public_key=public(OTHER_SEED))
 
 
 def test_an_altered_list_is_refused() -> None:
-    """F06: content or signature of another list, or an altered one, is `signature`."""
+    """VERIFY-1, F06d: A verifier refuses an altered list or one made of two lists."""
     older, newer = changed(Version=4), document()
     for part in ("Payload", "Signature"):
         refused({"payload": MEMBERS, "srl": newer["srl"] | {part: older["srl"][part]}}, "signature")
@@ -177,7 +177,7 @@ def test_no_bit_may_be_flipped(part: str) -> None:
 
 
 def test_no_bit_may_be_flipped_on_the_way() -> None:
-    """F06: a body with any bit flipped is refused for what that bit is part of."""
+    """VERIFY-1, F06, S5: A verifier refuses a list with any bit flipped."""
     for flipped in flips(srl.sign(PAYLOAD, seed=SEED)):
         with pytest.raises(InvalidSrl) as caught:
             verify(flipped, public_key=public(), now=NOW)
@@ -284,7 +284,7 @@ SHOWN: dict[str, Any] = {
 
 @pytest.mark.parametrize("shown", SHOWN.values(), ids=SHOWN)
 def test_what_is_shown_is_what_is_signed(shown: Any) -> None:
-    """F06: a `payload` that says anything else than the signed content is `mixed`."""
+    """VERIFY-1, F06e: A verifier refuses a list whose `payload` differs from the signed content."""
     refused(document() | {"payload": shown}, "mixed")
 
 
@@ -326,7 +326,7 @@ def test_a_list_expires_after_it_is_issued() -> None:
 
 
 def test_a_list_lives_for_seven_days_at_most() -> None:
-    """F06: a list that would stand in for those after it any longer is `times`."""
+    """VERIFY-1, F06, S5: A verifier refuses a list that is valid for more than seven days."""
     refused(moved(timedelta(0), WEEK + SECOND), "times")
     assert verify(moved(timedelta(0), WEEK), public_key=public(), now=NOW).version == 5
 
@@ -338,14 +338,14 @@ def test_a_list_of_the_future_is_refused() -> None:
 
 
 def test_an_expired_list_is_refused() -> None:
-    """F06: a list is `expired` from the second of its ExpiresAt on."""
+    """VERIFY-1, F06b, S5: A verifier refuses a list from the second of its `ExpiresAt` on."""
     refused(moved(-HOUR, timedelta(0)), "expired")
     refused(moved(-HOUR, -SECOND), "expired")
     assert verify(moved(-HOUR, SECOND), public_key=public(), now=NOW).version == 5
 
 
 def test_a_version_out_of_reach_is_refused() -> None:
-    """F06: a list that would shut out every list after it is `version`; up to there it passes."""
+    """VERIFY-1, F06, S5: A verifier refuses a version so high that none could follow it."""
     for version in (VERSION_MAX + 1, 2**63, 2**64 - 1):
         refused(changed(Version=version), "version")
     served = body(changed(Version=VERSION_MAX))
@@ -354,7 +354,7 @@ def test_a_version_out_of_reach_is_refused() -> None:
 
 @pytest.mark.parametrize("seen", [6, 7, VERSION_MAX])
 def test_an_older_list_is_refused(seen: int) -> None:
-    """F06: a list older than one that was seen is `rollback`; the same one again is not."""
+    """VERIFY-1, F06a: A verifier refuses a list that is older than one that it has seen."""
     refused(document(), "rollback", min_version=seen)
     assert verify(body(document()), public_key=public(), now=NOW, min_version=5) == PAYLOAD
 
@@ -404,7 +404,7 @@ _JOINED = [
 
 @pytest.mark.parametrize("ids", _JOINED, ids=lambda ids: f"{len(ids)} elements")
 def test_two_identifiers_in_one_element_are_refused(ids: list[str]) -> None:
-    """F64: a line feed in an identifier, wherever in the list; nobody would look it up as two."""
+    """F64a: A verifier refuses a list in which one element contains two identifiers."""
     assert not identifiers.are_warrant_ids(ids)
     refused(changed(RevokedIDs=ids), "content")
 

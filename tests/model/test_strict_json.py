@@ -80,7 +80,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("data", REFUSED.values(), ids=REFUSED)
 def test_what_json_does_not_say_is_refused(data: bytes) -> None:
-    """F18: duplicate keys, half characters, other numbers and other encodings are ValueError."""
+    """F18b: The JSON reader refuses NaN, lone surrogates, duplicate keys and other encodings."""
     with pytest.raises(ValueError, match=r"^must ") as caught:
         strict_json.parse(data)
     # The original error repeats the document.

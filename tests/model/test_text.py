@@ -37,7 +37,7 @@ def test_plain_text_is_kept(rule: Rule, most: int, first: str, rest: str) -> Non
 def test_what_hides_or_turns_text_is_refused(
     rule: Rule, most: int, value: str, hidden: str
 ) -> None:
-    """F87: no control, format or unassigned character, no half of a pair; it is not repeated."""
+    """F87a: A text with control, format or unassigned characters is refused and not repeated."""
     with pytest.raises(ValueError, match="must") as caught:
         rule(f"a{value}{hidden}b")
     assert hidden not in str(caught.value)

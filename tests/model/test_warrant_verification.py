@@ -51,7 +51,7 @@ def refused(warrant: bytes, reason: str, **options: Any) -> None:
 
 
 def test_a_warrant_says_what_it_is() -> None:
-    """F42: identifier, tenant, times and payload come out of the signed bytes."""
+    """WARRANT-9, F42, S4: A warrant's signed bytes name identifier, tenant, times and payload."""
     assert accepted(signed()) == CLAIMS
     forever = replace(CLAIMS, expires_at=None)
     assert accepted(signed(forever)) == forever
@@ -136,7 +136,7 @@ def test_another_kind_of_message() -> None:
     ids=lambda claims: str(claims)[:60],
 )
 def test_claims_that_no_warrant_has(claims: Any) -> None:
-    """F42: well signed or not, missing, unknown, repeated or mistyped claims are refused."""
+    """WARRANT-9, F42c: A verifier refuses missing, unknown, repeated or mistyped claims."""
     refused(stating(claims), "claims")
 
 

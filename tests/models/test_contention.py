@@ -36,7 +36,7 @@ def test_the_model_shows_what_a_shared_item_does() -> None:
 def test_two_hundred_signatures_a_second_are_not_refused(
     signed: Sequence[Write], hold: float
 ) -> None:
-    """F136: 200 signatures a second with one key share no item that they wait for."""
+    """F136a: 200 signatures a second with one key share no hot item."""
     came = simulate(shared_items(signed), _SIGNATURES, hold, 10)
     assert came.refused == 0
     assert came.p99 < 0.25
@@ -51,14 +51,14 @@ def revoked() -> Sequence[Write]:
 def test_two_thousand_revocations_a_second_are_not_refused(
     revoked: Sequence[Write], hold: float
 ) -> None:
-    """F137: 2,000 revocations a second of one tenant share no counter that they wait for."""
+    """F137a: 2,000 revocations a second of one tenant share no hot counter."""
     came = simulate(shared_items(revoked), _REVOCATIONS, hold, 3)
     assert came.refused == 0
     assert came.p99 < 0.25
 
 
 def test_revocations_fit_their_partitions(revoked: Sequence[Write]) -> None:
-    """F140: no partition takes more than it can, the audit log's and the shared marks' included."""
+    """F140a: No partition takes more writes than DynamoDB allows at 2,000 revocations a second."""
     assert hottest(revoked)[1] * 2000 <= PARTITION_UNITS
 
 

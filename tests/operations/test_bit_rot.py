@@ -102,7 +102,7 @@ def anywhere(image: Image, number: int) -> list[int]:
 
 
 def test_no_flipped_bit_is_read_as_not_revoked(image: Image, tmp_path: Path) -> None:
-    """F54: one flipped bit anywhere: each answer is right, or there is none."""
+    """F54a, S6: If any bit of `svc.db` is flipped, each answer is right or is an error."""
     found = trials(image, tmp_path, anywhere(image, 120))
     assert found["right"]
     assert found["unavailable"]

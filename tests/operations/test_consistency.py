@@ -160,7 +160,7 @@ def half_done(ports: Ports, case: Case) -> Iterator[tuple[Tenant, list[Change]]]
 
 @_EACH
 def test_each_item_of_each_mutation_may_be_missing(ports: Ports, case: Case) -> None:
-    """F58: what lacks an item is named and repaired; what any item calls revoked is revoked."""
+    """F58a, S6: The doctor finds and repairs a partly stored write to the safe side."""
     for tenant, lost in half_done(ports, case):
         said = said_to_be_revoked(ports, tenant)
         found = problems(ports, tenant)
@@ -285,7 +285,7 @@ def test_a_write_in_flight_is_no_finding(ports: Ports, stride: int) -> None:
 def test_items_that_become_visible_one_by_one(
     ports: Ports, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """F58: what is whole after a pause was a write in flight, and is neither told nor repaired."""
+    """F58b: The doctor does not report or repair a write that is still in flight."""
     tenant = Tenant.create(ports)
     for missing in range(6):
         through, store = torn(ports, missing)

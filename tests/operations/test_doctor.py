@@ -208,7 +208,7 @@ def test_a_list_that_is_late_and_then_expired(ports: Ports, clock: Clock, tenant
 def test_a_list_of_the_future(
     ports: Ports, clock: Clock, tenant: Tenant, ahead: dict[str, float], remedy: str
 ) -> None:
-    """F35: it is named once, with the clock as the cause; either remedy makes it right again."""
+    """F35e: The doctor reports a list from a clock that is ahead, and either remedy repairs it."""
     clock.advance(**ahead)
     tenant.regenerate(ports)
     clock.moment = Clock().moment

@@ -204,7 +204,7 @@ def _attempt(ports: Ports, tenant: Tenant, case: Case, prepared: str) -> bool:
 @pytest.mark.parametrize("error", [Unavailable("down"), Crash()], ids=["fault", "crash"])
 @pytest.mark.parametrize("late", [False, True], ids=["before", "after"])
 def test_broken_at_every_call(ports: Ports, case: Case, error: BaseException, late: bool) -> None:
-    """F22, F25, F31: the change and its entry stand or fall together, and totals stay right."""
+    """AUDIT-1, F25a, F31a, S7: At any fault, change, entry and totals stand or fall together."""
     calls = _calls(ports, case)
     for number, call in enumerate(calls):
         tenant = Tenant.create(ports, f"t{number}")
@@ -225,7 +225,7 @@ def test_every_write_has_its_audit_entry_in_it(ports: Ports, case: Case) -> None
 
 
 def test_two_revocations_of_one_warrant(ports: Ports) -> None:
-    """F30: one takes effect; the other answers with the first record."""
+    """F30b: Two simultaneous revocations of a warrant both return the same record."""
     tenant = Tenant.create(ports)
     first: list[str] = []
     script = Script(before={2: lambda: first.append(tenant.revoke(ports, "svc_wrt_a"))})
@@ -238,7 +238,7 @@ def test_two_revocations_of_one_warrant(ports: Ports) -> None:
 
 
 def test_two_deletions_of_one_revocation(ports: Ports) -> None:
-    """F30: one takes effect; the other finds nothing."""
+    """F30c: Of two simultaneous deletions of a revocation, one finds nothing."""
     tenant = Tenant.create(ports)
     revocation_id = tenant.revoke(ports, "svc_wrt_a")
 

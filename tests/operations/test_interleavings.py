@@ -491,7 +491,7 @@ _HUGE = [
     ],
 )
 def test_every_schedule(scene: Scene, names: str) -> None:
-    """F01 to F08, F61, whoever goes first at every call."""
+    """F61a, F01, F08: No schedule of publishers, workers and rotations loses a revocation."""
     prove(scene, names, scene.explore(cast(scene, names)))
 
 
@@ -525,14 +525,14 @@ _TORN_HUGE = {
     ],
 )
 def test_every_schedule_of_torn_writes(scene: Scene, names: str, torn: str) -> None:
-    """F36: the same, where the items of a write become visible one by one."""
+    """OPS-2, F36a: No schedule loses a revocation while the items of a write appear one by one."""
     scene.torn = frozenset(torn.split(", "))
     prove(scene, names, scene.explore(cast(scene, names)))
 
 
 @pytest.mark.parametrize("names", ["publisher, key revoker", "worker, key revoker"])
 def test_a_key_revocation_that_is_seen_in_part(scene: Scene, names: str) -> None:
-    """F128: a list that counts a revoked key has it, or the next run makes one that has it.
+    """F128a: If a list sees a part of a key's revocation, it or the next list has all of it.
 
     Nobody waits for the second look, which comes minutes later.
     """
@@ -571,7 +571,7 @@ _HUGE_STOPS = {
     ],
 )
 def test_every_schedule_in_which_one_dies(scene: Scene, names: str, mortal: str) -> None:
-    """F01, F02, and the rest: one actor dies, at any step, before or after it took effect."""
+    """F01, F02, S5: Versions rise and no revocation is lost if any one actor dies at any step."""
     runs = scene.explore_stops(cast(scene, names), mortal.split(", "))
     prove(scene, names, runs)
 

@@ -130,7 +130,7 @@ def test_the_life_of_a_key(anywhere: Ports, clock: Clock) -> None:
 # --- any number of warrants ---
 @pytest.mark.slow
 def test_a_key_of_a_hundred_thousand_warrants(ports: Ports, tenant: Tenant) -> None:
-    """It is revoked in one small write, however much it signed; check and the list have all."""
+    """KEY-9: A key that signed 100,000 warrants is revoked with all of them in one small write."""
     key = tenant.key(ports)
     made = store_warrants(ports, key, 100_000)
     script = Script()
@@ -192,7 +192,7 @@ def expired_long_ago(ports: Ports, tenant: Tenant, clock: Clock, *, expired: int
 
 
 def test_what_ended_long_ago_is_not_read(ports: Ports, tenant: Tenant, clock: Clock) -> None:
-    """F132: a list reads of what revoked keys signed what it lists, after the change and anew."""
+    """F132a: A list does not read warrants of revoked keys that expired long ago."""
     living = expired_long_ago(ports, tenant, clock, expired=1000)
     for anew in (False, True):
         with reading(ports) as (watched, reads):
@@ -204,7 +204,7 @@ def test_what_ended_long_ago_is_not_read(ports: Ports, tenant: Tenant, clock: Cl
 def test_what_a_revoked_key_signed_is_listed_until_its_time(
     ports: Ports, tenant: Tenant, clock: Clock
 ) -> None:
-    """F132: of every end, the list that is made anew has what a walk over all would leave."""
+    """F132b: A warrant of a revoked key is listed until one lifetime after its expiry."""
     key = tenant.key(ports)
     ends = [None, *(clock() + timedelta(minutes=each) for each in range(0, 200, 20))]
     for number, end in enumerate(ends):
@@ -230,7 +230,7 @@ def as_before_the_order(ports: Ports, tenant: Tenant) -> None:
 def test_what_was_signed_before_there_was_an_order(
     ports: Ports, tenant: Tenant, clock: Clock
 ) -> None:
-    """F133: until the migration, lists read all that a revoked key signed; then they need not."""
+    """F133a: Until a migration has put warrants in order of expiry, lists read all of them."""
     living = expired_long_ago(ports, tenant, clock, expired=150)
     as_before_the_order(ports, tenant)
     publication.publish(ports, tenant.operator, anew=True)
@@ -252,7 +252,7 @@ def test_what_was_signed_before_there_was_an_order(
 
 
 def test_a_repair_puts_what_was_signed_in_order(ports: Ports, tenant: Tenant, clock: Clock) -> None:
-    """F133: after a restore of older records, the doctor says so and `recover` does it."""
+    """F133b: After a restore of older records, `recover` puts warrants in order of expiry."""
     living = expired_long_ago(ports, tenant, clock, expired=150)
     as_before_the_order(ports, tenant)
     assert any(
@@ -362,7 +362,7 @@ def test_taking_back_while_the_key_is_revoked(ports: Ports) -> None:
 
 
 def test_a_check_costs_the_same_whatever_was_revoked(ports: Ports, tenant: Tenant) -> None:
-    """F126: of 5,000 revoked keys, a check reads the markers that concern its warrant, and no more.
+    """F126a: A check reads four units, however many keys were revoked.
 
     With the read of the caller's key, that is four units.
     """
@@ -379,7 +379,7 @@ def test_a_check_costs_the_same_whatever_was_revoked(ports: Ports, tenant: Tenan
 
 
 def test_revoked_versions_take_one_more_unit(ports: Ports, tenant: Tenant) -> None:
-    """F126: if a superseded version is revoked, the marker of the warrant's version is read too."""
+    """F126c: If a superseded version is revoked, a check reads one more marker."""
     key = tenant.key(ports)
     old = tenant.sign(ports, key)
     signing_keys.rotate(ports, tenant.operator, key_id=key.id)
@@ -400,7 +400,7 @@ def _check(ports: Ports, tenant: Tenant, warrant_id: str) -> tuple[bool, Reads]:
 
 
 def test_a_batch_costs_the_same_whatever_was_revoked(ports: Ports, tenant: Tenant) -> None:
-    """F126: of 1,000 warrants by 20 keys, the markers of these are read, once each."""
+    """F126d: A batch reads one marker for each key that signed its warrants."""
     keys = [tenant.key(ports) for _ in range(20)]
     made = [id_ for n, key in enumerate(keys) for id_ in store_warrants(ports, key, 50, start=n)]
     for key in keys:
@@ -413,7 +413,7 @@ def test_a_batch_costs_the_same_whatever_was_revoked(ports: Ports, tenant: Tenan
 
 
 def test_a_revocation_writes_no_growing_item(ports: Ports, tenant: Tenant) -> None:
-    """F126: after 5,000 others, a key is revoked in a write of small items."""
+    """F126e: The revocation of a key writes small items, however many were revoked before."""
     key = tenant.key(ports)
     fill(ports, tenant, 5000)
     with reading(ports) as (watched, reads):
@@ -424,7 +424,7 @@ def test_a_revocation_writes_no_growing_item(ports: Ports, tenant: Tenant) -> No
 
 
 def test_a_list_that_follows_does_not_read_revoked_keys(ports: Ports, tenant: Tenant) -> None:
-    """F126: the markers are read when a key was revoked since the list before, and at a rebuild."""
+    """F126f: A list reads the revoked keys only if a key was revoked since or at a full rebuild."""
     fill(ports, tenant, 5000)
     tenant.regenerate(ports)
     tenant.revoke(ports, "svc_wrt_a")
@@ -434,7 +434,7 @@ def test_a_list_that_follows_does_not_read_revoked_keys(ports: Ports, tenant: Te
 
 
 def test_a_marker_that_is_lost(ports: Ports, tenant: Tenant) -> None:
-    """F10, F127: no list is made without a revoked key that is counted; a repair brings it back."""
+    """F127f, F10: If the marker of a revoked key is lost, no list is made until it is repaired."""
     key = tenant.key(ports)
     warrant_id = tenant.sign(ports, key)
     tenant.revoke_key(ports, key)
@@ -468,7 +468,7 @@ _OF_FIRST_EDITION = [True, True, False, False]
 
 
 def test_revoked_keys_of_the_first_edition_are_revoked(ports: Ports) -> None:
-    """F127: before anything is migrated, checks and lists know them, and the reasons."""
+    """F127a: Keys that the first edition revoked are revoked before a migration."""
     tenant, made = first_edition_tenant(ports)
     assert revoked_of(ports, tenant, made) == _OF_FIRST_EDITION
     verdict = revocations.check(ports, tenant.operator, warrant_id=made[1])
@@ -480,7 +480,7 @@ def test_revoked_keys_of_the_first_edition_are_revoked(ports: Ports) -> None:
 
 
 def test_a_record_of_the_first_edition_that_is_lost(ports: Ports) -> None:
-    """F127: a key whose record is lost stays revoked, and the next revocation is not refused."""
+    """F127b: A key of the first edition whose record is lost stays revoked."""
     tenant, made = first_edition_tenant(ports)
     signers = [each for each in revoked_signers.read(ports, tenant.id) if "#" not in each]
     ports.store.write(Delete(model.keys(tenant.id).key(signers[0]), Expect.PRESENT))
@@ -490,7 +490,7 @@ def test_a_record_of_the_first_edition_that_is_lost(ports: Ports) -> None:
 
 
 def test_no_moment_of_a_migration_forgets_a_revoked_key(ports: Ports) -> None:
-    """F127: stopped before or after any call, or met by a revocation there, nothing is lost."""
+    """F127c: A migration of revoked keys loses none, at whichever call it is stopped."""
     tenant, made = first_edition_tenant(ports)
     rehearsal = Script()
     assert first_edition.migrate(scripted(ports, rehearsal), tenant.id)
@@ -510,7 +510,7 @@ def test_no_moment_of_a_migration_forgets_a_revoked_key(ports: Ports) -> None:
 
 
 def test_a_key_revoked_during_a_migration(ports: Ports) -> None:
-    """F127: whichever comes first at any call, all that was revoked stays so."""
+    """F127d: A key that is revoked during the migration of revoked keys stays revoked."""
 
     def make() -> tuple[Tenant, list[str], SigningKey]:
         tenant, made = first_edition_tenant(ports)
@@ -639,7 +639,7 @@ def test_two_cascades_at_once(ports: Ports) -> None:
 
 @pytest.mark.parametrize("earlier", [0, 1])
 def test_two_keys_revoked_at_once(ports: Ports, earlier: int) -> None:
-    """F90: both have their markers, and are counted, whether any was revoked before or not."""
+    """F90a: Two keys that are revoked simultaneously are both recorded and counted."""
 
     def make() -> tuple[Tenant, SigningKey, SigningKey]:
         tenant = _another(ports)

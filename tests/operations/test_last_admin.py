@@ -31,7 +31,7 @@ def _admins(ports: Ports, tenant: Tenant) -> list[str]:
 def test_two_last_admins_do_not_go_at_once(
     ports: Ports, loss: Operation[..., object], step: int, earlier: int
 ) -> None:
-    """F28, F91: of two losses at once, the second sees the first, after earlier losses too."""
+    """F91a, F28, S1: Two last admin keys cannot both be removed at once."""
     tenant = Tenant.create(ports)
     for _ in range(earlier):
         lost = api_keys.create(ports, tenant.operator, name="lost", scopes=(Scope.ADMIN,))
@@ -59,7 +59,7 @@ def test_an_expired_admin_key_is_no_way_back_in(ports: Ports, clock: Clock) -> N
 def test_a_key_about_to_expire_does_not_replace_the_last(
     ports: Ports, clock: Clock, loss: Operation[..., object]
 ) -> None:
-    """F83: the admin key that stays must live for a day more, or the tenant is locked out."""
+    """APIKEY-7, F83a: An admin key may go only if another one remains valid for at least a day."""
     tenant = Tenant.create(ports)
     (last,) = _admins(ports, tenant)
     day = clock() + timedelta(days=1)
@@ -75,7 +75,7 @@ def test_a_key_about_to_expire_does_not_replace_the_last(
 def test_the_key_of_the_caller_is_the_one_that_stays(
     ports: Ports, loss: Operation[..., object]
 ) -> None:
-    """F130: of a thousand API keys, the loss of an admin key reads that of the caller."""
+    """F130a: The removal of an admin key reads the caller's key and not all keys."""
     tenant = Tenant.create(ports)
     (first,) = _admins(ports, tenant)
     second = api_keys.create(ports, tenant.operator, name="k", scopes=(Scope.ADMIN,)).api_key
@@ -97,7 +97,7 @@ def _record(key: ApiKey, id_: str) -> Put:
 
 
 def test_the_key_of_the_caller_does_not_stay_if_its_account_goes(ports: Ports) -> None:
-    """F130: a caller that disables its own account, or is about to expire, is not the one."""
+    """F130b: The caller's key does not count as the remaining one if it goes or expires."""
     tenant = Tenant.create(ports)
     (last,) = _admins(ports, tenant)
     account = service_accounts.create(ports, tenant.operator, name="robot")

@@ -42,7 +42,7 @@ def aged_tenant(ports: Ports, handle: str = "acme") -> tuple[Tenant, list[Signin
 
 @pytest.mark.parametrize("stride", [7, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_migration_that_is_stopped(ports: Ports, stride: int) -> None:
-    """F46: stopped before or after any call, and repeated, it ends as if it had not been."""
+    """F46b: A migration that is stopped at any call and repeated ends as if it had not been."""
     rehearsal = Script()
     tenant, _ = aged_tenant(ports, "rehearsal")
     done = migration.migrate(scripted(ports, rehearsal), tenant.operator)
@@ -65,7 +65,7 @@ def test_a_migration_that_is_stopped(ports: Ports, stride: int) -> None:
 
 
 def test_a_planted_list_signer_is_not_migrated(ports: Ports) -> None:
-    """F44, F46: a list signer's old seal among the signing keys is not sealed for warrants."""
+    """F46c, F44: The migration seals no list signer as a signing key."""
     tenant, keys = aged_tenant(ports)
     signer = signers.current(ports, tenant.id)
     planted = replace(

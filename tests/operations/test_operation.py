@@ -24,7 +24,7 @@ def _echo(_ports: Ports, _caller: Caller, *, value: str) -> str:
 
 @pytest.mark.parametrize("scope", Scope)
 def test_an_operation_enforces_its_scopes(ports: Ports, scope: Scope) -> None:
-    """Whoever calls it: HTTP, a schedule or a command line cannot skip the check."""
+    """AUTH-5: An operation checks the scopes of its caller itself, whoever calls it."""
     caller = Caller("svc_tnt_x", "someone@x.svc", (scope,))
     if scope in _echo.scopes:
         assert _echo(ports, caller, value="a") == "a"
@@ -85,7 +85,7 @@ def test_a_race_is_lost_until_the_time_is_up(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_what_contradicts_itself_is_read_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    """F36: after a pause; what still contradicts itself then is `Corrupt`."""
+    """OPS-2, F36b: An operation reads contradictory records again before it calls them corrupt."""
     pauses: list[float] = []
     monkeypatch.setattr(operation, "PACING", operation.Pacing(in_flight=7, sleep=pauses.append))
     outcomes: Iterator[object] = iter([Corrupt("torn"), "whole", Corrupt("a"), Corrupt("b"), "no"])

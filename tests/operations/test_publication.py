@@ -106,7 +106,7 @@ def test_the_order_of_calls(ports: Ports, tenant: Tenant, go: Go, way: str) -> N
 def test_a_crash_before_a_step_heals(
     ports: Ports, tenant: Tenant, go: Go, way: str, step: int
 ) -> None:
-    """F01: the old list is served and valid until the head moves; the next run publishes one more.
+    """SRL-15, F01a: If a publisher dies before the head moves, the old list stays in force.
 
     Whatever was left behind, that list has what was revoked.
     """
@@ -126,7 +126,7 @@ def test_a_crash_before_a_step_heals(
 def test_a_crash_after_a_step_heals(
     ports: Ports, tenant: Tenant, go: Go, way: str, step: int
 ) -> None:
-    """F01, F02: only one step publishes; after it v+1 is live, and a retry gives v+2."""
+    """F02a, F01: If a publisher dies after its list is in force, the next one goes on from it."""
     tenant.revoke(ports, "svc_wrt_next")
     go(way)
     script = Script(after={step: raises(Crash())})
@@ -144,7 +144,7 @@ def test_a_crash_after_a_step_heals(
 def test_a_fault_at_any_step_is_unavailable(
     ports: Ports, tenant: Tenant, go: Go, way: str, step: int
 ) -> None:
-    """F22, F26: a port that fails stops the publication; the old list stays, nothing is half done.
+    """F26a, F22: If any port fails during a publication, the old list stays in force.
 
     Two are no failure of it: the previous list's blob (test_a_missing_previous_list_is_rebuilt),
     and marks that could not be removed once the list is out.
@@ -170,7 +170,7 @@ def test_a_run_stopped_after_its_blob_finds_it_again(ports: Ports, tenant: Tenan
 
 
 def test_concurrent_regenerations_rise_one_by_one(tmp_path: Path, clock: Clock) -> None:
-    """F03: N at once give N versions, none twice, each holding what was revoked before it."""
+    """SRL-6, F03a: Simultaneous publications give consecutive, complete versions."""
     ports = embedded(tmp_path, clock, store=str(tmp_path / "svc.db"))
     tenant = Tenant.create(ports)
     revoked = [f"svc_wrt_{number}" for number in range(8)]
@@ -186,7 +186,7 @@ def test_concurrent_regenerations_rise_one_by_one(tmp_path: Path, clock: Clock) 
 def test_a_revocation_during_a_publication(
     ports: Ports, tenant: Tenant, go: Go, way: str, step: int
 ) -> None:
-    """F04: it may miss the list under way, but check says so at once and the next list has it."""
+    """SRL-8, F04a: A revocation during a publication is checked at once and is in the next list."""
     tenant.revoke(ports, "svc_wrt_next")
     go(way)
 
@@ -208,7 +208,7 @@ def test_a_revocation_during_a_publication(
 def test_taken_back_and_revoked_again(
     ports: Ports, tenant: Tenant, go: Go, way: str, step: int, last: str
 ) -> None:
-    """F05: the last acknowledged state is in the next list, and the counts are right."""
+    """F05a: A warrant that is restored and revoked again has its last state in the next list."""
     tenant.revoke(ports, "svc_wrt_next")
     go(way)
 
@@ -227,7 +227,7 @@ def test_taken_back_and_revoked_again(
 
 
 def test_a_run_that_slept_is_fenced(ports: Ports, tenant: Tenant) -> None:
-    """F07: others published meanwhile; the sleeper publishes nothing and hands nothing out."""
+    """SRL-15, F07a: A publisher that slept while others published does not publish its old list."""
 
     def others() -> None:
         tenant.regenerate(ports)
@@ -262,7 +262,7 @@ def believed(ports: Ports, tenant: Tenant) -> Payload:
 def test_a_clock_that_steps_back(
     ports: Ports, clock: Clock, tenant: Tenant, step_back: timedelta
 ) -> None:
-    """F09: by no more than clocks may differ: IssuedAt never goes back, versions know no clock."""
+    """SRL-5, F09a: If the clock steps back, `IssuedAt` does not, and versions still rise."""
     before = tenant.published(ports)
     clock.moment -= step_back
     after = tenant.regenerate(ports)
@@ -285,7 +285,7 @@ _AHEAD = [
 def test_a_list_of_the_future_does_not_spoil_the_next(
     ports: Ports, clock: Clock, tenant: Tenant, ahead: timedelta, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """F35: after a list issued by a clock that is ahead, the next is valid; the fault is logged."""
+    """SRL-5, F35a: After a list from a clock that is ahead, the next is valid; this is logged."""
     clock.moment += ahead
     spoilt = tenant.regenerate(ports)
     clock.moment -= ahead
@@ -306,7 +306,7 @@ def test_a_list_of_the_future_does_not_spoil_the_next(
 def test_a_clock_that_is_ahead_removes_nothing_for_good(
     ports: Ports, clock: Clock, tenant: Tenant
 ) -> None:
-    """F35: a warrant that left the list under a clock that is ahead comes back in the next one."""
+    """F35c: A warrant that left the list under a clock that is ahead is in the next list again."""
     warrant_id = "svc_wrt_signed"
     expires_at = clock() + timedelta(days=30)
     warrants.sign(
@@ -327,7 +327,7 @@ def test_a_clock_that_is_ahead_removes_nothing_for_good(
 def test_a_clock_that_jumps_back_during_a_publication(
     ports: Ports, clock: Clock, tenant: Tenant, ahead: timedelta
 ) -> None:
-    """F35: a list made under a clock that is then set right is withheld; the next is valid."""
+    """SRL-8, F35d: A list made while the clock steps back is withheld; the next is valid."""
 
     def set_back() -> None:
         clock.moment -= ahead
@@ -342,7 +342,7 @@ def test_a_clock_that_jumps_back_during_a_publication(
 
 
 def test_a_malformed_identifier_stops_the_publication(ports: Ports, tenant: Tenant, go: Go) -> None:
-    """F10: it is never skipped in silence; the old list stays in force."""
+    """SRL-8, F10a, S6: A malformed revocation stops the publication, and the old list stays."""
     go("rebuilt")
     shard = model.shards(tenant.id)[3]
     ports.store.write(Put(shard.key("svc_wrt_no way"), {}, Expect.ABSENT))
@@ -394,7 +394,7 @@ def test_a_walk_that_misses_a_revocation_publishes_nothing(
 def test_a_revocation_that_is_gone_from_its_shard_is_not_contention(
     ports: Ports, tenant: Tenant, go: Go
 ) -> None:
-    """F37: the records are read twice, not for ten seconds; then it is `Corrupt`, at once."""
+    """F37a: A revocation that is missing from its shard is reported as corrupt."""
     go("rebuilt")
     shard = model.shard_of(tenant.id, "svc_wrt_before")
     ports.store.write(Delete(shard.key("svc_wrt_before"), Expect.PRESENT))
@@ -430,7 +430,7 @@ def test_a_walk_that_missed_a_revocation_once_is_made_again(
 def test_a_missing_previous_list_is_rebuilt(
     ports: Ports, tenant: Tenant, tmp_path: Path, damage: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A lost or altered blob is refused to readers and healed by the next publication, loudly."""
+    """OPS-3, S5: A missing or altered list is served to nobody, and the next run makes it anew."""
     head = publication.current(ports, tenant.id)
     blob = tmp_path / "blobs" / head.blob
     blob.write_bytes(damage) if damage else blob.unlink()
@@ -452,7 +452,7 @@ def test_a_seed_of_another_key_publishes_nothing(ports: Ports, tenant: Tenant) -
 
 
 def test_the_schedule_publishes_what_is_due(ports: Ports, clock: Clock, tenant: Tenant) -> None:
-    """F08: changed, or half of the lifetime gone; otherwise it leaves the list alone."""
+    """SRL-11, F08a: The schedule publishes the tenants that are due and no others."""
     assert srl_publication.publish_due(ports).published == []
     tenant.revoke(ports, "svc_wrt_new")
     assert srl_publication.publish_due(ports).published == [tenant.id]
@@ -498,7 +498,7 @@ def test_a_tenant_that_fails_holds_back_no_other(ports: Ports, tenant: Tenant) -
 def test_heads_are_not_kept_for_ever(
     ports: Ports, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """F131: the heads of the last lists are kept, and the newest of them replaces one in force."""
+    """F131a: Only the heads of the last lists are kept."""
     monkeypatch.setattr(srl_model, "HEADS_KEPT", 3)
     head = [publication.publish(ports, tenant.operator) for _ in range(7)][-1]
     entries = list(ports.store.query(srl_model.publications(tenant.id)))

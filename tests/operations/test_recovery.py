@@ -119,7 +119,7 @@ _EACH_MOMENT = pytest.mark.parametrize("tables", MOMENTS.values(), ids=MOMENTS)
 def test_what_the_world_was_told_holds_on(
     deployment: Deployment, past: Past, clock: Clock, tables: tuple[Table, ...]
 ) -> None:
-    """Whichever tables were restored, the next list is above the newest and lacks nothing of it."""
+    """OPS-9, S5: After a restore of any tables, versions rise and no listed revocation is lost."""
     ports = deployment.ports
     deployment.restore(past.copy, *tables)
     recovered = recover(ports, past.tenant)
@@ -175,7 +175,7 @@ def test_a_second_restore(deployment: Deployment, past: Past, clock: Clock) -> N
 def test_a_copy_of_records_whose_list_is_kept_no_longer(
     deployment: Deployment, past: Past, clock: Clock
 ) -> None:
-    """F125: what a restore needs is in the newest list and its state, which are always kept.
+    """F125a: A restore of records whose list is no longer kept uses the newest list.
 
     So is what ended before anything else that is kept was published.
     """
@@ -357,7 +357,7 @@ def test_the_schedule_at_any_moment(
 
 
 def test_a_list_under_another_version_is_not_believed(deployment: Deployment, past: Past) -> None:
-    """F98: the tenant's own list, copied under a higher version, uses up no versions."""
+    """F98a: A list that is copied under a higher version does not use up versions."""
     ports, tenant = deployment.ports, past.tenant
     body = publication.read(ports, publication.current(ports, tenant.id))
     name = model.blob_name(
@@ -373,7 +373,7 @@ def test_a_list_under_another_version_is_not_believed(deployment: Deployment, pa
 def test_a_planted_list_is_not_believed(
     deployment: Deployment, past: Past, clock: Clock, version: int
 ) -> None:
-    """Whoever may write to the bucket can neither revoke warrants nor use up the versions."""
+    """OPS-9: Whoever can write to the bucket can neither revoke warrants nor use up versions."""
     ports, tenant = deployment.ports, past.tenant
     now = clock()
     payload = Payload(version, now, now + timedelta(hours=1), ["svc_wrt_innocent"])

@@ -32,7 +32,7 @@ def signed_nothing(ports: Ports, tenant: Tenant, key_id: str, order: Order) -> s
 
 
 def test_a_planted_list_signer_signs_no_warrant(ports: Ports, tenant: Tenant) -> None:
-    """F44: a list signer copied among the signing keys signs nothing: its seal does not open."""
+    """SIGNER-1, F44a, S3: A list signer that is copied among the signing keys signs no warrant."""
     signer = signers.current(ports, tenant.id)
     planted = SigningKey(
         id=signer.id,
@@ -56,7 +56,7 @@ def test_a_planted_list_signer_signs_no_warrant(ports: Ports, tenant: Tenant) ->
 
 
 def test_a_planted_signing_key_signs_no_list(ports: Ports, tenant: Tenant) -> None:
-    """F44: a warrant's seed put in place of the list signer's opens no more than the reverse."""
+    """SIGNER-1, F44, S3: The seed of a signing key signs no list."""
     key = tenant.key(ports)
     signer = signers.current(ports, tenant.id)
     before = publication.current(ports, tenant.id)
@@ -81,7 +81,7 @@ def test_the_seal_of_an_earlier_version_of_a_key(ports: Ports, tenant: Tenant) -
 
 
 def test_the_seed_of_another_key_signs_nothing(ports: Ports, tenant: Tenant) -> None:
-    """F44: if seed and public key are not of one pair, no signature goes out, in no format."""
+    """WARRANT-7, F44b, S3: No signature goes out unless its record's public key verifies it."""
     key = tenant.key(ports)
     seed, _ = seeds.new()
     sealed = ports.keys.wrap(seed, context=key.seal_context)

@@ -66,7 +66,7 @@ def listed(ports: Ports, tenant: Tenant, limit: int) -> list[str]:
 
 
 def test_what_an_earlier_release_stored_goes_on(ports: Ports, tenant: Tenant, clock: Clock) -> None:
-    """F139: its records are listed, counted, published and deleted among those of this release."""
+    """OPS-11, F139a: Records of an earlier release are listed, counted, published and deleted."""
     record = revoked_by_an_earlier_release(ports, tenant)
     for number in range(20):
         clock.advance(seconds=1)
@@ -105,7 +105,7 @@ def test_a_page_over_all_shards_reads_little_more_than_it_shows(
 
 
 def test_a_caller_waits_for_no_more_than_one_write_of_marks(ports: Ports, tenant: Tenant) -> None:
-    """F138: after a burst a list is out with one write of marks; a worker removes the rest."""
+    """F138a: Regenerating after a burst of revocations waits for one write of marks at most."""
     names = [f"svc_wrt_{number:03}" for number in range(130)]
     for name in names:
         tenant.revoke(ports, name)

@@ -134,7 +134,7 @@ def rehearsal(ports: Ports, clock: Clock, tmp_path: Path) -> Rehearsal:
 
 @pytest.mark.parametrize("rotations", [1, pytest.param(3, marks=pytest.mark.slow)])
 def test_staged_rotations_lock_nobody_out(rehearsal: Rehearsal, rotations: int) -> None:
-    """F65: over rotations, with lists in between, nobody ever refuses the list in force."""
+    """F65a, S5: Repeated staged rotations of the list signer lock no verifier out."""
     rehearsal.run(20 * _MINUTE)
     keys = set()
     for _ in range(rotations):
@@ -156,7 +156,7 @@ def test_a_rotation_without_grace_locks_out_who_did_not_refresh(rehearsal: Rehea
 
 
 def test_whoever_refreshed_refuses_the_lists_of_a_stolen_key(rehearsal: Rehearsal) -> None:
-    """F66: after the revocation of the active key; those who trust the listing go on at once."""
+    """F66a, S5: A verifier that has read a revocation refuses the revoked signer's lists."""
     rehearsal.run(20 * _MINUTE)
     rehearsal.rotate()
     rehearsal.run(_HOUR)

@@ -74,7 +74,7 @@ def new_key(ports: Ports, state: str) -> World:
 @pytest.mark.parametrize("second", ACTIONS)
 @pytest.mark.parametrize("first", ACTIONS)
 def test_two_actions_at_once(ports: Ports, state: str, first: str, second: str) -> None:
-    """F28: what comes of two at once is what comes of one after the other, in some order."""
+    """KEY-6, F28a: Of two simultaneous actions on a signing key, one follows the other."""
     serial = [in_turn(state, first, second), in_turn(state, second, first)]
     for race in races(
         ports,
@@ -125,7 +125,7 @@ def test_many_actions_at_once(tmp_path: Path, clock: Clock) -> None:
 @pytest.mark.parametrize("action", ["suspend", "revoke", "rotate"])
 @pytest.mark.parametrize("child_first", [True, False])
 def test_a_child_while_its_parent_changes(ports: Ports, action: str, child_first: bool) -> None:
-    """F29: it was created before, or is refused; below a parent that is not active none signs."""
+    """KEY-3, F29a: A key whose parent is suspended or revoked meanwhile cannot sign."""
 
     def create(through: Ports, world: World) -> object:
         return world[0].key(through, world[1])
@@ -170,7 +170,7 @@ def test_versions_while_the_key_is_rotated(ports: Ports) -> None:
 
 
 def test_the_quota_counts_living_keys(ports: Ports, monkeypatch: pytest.MonkeyPatch) -> None:
-    """F47: active and suspended keys count; superseded and revoked ones, however many, do not."""
+    """KEY-12, F47c: A tenant may have 5000 signing keys that are active or suspended."""
     monkeypatch.setattr(model, "KEYS_MAX", 3)
     tenant, key = new_key(ports, "active")
     for _ in range(4):
@@ -189,7 +189,7 @@ def test_the_quota_counts_living_keys(ports: Ports, monkeypatch: pytest.MonkeyPa
 
 
 def test_thousands_of_dead_keys_block_nothing(ports: Ports) -> None:
-    """F126: with 5,000 revoked and 5,000 superseded keys, one is made, rotated and revoked."""
+    """F126g: A tenant with thousands of revoked and superseded keys can make and revoke more."""
     tenant, key = new_key(ports, "active")
     dead = (Status.REVOKED, Status.ROTATED)
     amounts = {model.count_name(Type.ROOT, status): 5000 for status in dead}

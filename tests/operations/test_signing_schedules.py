@@ -156,5 +156,5 @@ def prove(scene: Scene, names: str, torn: str = "") -> None:
     ],
 )
 def test_no_warrant_escapes_the_revocation_of_its_key(scene: Scene, names: str, torn: str) -> None:
-    """F135: what a key signs meanwhile is revoked and on the next list, or it is kept back."""
+    """F135a: A warrant that a key signs while it is revoked is listed or never handed out."""
     prove(scene, names, torn)

@@ -169,7 +169,7 @@ _ANY_STEPS = st.lists(st.tuples(st.sampled_from(sorted(_STEPS)), st.integers(0, 
 @example([each for move in _TOMBSTONE_STEPS for each in (("publish", 0), move)])
 @given(_ANY_STEPS)
 def test_both_ways_make_the_same_list(steps: list[tuple[str, int]]) -> None:
-    """F48: whatever happened since, to warrants, keys, accounts, time or settings.
+    """SRL-7, F48a: A list that is derived from the last equals one that is made from all records.
 
     The state beside the list is the same too, with all tombstones.
     """
@@ -266,7 +266,7 @@ def test_many_changes_are_not_looked_at_one_by_one(
 
 
 def test_every_hundredth_list_is_made_from_all_records(ports: Ports) -> None:
-    """F93: a warrant that lost its mark gets on the list within a hundred versions."""
+    """F93a: A change that lost its mark reaches the list within a hundred versions."""
     tenant = Tenant.create(ports)
     shard = revocation_model.shard_of(tenant.id, "svc_wrt_lost")
     ports.store.write(Put(shard.key("svc_wrt_lost"), {}, Expect.ABSENT))

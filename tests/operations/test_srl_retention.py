@@ -32,14 +32,14 @@ def kept(ports: Ports, tenant: Tenant) -> list[int]:
 
 
 def test_old_lists_do_not_fill_the_disk(ports: Ports, tenant: Tenant) -> None:
-    """F89: however often a list is published, no more than twenty before it are kept."""
+    """F89a: At most twenty older lists are kept, however often a tenant publishes."""
     for _ in range(30):
         publication.publish(ports, tenant.operator)
     assert kept(ports, tenant) == list(range(11, 32))
 
 
 def test_expired_lists_go(ports: Ports, tenant: Tenant, clock: Clock) -> None:
-    """F119: of lists that have expired, only the two before the one in force are kept."""
+    """F119a: Of the expired lists, only the two before the list in force are kept."""
     for _ in range(8):
         publication.publish(ports, tenant.operator)
     clock.advance(minutes=30)
@@ -95,7 +95,7 @@ def test_every_publication_removes_old_lists(
 def test_old_lists_go_although_nothing_can_be_stored(
     ports: Ports, tenant: Tenant, clock: Clock
 ) -> None:
-    """F119: a publication that fails has removed old lists before, and so frees what it can."""
+    """F119c: A publication removes old lists before it stores the new one."""
     for _ in range(9):
         publication.publish(ports, tenant.operator)
     clock.advance(hours=2)
@@ -107,7 +107,7 @@ def test_old_lists_go_although_nothing_can_be_stored(
 def test_a_disk_without_room_for_old_lists(
     ports: Ports, tenant: Tenant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """F119: lists go on being published on a disk that has room for few of them."""
+    """F119b: On a disk with little room, old lists make room for new ones."""
     for number in range(50):
         tenant.revoke(ports, f"svc_wrt_{number:064}")
     publication.publish(ports, tenant.operator)
@@ -122,7 +122,7 @@ def test_a_disk_without_room_for_old_lists(
 def test_a_disk_without_room_for_the_next_list(
     ports: Ports, tenant: Tenant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """F120: the list in force stays, and the next one is published once there is room."""
+    """F120b: If the next list does not fit on the disk, the list in force stays."""
     for _ in range(5):
         publication.publish(ports, tenant.operator)
     with monkeypatch.context() as patched:

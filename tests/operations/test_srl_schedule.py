@@ -166,7 +166,7 @@ def test_late_is_what_three_quarters_of_the_lifetime_passed(
 
 
 def test_expired_is_what_no_verifier_accepts(ports: Ports, clock: Clock, tenant: Tenant) -> None:
-    """F110: a list whose end has come counts as expired, until there is another one."""
+    """F110a: A list counts as expired from the moment at which verifiers refuse it."""
     expires_at = publication.current(ports, tenant.id).expires_at
     clock.moment = expires_at - SECOND
     assert srl_schedule.due(ports).expired == 0
@@ -189,7 +189,7 @@ _AHEAD = [
 def test_a_list_of_the_future_is_late_and_due_at_once(
     ports: Ports, clock: Clock, tenant: Tenant, ahead: timedelta, ttl_seconds: int
 ) -> None:
-    """F35: a list made under a clock that is ahead is told as late, and replaced in the next tick.
+    """F35b: A list from a clock that is ahead counts as late, and the next tick replaces it.
 
     Lists of any other lifetime are left alone.
     """
@@ -313,7 +313,7 @@ _REVOKES = {
 
 @_EACH_CASE
 def test_a_change_and_its_mark_are_one_write(ports: Ports, case: Case) -> None:
-    """F48: every write that revokes, restores, disables or deletes marks its tenant; no other does.
+    """F48b: Every write that changes a list marks its tenant as due, and no other does.
 
     So the next tick publishes it, and its tombstone is beside the list.
     """
@@ -409,7 +409,7 @@ def assert_not_lost(ports: Ports, tenant: Tenant, warrant_id: str = DURING) -> N
 
 @_EACH_STATE
 def test_a_change_at_any_moment_keeps_its_mark(ports: Ports, at_once: None, state: State) -> None:
-    """F04: a revocation that comes between any two steps of a worker is published by the next."""
+    """F04b: A revocation between any two steps of a worker is published by the next run."""
     worlds = Worlds(ports, state)
     for race in races(ports, worlds.make, work, revoke_during):
         assert_not_lost(ports, race.world)
@@ -558,7 +558,7 @@ def test_many_marks_are_cleared_together(ports: Ports, clock: Clock, tenant: Ten
 def test_what_was_in_flight_when_its_key_was_revoked_is_listed(
     ports: Ports, clock: Clock, tenant: Tenant
 ) -> None:
-    """F41: a signature that was not visible to the first list after it is in the second look's."""
+    """SRL-12, F41a: A signature that was in flight when its key was revoked is listed later."""
     key = tenant.key(ports)
     tenant.sign(ports, key, "svc_wrt_signed")
     signed = by_end(tenant.id, key.id)

@@ -170,7 +170,7 @@ _EACH_MIX = pytest.mark.parametrize("tables", _MIXED, ids=" and ".join)
 def test_no_credential_that_ended_opens(
     deployment: Deployment, story: Story, tables: tuple[Table, ...]
 ) -> None:
-    """F50: whichever tables were restored, nobody who was shut out gets in; others do."""
+    """F50a: After a restore of any tables, no API key or account that had ended works again."""
     ports = deployment.ports
     deployment.restore(story.copy, *tables)
     recovered(ports, story)
@@ -194,7 +194,7 @@ def test_no_credential_that_ended_opens(
 def test_no_key_that_ended_signs(
     deployment: Deployment, story: Story, tables: tuple[Table, ...]
 ) -> None:
-    """F51: a revoked, suspended or superseded key signs nothing, whichever tables were restored."""
+    """F51a: After a restore of any tables, no signing key that had ended signs again."""
     ports, tenant = deployment.ports, story.tenant
     deployment.restore(story.copy, *tables)
     recovered(ports, story)
@@ -215,7 +215,7 @@ def test_no_key_that_ended_signs(
 def test_the_list_lacks_nothing_and_its_old_signer_is_not_used(
     deployment: Deployment, story: Story, tables: tuple[Table, ...]
 ) -> None:
-    """F51: the next list has all that was told, under a signer that was not replaced."""
+    """F51b: After a restore, the next list is complete and is not signed by a replaced signer."""
     ports, tenant = deployment.ports, story.tenant
     old = srl_keys.all_of(ports, tenant.id)[0]
     deployment.restore(story.copy, *tables)
@@ -264,7 +264,7 @@ def test_lost_versions_keep_their_public_keys(deployment: Deployment, story: Sto
 
 
 def test_it_says_what_it_did_and_what_it_cannot_know(deployment: Deployment, story: Story) -> None:
-    """F52: each thing that is done again, why not all is known, and what to look at."""
+    """OPS-10, F52a: `recover` reports what it did again and what it cannot know."""
     deployment.restore(story.copy)
     result, lines = recovered(deployment.ports, story)
     told = "\n".join(lines)
@@ -299,7 +299,7 @@ def test_nothing_is_unknown_without_a_restore(deployment: Deployment, story: Sto
 def test_what_was_enabled_since_the_list_stays_enabled(
     deployment: Deployment, story: Story
 ) -> None:
-    """F52: a state that is older than the records does not disable what was enabled since."""
+    """F52b: `recover` does not disable what was enabled since the last list."""
     ports, operator = deployment.ports, story.tenant.operator
     signing_keys.enable(ports, operator, key_id=story.keys["paused"].id)
     service_accounts.enable(ports, operator, account_id=story.accounts["robot"].id)
@@ -324,7 +324,7 @@ def test_without_an_admin_key_it_says_so(deployment: Deployment) -> None:
 
 
 def test_a_second_restore_of_a_later_copy(deployment: Deployment) -> None:
-    """F50: a tombstone outlives a restore to before its key was made."""
+    """F50c: The end of a key is remembered through a restore to a time before its creation."""
     ports = deployment.ports
     tenant = Tenant.create(ports)
     before = deployment.copy()
@@ -387,7 +387,7 @@ def test_a_tombstone_is_published_within_a_tick(deployment: Deployment) -> None:
 
 
 def test_the_doctor_names_what_a_restore_brought_back(deployment: Deployment, story: Story) -> None:
-    """F52: each thing that had ended and lives again, until it is recovered."""
+    """F52c: The doctor names everything that had ended and that a restore has brought back."""
     ports = deployment.ports
     assert list(doctor.examine(ports)) == []
     deployment.restore(story.copy, Table.KEYS)
@@ -446,7 +446,7 @@ def _another_tenants(_path: Path, other: bytes) -> bytes:
 def test_a_planted_state_is_not_believed(
     deployment: Deployment, spoilt: Callable[[Path, bytes], bytes]
 ) -> None:
-    """F49: the newest state is skipped and named; the one before it is applied."""
+    """OPS-9, F49d: A restore skips and reports a planted state and uses the one before it."""
     ports = deployment.ports
     tenant, other = Tenant.create(ports), Tenant.create(ports, "globex")
     early, late = (
@@ -475,7 +475,7 @@ def test_a_planted_state_is_not_believed(
 
 
 def test_a_planted_state_revokes_nothing(deployment: Deployment) -> None:
-    """F49: whoever can write to the bucket cannot revoke a key with a state of their own."""
+    """F49e: Whoever can write to the bucket cannot revoke a key with a planted state."""
     ports = deployment.ports
     tenant = Tenant.create(ports)
     key = api_keys.create(ports, tenant.operator, name="k", scopes=(Scope.ADMIN,))
@@ -503,7 +503,7 @@ def test_a_state_of_an_earlier_release(deployment: Deployment) -> None:
 
 
 def test_a_restore_when_no_list_has_a_signed_state(deployment: Deployment) -> None:
-    """F53: nothing is known of keys then, and that is said."""
+    """F53a: If no list has a signed state, `recover` says that nothing is known of keys."""
     ports = deployment.ports
     tenant = Tenant.create(ports)
     leaked = api_keys.create(ports, tenant.operator, name="k", scopes=(Scope.ADMIN,))
@@ -535,7 +535,7 @@ def _make_old(deployment: Deployment, tenant: Tenant) -> None:
 
 
 def test_a_signer_that_followed_a_stolen_one(deployment: Deployment) -> None:
-    """F51: without a statement the operator vouches for it; the stolen one signs no more."""
+    """F51c: After a restore, a list signer that was revoked as stolen does not sign again."""
     ports = deployment.ports
     tenant = Tenant.create(ports)
     stolen = srl_keys.current(ports, tenant.id)
@@ -573,7 +573,7 @@ def test_a_pending_signer_that_was_activated_since(deployment: Deployment) -> No
 
 
 def test_a_credential_without_its_record(deployment: Deployment) -> None:
-    """F50: a restore that brings back half of a deleted key lets nobody in."""
+    """F50b: A credential that a restore brings back without its record admits nobody."""
     ports = deployment.ports
     tenant = Tenant.create(ports)
     leaked = api_keys.create(ports, tenant.operator, name="k", scopes=(Scope.ADMIN,))

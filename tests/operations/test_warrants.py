@@ -55,7 +55,7 @@ def change(ports: Ports, world: Line, action: str, level: int) -> SigningKey:
 
 
 def test_two_signatures_with_one_identifier(ports: Ports) -> None:
-    """F30: one takes effect; the other is refused, and leaves nothing."""
+    """F30a: Of two signatures under one identifier at once, one is refused and leaves nothing."""
     for race in races(ports, lambda: line(ports), sign, sign):
         tenant, _ = race.world
         assert {type(race.first), type(race.second)} == {Signed, RequestConflict}
@@ -67,7 +67,7 @@ def test_two_signatures_with_one_identifier(ports: Ports) -> None:
 @pytest.mark.parametrize("action", ["suspend", "revoke", "cascade"])
 @pytest.mark.parametrize("level", range(3))
 def test_signing_while_the_line_is_cut(ports: Ports, action: str, level: int) -> None:
-    """F29: when key or ancestor was suspended or revoked meanwhile, no signature is handed out.
+    """F29b: No signature goes out if its key or an ancestor was suspended or revoked meanwhile.
 
     If the warrant was stored by then, it is what the change makes of it, as any other is.
     """
@@ -217,7 +217,7 @@ def test_a_key_that_expires_signs_to_its_last_second(ports: Ports, clock: Clock)
 
 
 def test_a_superseded_version_is_read_alone(ports: Ports, clock: Clock) -> None:
-    """F129: what it signed is listed without reading what other versions signed before or after."""
+    """F129a: The warrants of a superseded version are listed without reading those of others."""
     tenant = Tenant.create(ports)
     key = tenant.key(ports)
     counts: dict[int, int] = {}
@@ -245,7 +245,7 @@ def test_a_superseded_version_is_read_alone(ports: Ports, clock: Clock) -> None:
 def test_a_version_has_what_it_signed_whatever_the_clock_was(
     ports: Ports, clock: Clock, hours: int
 ) -> None:
-    """F129: between signature and rotation the clock is set back or on, by much or by little."""
+    """F129b: A version lists what it signed although the clock moved before its rotation."""
     tenant = Tenant.create(ports)
     key = tenant.key(ports)
     signed = {}

@@ -116,7 +116,7 @@ def tables_of(settings: dict[str, str]) -> set[str]:
 
 
 def test_the_page_works(tmp_path: Path, settings: dict[str, str]) -> None:
-    """F105: from nothing to a verified list, a restore that reaches each function, a domain."""
+    """F105c: The commands of docs/deploy.md work on an emulated AWS, from nothing to a restore."""
     with reader(tmp_path, settings) as terminal:
         assert "policy/rescind-deployer" in terminal.type(block("iam create-policy"))
         terminal.type(block("--template-file infra/stateful.yaml"))
@@ -144,7 +144,7 @@ def test_the_page_works(tmp_path: Path, settings: dict[str, str]) -> None:
 
 
 def test_a_first_try_that_failed_is_cleaned_up(tmp_path: Path, settings: dict[str, str]) -> None:
-    """F102: the commands for it leave no stack and no protected table."""
+    """F102c: The documented commands clean up after a first deployment that failed."""
     with reader(tmp_path, settings) as terminal:
         # Whoever failed does not go on to protect the stack.
         terminal.type(block("--template-file infra/stateful.yaml").partition("\naws")[0])

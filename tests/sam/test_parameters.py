@@ -70,14 +70,14 @@ def _sam(folder: Path, program: str, *arguments: object, **settings: str) -> str
 
 @pytest.mark.parametrize("architecture", CONTAINERS)
 def test_sam_local_starts_what_the_artefact_is_for(tmp_path: Path, architecture: str) -> None:
-    """F100: with the parameters that the build wrote, and in each function."""
+    """F100a: SAM local starts functions on the architecture that the artefact is for."""
     there = checkout(tmp_path, Target(architecture))
     started = reading(there, "images", "template.yaml", PARAMETERS, "Stage=local")
     assert started == dict.fromkeys(LAMBDAS, CONTAINERS[architecture])
 
 
 def test_a_restore_reaches_every_function(tmp_path: Path) -> None:
-    """F105: an artefact that was built for restored tables publishes a version of each function.
+    """F105a: A deployment to restored tables publishes a new version of every function.
 
     `sam package` names the code, SAM's translator names the versions; it is what CloudFormation
     runs. The value of a parameter alone publishes none.

@@ -60,7 +60,7 @@ def source(peer: str | None, *forwarded: str, trusted: Sequence[Network] = TRUST
 def test_the_last_hop_that_is_not_trusted(
     peer: str | None, forwarded: list[str], expected: str
 ) -> None:
-    """F73: the walk goes from the right, and only past trusted proxies."""
+    """AUTH-9, F73a: `X-Forwarded-For` is read from the right, past trusted proxies only."""
     assert source(peer, *forwarded) == expected
 
 

@@ -81,7 +81,7 @@ def filled(form: str, secret: str) -> str:
 
 @pytest.mark.parametrize("form", ["Bearer {key}", "bearer {key}", "BEARER {key}", "bEaReR   {key}"])
 def test_the_scheme_has_no_case(standing: Tenant, form: str) -> None:
-    """F85: the scheme is read in any case, and any number of spaces follows it (RFC 9110 11.1)."""
+    """AUTH-1, F85a: The Bearer scheme is read in any case, with one or more spaces after it."""
     header = ("Authorization", filled(form, str(standing.admin.secret)))
     assert ask(standing.admin, header).status_code == 200
 
@@ -90,7 +90,7 @@ def test_the_scheme_has_no_case(standing: Tenant, form: str) -> None:
 def test_any_other_form_of_the_header_is_refused(
     standing: Tenant, values: list[str], code: str
 ) -> None:
-    """F15: anything but one Bearer header with one key is 401, and the answer repeats no key."""
+    """AUTH-1, F15a, S1: The service accepts a key only from exactly one Bearer header."""
     secret = str(standing.admin.secret)
     headers = [("Authorization", filled(value, secret)) for value in values]
     answer = ask(standing.admin, *headers)
@@ -108,7 +108,7 @@ def test_the_form_of_the_contract_is_accepted(standing: Tenant) -> None:
 
 
 def test_strings_that_decode_alike_do_not_open(standing: Tenant) -> None:
-    """Of the four strings that decode to the same 32 bytes, only the one that was issued opens."""
+    """APIKEY-2: Only the issued spelling opens, not another that decodes to the same bytes."""
     alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
     secret = str(standing.admin.secret)
     place = alphabet.index(secret[-1])
@@ -149,7 +149,7 @@ FORGED = {
 
 @pytest.mark.parametrize("name", FORGED)
 def test_forged_headers_prove_nothing(tenant: Tenant, name: str) -> None:
-    """F15: the audit entry has the peer's own address, our request id and the key's identity."""
+    """API-5, F15b: A caller cannot forge its address, request id or identity with headers."""
     answer = send(
         tenant.admin.http.app,
         "POST",
@@ -208,7 +208,7 @@ def disabled(tenant: Tenant, _clock: Clock) -> str:
 def test_keys_that_do_not_open_are_alike(
     tenant: Tenant, clock: Clock, kind: Callable[[Tenant, Clock], str]
 ) -> None:
-    """F16: same body, same headers and one read of the store, whatever is wrong with a key."""
+    """AUTH-2, F16a, S1: Every key that is not valid gets the same answer after the same reads."""
     secrets = [unknown(tenant, clock), kind(tenant, clock)]
     seen: list[Any] = []
     for secret in secrets:
@@ -235,7 +235,7 @@ def test_a_malformed_key_opens_nothing_even_if_stored(tenant: Tenant) -> None:
 
 
 def test_a_key_expires_on_the_second(tenant: Tenant, clock: Clock) -> None:
-    """A key is accepted until the second of its `expires_at`, and not in it."""
+    """APIKEY-5: A key is accepted until the second of its `expires_at` and refused from then on."""
     client = tenant.client(Scope.READ_ONLY, expires_at=clock().replace(minute=5))
     clock.advance(minutes=4, seconds=59)
     assert client.get(PATH).status_code == 200
@@ -257,7 +257,7 @@ def instances(ports: Ports) -> list[Instance]:
 def test_no_instance_accepts_a_revoked_key(
     tenant: Tenant, instances: list[Instance], method: str
 ) -> None:
-    """F13: the next request is refused on every instance, whichever revoked or deleted the key."""
+    """AUTH-3, F13a: Once a key is revoked, every instance refuses the next request with it."""
     victim = tenant.client(Scope.ADMIN)
     for http in instances:
         assert Client(http, victim.secret).get(PATH).status_code == 200
@@ -283,7 +283,7 @@ def wait_for(condition: Callable[[], bool]) -> None:
 
 
 def test_a_burst_ends_with_the_revocation(tenant: Tenant, instances: list[Instance]) -> None:
-    """F13: of a burst on two instances, nothing that began after the answer is accepted."""
+    """F13b, S1: No request that begins after the revocation of its key is accepted."""
     victim = tenant.client(Scope.READ_ONLY)
     seen: list[tuple[float, int]] = []
     stop = threading.Event()

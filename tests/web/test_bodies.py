@@ -98,7 +98,7 @@ VALUES = {
 @EACH
 @pytest.mark.parametrize("raw", VALUES.values(), ids=VALUES)
 def test_a_hostile_value_is_refused(standing: Tenant, path: str, raw: bytes) -> None:
-    """F18: a value that is no JSON, no text or of another type is 400, and is not repeated."""
+    """API-9, F18: The service refuses a hostile value with 400 and never repeats it in an error."""
     before = audit_entries(standing)
     refused(post(standing, path, changed(path, raw)))
     assert audit_entries(standing) == before
@@ -120,7 +120,7 @@ def test_deep_nesting_is_refused(
 @EACH
 @pytest.mark.parametrize("body", [b"[" * 100_000, b"[" * 100_000 + b"]" * 100_000])
 def test_nothing_but_nesting_is_refused(standing: Tenant, path: str, body: bytes) -> None:
-    """F18: 100,000 levels and nothing else are 400."""
+    """F18c: The service refuses a body of 100,000 nested levels with 400."""
     refused(post(standing, path, body))
 
 
@@ -170,7 +170,7 @@ def spoilt(path: str) -> dict[str, bytes]:
 @EACH
 @pytest.mark.parametrize("name", spoilt(KEYS))
 def test_a_spoilt_body_is_refused(standing: Tenant, path: str, name: str) -> None:
-    """F18: a body that is not one JSON object of the known fields, each once, is 400."""
+    """API-4, F18a: The service refuses unknown fields, duplicate keys, NaN and lone surrogates."""
     before = audit_entries(standing)
     refused(post(standing, path, spoilt(path)[name]))
     assert audit_entries(standing) == before
@@ -254,7 +254,7 @@ OTHERS = [
 @EACH
 @pytest.mark.parametrize("content_type", ACCEPTED)
 def test_json_in_utf8_is_the_content_type(tenant: Tenant, path: str, content_type: str) -> None:
-    """application/json is accepted in any case, with or without charset=utf-8."""
+    """API-3: The service accepts `application/json` in any case and with `charset=utf-8`."""
     answer = post(tenant, path, json.dumps(BODIES[path]).encode(), content_type)
     assert answer.status_code == ENDPOINTS["POST", path].status
 
@@ -262,7 +262,7 @@ def test_json_in_utf8_is_the_content_type(tenant: Tenant, path: str, content_typ
 @EACH
 @pytest.mark.parametrize("content_type", OTHERS)
 def test_no_other_content_type_is(standing: Tenant, path: str, content_type: str) -> None:
-    """F18: a body of any other content type or charset is 415, valid as it may be."""
+    """API-3, F18d: The service refuses any content type but JSON in UTF-8 with 415."""
     answer = post(standing, path, json.dumps(BODIES[path]).encode(), content_type)
     message = refused(answer, 415, "unsupported_media_type")
     assert message.startswith("Content-Type")
@@ -281,7 +281,7 @@ def test_the_content_type_is_given_once(standing: Tenant, path: str, count: int)
 @EACH
 @pytest.mark.parametrize("encoding", ["gzip", "deflate", "br", "identity, gzip", "x", ""])
 def test_a_packed_body_is_refused(standing: Tenant, path: str, encoding: str) -> None:
-    """F86: a Content-Encoding other than identity is 415, and the message names the header."""
+    """API-3, F86a: The service refuses any `Content-Encoding` but identity with 415."""
     headers = bearer(
         standing.admin.secret, ("Content-Type", "application/json"), ("Content-Encoding", encoding)
     )
@@ -321,7 +321,7 @@ def pieces(body: bytes, size: int = 65_536) -> Iterator[bytes]:
 def test_the_size_of_a_body_is_bounded(
     tenant: Tenant, path: str, excess: int, declared: bool
 ) -> None:
-    """F18: up to the limit a body is taken, one byte more is 413, its length declared or not."""
+    """API-3, F18: The service refuses a body over 256 KiB, or 1 MiB for check-batch, with 413."""
     body = padded(path, LIMITS[path] + excess)
     headers = bearer(tenant.admin.secret, ("Content-Type", "application/json"))
     headers += [("Content-Length", str(len(body)))] if declared else []
@@ -334,7 +334,7 @@ def test_the_size_of_a_body_is_bounded(
 
 @EACH
 def test_an_endless_body_is_not_read_to_its_end(standing: Tenant, path: str) -> None:
-    """F18: reading stops at the limit, so a body without end takes no memory."""
+    """F18, S6: The service stops reading a body at the limit."""
     read = 0
 
     def endless() -> Iterator[bytes]:
@@ -351,7 +351,7 @@ def test_an_endless_body_is_not_read_to_its_end(standing: Tenant, path: str) -> 
 
 @EACH
 def test_a_refused_body_leaves_no_stream_open(standing: Tenant, path: str) -> None:
-    """F33: whoever stops reading closes the stream: Python 3.13 reports one that stays open."""
+    """F33a: A request that is refused before its end leaves no stream open."""
     streams: list[Any] = []
 
     async def observed() -> Answer:

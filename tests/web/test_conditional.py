@@ -32,7 +32,7 @@ def test_the_validator_is_strong_and_private(tenant: Tenant) -> None:
 
 
 def test_the_validator_follows_the_content(tenant: Tenant) -> None:
-    """Another list has another ETag, though no identifier changed."""
+    """SRL-16: Every list has its own strong ETag, even if no identifier changed."""
     etags = {read(tenant).headers["etag"]}
     for _ in range(3):
         regenerate(tenant)
@@ -69,7 +69,7 @@ OTHERS = [
 @pytest.mark.parametrize("path", [SRL, SIGNED])
 @pytest.mark.parametrize("form", HELD)
 def test_a_list_that_is_held_is_not_sent(standing: Tenant, path: str, form: str) -> None:
-    """If-None-Match with the validator, weak or in a list, or `*`: 304, no body, same headers."""
+    """SRL-16: If-None-Match with the current validator is answered with 304 and no body."""
     full = read(standing, path)
     value = form.format(etag=full.headers["etag"])
     answer = standing.authorizer.get(path, headers={"If-None-Match": value})

@@ -83,7 +83,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("text", KEPT.values(), ids=KEPT)
 def test_text_is_kept_as_given(standing: Tenant, text: str) -> None:
-    """F19: a name and a reason are stored and returned as given, everywhere that they are shown."""
+    """API-18, F19: The service stores and returns names and reasons exactly as given."""
     created = create_key(standing, name=text).json()
     assert created["name"] == text
     assert standing.admin.get(f"{KEYS}/{created['id']}").json()["name"] == text
@@ -104,7 +104,7 @@ def test_text_is_trimmed(standing: Tenant, text: str) -> None:
 
 @pytest.mark.parametrize("text", REFUSED.values(), ids=REFUSED)
 def test_blank_or_control_characters_are_refused(standing: Tenant, text: str) -> None:
-    """F19, F87: a text that is blank, or hides or turns what it says, is 400 and not repeated."""
+    """API-18, F19a, F87: The service refuses blank texts and control or hidden characters."""
     before = audit_entries(standing)
     for answer, name in ((create_key(standing, name=text), "name"),
                          (revoke(standing, reason=text), "reason")):  # fmt: skip
@@ -122,7 +122,7 @@ def test_a_reason_has_lines_and_a_name_has_not(standing: Tenant, text: str) -> N
 
 @pytest.mark.parametrize("character", ["a", "é", "字", "🔑"])
 def test_the_length_is_in_characters(standing: Tenant, character: str) -> None:
-    """F19: 255 characters of a name and 1024 of a reason are taken, of any kind; no more."""
+    """API-18, F19: A name has at most 255 characters and a reason at most 1024, of any script."""
     assert create_key(standing, name=character * 255).json()["name"] == character * 255
     assert create_key(standing, name=f" {character * 255} ").status_code == 201
     refused(create_key(standing, name=character * 256), "name", "255")
@@ -145,7 +145,7 @@ def test_a_million_characters_are_too_many(standing: Tenant) -> None:
 
 
 def test_twins_stay_distinct(standing: Tenant) -> None:
-    """F19: composed and decomposed forms are two names, neither of them changed."""
+    """F19b: Two names that differ only in Unicode composition stay two names."""
     forms = [unicodedata.normalize(form, "Zoë") for form in ("NFC", "NFD")]
     names = [create_key(standing, name=form).json()["name"] for form in forms]
     assert names == forms
@@ -197,7 +197,7 @@ NO_MOMENTS: list[Any] = [
 
 @pytest.mark.parametrize("given", MOMENTS)
 def test_a_moment_is_any_rfc3339_timestamp(standing: Tenant, given: str) -> None:
-    """F18: a timestamp with offset and seconds is taken, and returned in UTC, whole seconds, Z."""
+    """API-16, F18: Times are returned in UTC with whole seconds, whatever offset they had."""
     created = create_key(standing, expires_at=given)
     assert created.status_code == 201
     assert created.json()["expires_at"] == MOMENTS[given]
@@ -207,7 +207,7 @@ def test_a_moment_is_any_rfc3339_timestamp(standing: Tenant, given: str) -> None
 
 @pytest.mark.parametrize("given", NO_MOMENTS, ids=lambda given: str(given)[:40])
 def test_nothing_else_is_a_moment(standing: Tenant, given: Any) -> None:
-    """F18: whatever is not such a timestamp is 400, and no key is created."""
+    """API-17, F18: The service accepts only RFC 3339 timestamps with seconds and an offset."""
     before = audit_entries(standing)
     answer = create_key(standing, expires_at=given)
     refused(answer, "expires_at")
@@ -217,7 +217,7 @@ def test_nothing_else_is_a_moment(standing: Tenant, given: Any) -> None:
 
 @pytest.mark.parametrize("seconds", [-1e9, -86400, -1, 0])
 def test_an_expiry_lies_in_the_future(standing: Tenant, seconds: float) -> None:
-    """A key that would have expired already, or expires now, is not created."""
+    """API-17: The service refuses an `expires_at` that is not in the future."""
     moment = standing.ports.now() + timedelta(seconds=seconds)
     before = audit_entries(standing)
     refused(create_key(standing, expires_at=moment.isoformat()), "expires_at", "future")
@@ -247,7 +247,7 @@ MISSPELT = [
 
 @pytest.mark.parametrize("name", MISSPELT)
 def test_a_misspelt_expiry_creates_nothing(standing: Tenant, name: str) -> None:
-    """F18: a field that was meant for `expires_at` never leads to a key that does not expire."""
+    """API-4, F18: A misspelt `expires_at` never creates a key that does not expire."""
     before = audit_entries(standing)
     refused(create_key(standing, **{name: "2030-01-01T00:00:00Z"}), "expires_at")
     assert audit_entries(standing) == before
@@ -272,7 +272,7 @@ WRONG_TYPES: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("fields", WRONG_TYPES, ids=str)
 def test_a_field_has_exactly_its_type(standing: Tenant, fields: dict[str, Any]) -> None:
-    """F18: no value is taken for one of another type: not true for 1, not text for a list."""
+    """API-4, F18: The service never converts a value of another type to the type of a field."""
     before = audit_entries(standing)
     refused(create_key(standing, **fields), next(iter(fields)))
     assert audit_entries(standing) == before
@@ -300,7 +300,7 @@ def test_a_warrant_may_be_named_by_its_issuer(standing: Tenant, warrant_id: str)
 
 @pytest.mark.parametrize("warrant_id", NO_WARRANT_IDS, ids=lambda value: repr(value)[:30])
 def test_nothing_else_names_a_warrant(standing: Tenant, warrant_id: str) -> None:
-    """F19: another form is 400 in a body, in a batch and in the query, and is not repeated."""
+    """API-15, F19c: The service refuses a malformed warrant identifier with 400 everywhere."""
     refused(revoke(standing, warrant_id=warrant_id), "warrant_id")
     batch = {"warrant_ids": ["svc_wrt_a", warrant_id]}
     refused(standing.admin.post(BATCH, json=batch), "warrant_ids")
@@ -349,7 +349,7 @@ def forms(real: str) -> list[str]:
 
 @pytest.mark.parametrize("key", IN_PATH, ids=" ".join)
 def test_another_form_in_a_path_is_unknown(tenant: Tenant, key: tuple[str, str]) -> None:
-    """F19: a path with anything but an identifier of this service is 404, and touches nothing."""
+    """API-14, F19: A path with a malformed identifier is answered with 404 and changes nothing."""
     target = ENDPOINTS[key].target(tenant)
     real = identifier(target)
     before = audit_entries(tenant)

@@ -107,7 +107,7 @@ ONLY_ON = {
 
 @EACH_STATUS
 def test_every_response_carries_its_headers(tenant: Tenant, status: int) -> None:
-    """Whatever the status: rate limit, request id, cache rule, and what belongs to that status."""
+    """API-8: Every response carries the headers that the contract lists for its status."""
     answer = SITUATIONS[status](tenant)
     assert answer.status_code == status
     assert answer.headers["x-ratelimit-limit"] == "1000"
@@ -123,7 +123,7 @@ def test_every_response_carries_its_headers(tenant: Tenant, status: int) -> None
 
 @pytest.mark.parametrize("status", [status for status in SITUATIONS if status >= 400])
 def test_every_error_has_one_shape(tenant: Tenant, status: int) -> None:
-    """An error is a JSON object with a code and a message, both text, whatever failed."""
+    """API-9: Every error is a JSON object with the status, code and message of the contract."""
     answer = SITUATIONS[status](tenant)
     assert answer.headers["content-type"] == "application/json"
     body = answer.json()
@@ -159,7 +159,7 @@ BROKEN = {"headers": {"Content-Type": "application/json"}, "content": b"{"}
 
 
 def test_who_calls_comes_first(tenant: Tenant) -> None:
-    """A stranger learns nothing of routes, methods or bodies: everything is 401."""
+    """S1: A caller without a valid key learns nothing of routes, methods or bodies."""
     for method, path in (("POST", KEYS), ("GET", "/nowhere"), ("PUT", KEYS), ("POST", "/v1")):
         answer = tenant.stranger.request(method, path, **BROKEN)
         assert answer.status_code == 401
@@ -173,7 +173,7 @@ def test_a_stranger_may_send_any_body(tenant: Tenant) -> None:
 
 @pytest.mark.parametrize("body", [b"{", b"\xff", BIG, b"[]"])
 def test_the_scope_comes_before_the_body(tenant: Tenant, body: bytes) -> None:
-    """A key of the wrong scope gets 403, whatever its body or parameters."""
+    """API-6: The service checks the scopes of a key before the body of a request."""
     answer = tenant.read_only.post(KEYS, content=body)
     assert answer.status_code == 403
     assert tenant.read_only.get(f"{REVOCATIONS}?limit=0").status_code == 403
@@ -181,7 +181,7 @@ def test_the_scope_comes_before_the_body(tenant: Tenant, body: bytes) -> None:
 
 
 def test_the_body_comes_before_the_resource(tenant: Tenant) -> None:
-    """A body that is not acceptable is 400 even where the resource does not exist."""
+    """API-6: The service checks the body of a request before it looks for the resource."""
     path = f"{KEYS}/{tenant.ports.new_id('ak')}/revoke"
     assert tenant.admin.post(path, **BROKEN).status_code == 400
     assert tenant.admin.post(f"{path}?x=1").status_code == 400
@@ -189,7 +189,7 @@ def test_the_body_comes_before_the_resource(tenant: Tenant) -> None:
 
 
 def test_parameters_come_before_the_state(tenant: Tenant) -> None:
-    """What would be a conflict is 400 first where a parameter is wrong."""
+    """API-6: The service checks the parameters of a request before the state of the resource."""
     path = f"{KEYS}/{tenant.admin.key_id}"
     assert tenant.admin.delete(f"{path}?x=1").status_code == 400
     assert tenant.admin.delete(path).status_code == 409
@@ -210,7 +210,7 @@ def secretive() -> RuntimeError:
 def test_a_bug_tells_nobody_its_text(
     tenant: Tenant, caplog: pytest.LogCaptureFixture, path: str, fails: Fails
 ) -> None:
-    """F17: a crash is 500; its text, the text of its cause and the key are in no answer or log."""
+    """OPS-5, F17a, S7: A crash is answered with 500; its text is in no answer and no log."""
     caplog.set_level(logging.DEBUG)
     answer = broken(tenant, secretive(), fails).get(path)
     assert answer.status_code == 500
@@ -247,7 +247,7 @@ def test_an_outage_is_logged_with_its_request(
 
 
 def test_a_caller_who_leaves_is_no_crash(tenant: Tenant, caplog: pytest.LogCaptureFixture) -> None:
-    """F78: a body whose caller leaves is a line of the request log, and no fault of the service."""
+    """F78a: A caller that leaves during its body is logged as a request and not as a crash."""
     caplog.set_level(logging.INFO, logger="shared.web.gate")
     messages: list[Message] = [
         {"type": "http.request", "body": b"{", "more_body": True},
@@ -283,7 +283,7 @@ def test_a_refusal_is_not_logged(tenant: Tenant, caplog: pytest.LogCaptureFixtur
 def test_every_request_is_one_line(
     tenant: Tenant, caplog: pytest.LogCaptureFixture, status: int
 ) -> None:
-    """F72: who asked for what, from where, when, and what came of it, under the request's id."""
+    """OPS-6, F72a, S7: Each request leaves one log line: who, what, when, where, outcome."""
     caplog.set_level(logging.INFO, logger="shared.web.gate")
     answer = SITUATIONS[status](tenant)
     line = lines(caplog, "request")[-1]
@@ -306,7 +306,7 @@ def test_every_request_is_one_line(
 def test_a_line_is_found_by_the_gateways_request_id(
     tenant: Tenant, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """F72: a line has the identifier by which the gateway's access log knows the request."""
+    """F72b, S7: The log line of a request contains the request identifier of the gateway."""
     caplog.set_level(logging.INFO, logger="shared.web.gate")
 
     async def behind_gateway(scope: Scope, receive: Receive, send: Send) -> None:
@@ -344,7 +344,7 @@ def test_a_line_names_the_operation(
 def test_a_line_repeats_nothing_of_the_request(
     tenant: Tenant, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """F17: neither path, query, header, key nor body is in any line, whoever sent them."""
+    """OPS-6, F17, S7: The request log repeats nothing that a caller sent."""
     caplog.set_level(logging.INFO)
     warrant = {"warrant_id": "svc_wrt_peculiar", "reason": "peculiar"}
     for caller in (tenant.admin, tenant.stranger, tenant.holding("svc_peculiar")):

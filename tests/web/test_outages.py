@@ -41,7 +41,7 @@ def unavailable(answer: Any) -> None:
 
 @EACH
 def test_nobody_is_let_in_without_a_read_key(standing: Tenant, key: tuple[str, str]) -> None:
-    """F22: while the key's store cannot answer, every endpoint is 503, and nothing is done."""
+    """AUTH-3, F22a, S6: If API keys cannot be read, every endpoint answers 503 and does nothing."""
     target = ENDPOINTS[key].target(standing)
     before = audit_entries(standing)
     store = breaking(standing.ports.store, THROTTLED, on_authentication)
@@ -52,7 +52,7 @@ def test_nobody_is_let_in_without_a_read_key(standing: Tenant, key: tuple[str, s
 @pytest.mark.slow
 @EACH
 def test_every_call_may_fail(tenant: Tenant, other_tenant: Tenant, key: tuple[str, str]) -> None:
-    """F22: whichever call of an endpoint fails, it is 503 and nothing is done; then it works.
+    """API-11, F22: If a store call fails, it is 503, nothing is half done, and a retry works.
 
     If `sign` fails after its write, the warrant is stored, and its signature is not handed out.
     """
@@ -85,7 +85,7 @@ LOST = {
 
 @pytest.mark.parametrize("key", LOST, ids=" ".join)
 def test_a_lost_answer_is_made_good_by_a_retry(tenant: Tenant, key: tuple[str, str]) -> None:
-    """F22: a write whose answer was lost is 503; the retry finds it done, and does it once."""
+    """F22c: After a lost answer of the store, a retry finds the change done and does it once."""
     script = Script()
     client = at(scripted(tenant.ports, script), tenant)
     client.get("/nowhere")
@@ -108,7 +108,7 @@ def lose(script: Script) -> None:
 
 @pytest.mark.parametrize("verb", ["get", "get_many", "query"])
 def test_a_fault_never_reads_as_not_revoked(tenant: Tenant, verb: str) -> None:
-    """F22: where the records cannot be read, check and check-batch are 503, never `false`."""
+    """CHECK-5, F22b, S6: If revocations cannot be read, checks answer 503, never "not revoked"."""
     tenant.revoke("svc_wrt_a")
 
     def fails(each: str, pk: str) -> bool:
@@ -135,7 +135,7 @@ def stored(tenant: Tenant, key: Key, **changes: Any) -> None:
 
 @pytest.mark.parametrize("value", [None, 1, "", "yesterday", "2026-11-21"])
 def test_a_malformed_revocation_is_not_skipped(tenant: Tenant, value: Any) -> None:
-    """F10: a revoked warrant whose record cannot be read is 503, never `revoked: false`."""
+    """OPS-4, F10b: If the record of a revoked warrant cannot be read, check answers 503."""
     tenant.revoke("svc_wrt_a")
     tenant.revoke("svc_wrt_b")
     stored(tenant, warrants.warrant_key(tenant.id, "svc_wrt_a"), revoked_at=value)
@@ -206,7 +206,7 @@ NEEDS: dict[Callable[[Ports], Ports], set[tuple[str, str]]] = {
 
 @pytest.mark.parametrize("without", NEEDS)
 def test_what_needs_no_cloud_goes_on(tenant: Tenant, without: Callable[[Ports], Ports]) -> None:
-    """F26: with blobs or key service down, what needs them is 503 and undone; the rest works."""
+    """F26c: While S3 or KMS is down, everything that does not need it works."""
     broken = at(without(tenant.ports), tenant)
     for key, endpoint in ENDPOINTS.items():
         target = endpoint.target(tenant)
@@ -222,7 +222,7 @@ def test_what_needs_no_cloud_goes_on(tenant: Tenant, without: Callable[[Ports], 
 
 
 def test_a_list_that_is_held_needs_no_blob(tenant: Tenant) -> None:
-    """F26: whoever holds the list learns that it is in force while the blobs are down."""
+    """F26b: A caller that holds the current list gets 304 while the blob store is down."""
     etag = tenant.admin.get(SRL).headers["etag"]
     client = at(without_blobs(tenant.ports), tenant)
     assert client.get(SRL, headers={"If-None-Match": etag}).status_code == 304
@@ -231,7 +231,7 @@ def test_a_list_that_is_held_needs_no_blob(tenant: Tenant) -> None:
 def test_a_broken_rate_limit_lets_requests_in(
     tenant: Tenant, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """decisions 2: while the limiter's store fails requests are admitted, and that is logged."""
+    """AUTH-10, S6: If the store of the rate limit fails, requests are admitted and logged."""
     client = at(replace(tenant.ports, buckets=down(THROTTLED)), tenant)
     caplog.set_level(logging.WARNING)
     answer = client.get("/v1/api-keys")

@@ -81,7 +81,7 @@ def test_a_walk_returns_each_entry_once(tenant: Tenant, each: List, limit: int) 
 
 @EACH
 def test_a_page_is_full_and_the_last_has_no_cursor(tenant: Tenant, each: List) -> None:
-    """A page has as many entries as its limit; the cursor is null on the last one, full or not."""
+    """API-19: A page has as many entries as its limit, newest first, and the last has no cursor."""
     for _ in range(6 - len(each.ids(each.page(tenant)))):
         each.add(tenant)
     for limit, sizes in ((2, [2, 2, 2]), (4, [4, 2]), (6, [6]), (5, [5, 1])):
@@ -101,7 +101,7 @@ def test_an_empty_list_is_one_page(tenant: Tenant) -> None:
 
 @EACH
 def test_a_walk_sees_what_stays(tenant: Tenant, each: List) -> None:
-    """F11: while entries come and go, one that is there all through the walk is returned once."""
+    """API-22, F11: A walk returns an entry that exists throughout the walk exactly once."""
     stays = [each.add(tenant) for _ in range(5)]
     goes: list[str] = []
 
@@ -119,7 +119,7 @@ def test_a_walk_sees_what_stays(tenant: Tenant, each: List) -> None:
     "position", ["x" * 1025, "svc_rev_\0", "\U0010ffff", "a b", "a\n", "é"], ids=ascii
 )
 def test_a_forged_position_is_refused(standing: Tenant, position: str) -> None:
-    """F88: a cursor whose checksum is right and whose position no page has given is 400."""
+    """F88a: The service refuses a cursor whose checksum is valid and whose position is false."""
     caller = Caller(standing.id, "", ())
     pages = Pager(caller, None, "revocations")
     forged = pages.after(position)
@@ -130,7 +130,7 @@ def test_a_forged_position_is_refused(standing: Tenant, position: str) -> None:
 
 @EACH
 def test_a_cursor_outlives_its_entry(tenant: Tenant, each: List) -> None:
-    """F11: a cursor goes on from its place after the entry that it stood at was deleted."""
+    """F11f: A cursor continues after the entry at its position is deleted."""
     made = [each.add(tenant) for _ in range(4)]
     page = each.page(tenant, limit=2)
     assert each.ids(page) == made[:1:-1]
@@ -142,7 +142,7 @@ def test_a_cursor_outlives_its_entry(tenant: Tenant, each: List) -> None:
 
 @EACH
 def test_the_total_follows_every_change(tenant: Tenant, each: List) -> None:
-    """The total counts all entries, on any page, after each creation and each deletion."""
+    """API-21: `total` counts all entries after each creation and each deletion."""
     total = each.page(tenant).json()["total"]
     made = []
     for number in range(1, 4):
@@ -191,12 +191,12 @@ def test_the_default_page_has_fifty(tenant: Tenant) -> None:
 def test_the_cursor_of_another_tenant_is_refused(
     tenant: Tenant, other_tenant: Tenant, each: List
 ) -> None:
-    """F11: a cursor of another tenant is 400."""
+    """API-20, F11a, S2: The service refuses the cursor of another tenant with 400."""
     refused(each.page(tenant, cursor=first_cursor(each, other_tenant)), "cursor")
 
 
 def test_the_cursor_of_another_endpoint_is_refused(tenant: Tenant) -> None:
-    """F11: a cursor of another list of the same tenant is 400."""
+    """API-20, F11b: The service refuses a cursor that comes from another list with 400."""
     refused(KEYS.page(tenant, cursor=first_cursor(REVOCATIONS, tenant)), "cursor")
     refused(REVOCATIONS.page(tenant, cursor=first_cursor(KEYS, tenant)), "cursor")
 
@@ -209,7 +209,7 @@ def test_another_key_of_the_tenant_may_go_on(tenant: Tenant) -> None:
 
 @EACH
 def test_a_cut_cursor_is_refused(standing: Tenant, each: List) -> None:
-    """F11: a cursor cut at any length, from either end, is 400."""
+    """F11d: The service refuses a cursor that was cut at either end."""
     cursor = first_cursor(each, standing)
     for length in range(len(cursor)):
         refused(each.page(standing, cursor=cursor[:length]), "cursor")
@@ -219,7 +219,7 @@ def test_a_cut_cursor_is_refused(standing: Tenant, each: List) -> None:
 
 @EACH
 def test_a_flipped_cursor_is_refused(standing: Tenant, each: List) -> None:
-    """F11: a cursor with another character at any position is 400."""
+    """F11e: The service refuses a cursor with any character changed."""
     cursor = first_cursor(each, standing)
     for place, character in enumerate(cursor):
         # The next of the alphabet, so that in the last place only spare bits may differ.
@@ -275,7 +275,7 @@ LIMITS = [
 @EACH
 @pytest.mark.parametrize("limit", LIMITS, ids=lambda limit: limit[:20])
 def test_a_limit_is_a_whole_number_to_a_hundred(standing: Tenant, each: List, limit: str) -> None:
-    """F20: a limit that is no plain decimal integer from 1 to 100 is 400, and names the field."""
+    """API-19, F20a: The service accepts as `limit` only a plain decimal integer from 1 to 100."""
     answer = send(
         standing.admin.http.app,
         "GET",
@@ -289,7 +289,7 @@ def test_a_limit_is_a_whole_number_to_a_hundred(standing: Tenant, each: List, li
 @EACH
 @pytest.mark.parametrize("query", ["limit=5&limit=5", "limit=5&limit=6", "limit", "limit=5&limit"])
 def test_a_limit_is_given_once(standing: Tenant, each: List, query: str) -> None:
-    """F20: a limit given twice, or without a value, is 400."""
+    """F20b: The service refuses a repeated or empty `limit`."""
     refused(standing.admin.get(f"{each.path}?{query}"), "")
 
 

@@ -66,7 +66,7 @@ def drained(tmp_path_factory: pytest.TempPathFactory) -> Tenant:
 
 
 def test_a_burst_ends_in_429(drained: Tenant) -> None:
-    """After 2000 requests at once the next is 429 rate_limited, and says when to come again."""
+    """AUTH-6: After a burst of 2000 requests the next one gets 429 with `Retry-After`."""
     answer = one(drained.admin)
     assert answer.status_code == 429
     assert answer.json()["error"]["code"] == "rate_limited"
@@ -76,20 +76,20 @@ def test_a_burst_ends_in_429(drained: Tenant) -> None:
 
 
 def test_a_key_has_no_bucket_of_its_own(drained: Tenant) -> None:
-    """The bucket is the tenant's: every key of it is refused, and a new key helps nobody."""
+    """AUTH-6: All keys of a tenant share one rate limit, and a new key does not extend it."""
     fresh = drained.client(Scope.ADMIN)
     for client in (drained.read_only, drained.authorizer, fresh):
         assert one(client).status_code == 429
 
 
 def test_each_tenant_has_its_own(drained: Tenant) -> None:
-    """One tenant's burst takes nothing from another."""
+    """S2: The load of one tenant takes nothing from the rate limit of another."""
     other = Tenant(drained.ports, drained.admin.http, handle="globex")
     assert one(other.admin).status_code == 404
 
 
 def test_the_limit_comes_before_scope_and_route(drained: Tenant) -> None:
-    """A drained tenant gets 429 whatever it asks for; a key that does not open still gets 401."""
+    """API-6: The service checks the API key, then the rate limit, then scope and route."""
     for method, path in (("GET", "/v1/api-keys"), ("PUT", "/v1/api-keys"), ("GET", PATH)):
         assert drained.authorizer.request(method, path).status_code == 429
     assert one(drained.holding("svc_" + "A" * 43), peer="198.51.100.7").status_code == 401
@@ -122,7 +122,7 @@ def test_every_request_takes_one(tenant: Tenant, clock: Clock) -> None:
 
 
 def test_the_figures_of_a_full_bucket(tenant: Tenant, clock: Clock) -> None:
-    """Remaining never says more than the limit; Reset is the second at which the bucket is full."""
+    """AUTH-7: `Limit`, `Remaining` and `Reset` describe the bucket as the contract says."""
     assert figures(one(tenant.admin)) == (RATE, RATE, seconds(clock) + 1)
     clock.advance(seconds=10)
     assert figures(one(tenant.admin)) == (RATE, RATE, seconds(clock) + 1)
@@ -153,7 +153,7 @@ def test_instances_share_the_bucket_of_a_tenant(tenant: Tenant) -> None:
 
 
 def test_strangers_are_limited_by_address(drained: Tenant) -> None:
-    """Without a valid key the address is limited, with the same figures; another address is not."""
+    """AUTH-9: Requests without a valid key are limited by the address of the caller."""
     answer = one(drained.stranger)
     assert answer.status_code == 429
     assert answer.json()["error"]["code"] == "rate_limited"
@@ -195,7 +195,7 @@ def test_a_request_without_address_is_limited_too(tenant: Tenant) -> None:
 
 
 def test_addresses_take_bounded_memory(clock: Clock) -> None:
-    """However many addresses strangers come from, the oldest are forgotten, the last are not."""
+    """S6: The addresses of strangers take bounded memory."""
     limiter = StrangerLimiter(clock)
     for address in ("first",) * RATE + tuple(map(str, range(11_000))) + ("last",) * RATE:
         limiter.take(address)

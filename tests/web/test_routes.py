@@ -32,7 +32,7 @@ def allowed(answer: Answer) -> list[str]:
 
 @EACH_PATH
 def test_another_method_is_not_allowed(standing: Tenant, path: str) -> None:
-    """F21: a method that the path has not is 405 in our shape; Allow lists all that it has."""
+    """API-10, F21b: A wrong method is answered with 405, and `Allow` lists the path's methods."""
     own = own_methods(path)
     for method in {*METHODS, *STRANGE}.difference(own):
         answer = ask(standing, method, at(path, IDENTIFIER))
@@ -54,7 +54,7 @@ def test_the_path_of_two_methods_lists_both(standing: Tenant) -> None:
 
 @pytest.mark.parametrize("key", [key for key in ENDPOINTS if key[0] == "GET"], ids=" ".join)
 def test_head_is_served_wherever_get_is(standing: Tenant, key: tuple[str, str]) -> None:
-    """F84: HEAD answers with the status and headers of GET, and with no body."""
+    """API-2, F84a: HEAD returns the status and headers of GET, wherever GET is served."""
     target = ENDPOINTS[key].target(standing)
     get, head = (ask(standing, method, target) for method in ("GET", "HEAD"))
     assert get.status_code == head.status_code == 200
@@ -77,7 +77,7 @@ def test_head_where_get_fails(standing: Tenant) -> None:
 
 @pytest.mark.parametrize("target", ["/v1/tenant%2fsettings", "/v1/tenant%2Fsettings", "/v1%2Fkeys"])
 def test_an_encoded_slash_separates_nothing(standing: Tenant, target: str) -> None:
-    """F79: an encoded slash is part of a name, as for a proxy that guards paths: 404."""
+    """F79b, S8: An encoded slash in a path separates nothing and leads to 404."""
     answer = ask(standing, "GET", target)
     assert (answer.status_code, answer.json()["error"]["code"]) == (404, "not_found")
 
@@ -107,7 +107,7 @@ UNKNOWN = [
 
 @pytest.mark.parametrize("path", UNKNOWN, ids=lambda path: path[:40])
 def test_an_unknown_path_is_not_found(standing: Tenant, path: str) -> None:
-    """F21: whatever is no route is 404 in our shape, by any method, and never redirects."""
+    """API-1, F21a: Every unknown path, trailing slashes included, is 404 without a redirect."""
     for method in ("GET", "POST", "FOO"):
         answer = ask(standing, method, path)
         assert answer.status_code == 404
@@ -131,7 +131,7 @@ def test_a_line_break_behind_an_action_does_not_act(tenant: Tenant) -> None:
 @pytest.mark.parametrize("path", ["/nowhere", "/v1/api-keys/", "/"])
 @pytest.mark.parametrize("method", METHODS)
 def test_a_stranger_cannot_tell_paths_apart(standing: Tenant, path: str, method: str) -> None:
-    """F21: without a key an unknown path and a known one have the same answer."""
+    """API-6, F21: A caller without a valid key gets the same answer for known and unknown paths."""
     answers = [send(standing.admin.http.app, method, each) for each in (path, "/v1/api-keys")]
     assert answers[0].status_code == answers[1].status_code == 401
     assert answers[0].content == answers[1].content

@@ -308,7 +308,7 @@ def test_one_request_under_a_fast_clock_does_not_end_the_limit(
     caplog: pytest.LogCaptureFixture,
     ahead: dict[str, float],
 ) -> None:
-    """F81: once the clock is right again the limit holds, in that instance and in a new one."""
+    """F81b: After a request under a fast clock, the rate limit applies again."""
     clock.advance(**ahead)
     assert take(limiter, 3) == 3
     clock.advance(**{unit: -by for unit, by in ahead.items()})
@@ -392,7 +392,7 @@ def test_keys_and_instances_share_what_tenants_do_not(
 
 
 def test_a_flood_by_another_key_leaves_the_admin_able_to_act(tenant: Tenant, clock: Clock) -> None:
-    """F82: while an authorizer's key takes all it can, no revocation by the admin is refused.
+    """AUTH-8, F82a: A flood by another key does not stop the administrator from revoking.
 
     Each request of the flood comes to an instance that was just started.
     """

@@ -225,7 +225,7 @@ def totals(tenant: Tenant) -> int:
 def test_a_count_after_the_deletion_brings_nothing_back(
     tenant: Tenant, clock: Clock, by: str
 ) -> None:
-    """F14: counts that were not written when the key was deleted change nothing any more."""
+    """F14a: A use that is counted after the deletion of its key does not bring the key back."""
     client = tenant.client(Scope.READ_ONLY)
     for _ in range(5):
         client.get("/v1/api-keys")
@@ -364,7 +364,7 @@ class Watching:
 
 
 def test_a_caller_has_the_answer_before_the_use_is_counted(tenant: Tenant) -> None:
-    """F134: the count of a request is written when its answer was sent, not before."""
+    """F134c: The use of a key is counted after the response is sent."""
     watching = Watching()
     app = serve(replace(tenant.ports, usage=watching)).app
     headers = [("Authorization", f"Bearer {tenant.read_only.secret}")]

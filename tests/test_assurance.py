@@ -1,0 +1,57 @@
+"""docs/assurance.md says what the tests show, and no claim is lost."""
+
+import re
+from collections import Counter
+from itertools import groupby
+from string import ascii_lowercase
+
+from tests import assurance
+
+# F141 was withdrawn. VERIFY-5 says how often a verifier should ask, which is up to its owner.
+_WITHDRAWN, _UP_TO_OTHERS = [141], {"VERIFY-5"}
+# The cases that are being added stand in docs/failures.md.
+_LISTED = 145
+
+
+def test_the_page_is_up_to_date() -> None:
+    """The page is what `python -m tests.assurance` writes."""
+    assert assurance.PAGE.read_text(encoding="utf-8") == assurance.page()
+
+
+def test_each_clause_and_chapter_has_a_claim() -> None:
+    """No claim cites what is not there, and only what others must do has no claim."""
+    cited = {each for claim in assurance.claims() for each in claim.ids if each[0] != "F"}
+    assert cited == {*assurance.headings()} - _UP_TO_OTHERS
+
+
+def test_the_cases_are_numbered_without_gaps() -> None:
+    """Each case has a claim, lettered from `a` on, and no letter is given twice."""
+    lettered = sorted(
+        (int(each[1:-1]), each[-1])
+        for claim in assurance.claims()
+        for each in claim.ids
+        if re.fullmatch(r"F\d+[a-z]", each)
+    )
+    letters = {
+        number: "".join(letter for _, letter in group)
+        for number, group in groupby(lettered, key=lambda pair: pair[0])
+    }
+    assert [n for n in range(1, _LISTED + 1) if n not in letters] == _WITHDRAWN
+    assert [n for n, given in letters.items() if not ascii_lowercase.startswith(given)] == []
+    texts = assurance.docstrings().values()
+    referred = {int(each) for text in texts for each in re.findall(r"\bF(\d+)\b", text)}
+    assert {n for n in referred if n <= _LISTED} <= {*letters}
+
+
+def test_each_claim_is_one_sentence_of_its_own() -> None:
+    """A claim can be read without its test, and no two say the same."""
+    sentences = Counter(claim.sentence for claim in assurance.claims())
+    assert [each for each, count in sentences.items() if count > 1] == []
+    assert [each for each in sentences if not re.fullmatch(r"[A-Z0-9`$].*[.]", each)] == []
+
+
+def test_the_tests_that_pages_name_are_there() -> None:
+    """No page of docs/ names a test that is not there."""
+    pages = [page.read_text(encoding="utf-8") for page in assurance.DOCS.rglob("*.md")]
+    named = {each for text in pages for each in re.findall(r"`([\w/]+\.py)::(\w+)`", text)}
+    assert sorted(named - {*assurance.docstrings()}) == []

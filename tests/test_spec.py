@@ -47,7 +47,7 @@ def test_links_lead_somewhere() -> None:
 
 
 def test_each_cited_clause_is_there() -> None:
-    """No citation names a clause that is not there, and none is of a document that is not here."""
+    """No citation in the code, the tests or the docs names a clause that is not there."""
     clauses = {each for page in _PAGES for each in _clauses(page)}
     prefixes = "|".join(sorted({each.split("-")[0] for each in clauses}))
     cited = {

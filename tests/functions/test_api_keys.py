@@ -1,4 +1,4 @@
-"""API keys over HTTP (service.md 2.1, 3 and 4.1, decisions 3)."""
+"""API keys over HTTP (APIKEY-1 to APIKEY-9)."""
 
 import re
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The audit log over HTTP (decisions 3, audit log)."""
+"""The audit log over HTTP (AUDIT-1 to AUDIT-6)."""
 
 from collections.abc import Callable
 from dataclasses import replace

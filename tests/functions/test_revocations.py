@@ -1,4 +1,4 @@
-"""Revocations over HTTP (service.md 2.3 and 4.3)."""
+"""Revocations over HTTP (REVOKE-1 to REVOKE-7, CHECK-1 to CHECK-5)."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Service accounts over HTTP (decisions 3, service accounts)."""
+"""Service accounts over HTTP (ACCOUNT-1 to ACCOUNT-5)."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Signing keys over HTTP (service.md 2.2, 3 and 4.2, decisions 3)."""
+"""Signing keys over HTTP (KEY-1 to KEY-13)."""
 
 import base64
 import itertools
@@ -17,7 +17,7 @@ from tests.functions import signing
 from tests.functions.signing import STATES, child, create, get, move, moved, refusal, versions
 from tests.worlds import Clock
 
-# service.md 2.2 and 4.2: a signing key, and what each answer adds to it or leaves out.
+# A signing key, and what each answer adds to it or leaves out (API-7).
 KEY = {"id", "type", "name", "status", "parent_id", "public_key", "created_at", "expires_at"}
 ROTATED = KEY - {"parent_id", "created_at", "expires_at"} | {"rotated_at"}
 VERSION = {"key_id", "version", "status", "public_key", "created_at", "rotated_at"}
@@ -287,7 +287,7 @@ def test_a_line_of_ancestors_has_an_end(tenant: Tenant) -> None:
 
 SAME, REFUSED = "same", "refused"
 
-# decisions 3 and 1: what each action does in each state, by hand.
+# What each action does in each state, by hand (KEY-6).
 _TRANSITIONS = {
     ("active", "rotate"): "active",
     ("active", "suspend"): "suspended",

@@ -1,4 +1,4 @@
-"""The Signed Revocation List over HTTP (service.md 2.4 and 4.3, decisions 3)."""
+"""The Signed Revocation List over HTTP (SRL-1 to SRL-19)."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""The keys that sign the lists, over HTTP (decisions 3, SRL)."""
+"""The keys that sign the lists, over HTTP (SIGNER-1 to SIGNER-8)."""
 
 import base64
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Tenant settings over HTTP (decisions 3, tenant settings)."""
+"""Tenant settings over HTTP (TENANT-2)."""
 
 from typing import Any
 

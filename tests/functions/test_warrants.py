@@ -1,4 +1,4 @@
-"""Signing warrants over HTTP, and what their keys' fate does to them (decisions 3)."""
+"""Signing warrants over HTTP, and what their keys' fate does to them (WARRANT-1 to WARRANT-8)."""
 
 import base64
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""Which entries are meant, and where they are (decisions 3, audit log)."""
+"""Which entries are meant, and where they are (AUDIT-4)."""
 
 from datetime import UTC, datetime, timedelta
 

@@ -13,7 +13,7 @@ STEPS = st.lists(
 
 
 def test_the_figures_are_those_of_the_contract() -> None:
-    """service.md 8: 1000 requests a second, 2000 at once."""
+    """A bucket gives 1000 tokens a second, and at most 2000 at once (AUTH-6)."""
     assert (RATE_PER_SECOND, BURST) == (1000, 2000)
     assert INTERVAL * RATE_PER_SECOND == SECOND
 

@@ -1,4 +1,4 @@
-"""Identifiers: their form, and how they sort (decisions 1, identifiers)."""
+"""Identifiers: their form, and how they sort (API-14, API-15)."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""What a signing key may become, and what its revocation reaches (decisions 3, signing keys)."""
+"""What a signing key may become, and what its revocation reaches (KEY-6, KEY-9)."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""JSON without liberties (decisions 1, body)."""
+"""JSON without liberties (API-4)."""
 
 import json
 from contextlib import suppress

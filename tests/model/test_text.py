@@ -1,4 +1,4 @@
-"""Names and reasons (decisions 1, names and reasons)."""
+"""Names and reasons (API-18)."""
 
 import unicodedata
 from collections.abc import Callable

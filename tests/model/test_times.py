@@ -1,4 +1,4 @@
-"""Moments as RFC 3339 text (decisions 1, timestamps)."""
+"""Moments as RFC 3339 text (API-16, API-17)."""
 
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta, timezone

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("at_once")
 
 ACTIONS = ["rotate", "suspend", "enable", "revoke"]
 
-# What an action makes of a state; one that is not here is refused. By hand (decisions 3).
+# What an action makes of a state; one that is not here is refused. By hand (KEY-6).
 NEXT = {
     ("active", "rotate"): "active",
     ("active", "suspend"): "suspended",

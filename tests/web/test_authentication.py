@@ -1,4 +1,4 @@
-"""The Authorization header, and what a key is worth (service.md 5, decisions 2)."""
+"""The Authorization header, and what a key is worth (AUTH-1, AUTH-2)."""
 
 import threading
 import time

@@ -1,4 +1,4 @@
-"""Request bodies: bounded, JSON, and strictly so (decisions 1, body)."""
+"""Request bodies: bounded, JSON, and strictly so (API-3, API-4)."""
 
 import json
 import sys

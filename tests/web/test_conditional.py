@@ -1,4 +1,4 @@
-"""Conditional requests for the Signed Revocation List (RFC 9110 13.1.2, decisions 3)."""
+"""Conditional requests for the Signed Revocation List (SRL-16, SRL-18)."""
 
 from typing import Any
 

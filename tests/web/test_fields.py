@@ -1,4 +1,4 @@
-"""Names, reasons, timestamps and identifiers as callers write them (decisions 1)."""
+"""Names, reasons, timestamps and identifiers as callers write them (API-14 to API-18)."""
 
 import unicodedata
 from datetime import timedelta

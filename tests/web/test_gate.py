@@ -397,7 +397,7 @@ def test_bad_settings_are_an_error_like_any_other(caplog: pytest.LogCaptureFixtu
     assert "SVC_STORE is not set" in caplog.text
     assert answer.headers["cache-control"] == "no-store"
     assert "x-request-id" in answer.headers
-    # service.md 8: every response.
+    # Every response (API-8).
     assert answer.headers["x-ratelimit-limit"] == "1000"
     assert {"x-ratelimit-remaining", "x-ratelimit-reset"} <= set(answer.headers)
 

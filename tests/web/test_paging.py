@@ -1,4 +1,4 @@
-"""Lists: pages, cursors, limits and totals (service.md 4, decisions 1, pagination)."""
+"""Lists: pages, cursors, limits and totals (API-19 to API-22)."""
 
 import base64
 from collections.abc import Callable
@@ -176,7 +176,7 @@ def test_a_revoked_key_still_counts(tenant: Tenant) -> None:
 
 
 def test_the_default_page_has_fifty(tenant: Tenant) -> None:
-    """service.md 8: without a limit a page has 50 entries, with the highest limit 100."""
+    """Without a limit a page has 50 entries, with the highest limit 100 (API-19)."""
     made = [REVOCATIONS.add(tenant) for _ in range(101)]
     assert REVOCATIONS.ids(REVOCATIONS.page(tenant)) == made[:50:-1]
     assert REVOCATIONS.ids(REVOCATIONS.page(tenant, limit=100)) == made[:0:-1]

@@ -2,7 +2,7 @@
 
 import hashlib
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from shared.model.items import Key, Partition, Table
@@ -17,6 +17,9 @@ COUNTERS: Final = 16
 
 # Moments before it come of a date that was never filled in, or was mistyped: no warrant ended then.
 EARLIEST_END: Final = datetime(2000, 1, 1, tzinfo=UTC)
+
+# A warrant that left the list longer ago does not come back, however long lists live from now on.
+LONG_AGO: Final = timedelta(days=30)
 
 # The counters of a shard sort before every warrant identifier. The first edition had this one.
 _COUNTER: Final = "#count"
@@ -107,6 +110,11 @@ def counter_number(name: str) -> int:
 def shard_of(tenant_id: str, warrant_id: str) -> Partition:
     """The shard of a warrant."""
     return _shard(tenant_id, shard_number(warrant_id))
+
+
+def ended(shard: Partition) -> Partition:
+    """The warrants of a shard that ended long ago, in order of their ends (docs/adr/0019)."""
+    return Partition(shard.table, f"{shard.pk}#ended")
 
 
 def shard_number(name: str) -> int:

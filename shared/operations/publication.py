@@ -32,6 +32,7 @@ from shared.operations import (
     srl_blobs,
     srl_changes,
     srl_content,
+    srl_ended,
     srl_heads,
     srl_keys,
     srl_marks,
@@ -67,7 +68,7 @@ class _Draft:
     version: int
     issued_at: datetime
     anew: bool = False
-    clears: int = srl_marks.STEPS_A_WRITE
+    tidies: bool = False
 
     @property
     def tenant_id(self) -> str:
@@ -89,10 +90,14 @@ def first(ports: Ports, settings: Settings, signer: SrlKey) -> list[Change]:
 
 
 class _Made(NamedTuple):
-    """A list that is stored, and which of the marked warrants it has by their own revocation."""
+    """A list that is stored, and which of the marked warrants it has by their own revocation.
+
+    `misplaced` is that of `srl_content.Found`.
+    """
 
     head: Head
     revoked: frozenset[str]
+    misplaced: tuple[str, ...] = ()
 
 
 def publish(
@@ -101,19 +106,19 @@ def publish(
     *,
     above: int | None = None,
     anew: bool = False,
-    clears: int = srl_marks.STEPS_A_WRITE,
+    tidies: bool = False,
 ) -> Head:
     """Publish the next version, whether or not anything changed (one attempt: see `settle`).
 
     `above` is given after a restore: the highest version that was ever published. Then, or if it is
-    to be made `anew`, the list is made from all records. At most `clears` marks on warrants are
-    removed, by default those of one write: so no caller waits until thousands of them are gone. If
-    some are left, the tenant is due again.
+    to be made `anew`, the list is made from all records. The schedule `tidies`: it removes all
+    marks on warrants, and moves what ended long ago. For others, who wait, it is the marks of one
+    write. If some are left, the tenant is due again.
     Raises `Conflict` where another publication or a rotation of the signer came between,
     `Unavailable` where a port did, `Corrupt` where the list would not be right; the old list stays.
     """
     draft = _draft(ports, caller.tenant_id, above=above or 0)
-    draft = replace(draft, anew=anew or above is not None, clears=clears)
+    draft = replace(draft, anew=anew or above is not None, tidies=tidies)
     made = _followed(ports, draft) or _rebuilt(ports, draft)
     head, settings = made.head, draft.settings
     action, resource = Action.SRL_REGENERATE, f"srl/{head.version}"
@@ -195,7 +200,7 @@ def _followed(ports: Ports, draft: _Draft) -> _Made | None:
             found = _tombstones(ports, draft)
             signers = revoked_signers.read(ports, draft.tenant_id)
         changed = [key.sk for key in draft.marks]
-        content, revoked = srl_content.followed(
+        content, revoked, _ = srl_content.followed(
             ports,
             draft.tenant_id,
             base,
@@ -222,8 +227,9 @@ def _rebuilt(ports: Ports, draft: _Draft) -> _Made:
         _check_departures(ports, draft, found.content)
         return found
 
-    content, revoked = reread(find)
-    return _Made(_stored(ports, draft, content, _tombstones(ports, draft)), revoked)
+    content, revoked, misplaced = reread(find)
+    head = _stored(ports, draft, content, _tombstones(ports, draft))
+    return _Made(head, revoked, misplaced)
 
 
 def _tombstones(ports: Ports, draft: _Draft) -> Tombstones:
@@ -288,12 +294,15 @@ def _move_head(ports: Ports, draft: _Draft, made: _Made, changes: Iterable[Chang
         Delete(srl_schedule.issue_key(draft.head, draft.tenant_id), Expect.ANYTHING),
         *changes,
     )
-    marks = dict(islice(draft.marks.items(), draft.clears))
+    clears = srl_marks.CLEARED_A_LIST if draft.tidies else srl_marks.STEPS_A_WRITE
+    marks = dict(islice(draft.marks.items(), clears))
     try:
         srl_marks.clear(ports, draft.tenant_id, marks, revoked=made.revoked)
+        if draft.tidies and made.misplaced:
+            srl_ended.move(ports, draft.tenant_id, made.misplaced, since=draft.listed_since)
     except Unavailable:
         # The list is out. The next one looks at the same warrants again.
-        _log.warning("%d marks could not be removed", len(marks))
+        _log.warning("%d marks could not be removed, or what ended be moved", len(marks))
 
 
 def _writes(tenant_id: str, head: Head, expected: At | Expect) -> list[Change]:

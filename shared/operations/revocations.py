@@ -15,7 +15,7 @@ from shared.model.revocations import Revocation, RevokedWarrant, Verdict
 from shared.model.tenants import Settings
 from shared.model.warrant_format import Format
 from shared.model.warrants import Standing
-from shared.operations import audit_log, counters, srl_marks, tenants
+from shared.operations import audit_log, counters, srl_ended, srl_marks, tenants
 from shared.operations.operation import operation
 from shared.operations.paging import Page, merged
 from shared.operations.verdicts import verdicts
@@ -76,11 +76,10 @@ def delete(ports: Ports, caller: Caller, *, revocation_id: str) -> None:
         lambda: tenants.settings(ports, caller.tenant_id),
     )
     standing = _standing(ports, caller, record.warrant_id)
-    shard = model.shard_of(caller.tenant_id, record.warrant_id)
     ports.store.write(
         Delete(place, Expect.PRESENT),
         _restored(warrants.warrant_key(caller.tenant_id, record.warrant_id), standing),
-        Delete(shard.key(record.warrant_id), Expect.PRESENT),
+        *_unlisted(caller.tenant_id, record.warrant_id, standing.end),
         _counted(caller, record.warrant_id, -1),
         srl_marks.on_tenant(caller.tenant_id, record.warrant_id),
         srl_marks.on_warrant(caller.tenant_id, record.warrant_id),
@@ -169,6 +168,14 @@ def _restored(key: Key, standing: Standing) -> Put | Delete:
     if standing.key_id is None:
         return Delete(key, expected)
     return Put(key, standing.restored().to_item(), expected)
+
+
+def _unlisted(tenant_id: str, warrant_id: str, ends_at: datetime | None) -> list[Delete]:
+    """Remove a warrant from its shard; one that ended long ago may have been moved there."""
+    places = [model.shard_of(tenant_id, warrant_id).key(warrant_id)]
+    if ends_at is not None:
+        places.append(srl_ended.place(tenant_id, warrant_id, ends_at))
+    return [Delete(place, Expect.ANYTHING) for place in places]
 
 
 def _find(ports: Ports, caller: Caller, revocation_id: str) -> tuple[Key, Revocation]:

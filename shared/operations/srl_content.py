@@ -3,16 +3,17 @@
 from collections.abc import Collection, Iterator
 from datetime import datetime
 from functools import partial
-from itertools import chain
+from itertools import chain, islice
 from typing import NamedTuple
 
 from shared.model import identifiers, revocations, warrants
 from shared.model.items import Partition
 from shared.model.records import moment
+from shared.model.revocations import LONG_AGO
 from shared.model.revoked_signers import by_key
 from shared.model.srl_content import Content
 from shared.model.warrants import Warrant
-from shared.operations import signed_by_end
+from shared.operations import signed_by_end, srl_ended
 from shared.operations.verdicts import verdicts
 from shared.ports import Ports
 
@@ -20,10 +21,14 @@ _Ends = dict[str, datetime | None]
 
 
 class Found(NamedTuple):
-    """The content of a list, and which of the changed warrants have a revocation of their own."""
+    """The content of a list, and which of the changed warrants have a revocation of their own.
+
+    `misplaced` are warrants that ended long ago and are still read, or the reverse (`srl_ended`).
+    """
 
     content: Content
     revoked: frozenset[str]
+    misplaced: tuple[str, ...] = ()
 
 
 def rebuilt(
@@ -40,6 +45,7 @@ def rebuilt(
     `Corrupt`, `Unavailable`.
     """
     ends: _Ends = {}
+    moved: _Ends = {}
 
     def walk(shard: Partition) -> list[str]:
         ids: list[str] = []
@@ -48,14 +54,17 @@ def rebuilt(
             ids += [warrant_id for warrant_id, _ in page]
             ending = ((warrant_id, at) for warrant_id, at in page if at is not None)
             ends.update((warrant_id, moment(at, "ends_at")) for warrant_id, at in ending)
+        # Only now: what is moved meanwhile is found in one place or in both.
+        moved.update(srl_ended.read(ports, shard, since=since))
         return ids
 
     walks = ports.together(*(partial(walk, each) for each in revocations.shards(tenant_id)))
     signed = _signed(ports, tenant_id, signers, since)
     revoked = frozenset(changed).intersection(chain(*walks))
     # Some may be revoked by their key as well. Without, the walks are sorted runs, quick to merge.
-    ids = {*chain(*walks), *signed} if signed else chain(*walks)
-    return Found(Content.of(ids, signed | ends, signers=signers), revoked)
+    ids = {*chain(*walks), *signed, *moved} if signed or moved else chain(*walks)
+    content = Content.of(ids, signed | moved | ends, signers=signers)
+    return Found(content, revoked, _misplaced(ends, moved, since))
 
 
 def followed(
@@ -79,6 +88,13 @@ def followed(
     new = set(signers).difference(base.signers)
     revoked = _signed(ports, tenant_id, new, since) | revoked
     return Found(base.changed(changed, revoked, signers=signers), own)
+
+
+def _misplaced(ends: _Ends, moved: _Ends, since: datetime | None) -> tuple[str, ...]:
+    if since is None:
+        return ()
+    over = (each for each, at in ends.items() if at is not None and at < since - LONG_AGO)
+    return tuple(islice(chain(moved, over), srl_ended.MOVED_A_LIST))
 
 
 def _signed(

@@ -8,19 +8,20 @@ if the records are still those that the list was made from, a mark on a tenant o
 
 import logging
 import secrets
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
-from itertools import chain, islice
-from typing import TYPE_CHECKING, Final
+from itertools import chain
+from typing import TYPE_CHECKING, Final, TypeVar
 
-from shared.errors import Conflict, Corrupt
+from shared.errors import Corrupt
 from shared.model import revocations
 from shared.model import srl_schedule as model
 from shared.model.items import Entry, Key, Partition
 from shared.model.records import integer
 from shared.model.srl_schedule import Mark
+from shared.operations import steps
 from shared.ports import Ports
 from shared.ports.store import MOST_CHANGES, At, Change, Check, Delete, Expect, Put
 
@@ -30,15 +31,15 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
+_T = TypeVar("_T")
+
 _VERSION_BITS: Final = 62
 _FOLLOWABLE_MIN: Final = 1000
-# No step has more than two changes.
-STEPS_A_WRITE: Final = MOST_CHANGES // 2
+# A mark is removed or replaced by so many changes, all of them or none.
+_CHANGES: Final = 2
+STEPS_A_WRITE: Final = MOST_CHANGES // _CHANGES
 # How many marks a worker removes with one list: some ten seconds of writes.
 CLEARED_A_LIST: Final = 50_000
-
-# The changes that remove a mark, or replace it: all of them or none.
-_Step = Sequence[Change]
 
 
 def on_tenant(tenant_id: str, warrant_id: str) -> Put:
@@ -64,31 +65,28 @@ def marked(ports: Ports) -> list[str]:
         entries = ports.store.query(partition)
         return [model.tenant_of_mark(each.sk) for each in entries if not _waits(each, now)]
 
-    walks = ports.together(*(partial(walk, partition) for partition in model.marks()))
-    return list(dict.fromkeys(chain.from_iterable(walks)))
+    return list(dict.fromkeys(_walked(ports, model.marks(), walk)))
 
 
 def marks_of(ports: Ports, tenant_id: str) -> dict[Key, Mark]:
     """The marks that a tenant has, each as it was last set or seen."""
     after, before = model.around_marks_of(tenant_id)
 
-    def walk(partition: Partition) -> dict[Key, Mark]:
+    def walk(partition: Partition) -> list[tuple[Key, Mark]]:
         entries = ports.store.query(partition, after=after, before=before)
-        return {partition.key(entry.sk): Mark.from_item(entry.item) for entry in entries}
+        return [(partition.key(entry.sk), Mark.from_item(entry.item)) for entry in entries]
 
-    walks = ports.together(*(partial(walk, partition) for partition in model.marks()))
-    return dict(chain.from_iterable(each.items() for each in walks))
+    return dict(_walked(ports, model.marks(), walk))
 
 
 def changed(ports: Ports, tenant_id: str, *, limit: int) -> dict[Key, At]:
     """The marks on warrants of a tenant, each as it was last set: all, or at least `limit`."""
 
-    def walk(partition: Partition) -> dict[Key, At]:
+    def walk(partition: Partition) -> list[tuple[Key, At]]:
         entries = ports.store.query(partition, limit=limit)
-        return {partition.key(entry.sk): At(integer(entry.item, "version")) for entry in entries}
+        return [(partition.key(entry.sk), At(integer(entry.item, "version"))) for entry in entries]
 
-    walks = ports.together(*(partial(walk, each) for each in model.changed(tenant_id)))
-    return dict(chain.from_iterable(each.items() for each in walks))
+    return dict(_walked(ports, model.changed(tenant_id), walk))
 
 
 def followable(head: "Head") -> int:
@@ -102,7 +100,8 @@ def see(ports: Ports, marks: Mapping[Key, Mark]) -> None:
     Those that were set again meanwhile stay as they are.
     """
     now = ports.now()
-    _write(ports, [[_seen(key, mark, now)] for key, mark in marks.items() if not mark.waits(now)])
+    seen = [[_seen(key, mark, now)] for key, mark in marks.items() if not mark.waits(now)]
+    steps.apply(ports, seen, most=_CHANGES)
 
 
 def clear(
@@ -114,7 +113,7 @@ def clear(
     as they are if their change was in flight when the list was made.
     """
 
-    def step(key: Key, at: At) -> _Step:
+    def step(key: Key, at: At) -> Sequence[Change]:
         entry = revocations.shard_of(tenant_id, key.sk).key(key.sk)
         return Delete(key, at), Check(entry, Expect.PRESENT if key.sk in revoked else Expect.ABSENT)
 
@@ -123,7 +122,15 @@ def clear(
         key: at for key, at in marks.items() if key == model.changed_key(tenant_id, key.sk)
     }
     for some in (stored_now, {key: at for key, at in marks.items() if key not in stored_now}):
-        _write(ports, [step(key, at) for key, at in some.items()])
+        steps.apply(ports, [step(key, at) for key, at in some.items()], most=_CHANGES)
+
+
+def _walked(
+    ports: Ports, partitions: Iterable[Partition], walk: Callable[[Partition], list[_T]]
+) -> Iterable[_T]:
+    """What all walks find, all of them at once."""
+    walks = ports.together(*(partial(walk, partition) for partition in partitions))
+    return chain.from_iterable(walks)
 
 
 def _waits(entry: Entry, now: datetime) -> bool:
@@ -140,24 +147,6 @@ def _seen(key: Key, mark: Mark, now: datetime) -> Change:
         return Delete(key, At(mark.version))
     seen = replace(mark, version=_new_version(), seen_at=now)
     return Put(key, seen.to_item(), At(mark.version))
-
-
-def _write(ports: Ports, steps: Iterable[_Step]) -> None:
-    rest, batches = iter(steps), list[list[_Step]]()
-    while batch := list(islice(rest, STEPS_A_WRITE)):
-        batches.append(batch)
-    ports.together(*(partial(_write_batch, ports, batch) for batch in batches))
-
-
-def _write_batch(ports: Ports, batch: list[_Step]) -> None:
-    while batch:
-        try:
-            ports.store.write(*chain.from_iterable(batch))
-        except Conflict as conflict:
-            lost = set(conflict.lost)
-            batch = [step for step in batch if lost.isdisjoint(each.key for each in step)]
-        else:
-            return
 
 
 def _set(key: Key) -> Put:

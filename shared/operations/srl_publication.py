@@ -40,7 +40,7 @@ def publish_if_due(ports: Ports, tenant_id: str) -> bool:
     def attempt() -> bool:
         if not (anew or _is_due(ports, tenant_id)):
             return False
-        publication.publish(ports, caller, anew=anew, clears=srl_marks.CLEARED_A_LIST)
+        publication.publish(ports, caller, anew=anew, tidies=True)
         return True
 
     published = settle(attempt)

@@ -28,6 +28,7 @@ from shared.operations import (
     revocations,
     signing_keys,
     srl,
+    srl_ended,
     srl_keys,
     srl_marks,
     srl_publication,
@@ -269,8 +270,13 @@ def _schedule(tenant: Tenant) -> None:
 
 
 def _publish(tenant: Tenant) -> None:
-    """A publication of a list that lost one identifier and won others, and another look later."""
+    """A publication of a list that lost one identifier and won others, and another look later.
+
+    The second list is made from all records, and one of these ended long ago.
+    """
     _let_one_leave(tenant)
+    ended = {"warrant_id": "svc_wrt_ended", "warrant_expires_at": "2001-01-01T00:00:00Z"}
+    assert tenant.admin.post("/v1/revocations", json=ended | {"reason": "lost"}).status_code == 201
     _revoked_by_keys(tenant)
     module = import_module("functions.srl_publication.handler")
     event = {"Records": [{"messageId": "1", "body": tenant.id}]}
@@ -280,6 +286,8 @@ def _publish(tenant: Tenant) -> None:
     _age_marks(tenant)
     assert module.handler(event, None)["failed"] == 0
     assert srl_marks.marks_of(tenant.ports, tenant.id) == {}
+    shard = model.shard_of(tenant.id, "svc_wrt_ended")
+    assert [moved for moved, _ in srl_ended.read(tenant.ports, shard)] == ["svc_wrt_ended"]
 
 
 def _age_marks(tenant: Tenant) -> None:

@@ -103,7 +103,8 @@ GUARDED: Final[dict[tuple[str, str], set[str]]] = {
     ("keys", "tenant-handle#acme"): set(),
     ("keys", "tenants"): set(),
     ("revocations", f"{TENANT_ID}#warrant#svc_wrt_a"): {"Revocations", "SigningKeys"},
-    ("revocations", f"{TENANT_ID}#revoked#0a"): {"Revocations"},
+    # The publisher moves what ended long ago. Checks do not read it, lists are its own to make.
+    ("revocations", f"{TENANT_ID}#revoked#0a"): {"Revocations", "SrlPublication"},
     ("revocations", f"{TENANT_ID}#revocations"): {"Revocations"},
     ("revocations", f"{TENANT_ID}#signed#svc_key_a"): {"SigningKeys"},
     ("revocations", f"{TENANT_ID}#srl"): {"Srl", "SrlPublication"},

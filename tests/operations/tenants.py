@@ -100,6 +100,8 @@ class Tenant:
         warrants: dict[str, Item] = {}
         for shard in model.shards(self.id):
             found = {e.sk: e.item for e in ports.store.query(shard, after="svc_wrt_")}
+            moved = ports.store.query(model.ended(shard))
+            found |= {warrant_model.of_by_end(e.sk)[0]: e.item for e in moved}
             assert len(found) == counters.of_shard(ports, shard)["count"]
             warrants |= found
         walks = [ports.store.query(partition) for partition in model.records(self.id)]

@@ -608,7 +608,7 @@ def _move(ports: Ports, caller: Caller, head: Head, expected: At | Expect) -> He
     return head
 
 
-def _in_order(ports: Ports, caller: Caller, *, anew: bool = True, clears: int = 0) -> Head:
+def _in_order(ports: Ports, caller: Caller, *, anew: bool = True, tidies: bool = False) -> Head:
     """As it should be, and nothing more: none of the product's second looks.
 
     Each list is made from all records, so `anew` is always true; no marks are cleared.
@@ -680,7 +680,7 @@ def _marks_read_afterwards(ports: Ports, tenant_id: str) -> bool:
     return published
 
 
-def _changed_read_afterwards(ports: Ports, caller: Caller, *, anew: bool = False, **_: int) -> Head:
+def _changed_read_afterwards(ports: Ports, caller: Caller, **_: bool) -> Head:
     """Follows what was marked at first, and clears what is marked at last."""
     draft = publication._draft(ports, caller.tenant_id, above=0)
     made = publication._followed(ports, draft)

@@ -53,8 +53,8 @@ _DRAFT = ["get", "get", "get", "get_many", *_SHARDS, "query", *_SHARDS]
 _ORDERS = {
     "followed": [*_DRAFT, *["get_blob"] * 2, "get_many", "unwrap", "put", "put", "write", "write"],
     "rebuilt": [
-        # The revoked keys, then the shards.
-        *[*_DRAFT, "get", "column", *["column"] * model.SHARDS, "get_blob", "get_many"],
+        # The revoked keys, then the shards, each with what was moved out of it.
+        *[*_DRAFT, "get", "column", *["column"] * 2 * model.SHARDS, "get_blob", "get_many"],
         # The tombstones, of four kinds.
         *[*["query"] * 4, "unwrap", "put", "put", "write", "write"],
     ],
@@ -401,7 +401,7 @@ def test_a_revocation_that_is_gone_from_its_shard_is_not_contention(
     script = Script()
     with pytest.raises(Corrupt, match="missing from its shard: svc_wrt_before"):
         srl.regenerate(scripted(ports, script), tenant.operator)
-    assert script.calls.count("column") == 2 * (1 + model.SHARDS)
+    assert script.calls.count("column") == 2 * (1 + 2 * model.SHARDS)
     assert tenant.published(ports).revoked_ids == ["svc_wrt_before"]
 
 
@@ -417,7 +417,7 @@ def test_a_walk_that_missed_a_revocation_once_is_made_again(
     first_walk = _ORDERS["rebuilt"].index("column")
     script = Script(
         before={
-            first_walk + 1 + model.SHARDS: lambda: ports.store.write(
+            first_walk + 1 + 2 * model.SHARDS: lambda: ports.store.write(
                 Put(place, item, Expect.ABSENT)
             )
         }

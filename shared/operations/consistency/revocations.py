@@ -11,10 +11,10 @@ from shared.model import identifiers, srl_schedule, warrants
 from shared.model import revocations as model
 from shared.model.audit_log import Action
 from shared.model.callers import identity
-from shared.model.items import Entry, Item, Partition
+from shared.model.items import Entry, Partition
 from shared.model.revocations import Revocation, RevokedWarrant
 from shared.model.warrants import Standing
-from shared.operations import counters, srl_marks, tenants
+from shared.operations import counters, srl_ended, srl_marks, tenants
 from shared.operations.consistency.inconsistency import LOST, Event, Inconsistency
 from shared.ports import Ports
 from shared.ports.store import At, Change, Delete, Expect, Increment, Put
@@ -54,7 +54,18 @@ def _entries(ports: Ports, partitions: Iterable[Partition]) -> Iterator[Entry]:
 
 def _listed(ports: Ports, shard: Partition) -> Iterator[str]:
     pages = ports.store.column(shard, "ends_at", after=identifiers.BEFORE_WARRANT_IDS)
-    return (warrant_id for warrant_id, _ in chain.from_iterable(pages))
+    found = (warrant_id for warrant_id, _ in chain.from_iterable(pages))
+    return chain(found, (warrant_id for warrant_id, _ in srl_ended.read(ports, shard)))
+
+
+def _row(ports: Ports, tenant_id: str, warrant_id: str) -> RevokedWarrant | None:
+    """What lists read of a warrant, in its shard or where it was moved after its end."""
+    shard = model.shard_of(tenant_id, warrant_id)
+    item = ports.store.get(shard.key(warrant_id))
+    if item is not None:
+        return RevokedWarrant.from_item(item)
+    moved = (at for each, at in srl_ended.read(ports, shard) if each == warrant_id)
+    return next((RevokedWarrant(at) for at in moved), None)
 
 
 def _miscounted(
@@ -91,7 +102,7 @@ def _settled(
     place = warrants.warrant_key(tenant_id, warrant_id)
     entry = model.shard_of(tenant_id, warrant_id).key(warrant_id)
     standing = Standing.of(ports.store.get(place))
-    listed = ports.store.get(entry)
+    listed = _row(ports, tenant_id, warrant_id)
     named = {*record_ids, *([standing.revocation_id] if standing.revocation_id else [])}
     items = ports.store.get_many(
         place for each in named for place in model.record_places(tenant_id, each)
@@ -104,7 +115,7 @@ def _settled(
     missing = _missing(standing, listed, found, record)
     if not missing:
         return
-    ends = None if listed is None else RevokedWarrant.from_item(listed).ends_at
+    ends = None if listed is None else listed.ends_at
     revoked = _revoked(standing, record, None if standing.ends_at else ends)
     changes: list[Change] = [
         Put(place, revoked.to_item(), At(standing.version) if standing.version else Expect.ABSENT)
@@ -134,7 +145,7 @@ def published_again(tenant_id: str, warrant_id: str, *, adds: bool) -> list[Chan
 
 
 def _missing(
-    standing: Standing, listed: Item | None, found: list[Revocation], record: Revocation
+    standing: Standing, listed: RevokedWarrant | None, found: list[Revocation], record: Revocation
 ) -> list[str]:
     """What is missing or too much, in words."""
     return [

@@ -1,0 +1,31 @@
+"""Small groups of changes, many in one write: a group is applied whole, or left out alone."""
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+from itertools import chain, islice
+
+from shared.errors import Conflict
+from shared.ports import Ports
+from shared.ports.store import MOST_CHANGES, Change
+
+
+def apply(ports: Ports, steps: Iterable[Sequence[Change]], *, most: int) -> None:
+    """Apply each step whose expectations hold, and no other; none has more than `most` changes.
+
+    Raises `Unavailable`, after which some are applied.
+    """
+    rest, batches = iter(steps), list[list[Sequence[Change]]]()
+    while batch := list(islice(rest, MOST_CHANGES // most)):
+        batches.append(batch)
+    ports.together(*(partial(_write, ports, batch) for batch in batches))
+
+
+def _write(ports: Ports, batch: list[Sequence[Change]]) -> None:
+    while batch:
+        try:
+            ports.store.write(*chain.from_iterable(batch))
+        except Conflict as conflict:
+            lost = set(conflict.lost)
+            batch = [step for step in batch if lost.isdisjoint(each.key for each in step)]
+        else:
+            return

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from botocore.exceptions import ClientError
@@ -12,6 +11,7 @@ from shared.adapters.aws import answering, code_of
 from shared.adapters.dynamodb_items import address, encode
 from shared.model import api_keys, times
 from shared.ports.store import Table
+from shared.ports.usage_counts import Used
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -59,30 +59,22 @@ class DynamoUsage:
         self._client: Any = client  # requests are built as plain dictionaries
         self._table = f"{table_prefix}{Table.KEYS}"
 
-    def add(
-        self,
-        tenant_id: str,
-        key_id: str,
-        *,
-        requests: int,
-        last_used_at: datetime,
-        late: bool = False,
-    ) -> None:
-        """Count `requests` more of a key, the last of them at this time. Raises `Unavailable`."""
+    def add(self, used: Used) -> None:
+        """Count what was used. Raises `Unavailable`."""
         request = {
             "TableName": self._table,
-            "Key": address(api_keys.usage(tenant_id).key(key_id)),
+            "Key": address(api_keys.usage(used.tenant_id).key(used.key_id)),
             "ExpressionAttributeNames": {
                 "#pk": "pk",
                 "#count": "request_count",
                 "#last": "last_used_at",
             },
             "ExpressionAttributeValues": {
-                ":count": encode(requests),
-                ":last": encode(times.text(last_used_at)),
+                ":count": encode(used.requests),
+                ":last": encode(times.text(used.last_used_at)),
             },
         }
-        if not late:
+        if not used.late:
             self._update(request | _COUNT)
         elif not self._update(request | _COUNT_AS_LAST):
             self._update(request | _COUNT_ONLY)

@@ -142,13 +142,18 @@ def sign(payload: Payload, *, seed: bytes) -> bytes:
     return b"".join([*payload.shown, base64.b64encode(encoded), _SIGNATURE, signature, _END])
 
 
-def pack(body: bytes) -> bytes | None:
-    """A response body in gzip; None if it is too short to be worth it.
+def is_worth_packing(body: bytes) -> bool:
+    """Whether a response body is long enough for `pack`."""
+    return len(body) >= _PACKED_FROM
+
+
+def pack(body: bytes) -> bytes:
+    """A response body in gzip.
 
     The fastest level: identifiers and base64 leave the others two hundredths to gain, for several
     times the work.
     """
-    return gzip.compress(body, 1, mtime=0) if len(body) >= _PACKED_FROM else None
+    return gzip.compress(body, 1, mtime=0)
 
 
 def signed(body: bytes, *, shows: Payload) -> tuple[memoryview, memoryview]:

@@ -38,11 +38,12 @@ def store(
         # Before its list: a restore that finds the list finds what belongs to it.
         state_blob = srl_states.store(ports, state, seed=seed)
         head = _head(ports, signer, payload, body=body, state=state_blob, changes=changes)
-        return _with_packed(ports, signer.tenant_id, head, packing.result())
+        return _with_packed(ports, signer.tenant_id, head, packing.result() if packing else None)
 
-    # Packing takes as long as the rest together, and holds up no other thread.
+    # Packing takes as long as the rest together, and holds up no other thread. Nothing is started
+    # for a short list.
     with ThreadPoolExecutor(1, thread_name_prefix="pack") as pool:
-        packing = pool.submit(srl.pack, body)
+        packing = pool.submit(srl.pack, body) if srl.is_worth_packing(body) else None
         _check(body, payload, signer, now=ports.now())
         try:
             return put()

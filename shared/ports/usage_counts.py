@@ -1,7 +1,22 @@
 """Where the usage of API keys is counted."""
 
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Used:
+    """That an API key was used for so many `requests` more, the last of them at this time.
+
+    `late`: another instance may have written a later use meanwhile.
+    """
+
+    tenant_id: str
+    key_id: str
+    requests: int
+    last_used_at: datetime
+    late: bool = False
 
 
 class UsageCounts(Protocol):
@@ -15,14 +30,6 @@ class UsageCounts(Protocol):
     - Safe to share between threads.
     """
 
-    def add(
-        self,
-        tenant_id: str,
-        key_id: str,
-        *,
-        requests: int,
-        last_used_at: datetime,
-        late: bool = False,
-    ) -> None:
-        """Count `requests` more of a key, the last of them at this time. Raises `Unavailable`."""
+    def add(self, used: Used) -> None:
+        """Count what was used. Raises `Unavailable`."""
         ...

@@ -8,7 +8,7 @@ key a request.
 import logging
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
@@ -17,6 +17,7 @@ from shared.errors import Unavailable
 from shared.model import times
 from shared.model.callers import Caller
 from shared.ports import Ports
+from shared.ports.usage_counts import Used
 from shared.web.work import IN_PLACE, Kind, Work
 
 _log = logging.getLogger(__name__)
@@ -85,14 +86,14 @@ class UsageCounter:
         """What writes the count of a key, which from here on begins anew."""
         requests, tally.requests, tally.written_at = tally.requests, 0, now
         self._tallies.move_to_end(key_id)
-        return partial(_add, ports, tally.tenant_id, key_id, requests, tally.last_used_at)
+        used = Used(tally.tenant_id, key_id, requests, tally.last_used_at)
+        return partial(_add, ports, used)
 
 
-def _add(ports: Ports, tenant_id: str, key_id: str, requests: int, last_used_at: datetime) -> None:
-    # Meanwhile another instance may have written a later use.
-    late = last_used_at < times.whole(ports.now())
+def _add(ports: Ports, used: Used) -> None:
+    late = used.last_used_at < times.whole(ports.now())
     try:
-        ports.usage.add(tenant_id, key_id, requests=requests, last_used_at=last_used_at, late=late)
+        ports.usage.add(replace(used, late=late))
     except Unavailable:
         # Counted again, they might count twice: a count too few is the lesser fault.
-        _log.exception("%d requests of key %s were not counted", requests, key_id)
+        _log.exception("%d requests of key %s were not counted", used.requests, used.key_id)

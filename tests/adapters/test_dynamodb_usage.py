@@ -11,6 +11,7 @@ import pytest
 from shared.adapters import dynamodb_usage
 from shared.adapters.dynamodb_usage import DynamoUsage
 from shared.errors import Unavailable
+from shared.ports.usage_counts import Used
 from tests.adapters.answers import Answer, Answers
 from tests.adapters.outages import PASSING
 
@@ -29,7 +30,7 @@ def client(cloud: None) -> Iterator[DynamoDBClient]:
 
 def add(client: DynamoDBClient) -> None:
     counts = DynamoUsage(client, table_prefix="a-")
-    counts.add("t1", "svc_ak_1", requests=7, last_used_at=AT)
+    counts.add(Used("t1", "svc_ak_1", 7, AT))
 
 
 def test_a_count_is_one_plain_write(client: DynamoDBClient) -> None:

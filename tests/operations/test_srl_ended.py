@@ -120,7 +120,7 @@ def test_a_moved_warrant_stays_revoked(ports: Ports, tenant: Tenant, clock: Cloc
 
 
 def test_a_moved_warrant_that_check_forgot(ports: Ports, tenant: Tenant, clock: Clock) -> None:
-    """F151b: A repair finds a revocation that was moved, if nothing else of it is left."""
+    """F151b: A repair finds a revocation that was moved and that checks have lost."""
     revoke(ports, tenant, clock, ENDED)
     tidy(ports, tenant)
     clock.advance(days=100)

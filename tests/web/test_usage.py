@@ -17,6 +17,7 @@ from shared.model.api_keys import Usage
 from shared.model.callers import Caller, Scope
 from shared.operations import api_keys
 from shared.ports import Ports
+from shared.ports.usage_counts import Used
 from shared.web.usage import UsageCounter
 from shared.web.work import result_of
 from tests.api import Client, Tenant, serve
@@ -248,7 +249,7 @@ def test_adding_to_a_deleted_key_does_nothing(tenant: Tenant, clock: Clock, late
     """F14: neither a count in time nor a late one makes an item, and neither fails."""
     at = clock() - timedelta(seconds=5 if late else 0)
     gone = tenant.ports.new_id("ak")
-    tenant.ports.usage.add(tenant.id, gone, requests=3, last_used_at=at, late=late)
+    tenant.ports.usage.add(Used(tenant.id, gone, 3, at, late=late))
     assert tenant.ports.store.get(model.usage(tenant.id).key(gone)) is None
 
 
@@ -263,7 +264,7 @@ def test_a_key_deleted_between_read_and_write_stays_deleted(
     script.after[0] = delete
     earlier = clock() - timedelta(seconds=5)
     key_id = tenant.authorizer.key_id
-    watched.usage.add(tenant.id, key_id, requests=3, last_used_at=earlier, late=True)
+    watched.usage.add(Used(tenant.id, key_id, 3, earlier, late=True))
     assert script.calls == ["get", "write"]
     assert tenant.ports.store.get(model.usage(tenant.id).key(key_id)) is None
 
@@ -278,18 +279,10 @@ class NoUsage:
         self._usage = ports.usage
         self._after = after
 
-    def add(
-        self,
-        tenant_id: str,
-        key_id: str,
-        *,
-        requests: int,
-        last_used_at: datetime,
-        late: bool = False,
-    ) -> None:
+    def add(self, used: Used) -> None:
         if not self._after:
             raise Unavailable("throttled")
-        self._usage.add(tenant_id, key_id, requests=requests, last_used_at=last_used_at, late=late)
+        self._usage.add(used)
         raise Unavailable("no answer")
 
 
@@ -359,7 +352,7 @@ class Watching:
     async def send(self, message: Message) -> None:
         self.sent.append(message["type"])
 
-    def add(self, *_args: object, **_options: object) -> None:
+    def add(self, _used: Used) -> None:
         self.before.append(list(self.sent))
 
 

@@ -24,7 +24,7 @@ from shared import logs, wiring
 from shared.errors import InvalidSettings, NotFound, RescindError
 from shared.operations import onboarding, tenants
 from shared.ports import Ports
-from shared.ports.checkable import Checkable
+from shared.ports.store import Checkable
 
 _HOST = "127.0.0.1"
 _TENANT = "local"

@@ -136,10 +136,16 @@ class Unavailable(RescindError):
 
     code = "unavailable"
     retry_after = 1
+    says: ClassVar[str] = "The service cannot answer now; retry."
+
+    def __init__(self, message: str | None = None) -> None:
+        super().__init__(message or self.says)
 
 
 class Corrupt(Unavailable):
     """A record, blob or sealed seed is not what was once written."""
+
+    says = "Stored data cannot be read as it was written."
 
 
 class OutOfSpace(Unavailable):

@@ -18,7 +18,6 @@ from botocore.exceptions import (
 from botocore.parsers import ResponseParserError
 from botocore.session import Session, get_session
 
-from shared.adapters.messages import UNAVAILABLE
 from shared.errors import InvalidSettings, Unavailable
 
 C = TypeVar("C")
@@ -120,7 +119,7 @@ def code_of(error: ClientError) -> str:
 def unavailable(error: ClientError | None) -> Unavailable:
     """A fault that names the call that AWS refused and its error code, for the operator's log."""
     said = f" ({error.operation_name}: {code_of(error)})" if error else ""
-    return Unavailable(UNAVAILABLE + said)
+    return Unavailable(Unavailable.says + said)
 
 
 @contextmanager
@@ -135,4 +134,4 @@ def answering() -> Iterator[None]:
             raise
         raise unavailable(error) from error
     except (BotoCoreError, ResponseParserError) as error:
-        raise Unavailable(UNAVAILABLE) from error
+        raise Unavailable from error

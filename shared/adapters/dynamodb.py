@@ -26,7 +26,6 @@ from shared.adapters.dynamodb_items import (
     encode,
     encode_item,
 )
-from shared.adapters.messages import UNAVAILABLE
 from shared.adapters.preconditions import check_write
 from shared.adapters.retries import PATIENCE, Patience
 from shared.adapters.threads import AtOnce
@@ -120,7 +119,7 @@ class DynamoStore:
             pending = answer.get("UnprocessedKeys")
             if not pending:
                 return found
-        raise Unavailable(UNAVAILABLE)
+        raise Unavailable
 
     def query(
         self,

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from shared.adapters.messages import CORRUPT
 from shared.errors import Corrupt
 from shared.ports.store import Item, Key, Value
 
@@ -56,7 +55,7 @@ def decode(attribute: Attribute) -> Value:
         ((kind, held),) = attribute.items()
         return _DECODERS[kind](held)
     except (KeyError, ValueError) as error:
-        raise Corrupt(CORRUPT) from error
+        raise Corrupt from error
 
 
 def _as_is(held: Any) -> Any:

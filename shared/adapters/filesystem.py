@@ -12,7 +12,6 @@ from functools import lru_cache
 from pathlib import Path
 
 from shared.adapters import files
-from shared.adapters.messages import CORRUPT, UNAVAILABLE
 from shared.adapters.preconditions import check_blob_name
 from shared.errors import BlobExists, Corrupt, OutOfSpace, Unavailable
 
@@ -58,7 +57,7 @@ class FileBlobs:
         disk = os.statvfs(self._root)
         spared = min(_SPARED_BYTES, disk.f_blocks * disk.f_frsize // _SPARED_PART)
         if disk.f_bavail * disk.f_frsize < size + spared:
-            raise OutOfSpace(UNAVAILABLE)
+            raise OutOfSpace
 
     def _create(self, path: Path, data: bytes) -> None:
         files.create(path, data, root=self._root, scratch=self._scratch, at=self._clock())
@@ -101,9 +100,9 @@ class FileBlobs:
                 found = path.stat()
                 digest = _digest(path, found.st_ino, found.st_mtime_ns, found.st_size)
             except FileNotFoundError:
-                raise Corrupt(CORRUPT) from None
+                raise Corrupt from None
         if digest != sha256:
-            raise Corrupt(CORRUPT)
+            raise Corrupt
         return path
 
     def open_url(self, name: str, *, expires: str, signature: str) -> Path | None:
@@ -169,7 +168,7 @@ class FileBlobs:
                     self._create(path, made)
             key = path.read_bytes()
         if len(key) != _URL_KEY_BYTES:
-            raise Corrupt(CORRUPT)  # a short key would let others sign
+            raise Corrupt  # a short key would let others sign
         return key
 
 
@@ -192,4 +191,4 @@ def _answering() -> Iterator[None]:
         yield
     except OSError as error:
         kind = OutOfSpace if error.errno in _FULL else Unavailable
-        raise kind(UNAVAILABLE) from error
+        raise kind from error

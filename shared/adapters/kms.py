@@ -9,7 +9,6 @@ from botocore.exceptions import ClientError
 
 from shared.adapters import aws
 from shared.adapters.aws import Lazy, answering, code_of, refuse_broken_answers
-from shared.adapters.messages import CORRUPT
 from shared.adapters.preconditions import check_context, check_secret
 from shared.errors import Corrupt
 
@@ -46,7 +45,7 @@ class KmsKeys:
         """Open what `wrap` sealed. Raises `Corrupt`, `Unavailable`."""
         check_context(context)
         if not 0 < len(sealed) <= _MOST_SEALED_BYTES:
-            raise Corrupt(CORRUPT)  # KMS would call the request invalid
+            raise Corrupt  # KMS would call the request invalid
         with answering():
             try:
                 answer = self._client().decrypt(
@@ -54,6 +53,6 @@ class KmsKeys:
                 )
             except ClientError as error:
                 if code_of(error) in _NOT_OURS:
-                    raise Corrupt(CORRUPT) from error
+                    raise Corrupt from error
                 raise
         return answer["Plaintext"]

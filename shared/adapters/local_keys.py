@@ -15,7 +15,6 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from shared.adapters import files
-from shared.adapters.messages import CORRUPT
 from shared.adapters.preconditions import check_context, check_secret
 from shared.errors import Corrupt, InvalidSettings
 
@@ -64,11 +63,11 @@ class KeyFile:
         check_context(context)
         nonce, ciphertext = sealed[len(_VERSION) : _HEAD_BYTES], sealed[_HEAD_BYTES:]
         if not sealed.startswith(_VERSION) or len(nonce) < _NONCE_BYTES:
-            raise Corrupt(CORRUPT)
+            raise Corrupt
         try:
             return self._cipher.decrypt(nonce, ciphertext, _bound(context))
         except InvalidTag as error:
-            raise Corrupt(CORRUPT) from error
+            raise Corrupt from error
 
 
 def _bound(context: Mapping[str, str]) -> bytes:

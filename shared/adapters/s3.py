@@ -10,7 +10,6 @@ from botocore.exceptions import ClientError, FlexibleChecksumError
 
 from shared.adapters import aws
 from shared.adapters.aws import Lazy, answering, code_of, unavailable
-from shared.adapters.messages import CORRUPT, UNAVAILABLE
 from shared.adapters.preconditions import check_blob_name
 from shared.adapters.retries import PATIENCE, Patience
 from shared.errors import BlobExists, Corrupt, Unavailable
@@ -96,7 +95,7 @@ class S3Blobs:
                 )
                 return answer["Body"].read()
             except FlexibleChecksumError as error:
-                raise Corrupt(CORRUPT) from error
+                raise Corrupt from error
             except ClientError as error:
                 if code_of(error) != "NoSuchKey":
                     raise
@@ -114,7 +113,7 @@ class S3Blobs:
             for page in pages:
                 # botocore reads an answer without a body as one without objects.
                 if "KeyCount" not in page:
-                    raise Unavailable(UNAVAILABLE)
+                    raise Unavailable
                 yield from (found["Key"] for found in page.get("Contents", ()))
 
     def discard(

@@ -11,7 +11,6 @@ from itertools import islice
 from typing import Any
 
 from shared.adapters import sqlite_audit, sqlite_format, sqlite_items
-from shared.adapters.messages import CORRUPT
 from shared.adapters.preconditions import check_write
 from shared.adapters.sqlite_audit import Span
 from shared.adapters.sqlite_database import Database
@@ -237,7 +236,7 @@ class SqliteStore:
             rows = connection.execute(statement, (*first, *partition, *bounds)).fetchall()
             names = connection.execute(_NAMES + order, (place, *bounds)).fetchall()
         if [row[0] for row in rows] != [name for (name,) in names]:
-            raise Corrupt(CORRUPT)
+            raise Corrupt
         return rows
 
     def write(self, *changes: Change) -> None:

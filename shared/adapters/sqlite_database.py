@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Final, TypeAlias
 from weakref import WeakValueDictionary
 
-from shared.adapters.messages import CORRUPT, UNAVAILABLE
 from shared.errors import Corrupt, Unavailable
 
 _MEMORY: Final = ":memory:"
@@ -149,7 +148,7 @@ class Database:
         whether it is free.
         """
         if not self._writing.acquire(timeout=self._busy_seconds):
-            raise Unavailable(UNAVAILABLE)
+            raise Unavailable
         try:
             yield
         finally:
@@ -205,9 +204,9 @@ def _configure(connection: sqlite3.Connection, busy_seconds: float, *, durable: 
 def _unavailable(error: BaseException) -> Unavailable:
     """What an operator has to know of a failure; the texts name no table and hold no data."""
     if isinstance(error, UnicodeDecodeError):
-        return Corrupt(CORRUPT)
+        return Corrupt()
     # The low byte is the kind, the others say more of it. Errors of other origin have no code.
     kind = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
     if kind in _DAMAGED:
-        return Corrupt(CORRUPT)
-    return Unavailable(_MESSAGES.get(kind, UNAVAILABLE))
+        return Corrupt()
+    return Unavailable(_MESSAGES.get(kind))

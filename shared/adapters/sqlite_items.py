@@ -6,7 +6,6 @@ from typing import TypeAlias
 import cbor2
 
 from shared.adapters import sqlite_audit, sqlite_format
-from shared.adapters.messages import CORRUPT
 from shared.errors import Corrupt
 from shared.ports.store import (
     At,
@@ -42,7 +41,7 @@ def stored(connection: sqlite3.Connection, key: Key) -> Row | None:
     if row is None:
         row = connection.execute(_CONFIRM, (*key, *_place(key))).fetchone()
         if row == (None, None):
-            raise Corrupt(CORRUPT)
+            raise Corrupt
     return row
 
 
@@ -111,11 +110,11 @@ def decode_at(key: Key, row: Row) -> dict[str, Value]:
 def decode(seed: int, sk: str, encoded: object, checksum: object) -> dict[str, Value]:
     """The item of a row; `seed` is that of its partition. Raises `Corrupt`."""
     if type(encoded) is not bytes or checksum != sqlite_format.checksum(seed, sk, encoded):
-        raise Corrupt(CORRUPT)
+        raise Corrupt
     try:
         item = cbor2.loads(encoded)
     except cbor2.CBORDecodeError as error:
-        raise Corrupt(CORRUPT) from error
+        raise Corrupt from error
     if not isinstance(item, dict):
-        raise Corrupt(CORRUPT)
+        raise Corrupt
     return item

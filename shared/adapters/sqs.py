@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from shared.adapters import aws
 from shared.adapters.aws import Lazy, answering, refuse_broken_answers
-from shared.adapters.messages import UNAVAILABLE
 from shared.adapters.retries import PATIENCE, Patience
 from shared.errors import Unavailable
 
@@ -55,7 +54,7 @@ class SqsQueue:
                 pending.pop(taken["Id"], None)
             if not pending:
                 return
-        raise Unavailable(UNAVAILABLE)
+        raise Unavailable
 
 
 def _batches(messages: Iterable[str]) -> Iterator[list[str]]:

@@ -15,8 +15,8 @@ from shared.model.service_accounts import ServiceAccount
 from shared.model.tenants import Settings
 from shared.model.tombstones import Status as Ended
 from shared.model.tombstones import Tombstone
-from shared.operations import audit_log, expiry, last_admin, tenants, tombstones
-from shared.operations.finding import find
+from shared.operations import audit_log, given, last_admin, tenants, tombstones
+from shared.operations.given import find
 from shared.operations.operation import operation
 from shared.operations.paging import Page, Walk, count
 from shared.ports import Ports
@@ -124,7 +124,7 @@ def create(
     if the account is unknown; `InvalidState` if the account is disabled, `RequestConflict` if it
     has all the keys it may have.
     """
-    expiry.check(ports, expires_at)
+    given.check_end(ports, expires_at)
     _check_outlives(caller, expires_at)
     settings = tenants.settings(ports, caller.tenant_id)
     account = None if service_account_id is None else _account(ports, caller, service_account_id)

@@ -3,13 +3,37 @@
 from collections import Counter
 from collections.abc import Iterable
 from functools import partial
+from typing import NamedTuple
 
-from shared.model import revocations
+from shared.model import revocations, revoked_signers, tombstones
 from shared.model import warrants as warrant_model
 from shared.model.identifiers import BEFORE_WARRANT_IDS
 from shared.model.items import Item, Partition
 from shared.model.records import integer
 from shared.ports import Ports
+
+
+class Counted(NamedTuple):
+    """How often what the tenant has revoked, deleted or disabled was changed.
+
+    `changes` is of all of it; `tombstones` is the part of it that concerns tombstones and revoked
+    signers: while that stays, both stay.
+    """
+
+    changes: int
+    tombstones: int
+
+
+def counted(ports: Ports, tenant_id: str) -> Counted:
+    """The counters of the tenant. Raises `Corrupt`, `Unavailable`."""
+    signers, others = revoked_signers.count_key(tenant_id), tombstones.counter_key(tenant_id)
+    items = ports.store.get_many([others, signers])
+    counts = {
+        key: integer(item, "version" if key == signers else "changes")
+        for key, item in items.items()
+    }
+    changes = of_revocations(ports, tenant_id)["changes"]
+    return Counted(changes + sum(counts.values()), sum(counts.values()))
 
 
 def of_revocations(ports: Ports, tenant_id: str) -> Counter[str]:

@@ -25,8 +25,7 @@ from shared.operations import (
     tenants,
 )
 from shared.ports import Ports
-from shared.ports.checkable import Checkable
-from shared.ports.store import Delete, Expect, Put
+from shared.ports.store import Checkable, Delete, Expect, Put
 
 _GUIDE: Final = "restore the data (docs/deploy.md, restore)"
 

@@ -28,9 +28,9 @@ from shared.model.tombstones import Tombstones
 from shared.model.warrants import left_behind
 from shared.operations import (
     audit_log,
+    counters,
     revoked_signers,
     srl_blobs,
-    srl_changes,
     srl_content,
     srl_ended,
     srl_heads,
@@ -41,8 +41,8 @@ from shared.operations import (
     tenants,
     tombstones,
 )
+from shared.operations.counters import Counted
 from shared.operations.operation import reread
-from shared.operations.srl_changes import Counted
 from shared.operations.srl_content import Found
 from shared.operations.srl_heads import current as current
 from shared.operations.verdicts import verdicts
@@ -168,7 +168,7 @@ def _draft_on(
     # Before anything is stored: what is kept of old lists must not stop the next one.
     srl_blobs.discard_old(ports, tenant_id, head)
     # Only now that the head is known: what is revoked after this read is not surely in the list.
-    counted = srl_changes.counted(ports, tenant_id)
+    counted = counters.counted(ports, tenant_id)
     list_signers = srl_keys.all_of(ports, tenant_id, changes)
     marks = srl_marks.changed(ports, tenant_id, limit=srl_marks.followable(head))
     version, issued_at = (

@@ -7,7 +7,7 @@ from shared.model.srl_keys import Status as SignerStatus
 from shared.model.srl_state import State
 from shared.model.tombstones import Status as Ended
 from shared.model.tombstones import Tombstones
-from shared.operations import recovery_unknown, srl_changes, srl_keys, srl_newest, tombstones
+from shared.operations import counters, recovery_unknown, srl_keys, srl_newest, tombstones
 from shared.ports import Ports
 
 _FINAL = frozenset({SignerStatus.RETIRED, SignerStatus.REVOKED})
@@ -26,7 +26,7 @@ def examine(ports: Ports, tenant_id: str) -> Iterator[str]:
     # A turn that is missing altogether is found by the comparison of records.
     if is_behind and recovery_unknown.scheduled(ports, tenant_id):
         yield "its table of keys is older than its newest list"
-    counted = srl_changes.counted(ports, tenant_id).tombstones
+    counted = counters.counted(ports, tenant_id).tombstones
     now = tombstones.gathered(ports, tenant_id, changes=counted)
     for state in newest.states:
         yield from _access(state.tombstones, now, is_behind=is_behind)

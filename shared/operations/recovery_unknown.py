@@ -21,7 +21,7 @@ from shared.model.signing_keys import SigningKey
 from shared.model.srl import head_key
 from shared.model.srl_schedule import TURNS, Turn
 from shared.model.warrants import Warrant, left_behind
-from shared.operations import srl_changes, tenants
+from shared.operations import counters, tenants
 from shared.operations.srl_newest import Newest
 from shared.operations.verdicts import verdicts
 from shared.ports import Ports
@@ -65,7 +65,7 @@ def behind(ports: Ports, tenant_id: str, newest: Newest) -> Behind:
     head = ports.store.get(head_key(tenant_id))
     published = 0 if head is None else integer(head, "version")
     told = scheduled(ports, tenant_id)
-    counted = srl_changes.counted(ports, tenant_id).tombstones
+    counted = counters.counted(ports, tenant_id).tombstones
     fewer = any(counted < state.tombstones.changes for state in newest.states)
     # Two lists of one version: one was published on restored tables, and nobody can tell which.
     forked = len(newest.lists) > 1

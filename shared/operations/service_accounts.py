@@ -13,7 +13,7 @@ from shared.model.service_accounts import ServiceAccount, Status
 from shared.model.tombstones import Status as Ended
 from shared.model.tombstones import Tombstone
 from shared.operations import audit_log, last_admin, tenants, tombstones
-from shared.operations.finding import find
+from shared.operations.given import find
 from shared.operations.operation import operation
 from shared.operations.paging import Page, Walk, count, newest
 from shared.ports import Ports

@@ -11,8 +11,8 @@ from shared.model.callers import Caller, Scope
 from shared.model.identifiers import SIGNING_KEY
 from shared.model.seeds import Purpose
 from shared.model.signing_keys import PARENTS, TRANSITIONS, SigningKey, Status, Type
-from shared.operations import audit_log, expiry, tenants, tombstones
-from shared.operations.finding import find
+from shared.operations import audit_log, given, tenants, tombstones
+from shared.operations.given import find
 from shared.operations.operation import operation
 from shared.operations.paging import Page, Walk, count, newest
 from shared.ports import Ports
@@ -82,7 +82,7 @@ def create(
     Raises `InvalidRequest` where the parent is not one that the type may have or would be outlived,
     `InvalidState` where the parent cannot have children now, `RequestConflict` at the quota.
     """
-    expiry.check(ports, expires_at)
+    given.check_end(ports, expires_at)
     parent = _parent(ports, caller, type_, parent_id)
     settings = tenants.settings(ports, caller.tenant_id)
     _check_quota(ports, caller.tenant_id)

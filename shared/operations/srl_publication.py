@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from shared.model.callers import Caller
 from shared.model.srl_schedule import Turn, is_of_keys
 from shared.operations import (
+    counters,
     publication,
-    srl_changes,
     srl_marks,
     srl_schedule,
     tenants,
@@ -71,7 +71,7 @@ def _is_due(ports: Ports, tenant_id: str) -> bool:
     head, now = publication.current(ports, tenant_id), ports.now()
     if head.is_ahead(now) or Turn.after(head, tenant_id).due_at <= now:
         return True
-    if srl_changes.counted(ports, tenant_id).changes != head.changes:
+    if counters.counted(ports, tenant_id).changes != head.changes:
         return True
     # A change may have been counted before its mark was visible.
     return bool(srl_marks.changed(ports, tenant_id, limit=1))

@@ -15,7 +15,7 @@ from shared.model.identifiers import WARRANT, before_all_of
 from shared.model.signing_keys import Signer, SigningKey, Status
 from shared.model.warrant_format import Claims, Format
 from shared.model.warrants import Standing, Warrant
-from shared.operations import audit_log, counters, expiry, seals, signed_by_end, tenants
+from shared.operations import audit_log, counters, given, seals, signed_by_end, tenants
 from shared.operations.operation import operation
 from shared.operations.paging import Page, Walk, newest
 from shared.operations.signing_keys import find_key
@@ -103,7 +103,7 @@ def sign(ports: Ports, caller: Caller, *, key_id: str, order: Order) -> Signed:
 
 def _check_order(ports: Ports, order: Order) -> None:
     """Raise `InvalidRequest` unless the order can be signed in its format."""
-    expiry.check(ports, order.expires_at)
+    given.check_end(ports, order.expires_at)
     if order.format is not Format.RAW:
         return
     if order.warrant_id is None:

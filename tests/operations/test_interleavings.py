@@ -33,13 +33,13 @@ from shared.model.srl_state import State
 from shared.model.srl_statements import Statement
 from shared.model.tenants import Settings
 from shared.operations import (
+    counters,
     key_revocation,
     operation,
     publication,
     revocations,
     revoked_signers,
     srl,
-    srl_changes,
     srl_content,
     srl_keys,
     srl_marks,
@@ -589,7 +589,7 @@ class Found(NamedTuple):
 
 def _found(ports: Ports, caller: Caller) -> Found:
     settings = tenants.settings(ports, caller.tenant_id)
-    changes, _ = srl_changes.counted(ports, caller.tenant_id)
+    changes, _ = counters.counted(ports, caller.tenant_id)
     signers = revoked_signers.read(ports, caller.tenant_id)
     content = srl_content.rebuilt(ports, caller.tenant_id, signers).content
     return Found(settings, changes, content)
@@ -716,7 +716,7 @@ def _warrants_cleared_unseen(
 
 def _due_by_the_count(ports: Ports, tenant_id: str) -> bool:
     head = publication.current(ports, tenant_id)
-    return srl_changes.counted(ports, tenant_id).changes != head.changes
+    return counters.counted(ports, tenant_id).changes != head.changes
 
 
 def _read_once(read: Callable[[], object]) -> object:

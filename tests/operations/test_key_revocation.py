@@ -16,6 +16,7 @@ from shared.model.warrant_verification import verify
 from shared.model.warrants import Standing, Warrant
 from shared.operations import (
     consistency,
+    counters,
     first_edition,
     key_revocation,
     operation,
@@ -25,7 +26,6 @@ from shared.operations import (
     signed_by_end,
     signing_keys,
     srl,
-    srl_changes,
     srl_publication,
     tenant_settings,
     warrants,
@@ -308,7 +308,7 @@ def test_a_key_that_is_revoked_during_a_publication(ports: Ports) -> None:
     ):
         tenant, _, warrant_id = race.world
         head = publication.current(ports, tenant.id)
-        changes = srl_changes.counted(ports, tenant.id).changes
+        changes = counters.counted(ports, tenant.id).changes
         assert warrant_id in tenant.published(ports).revoked_ids or head.changes < changes
         assert tenant.regenerate(ports).revoked_ids == [warrant_id]
 

@@ -18,11 +18,11 @@ from shared.model.srl import Payload
 from shared.model.srl_verification import verify
 from shared.operations import (
     consistency,
+    counters,
     operation,
     publication,
     revocations,
     srl,
-    srl_changes,
     srl_keys,
     srl_publication,
     srl_rotation,
@@ -196,7 +196,7 @@ def test_a_revocation_during_a_publication(
         assert verdict.revoked
 
     head = publication.publish(scripted(ports, Script(before={step: revoke})), tenant.operator)
-    counted = srl_changes.counted(ports, tenant.id).changes
+    counted = counters.counted(ports, tenant.id).changes
     # Whatever is surely in it was counted before; anything later makes the tenant due.
     assert "svc_wrt_during" in tenant.published(ports).revoked_ids or head.changes < counted
     go("followed")

@@ -8,7 +8,7 @@ from shared.model import tenants as model
 from shared.model.srl import Head
 from shared.model.srl_schedule import Turn
 from shared.model.tenants import Listing, Settings
-from shared.operations import srl_changes, srl_marks
+from shared.operations import counters, srl_marks
 from shared.operations.consistency.inconsistency import Inconsistency
 from shared.ports import Ports
 from shared.ports.store import At, Check, Expect, Put
@@ -79,7 +79,7 @@ def _lists(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
         problem = "the schedule does not know when its list is due"
         yield Inconsistency(problem, (*turns, in_force))
     # Counted before the marks are read: whatever is counted has been marked.
-    has_changed = srl_changes.counted(ports, tenant_id).changes != head.changes
+    has_changed = counters.counted(ports, tenant_id).changes != head.changes
     if has_changed and not srl_marks.marks_of(ports, tenant_id):
         problem = "changes since its list are not marked for the schedule"
         yield Inconsistency(problem, (srl_marks.on_tenant(tenant_id, tenant_id),))

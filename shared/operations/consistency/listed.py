@@ -6,9 +6,9 @@ from shared.errors import Corrupt
 from shared.model import revocations, srl, srl_schedule
 from shared.model.srl import Head
 from shared.operations import (
+    counters,
     publication,
     revoked_signers,
-    srl_changes,
     srl_content,
     srl_keys,
     srl_states,
@@ -24,7 +24,7 @@ def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
     """Which warrants the next list would leave as they are, wrongly. Raises `Unavailable`."""
     head = publication.current(ports, tenant_id)
     ttl = tenants.settings(ports, tenant_id).srl_ttl
-    counted = srl_changes.counted(ports, tenant_id)
+    counted = counters.counted(ports, tenant_id)
     is_pending = counted.changes != head.changes
     listed = set(srl.revoked_ids(publication.read(ports, head)))
     signers = revoked_signers.read(ports, tenant_id)

@@ -1,8 +1,10 @@
-"""Finding one record of a tenant by the identifier that a caller gives."""
+"""What a caller gives: the identifier of a record, and the moment when something is to end."""
 
+from datetime import datetime
 from typing import TypeVar
 
-from shared.errors import NotFound
+from shared.errors import InvalidRequest, NotFound
+from shared.model import times
 from shared.model.identifiers import is_identifier
 from shared.model.items import Partition
 from shared.model.records import Record
@@ -23,3 +25,9 @@ def find(ports: Ports, partition: Partition, identifier: str, *, kind: str, reco
     if item is None:
         raise NotFound
     return record.from_item(item)
+
+
+def check_end(ports: Ports, expires_at: datetime | None) -> None:
+    """Raise `InvalidRequest` if `expires_at` is given and does not lie in the future (API-17)."""
+    if times.has_passed(expires_at, ports.now()):
+        raise InvalidRequest("expires_at: must lie in the future.")

@@ -1,9 +1,26 @@
-"""The clauses of docs/spec have stable identifiers."""
+"""The clauses of docs/spec have stable identifiers, and say the numbers and words of the code."""
 
 import re
+from collections.abc import Iterable
+from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
+from functions.revocations.schemas import BATCH_BODY_MAX, BATCH_MAX
+from functions.signing_keys.schemas import PAYLOAD_MAX
+from shared.model import (
+    rate_limit,
+    service_accounts,
+    signing_keys,
+    srl_keys,
+    srl_verification,
+    srl_verifier,
+    tenants,
+    text,
+)
+from shared.model.audit_log import Action
+from shared.operations import last_admin
+from shared.web import bodies, errors, paging
 from tests.processes import ROOT
 
 _PAGES: Final = sorted((ROOT / "docs" / "spec").glob("*.md"))
@@ -44,6 +61,73 @@ def test_links_lead_somewhere() -> None:
             if not target.exists() or (is_clause and anchor.upper() not in _clauses(target)):
                 dangling.append((page.name, name, anchor))
     assert dangling == []
+
+
+_NUMBERS: Final[dict[str, Iterable[int]]] = {
+    "API-3": (bodies.BODY_MAX, BATCH_BODY_MAX),
+    "API-18": (text.NAME_MAX, text.REASON_MAX),
+    "API-19": (paging.LIMIT_MAX, paging.LIMIT_DEFAULT),
+    "AUTH-6": (rate_limit.RATE_PER_SECOND, rate_limit.BURST),
+    "AUTH-8": (rate_limit.RESERVE,),
+    "APIKEY-7": (last_admin.REMAINING // timedelta(hours=1),),
+    "ACCOUNT-3": (service_accounts.API_KEYS_MAX,),
+    "KEY-4": (signing_keys.ANCESTORS_MAX,),
+    "KEY-12": (signing_keys.KEYS_MAX,),
+    "WARRANT-4": (PAYLOAD_MAX,),
+    "CHECK-4": (BATCH_MAX,),
+    "VERIFY-1": (srl_verifier.MAX_STEP,),
+    "TENANT-2": (
+        tenants.SRL_TTL_SECONDS_MIN,
+        tenants.SRL_TTL_SECONDS_MAX,
+        tenants.SRL_TTL_SECONDS_DEFAULT,
+        tenants.ROTATION_GRACE_SECONDS_MIN,
+        tenants.ROTATION_GRACE_SECONDS_MAX,
+        tenants.AUDIT_RETENTION_DAYS_MIN,
+        tenants.AUDIT_RETENTION_DAYS_MAX,
+        tenants.AUDIT_RETENTION_DAYS_DEFAULT,
+    ),
+}
+
+
+def test_clauses_say_the_limits_of_the_code() -> None:
+    """No limit is changed in the code alone."""
+    said = {
+        clause: {int(each) for each in re.findall(r"\b\d+\b", _text(clause).replace(",", ""))}
+        for clause in _NUMBERS
+    }
+    missing = {clause: set(numbers) - said[clause] for clause, numbers in _NUMBERS.items()}
+    assert {clause: numbers for clause, numbers in missing.items() if numbers} == {}
+
+
+def test_clauses_list_the_words_of_the_code() -> None:
+    """Reasons in the order of the checks, states, errors with their statuses, audit actions."""
+    assert _words("VERIFY-1") == list(srl_verification.Reason)
+    assert _words("SIGNER-2") == list(srl_keys.Status)
+    codes = re.findall(r"^\| (\d{3}) \| `(\w+)` \|", _text("API-10"), re.MULTILINE)
+    raised = [(str(status), error.code) for error, status in errors.STATUS.items()]  # type: ignore[attr-defined]
+    assert codes == [*raised, ("500", "internal_error"), ("503", "unavailable")]
+    rows = re.findall(r"^\| (`\w+\..+?) \|", _text("AUDIT-3"), re.MULTILINE)
+    actions = [_group(re.findall(r"`([\w.]+)`", row)) for row in rows]
+    assert sorted(each for group in actions for each in group) == sorted(Action)
+
+
+def _text(clause: str) -> str:
+    """What a clause says, without its heading."""
+    pages = "".join(page.read_text(encoding="utf-8") for page in _PAGES)
+    return re.split(r"^##", pages.partition(f"### {clause}\n")[2], maxsplit=1, flags=re.MULTILINE)[
+        0
+    ]
+
+
+def _words(clause: str) -> list[str]:
+    """The first cells of the table of a clause."""
+    return re.findall(r"^\| `(\w+)` \|", _text(clause), re.MULTILINE)
+
+
+def _group(names: list[str]) -> list[str]:
+    """The names in full: `a.b`, `.c` stands for `a.b`, `a.c`."""
+    kind = names[0].partition(".")[0]
+    return [f"{kind}{name}" if name.startswith(".") else name for name in names]
 
 
 def test_each_cited_clause_is_there() -> None:

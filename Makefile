@@ -15,8 +15,6 @@ VENV ?= .venv
 BIN  := $(VENV)/bin
 TOOLS := sam checkov ministack bench cose audit client
 NODE_TOOLS := engines openapi
-HASHED := --quiet --require-hashes --no-deps
-PIP  := $(BIN)/python -m pip install --disable-pip-version-check $(HASHED)
 
 # What the checks write: with CACHES elsewhere, and VENV too, the source tree may be read-only.
 CACHES ?= $(CURDIR)
@@ -97,7 +95,7 @@ lock: $(VENV)/.tests ## Renew the lock files (UPGRADE=--upgrade takes newer vers
 	$(LOCKED) pyproject.toml --output-file requirements.lock
 	$(LOCKED) --group awslambdaric --output-file tests/tools/awslambdaric.lock
 	for tool in $(TOOLS); do \
-		$(COMPILE) $(UPGRADE) --group $$tool --output-file tests/tools/$$tool.lock || exit; \
+		$(COMPILE) $(UPGRADE) --group tests/tools/pyproject.toml:$$tool --output-file tests/tools/$$tool.lock || exit; \
 	done
 
 # Any Python can run this, so one that is too old can say so.
@@ -108,30 +106,19 @@ supported:
 		+ " ($(or $(MADE),$(PYTHON))). $(if $(MADE),Remove $(VENV) and set,Set) PYTHON," \
 		+ " as in: make run PYTHON=python3.13")'
 
-$(VENV)/bin/python: | supported
-	@echo "Making the virtual environment $(VENV)"
-	@$(PYTHON) -m venv $(VENV) || { rm -f $@; exit 1; }
+INSTALL = @$(PYTHON) infra/environment.py
 
-# Each lock holds uv, which installs the rest in seconds. If uv cannot, as with an index that only
-# pip is set up for, pip does.
-INSTALL = @awk '/^[^ ]/ { wanted = /^uv==/ } wanted' $< | $(PIP) --requirement /dev/stdin && \
-	{ $(BIN)/uv pip install $(HASHED) --python $(BIN)/python --requirement $< \
-	|| $(PIP) --requirement $<; }
-
-$(VENV)/.infra: infra/requirements.lock | supported $(VENV)/bin/python
-	@echo "Installing what the server needs in $(VENV) (once)"
-	$(INSTALL)
+$(VENV)/.infra: infra/requirements.lock | supported
+	$(INSTALL) $(VENV) $<
 	@touch $@
 
-$(VENV)/.tests: tests/requirements.lock | supported $(VENV)/bin/python
-	@echo "Installing what the checks need in $(VENV) (once)"
-	$(INSTALL)
+$(VENV)/.tests: tests/requirements.lock | supported
+	$(INSTALL) $(VENV) $<
 	@touch $@ $(VENV)/.infra
 
 $(TOOLS:%=.tools/%/.installed): .tools/%/.installed: tests/tools/%.lock | $(VENV)/.tests
-	@echo "Installing $* in .tools/$* (once)"
-	@$(BIN)/uv venv --quiet --clear --python $(BIN)/python .tools/$*
-	@$(BIN)/uv pip install --quiet --python .tools/$* --require-hashes --no-deps --requirement $<
+	@rm -rf $(@D)
+	@$(BIN)/python infra/environment.py $(@D) $<
 	@touch $@
 
 $(NODE_TOOLS:%=.tools/%/.installed): .tools/%/.installed: tests/tools/%/package.json tests/tools/%/package-lock.json

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Final
 from zipfile import ZIP_DEFLATED, ZipFile
 
+from infra import environment
 from shared.artefact import TARGET_FILE
 
 ROOT: Final = Path(__file__).parent.parent
@@ -124,11 +125,13 @@ def install(lock: Path, folder: Path, target: Target) -> None:
     """Put what a lock file names into `folder`, as wheels for the target. Raises `BuildFailed`."""
     options = ["--python-platform", _PLATFORMS[target.architecture]]
     options += ["--python-version", target.python, "--only-binary", ":all:"]
-    options += ["--require-hashes", "--no-deps", "--no-compile-bytecode"]
     # Files are dated and thinned here, which must not reach uv's cache.
-    options += ["--link-mode", "copy"]
-    uv = [sys.executable, "-m", "uv", "pip", "install", "--quiet", "--python", sys.executable]
-    _run([*uv, *options, "--target", str(folder), "--requirement", str(lock)])
+    options += ["--no-compile-bytecode", "--link-mode", "copy", "--target", str(folder)]
+    uv = [sys.executable, "-m", "uv"]
+    try:
+        environment.install(uv, lock, ["--python", sys.executable, *options])
+    except environment.CannotInstall as error:
+        raise BuildFailed(str(error)) from None
 
 
 def add_bytecode(folder: Path, compiler: str) -> None:

@@ -1,0 +1,147 @@
+"""Make a virtual environment of what a lock file pins: `python infra/environment.py FOLDER LOCK`.
+
+It needs nothing but Python. uv installs the packages: the one on PATH if it is new enough, else the
+one that the lock file pins, which pip installs first. uv does not read pip's configuration, so what
+that says of indexes, certificates and proxies is passed on.
+"""
+
+import ast
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+_UV_SINCE: Final = (0, 13)
+
+# What pip's configuration says, and the variable by which uv is told the same.
+_VARIABLES: Final = {
+    "index-url": "UV_DEFAULT_INDEX",
+    "extra-index-url": "UV_INDEX",
+    "find-links": "UV_FIND_LINKS",
+    "trusted-host": "UV_INSECURE_HOST",
+    "cert": "SSL_CERT_FILE",
+    "client-cert": "SSL_CLIENT_CERT",
+    "proxy": "ALL_PROXY",
+}
+_COMMAS: Final = {"UV_FIND_LINKS"}
+# A user's own variable stands, also under its older name.
+_OLDER: Final = {"UV_DEFAULT_INDEX": "UV_INDEX_URL", "UV_INDEX": "UV_EXTRA_INDEX_URL"}
+
+
+class CannotInstall(Exception):
+    """What is missing, or what pip or uv printed."""
+
+
+def main() -> None:
+    """Make the environment, or add what it lacks."""
+    folder, lock = map(Path, sys.argv[1:])
+    print(f"Installing what {lock} names in {folder} (once)", flush=True)
+    python = folder / "bin" / "python"
+    try:
+        uv = _uv(folder) or _uv_by_pip(folder, lock)
+        if not python.exists():
+            _run([uv, "venv", "--quiet", "--python", sys.executable, str(folder)])
+        install([uv], lock, ["--python", str(python)], pythons=[str(python)])
+    except CannotInstall as error:
+        sys.exit(f"Cannot install: {error}")
+
+
+def install(
+    uv: Iterable[str], lock: Path, options: Iterable[str], *, pythons: Iterable[str] = ()
+) -> None:
+    """Install what a lock file pins, by hash, with this command of uv. Raises `CannotInstall`.
+
+    Of `pythons` and the running Python, the first that has pip says how pip is configured.
+    """
+    settings = _pip_settings([*pythons, sys.executable, f"{sys.base_prefix}/bin/python3"])
+    command = [*uv, "pip", "install", "--quiet", "--require-hashes", "--no-deps", *options]
+    if settings.pop("no-index", "") in {"1", "on", "true", "yes"}:
+        command.append("--no-index")
+    _run([*command, "--requirement", str(lock)], variables=_variables(settings))
+
+
+def _uv(folder: Path) -> str | None:
+    """A uv that is there: in the environment, beside this Python, or on PATH and new enough."""
+    for beside in (folder / "bin" / "uv", Path(sys.executable).with_name("uv")):
+        if beside.exists():
+            return str(beside)
+    found = shutil.which("uv")
+    version = re.match(r"uv (\d+)\.(\d+)", _run([found, "--version"]) if found else "")
+    return found if version and (int(version[1]), int(version[2])) >= _UV_SINCE else None
+
+
+def _uv_by_pip(folder: Path, lock: Path) -> str:
+    """The uv that the lock file pins, installed by pip in a new environment."""
+    python = str(folder / "bin" / "python")
+    make = [sys.executable, "-m", "venv", str(folder)]
+    if importlib.util.find_spec("pip"):
+        # To borrow this Python's pip takes less time than to install another.
+        _run([*make, "--without-pip"])
+        pip = [sys.executable, "-m", "pip", "--python", python]
+    elif importlib.util.find_spec("ensurepip"):
+        _run(make)
+        pip = [python, "-m", "pip"]
+    else:
+        raise CannotInstall(_no_pip())
+    pinned = re.search(r"^uv==.*(\n .*)*", lock.read_text(), re.MULTILINE)
+    options = ["-qq", "--disable-pip-version-check", "--require-hashes", "--no-deps"]
+    requirement = ["--requirement", "/dev/stdin"]
+    _run([*pip, "install", *options, *requirement], given=pinned[0] if pinned else "")
+    return str(folder / "bin" / "uv")
+
+
+def _no_pip() -> str:
+    python = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    return (
+        f"this Python ({sys.executable}) has neither pip nor ensurepip. On Debian and Ubuntu, "
+        f"install {python}-venv (sudo apt install {python}-venv); elsewhere, install pip or uv."
+    )
+
+
+def _pip_settings(pythons: Iterable[str]) -> dict[str, str]:
+    """What the configuration of pip says for `pip install`, by option; nothing without a pip."""
+    for python in dict.fromkeys(pythons):
+        with suppress(CannotInstall, OSError):
+            listed = _run([python, "-m", "pip", "config", "list"])
+            break
+    else:
+        return {}
+    lines = [line.partition("=") for line in listed.splitlines()]
+    settings = {name: str(ast.literal_eval(value)) for name, _, value in lines}
+    # As pip has it, a later one wins.
+    return {
+        name.removeprefix(section): value
+        for section in ("global.", "install.", ":env:.")
+        for name, value in settings.items()
+        if name.startswith(section)
+    }
+
+
+def _variables(settings: dict[str, str]) -> dict[str, str]:
+    """The variables by which uv is told what pip's configuration says, under those of the user."""
+    told = {
+        variable: ("," if variable in _COMMAS else " ").join(settings[option].split())
+        for option, variable in _VARIABLES.items()
+        if option in settings and _OLDER.get(variable, variable) not in os.environ
+    }
+    # Of several indexes pip takes what matches, wherever it is; the hashes decide what does.
+    return {"UV_INDEX_STRATEGY": "unsafe-best-match"} | told | os.environ
+
+
+def _run(command: list[str], *, given: str = "", variables: Mapping[str, str] | None = None) -> str:
+    done = subprocess.run(  # noqa: S603 (commands of this module)
+        command, input=given, env=variables, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise CannotInstall(f"{done.stdout}{done.stderr}".strip())
+    return done.stdout
+
+
+if __name__ == "__main__":
+    main()

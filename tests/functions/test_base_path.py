@@ -7,13 +7,12 @@ import pytest
 
 from functions.signing_keys import handler as signing_keys
 from infra import data_folder
-from shared import wiring
 from shared.errors import InvalidSettings
 from shared.operations import onboarding
 from shared.web.app import create_app, lambda_handler
+from tests.infra.folders import chosen
 from tests.lambda_events import FORMATS, Answer, Caller, Event, Format, Request, assert_error
 from tests.sam.test_parameters import reading
-from tests.worlds import close
 
 SETTING = "SVC_BASE_PATH"
 
@@ -34,14 +33,9 @@ each_format = pytest.mark.parametrize(
 def secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """An admin key of the one tenant of what the environment names."""
     data_folder.prepare(tmp_path / "data")
-    for name, value in data_folder.environment(tmp_path / "data").items():
-        monkeypatch.setenv(name, value)
-    wiring.from_environment.cache_clear()
-    ports = wiring.from_environment()
-    _, created = onboarding.create_tenant(ports, handle="acme")
-    yield created.secret
-    wiring.from_environment.cache_clear()
-    close(ports)
+    with chosen(data_folder.environment(tmp_path / "data"), monkeypatch) as ports:
+        _, created = onboarding.create_tenant(ports, handle="acme")
+        yield created.secret
 
 
 @each_format

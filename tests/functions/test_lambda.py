@@ -21,6 +21,7 @@ from shared.model.srl_verification import public_key_bytes, verify
 from shared.operations import onboarding
 from shared.ports import Ports
 from tests.aws import aws
+from tests.infra.folders import chosen
 from tests.lambda_events import (
     FORMATS,
     GROUPS,
@@ -33,7 +34,6 @@ from tests.lambda_events import (
     Request,
     assert_error,
 )
-from tests.worlds import close
 
 each_format = pytest.mark.parametrize("form", FORMATS, ids=lambda form: form.__name__)
 each_group = pytest.mark.parametrize("group", GROUPS, ids=lambda group: group.name)
@@ -86,14 +86,9 @@ def _embedded(folder: Path) -> dict[str, str]:
 
 
 def _world(settings: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
-    for name, value in settings.items():
-        monkeypatch.setenv(name, value)
-    wiring.from_environment.cache_clear()
-    ports = wiring.from_environment()
-    tenant, created = onboarding.create_tenant(ports, handle="acme")
-    yield World(ports, tenant.tenant_id, created.secret)
-    wiring.from_environment.cache_clear()
-    close(ports)
+    with chosen(settings, monkeypatch) as ports:
+        tenant, created = onboarding.create_tenant(ports, handle="acme")
+        yield World(ports, tenant.tenant_id, created.secret)
 
 
 @each_format

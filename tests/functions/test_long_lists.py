@@ -17,7 +17,6 @@ import requests
 
 from functions.srl import handler
 from infra import data_folder
-from shared import wiring
 from shared.model import srl as model
 from shared.operations import onboarding, publication
 from shared.ports import Ports
@@ -25,9 +24,9 @@ from shared.web.stored import StoredFile
 from tests import asgi
 from tests.api import Tenant, serve
 from tests.aws import aws
-from tests.infra.folders import store_revocations
+from tests.infra.folders import chosen, store_revocations
 from tests.lambda_events import Answer, Caller, Request
-from tests.worlds import Clock, close
+from tests.worlds import Clock
 
 SIGNED = "/v1/revocations/srl/signed"
 MANY = 150
@@ -304,17 +303,12 @@ def with_files(loop: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
 
 @contextmanager
 def _world(settings: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
-    for name, value in settings.items():
-        monkeypatch.setenv(name, value)
-    wiring.from_environment.cache_clear()
-    ports = wiring.from_environment()
-    tenant, created = onboarding.create_tenant(ports, handle="acme")
-    store_revocations(ports, tenant.tenant_id, MANY)
-    operator = onboarding.operator(ports, handle="acme")
-    head = publication.publish(ports, operator, anew=True)
-    yield World(ports, head, Caller(Request.http_api, created.secret))
-    wiring.from_environment.cache_clear()
-    close(ports)
+    with chosen(settings, monkeypatch) as ports:
+        tenant, created = onboarding.create_tenant(ports, handle="acme")
+        store_revocations(ports, tenant.tenant_id, MANY)
+        operator = onboarding.operator(ports, handle="acme")
+        head = publication.publish(ports, operator, anew=True)
+        yield World(ports, head, Caller(Request.http_api, created.secret))
 
 
 def test_a_long_list_is_fetched_elsewhere_on_lambda(

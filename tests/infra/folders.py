@@ -6,6 +6,8 @@ from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 
+import pytest
+
 from infra import data_folder
 from shared import wiring
 from shared.model import revocations as model
@@ -26,6 +28,18 @@ def opened(data: Path) -> Iterator[Ports]:
         yield ports
     finally:
         close(ports)
+
+
+@contextmanager
+def chosen(settings: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Ports]:
+    """The ports that handlers find, which these settings in the environment choose."""
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
+    wiring.from_environment.cache_clear()
+    ports = wiring.from_environment()
+    yield ports
+    wiring.from_environment.cache_clear()
+    close(ports)
 
 
 def revoke_many(data: Path, many: int) -> list[str]:

@@ -1,9 +1,8 @@
 """The operator's command line."""
 
 import sqlite3
-import sys
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -31,40 +30,15 @@ from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Increment, Put
 from tests import processes
 from tests.aws import aws
+from tests.infra.commands import Command, Ended
 from tests.infra.folders import opened
 
 
-@dataclass(frozen=True)
-class Command:
-    """How a command ended, and what it said where."""
-
-    code: int
-    out: str
-    err: str
-
-
-class Operator:
-    """Runs commands in this process, as typed after `python -m infra.admin`."""
-
-    def __init__(self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-        self._capsys = capsys
-        self._monkeypatch = monkeypatch
-
-    def run(self, *arguments: str | Path) -> Command:
-        self._monkeypatch.setattr(sys, "argv", ["admin", *map(str, arguments)])
-        try:
-            code: int | str | None = admin.main()
-        except SystemExit as exit_:
-            code = exit_.code
-        assert isinstance(code, int)
-        return Command(code, *self._capsys.readouterr())
-
-
 @pytest.fixture
-def operator(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Operator:
+def operator(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Command:
     for name in ("SVC_STORE", "SVC_BLOBS", "SVC_KEYS"):
         monkeypatch.delenv(name, raising=False)
-    return Operator(capsys, monkeypatch)
+    return Command(admin.main, capsys, monkeypatch)
 
 
 @pytest.fixture
@@ -75,7 +49,7 @@ def data(tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_new_tenant_comes_with_a_key_that_works(operator: Operator, data: Path) -> None:
+def test_a_new_tenant_comes_with_a_key_that_works(operator: Command, data: Path) -> None:
     """TENANT-1: `tenant create` makes a tenant and prints its first admin key once."""
     done = operator.run("--data", data, "tenant", "create", "acme")
     assert done.code == 0
@@ -88,7 +62,7 @@ def test_a_new_tenant_comes_with_a_key_that_works(operator: Operator, data: Path
         assert publication.current(ports, credential.tenant_id).version == 1
 
 
-def test_the_audit_log_names_who_ran_the_command(operator: Operator, data: Path) -> None:
+def test_the_audit_log_names_who_ran_the_command(operator: Command, data: Path) -> None:
     """F67c: The audit entries of the operator's commands name the user of the machine."""
     operator.run("--data", data, "tenant", "create", "acme")
     operator.run("--data", data, "admin-key", "acme")
@@ -101,7 +75,7 @@ def test_the_audit_log_names_who_ran_the_command(operator: Operator, data: Path)
     assert named == dict.fromkeys(["api_key.create", "tenant.create"], os_user.name())
 
 
-def test_tenants_are_listed_oldest_first(operator: Operator, data: Path) -> None:
+def test_tenants_are_listed_oldest_first(operator: Command, data: Path) -> None:
     """`tenant list` prints a line for each tenant: name, identifier, time of creation."""
     for name in ("globex", "acme"):
         operator.run("--data", data, "tenant", "create", name)
@@ -116,13 +90,13 @@ def test_tenants_are_listed_oldest_first(operator: Operator, data: Path) -> None
     assert all(line[2].endswith("Z") for line in lines)
 
 
-def test_there_may_be_no_tenant(operator: Operator, data: Path) -> None:
+def test_there_may_be_no_tenant(operator: Command, data: Path) -> None:
     """`tenant list` on a store without tenants prints nothing and succeeds."""
-    assert operator.run("--data", data, "tenant", "list") == Command(0, "", "")
+    assert operator.run("--data", data, "tenant", "list") == Ended(0, "", "")
 
 
 @pytest.mark.parametrize("how", ["expired", "deleted"])
-def test_a_tenant_locked_out_gets_in_again(operator: Operator, data: Path, how: str) -> None:
+def test_a_tenant_locked_out_gets_in_again(operator: Command, data: Path, how: str) -> None:
     """TENANT-4: `admin-key` makes a new key for a tenant that has no usable admin key."""
     lost = operator.run("--data", data, "tenant", "create", "acme").out.strip()
     with opened(data) as ports:
@@ -146,7 +120,7 @@ def test_a_tenant_locked_out_gets_in_again(operator: Operator, data: Path, how: 
     ],
 )
 def test_a_minted_key_may_expire(
-    operator: Operator, data: Path, given: str, lifetime: timedelta
+    operator: Command, data: Path, given: str, lifetime: timedelta
 ) -> None:
     """`admin-key --expires-in` mints a key that ends after that time."""
     operator.run("--data", data, "tenant", "create", "acme")
@@ -160,7 +134,7 @@ def test_a_minted_key_may_expire(
 
 @pytest.mark.parametrize("given", ["", "0d", "30", "d", "1w", "-1d", "1.5h", "1d\n", "100000d"])
 def test_a_lifetime_that_cannot_be_is_wrong_usage(
-    operator: Operator, data: Path, given: str
+    operator: Command, data: Path, given: str
 ) -> None:
     """A time of another form is refused with 2, and no key is made that never expires."""
     refused = operator.run("--data", data, "admin-key", "acme", f"--expires-in={given}")
@@ -168,7 +142,7 @@ def test_a_lifetime_that_cannot_be_is_wrong_usage(
     assert "30d, 12h, 45m" in refused.err
 
 
-def test_a_name_that_is_taken_is_refused(operator: Operator, data: Path) -> None:
+def test_a_name_that_is_taken_is_refused(operator: Command, data: Path) -> None:
     """A second tenant of one name is refused with 1, and there is still one."""
     first = operator.run("--data", data, "tenant", "create", "acme")
     second = operator.run("--data", data, "tenant", "create", "acme")
@@ -179,21 +153,21 @@ def test_a_name_that_is_taken_is_refused(operator: Operator, data: Path) -> None
         api_keys.authenticate(ports, first.out.strip())
 
 
-def test_an_unknown_tenant_gets_no_key(operator: Operator, data: Path) -> None:
+def test_an_unknown_tenant_gets_no_key(operator: Command, data: Path) -> None:
     """A key for a tenant that is not there is refused with 1."""
     refused = operator.run("--data", data, "admin-key", "nobody")
     assert (refused.code, refused.out) == (1, "")
     assert "no tenant of this name" in refused.err
 
 
-def test_the_doctor_of_a_healthy_folder(operator: Operator, data: Path) -> None:
+def test_the_doctor_of_a_healthy_folder(operator: Command, data: Path) -> None:
     """`doctor` says that all is well, with 0, and prints nothing for a program to read."""
-    assert operator.run("--data", data, "doctor") == Command(0, "", "All is well.\n")
+    assert operator.run("--data", data, "doctor") == Ended(0, "", "All is well.\n")
     operator.run("--data", data, "tenant", "create", "acme")
-    assert operator.run("--data", data, "doctor") == Command(0, "", "All is well.\n")
+    assert operator.run("--data", data, "doctor") == Ended(0, "", "All is well.\n")
 
 
-def test_the_doctor_says_what_is_wrong_and_what_to_do(operator: Operator, data: Path) -> None:
+def test_the_doctor_says_what_is_wrong_and_what_to_do(operator: Command, data: Path) -> None:
     """Each finding has its tenant, its problem and the way out; the exit code is 1."""
     operator.run("--data", data, "tenant", "create", "acme")
     operator.run("--data", data, "tenant", "create", "globex")
@@ -209,7 +183,7 @@ def test_the_doctor_says_what_is_wrong_and_what_to_do(operator: Operator, data: 
     assert operator.run("--data", data, "doctor").code == 0
 
 
-def test_the_doctor_with_another_master_key(operator: Operator, data: Path) -> None:
+def test_the_doctor_with_another_master_key(operator: Command, data: Path) -> None:
     """A key file that is not the one that sealed the seeds is found out, tenant by tenant."""
     operator.run("--data", data, "tenant", "create", "acme")
     (data / "master.key").unlink()
@@ -221,7 +195,7 @@ def test_the_doctor_with_another_master_key(operator: Operator, data: Path) -> N
 
 @pytest.mark.parametrize("command", ["doctor", "recover acme"])
 def test_a_folder_that_is_not_there_is_a_wrong_setting(
-    operator: Operator, tmp_path: Path, command: str
+    operator: Command, tmp_path: Path, command: str
 ) -> None:
     """What cannot be opened is told before anything is looked at, with 2."""
     refused = operator.run("--data", tmp_path / "gone", *command.split())
@@ -229,7 +203,7 @@ def test_a_folder_that_is_not_there_is_a_wrong_setting(
     assert "gone" in refused.err
 
 
-def test_publish_publishes_who_is_due(operator: Operator, data: Path) -> None:
+def test_publish_publishes_who_is_due(operator: Command, data: Path) -> None:
     """F111a: `publish` publishes the tenants that are due and names their lists."""
     for name in ("acme", "globex"):
         operator.run("--data", data, "tenant", "create", name)
@@ -238,12 +212,12 @@ def test_publish_publishes_who_is_due(operator: Operator, data: Path) -> None:
         revocations.create(ports, caller, warrant_id="svc_wrt_a", reason="stolen")
     told = operator.run("--data", data, "publish")
     published = "acme: published version 2 with 1 warrants.\n"
-    assert told == Command(0, "", f"{published}1 list(s) published; no other was due.\n")
+    assert told == Ended(0, "", f"{published}1 list(s) published; no other was due.\n")
     again = operator.run("--data", data, "publish")
-    assert again == Command(0, "", "0 list(s) published; no other was due.\n")
+    assert again == Ended(0, "", "0 list(s) published; no other was due.\n")
 
 
-def test_publish_says_what_it_could_not_publish(operator: Operator, data: Path) -> None:
+def test_publish_says_what_it_could_not_publish(operator: Command, data: Path) -> None:
     """OPS-7, F111b: `publish` names each tenant that fails with the cause and continues."""
     for name in ("acme", "globex"):
         operator.run("--data", data, "tenant", "create", name)
@@ -262,7 +236,7 @@ def test_publish_says_what_it_could_not_publish(operator: Operator, data: Path) 
     assert told.err.endswith("Unpublished: 1 list(s) could not be published\n")
 
 
-def test_recovery_says_what_it_did(operator: Operator, data: Path) -> None:
+def test_recovery_says_what_it_did(operator: Command, data: Path) -> None:
     """After a restore, `recover` names what it revoked again and the version that it published."""
     operator.run("--data", data, "tenant", "create", "acme")
     backup = data.with_name("backup.db")
@@ -284,10 +258,10 @@ def test_recovery_says_what_it_did(operator: Operator, data: Path) -> None:
     assert lines[3:] == ["Published version 3 with 1 warrants."]
     assert operator.run("--data", data, "doctor").code == 0
     again = operator.run("--data", data, "recover", "acme")
-    assert again == Command(0, "", "Published version 4 with 1 warrants.\n")
+    assert again == Ended(0, "", "Published version 4 with 1 warrants.\n")
 
 
-def test_recovery_without_an_admin_key_names_the_command(operator: Operator, data: Path) -> None:
+def test_recovery_without_an_admin_key_names_the_command(operator: Command, data: Path) -> None:
     """F50: a tenant whose last admin key was revoked since is told how to get in again."""
     first = operator.run("--data", data, "tenant", "create", "acme").out.strip()
     backup = data.with_name("backup.db")
@@ -308,7 +282,7 @@ def test_recovery_without_an_admin_key_names_the_command(operator: Operator, dat
 
 @pytest.mark.parametrize("key", ["", "AA==", "not base64", "A" * 43])
 def test_a_signer_that_is_no_public_key_is_wrong_usage(
-    operator: Operator, data: Path, key: str
+    operator: Command, data: Path, key: str
 ) -> None:
     """`--signer` takes base64 of 32 bytes, and refuses anything else with 2."""
     refused = operator.run("--data", data, "recover", "acme", "--signer", key)
@@ -316,7 +290,7 @@ def test_a_signer_that_is_no_public_key_is_wrong_usage(
     assert "argument --signer" in refused.err
 
 
-def test_nobody_is_recovered_by_a_wrong_name(operator: Operator, data: Path) -> None:
+def test_nobody_is_recovered_by_a_wrong_name(operator: Command, data: Path) -> None:
     """A tenant that is not there is refused with 1."""
     refused = operator.run("--data", data, "recover", "nobody")
     assert (refused.code, refused.out) == (1, "")
@@ -326,7 +300,7 @@ def test_nobody_is_recovered_by_a_wrong_name(operator: Operator, data: Path) -> 
 @pytest.mark.parametrize("name", ["", "Acme", "a b", "a" * 64, "a/b", "é", "a\n"])
 @pytest.mark.parametrize("command", ["tenant create", "admin-key", "recover"])
 def test_a_name_that_cannot_be_is_wrong_usage(
-    operator: Operator, data: Path, command: str, name: str
+    operator: Command, data: Path, command: str, name: str
 ) -> None:
     """A name that no tenant can have is refused with 2, saying what is allowed."""
     refused = operator.run("--data", data, *command.split(), name)
@@ -337,7 +311,7 @@ def test_a_name_that_cannot_be_is_wrong_usage(
 @pytest.mark.parametrize(
     "arguments", [[], ["tenant"], ["admin-key"], ["recover"], ["tenant", "rename"]]
 )
-def test_a_command_cut_short_is_wrong_usage(operator: Operator, arguments: list[str]) -> None:
+def test_a_command_cut_short_is_wrong_usage(operator: Command, arguments: list[str]) -> None:
     """Without a command, an action or a name, the usage is shown with 2."""
     refused = operator.run(*arguments)
     assert (refused.code, refused.out) == (2, "")
@@ -347,14 +321,14 @@ def test_a_command_cut_short_is_wrong_usage(operator: Operator, arguments: list[
 @pytest.mark.parametrize(
     "arguments", [[], ["tenant"], ["tenant", "create"], ["tenant", "list"], ["admin-key"]]
 )
-def test_help_is_there_at_every_level(operator: Operator, arguments: list[str]) -> None:
+def test_help_is_there_at_every_level(operator: Command, arguments: list[str]) -> None:
     """`--help` after any part of a command explains it and succeeds, whatever the settings."""
     shown = operator.run(*arguments, "--help")
     assert (shown.code, shown.err) == (0, "")
     assert shown.out.startswith("usage: ")
 
 
-def test_every_missing_setting_is_named_at_once(operator: Operator) -> None:
+def test_every_missing_setting_is_named_at_once(operator: Command) -> None:
     """Without settings, the command names all of them and what they may be, with 2."""
     refused = operator.run("tenant", "list")
     assert (refused.code, refused.out) == (2, "")
@@ -363,7 +337,7 @@ def test_every_missing_setting_is_named_at_once(operator: Operator) -> None:
     assert "--data" in refused.err
 
 
-def test_a_folder_without_data_is_not_made_into_one(operator: Operator, tmp_path: Path) -> None:
+def test_a_folder_without_data_is_not_made_into_one(operator: Command, tmp_path: Path) -> None:
     """A folder misspelt after `--data` is refused with 2, and nothing is made there."""
     refused = operator.run("--data", tmp_path / "dtaa", "tenant", "list")
     assert (refused.code, refused.out) == (2, "")
@@ -372,7 +346,7 @@ def test_a_folder_without_data_is_not_made_into_one(operator: Operator, tmp_path
 
 
 def test_the_environment_names_the_store(
-    operator: Operator, data: Path, monkeypatch: pytest.MonkeyPatch
+    operator: Command, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without `--data`, commands work on what the environment names; with it, on the folder."""
     other = data.with_name("other")
@@ -385,7 +359,7 @@ def test_the_environment_names_the_store(
     assert operator.run("--data", other, "tenant", "list").out.startswith("globex ")
 
 
-def test_it_works_on_the_stores_of_aws(operator: Operator, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_works_on_the_stores_of_aws(operator: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same commands work on DynamoDB, S3 and KMS."""
     with aws() as account:
         monkeypatch.setenv("SVC_STORE", f"dynamodb:{account.table_prefix}")
@@ -405,7 +379,7 @@ def test_it_works_on_the_stores_of_aws(operator: Operator, monkeypatch: pytest.M
 
 
 def test_publish_works_on_aws_and_an_outage_names_its_cause(
-    operator: Operator, monkeypatch: pytest.MonkeyPatch
+    operator: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """F111c: `publish` works on AWS and names the call and the error if AWS refuses it."""
     with aws() as account:

@@ -27,6 +27,7 @@ from shared.operations import publication, srl_rotation
 from shared.operations import srl_keys as signers
 from shared.ports import Ports
 from tests import processes
+from tests.infra.commands import Command
 from tests.operations.tenants import Tenant
 from tests.worlds import Clock, embedded
 
@@ -53,8 +54,7 @@ class Verifier:
     """Runs the command in this process on what is given as its file."""
 
     folder: Path
-    capsys: pytest.CaptureFixture[str]
-    monkeypatch: pytest.MonkeyPatch
+    command: Command
 
     def run(self, body: bytes, *options: str) -> tuple[int, str]:
         file = self.folder / "srl.json"
@@ -62,22 +62,14 @@ class Verifier:
         return self.run_on(str(file), *options)
 
     def run_on(self, *arguments: str) -> tuple[int, str]:
-        self.monkeypatch.setattr(sys, "argv", ["verify_srl", *arguments])
-        try:
-            code: int | str | None = verify_srl.main()
-        except SystemExit as exit_:
-            code = exit_.code
-        assert isinstance(code, int)
-        out, err = self.capsys.readouterr()
-        assert (err == "") == (code != 2)
-        return code, out or err
+        return self.command.verdict(*arguments)
 
 
 @pytest.fixture
 def verifier(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> Verifier:
-    return Verifier(tmp_path, capsys, monkeypatch)
+    return Verifier(tmp_path, Command(verify_srl.main, capsys, monkeypatch))
 
 
 @pytest.fixture

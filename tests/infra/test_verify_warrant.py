@@ -18,6 +18,7 @@ from shared.operations import srl_keys as signers
 from shared.operations.warrants import Order
 from shared.ports import Ports
 from tests import processes
+from tests.infra.commands import Command
 from tests.operations.tenants import Tenant
 from tests.worlds import Clock, close, embedded
 
@@ -31,8 +32,7 @@ class World:
     key: SigningKey
     folder: Path
     clock: Clock
-    capsys: pytest.CaptureFixture[str]
-    monkeypatch: pytest.MonkeyPatch
+    command: Command
 
     def signed(self, name: str = "svc_wrt_a", payload: bytes = b"may pay", **options: int) -> str:
         """A warrant in base64; `options` say in how much time it expires."""
@@ -60,15 +60,7 @@ class World:
         return [*(each for pair in pairs for each in pair), str(file)]
 
     def run(self, *arguments: str) -> tuple[int, str]:
-        self.monkeypatch.setattr(sys, "argv", ["verify_warrant", *arguments])
-        try:
-            code: int | str | None = verify_warrant.main()
-        except SystemExit as exit_:
-            code = exit_.code
-        assert isinstance(code, int)
-        out, err = self.capsys.readouterr()
-        assert (err == "") == (code != 2)
-        return code, out or err
+        return self.command.verdict(*arguments)
 
     def verify(self, warrant: str | bytes, **options: str) -> tuple[int, str]:
         return self.run(*self.arguments(warrant, **options))
@@ -81,7 +73,8 @@ def world(
     clock = Clock(datetime.now(UTC).replace(microsecond=0))
     ports = embedded(tmp_path, clock)
     tenant = Tenant.create(ports)
-    made = World(ports, tenant, tenant.key(ports), tmp_path, clock, capsys, monkeypatch)
+    command = Command(verify_warrant.main, capsys, monkeypatch)
+    made = World(ports, tenant, tenant.key(ports), tmp_path, clock, command)
     made.publish()
     yield made
     close(ports)
@@ -122,7 +115,7 @@ def test_the_forms_of_a_file(world: World) -> None:
         assert world.verify(form)[0] == 0
     for piped in (warrant.encode(), base64.b64decode(warrant)):
         stdin = io.TextIOWrapper(io.BytesIO(piped))
-        world.monkeypatch.setattr(sys, "stdin", stdin)
+        world.command.monkeypatch.setattr(sys, "stdin", stdin)
         assert world.run(*world.arguments(b"")[:-1], "-")[0] == 0
 
 

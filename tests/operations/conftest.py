@@ -17,6 +17,7 @@ from shared.operations import operation
 from shared.ports import Ports
 from shared.wiring import identifiers
 from tests.aws import aws
+from tests.operations.restores import Deployment, deployed
 from tests.worlds import Clock, embedded
 
 
@@ -43,6 +44,12 @@ def anywhere(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> It
             now=clock,
             new_id=identifiers(clock),
         )
+
+
+@pytest.fixture
+def deployment(tmp_path: Path, clock: Clock) -> Iterator[Deployment]:
+    with deployed(tmp_path, clock) as deployment:
+        yield deployment
 
 
 @pytest.fixture

@@ -36,10 +36,7 @@ from tests.operations.tenants import Tenant
 from tests.operations.test_faults import CASES, Case
 from tests.worlds import Clock
 
-
-@pytest.fixture(autouse=True)
-def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(operation, "PACING", operation.Pacing(pause=0, in_flight=0))
+pytestmark = pytest.mark.usefixtures("at_once")
 
 
 class Torn(Intercepted):

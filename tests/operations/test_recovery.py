@@ -1,6 +1,5 @@
 """Recovery: records from a backup, lists from the present, and nothing that was told is lost."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
@@ -26,17 +25,11 @@ from shared.operations import (
 )
 from shared.ports import Ports
 from tests.faults import Crash, Script, raises, scripted
-from tests.operations.restores import Deployment, deployed
+from tests.operations.restores import Deployment
 from tests.operations.tenants import Tenant
 from tests.worlds import Clock
 
 pytestmark = pytest.mark.usefixtures("few_partitions")
-
-
-@pytest.fixture
-def deployment(tmp_path: Path, clock: Clock) -> Iterator[Deployment]:
-    with deployed(tmp_path, clock) as deployment:
-        yield deployment
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 import base64
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -41,15 +41,9 @@ from shared.operations import (
 from shared.operations.api_keys import Created
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
-from tests.operations.restores import Deployment, deployed
+from tests.operations.restores import Deployment
 from tests.operations.tenants import Tenant
 from tests.worlds import Clock
-
-
-@pytest.fixture
-def deployment(tmp_path: Path, clock: Clock) -> Iterator[Deployment]:
-    with deployed(tmp_path, clock) as deployment:
-        yield deployment
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,42 @@
+"""The project's commands, run in this process as if typed after `python -m`."""
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a command ended, and what it printed where."""
+
+    code: int
+    out: str
+    err: str
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command by its main function, and how a test sees what it prints."""
+
+    main: Callable[[], int]
+    capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch
+
+    def run(self, *arguments: str | Path) -> Ended:
+        name = self.main.__module__.rpartition(".")[2]
+        self.monkeypatch.setattr(sys, "argv", [name, *map(str, arguments)])
+        try:
+            code: int | str | None = self.main()
+        except SystemExit as exit_:
+            code = exit_.code
+        assert isinstance(code, int)
+        return Ended(code, *self.capsys.readouterr())
+
+    def verdict(self, *arguments: str | Path) -> tuple[int, str]:
+        """The code and the text. A verifier uses standard error only if it is called wrongly."""
+        ended = self.run(*arguments)
+        assert (ended.err == "") == (ended.code != 2)
+        return ended.code, ended.out or ended.err

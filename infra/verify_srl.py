@@ -24,7 +24,8 @@ _VALID, _NOT_VALID, _WRONG_USAGE, _REVOKED = range(4)
 
 _HELP: Final = {
     "key": "public key that may have signed, from a source that you trust; may be repeated",
-    "keys": "saved answer of GET /v1/revocations/srl/keys, whose statements are followed",
+    "keys": "saved answer of GET /v1/revocations/srl/keys, whose statements are followed; may be "
+    "repeated, for its pages",
     "state": "file that remembers what was accepted; it is made if it is not there",
     "max-step": "refuse versions more than N above that of the state (default %(default)s)",
     "warrant": "say whether this warrant is on the list; may be repeated",
@@ -55,7 +56,7 @@ def main() -> int:
 def _verified(arguments: argparse.Namespace) -> Payload:
     """The list, once it is accepted and the state says so. Raises `InvalidSrl`."""
     body = _use(arguments.file, _read)
-    told = _use(arguments.keys, _told) if arguments.keys else Told()
+    told = Told.all([_use(name, _told) for name in arguments.keys])
     policy = Policy(arguments.key, told, arguments.min_version, arguments.max_step)
     state = Path(arguments.state) if arguments.state else None
     lock = verifier_state.locked(state) if state else nullcontext()
@@ -130,7 +131,7 @@ def _arguments() -> argparse.Namespace:
     warrant = _checked(identifiers.warrant_id)
     number = _checked(_positive)
     add("--key", type=key, action="append", required=True, metavar="BASE64", help=_HELP["key"])
-    add("--keys", metavar="FILE", help=_HELP["keys"])
+    add("--keys", action="append", default=[], metavar="FILE", help=_HELP["keys"])
     add("--state", metavar="FILE", help=_HELP["state"])
     add("--min-version", type=number, default=1, metavar="N", help="refuse versions below N")
     add("--max-step", type=number, default=MAX_STEP, metavar="N", help=_HELP["max-step"])

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Final
 
-from fastapi import Path, Response
+from fastapi import Path, Query, Response
 
 from functions.srl.schemas import (
     ActivateSigner,
@@ -11,13 +11,14 @@ from functions.srl.schemas import (
     SrlSigner,
     SrlSigners,
 )
-from shared.errors import InvalidState, NotFound
+from shared.errors import InvalidState, NotFound, RequestConflict
 from shared.model import served
 from shared.model.srl import Form
 from shared.operations import srl, srl_allowance, srl_rotation
 from shared.web.app import create_app, lambda_handler
 from shared.web.conditional import accepts_gzip, matches
 from shared.web.fields import SigningKeyId
+from shared.web.paging import Pager
 from shared.web.routes import Here, router, serves
 from shared.web.stored import StoredFile
 from shared.web.work import Kind
@@ -29,6 +30,8 @@ _ANSWER_MAX: Final = 4 * 1024 * 1024
 _READ_MAX: Final = 256 * 1024
 
 KeyId = Annotated[SigningKeyId, Path(alias="keyId")]
+
+Cursor = Annotated[str | None, Query(description="The `cursor` of the page before.")]
 
 _NOT_FORCED: Final = ActivateSigner()
 
@@ -139,38 +142,44 @@ async def regenerate_srl(here: Here) -> Regenerated:
 
 @routes.get("/v1/revocations/srl/keys")
 @serves(srl_rotation.listing)
-async def list_srl_keys(here: Here) -> SrlSigners:
+async def list_srl_keys(here: Here, cursor: Cursor = None) -> SrlSigners:
     """List the keys that sign the Signed Revocation List.
 
     The key that signed the list in force comes first, then the newest. A retired key is listed
     until its last list has expired. A revoked key stays listed, so that whoever pinned it learns
-    that it was revoked.
+    that it was revoked. If more than 100 are revoked, the oldest of them are on further pages.
     """
-    listed = srl_rotation.listing(here.ports, here.caller)
-    return SrlSigners(keys=[SrlSigner.of(each) for each in listed])
+    pages = Pager(here.caller, cursor, "srl/keys")
+    listing = srl_rotation.listing(here.ports, here.caller, before=pages.before)
+    return SrlSigners(
+        keys=[SrlSigner.of(each) for each in listing.signers],
+        cursor=pages.after(listing.next_before),
+    )
 
 
 @routes.post("/v1/revocations/srl/keys", status_code=201)
-@serves(srl_rotation.create, raises=(InvalidState,))
+@serves(srl_rotation.create, raises=(InvalidState, RequestConflict))
 async def create_srl_key(here: Here) -> SrlSigner:
     """Create the key that will sign the Signed Revocation List next.
 
     The key is listed as `pending`, so that authorizers can learn of it, and signs nothing until it
     is activated. `statement` is what the present key signed about it.
 
-    409: there is a pending key already.
+    409: there is a pending key already, or 100 retired keys are listed.
     """
     return SrlSigner.of(srl_rotation.create(here.ports, here.caller))
 
 
 @routes.post("/v1/revocations/srl/keys/rotate", status_code=201)
-@serves(srl_rotation.rotate, kind=Kind.PUBLICATION)
+@serves(srl_rotation.rotate, raises=(RequestConflict,), kind=Kind.PUBLICATION)
 async def rotate_srl_key(here: Here) -> SrlSigner:
     """Replace the key that signs the Signed Revocation List at once.
 
     Activates the pending key, or a new key if none is pending, and publishes a list that it signed.
     Authorizers that have not learnt of the key refuse that list. To give them time, create a
     pending key and activate it later.
+
+    409: there is no pending key, and 100 retired keys are listed.
     """
     return SrlSigner.of(srl_rotation.rotate(here.ports, here.caller))
 

@@ -9,8 +9,10 @@ from shared.model.srl_keys import Status
 from shared.operations.srl_rotation import Signer
 from shared.web.fields import (
     BASE64,
+    CURSOR,
     Algorithm,
     MomentOut,
+    NextCursor,
     PublicKey,
     RecordBody,
     RequestBody,
@@ -141,6 +143,7 @@ class SrlSigner(ResponseBody):
 class SrlSigners(ResponseBody):
     """The keys of the lists, the one that signed the list in force first."""
 
-    model_config = example(keys=[examples.SIGNER])
+    model_config = example(keys=[examples.SIGNER], cursor=CURSOR)
 
     keys: list[SrlSigner] = shown("The keys.")
+    cursor: NextCursor

@@ -28,6 +28,10 @@ class Status(StrEnum):
         return cls.RETIRED if value == _ROTATED else None
 
 
+# A key in one of these states never signs again.
+ENDED: Final = (Status.RETIRED, Status.REVOKED)
+
+
 @dataclass(frozen=True, slots=True)
 class SrlKey(Record):
     """A signer of lists.
@@ -38,7 +42,7 @@ class SrlKey(Record):
     release retired it. `statement` is what the key in force said of this one (see
     `shared.model.srl_statements`). `pending_id` names the pending key that is to follow the active
     one: who creates, activates or revokes that key writes this record too, so they exclude each
-    other.
+    other. `is_archived` is true for a retired or revoked key in the archive, else None.
     """
 
     id: str
@@ -52,6 +56,7 @@ class SrlKey(Record):
     listed_until: datetime | None = None
     statement: dict[str, str] | None = None
     pending_id: str | None = None
+    is_archived: bool | None = None
 
     @property
     def algorithm(self) -> str:
@@ -61,7 +66,8 @@ class SrlKey(Record):
     @property
     def key(self) -> Key:
         """Where the signer is stored."""
-        return signers(self.tenant_id).key(self.id)
+        partition = archive(self.tenant_id, self.status) if self.is_archived else None
+        return (partition or signers(self.tenant_id)).key(self.id)
 
     @property
     def seal_context(self) -> dict[str, str]:
@@ -85,7 +91,13 @@ class SrlKey(Record):
 
     def revoked(self) -> Self:
         """The key as it is once nobody should believe it any more."""
-        return self._next(status=Status.REVOKED, sealed_seed=None, pending_id=None)
+        return self._next(
+            status=Status.REVOKED, sealed_seed=None, pending_id=None, is_archived=None
+        )
+
+    def archived(self) -> Self:
+        """The key, retired or revoked, as it is kept in the archive."""
+        return self._next(sealed_seed=None, is_archived=True)
 
     def followed_by(self, pending_id: str | None) -> Self:
         """The active key, with another pending one after it, or none."""
@@ -100,5 +112,13 @@ class SrlKey(Record):
 
 
 def signers(tenant_id: str) -> Partition:
-    """A tenant's signers, in order of creation. None is ever removed."""
+    """A tenant's signers but those in the archive, in order of creation."""
     return Partition(Table.KEYS, f"{tenant_id}#srl-keys")
+
+
+def archive(tenant_id: str, status: Status) -> Partition:
+    """A tenant's archived signers, retired or revoked, in order of creation (docs/adr/0039).
+
+    None is ever removed, except that a retired one returns to the others if it is revoked.
+    """
+    return Partition(Table.KEYS, f"{tenant_id}#srl-keys-{status.value}")

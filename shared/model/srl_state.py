@@ -32,8 +32,8 @@ class State:
     """What goes with one version of a tenant's list.
 
     `ends` has the listed warrants whose end is known, and when it is, as RFC 3339 text in UTC;
-    `signers` are the revoked signers whose warrants are listed. `list_signers` are all signers of
-    the tenant's lists, without their seeds.
+    `signers` are the revoked signers whose warrants are listed. `list_signers` are the signers of
+    the tenant's lists but the archived ones, without their seeds.
     """
 
     tenant_id: str

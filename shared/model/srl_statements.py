@@ -27,7 +27,7 @@ Form = Mapping[str, str]
 class Statement:
     """That `public_key` may sign the lists of a tenant after `previous`; both are 32 raw bytes.
 
-    `number` counts the tenant's signers from 1.
+    `number` is higher than in any earlier statement of the tenant.
     """
 
     tenant_id: str
@@ -117,6 +117,11 @@ def follow(
         believed[statement.public_key] = [*chain, form]
         last[statement.public_key] = statement
     return believed
+
+
+def highest(forms: Iterable[Form]) -> int:
+    """The highest number in these statements, as far as they are well-formed; 0 if none is."""
+    return max((statement.number for statement, _form in _opened(forms)), default=0)
 
 
 def _opened(forms: Iterable[Form]) -> Iterable[tuple[Statement, Form]]:

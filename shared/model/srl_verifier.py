@@ -35,6 +35,13 @@ class Told:
         except (KeyError, TypeError):
             raise ValueError("not an answer of GET /v1/revocations/srl/keys") from None
 
+    @classmethod
+    def all(cls, pages: Iterable["Told"]) -> Self:
+        """What the pages of one answer tell together."""
+        pages = list(pages)
+        statements = tuple(form for page in pages for form in page.statements)
+        return cls(statements, frozenset().union(*(page.revoked for page in pages)))
+
 
 @dataclass(frozen=True, slots=True)
 class Policy:

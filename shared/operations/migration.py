@@ -3,9 +3,9 @@
 Seeds were once sealed for a tenant and a key alone. Each is opened so once more, and sealed for its
 purpose and version too. Revoked keys were once named in one item; each gets a marker of its own.
 What keys signed was not in order of its end, and is put in that order too. The heads of all lists
-were kept; those of old ones are removed. Then a list is published from all records, since lists
-were once made by expiries that nobody had signed. Whatever is done already is left as it is, so
-that a migration may be stopped anywhere, and repeated.
+were kept; those of old ones are removed. Old list signers go to the archive. Then a list is
+published from all records, since lists were once made by expiries that nobody had signed. Whatever
+is done already is left as it is, so that a migration may be stopped anywhere, and repeated.
 """
 
 from dataclasses import dataclass, field, replace
@@ -17,7 +17,7 @@ from shared.model.callers import Caller
 from shared.model.items import Key
 from shared.model.signing_keys import SigningKey
 from shared.model.srl_keys import SrlKey
-from shared.operations import first_edition, publication, seals, signed_by_end
+from shared.operations import first_edition, publication, seals, signed_by_end, srl_archive
 from shared.operations.operation import settle
 from shared.ports import Ports
 from shared.ports.store import At, Put
@@ -55,6 +55,7 @@ def migrate(ports: Ports, operator: Caller) -> Migrated:
             done.failed[entry.sk] = "is a list signer's copy; remove it from the signing keys"
         else:
             _settled(ports, SigningKey, keys.key(entry.sk), done)
+    srl_archive.move_all(ports, operator.tenant_id)
     # After the seeds: what ran before the upgrade signs no more, and so leaves nothing out.
     signed_by_end.migrate(ports, operator.tenant_id)
     if not done.failed and publication.current(ports, operator.tenant_id).format != srl.FORMAT:

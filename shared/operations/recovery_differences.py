@@ -3,14 +3,19 @@
 from collections.abc import Iterator
 
 from shared.model.signing_keys import SigningKey, Status
-from shared.model.srl_keys import Status as SignerStatus
+from shared.model.srl_keys import ENDED
 from shared.model.srl_state import State
 from shared.model.tombstones import Status as Ended
 from shared.model.tombstones import Tombstones
-from shared.operations import counters, recovery_unknown, srl_keys, srl_newest, tombstones
+from shared.operations import (
+    counters,
+    recovery_unknown,
+    srl_archive,
+    srl_keys,
+    srl_newest,
+    tombstones,
+)
 from shared.ports import Ports
-
-_FINAL = frozenset({SignerStatus.RETIRED, SignerStatus.REVOKED})
 
 
 def examine(ports: Ports, tenant_id: str) -> Iterator[str]:
@@ -65,7 +70,10 @@ def _has_returned(told: SigningKey, now: SigningKey | None, *, is_behind: bool) 
 
 
 def _signers(ports: Ports, tenant_id: str, state: State) -> Iterator[str]:
-    records = {each.id: each.status for each in srl_keys.all_of(ports, tenant_id)}
-    for each in state.list_signers:
-        if each.status in _FINAL and records.get(each.id) not in _FINAL:
+    told = {each.id: each for each in state.list_signers if each.status in ENDED}
+    found = srl_keys.find(ports, tenant_id, told)
+    for each in told.values():
+        if each.id not in found or found[each.id].status not in ENDED:
             yield f"the list signer {each.id} was {each.status}, and is not"
+    for each in srl_archive.missing(srl_keys.all_of(ports, tenant_id), state.list_signers):
+        yield f"the list signer {each.id} was archived, and is {each.status}"

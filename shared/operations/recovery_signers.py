@@ -8,10 +8,10 @@ from shared.errors import Corrupt
 from shared.model.audit_log import Action
 from shared.model.srl_keys import SrlKey, Status, signers
 from shared.model.srl_statements import Statement
-from shared.operations import seals, srl_keys, tombstones
+from shared.operations import seals, srl_archive, srl_keys, tombstones
 from shared.operations.operation import settle
 from shared.operations.recovery_scene import Scene
-from shared.ports.store import At, Expect, Put
+from shared.ports.store import Expect, Put
 
 _ORDER = [Status.PENDING, Status.ACTIVE, Status.RETIRED, Status.REVOKED]
 
@@ -20,9 +20,13 @@ def apply(scene: Scene, found: tuple[SrlKey, ...], *, listed_until: datetime) ->
     """Bring the tenant's signers to where they were; start a new one if none can sign.
 
     A signer without a record lost its seed: it is listed as retired until `listed_until`, when
-    the newest list expires.
+    the newest list expires. A signer that signs by its record and was archived by then was retired
+    or revoked, which is not known; so it is revoked.
     """
     records = {each.id: each for each in _records(scene)}
+    archived = [each.revoked() for each in srl_archive.missing(records.values(), found)]
+    found = (*found, *archived)
+    records |= srl_keys.find(scene.ports, scene.tenant_id, [each.id for each in found])
     vouching = _vouching(records, found)
     for each in found:
         step = partial(_brought, scene, records.get(each.id), each, listed_until)
@@ -73,7 +77,7 @@ def _brought(
         moved = record.activated(tomb.activated_at or scene.ports.now())
         action = Action.SRL_ACTIVATE_KEY
     scene.ports.store.write(
-        Put(moved.key, moved.to_item(), At(record.version)),
+        *srl_keys.replaced(record, moved),
         *tombstones.changed(scene.tenant_id),
         scene.entry(action, moved.id),
     )
@@ -103,7 +107,7 @@ def _vouched(scene: Scene, new: SrlKey, vouching: SrlKey) -> SrlKey:
         return new
     statement = Statement(
         tenant_id=new.tenant_id,
-        number=1 + len(_records(scene)),
+        number=srl_keys.next_number(_records(scene)),
         key_id=new.id,
         public_key=new.public_bytes,
         previous=vouching.public_bytes,

@@ -5,7 +5,7 @@ of its own, in one write with the head of that list. So the head alone says whic
 and whoever reads head and keys in the middle of that write loses the write that it bases on them.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from shared.errors import Corrupt
@@ -13,11 +13,11 @@ from shared.model import seeds
 from shared.model.identifiers import SIGNING_KEY
 from shared.model.seeds import Purpose
 from shared.model.srl import Head
-from shared.model.srl_keys import SrlKey, Status, signers
-from shared.operations import srl_heads
-from shared.operations.operation import reread
+from shared.model.srl_keys import ENDED, SrlKey, Status, archive, signers
+from shared.model.srl_statements import highest
+from shared.operations import operation, srl_heads
 from shared.ports import Ports
-from shared.ports.store import Change, Put
+from shared.ports.store import At, Change, Delete, Expect, Put
 
 
 def current(ports: Ports, tenant_id: str) -> SrlKey:
@@ -31,7 +31,7 @@ def head_and_signer(ports: Ports, tenant_id: str) -> tuple[Head, SrlKey]:
     Only a write that expects this head may rest on the signer. Raises `Corrupt` if no signer is
     active, also when they are read again: so it is not another call in the middle of its write.
     """
-    return reread(lambda: _head_and_signer(ports, tenant_id))
+    return operation.reread(lambda: _head_and_signer(ports, tenant_id))
 
 
 def _head_and_signer(ports: Ports, tenant_id: str) -> tuple[Head, SrlKey]:
@@ -47,18 +47,50 @@ def _head_and_signer(ports: Ports, tenant_id: str) -> tuple[Head, SrlKey]:
 
 
 def all_of(ports: Ports, tenant_id: str, changed: Iterable[Change] = ()) -> tuple[SrlKey, ...]:
-    """Every signer of the tenant in order of creation, without its seed.
+    """Every signer of the tenant but the archived ones in order of creation, without its seed.
 
     Each is as it is stored, or as one of `changed` is about to store it.
     """
     partition = signers(tenant_id)
     items = {partition.key(entry.sk): entry.item for entry in ports.store.query(partition)}
-    items |= {
-        each.key: each.item
-        for each in changed
-        if isinstance(each, Put) and each.key.pk == partition.pk
-    }
+    for each in changed:
+        if isinstance(each, Put) and each.key.pk == partition.pk:
+            items[each.key] = each.item
+        elif isinstance(each, Delete):
+            items.pop(each.key, None)
     return tuple(replace(SrlKey.from_item(items[key]), sealed_seed=None) for key in sorted(items))
+
+
+def find(ports: Ports, tenant_id: str, key_ids: Collection[str]) -> dict[str, SrlKey]:
+    """The signers with these identifiers, archived or not; one that does not exist is left out.
+
+    If one is missing, all are read once more: it may be on its way into the archive or back.
+    """
+    places = [signers(tenant_id), *(archive(tenant_id, status) for status in ENDED)]
+    keys = [place.key(each) for place in places for each in key_ids]
+    items = ports.store.get_many(keys)
+    if len({key.sk for key in items}) < len(set(key_ids)):
+        operation.PACING.sleep(operation.PACING.in_flight)
+        items = ports.store.get_many(keys)
+    return {key.sk: SrlKey.from_item(item) for key, item in items.items()}
+
+
+def replaced(before: SrlKey, after: SrlKey) -> list[Change]:
+    """The changes that store `after` in place of `before`, as that one was read."""
+    if before.key == after.key:
+        return [Put(after.key, after.to_item(), At(before.version))]
+    moved = Put(after.key, after.to_item(), Expect.ABSENT)
+    return [moved, Delete(before.key, At(before.version))]
+
+
+def next_number(records: Iterable[SrlKey]) -> int:
+    """The number for the next statement, higher than in all statements about `records`.
+
+    `records` are all signers but the archived ones. Without an archive it counts the signers.
+    """
+    records = list(records)
+    forms = (each.statement for each in records if each.statement is not None)
+    return 1 + max(len(records), highest(forms))
 
 
 def make(ports: Ports, tenant_id: str, status: Status = Status.ACTIVE) -> SrlKey:

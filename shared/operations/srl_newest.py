@@ -15,7 +15,7 @@ from typing import Final
 from shared.errors import Corrupt, InvalidSrl
 from shared.model import srl, srl_state
 from shared.model.srl import Payload
-from shared.model.srl_keys import SrlKey, Status, signers
+from shared.model.srl_keys import ENDED, SrlKey, Status, archive, signers
 from shared.model.srl_state import State
 from shared.model.srl_statements import Statement, follow
 from shared.model.srl_verification import verify
@@ -97,7 +97,9 @@ def _believed(
     ports: Ports, tenant_id: str, states: list[str], trusted: Collection[bytes]
 ) -> set[bytes]:
     """The public keys of signers: those of the records, and those that these vouch for."""
-    records = [SrlKey.from_item(entry.item) for entry in ports.store.query(signers(tenant_id))]
+    places = [signers(tenant_id), *(archive(tenant_id, status) for status in ENDED)]
+    entries = (entry for place in places for entry in ports.store.query(place))
+    records = [SrlKey.from_item(entry.item) for entry in entries]
     revoked = frozenset(each.public_bytes for each in records if each.status is Status.REVOKED)
     known = {each.public_bytes for each in records} | set(trusted)
     forms = [form for blob in states for form in _statements(ports, tenant_id, blob)]

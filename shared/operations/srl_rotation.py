@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
-from shared.errors import Conflict, Corrupt, InvalidState, NotFound
+from shared.errors import Conflict, Corrupt, InvalidState, NotFound, RequestConflict
 from shared.model.audit_log import Action
 from shared.model.callers import Caller, Scope
 from shared.model.identifiers import SIGNING_KEY, is_identifier
@@ -18,12 +18,12 @@ from shared.model.items import Value
 from shared.model.srl import Head
 from shared.model.srl_keys import SrlKey, Status, signers
 from shared.model.srl_statements import Statement
-from shared.model.srl_verification import LIFETIME_MAX
 from shared.model.tenants import Settings
 from shared.operations import (
     audit_log,
     publication,
     seals,
+    srl_archive,
     srl_heads,
     srl_keys,
     tenants,
@@ -51,6 +51,14 @@ class Signer:
 
 
 @dataclass(frozen=True, slots=True)
+class Listing:
+    """A page of signers. `next_before` is where the next one begins; None on the last."""
+
+    signers: list[Signer]
+    next_before: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class _Scene:
     """What a change of signers is decided on."""
 
@@ -63,34 +71,35 @@ class _Scene:
 
 
 @operation(Scope.ADMIN, Scope.AUTHORIZER, Scope.READ_ONLY)
-def listing(ports: Ports, caller: Caller) -> list[Signer]:
+def listing(ports: Ports, caller: Caller, *, before: str | None = None) -> Listing:
     """The tenant's signers, the one that signed the list in force first, then the newest first.
 
     A retired one is left out once its last list has expired. A revoked one stays, so that whoever
-    pinned it learns of it.
+    pinned it learns of it. The first page has all that are not archived; those that begin at
+    `before` have the revoked ones that are.
     """
     tenant_id, now = caller.tenant_id, ports.now()
+    if before is not None:
+        archived, position = srl_archive.page(ports, tenant_id, before=before)
+        return Listing([Signer(each, None) for each in archived], position)
     settings, head = ports.together(
         lambda: tenants.settings(ports, tenant_id), lambda: srl_heads.current(ports, tenant_id)
     )
     # The head first: whatever key it names is among the records that are read after it.
-    entries = ports.store.query(signers(tenant_id), newest_first=True)
-    records = [SrlKey.from_item(entry.item) for entry in entries]
-    newer = [None, *records[:-1]]
-    listed = [
-        _shown(record, settings)
-        for record, successor in zip(records, newer, strict=True)
-        if record.id == head.key_id or _is_listed(record, successor, now)
-    ]
-    return sorted(listed, key=lambda signer: signer.record.id != head.key_id)
+    records = srl_archive.read(ports, tenant_id)
+    listed = srl_archive.listed(records, now)
+    first = [each for each in records if each.id == head.key_id]
+    others = [each for each in listed if each.id != head.key_id]
+    shown = [_shown(each, settings) for each in (*first, *others)]
+    return Listing(shown, srl_archive.first_page(ports, tenant_id))
 
 
 @operation(Scope.ADMIN)
 def create(ports: Ports, caller: Caller) -> Signer:
     """Make the key that is to sign next, with a statement by the key that signs now.
 
-    Raises `InvalidState` if there is one already, `Corrupt` if the seed of the active key does not
-    open.
+    Raises `InvalidState` if there is one already, `RequestConflict` if too many retired ones are
+    listed, `Corrupt` if the seed of the active key does not open.
     """
     scene = _scene(ports, caller)
     if scene.active.pending_id is not None:
@@ -129,7 +138,10 @@ def activate(ports: Ports, caller: Caller, *, key_id: str, force: bool = False) 
 
 @operation(Scope.ADMIN)
 def rotate(ports: Ports, caller: Caller) -> Signer:
-    """Activate the pending key, or a new one if there is none, without waiting for anything."""
+    """Activate the pending key, or a new one if there is none, without waiting for anything.
+
+    Raises `RequestConflict` if it would be a new one and too many retired ones are listed.
+    """
     scene = _scene(ports, caller)
     successor = _pending(ports, scene) or _new(ports, scene, Status.ACTIVE)
     entry = _entry(ports, caller, scene, Action.SRL_ROTATE_KEY, successor)
@@ -156,12 +168,13 @@ def revoke(ports: Ports, caller: Caller, *, key_id: str) -> Signer:
 
 def _drop(ports: Ports, caller: Caller, scene: _Scene, stolen: SrlKey) -> None:
     """Revoke a key that signs nothing now."""
-    changes: list[Change] = [_revocation(stolen)]
+    changes = srl_keys.replaced(stolen, stolen.revoked())
     if scene.active.pending_id == stolen.id:
         changes.append(_update(scene.active, scene.active.followed_by(None)))
     details: dict[str, Value] = {"was": stolen.status.value}
     entry = _entry(ports, caller, scene, Action.SRL_REVOKE_KEY, stolen, **details)
-    ports.store.write(*changes, *tombstones.changed(caller.tenant_id), entry)
+    moves = srl_archive.moves(ports, caller.tenant_id, changed=[stolen.id])
+    ports.store.write(*changes, *tombstones.changed(caller.tenant_id), entry, *moves)
 
 
 def _replace_stolen(ports: Ports, caller: Caller, scene: _Scene, stolen: SrlKey) -> None:
@@ -172,7 +185,8 @@ def _replace_stolen(ports: Ports, caller: Caller, scene: _Scene, stolen: SrlKey)
         signer, change = _takes_over(ports, successor.unproved())
     details: dict[str, Value] = {"was": stolen.status.value, "successor": signer.id}
     entry = _entry(ports, caller, scene, Action.SRL_REVOKE_KEY, stolen, **details)
-    changes = [change, _revocation(stolen), entry]
+    moves = srl_archive.moves(ports, caller.tenant_id, changed=[stolen.id])
+    changes = [change, *srl_keys.replaced(stolen, stolen.revoked()), entry, *moves]
     publication.hand_over(ports, caller, scene.head, signer, changes)
 
 
@@ -182,7 +196,8 @@ def _succeed(
     """Retire the active key, and publish under its successor."""
     signer, change = _takes_over(ports, successor)
     retired = scene.active.retired(listed_until=scene.head.expires_at)
-    changes = [change, _update(scene.active, retired), entry]
+    moves = srl_archive.moves(ports, caller.tenant_id, changed=[retired.id])
+    changes = [change, _update(scene.active, retired), entry, *moves]
     publication.hand_over(ports, caller, scene.head, signer, changes)
     return scene.shown(signer)
 
@@ -204,11 +219,12 @@ def _scene(ports: Ports, caller: Caller) -> _Scene:
 
 
 def _find(ports: Ports, caller: Caller, key_id: str) -> SrlKey:
-    key = signers(caller.tenant_id).key(key_id)
-    item = ports.store.get(key) if is_identifier(key_id, kind=SIGNING_KEY) else None
-    if item is None:
+    if not is_identifier(key_id, kind=SIGNING_KEY):
         raise NotFound
-    return SrlKey.from_item(item)
+    found = srl_keys.find(ports, caller.tenant_id, [key_id])
+    if key_id not in found:
+        raise NotFound
+    return found[key_id]
 
 
 def _pending(ports: Ports, scene: _Scene) -> SrlKey | None:
@@ -226,6 +242,8 @@ def _pending(ports: Ports, scene: _Scene) -> SrlKey | None:
 
 def _new(ports: Ports, scene: _Scene, status: Status) -> SrlKey:
     """A new signer, with a statement by the active one if that one's seed opens."""
+    records = srl_archive.read(ports, scene.settings.tenant_id)
+    _check_room(records, ports.now())
     signer = srl_keys.make(ports, scene.settings.tenant_id, status)
     try:
         seed = seals.opened(ports, scene.active)
@@ -235,13 +253,22 @@ def _new(ports: Ports, scene: _Scene, status: Status) -> SrlKey:
         return signer
     statement = Statement(
         tenant_id=signer.tenant_id,
-        number=1 + sum(1 for _ in ports.store.query(signers(signer.tenant_id))),
+        number=srl_keys.next_number(records),
         key_id=signer.id,
         public_key=signer.public_bytes,
         previous=scene.active.public_bytes,
         issued_at=signer.created_at,
     )
     return replace(signer, statement=statement.signed(seed=seed))
+
+
+def _check_room(records: list[SrlKey], now: datetime) -> None:
+    listed = srl_archive.listed(records, now)
+    if sum(each.status is Status.RETIRED for each in listed) >= srl_archive.KEPT:
+        raise RequestConflict(
+            f"At most {srl_archive.KEPT} retired signers are listed; "
+            "wait until the last list of one of them has expired."
+        )
 
 
 def _entry(
@@ -257,10 +284,6 @@ def _update(before: SrlKey, after: SrlKey) -> Change:
     return Put(after.key, after.to_item(), At(before.version))
 
 
-def _revocation(stolen: SrlKey) -> Change:
-    return _update(stolen, stolen.revoked())
-
-
 def _unchanged(signer: SrlKey) -> Change:
     return Check(signer.key, At(signer.version))
 
@@ -270,12 +293,3 @@ def _shown(signer: SrlKey, settings: Settings) -> Signer:
     if signer.status is Status.PENDING:
         return Signer(signer, signer.created_at + settings.rotation_grace)
     return Signer(signer, None if signer.status is Status.REVOKED else since)
-
-
-def _is_listed(signer: SrlKey, newer: SrlKey | None, now: datetime) -> bool:
-    if signer.status is not Status.RETIRED:
-        return True
-    if signer.listed_until is not None:
-        return now < signer.listed_until
-    # An older release retired it, at the latest when the next key was made.
-    return newer is not None and now < newer.created_at + LIFETIME_MAX

@@ -2,18 +2,21 @@
 
 import base64
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from shared.errors import InvalidSrl
 from shared.model.audit_log import Entry
+from shared.model.srl_keys import Status
 from shared.model.srl_statements import Statement
 from shared.model.srl_verification import verify
-from shared.operations import srl_keys
+from shared.operations import srl_archive, srl_keys
 from shared.ports.store import Expect, Put, Value
 from tests.api import Tenant
 from tests.functions.signing import refusal
+from tests.operations.signers import stored_signers
 from tests.web.endpoints import audit_entries
 from tests.worlds import Clock
 
@@ -374,3 +377,26 @@ def test_a_theft_while_a_rotation_is_unpublished(tenant: Tenant, clock: Clock, s
     active = signers(tenant)[0]
     assert active["status"] == "active"
     assert version(tenant, clock, active) == 2
+
+
+def test_revoked_keys_on_further_pages(tenant: Tenant) -> None:
+    """SIGNER-8, F147d: Revoked list signers beyond the newest 100 are on further pages."""
+    old = stored_signers(tenant.ports, tenant.id, srl_archive.KEPT + 2, Status.REVOKED)
+    srl_archive.move_all(tenant.ports, tenant.id)
+    first = tenant.authorizer.get(KEYS).json()
+    assert [each["status"] for each in first["keys"]] == ["active"] + ["revoked"] * srl_archive.KEPT
+    second = tenant.authorizer.get(f"{KEYS}?cursor={first['cursor']}").json()
+    assert [each["key_id"] for each in second["keys"]] == [old[1].id, old[0].id]
+    assert second["cursor"] is None
+    assert tenant.authorizer.get(f"{KEYS}?cursor=x").status_code == 400
+
+
+def test_at_most_100_retired_keys_are_listed(tenant: Tenant, clock: Clock) -> None:
+    """SIGNER-3, SIGNER-5, F148b: While 100 retired signers are listed, none is added."""
+    until = clock() + timedelta(minutes=1)
+    stored_signers(tenant.ports, tenant.id, 100, Status.RETIRED, listed_until=until)
+    for refused in (tenant.admin.post(ROTATE), tenant.admin.post(KEYS)):
+        assert refused.status_code == 409
+    assert len(signers(tenant)) == 101
+    clock.advance(minutes=1)
+    make(tenant)

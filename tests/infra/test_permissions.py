@@ -17,6 +17,7 @@ from shared.model import revocations as model
 from shared.model.callers import Caller
 from shared.model.signing_keys import Type
 from shared.model.srl import head_key
+from shared.model.srl_keys import Status
 from shared.model.srl_schedule import IN_FLIGHT_MAX, Turn
 from shared.model.warrants import signed_by, warrant_key
 from shared.operations import (
@@ -44,6 +45,7 @@ from tests.aws import REGION, STAGE, Account, aws
 from tests.first_edition import as_first_edition
 from tests.functions.signing import create, moved, signed
 from tests.infra.templates import LAMBDAS, events, folder, of_kind, statements, variables
+from tests.operations.signers import stored_signers
 from tests.operations.test_migration import aged
 from tests.recorded_calls import ACCOUNT, Permission, granted, of_any_partition, recording
 from tests.web.endpoints import ENDPOINTS, call
@@ -252,12 +254,20 @@ def _an_unknown_path(_tenant: Tenant, admin: Client) -> None:
     assert admin.get("/v1/nothing").status_code == 404
 
 
+def _archived_signers(tenant: Tenant, admin: Client) -> None:
+    """Retired and revoked signers of which some go to the archive, and one returns."""
+    old = stored_signers(tenant.ports, tenant.id, 101, Status.RETIRED)
+    stored_signers(tenant.ports, tenant.id, 101, Status.REVOKED, first=200)
+    assert admin.post(f"{SRL}/keys/rotate").status_code == 201
+    assert admin.post(f"{SRL}/keys/{old[0].id}/revoke").status_code == 200
+
+
 FURTHER: Final[dict[str, tuple[Callable[[Tenant, Client], None], ...]]] = {
     "api_keys": (_keys_of_an_account,),
     "revocations": (_warrants_of_revoked_keys,),
     "service_accounts": (_an_account_with_keys,),
     "signing_keys": (_a_line_of_keys, _keys_of_the_first_edition),
-    "srl": (_lists_that_change, _a_long_list),
+    "srl": (_lists_that_change, _a_long_list, _archived_signers),
     "tenant_settings": (_an_unknown_path,),
 }
 

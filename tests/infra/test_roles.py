@@ -100,6 +100,7 @@ GUARDED: Final[dict[tuple[str, str], set[str]]] = {
     ("keys", f"{TENANT_ID}#keys"): {"SigningKeys"},
     ("keys", f"{TENANT_ID}#versions#svc_key_a"): {"SigningKeys"},
     ("keys", f"{TENANT_ID}#srl-keys"): {"Srl"},
+    ("keys", f"{TENANT_ID}#srl-keys-revoked"): {"Srl"},
     ("keys", "tenant-handle#acme"): set(),
     ("keys", "tenants"): set(),
     ("revocations", f"{TENANT_ID}#warrant#svc_wrt_a"): {"Revocations", "SigningKeys"},

@@ -266,8 +266,10 @@ class Deployment:
 
     def keys(self) -> str:
         """The file with the answer of the endpoint that lists the keys."""
-        listed = srl_rotation.listing(self.ports, self.tenant.operator)
-        body = SrlSigners(keys=[SrlSigner.of(each) for each in listed]).model_dump_json()
+        listed = srl_rotation.listing(self.ports, self.tenant.operator).signers
+        body = SrlSigners(
+            keys=[SrlSigner.of(each) for each in listed], cursor=None
+        ).model_dump_json()
         file = self.folder / "keys.json"
         file.write_text(body)
         return str(file)
@@ -294,6 +296,11 @@ def test_statements_lead_from_a_pinned_key_to_the_signer(
         deployment.rotate()
     _assert_refused(verifier.run(deployment.body, *pinned), "signature")
     assert verifier.run(deployment.body, *pinned, "--keys", deployment.keys())[0] == 0
+    page = deployment.folder / "second.json"
+    page.write_text('{"keys": [], "cursor": null}')
+    for files in ((deployment.keys(), str(page)), (str(page), deployment.keys())):
+        options = [option for file in files for option in ("--keys", file)]
+        assert verifier.run(deployment.body, *pinned, *options)[0] == 0
     other = "--key", _ANY_KEY
     refused = verifier.run(deployment.body, *other, "--keys", deployment.keys())
     _assert_refused(refused, "signature")

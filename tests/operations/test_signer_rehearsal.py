@@ -32,8 +32,8 @@ _THIEFS_OWN = b"\x07" * 32
 
 def _answer(ports: Ports, tenant: Tenant) -> Any:
     """What GET …/srl/keys answers."""
-    listed = srl_rotation.listing(ports, tenant.operator)
-    body = SrlSigners(keys=[SrlSigner.of(each) for each in listed])
+    listed = srl_rotation.listing(ports, tenant.operator).signers
+    body = SrlSigners(keys=[SrlSigner.of(each) for each in listed], cursor=None)
     return json.loads(body.model_dump_json())
 
 

@@ -282,7 +282,7 @@ ENDPOINTS: Final[dict[tuple[str, str], Endpoint]] = {
     ("GET", "/v1/revocations/srl/keys"): Endpoint(
         scopes=(ADMIN, AUTHORIZER, READ_ONLY),
         target=lambda _: "/v1/revocations/srl/keys",
-        fields={"keys": [_SIGNER]},
+        fields={"keys": [_SIGNER], **_names("cursor")},
     ),
     ("POST", "/v1/revocations/srl/regenerate"): Endpoint(
         scopes=(ADMIN,),

@@ -8,6 +8,7 @@ LOG     ?= info
 ARCHITECTURE ?= arm64
 OUTPUT  ?= .build/app
 PARAMETERS ?=
+ROOM    ?=
 HOST    ?= 127.0.0.1
 AWS_PORT ?= 4566
 
@@ -54,8 +55,8 @@ aws-local: .tools/ministack/.installed ## An AWS of this machine, for SAM local 
 test: lint ## Every check: format, lint, types, import direction, tests, coverage.
 	$(PYTEST) -m "not slow and not long" --cov --cov-report=term --cov-fail-under=95
 
-test-only: $(VENV)/.tests ## The tests of `make test`, without its other checks (PYTHON=… VENV=…).
-	$(PYTEST) -m "not slow and not long"
+test-only: $(VENV)/.tests ## The tests of `make test`, without its other checks (ROOM=tests/web PYTHON=… VENV=…).
+	$(PYTEST) -m "not slow and not long" $(ROOM)
 
 test-slow: $(VENV)/.tests $(TOOLS:%=.tools/%/.installed) $(NODE_TOOLS:%=.tools/%/.installed)
 	$(PYTEST) -m slow

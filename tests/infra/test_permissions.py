@@ -13,6 +13,7 @@ import pytest
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from shared import wiring
+from shared.model import audit_log, srl_schedule
 from shared.model import revocations as model
 from shared.model.callers import Caller
 from shared.model.signing_keys import Type
@@ -50,8 +51,6 @@ from tests.operations.test_migration import aged
 from tests.recorded_calls import ACCOUNT, Permission, granted, of_any_partition, recording
 from tests.web.endpoints import ENDPOINTS, call
 
-pytestmark = pytest.mark.slow
-
 SRL: Final = "/v1/revocations/srl"
 
 
@@ -65,7 +64,15 @@ class World:
 
 @pytest.fixture
 def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
-    """What the templates name; the ports that are built from the environment are recorded."""
+    """What the templates name; the ports that are built from the environment are recorded.
+
+    Calls on all partitions need the same permissions, so few partitions are enough.
+    """
+    monkeypatch.setattr(model, "SHARDS", 2)
+    monkeypatch.setattr(model, "RECORD_SHARDS", 2)
+    monkeypatch.setattr(model, "COUNTERS", 2)
+    monkeypatch.setattr(audit_log, "SHARDS", 2)
+    monkeypatch.setattr(srl_schedule, "MARK_PARTITIONS", 2)
     needed: set[Permission] = set()
     with aws() as account:
         settings = _settings(account)

@@ -1,7 +1,6 @@
 """How often a list may be published out of turn (docs/adr/0035)."""
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -11,6 +10,7 @@ from shared.operations import publication, srl_allowance, srl_publication
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
 from tests.api import Tenant, serve
+from tests.web.outages import down
 from tests.worlds import Clock
 
 REGENERATE = "/v1/revocations/srl/regenerate"
@@ -100,12 +100,7 @@ def test_a_list_is_published_if_the_allowance_cannot_be_read(
     ports: Ports, caplog: pytest.LogCaptureFixture
 ) -> None:
     """F124: a fault of the buckets stops no publication, as it stops no request."""
-
-    class Down:
-        def lease(self, *_: object, **__: object) -> None:
-            raise Unavailable("no table")
-
-    down: Any = Down()
-    tenant = Tenant(ports, serve(replace(ports, buckets=down)), handle="acme")
+    without = replace(ports, buckets=down(Unavailable("no table")))
+    tenant = Tenant(ports, serve(without), handle="acme")
     assert tenant.admin.post(REGENERATE).status_code == 200
     assert "publishing without it" in caplog.text

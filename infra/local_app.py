@@ -10,6 +10,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from infra import openapi
+from infra.local_health import Health, alive
 from infra.local_threads import Threads
 from infra.routers import ROUTERS
 from shared import wiring
@@ -22,6 +23,7 @@ from shared.web.conditional import matches
 from shared.web.stored import StoredFile
 
 _DOCUMENTS: Final = {"/docs", "/docs/oauth2-redirect", "/openapi.json"}
+_HEALTH: Final = {"/healthz", "/readyz"}
 _FOLDERS: Final = ("/blobs/", "/static-offline-docs/")
 
 
@@ -57,12 +59,16 @@ async def _nothing_there(_request: Request, _error: Exception) -> Response:
     return errors.response(NotFound("There is no such document."))
 
 
-_contract = create_app(*ROUTERS, work=Threads())
+_work = Threads()
+_contract = create_app(*ROUTERS, work=_work)
+_health = Health(wiring.from_environment, _work)
 
 # /docs and /openapi.json, with assets that need no network.
 _beside = FastAPIOffline(redoc_url=None, title="Rescind", redirect_slashes=False)
 _beside.openapi = partial(openapi.document, openapi.HERE)  # type: ignore[method-assign]
 _beside.add_route("/blobs/{name:path}", _blob, methods=["GET"])
+_beside.add_route("/healthz", alive, methods=["GET"])
+_beside.add_route("/readyz", _health.ready, methods=["GET"])
 _beside.add_exception_handler(HTTPException, _nothing_there)
 
 
@@ -73,4 +79,6 @@ async def app(scope: Scope, receive: Receive, send: Send) -> None:
 
 def _is_beside(scope: Scope) -> bool:
     path: str = scope.get("path", "")
+    if path in _HEALTH:
+        return scope.get("method") in {"GET", "HEAD"}
     return scope.get("method") == "GET" and (path in _DOCUMENTS or path.startswith(_FOLDERS))

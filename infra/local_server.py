@@ -1,6 +1,6 @@
 """The whole service on one machine: every function behind one address, data in one folder.
 
-    python -m infra.local_server --port 8080 --data .data --workers 1
+    python -m infra.local_server --host 127.0.0.1 --port 8080 --data .data --workers 1
 
 The first start makes the tenant `local` and its admin key. Lists are published once before the
 first request and then on a timer, by the same operation that the schedule runs on AWS.
@@ -13,6 +13,7 @@ import signal
 import socket
 import sys
 from contextlib import suppress
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 from typing import NoReturn
 
@@ -26,7 +27,8 @@ from shared.operations import onboarding, tenants
 from shared.ports import Ports
 from shared.ports.store import Checkable
 
-_HOST = "127.0.0.1"
+_HOST = ip_address("127.0.0.1")
+_IPV4 = 4
 _TENANT = "local"
 
 _log = logging.getLogger("rescind")
@@ -59,7 +61,7 @@ def _stop(_signal: int, _frame: object) -> NoReturn:
 
 
 def _prepare(arguments: argparse.Namespace) -> Ports:
-    _check_port(arguments.port)
+    _check_address(arguments.host, arguments.port)
     key = data_folder.master_key(arguments.data, arguments.keys, os.environ)
     data_folder.prepare(arguments.data, key)
     # Worker processes find the data by these.
@@ -91,7 +93,7 @@ def _serve(ports: Ports, arguments: argparse.Namespace) -> None:
         _say_hello(arguments, arguments.data / "admin.key")
         uvicorn.run(
             "infra.local_app:app",
-            host=_HOST,
+            host=str(arguments.host),
             port=arguments.port,
             workers=arguments.workers,
             # A worker that starts on a busy machine is slow, not dead.
@@ -115,7 +117,13 @@ def _serve(ports: Ports, arguments: argparse.Namespace) -> None:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m infra.local_server", description=__doc__)
-    parser.add_argument("--port", type=int, default=8080, help="on 127.0.0.1 (default 8080)")
+    parser.add_argument(
+        "--host",
+        type=_address,
+        default=_HOST,
+        help="IP address to serve on (default 127.0.0.1, which only this machine reaches)",
+    )
+    parser.add_argument("--port", type=int, default=8080, help="(default 8080)")
     parser.add_argument("--data", type=Path, default=Path(".data"), help="folder (default .data)")
     parser.add_argument(
         "--keys", type=Path, help="file of the master key (default: master.key in the data folder)"
@@ -130,13 +138,23 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _check_port(port: int) -> None:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((_HOST, port))
-        except (OSError, OverflowError) as error:
-            raise InvalidSettings([f"port {port}: {error}. Try: make run PORT=8081"]) from error
+def _address(text: str) -> IPv4Address | IPv6Address:
+    try:
+        return ip_address(text)
+    except ValueError:
+        problem = f"{text} is not an IP address such as 127.0.0.1, 0.0.0.0 or ::1"
+        raise argparse.ArgumentTypeError(problem) from None
+
+
+def _check_address(host: IPv4Address | IPv6Address, port: int) -> None:
+    family = socket.AF_INET if host.version == _IPV4 else socket.AF_INET6
+    try:
+        with socket.socket(family) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind((str(host), port))
+    except (OSError, OverflowError) as error:
+        problem = f"address {host}, port {port}: {error}"
+        raise InvalidSettings([f"{problem}. Try: make run PORT=8081"]) from error
 
 
 def _ensure_tenant(ports: Ports, admin_key: Path) -> None:
@@ -162,7 +180,14 @@ def _say_hello(arguments: argparse.Namespace, admin_key: Path) -> None:
         key = f" --keys {arguments.keys}" if arguments.keys else ""
         command = f"python -m infra.admin --data {arguments.data}{key} admin-key {_TENANT}"
         print(f"There is no {admin_key}; for a new admin key run: {command}")
-    print(f"Rescind serves on http://{_HOST}:{arguments.port}, data in {arguments.data}.")
+    host = arguments.host
+    name = host if host.version == _IPV4 else f"[{host}]"
+    print(f"Rescind serves on http://{name}:{arguments.port}, data in {arguments.data}.")
+    if not host.is_loopback:
+        print(
+            "Other machines can reach this address, and there is no TLS: API keys cross the network"
+            " as plain text. Put a proxy with TLS in front (docs/one-machine.md)."
+        )
     print("Ctrl-C stops it.", flush=True)
 
 

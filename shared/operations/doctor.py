@@ -8,7 +8,6 @@ from typing import Final
 from shared.errors import Corrupt, InvalidSrl, RescindError
 from shared.model import seeds, signing_keys
 from shared.model.items import Key, Table
-from shared.model.seeds import Purpose
 from shared.model.signing_keys import SigningKey, Status
 from shared.model.srl import Head
 from shared.model.srl_keys import SrlKey, signers
@@ -17,6 +16,7 @@ from shared.model.srl_verification import verify
 from shared.model.tenants import Listing
 from shared.operations import (
     consistency,
+    places,
     publication,
     recovery,
     recovery_differences,
@@ -59,10 +59,8 @@ def examine(ports: Ports) -> Iterator[Finding]:
 
 def _places(ports: Ports) -> Iterator[Finding]:
     attempts: tuple[tuple[str, str, Callable[[], object]], ...] = (
-        ("SVC_STORE", "used", lambda: ports.store.get_many(Key(table, "none") for table in Table)),
+        *((setting, "used", reach) for setting, reach in places.read(ports)),
         ("SVC_STORE", "written to", lambda: _write_and_delete(ports)),
-        ("SVC_BLOBS", "used", lambda: ports.blobs.get("srl/none")),
-        ("SVC_KEYS", "used", lambda: _seal_and_open(ports)),
     )
     failed: set[str] = set()
     for name, verb, reach in attempts:
@@ -241,11 +239,6 @@ def _seal(ports: Ports, listing: Listing, key: SigningKey | SrlKey, name: str) -
     except Corrupt:
         problem = f"the seed of its {name} does not open"
         yield Finding(handle, problem, "put back the master key that sealed it")
-
-
-def _seal_and_open(ports: Ports) -> None:
-    context = seeds.seal_context("doctor", "doctor", purpose=Purpose.SRL)
-    ports.keys.unwrap(ports.keys.wrap(b"doctor", context=context), context=context)
 
 
 def _cause(error: Exception) -> str:

@@ -45,14 +45,15 @@ def due(ports: Ports) -> Due:
     named |= dict.fromkeys(srl_marks.marked(ports))
     late, expired = len(ahead), 0
     for entry in passed:
-        turn = _turn(entry)
+        read = turn(entry)
         # One tenant's broken turn must not hold back the others; it is told as a late list.
-        late += turn is None or turn.is_late(now)
-        expired += turn is not None and turn.expires_at <= now
+        late += read is None or read.is_late(now)
+        expired += read is not None and read.expires_at <= now
     return Due(list(named), late, expired)
 
 
-def _turn(entry: Entry) -> Turn | None:
+def turn(entry: Entry) -> Turn | None:
+    """The turn in an entry of `TURNS`; None if it cannot be read, which is logged."""
     try:
         return Turn.from_item(entry.item)
     except Corrupt:

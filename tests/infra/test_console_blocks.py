@@ -1,5 +1,6 @@
 """Each `console` block of the documentation is run by a test, or it is said here why it is not."""
 
+import json
 import re
 from pathlib import Path
 from typing import Final
@@ -45,6 +46,11 @@ RUN: Final = [
     ("docs/incidents.md", "admin publish", _DEPLOY),
     ("docs/incidents.md", "on-demand-throughput", _DEPLOY),
     ("docs/incidents.md", "cancel-key-deletion", _INCIDENTS),
+    (
+        "docs/one-machine.md",
+        "/readyz",
+        "infra/test_console_blocks.py::test_the_page_on_one_machine",
+    ),
     ("docs/runbook.md", "infra.admin doctor", _DEPLOY),
     ("docs/sam-local.md", "start-api", _SAM_READS),
     ("docs/sam-local.md", "sam local invoke", _SAM_READS),
@@ -67,6 +73,7 @@ NOT_RUN: Final = [
     ("docs/engines.md", "tests/contracts -k endpoint", "it needs an engine of the reader's"),
     ("docs/engines.md", "tests/functions/test_warrants.py", "it needs an engine of the reader's"),
     ("docs/incidents.md", "aws ce ", "the emulator knows no costs"),
+    ("docs/one-machine.md", "--host", "the address is that of the reader's machine"),
     ("docs/runbook.md", "purge-queue", "the address of the queue is the reader's"),
     (
         "docs/sam-local.md",
@@ -131,3 +138,12 @@ def test_the_page_on_lists(tmp_path: Path) -> None:
         told = terminal.type(f"{block} || test $? -eq 3")
     assert "valid: version 2, " in told
     assert "svc_wrt_laptop-17: revoked" in told
+
+
+@pytest.mark.slow
+def test_the_page_on_one_machine(tmp_path: Path) -> None:
+    """F102: without a key, the ages of the lists."""
+    (block,) = [each for each in console.blocks("docs/one-machine.md") if "/readyz" in each]
+    with local_server(tmp_path / ".data") as server, _Terminal(tmp_path) as terminal:
+        told = terminal.type(block.replace("http://127.0.0.1:8080", server.url))
+    assert json.loads(told)["lists"]["late"] == 0

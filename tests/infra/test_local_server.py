@@ -53,6 +53,23 @@ def test_it_listens_on_one_address_of_this_machine(tmp_path: Path) -> None:
         pytest.raises(OSError),  # noqa: PT011 (each system has its own words)
     ):
         socket.create_connection(("127.0.0.2", server.port), timeout=5)
+    assert "TLS" not in server.output.read_text()
+
+
+def test_an_address_that_others_reach_is_said_to_have_no_tls(tmp_path: Path) -> None:
+    """F157a, S8: The start says that there is no TLS if other machines reach the server."""
+    with processes.local_server(tmp_path / "data", "--host", "0.0.0.0") as server:
+        said = server.output.read_text()
+        socket.create_connection(("127.0.0.2", server.port), timeout=5).close()
+    assert f"Rescind serves on http://0.0.0.0:{server.port}" in said
+    assert "Other machines can reach this address, and there is no TLS" in said
+
+
+def test_a_host_is_an_ip_address(tmp_path: Path) -> None:
+    """A name could stand for several addresses, of which one is another than was meant."""
+    refused = start_in_vain(tmp_path / "data", "--host", "localhost", port=free_port())
+    assert refused.returncode == 2
+    assert "localhost is not an IP address" in refused.stderr
 
 
 @pytest.mark.parametrize("workers", [1, 2])

@@ -265,9 +265,9 @@ def test_a_place_that_does_not_answer_is_named(ports: Ports, tenant: Tenant) -> 
     for step, (setting, verb) in enumerate(
         [
             ("SVC_STORE", "used"),
-            *[("SVC_STORE", "written to")] * 4,
             ("SVC_BLOBS", "used"),
-            ("SVC_KEYS", "used"),
+            *[("SVC_KEYS", "used")] * 2,
+            *[("SVC_STORE", "written to")] * 4,
         ]
     ):
         down = Script(before={step: raises(Unavailable("down"))})

@@ -1,0 +1,100 @@
+"""Whether this process lives and can serve, for those who start and watch it (docs/adr/0042).
+
+Needs no key. However often it is asked, the places that hold data are asked once in a while only.
+"""
+
+import asyncio
+import json
+import logging
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import asdict
+from functools import partial
+from http import HTTPStatus
+from typing import Any, Final, NamedTuple
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from shared.operations import readiness
+from shared.operations.readiness import Lists, NotReady
+from shared.ports import Ports
+from shared.web.work import Kind, Work
+
+# How long an answer is repeated, and how long a new one is waited for.
+_FRESH_SECONDS: Final = 2.0
+_PATIENCE_SECONDS: Final = 5.0
+_HEADERS: Final = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+_NAMES: Final = {"SVC_STORE": "store", "SVC_BLOBS": "blob store", "SVC_KEYS": "key wrapper"}
+
+_log = logging.getLogger("rescind")
+
+
+class _Answer(NamedTuple):
+    status: HTTPStatus
+    body: dict[str, Any]
+
+    def response(self) -> Response:
+        retry = {} if self.status is HTTPStatus.OK else {"Retry-After": "1"}
+        body = json.dumps(self.body)
+        return Response(body, self.status, _HEADERS | retry, media_type="application/json")
+
+
+async def alive(_request: Request) -> Response:
+    """`GET /healthz`: this process answers. Asks nothing of any place that holds data."""
+    return _Answer(HTTPStatus.OK, {"status": "alive"}).response()
+
+
+class Health:
+    """Looks whether `ports` can be used, by `work`; repeats what it saw for a short time."""
+
+    def __init__(
+        self, ports: Callable[[], Ports], work: Work, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._ports, self._work, self._clock = ports, work, clock
+        self._last: _Answer | None = None
+        self._seen_at = self._began_at = 0.0
+        self._looking: asyncio.Task[None] | None = None
+
+    async def ready(self, _request: Request) -> Response:
+        """`GET /readyz`: 200 with the ages of the lists, or 503 if a place does not answer."""
+        if (seen := self._fresh()) is None:
+            await self._look_once()
+            seen = self._fresh() or _unavailable("A place that holds data takes too long.")
+        return seen.response()
+
+    def _fresh(self) -> _Answer | None:
+        return self._last if self._clock() - self._seen_at < _FRESH_SECONDS else None
+
+    async def _look_once(self) -> None:
+        """Look, or wait for the look that is under way; in all no longer than the patience."""
+        if self._looking is None or self._looking.done():
+            self._began_at = self._clock()
+            self._looking = asyncio.create_task(self._look())
+        patience = self._began_at + _PATIENCE_SECONDS - self._clock()
+        await asyncio.wait([self._looking], timeout=max(patience, 0))
+
+    async def _look(self) -> None:
+        try:
+            look = partial(readiness.look, self._ports())
+            answer = _ready(await self._work(look, Kind.USUAL, tenant_id=""))
+        except NotReady as error:
+            answer = _unavailable(f"The {_NAMES[error.setting]} does not answer.")
+            _log.error("not ready: %s: %s", error, error.__cause__)
+        except Exception as error:  # noqa: BLE001 (whoever watches is to hear of a bug, too)
+            answer = _unavailable("The service failed; its log says where.")
+            # Not its text, which may hold anything.
+            frames = "".join(traceback.format_tb(error.__traceback__))
+            _log.critical("not ready: %s at\n%s", type(error).__name__, frames)
+        self._last, self._seen_at = answer, self._clock()
+
+
+def _ready(lists: Lists) -> _Answer:
+    return _Answer(HTTPStatus.OK, {"status": "ready", "lists": asdict(lists)})
+
+
+def _unavailable(message: str) -> _Answer:
+    return _Answer(
+        HTTPStatus.SERVICE_UNAVAILABLE, {"error": {"code": "unavailable", "message": message}}
+    )

@@ -7,7 +7,7 @@ import base64
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import cbor2
 from cryptography.exceptions import InvalidSignature
@@ -27,13 +27,26 @@ class NotSigned(Corrupt):
     """A state that another key signed, or nobody did."""
 
 
+class LeftMark(NamedTuple):
+    """A mark on a warrant: where it is, as it was read, and what the list has of the warrant.
+
+    `revoked`: the list has the warrant by its own revocation.
+    """
+
+    pk: str
+    warrant_id: str
+    version: int
+    revoked: bool
+
+
 @dataclass(frozen=True, slots=True)
 class State:
     """What goes with one version of a tenant's list.
 
     `ends` has the listed warrants whose end is known, and when it is, as RFC 3339 text in UTC;
     `signers` are the revoked signers whose warrants are listed. `list_signers` are the signers of
-    the tenant's lists but the archived ones, without their seeds.
+    the tenant's lists but the archived ones, without their seeds. `marks` are the marks on warrants
+    that the list covers and that its publisher left to the schedule.
     """
 
     tenant_id: str
@@ -43,6 +56,7 @@ class State:
     signers: tuple[str, ...] = ()
     list_signers: tuple[SrlKey, ...] = ()
     tombstones: Tombstones = field(default_factory=Tombstones)
+    marks: tuple[LeftMark, ...] = ()
 
     def sign(self, *, seed: bytes) -> bytes:
         """The blob: the Ed25519 signature (64 bytes), the prefix, the state as CBOR.
@@ -68,6 +82,8 @@ class State:
                 tuple(members["Signers"]),
                 tuple(map(SrlKey.from_item, members["ListSigners"])),
                 Tombstones.of(members["Tombstones"]),
+                # The states of earlier releases have none.
+                tuple(LeftMark(*each) for each in members.get("Marks", ())),
             )
         except (AttributeError, KeyError, TypeError, ValueError):
             raise Corrupt("the signed state of a list is malformed") from None
@@ -84,6 +100,7 @@ class State:
             "Signers": self.signers,
             "ListSigners": [each.to_item() for each in self.list_signers],
             "Tombstones": self.tombstones.members(),
+            "Marks": [list(each) for each in self.marks],
         }
 
 

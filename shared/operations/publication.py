@@ -7,7 +7,7 @@ Stopped anywhere, it leaves the old list in force and at most a blob that nobody
 """
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice
@@ -35,6 +35,7 @@ from shared.operations import (
     srl_ended,
     srl_heads,
     srl_keys,
+    srl_left,
     srl_marks,
     srl_states,
     srl_storage,
@@ -75,6 +76,11 @@ class _Draft:
         return self.settings.tenant_id
 
     @property
+    def cleared(self) -> dict[Key, At]:
+        """The marks that are removed with this list, by its publisher or by the schedule."""
+        return dict(islice(self.marks.items(), srl_marks.CLEARED_A_LIST))
+
+    @property
     def listed_since(self) -> datetime:
         """What ended before is not on the list (SRL-9)."""
         return self.issued_at - self.settings.srl_ttl
@@ -111,9 +117,8 @@ def publish(
     """Publish the next version, whether or not anything changed (one attempt: see `settle`).
 
     `above` is given after a restore: the highest version that was ever published. Then, or if it is
-    to be made `anew`, the list is made from all records. The schedule `tidies`: it removes all
-    marks on warrants, and moves what ended long ago. For others, who wait, it is the marks of one
-    write. If some are left, the tenant is due again.
+    to be made `anew`, the list is made from all records. The schedule `tidies`: it removes marks
+    on warrants, and moves what ended long ago. Others, who wait, leave both to the schedule.
     Raises `Conflict` where another publication or a rotation of the signer came between,
     `Unavailable` where a port did, `Corrupt` where the list would not be right; the old list stays.
     """
@@ -208,7 +213,7 @@ def _followed(ports: Ports, draft: _Draft) -> _Made | None:
             signers=signers,
             since=draft.listed_since,
         )
-        return _Made(_stored(ports, draft, content, found), revoked)
+        return _Made(_stored(ports, draft, content, found, revoked), revoked)
     except Corrupt:
         _log.exception("the list cannot be made from the one before; reading all records instead")
         return None
@@ -228,7 +233,7 @@ def _rebuilt(ports: Ports, draft: _Draft) -> _Made:
         return found
 
     content, revoked, misplaced = reread(find)
-    head = _stored(ports, draft, content, _tombstones(ports, draft))
+    head = _stored(ports, draft, content, _tombstones(ports, draft), revoked)
     return _Made(head, revoked, misplaced)
 
 
@@ -263,7 +268,9 @@ def _check_departures(ports: Ports, draft: _Draft, content: Content) -> None:
         raise Corrupt(f"a revoked warrant is missing from its shard: {min(still_revoked)}")
 
 
-def _stored(ports: Ports, draft: _Draft, content: Content, found: Tombstones) -> Head:
+def _stored(
+    ports: Ports, draft: _Draft, content: Content, found: Tombstones, revoked: Collection[str]
+) -> Head:
     ttl = draft.settings.srl_ttl
     content = content.at(draft.issued_at, ttl=ttl)
     payload = Payload(draft.version, draft.issued_at, draft.issued_at + ttl, content.revoked_ids)
@@ -275,6 +282,7 @@ def _stored(ports: Ports, draft: _Draft, content: Content, found: Tombstones) ->
         content.signers,
         draft.list_signers,
         found,
+        () if draft.tidies else srl_left.marks(draft.cleared, revoked),
     )
     return srl_storage.store(
         ports,
@@ -294,15 +302,15 @@ def _move_head(ports: Ports, draft: _Draft, made: _Made, changes: Iterable[Chang
         Delete(srl_schedule.issue_key(draft.head, draft.tenant_id), Expect.ANYTHING),
         *changes,
     )
-    clears = srl_marks.CLEARED_A_LIST if draft.tidies else srl_marks.STEPS_A_WRITE
-    marks = dict(islice(draft.marks.items(), clears))
+    if not draft.tidies:
+        return
     try:
-        srl_marks.clear(ports, draft.tenant_id, marks, revoked=made.revoked)
-        if draft.tidies and made.misplaced:
+        srl_marks.clear(ports, draft.tenant_id, draft.cleared, revoked=made.revoked)
+        if made.misplaced:
             srl_ended.move(ports, draft.tenant_id, made.misplaced, since=draft.listed_since)
     except Unavailable:
         # The list is out. The next one looks at the same warrants again.
-        _log.warning("%d marks could not be removed, or what ended be moved", len(marks))
+        _log.warning("marks could not be removed, or what ended be moved", exc_info=True)
 
 
 def _writes(tenant_id: str, head: Head, expected: At | Expect) -> list[Change]:

@@ -23,7 +23,7 @@ from shared.model.records import integer
 from shared.model.srl_schedule import Mark
 from shared.operations import steps
 from shared.ports import Ports
-from shared.ports.store import MOST_CHANGES, At, Change, Check, Delete, Expect, Put
+from shared.ports.store import At, Change, Check, Delete, Expect, Put
 
 if TYPE_CHECKING:
     # The schedule reads marks, and loads nothing of what makes a list.
@@ -37,7 +37,6 @@ _VERSION_BITS: Final = 62
 _FOLLOWABLE_MIN: Final = 1000
 # A mark is removed or replaced by so many changes, all of them or none.
 _CHANGES: Final = 2
-STEPS_A_WRITE: Final = MOST_CHANGES // _CHANGES
 # How many marks a worker removes with one list: some ten seconds of writes.
 CLEARED_A_LIST: Final = 50_000
 

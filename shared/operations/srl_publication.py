@@ -8,6 +8,7 @@ from shared.model.srl_schedule import Turn, is_of_keys
 from shared.operations import (
     counters,
     publication,
+    srl_left,
     srl_marks,
     srl_schedule,
     tenants,
@@ -38,7 +39,7 @@ def publish_if_due(ports: Ports, tenant_id: str) -> bool:
     caller = Caller.inside(tenant_id, name="schedule", handle=handle)
 
     def attempt() -> bool:
-        if not (anew or _is_due(ports, tenant_id)):
+        if not (anew or _is_due(ports, tenant_id) or _is_marked(ports, tenant_id)):
             return False
         publication.publish(ports, caller, anew=anew, tidies=True)
         return True
@@ -71,7 +72,15 @@ def _is_due(ports: Ports, tenant_id: str) -> bool:
     head, now = publication.current(ports, tenant_id), ports.now()
     if head.is_ahead(now) or Turn.after(head, tenant_id).due_at <= now:
         return True
-    if counters.counted(ports, tenant_id).changes != head.changes:
-        return True
-    # A change may have been counted before its mark was visible.
+    return counters.counted(ports, tenant_id).changes != head.changes
+
+
+def _is_marked(ports: Ports, tenant_id: str) -> bool:
+    """Whether a warrant has a mark that the list in force does not cover; the others are removed.
+
+    A change may have been counted before its mark was visible.
+    """
+    if not srl_marks.changed(ports, tenant_id, limit=1):
+        return False
+    srl_left.clear(ports, tenant_id)
     return bool(srl_marks.changed(ports, tenant_id, limit=1))

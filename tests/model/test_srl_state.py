@@ -12,7 +12,7 @@ from shared.model import seeds, signing_keys, srl_keys, srl_state
 from shared.model.signing_keys import SigningKey
 from shared.model.srl import Payload, sign
 from shared.model.srl_keys import SrlKey
-from shared.model.srl_state import State
+from shared.model.srl_state import LeftMark, State
 from shared.model.srl_verification import verify
 from shared.model.tombstones import Status, Tombstone, Tombstones
 
@@ -52,6 +52,7 @@ _STATE = State(
         accounts=(Tombstone("svc_sa_a", Status.DISABLED),),
         keys=(_key(signing_keys.Status.SUSPENDED),),
     ),
+    (LeftMark(f"{_TENANT}#srl-changed#3", "svc_wrt_a", 2**61, revoked=True),),
 )
 
 

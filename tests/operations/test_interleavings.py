@@ -714,9 +714,9 @@ def _warrants_cleared_unseen(
             ports.store.write(*(Delete(key, at) for key, at in marks.items()))
 
 
-def _due_by_the_count(ports: Ports, tenant_id: str) -> bool:
-    head = publication.current(ports, tenant_id)
-    return counters.counted(ports, tenant_id).changes != head.changes
+def _due_by_the_count(_ports: Ports, _tenant_id: str) -> bool:
+    """No mark on a warrant is looked at."""
+    return False
 
 
 def _read_once(read: Callable[[], object]) -> object:
@@ -778,7 +778,7 @@ _WRONG = {
         srl_marks, "clear", _warrants_cleared_unseen, "publisher, revoker", nothing_lost, "revoker"
     ),
     "due by the count alone": Wrong(
-        srl_publication, "_is_due", _due_by_the_count, "worker, revoker", nothing_lost, "revoker"
+        srl_publication, "_is_marked", _due_by_the_count, "worker, revoker", nothing_lost, "revoker"
     ),
 }
 

@@ -78,7 +78,7 @@ def _given_up(*, instances: int, trial: int) -> int:
 
 
 def test_instances_of_one_snapshot_do_not_go_on_meeting_each_other() -> None:
-    """F112a: Twenty instances of one snapshot that write the same item all succeed in the end."""
+    """F112a: Of twenty instances of one snapshot that write one item, hardly any gives up."""
     before = random.getstate()
     try:
         assert sum(_given_up(instances=20, trial=trial) for trial in range(5)) <= 1

@@ -192,7 +192,7 @@ def test_an_address_opens_until_it_expires(root: Path) -> None:
     ids=str,
 )
 def test_an_altered_address_opens_nothing(blobs: FileBlobs, altered: dict[str, str]) -> None:
-    """F12, S5: A signed address opens one list until its end and nothing else."""
+    """F12, S5: A signed address opens one list for a limited time, and nothing else."""
     blobs.put(NAME, b"data")
     blobs.put("srl/t2/1.json", b"of another")
     asked = parts(blobs.url(NAME, ttl_seconds=60))

@@ -66,7 +66,7 @@ def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Po
 
 
 def test_a_check_takes_three_units_whatever_was_revoked(engine: tuple[Ports, Capacity]) -> None:
-    """F126b: On another engine, too, a check reads four units, however many keys were revoked."""
+    """F126b: On another engine, too, a check reads three units at most for its verdict."""
     ports, capacity = engine
     tenant = Tenant.create(ports)
     key, other = tenant.key(ports), tenant.key(ports)

@@ -205,7 +205,7 @@ def test_a_stop_waits_for_work_that_nobody_waits_for() -> None:
 
 
 def test_a_write_that_waits_holds_up_nobody_and_a_stop_loses_nothing(tmp_path: Path) -> None:
-    """F114b, F116: A write that waits for a process delays no request, and a stop completes it.
+    """F114b, F116: A write that waits for another process delays nobody; a stop completes it.
 
     The real server: another process holds the lock of its database meanwhile.
     """

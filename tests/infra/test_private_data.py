@@ -109,7 +109,7 @@ def _linked_admin_key(data: Path) -> None:
 def test_what_others_may_have_touched_is_refused(
     tmp_path: Path, spoil: Callable[[Path], None], words: str
 ) -> None:
-    """F74b, S8: A data folder or file that others own, can write or can link to is refused."""
+    """F74b, S8: A data folder or file that others own, can write or can reach is refused."""
     data = tmp_path / "data"
     data_folder.prepare(data)
     (data / "svc.db").write_bytes(b"")

@@ -36,7 +36,7 @@ def test_the_model_shows_what_a_shared_item_does() -> None:
 def test_two_hundred_signatures_a_second_are_not_refused(
     signed: Sequence[Write], hold: float
 ) -> None:
-    """F136a: 200 signatures a second with one key share no hot item."""
+    """F136a: 200 signatures a second with one key do not wait for a shared item."""
     came = simulate(shared_items(signed), _SIGNATURES, hold, 10)
     assert came.refused == 0
     assert came.p99 < 0.25
@@ -51,7 +51,7 @@ def revoked() -> Sequence[Write]:
 def test_two_thousand_revocations_a_second_are_not_refused(
     revoked: Sequence[Write], hold: float
 ) -> None:
-    """F137a: 2,000 revocations a second of one tenant share no hot counter."""
+    """F137a: 2,000 revocations a second of one tenant do not wait for a shared counter."""
     came = simulate(shared_items(revoked), _REVOCATIONS, hold, 3)
     assert came.refused == 0
     assert came.p99 < 0.25

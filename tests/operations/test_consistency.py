@@ -157,7 +157,7 @@ def half_done(ports: Ports, case: Case) -> Iterator[tuple[Tenant, list[Change]]]
 
 @_EACH
 def test_each_item_of_each_mutation_may_be_missing(ports: Ports, case: Case) -> None:
-    """F58a, S6: The doctor finds and repairs a partly stored write to the safe side."""
+    """F58a, S6: The doctor finds a partly stored write and repairs it; revoked stays revoked."""
     for tenant, lost in half_done(ports, case):
         said = said_to_be_revoked(ports, tenant)
         found = problems(ports, tenant)

@@ -230,7 +230,7 @@ def as_before_the_order(ports: Ports, tenant: Tenant) -> None:
 def test_what_was_signed_before_there_was_an_order(
     ports: Ports, tenant: Tenant, clock: Clock
 ) -> None:
-    """F133a: Until a migration has put warrants in order of expiry, lists read all of them."""
+    """F133a: Until a migration sorts them, lists read all warrants that revoked keys signed."""
     living = expired_long_ago(ports, tenant, clock, expired=150)
     as_before_the_order(ports, tenant)
     publication.publish(ports, tenant.operator, anew=True)
@@ -362,7 +362,7 @@ def test_taking_back_while_the_key_is_revoked(ports: Ports) -> None:
 
 
 def test_a_check_costs_the_same_whatever_was_revoked(ports: Ports, tenant: Tenant) -> None:
-    """F126a: A check reads four units, however many keys were revoked.
+    """F126a: A check reads three units at most for its verdict, however many keys were revoked.
 
     With the read of the caller's key, that is four units.
     """

@@ -46,7 +46,7 @@ def _losing(tenant: Tenant, key_id: str, how: str, ports: Ports) -> object:
 
 @pytest.mark.parametrize("ways", [("revoke", "revoke"), ("delete", "revoke"), ("delete", "delete")])
 def test_the_last_admin_key_stays(tmp_path: Path, ports: Ports, ways: tuple[str, str]) -> None:
-    """F40a: Of two torn, simultaneous losses of the last admin keys, one is refused."""
+    """F40a: Of two losses of the last admin keys, each seen in part, one is refused."""
     tenant = Tenant.create(ports)
     api_keys.create(ports, tenant.operator, name="second", scopes=(Scope.ADMIN,))
     keys = _admins(ports, tenant)

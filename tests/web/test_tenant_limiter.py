@@ -308,7 +308,7 @@ def test_one_request_under_a_fast_clock_does_not_end_the_limit(
     caplog: pytest.LogCaptureFixture,
     ahead: dict[str, float],
 ) -> None:
-    """F81b: After a request under a fast clock, the rate limit applies again."""
+    """F81b: Once a clock that was ahead is right again, the rate limit applies."""
     clock.advance(**ahead)
     assert take(limiter, 3) == 3
     clock.advance(**{unit: -by for unit, by in ahead.items()})

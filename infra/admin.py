@@ -20,18 +20,14 @@ from shared.errors import InvalidSettings, RescindError
 from shared.model import tenants as model
 from shared.model import times
 from shared.model.callers import Caller
-from shared.model.srl_verification import public_key_bytes
-from shared.operations import (
-    api_keys,
-    doctor,
-    migration,
-    onboarding,
-    publication,
-    recovery,
-    srl_publication,
-    tenants,
-)
-from shared.operations.api_keys import Created
+from shared.model.srl.verification import public_key_bytes
+from shared.operations.api import api_keys
+from shared.operations.api.api_keys import Created
+from shared.operations.operator import doctor, migration, onboarding
+from shared.operations.operator.recovery import recovery
+from shared.operations.rules import tenants
+from shared.operations.srl import publication
+from shared.operations.srl import worker as srl_publication
 from shared.ports import Ports
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from pathlib import Path
 from infra import private_files
 from shared.adapters.local_keys import KeyFile
 from shared.errors import InvalidSettings
-from shared.model.srl import version_of
+from shared.model.srl.body import version_of
 
 _STORE = "svc.db"
 _MASTER_KEY = "master.key"

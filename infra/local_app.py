@@ -16,7 +16,8 @@ from infra.routers import ROUTERS
 from shared import wiring
 from shared.adapters.filesystem import FileBlobs
 from shared.errors import NotFound, Unavailable
-from shared.model import served, srl
+from shared.model.srl import body as srl
+from shared.model.srl import served
 from shared.web import errors
 from shared.web.app import create_app
 from shared.web.conditional import matches

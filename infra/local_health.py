@@ -17,8 +17,8 @@ from typing import Any, Final, NamedTuple
 from starlette.requests import Request
 from starlette.responses import Response
 
-from shared.operations import readiness
-from shared.operations.readiness import Lists, NotReady
+from shared.operations.operator import readiness
+from shared.operations.operator.readiness import Lists, NotReady
 from shared.ports import Ports
 from shared.web.work import Kind, Work
 

@@ -23,7 +23,8 @@ from infra import data_folder, local_protocol, os_user
 from infra.local_timer import Timer
 from shared import logs, wiring
 from shared.errors import InvalidSettings, NotFound, RescindError
-from shared.operations import onboarding, tenants
+from shared.operations.operator import onboarding
+from shared.operations.rules import tenants
 from shared.ports import Ports
 from shared.ports.store import Checkable
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from infra.local_retention import Retention
 from shared.adapters.filesystem import FileBlobs
-from shared.operations import srl_publication
+from shared.operations.srl import worker as srl_publication
 from shared.ports import Ports
 
 _PUBLISH_SECONDS: Final = 60

@@ -13,8 +13,8 @@ from typing import Any
 
 from infra import private_files
 from shared.model import strict_json
-from shared.model.srl_verification import public_key_bytes
-from shared.model.srl_verifier import Seen
+from shared.model.srl.verification import public_key_bytes
+from shared.model.srl.verifier import Seen
 
 _MEMBERS = {"version", "sha256", "signer", "statements", "revoked"}
 

@@ -16,9 +16,10 @@ from typing import Any, Final
 
 from infra import verifier_state
 from shared.errors import InvalidSettings, InvalidSrl
-from shared.model import identifiers, srl_verification, strict_json, times
-from shared.model.srl import Payload
-from shared.model.srl_verifier import MAX_STEP, Policy, Told, verify_next
+from shared.model import identifiers, strict_json, times
+from shared.model.srl import verification as srl_verification
+from shared.model.srl.body import Payload
+from shared.model.srl.verifier import MAX_STEP, Policy, Told, verify_next
 
 _VALID, _NOT_VALID, _WRONG_USAGE, _REVOKED = range(4)
 

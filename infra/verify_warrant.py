@@ -16,8 +16,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from shared.errors import InvalidSrl, InvalidWarrant
-from shared.model import identifiers, srl_verification, times, warrant_verification
-from shared.model.srl import Payload
+from shared.model import identifiers, times, warrant_verification
+from shared.model.srl import verification as srl_verification
+from shared.model.srl.body import Payload
 from shared.model.warrant_format import Claims
 
 

@@ -8,7 +8,8 @@ from starlette.types import ASGIApp
 
 from infra.routers import ROUTERS
 from shared.model.callers import Caller, Scope
-from shared.operations import api_keys, onboarding
+from shared.operations.api import api_keys
+from shared.operations.operator import onboarding
 from shared.ports import Ports
 from shared.web.app import create_app
 from tests import asgi

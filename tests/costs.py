@@ -28,7 +28,8 @@ from shared.adapters.dynamodb_usage import DynamoUsage
 from shared.adapters.kms import KmsKeys
 from shared.adapters.s3 import S3Blobs
 from shared.model.callers import Scope
-from shared.operations import srl_publication, srl_schedule
+from shared.operations.srl import schedule as srl_schedule
+from shared.operations.srl import worker as srl_publication
 from shared.ports import Ports
 from shared.wiring import identifiers
 from tests.api import Client, Tenant, serve

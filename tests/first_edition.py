@@ -2,7 +2,7 @@
 
 from shared.model import revoked_signers as model
 from shared.model.revoked_signers import Count, FirstEdition
-from shared.operations import revoked_signers
+from shared.operations.rules import revoked_signers
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Put
 

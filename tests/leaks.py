@@ -35,8 +35,8 @@ from shared.errors import RescindError
 from shared.logs import JsonFormatter
 from shared.model import api_keys, seeds
 from shared.model.signing_keys import SigningKey
-from shared.model.srl_keys import SrlKey
-from shared.operations.api_keys import Created
+from shared.model.srl.signers import SrlKey
+from shared.operations.api.api_keys import Created
 from shared.ports.store import Change
 from shared.web import gate
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from shared.model import srl
-from shared.operations import publication as operation
+from shared.model.srl import body as srl
+from shared.operations.srl import publication as operation
 from tests.bench import (
     audit_log,
     cold_start,

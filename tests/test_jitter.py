@@ -16,7 +16,7 @@ import pytest
 
 from shared.adapters.retries import Patience
 from shared.errors import Conflict, RateLimited, Unavailable
-from shared.operations import operation
+from shared.operations.rules import operation
 from shared.ports.token_buckets import Lease, TokenBuckets
 from shared.web.rate_limit import TenantLimiter
 from shared.web.work import result_of

@@ -14,7 +14,7 @@ from shared.adapters.local_keys import KeyFile
 from shared.errors import Corrupt, InvalidApiKey
 from shared.model import api_keys, seeds
 from shared.model.items import Key, Table
-from shared.model.srl_keys import SrlKey, Status
+from shared.model.srl.signers import SrlKey, Status
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
 from shared.web import gate

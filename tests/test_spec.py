@@ -8,18 +8,12 @@ from typing import Final
 
 from functions.revocations.schemas import BATCH_BODY_MAX, BATCH_MAX
 from functions.signing_keys.schemas import PAYLOAD_MAX
-from shared.model import (
-    rate_limit,
-    service_accounts,
-    signing_keys,
-    srl_keys,
-    srl_verification,
-    srl_verifier,
-    tenants,
-    text,
-)
+from shared.model import rate_limit, service_accounts, signing_keys, tenants, text
 from shared.model.audit_log import Action
-from shared.operations import last_admin
+from shared.model.srl import signers as srl_keys
+from shared.model.srl import verification as srl_verification
+from shared.model.srl import verifier as srl_verifier
+from shared.operations.rules import last_admin
 from shared.web import bodies, errors, paging
 from tests.processes import ROOT
 

@@ -12,7 +12,7 @@ from functions.api_keys.schemas import (
     RevokedApiKey,
 )
 from shared.errors import InvalidState, NotFound, RequestConflict
-from shared.operations import api_keys
+from shared.operations.api import api_keys
 from shared.web.api_keys import ApiKeyList
 from shared.web.app import create_app, lambda_handler
 from shared.web.fields import ApiKeyId

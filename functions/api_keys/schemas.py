@@ -7,7 +7,7 @@ from pydantic import AfterValidator, Field
 from shared.model.api_keys import ApiKey, Status, Usage
 from shared.model.callers import Scope
 from shared.model.identifiers import SERVICE_ACCOUNT
-from shared.operations import api_keys
+from shared.operations.api import api_keys
 from shared.web.api_keys import (
     APPROXIMATE,
     KEY_EXAMPLE,

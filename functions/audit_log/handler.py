@@ -9,8 +9,8 @@ from functions.audit_log.schemas import AuditLog, AuditQuery
 from shared.errors import InvalidRequest
 from shared.model import times
 from shared.model.audit_log import Filters
-from shared.operations import audit_log
-from shared.operations.audit_log import Position
+from shared.operations.api import audit_log
+from shared.operations.api.audit_log import Position
 from shared.web import paging
 from shared.web.app import create_app, lambda_handler
 from shared.web.paging import Pager

@@ -16,7 +16,7 @@ from functions.revocations.schemas import (
     RevocationRecord,
 )
 from shared.errors import NotFound
-from shared.operations import revocations
+from shared.operations.api import revocations
 from shared.web.app import create_app, lambda_handler
 from shared.web.fields import WarrantId
 from shared.web.paging import Pager, Paging

@@ -11,7 +11,7 @@ from functions.service_accounts.schemas import (
     ServiceAccountList,
 )
 from shared.errors import NotFound, RequestConflict
-from shared.operations import api_keys, service_accounts
+from shared.operations.api import api_keys, service_accounts
 from shared.web.api_keys import ApiKeyList
 from shared.web.app import create_app, lambda_handler
 from shared.web.paging import Pager, Paging

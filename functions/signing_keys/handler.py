@@ -20,7 +20,7 @@ from functions.signing_keys.schemas import (
     WarrantList,
 )
 from shared.errors import InvalidState, NotFound, RequestConflict
-from shared.operations import key_revocation, signing_keys, warrants
+from shared.operations.api import key_revocation, signing_keys, warrants
 from shared.web.app import create_app, lambda_handler
 from shared.web.fields import SigningKeyId
 from shared.web.paging import Pager, Paging

@@ -10,8 +10,8 @@ from shared.model.identifiers import SIGNING_KEY
 from shared.model.seeds import ALGORITHM
 from shared.model.signing_keys import SigningKey, Status, Type
 from shared.model.warrant_format import Format
-from shared.operations.key_revocation import Revoked
-from shared.operations.warrants import Order, Signed
+from shared.operations.api.key_revocation import Revoked
+from shared.operations.api.warrants import Order, Signed
 from shared.web.fields import (
     BASE64,
     CURSOR,

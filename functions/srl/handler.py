@@ -12,9 +12,10 @@ from functions.srl.schemas import (
     SrlSigners,
 )
 from shared.errors import InvalidState, NotFound, RequestConflict
-from shared.model import served
-from shared.model.srl import Form
-from shared.operations import srl, srl_allowance, srl_rotation
+from shared.model.srl import served
+from shared.model.srl.body import Form
+from shared.operations.api import list_signers as srl_rotation
+from shared.operations.api import srl, srl_allowance
 from shared.web.app import create_app, lambda_handler
 from shared.web.conditional import accepts_gzip, matches
 from shared.web.fields import SigningKeyId

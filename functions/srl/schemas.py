@@ -5,8 +5,8 @@ from typing import Self
 from pydantic import Field
 
 from functions.srl import examples
-from shared.model.srl_keys import Status
-from shared.operations.srl_rotation import Signer
+from shared.model.srl.signers import Status
+from shared.operations.api.list_signers import Signer
 from shared.web.fields import (
     BASE64,
     CURSOR,

@@ -5,7 +5,7 @@ import time
 from typing import Any
 
 from shared import logs, wiring
-from shared.operations import srl_publication
+from shared.operations.srl import worker as srl_publication
 from shared.ports import Ports
 
 _log = logging.getLogger(__name__)

@@ -4,7 +4,7 @@ import logging
 from typing import Any
 
 from shared import logs, wiring
-from shared.operations import srl_schedule
+from shared.operations.srl import schedule as srl_schedule
 
 _log = logging.getLogger(__name__)
 

@@ -1,7 +1,7 @@
 """Tenant settings over HTTP (TENANT-2)."""
 
 from functions.tenant_settings.schemas import TenantSettings, UpdateSettings
-from shared.operations import tenant_settings
+from shared.operations.api import tenant_settings
 from shared.web.app import create_app, lambda_handler
 from shared.web.routes import Here, router, serves
 

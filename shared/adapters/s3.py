@@ -13,7 +13,7 @@ from shared.adapters.aws import Lazy, answering, code_of, unavailable
 from shared.adapters.preconditions import check_blob_name
 from shared.adapters.retries import PATIENCE, Patience
 from shared.errors import BlobExists, Corrupt, Unavailable
-from shared.model import served
+from shared.model.srl import served
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client

@@ -27,7 +27,7 @@ _ID: Final = 7
 PAYLOAD: Final = -65537
 
 _LIST_MEMBER: Final = "RevokedIDs"
-# What the service signs beside lists and warrants begins so (shared/model/srl_statements.py).
+# What the service signs beside lists and warrants begins so (shared/model/srl/statements.py).
 _OWN_PREFIX: Final = b"rescind-"
 
 

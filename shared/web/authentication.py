@@ -7,7 +7,7 @@ from starlette.requests import Request
 
 from shared.errors import InvalidApiKey, Unauthorized
 from shared.model.callers import Caller
-from shared.operations import api_keys
+from shared.operations.api import api_keys
 from shared.ports import Ports
 
 _SECRET: Final = re.compile(r"svc_[A-Za-z0-9_-]{43}")

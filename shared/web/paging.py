@@ -11,7 +11,7 @@ from pydantic import BaseModel, BeforeValidator, Field
 
 from shared.errors import InvalidRequest
 from shared.model.callers import Caller
-from shared.operations.paging import Page
+from shared.operations.rules.paging import Page
 from shared.web.fields import ResponseBody
 
 LIMIT_DEFAULT: Final = 50

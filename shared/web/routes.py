@@ -20,7 +20,7 @@ from starlette.types import Scope
 
 from shared.errors import InvalidRequest, RequestError
 from shared.model.callers import Caller
-from shared.operations.operation import Operation
+from shared.operations.rules.operation import Operation
 from shared.ports import Ports
 from shared.web import bodies
 from shared.web.bodies import Body

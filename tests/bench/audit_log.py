@@ -24,7 +24,7 @@ from shared.model import audit_log as model
 from shared.model import times
 from shared.model.audit_log import Action, Entry
 from shared.model.items import Key
-from shared.operations import onboarding
+from shared.operations.operator import onboarding
 from shared.ports import Ports
 from tests.api import Client, serve
 from tests.bench.measure import alternate, timed

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from infra.build import BuildFailed, Target, add_bytecode, build, find_python, install
 from shared.model.callers import Scope
-from shared.operations import api_keys
+from shared.operations.api import api_keys
 from tests.bench import tables
 from tests.bench.measure import Side, alternate
 from tests.bench.report import NotMeasured, Row, compared, progress

@@ -9,8 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from shared.model import srl
-from shared.operations import publication, srl_blobs, tenants
+from shared.model.srl import body as srl
+from shared.operations.rules import tenants
+from shared.operations.srl import blobs as srl_blobs
+from shared.operations.srl import publication
 from shared.ports.store import Expect, Put
 from tests.bench.report import NotMeasured, Row
 from tests.bench.scratch import scratch

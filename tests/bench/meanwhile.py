@@ -19,7 +19,9 @@ from typing import Final
 
 from shared.model import times
 from shared.model.callers import Scope
-from shared.operations import api_keys, onboarding, publication
+from shared.operations.api import api_keys
+from shared.operations.operator import onboarding
+from shared.operations.srl import publication
 from tests.bench import audit_log, revoked
 from tests.bench.report import NotMeasured, Row, compared, progress, table
 from tests.bench.scratch import scratch

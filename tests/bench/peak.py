@@ -6,7 +6,7 @@ python -m tests.bench.peak <data folder>
 import sys
 from pathlib import Path
 
-from shared.operations import onboarding
+from shared.operations.operator import onboarding
 from tests.bench.publication import from_all_records
 from tests.bench.revoked import HANDLE
 from tests.infra.folders import opened

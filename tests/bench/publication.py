@@ -17,9 +17,10 @@ from unittest import mock
 
 import cbor2
 
-from shared.model import seeds, srl
+from shared.model import seeds
 from shared.model.callers import Caller
-from shared.operations import publication
+from shared.model.srl import body as srl
+from shared.operations.srl import publication
 from shared.ports import Ports
 from shared.ports.store import Store
 from tests.bench import crl

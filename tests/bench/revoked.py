@@ -15,7 +15,8 @@ from shared.model import revocations as model
 from shared.model.callers import Caller
 from shared.model.items import Key, Partition, Table
 from shared.model.revocations import RevokedWarrant
-from shared.operations import onboarding, revocations
+from shared.operations.api import revocations
+from shared.operations.operator import onboarding
 from shared.ports import Ports
 from shared.ports.store import Expect, Increment
 from tests.infra.folders import opened

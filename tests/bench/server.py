@@ -12,7 +12,8 @@ from http import HTTPStatus
 from pathlib import Path
 
 from infra import data_folder
-from shared.operations import onboarding, publication
+from shared.operations.operator import onboarding
+from shared.operations.srl import publication
 from tests.bench.measure import Side, alternate
 from tests.bench.report import NotMeasured, Row, compared, progress
 from tests.bench.scratch import scratch

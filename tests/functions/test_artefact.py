@@ -16,10 +16,11 @@ import boto3
 import pytest
 
 from infra import data_folder
-from shared.model import revocations, srl_schedule
+from shared.model import revocations
 from shared.model.callers import Scope
 from shared.model.revocations import RevokedWarrant
-from shared.operations import api_keys
+from shared.model.srl import schedule as srl_schedule
+from shared.operations.api import api_keys
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
 from tests.artefact import Artefact, built

@@ -10,7 +10,9 @@ import pytest
 from shared.adapters import sqlite_items
 from shared.model.audit_log import SHARDS, Action, Filters, month
 from shared.model.callers import Scope
-from shared.operations import audit_log, onboarding, revocations, tenants
+from shared.operations.api import audit_log, revocations
+from shared.operations.operator import onboarding
+from shared.operations.rules import tenants
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
 from shared.wiring import identifiers

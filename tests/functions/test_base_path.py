@@ -8,7 +8,7 @@ import pytest
 from functions.signing_keys import handler as signing_keys
 from infra import data_folder
 from shared.errors import InvalidSettings
-from shared.operations import onboarding
+from shared.operations.operator import onboarding
 from shared.web.app import create_app, lambda_handler
 from tests.infra.folders import chosen
 from tests.lambda_events import FORMATS, Answer, Caller, Event, Format, Request, assert_error

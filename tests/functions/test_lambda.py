@@ -17,8 +17,8 @@ from functions.revocations import handler as revocations
 from functions.srl import handler as srl
 from infra import data_folder
 from shared import wiring
-from shared.model.srl_verification import public_key_bytes, verify
-from shared.operations import onboarding
+from shared.model.srl.verification import public_key_bytes, verify
+from shared.operations.operator import onboarding
 from shared.ports import Ports
 from tests.aws import aws
 from tests.infra.folders import chosen

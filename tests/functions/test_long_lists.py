@@ -17,8 +17,9 @@ import requests
 
 from functions.srl import handler
 from infra import data_folder
-from shared.model import srl as model
-from shared.operations import onboarding, publication
+from shared.model.srl import body as model
+from shared.operations.operator import onboarding
+from shared.operations.srl import publication
 from shared.ports import Ports
 from shared.web.stored import StoredFile
 from tests import asgi

@@ -21,8 +21,8 @@ from starlette.types import Receive, Scope, Send
 from shared.adapters.filesystem import FileBlobs
 from shared.model import revocations
 from shared.model.revocations import RevokedWarrant
-from shared.model.srl_verification import verify
-from shared.operations import publication
+from shared.model.srl.verification import verify
+from shared.operations.srl import publication
 from shared.ports.store import Expect, Put
 from tests.api import Client, Instance, Tenant
 from tests.worlds import Clock

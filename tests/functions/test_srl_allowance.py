@@ -5,8 +5,10 @@ from dataclasses import replace
 import pytest
 
 from shared.errors import RateLimited, Unavailable
-from shared.model import srl as model
-from shared.operations import publication, srl_allowance, srl_publication
+from shared.model.srl import body as model
+from shared.operations.api import srl_allowance
+from shared.operations.srl import publication
+from shared.operations.srl import worker as srl_publication
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
 from tests.api import Tenant, serve

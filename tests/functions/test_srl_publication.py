@@ -10,9 +10,9 @@ import pytest
 from functions.srl_publication.handler import handler
 from shared import wiring
 from shared.errors import InvalidSettings
-from shared.model.srl import head_key
-from shared.model.srl_keys import signers
-from shared.operations import publication
+from shared.model.srl.body import head_key
+from shared.model.srl.signers import signers
+from shared.operations.srl import publication
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
 from tests.lambda_events import load, queued

@@ -18,8 +18,9 @@ from infra import data_folder
 from shared import wiring
 from shared.adapters import sqs
 from shared.errors import InvalidSettings, Unavailable
-from shared.model.srl_schedule import Turn
-from shared.operations import publication, srl_marks
+from shared.model.srl.schedule import Turn
+from shared.operations.srl import marks as srl_marks
+from shared.operations.srl import publication
 from shared.ports import Ports
 from shared.ports.store import MOST_CHANGES, Expect, Put
 from tests.adapters.answers import Answer

@@ -9,10 +9,11 @@ import pytest
 
 from shared.errors import InvalidSrl
 from shared.model.audit_log import Entry
-from shared.model.srl_keys import Status
-from shared.model.srl_statements import Statement
-from shared.model.srl_verification import verify
-from shared.operations import srl_archive, srl_keys
+from shared.model.srl.signers import Status
+from shared.model.srl.statements import Statement
+from shared.model.srl.verification import verify
+from shared.operations.srl import archive as srl_archive
+from shared.operations.srl import signers as srl_keys
 from shared.ports.store import Expect, Put, Value
 from tests.api import Tenant
 from tests.functions.signing import refusal

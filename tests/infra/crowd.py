@@ -23,10 +23,12 @@ from typing import Any, Final
 
 import httpx2
 
-from shared.model import srl, srl_keys
 from shared.model.audit_log import Action, month
-from shared.model.srl_verification import verify
-from shared.operations import onboarding, publication
+from shared.model.srl import body as srl
+from shared.model.srl import signers as srl_keys
+from shared.model.srl.verification import verify
+from shared.operations.operator import onboarding
+from shared.operations.srl import publication
 from shared.ports import Ports
 from tests.infra.published import published_versions
 from tests.operations.tenants import Tenant

@@ -12,8 +12,8 @@ from typing import Final
 
 from shared import wiring
 from shared.errors import Unavailable
-from shared.operations import onboarding
-from shared.operations.srl import regenerate
+from shared.operations.api.srl import regenerate
+from shared.operations.operator import onboarding
 from shared.ports import Ports
 from tests.infra.published import published_versions
 from tests.processes import Group

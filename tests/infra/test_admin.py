@@ -16,16 +16,11 @@ from shared.model import api_keys as model
 from shared.model.api_keys import ApiKey
 from shared.model.audit_log import Filters
 from shared.model.callers import Scope
-from shared.model.srl_keys import signers
-from shared.operations import (
-    api_keys,
-    audit_log,
-    onboarding,
-    publication,
-    revocations,
-    srl,
-    tenants,
-)
+from shared.model.srl.signers import signers
+from shared.operations.api import api_keys, audit_log, revocations, srl
+from shared.operations.operator import onboarding
+from shared.operations.rules import tenants
+from shared.operations.srl import publication
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Increment, Put
 from tests import processes

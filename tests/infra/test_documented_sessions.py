@@ -24,8 +24,9 @@ from shared.errors import InvalidApiKey
 from shared.model import times
 from shared.model.callers import Scope
 from shared.model.signing_keys import SigningKey, Status, Type
-from shared.operations import api_keys, key_revocation, onboarding, signing_keys, srl
-from shared.operations.api_keys import Created
+from shared.operations.api import api_keys, key_revocation, signing_keys, srl
+from shared.operations.api.api_keys import Created
+from shared.operations.operator import onboarding
 from shared.ports import Ports
 from tests.infra import console
 from tests.processes import (

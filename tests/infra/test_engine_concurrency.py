@@ -14,7 +14,7 @@ import pytest
 from infra import data_folder
 from shared import wiring
 from shared.adapters import dynamodb
-from shared.operations import onboarding
+from shared.operations.operator import onboarding
 from tests.aws import create_tables, pretend_credentials, table_prefix
 from tests.infra.crowd import HANDLE, Crowd
 from tests.infra.publisher import check_published, publishing

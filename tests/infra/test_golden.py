@@ -15,11 +15,13 @@ from typing import Any
 
 import pytest
 
-from shared.model import srl_keys, warrant_verification
+from shared.model import warrant_verification
 from shared.model.items import Item
-from shared.model.srl import Payload, head_key, publications
-from shared.model.srl_verification import verify
-from shared.operations import onboarding, publication
+from shared.model.srl import signers as srl_keys
+from shared.model.srl.body import Payload, head_key, publications
+from shared.model.srl.verification import verify
+from shared.operations.operator import onboarding
+from shared.operations.srl import publication
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
 from tests import processes

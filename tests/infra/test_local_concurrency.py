@@ -16,10 +16,10 @@ import httpx2
 import pytest
 
 from infra import data_folder
-from shared.model import srl
 from shared.model.audit_log import Action, month
-from shared.model.srl_verification import public_key_bytes, verify
-from shared.operations import tenants
+from shared.model.srl import body as srl
+from shared.model.srl.verification import public_key_bytes, verify
+from shared.operations.rules import tenants
 from tests.infra.crowd import HANDLE, Crowd
 from tests.infra.folders import opened
 from tests.infra.published import published_versions

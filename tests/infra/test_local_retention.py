@@ -9,7 +9,7 @@ import pytest
 from infra.local_retention import Retention
 from shared.adapters.sqlite import SqliteStore
 from shared.model.audit_log import month
-from shared.operations import tenant_settings
+from shared.operations.api import tenant_settings
 from shared.ports import Ports
 from tests.operations.tenants import Tenant
 from tests.worlds import Clock, close, embedded

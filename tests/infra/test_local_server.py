@@ -16,7 +16,8 @@ import httpx2
 import pytest
 
 from infra import data_folder
-from shared.operations import onboarding, srl
+from shared.operations.api import srl
+from shared.operations.operator import onboarding
 from tests import processes
 from tests.infra.folders import opened
 from tests.processes import HOST, free_port, start_in_vain

@@ -22,7 +22,8 @@ from infra.local_protocol import LocalProtocol
 from infra.local_threads import Threads
 from infra.routers import ROUTERS
 from shared.model.items import Partition, Table
-from shared.operations import onboarding, revocations
+from shared.operations.api import revocations
+from shared.operations.operator import onboarding
 from shared.ports import Ports
 from shared.ports.store import Store
 from shared.web.app import create_app

@@ -17,10 +17,11 @@ import pytest
 from infra import data_folder, local_timer
 from infra.local_timer import Timer
 from shared.model.audit_log import month
-from shared.model.srl_schedule import TURNS
-from shared.model.srl_verification import public_key_bytes, verify
+from shared.model.srl.schedule import TURNS
+from shared.model.srl.verification import public_key_bytes, verify
 from shared.model.tenants import settings_key
-from shared.operations import onboarding, publication
+from shared.operations.operator import onboarding
+from shared.operations.srl import publication
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect
 from tests.infra.folders import opened

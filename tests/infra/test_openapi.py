@@ -18,10 +18,12 @@ from starlette.testclient import TestClient
 from infra import data_folder, local_app, openapi
 from infra.openapi_words import NAMES
 from shared import errors, wiring
-from shared.model import srl_verification, text, warrant_verification
+from shared.model import text, warrant_verification
 from shared.model.callers import Scope
-from shared.model.srl_statements import Statement
-from shared.operations import onboarding, revocations
+from shared.model.srl import verification as srl_verification
+from shared.model.srl.statements import Statement
+from shared.operations.api import revocations
+from shared.operations.operator import onboarding
 from shared.web.routes import Here, router, serves
 from tests.web.endpoints import ENDPOINTS, shape
 from tests.worlds import close

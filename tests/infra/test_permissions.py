@@ -13,31 +13,25 @@ import pytest
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from shared import wiring
-from shared.model import audit_log, srl_schedule
+from shared.model import audit_log
 from shared.model import revocations as model
 from shared.model.callers import Caller
 from shared.model.signing_keys import Type
-from shared.model.srl import head_key
-from shared.model.srl_keys import Status
-from shared.model.srl_schedule import IN_FLIGHT_MAX, Turn
+from shared.model.srl import schedule as srl_schedule
+from shared.model.srl.body import head_key
+from shared.model.srl.schedule import IN_FLIGHT_MAX, Turn
+from shared.model.srl.signers import Status
 from shared.model.warrants import signed_by, warrant_key
-from shared.operations import (
-    doctor,
-    migration,
-    onboarding,
-    publication,
-    recovery,
-    revocations,
-    signing_keys,
-    srl,
-    srl_ended,
-    srl_keys,
-    srl_marks,
-    srl_publication,
-    tenants,
-    warrants,
-)
-from shared.operations.warrants import Order
+from shared.operations.api import revocations, signing_keys, srl, warrants
+from shared.operations.api.warrants import Order
+from shared.operations.operator import doctor, migration, onboarding
+from shared.operations.operator.recovery import recovery
+from shared.operations.rules import tenants
+from shared.operations.srl import ended as srl_ended
+from shared.operations.srl import marks as srl_marks
+from shared.operations.srl import publication
+from shared.operations.srl import signers as srl_keys
+from shared.operations.srl import worker as srl_publication
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Increment, Put
 from shared.web.app import create_app

@@ -13,7 +13,7 @@ import pytest
 
 from infra import backup, data_folder, private_files
 from shared.errors import InvalidSettings
-from shared.operations import onboarding
+from shared.operations.operator import onboarding
 from tests.infra.folders import opened
 from tests.processes import LocalServer, free_port, local_server, run, start_in_vain
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from shared.operations import publication, tenants
+from shared.operations.rules import tenants
+from shared.operations.srl import publication
 from tests.infra.folders import opened, revoke_many
 from tests.processes import LocalServer, local_server
 

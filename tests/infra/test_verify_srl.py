@@ -21,10 +21,11 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from functions.srl.schemas import SrlSigner, SrlSigners
 from infra import verify_srl
-from shared.model import srl, times
-from shared.model.srl_verifier import verify_next
-from shared.operations import publication, srl_rotation
-from shared.operations import srl_keys as signers
+from shared.model import times
+from shared.model.srl import body as srl
+from shared.model.srl.verifier import verify_next
+from shared.operations.api import list_signers as srl_rotation
+from shared.operations.srl import publication, signers
 from shared.ports import Ports
 from tests import processes
 from tests.infra.commands import Command

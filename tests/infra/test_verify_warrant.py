@@ -13,9 +13,9 @@ import pytest
 from infra import verify_warrant
 from shared.model.signing_keys import SigningKey
 from shared.model.warrant_format import Format
-from shared.operations import publication, warrants
-from shared.operations import srl_keys as signers
-from shared.operations.warrants import Order
+from shared.operations.api import warrants
+from shared.operations.api.warrants import Order
+from shared.operations.srl import publication, signers
 from shared.ports import Ports
 from tests import processes
 from tests.infra.commands import Command

@@ -5,8 +5,8 @@ from unittest import mock
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.model import srl_content
-from shared.model.srl_content import Content
+from shared.model.srl import content as srl_content
+from shared.model.srl.content import Content
 
 _NAMES = st.lists(st.sampled_from([f"svc_wrt_{number:02}" for number in range(40)]))
 

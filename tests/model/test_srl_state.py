@@ -8,13 +8,15 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from shared.errors import Corrupt, InvalidSrl
-from shared.model import seeds, signing_keys, srl_keys, srl_state
+from shared.model import seeds, signing_keys
 from shared.model.signing_keys import SigningKey
-from shared.model.srl import Payload, sign
-from shared.model.srl_keys import SrlKey
-from shared.model.srl_state import LeftMark, State
-from shared.model.srl_verification import verify
-from shared.model.tombstones import Status, Tombstone, Tombstones
+from shared.model.srl import signers as srl_keys
+from shared.model.srl import state as srl_state
+from shared.model.srl.body import Payload, sign
+from shared.model.srl.signers import SrlKey
+from shared.model.srl.state import LeftMark, State
+from shared.model.srl.tombstones import Status, Tombstone, Tombstones
+from shared.model.srl.verification import verify
 
 _SEED = b"\x07" * 32
 _PUBLIC = Ed25519PrivateKey.from_private_bytes(_SEED).public_key().public_bytes_raw()

@@ -8,9 +8,10 @@ from typing import Any
 import cbor2
 import pytest
 
-from shared.model import seeds, srl
-from shared.model.srl import Payload
-from shared.model.srl_statements import Form, Statement, follow
+from shared.model import seeds
+from shared.model.srl import body as srl
+from shared.model.srl.body import Payload
+from shared.model.srl.statements import Form, Statement, follow
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 SEEDS = [bytes([number]) * 32 for number in range(1, 6)]

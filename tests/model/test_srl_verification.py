@@ -14,9 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.errors import InvalidSrl
-from shared.model import identifiers, srl, srl_verification
-from shared.model.srl import Payload
-from shared.model.srl_verification import verify, verify_own
+from shared.model import identifiers
+from shared.model.srl import body as srl
+from shared.model.srl import verification as srl_verification
+from shared.model.srl.body import Payload
+from shared.model.srl.verification import verify, verify_own
 from shared.model.times import CLOCK_TOLERANCE
 
 SEED, OTHER_SEED = b"\x01" * 32, b"\x02" * 32

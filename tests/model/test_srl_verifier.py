@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from shared.errors import InvalidSrl
-from shared.model import seeds, srl
-from shared.model.srl import Payload
-from shared.model.srl_verification import Reason
-from shared.model.srl_verifier import MAX_STEP, Policy, Seen, Told, verify_next
+from shared.model import seeds
+from shared.model.srl import body as srl
+from shared.model.srl.body import Payload
+from shared.model.srl.verification import Reason
+from shared.model.srl.verifier import MAX_STEP, Policy, Seen, Told, verify_next
 from tests.processes import ROOT
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)

@@ -26,8 +26,8 @@ import cbor2
 
 from shared.adapters import retries
 from shared.adapters.retries import Patience
-from shared.operations import revocations, warrants
-from shared.operations.warrants import Order
+from shared.operations.api import revocations, warrants
+from shared.operations.api.warrants import Order
 from shared.ports import Ports
 from shared.ports.store import Change, Key, Put, Table
 from tests.intercepted import Call, Intercepted

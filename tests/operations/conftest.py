@@ -12,8 +12,9 @@ from shared.adapters.dynamodb_buckets import DynamoBuckets
 from shared.adapters.dynamodb_usage import DynamoUsage
 from shared.adapters.kms import KmsKeys
 from shared.adapters.s3 import S3Blobs
-from shared.model import revocations, srl_schedule
-from shared.operations import operation
+from shared.model import revocations
+from shared.model.srl import schedule as srl_schedule
+from shared.operations.rules import operation
 from shared.ports import Ports
 from shared.wiring import identifiers
 from tests.aws import aws

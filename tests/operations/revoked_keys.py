@@ -5,7 +5,7 @@ from dataclasses import asdict
 from shared.model import revoked_signers as model
 from shared.model.revoked_signers import Count, Marker
 from shared.model.signing_keys import Signer
-from shared.operations import revoked_signers
+from shared.operations.rules import revoked_signers
 from shared.ports import Ports
 from shared.ports.store import Expect, Increment
 from tests.operations.tenants import Tenant

@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta
 
 from shared.model import seeds
-from shared.model.srl_keys import SrlKey, Status
+from shared.model.srl.signers import SrlKey, Status
 from shared.ports import Ports
 from shared.ports.store import MOST_CHANGES, Expect, Put
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 
 from shared.model import api_keys as api_key_model
-from shared.model import audit_log, service_accounts, srl_keys
+from shared.model import audit_log, service_accounts
 from shared.model import revocations as model
 from shared.model import revoked_signers as signer_model
 from shared.model import signing_keys as signing_key_model
@@ -14,21 +14,15 @@ from shared.model.callers import Caller
 from shared.model.items import Item, Partition, Table
 from shared.model.records import integer
 from shared.model.signing_keys import SigningKey, Status, Type
-from shared.model.srl import Payload
-from shared.model.srl_verification import verify
+from shared.model.srl import signers as srl_keys
+from shared.model.srl.body import Payload
+from shared.model.srl.verification import verify
 from shared.model.warrants import Standing, Warrant
-from shared.operations import (
-    counters,
-    key_revocation,
-    onboarding,
-    publication,
-    revocations,
-    revoked_signers,
-    signing_keys,
-    srl,
-    warrants,
-)
-from shared.operations.warrants import Order
+from shared.operations.api import key_revocation, revocations, signing_keys, srl, warrants
+from shared.operations.api.warrants import Order
+from shared.operations.operator import onboarding
+from shared.operations.rules import counters, revoked_signers
+from shared.operations.srl import publication
 from shared.ports import Ports
 
 

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from shared.errors import InvalidSettings, Unavailable
-from shared.operations import revoked_signers, srl_content
-from shared.operations.verdicts import verdicts
+from shared.operations.rules import revoked_signers
+from shared.operations.rules.verdicts import verdicts
+from shared.operations.srl import content as srl_content
 from shared.ports import Ports
 from tests.operations.tenants import Tenant
 from tests.worlds import Clock, close, embedded

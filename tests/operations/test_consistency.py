@@ -10,24 +10,17 @@ import pytest
 from shared.model import revocations as revocation_model
 from shared.model import revoked_signers as signer_model
 from shared.model import signing_keys as key_model
-from shared.model import srl_schedule, tombstones, warrants
+from shared.model import warrants
 from shared.model.callers import Scope
 from shared.model.signing_keys import SigningKey, Status
-from shared.operations import (
-    api_keys,
-    consistency,
-    doctor,
-    key_revocation,
-    onboarding,
-    operation,
-    publication,
-    recovery,
-    revocations,
-    service_accounts,
-    srl,
-    tenants,
-)
-from shared.operations.operation import settle
+from shared.model.srl import schedule as srl_schedule
+from shared.model.srl import tombstones
+from shared.operations.api import api_keys, key_revocation, revocations, service_accounts, srl
+from shared.operations.operator import consistency, doctor, onboarding
+from shared.operations.operator.recovery import recovery
+from shared.operations.rules import operation, tenants
+from shared.operations.rules.operation import settle
+from shared.operations.srl import publication
 from shared.ports import Ports
 from shared.ports.store import Change, Check, Delete, Expect, Key, Put, Table
 from tests.faults import Script, scripted

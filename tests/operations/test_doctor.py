@@ -14,12 +14,17 @@ from shared.adapters.dynamodb import DynamoStore
 from shared.adapters.local_keys import KeyFile
 from shared.adapters.s3 import S3Blobs
 from shared.errors import Unavailable
-from shared.model import srl, srl_keys, tenants
+from shared.model import tenants
 from shared.model.items import Table
-from shared.model.srl_schedule import Turn
-from shared.operations import doctor, publication, recovery, srl_marks, srl_rotation
-from shared.operations import srl_keys as signers
-from shared.operations.srl_publication import publish_due, publish_if_due
+from shared.model.srl import body as srl
+from shared.model.srl import signers as srl_keys
+from shared.model.srl.schedule import Turn
+from shared.operations.api import list_signers as srl_rotation
+from shared.operations.operator import doctor
+from shared.operations.operator.recovery import recovery
+from shared.operations.srl import marks as srl_marks
+from shared.operations.srl import publication, signers
+from shared.operations.srl.worker import publish_due, publish_if_due
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Put
 from tests.aws import Account, aws

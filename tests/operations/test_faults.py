@@ -8,18 +8,18 @@ import pytest
 from shared.errors import NotFound, RescindError, Unavailable
 from shared.model.callers import Scope
 from shared.model.signing_keys import SigningKey
-from shared.operations import (
+from shared.operations.api import (
     api_keys,
     key_revocation,
     revocations,
     service_accounts,
     signing_keys,
-    srl_keys,
-    srl_rotation,
     tenant_settings,
     warrants,
 )
-from shared.operations.warrants import Order
+from shared.operations.api import list_signers as srl_rotation
+from shared.operations.api.warrants import Order
+from shared.operations.srl import signers as srl_keys
 from shared.ports import Ports
 from tests.faults import Crash, Hook, Script, raises, scripted
 from tests.operations.tenants import Tenant

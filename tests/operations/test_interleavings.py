@@ -20,37 +20,30 @@ import pytest
 from shared.adapters.filesystem import FileBlobs
 from shared.errors import Conflict, Corrupt, InvalidSrl, InvalidState
 from shared.model import revocations as revocation_model
-from shared.model import srl as srl_model
-from shared.model import srl_schedule as schedule_model
 from shared.model.callers import Caller
 from shared.model.items import Key, Table
 from shared.model.records import integer
-from shared.model.srl import Head, Payload
-from shared.model.srl_content import Content
-from shared.model.srl_keys import SrlKey, Status, signers
-from shared.model.srl_schedule import IN_FLIGHT_MAX, Mark
-from shared.model.srl_state import State
-from shared.model.srl_statements import Statement
+from shared.model.srl import body as srl_model
+from shared.model.srl import schedule as schedule_model
+from shared.model.srl.body import Head, Payload
+from shared.model.srl.content import Content
+from shared.model.srl.schedule import IN_FLIGHT_MAX, Mark
+from shared.model.srl.signers import SrlKey, Status, signers
+from shared.model.srl.state import State
+from shared.model.srl.statements import Statement
 from shared.model.tenants import Settings
-from shared.operations import (
-    counters,
-    key_revocation,
-    operation,
-    publication,
-    revocations,
-    revoked_signers,
-    srl,
-    srl_content,
-    srl_keys,
-    srl_marks,
-    srl_publication,
-    srl_rotation,
-    srl_schedule,
-    srl_storage,
-    tenants,
-)
-from shared.operations.operation import settle
-from shared.operations.verdicts import verdicts
+from shared.operations.api import key_revocation, revocations, srl
+from shared.operations.api import list_signers as srl_rotation
+from shared.operations.rules import counters, operation, revoked_signers, tenants
+from shared.operations.rules.operation import settle
+from shared.operations.rules.verdicts import verdicts
+from shared.operations.srl import content as srl_content
+from shared.operations.srl import marks as srl_marks
+from shared.operations.srl import publication
+from shared.operations.srl import schedule as srl_schedule
+from shared.operations.srl import signers as srl_keys
+from shared.operations.srl import storage as srl_storage
+from shared.operations.srl import worker as srl_publication
 from shared.ports import Ports
 from shared.ports.store import At, Change, Delete, Expect, Put
 from tests.faults import Crash

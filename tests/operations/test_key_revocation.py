@@ -14,23 +14,19 @@ from shared.model.signing_keys import SigningKey, Status, Type
 from shared.model.warrant_format import Format
 from shared.model.warrant_verification import verify
 from shared.model.warrants import Standing, Warrant
-from shared.operations import (
-    consistency,
-    counters,
-    first_edition,
+from shared.operations.api import (
     key_revocation,
-    operation,
-    publication,
     revocations,
-    revoked_signers,
-    signed_by_end,
     signing_keys,
     srl,
-    srl_publication,
     tenant_settings,
     warrants,
 )
-from shared.operations.warrants import Order
+from shared.operations.api.warrants import Order
+from shared.operations.operator import consistency
+from shared.operations.rules import counters, first_edition, operation, revoked_signers
+from shared.operations.srl import publication, signed_by_end
+from shared.operations.srl import worker as srl_publication
 from shared.ports import Ports
 from shared.ports.store import Change, Delete, Expect, Increment, Put
 from tests.faults import Crash, Script, raises, scripted

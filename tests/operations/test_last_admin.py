@@ -10,8 +10,8 @@ import pytest
 from shared.errors import RequestConflict
 from shared.model.api_keys import ApiKey
 from shared.model.callers import Scope
-from shared.operations import api_keys, service_accounts
-from shared.operations.operation import Operation
+from shared.operations.api import api_keys, service_accounts
+from shared.operations.rules.operation import Operation
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
 from tests.faults import Script, scripted

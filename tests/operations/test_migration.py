@@ -6,11 +6,12 @@ from dataclasses import replace
 import pytest
 
 from shared.errors import Corrupt, Unavailable
-from shared.model import seeds, srl
+from shared.model import seeds
 from shared.model.signing_keys import SigningKey, Status, Type
-from shared.model.srl_keys import SrlKey
-from shared.operations import doctor, migration, publication
-from shared.operations import srl_keys as signers
+from shared.model.srl import body as srl
+from shared.model.srl.signers import SrlKey
+from shared.operations.operator import doctor, migration
+from shared.operations.srl import publication, signers
 from shared.ports import Ports
 from shared.ports.store import At, Expect, Put
 from tests.faults import Crash, Script, raises, scripted

@@ -10,7 +10,7 @@ from shared.adapters import retries
 from shared.errors import Conflict, Corrupt, InsufficientScope, Unavailable
 from shared.model.callers import Caller, Scope
 from shared.model.items import Key, Table
-from shared.operations import operation
+from shared.operations.rules import operation
 from shared.ports import Ports
 from tests.infra.templates import GLOBALS, LAMBDAS
 

@@ -13,22 +13,17 @@ import pytest
 
 from shared.errors import Conflict, Corrupt, InvalidSrl, Unavailable
 from shared.model import revocations as model
-from shared.model import srl as srl_model
-from shared.model.srl import Payload
-from shared.model.srl_verification import verify
-from shared.operations import (
-    consistency,
-    counters,
-    operation,
-    publication,
-    revocations,
-    srl,
-    srl_keys,
-    srl_publication,
-    srl_rotation,
-    warrants,
-)
-from shared.operations.warrants import Order
+from shared.model.srl import body as srl_model
+from shared.model.srl.body import Payload
+from shared.model.srl.verification import verify
+from shared.operations.api import list_signers as srl_rotation
+from shared.operations.api import revocations, srl, warrants
+from shared.operations.api.warrants import Order
+from shared.operations.operator import consistency
+from shared.operations.rules import counters, operation
+from shared.operations.srl import publication
+from shared.operations.srl import signers as srl_keys
+from shared.operations.srl import worker as srl_publication
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Partition, Put
 from tests.faults import Crash, Script, raises, scripted

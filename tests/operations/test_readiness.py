@@ -3,9 +3,9 @@
 import pytest
 
 from shared.errors import Unavailable
-from shared.model.srl_schedule import TURNS
-from shared.operations import readiness
-from shared.operations.readiness import Lists, NotReady
+from shared.model.srl.schedule import TURNS
+from shared.operations.operator import readiness
+from shared.operations.operator.readiness import Lists, NotReady
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
 from tests.faults import Script, raises, scripted

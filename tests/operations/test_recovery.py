@@ -9,20 +9,18 @@ from pathlib import Path
 import pytest
 
 from shared.errors import Corrupt, InvalidSrl
-from shared.model import srl as model
-from shared.model import srl_keys
 from shared.model.items import Table
-from shared.model.srl import Payload
-from shared.model.srl_schedule import TURNS, Turn
-from shared.model.srl_verification import verify
-from shared.operations import (
-    doctor,
-    publication,
-    recovery,
-    revocations,
-    srl_publication,
-    srl_schedule,
-)
+from shared.model.srl import body as model
+from shared.model.srl import signers as srl_keys
+from shared.model.srl.body import Payload
+from shared.model.srl.schedule import TURNS, Turn
+from shared.model.srl.verification import verify
+from shared.operations.api import revocations
+from shared.operations.operator import doctor
+from shared.operations.operator.recovery import recovery
+from shared.operations.srl import publication
+from shared.operations.srl import schedule as srl_schedule
+from shared.operations.srl import worker as srl_publication
 from shared.ports import Ports
 from tests.faults import Crash, Script, raises, scripted
 from tests.operations.restores import Deployment

@@ -9,9 +9,9 @@ from shared.model import seeds
 from shared.model.audit_log import Action
 from shared.model.signing_keys import SigningKey, Status, Type
 from shared.model.warrant_format import Format
-from shared.operations import publication, warrants
-from shared.operations import srl_keys as signers
-from shared.operations.warrants import Order
+from shared.operations.api import warrants
+from shared.operations.api.warrants import Order
+from shared.operations.srl import publication, signers
 from shared.ports import Ports
 from shared.ports.store import At, Expect, Put
 from tests.operations.tenants import Tenant

@@ -15,8 +15,8 @@ from shared.errors import (
 )
 from shared.model.callers import Scope
 from shared.model.service_accounts import API_KEYS_MAX, ServiceAccount, Status
-from shared.operations import api_keys, service_accounts
-from shared.operations.api_keys import Created
+from shared.operations.api import api_keys, service_accounts
+from shared.operations.api.api_keys import Created
 from shared.ports import Ports
 from tests.operations.races import races
 from tests.operations.tenants import Tenant

@@ -6,20 +6,18 @@ import pytest
 
 from shared.errors import NotFound
 from shared.model import revocations as model
-from shared.model import srl as srl_model
-from shared.model import srl_schedule, warrants
+from shared.model import warrants
 from shared.model.items import Partition, Table
 from shared.model.revocations import Revocation, RevokedWarrant
+from shared.model.srl import body as srl_model
+from shared.model.srl import schedule as srl_schedule
 from shared.model.warrants import Standing
-from shared.operations import (
-    doctor,
-    publication,
-    revocations,
-    srl,
-    srl_left,
-    srl_marks,
-    srl_publication,
-)
+from shared.operations.api import revocations, srl
+from shared.operations.operator import doctor
+from shared.operations.srl import left_marks as srl_left
+from shared.operations.srl import marks as srl_marks
+from shared.operations.srl import publication
+from shared.operations.srl import worker as srl_publication
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
 from tests.faults import Script, scripted

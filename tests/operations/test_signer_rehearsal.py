@@ -17,10 +17,15 @@ import pytest
 from functions.srl.schemas import SrlSigner, SrlSigners
 from infra import verifier_state
 from shared.errors import InvalidSrl
-from shared.model import seeds, srl
-from shared.model.srl_statements import Statement
-from shared.model.srl_verifier import Policy, Seen, Told, verify_next
-from shared.operations import publication, seals, srl_keys, srl_publication, srl_rotation
+from shared.model import seeds
+from shared.model.srl import body as srl
+from shared.model.srl.statements import Statement
+from shared.model.srl.verifier import Policy, Seen, Told, verify_next
+from shared.operations.api import list_signers as srl_rotation
+from shared.operations.rules import seals
+from shared.operations.srl import publication
+from shared.operations.srl import signers as srl_keys
+from shared.operations.srl import worker as srl_publication
 from shared.ports import Ports
 from tests.operations.tenants import Tenant
 from tests.worlds import Clock

@@ -9,7 +9,7 @@ import pytest
 from shared.errors import InvalidState, RequestConflict, RequestError
 from shared.model import signing_keys as model
 from shared.model.signing_keys import SigningKey, Status, Type
-from shared.operations import key_revocation, signing_keys
+from shared.operations.api import key_revocation, signing_keys
 from shared.ports import Ports
 from shared.ports.store import Expect, Increment
 from tests.faults import Script, scripted

@@ -14,15 +14,11 @@ import pytest
 
 from shared.errors import InvalidState
 from shared.model import revocations as revocation_model
-from shared.operations import (
-    key_revocation,
-    operation,
-    publication,
-    srl,
-    srl_publication,
-    warrants,
-)
-from shared.operations.warrants import Order, Signed
+from shared.operations.api import key_revocation, srl, warrants
+from shared.operations.api.warrants import Order, Signed
+from shared.operations.rules import operation
+from shared.operations.srl import publication
+from shared.operations.srl import worker as srl_publication
 from shared.ports import Ports
 from tests.operations.tenants import Tenant
 from tests.scheduler import Actor, Run, World, explore, rest

@@ -8,19 +8,16 @@ from pathlib import Path
 import pytest
 
 from shared.errors import Conflict, RequestConflict
-from shared.model import srl_statements
-from shared.model.srl_keys import SrlKey, Status
-from shared.operations import (
-    doctor,
-    migration,
-    publication,
-    recovery,
-    srl,
-    srl_archive,
-    srl_keys,
-    srl_rotation,
-    srl_states,
-)
+from shared.model.srl import statements as srl_statements
+from shared.model.srl.signers import SrlKey, Status
+from shared.operations.api import list_signers as srl_rotation
+from shared.operations.api import srl
+from shared.operations.operator import doctor, migration
+from shared.operations.operator.recovery import recovery
+from shared.operations.srl import archive as srl_archive
+from shared.operations.srl import publication
+from shared.operations.srl import signers as srl_keys
+from shared.operations.srl import states as srl_states
 from shared.ports import Ports
 from tests.operations.restores import Deployment, deployed
 from tests.operations.signers import store, stored_signers

@@ -14,25 +14,25 @@ from hypothesis import strategies as st
 
 from shared.errors import InvalidState, NotFound, RequestConflict
 from shared.model import revocations as revocation_model
-from shared.model import srl as model
 from shared.model.api_keys import ApiKey
 from shared.model.callers import Scope
 from shared.model.service_accounts import ServiceAccount
 from shared.model.signing_keys import SigningKey
-from shared.operations import (
+from shared.model.srl import body as model
+from shared.operations.api import (
     api_keys,
-    publication,
     revocations,
     service_accounts,
     signing_keys,
-    srl_blobs,
-    srl_marks,
-    srl_publication,
-    srl_rotation,
     tenant_settings,
     warrants,
 )
-from shared.operations.warrants import Order
+from shared.operations.api import list_signers as srl_rotation
+from shared.operations.api.warrants import Order
+from shared.operations.srl import blobs as srl_blobs
+from shared.operations.srl import marks as srl_marks
+from shared.operations.srl import publication
+from shared.operations.srl import worker as srl_publication
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
 from tests.faults import Script, scripted

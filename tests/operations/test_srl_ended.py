@@ -6,17 +6,14 @@ import pytest
 
 from shared.errors import Unavailable
 from shared.model import revocations as model
-from shared.model import srl_verification, warrants
-from shared.operations import (
-    consistency,
-    doctor,
-    publication,
-    revocations,
-    srl_ended,
-    srl_marks,
-    srl_publication,
-    tenant_settings,
-)
+from shared.model import warrants
+from shared.model.srl import verification as srl_verification
+from shared.operations.api import revocations, tenant_settings
+from shared.operations.operator import consistency, doctor
+from shared.operations.srl import ended as srl_ended
+from shared.operations.srl import marks as srl_marks
+from shared.operations.srl import publication
+from shared.operations.srl import worker as srl_publication
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
 from tests.faults import Script, raises, scripted

@@ -8,8 +8,11 @@ from typing import Any
 import pytest
 
 from shared.errors import OutOfSpace, Unavailable
-from shared.model import srl as srl_model
-from shared.operations import publication, srl, srl_publication, srl_rotation, tenant_settings
+from shared.model.srl import body as srl_model
+from shared.operations.api import list_signers as srl_rotation
+from shared.operations.api import srl, tenant_settings
+from shared.operations.srl import publication
+from shared.operations.srl import worker as srl_publication
 from shared.ports import Ports
 from shared.ports.blobs import BlobStore
 from tests import disks

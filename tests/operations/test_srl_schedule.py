@@ -14,21 +14,15 @@ import pytest
 
 from shared.errors import Corrupt, Unavailable
 from shared.model import revocations as revocation_model
-from shared.model import srl_schedule as model
 from shared.model.revoked_signers import count_key
-from shared.model.srl_schedule import Turn
+from shared.model.srl import schedule as model
+from shared.model.srl.schedule import Turn
 from shared.model.warrants import by_end
-from shared.operations import (
-    key_revocation,
-    publication,
-    revocations,
-    signing_keys,
-    srl,
-    srl_marks,
-    srl_publication,
-    srl_schedule,
-    tenant_settings,
-)
+from shared.operations.api import key_revocation, revocations, signing_keys, srl, tenant_settings
+from shared.operations.srl import marks as srl_marks
+from shared.operations.srl import publication
+from shared.operations.srl import schedule as srl_schedule
+from shared.operations.srl import worker as srl_publication
 from shared.ports import Ports
 from shared.ports.store import Change, Delete, Entry, Expect, Increment, Key, Partition, Put, Store
 from tests.faults import Crash, Script, raises, scripted

@@ -8,8 +8,10 @@ import pytest
 
 from shared.adapters.local_keys import KeyFile
 from shared.errors import Corrupt
-from shared.model.srl_keys import SrlKey
-from shared.operations import signing_keys, srl_keys, srl_rotation
+from shared.model.srl.signers import SrlKey
+from shared.operations.api import list_signers as srl_rotation
+from shared.operations.api import signing_keys
+from shared.operations.srl import signers as srl_keys
 from shared.ports import Ports
 from tests.operations.tenants import Tenant
 

@@ -11,34 +11,35 @@ import pytest
 
 from shared.errors import Corrupt, InvalidApiKey, InvalidState, NotFound, RescindError
 from shared.model import api_keys as api_key_model
-from shared.model import seeds, srl
+from shared.model import seeds
 from shared.model import service_accounts as account_model
 from shared.model.api_keys import Status as KeyStatus
 from shared.model.callers import Scope
 from shared.model.items import Table
 from shared.model.service_accounts import ServiceAccount
 from shared.model.signing_keys import SigningKey, Status
-from shared.model.srl import Payload
-from shared.model.srl_keys import Status as SignerStatus
-from shared.model.srl_state import State
-from shared.model.tombstones import Status as EndedStatus
-from shared.model.tombstones import Tombstone, Tombstones
-from shared.operations import (
+from shared.model.srl import body as srl
+from shared.model.srl.body import Payload
+from shared.model.srl.signers import Status as SignerStatus
+from shared.model.srl.state import State
+from shared.model.srl.tombstones import Status as EndedStatus
+from shared.model.srl.tombstones import Tombstone, Tombstones
+from shared.operations.api import (
     api_keys,
-    doctor,
     key_revocation,
-    publication,
-    recovery,
     revocations,
     service_accounts,
     signing_keys,
-    srl_blobs,
-    srl_keys,
-    srl_publication,
-    srl_rotation,
-    srl_states,
 )
-from shared.operations.api_keys import Created
+from shared.operations.api import list_signers as srl_rotation
+from shared.operations.api.api_keys import Created
+from shared.operations.operator import doctor
+from shared.operations.operator.recovery import recovery
+from shared.operations.srl import blobs as srl_blobs
+from shared.operations.srl import publication
+from shared.operations.srl import signers as srl_keys
+from shared.operations.srl import states as srl_states
+from shared.operations.srl import worker as srl_publication
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
 from tests.operations.restores import Deployment

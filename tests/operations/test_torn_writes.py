@@ -12,7 +12,8 @@ from shared.errors import RequestConflict
 from shared.model import api_keys as model
 from shared.model.callers import Scope
 from shared.model.revocations import Revocation
-from shared.operations import api_keys, operation, revocations, service_accounts
+from shared.operations.api import api_keys, revocations, service_accounts
+from shared.operations.rules import operation
 from shared.ports import Ports
 from tests.operations.tenants import Tenant
 from tests.scheduler import Actor, World, explore, rest

@@ -9,8 +9,8 @@ from shared.model import revoked_signers
 from shared.model import signing_keys as model
 from shared.model.signing_keys import SigningKey
 from shared.model.warrants import COUNTERS
-from shared.operations import revocations, signing_keys, warrants
-from shared.operations.warrants import Order, Signed
+from shared.operations.api import revocations, signing_keys, warrants
+from shared.operations.api.warrants import Order, Signed
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Put
 from tests.operations.races import races

@@ -17,7 +17,7 @@ import httpx2
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from shared.operations import onboarding
+from shared.operations.operator import onboarding
 from tests.state_machine import recount
 from tests.state_machine.attempts import (
     CREATED,

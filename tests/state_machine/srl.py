@@ -6,8 +6,8 @@ from datetime import timedelta
 from hypothesis import strategies as st
 
 from shared.errors import Unavailable
-from shared.model import srl_verification
-from shared.operations import srl_publication
+from shared.model.srl import verification as srl_verification
+from shared.operations.srl import worker as srl_publication
 from tests.faults import Crash, Fault
 from tests.state_machine.attempts import AUTHORIZERS, NOT_MODIFIED, OK, Done, Span
 from tests.state_machine.books import Books, Fields, moment

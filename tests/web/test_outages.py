@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from shared.errors import Unavailable
-from shared.model import api_keys, srl, warrants
+from shared.model import api_keys, warrants
 from shared.model.items import Item, Key
+from shared.model.srl import body as srl
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
 from tests.api import Client, Tenant, serve

@@ -15,7 +15,7 @@ from shared.errors import Unavailable
 from shared.model import api_keys as model
 from shared.model.api_keys import Usage
 from shared.model.callers import Caller, Scope
-from shared.operations import api_keys
+from shared.operations.api import api_keys
 from shared.ports import Ports
 from shared.ports.usage_counts import Used
 from shared.web.usage import UsageCounter

@@ -1,0 +1,135 @@
+"""The state of a list: what the list does not tell, for the next list and for a restore.
+
+It is stored beside its list, and signed by the same signer (OPS-8, docs/adr/0024).
+"""
+
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+
+import cbor2
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+from shared.errors import Corrupt
+from shared.model import seeds, times
+from shared.model.srl.signers import SrlKey
+from shared.model.srl.tombstones import Tombstones
+
+# A list's payload is a CBOR map, and no map begins with this: no state passes for a list.
+PREFIX: Final = b"rescind-srl-state-v1\n"
+_SIGNATURE_BYTES: Final = 64
+
+
+class NotSigned(Corrupt):
+    """A state that another key signed, or nobody did."""
+
+
+class LeftMark(NamedTuple):
+    """A mark on a warrant: where it is, as it was read, and what the list has of the warrant.
+
+    `revoked`: the list has the warrant by its own revocation.
+    """
+
+    pk: str
+    warrant_id: str
+    version: int
+    revoked: bool
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What goes with one version of a tenant's list.
+
+    `ends` has the listed warrants whose end is known, and when it is, as RFC 3339 text in UTC;
+    `signers` are the revoked signers whose warrants are listed. `list_signers` are the signers of
+    the tenant's lists but the archived ones, without their seeds. `marks` are the marks on warrants
+    that the list covers and that its publisher left to the schedule.
+    """
+
+    tenant_id: str
+    version: int
+    issued_at: datetime
+    ends: Mapping[str, str] = field(default_factory=dict)
+    signers: tuple[str, ...] = ()
+    list_signers: tuple[SrlKey, ...] = ()
+    tombstones: Tombstones = field(default_factory=Tombstones)
+    marks: tuple[LeftMark, ...] = ()
+
+    def sign(self, *, seed: bytes) -> bytes:
+        """The blob: the Ed25519 signature (64 bytes), the prefix, the state as CBOR.
+
+        The signature covers all that follows it.
+        """
+        signed = PREFIX + cbor2.dumps(self._members(), canonical=True)
+        return base64.b64decode(seeds.sign(signed, seed=seed)) + signed
+
+    @classmethod
+    def opened(cls, blob: bytes, *, public_key: bytes, tenant_id: str, version: int) -> "State":
+        """The state in a blob that `sign` made for this version of this tenant's list.
+
+        Raises `NotSigned` if the key did not sign it, `Corrupt` if it is the state of another list.
+        """
+        members = _members(blob, public_key)
+        try:
+            state = cls(
+                members["Tenant"],
+                members["Version"],
+                times.parse(members["IssuedAt"]),
+                members["Ends"],
+                tuple(members["Signers"]),
+                tuple(map(SrlKey.from_item, members["ListSigners"])),
+                Tombstones.of(members["Tombstones"]),
+                # The states of earlier releases have none.
+                tuple(LeftMark(*each) for each in members.get("Marks", ())),
+            )
+        except (AttributeError, KeyError, TypeError, ValueError):
+            raise Corrupt("the signed state of a list is malformed") from None
+        if (state.tenant_id, state.version) != (tenant_id, version):
+            raise Corrupt("a blob holds the state of another list")
+        return state
+
+    def _members(self) -> dict[str, Any]:
+        return {
+            "Tenant": self.tenant_id,
+            "Version": self.version,
+            "IssuedAt": times.text(self.issued_at),
+            "Ends": self.ends,
+            "Signers": self.signers,
+            "ListSigners": [each.to_item() for each in self.list_signers],
+            "Tombstones": self.tombstones.members(),
+            "Marks": [list(each) for each in self.marks],
+        }
+
+
+def claimed_statements(blob: bytes) -> list[dict[str, str]]:
+    """The statements about signers in a state, whoever signed it: each has to prove itself.
+
+    Raises `Corrupt` if the blob is no state.
+    """
+    found = _decoded(blob[_SIGNATURE_BYTES:]).get("ListSigners")
+    signers = found if isinstance(found, list) else []
+    return [each["statement"] for each in signers if isinstance(each, dict) and "statement" in each]
+
+
+def _members(blob: bytes, public_key: bytes) -> dict[str, Any]:
+    signature, signed = blob[:_SIGNATURE_BYTES], blob[_SIGNATURE_BYTES:]
+    try:
+        Ed25519PublicKey.from_public_bytes(public_key).verify(signature, signed)
+    except InvalidSignature:
+        raise NotSigned("the state of a list is not signed by its signer") from None
+    return _decoded(signed)
+
+
+def _decoded(signed: bytes) -> dict[str, Any]:
+    if not signed.startswith(PREFIX):
+        raise Corrupt("a blob among the states of a tenant's lists is not a state")
+    try:
+        members = cbor2.loads(signed[len(PREFIX) :])
+    except (cbor2.CBORError, UnicodeError, RecursionError, ValueError):
+        raise Corrupt("the signed state of a list is malformed") from None
+    if not isinstance(members, dict):
+        raise Corrupt("the signed state of a list is malformed")
+    return members

@@ -1,0 +1,231 @@
+"""What a stranger checks before believing a Signed Revocation List.
+
+The publisher holds every list to the same checks before it lets it out.
+"""
+
+import base64
+import binascii
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from itertools import islice
+from operator import lt
+from typing import Any, Final
+
+import cbor2
+
+from shared.errors import InvalidSrl
+from shared.model import ed25519, identifiers, seeds, strict_json, times
+from shared.model.srl import body as srl
+from shared.model.srl.body import Payload
+
+LIFETIME_MAX: Final = timedelta(days=7)
+
+# A list a second for thirty thousand years; whoever believed more would refuse every list after it.
+_VERSION_MAX: Final = 10**12 - 1
+
+# Characters of base64 that stand for three bytes.
+_GROUP: Final = 4
+
+
+class Reason(StrEnum):
+    """Why a list must not be believed; the first reason that applies, in this order.
+
+    The words are stable: programs compare them (VERIFY-1).
+    """
+
+    MALFORMED = "malformed"
+    SIGNATURE = "signature"
+    ENCODING = "encoding"
+    CONTENT = "content"
+    MIXED = "mixed"
+    ORDER = "order"
+    TIMES = "times"
+    FUTURE = "future"
+    EXPIRED = "expired"
+    VERSION = "version"
+    ROLLBACK = "rollback"
+    EQUIVOCATION = "equivocation"
+    STEP = "step"
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """A list that passed every check, the bytes that were signed, and the raw key that did it."""
+
+    payload: Payload
+    signed: bytes
+    signer: bytes
+
+
+def verify(body: bytes, *, public_key: bytes, now: datetime, min_version: int = 1) -> Payload:
+    """The content of a response body of the SRL endpoint, once every check has passed.
+
+    `public_key` is the 32 raw bytes of the signer; a list below `min_version`, the highest version
+    seen so far, is a rollback. Raises `InvalidSrl` with a `Reason`.
+    """
+    return verify_by_one_of(
+        body, public_keys=[public_key], now=now, min_version=min_version
+    ).payload
+
+
+def verify_by_one_of(
+    body: bytes, *, public_keys: Iterable[bytes], now: datetime, min_version: int = 1
+) -> Verified:
+    """The same, for a list that any one of several keys may have signed."""
+    shown, encoded, signature = _open(body)
+    signer = _signer(encoded, signature, public_keys)
+    members = _decode(encoded)
+    payload = _content(members)
+    if not _same(shown, members):
+        raise InvalidSrl(Reason.MIXED, "payload does not say what the signed Payload says")
+    _check(payload, now)
+    if payload.version < min_version:
+        problem = f"version {payload.version} is older than {min_version}"
+        raise InvalidSrl(Reason.ROLLBACK, problem)
+    return Verified(payload, encoded, signer)
+
+
+def verify_own(body: bytes, payload: Payload, *, public_key: bytes, now: datetime) -> None:
+    """Check that `body` is a response that says `payload`, and one that `verify` accepts now.
+
+    For the publisher, at less cost: it has just encoded the payload, and does not repeat that; it
+    knows every byte that the JSON should have, and does not parse it: with nothing but warrant
+    identifiers in it, it is JSON. Raises `InvalidSrl`.
+    """
+    try:
+        encoded, signature = map(_decoded, srl.signed(body, shows=payload))
+        members = cbor2.loads(encoded)
+    except (ValueError, cbor2.CBORError) as error:
+        raise InvalidSrl(
+            Reason.MALFORMED, f"not the response that was to be made: {error}"
+        ) from None
+    _signer(encoded, signature, [public_key])
+    if members != payload.members():
+        raise InvalidSrl(Reason.MIXED, "what is signed is not what was to be published")
+    if not identifiers.are_warrant_ids(payload.revoked_ids):
+        raise InvalidSrl(Reason.CONTENT, "RevokedIDs has what is no warrant identifier")
+    _check(payload, now)
+
+
+def public_key_bytes(value: str) -> bytes:
+    """The raw public key that `value` holds in base64. Raises ValueError."""
+    key = _base64(value)
+    if len(key) != ed25519.PUBLIC_KEY_BYTES:
+        raise ValueError(
+            f"a public key has {ed25519.PUBLIC_KEY_BYTES} bytes, this one has {len(key)}"
+        )
+    if not ed25519.is_safe(key):
+        raise ValueError("this key is a point of small order: anybody can sign for it")
+    return key
+
+
+def _open(body: bytes) -> tuple[Any, bytes, bytes]:
+    try:
+        document = strict_json.parse(body)
+        shown, signed = _members(document, "payload", "srl")
+        payload, signature = _members(signed, "Payload", "Signature")
+        return shown, _base64(payload), _base64(signature)
+    except (TypeError, ValueError) as error:
+        raise InvalidSrl(Reason.MALFORMED, f"not a response of the SRL endpoint: {error}") from None
+
+
+def _members(value: Any, *names: str) -> list[Any]:
+    if not isinstance(value, dict) or set(value) != set(names):
+        raise TypeError(f"an object with the members {' and '.join(names)} is expected")
+    return [value[name] for name in names]
+
+
+def _base64(text: Any) -> bytes:
+    if not isinstance(text, str):
+        raise TypeError("base64 text is expected")
+    return _decoded(text.encode())
+
+
+def _decoded(text: bytes | memoryview) -> bytes:
+    try:
+        decoded = binascii.a2b_base64(text, strict_mode=True)
+    except binascii.Error:
+        raise ValueError("padded base64 of the standard alphabet is expected") from None
+    # Spare bits, in the last group, let several texts stand for the same bytes: one is right.
+    if not bytes(text[-_GROUP:]).endswith(base64.b64encode(decoded[len(decoded) // 3 * 3 :])):
+        raise ValueError("base64 with zero spare bits is expected")
+    return decoded
+
+
+def _signer(encoded: bytes, signature: bytes, public_keys: Iterable[bytes]) -> bytes:
+    for key in public_keys:
+        if seeds.is_signed(encoded, signature, public_key=key):
+            return key
+    raise InvalidSrl(Reason.SIGNATURE, "the signature is of none of the given keys")
+
+
+def _decode(encoded: bytes) -> Any:
+    try:
+        members = cbor2.loads(encoded)
+        # Whatever differs from its own re-encoding has duplicate keys, tags, or another order.
+        if cbor2.dumps(members, canonical=True) == encoded:
+            return members
+    except (cbor2.CBORError, UnicodeError, RecursionError, TypeError, ValueError):
+        pass
+    raise InvalidSrl(Reason.ENCODING, "Payload is not deterministically encoded CBOR")
+
+
+def _content(members: Any) -> Payload:
+    try:
+        version, issued_at, expires_at, revoked_ids = _members(
+            members, "Version", "IssuedAt", "ExpiresAt", "RevokedIDs"
+        )
+        if type(version) is not int or version < 1:
+            raise TypeError("Version is a positive integer")
+        if not _are_warrant_ids(revoked_ids):
+            raise TypeError("RevokedIDs is an array of warrant identifiers")
+        return Payload(version, _moment(issued_at), _moment(expires_at), revoked_ids)
+    except (TypeError, ValueError) as error:
+        raise InvalidSrl(Reason.CONTENT, f"the signed content is not a list: {error}") from None
+
+
+def _are_warrant_ids(values: Any) -> bool:
+    is_texts = isinstance(values, list) and set(map(type, values)) <= {str}
+    return is_texts and identifiers.are_warrant_ids(values)
+
+
+def _moment(value: Any) -> datetime:
+    if not isinstance(value, str):
+        raise TypeError("a time is text")
+    moment = times.parse(value)
+    if times.text(moment) != value:
+        raise ValueError("a time is in UTC, whole seconds, with Z")
+    return moment
+
+
+def _same(shown: Any, members: dict[str, Any]) -> bool:
+    # `1 == True == 1.0`, but a list that says so is not the signed one.
+    return bool(shown == members) and type(shown["Version"]) is int
+
+
+def _check(payload: Payload, now: datetime) -> None:
+    _check_order(payload)
+    _check_times(payload, now)
+    if payload.version > _VERSION_MAX:
+        raise InvalidSrl(Reason.VERSION, f"version {payload.version} is out of reach")
+
+
+def _check_order(payload: Payload) -> None:
+    ids = payload.revoked_ids
+    if not all(map(lt, ids, islice(ids, 1, None))):
+        raise InvalidSrl(
+            Reason.ORDER, "RevokedIDs is not sorted bytewise, or repeats an identifier"
+        )
+
+
+def _check_times(payload: Payload, now: datetime) -> None:
+    lifetime = payload.expires_at - payload.issued_at
+    # Whoever believed a longer one could be kept from every list after it.
+    if not timedelta(0) < lifetime <= LIFETIME_MAX:
+        raise InvalidSrl(Reason.TIMES, "ExpiresAt is not after IssuedAt, by at most 7 days")
+    if times.is_ahead(payload.issued_at, now):
+        raise InvalidSrl(Reason.FUTURE, f"issued in the future, at {times.text(payload.issued_at)}")
+    if payload.expires_at <= now:
+        raise InvalidSrl(Reason.EXPIRED, f"expired at {times.text(payload.expires_at)}")

@@ -1,0 +1,107 @@
+"""What a verifier keeps from one list to the next, and what it then refuses (VERIFY-3)."""
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final, Self
+
+from shared.errors import InvalidSrl
+from shared.model.srl import statements as srl_statements
+from shared.model.srl.body import Payload
+from shared.model.srl.signers import Status
+from shared.model.srl.statements import Form
+from shared.model.srl.verification import Reason, public_key_bytes, verify_by_one_of
+
+# A list a second for eleven days. A version far above this one would shut out all lists after it.
+MAX_STEP: Final = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What an answer of GET …/srl/keys tells: statements, and the raw keys that are revoked."""
+
+    statements: tuple[Form, ...] = ()
+    revoked: frozenset[bytes] = frozenset()
+
+    @classmethod
+    def by(cls, answer: Any) -> Self:
+        """What the parsed answer tells. Raises ValueError if it is no such answer."""
+        try:
+            keys = answer["keys"]
+            statements = [key["statement"] for key in keys if key["statement"] is not None]
+            gone = [key["public_key"] for key in keys if key["status"] == Status.REVOKED]
+            return cls(tuple(statements), frozenset(map(public_key_bytes, gone)))
+        except (KeyError, TypeError):
+            raise ValueError("not an answer of GET /v1/revocations/srl/keys") from None
+
+    @classmethod
+    def all(cls, pages: Iterable["Told"]) -> Self:
+        """What the pages of one answer tell together."""
+        pages = list(pages)
+        statements = tuple(form for page in pages for form in page.statements)
+        return cls(statements, frozenset().union(*(page.revoked for page in pages)))
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What a verifier believes: raw keys that it was given, and what it was told of others.
+
+    A list below `min_version` is refused, and one more than `max_step` versions above the last.
+    """
+
+    pinned: Iterable[bytes]
+    told: Told = field(default_factory=Told)
+    min_version: int = 1
+    max_step: int = MAX_STEP
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The last list that was accepted.
+
+    `sha256` is of the bytes that were signed, in hex; `signer` is the raw key that signed them;
+    `statements` lead to it from a pinned key. `revoked` are the raw keys that were ever told as
+    revoked.
+    """
+
+    version: int
+    sha256: str
+    signer: bytes
+    statements: tuple[Form, ...] = ()
+    revoked: frozenset[bytes] = field(default_factory=frozenset)
+
+
+def verify_next(
+    body: bytes, policy: Policy, *, seen: Seen | None, now: datetime
+) -> tuple[Payload, Seen]:
+    """The content of the next list that a verifier is offered, and what to keep of it.
+
+    It must be signed by a pinned key, or by one that statements lead to from a pinned one, in what
+    was told or was `seen` before; by none that is revoked. After `seen`, its version must not be
+    lower, nor the same with another content, nor too much higher. Raises `InvalidSrl`, after the
+    checks of `verify`.
+    """
+    before = (seen.statements, seen.revoked) if seen else ((), frozenset[bytes]())
+    revoked = before[1] | policy.told.revoked
+    statements = [*before[0], *policy.told.statements]
+    believed = srl_statements.follow(policy.pinned, statements, revoked=revoked)
+    verified = verify_by_one_of(body, public_keys=believed, now=now, min_version=policy.min_version)
+    version, sha256 = verified.payload.version, hashlib.sha256(verified.signed).hexdigest()
+    if seen is not None:
+        _check_step(version, sha256, seen, policy.max_step)
+    chain = tuple(believed[verified.signer])
+    return verified.payload, Seen(version, sha256, verified.signer, chain, revoked)
+
+
+def _check_step(version: int, sha256: str, seen: Seen, max_step: int) -> None:
+    if version < seen.version:
+        raise InvalidSrl(Reason.ROLLBACK, f"version {version} is older than {seen.version}")
+    if version == seen.version and sha256 != seen.sha256:
+        raise InvalidSrl(
+            Reason.EQUIVOCATION, f"another list of version {version} was accepted before"
+        )
+    if version - seen.version > max_step:
+        raise InvalidSrl(
+            Reason.STEP, f"version {version} is {version - seen.version} above the last one"
+        )

@@ -1,0 +1,317 @@
+"""API keys: list, create, get, revoke, delete, and the check that lets a request in."""
+
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from shared.errors import InvalidApiKey, InvalidRequest, InvalidState, NotFound, RequestConflict
+from shared.model import api_keys as model
+from shared.model import service_accounts, times
+from shared.model.api_keys import ApiKey, Credential, Status, Usage
+from shared.model.audit_log import Action
+from shared.model.callers import Caller, Scope, identity
+from shared.model.identifiers import API_KEY, SERVICE_ACCOUNT
+from shared.model.items import Item, Key, Partition, Value
+from shared.model.service_accounts import ServiceAccount
+from shared.model.srl.tombstones import Status as Ended
+from shared.model.srl.tombstones import Tombstone
+from shared.model.tenants import Settings
+from shared.operations.api import audit_log
+from shared.operations.rules import given, last_admin, tenants
+from shared.operations.rules.given import find
+from shared.operations.rules.operation import operation
+from shared.operations.rules.paging import Page, Walk, count
+from shared.operations.srl import tombstones
+from shared.ports import Ports
+from shared.ports.store import At, Change, Delete, Expect, Increment, Put
+
+
+@dataclass(frozen=True, slots=True)
+class Created:
+    """A new key with its secret, which is shown this once and kept nowhere."""
+
+    api_key: ApiKey
+    secret: str = field(repr=False)
+
+
+def authenticate(ports: Ports, secret: str) -> Credential:
+    """The credential of a key string, by one consistent read (AUTH-3).
+
+    Raises `InvalidApiKey` for any that does not open, `Unavailable` where that cannot be known.
+    """
+    item = ports.store.get(model.credential_key(model.digest(secret)))
+    if item is None:
+        raise InvalidApiKey
+    credential = Credential.from_item(item)
+    if not credential.opens(ports.now()):
+        raise InvalidApiKey
+    return credential
+
+
+@operation(Scope.ADMIN, Scope.READ_ONLY)
+def page(
+    ports: Ports, caller: Caller, *, before: str | None, limit: int, account_id: str | None = None
+) -> Page[tuple[ApiKey, Usage]]:
+    """The tenant's keys, newest first (API-19), or those of one account (APIKEY-9).
+
+    An account that the tenant does not have has no keys.
+    """
+    if account_id is None:
+        return _page_of_all(ports, caller, before, limit)
+    try:
+        return page_of_account(ports, caller, account_id=account_id, before=before, limit=limit)
+    except NotFound:
+        return Page([], 0, None)
+
+
+@operation(Scope.ADMIN, Scope.READ_ONLY)
+def page_of_account(
+    ports: Ports, caller: Caller, *, account_id: str, before: str | None, limit: int
+) -> Page[tuple[ApiKey, Usage]]:
+    """The keys of a service account, newest first, revoked ones too. Raises `NotFound`."""
+    account = _find_account(ports, caller, account_id)
+    owned = ports.store.query(
+        model.owned_by(caller.tenant_id, account.id),
+        before=before,
+        newest_first=True,
+        limit=limit + 1,
+    )
+    ids = [entry.sk for entry in owned]
+    records, usage_of = model.records(caller.tenant_id), model.usage(caller.tenant_id)
+    items = ports.store.get_many(of.key(each) for each in ids for of in (records, usage_of))
+    keys = [
+        (ApiKey.from_item(items[records.key(each)]), Usage.from_item(items[usage_of.key(each)]))
+        for each in ids[:limit]
+        # A key that was deleted since is in neither place.
+        if {records.key(each), usage_of.key(each)} <= items.keys()
+    ]
+    next_before = ids[limit - 1] if len(ids) > limit else None
+    return Page(keys, account.api_key_count, next_before)
+
+
+def _page_of_all(
+    ports: Ports, caller: Caller, before: str | None, limit: int
+) -> Page[tuple[ApiKey, Usage]]:
+    records, usage_of = model.records(caller.tenant_id), model.usage(caller.tenant_id)
+    (found, next_before), usages, total = ports.together(
+        lambda: Walk(records, ApiKey.from_item, before, limit).run(ports),
+        lambda: _usages(ports, usage_of, before=before, limit=limit),
+        lambda: count(ports, model.count_key(caller.tenant_id)),
+    )
+    # Keys came or went between the two walks: what the second missed is looked for by name.
+    missed = [usage_of.key(key.id) for key in found if usage_of.key(key.id) not in usages]
+    if missed:
+        usages |= ports.store.get_many(missed)
+    keys = [
+        (key, Usage.from_item(usages[usage_of.key(key.id)]))
+        for key in found
+        # A key deleted since the page was read took its usage with it.
+        if usage_of.key(key.id) in usages
+    ]
+    return Page(keys, total, next_before)
+
+
+@operation(Scope.ADMIN)
+def create(
+    ports: Ports,
+    caller: Caller,
+    *,
+    name: str,
+    scopes: tuple[Scope, ...],
+    expires_at: datetime | None = None,
+    service_account_id: str | None = None,
+) -> Created:
+    """A new active key (APIKEY-3).
+
+    Raises `InvalidRequest` if `expires_at` has passed, if the key would outlive the calling key, or
+    if the account is unknown; `InvalidState` if the account is disabled, `RequestConflict` if it
+    has all the keys it may have.
+    """
+    given.check_end(ports, expires_at)
+    _check_outlives(caller, expires_at)
+    settings = tenants.settings(ports, caller.tenant_id)
+    account = None if service_account_id is None else _account(ports, caller, service_account_id)
+    created, changes = creation(
+        ports, settings, name=name, scopes=scopes, expires_at=expires_at, account=account
+    )
+    entry = audit_log.entry(
+        ports,
+        caller,
+        Action.API_KEY_CREATE,
+        created.api_key.id,
+        settings=settings,
+        **_details(created.api_key),
+    )
+    ports.store.write(*changes, *_join_account(account), entry)
+    return created
+
+
+@operation(Scope.ADMIN, Scope.READ_ONLY)
+def get(ports: Ports, caller: Caller, *, key_id: str) -> tuple[ApiKey, Usage]:
+    """One key of the tenant, with its usage. Raises `NotFound`."""
+    key = _find(ports, caller, key_id)
+    item = ports.store.get(model.usage(caller.tenant_id).key(key_id))
+    if item is None:
+        raise NotFound
+    return key, Usage.from_item(item)
+
+
+@operation(Scope.ADMIN)
+def revoke(ports: Ports, caller: Caller, *, key_id: str) -> ApiKey:
+    """Revoke a key for good; the next request with it is refused (APIKEY-5).
+
+    A revoked key answers as it stands. Raises `NotFound`, and `RequestConflict` for the last admin.
+    """
+    key = _find(ports, caller, key_id)
+    if key.status is Status.REVOKED:
+        return key
+    revoked = replace(key, status=Status.REVOKED, revoked_at=ports.now(), version=key.version + 1)
+    ports.store.write(
+        Put(key.key, revoked.to_item(), At(key.version)),
+        Delete(model.credential_key(key.digest), Expect.PRESENT),
+        *last_admin.guard(ports, caller, losing=[key]),
+        *tombstones.changed(key.tenant_id),
+        _entry(ports, caller, Action.API_KEY_REVOKE, key),
+    )
+    return revoked
+
+
+@operation(Scope.ADMIN)
+def delete(ports: Ports, caller: Caller, *, key_id: str) -> None:
+    """Remove a key in any state (APIKEY-6).
+
+    Raises `NotFound`, and `RequestConflict` for the last admin.
+    """
+    key = _find(ports, caller, key_id)
+    leaving = _leave_account(key)
+    ports.store.write(
+        Delete(key.key, At(key.version)),
+        # A revoked key has none any more.
+        Delete(model.credential_key(key.digest), Expect.ANYTHING),
+        Delete(model.usage(key.tenant_id).key(key.id), Expect.PRESENT),
+        Increment(model.count_key(key.tenant_id), {"count": -1}, Expect.PRESENT),
+        *leaving,
+        *last_admin.guard(ports, caller, losing=[key], written=[each.key for each in leaving]),
+        *tombstones.left(key.tenant_id, Tombstone(key.id, Ended.DELETED, ports.now(), key.digest)),
+        _entry(ports, caller, Action.API_KEY_DELETE, key),
+    )
+
+
+def creation(
+    ports: Ports,
+    settings: Settings,
+    *,
+    name: str,
+    scopes: tuple[Scope, ...],
+    expires_at: datetime | None = None,
+    account: ServiceAccount | None = None,
+) -> tuple[Created, list[Change]]:
+    """A new key and the changes that bring it into being, with the identity of its account."""
+    secret = model.new_secret()
+    key = ApiKey(
+        id=ports.new_id(API_KEY),
+        tenant_id=settings.tenant_id,
+        name=name,
+        scopes=scopes,
+        status=Status.ACTIVE,
+        digest=model.digest(secret),
+        created_at=ports.now(),
+        expires_at=expires_at,
+        service_account_id=account.id if account else None,
+    )
+    credential = Credential(
+        digest=key.digest,
+        tenant_id=key.tenant_id,
+        key_id=key.id,
+        identity=account.email if account else identity(key.id, handle=settings.handle),
+        scopes=scopes,
+        expires_at=expires_at,
+    )
+    return Created(key, secret), [
+        Put(key.key, key.to_item(), Expect.ABSENT),
+        Put(credential.key, credential.to_item(), Expect.ABSENT),
+        Put(
+            model.usage(key.tenant_id).key(key.id),
+            Usage(digest=key.digest).to_item(),
+            Expect.ABSENT,
+        ),
+        Increment(model.count_key(key.tenant_id), {"count": 1}, Expect.ANYTHING),
+        *([Put(_owned(account.id, key), {"id": key.id}, Expect.ABSENT)] if account else []),
+    ]
+
+
+def _find(ports: Ports, caller: Caller, key_id: str) -> ApiKey:
+    return find(ports, model.records(caller.tenant_id), key_id, kind=API_KEY, record=ApiKey)
+
+
+def _entry(ports: Ports, caller: Caller, action: Action, key: ApiKey) -> Put:
+    settings = tenants.settings(ports, caller.tenant_id)
+    return audit_log.entry(ports, caller, action, key.id, settings=settings, **_details(key))
+
+
+def _details(key: ApiKey) -> dict[str, Value]:
+    """What the audit log says of a key, so that its entries are understood after it is deleted."""
+    return {
+        "name": key.name,
+        "scopes": [scope.value for scope in key.scopes],
+        "service_account_id": key.service_account_id,
+        "expires_at": times.text(key.expires_at) if key.expires_at else None,
+    }
+
+
+def _usages(
+    ports: Ports, partition: Partition, *, before: str | None, limit: int
+) -> dict[Key, Item]:
+    """The usage of a page of keys: each key has one, under the same identifier."""
+    entries = ports.store.query(partition, before=before, newest_first=True, limit=limit)
+    return {partition.key(entry.sk): entry.item for entry in entries}
+
+
+def _find_account(ports: Ports, caller: Caller, account_id: str) -> ServiceAccount:
+    accounts = service_accounts.accounts(caller.tenant_id)
+    return find(ports, accounts, account_id, kind=SERVICE_ACCOUNT, record=ServiceAccount)
+
+
+def _account(ports: Ports, caller: Caller, account_id: str) -> ServiceAccount:
+    try:
+        account = _find_account(ports, caller, account_id)
+    except NotFound:
+        message = "service_account_id: must be the identifier of a service account."
+        raise InvalidRequest(message) from None
+    if account.status is not service_accounts.Status.ACTIVE:
+        raise InvalidState("The service account is disabled; enable it first.")
+    if account.api_key_count >= service_accounts.API_KEYS_MAX:
+        most = service_accounts.API_KEYS_MAX
+        raise RequestConflict(f"The service account has {most} API keys; delete one first.")
+    return account
+
+
+def _check_outlives(caller: Caller, expires_at: datetime | None) -> None:
+    """Refuse a key that would live longer than the one that creates it (APIKEY-4)."""
+    end = caller.key_expires_at
+    if end is not None and (expires_at is None or expires_at > end):
+        raise InvalidRequest(
+            f"expires_at: must be given, and be {times.text(end)} or earlier: the calling key "
+            "expires then, and cannot create one that outlives it."
+        )
+
+
+def _join_account(account: ServiceAccount | None) -> list[Change]:
+    if account is None:
+        return []
+    # Expecting the version, since the decision that there is room was made on it.
+    joined = replace(account, api_key_count=account.api_key_count + 1, version=account.version + 1)
+    return [Put(account.key, joined.to_item(), At(account.version))]
+
+
+def _leave_account(key: ApiKey) -> list[Change]:
+    if key.service_account_id is None:
+        return []
+    account = service_accounts.accounts(key.tenant_id).key(key.service_account_id)
+    return [
+        Increment(account, {"api_key_count": -1, "version": 1}, Expect.PRESENT),
+        Delete(_owned(key.service_account_id, key), Expect.PRESENT),
+    ]
+
+
+def _owned(account_id: str, key: ApiKey) -> Key:
+    return model.owned_by(key.tenant_id, account_id).key(key.id)

@@ -1,0 +1,177 @@
+"""The audit log: the entry that rides in the write of its change, and the reading of them all."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Final, Self, TypeAlias
+
+from shared.model import audit_log as model
+from shared.model import times
+from shared.model.audit_log import Action, Entry, Filters
+from shared.model.callers import Caller, Scope
+from shared.model.identifiers import AUDIT_ENTRY
+from shared.model.items import Value
+from shared.model.tenants import AUDIT_RETENTION_DAYS_MAX, AUDIT_RETENTION_DAYS_MIN, Settings
+from shared.operations.rules.operation import operation
+from shared.operations.rules.paging import Page, merged
+from shared.ports import Ports
+from shared.ports.store import Expect, Put, Where
+
+# Entries, each with the month that it is filed under.
+_Found: TypeAlias = list[tuple[str, Entry]]
+
+# Clocks of instances may disagree by this much, not more.
+_AHEAD_MAX: Final = timedelta(days=1)
+
+
+def entry(
+    ports: Ports,
+    caller: Caller,
+    action: Action,
+    resource_id: str,
+    *,
+    settings: Settings,
+    **details: Value,
+) -> Put:
+    """The change that records `action` on `resource_id`; `details` must hold no secret.
+
+    The entry is kept for the retention of `settings`. If an operator acts, `details` also says
+    which user of the machine that is.
+    """
+    now = ports.now()
+    made = Entry(
+        # Of the same moment: a window of time is looked for by identifiers alone.
+        id=ports.new_id(AUDIT_ENTRY, at=now),
+        timestamp=now,
+        actor=caller.identity,
+        action=action,
+        resource_id=resource_id,
+        result="success",
+        source_ip=caller.source_ip,
+        request_id=caller.request_id,
+        details=details | ({"operator": caller.operator} if caller.operator else {}),
+        expires=int((now + settings.audit_retention).timestamp()),
+        actor_key_id=caller.key_id,
+    )
+    return Put(model.place(caller.tenant_id, made.id, now), made.to_item(), Expect.ABSENT)
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where a walk goes on: the window and total of its first page, and its last entry so far."""
+
+    start: datetime
+    end: datetime
+    total: int
+    month: str
+    entry_id: str
+
+    def __str__(self) -> str:
+        parts = (_seconds(self.start), _seconds(self.end), self.total, self.month, self.entry_id)
+        return "/".join(map(str, parts))
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """The position that `str` wrote. Raises ValueError for any other text."""
+        start, end, total, month, entry_id = text.split("/")
+        try:
+            return cls(_moment(start), _moment(end), int(total), month, entry_id)
+        except (OverflowError, OSError) as error:
+            raise ValueError("not in the calendar") from error
+
+
+@operation(Scope.ADMIN, Scope.READ_ONLY)
+def page(
+    ports: Ports, caller: Caller, *, filters: Filters, before: Position | None, limit: int
+) -> Page[Entry]:
+    """The tenant's entries that match, newest first (AUDIT-4).
+
+    Reads no more entries than it shows, if the store can find them by the filters' values. They are
+    counted for the first page only; `before` carries the total and the window to those after it.
+    """
+    if before is not None:
+        filters = replace(filters, start=before.start, end=before.end)
+    filters = _reachable(ports, filters)
+    counts = [] if before else _counts(ports, caller, filters)
+    found, counted = _walk(ports, caller, filters, before=before, limit=limit + 1, counts=counts)
+    total = before.total if before else counted
+    entries = [entry for _, entry in found[:limit]]
+    if len(found) <= limit:
+        return Page(entries, total, None)
+    month, last = found[limit - 1]
+    position = Position(filters.start, filters.end, total, month, last.id)
+    return Page(entries, total, str(position))
+
+
+def _walk(
+    ports: Ports,
+    caller: Caller,
+    filters: Filters,
+    *,
+    before: Position | None,
+    limit: int,
+    counts: Sequence[Callable[[], int]],
+) -> tuple[_Found, int]:
+    """Up to `limit` entries, newest first, each with the month that it is filed under.
+
+    The sum of `counts`, which are read at once with the first entries, is returned too.
+    """
+    found: _Found = []
+    total = 0
+    for month, partitions in model.months(caller.tenant_id, filters):
+        last = filters.before
+        if before is not None and month > before.month:
+            continue
+        if before is not None and month == before.month:
+            last = min(last, before.entry_id)
+        stored, counted = merged(
+            ports,
+            partitions,
+            limit=limit - len(found),
+            beside=counts,
+            after=filters.after,
+            before=last,
+            where=_where(ports, filters),
+        )
+        found += ((month, Entry.from_item(each.item)) for each in stored)
+        total, counts = total + counted, ()
+        if len(found) == limit:
+            break
+    return found, total
+
+
+def _counts(ports: Ports, caller: Caller, filters: Filters) -> list[Callable[[], int]]:
+    """What counts the entries of each partition."""
+    bounds = {"after": filters.after, "before": filters.before}
+    where = _where(ports, filters)
+    return [
+        partial(ports.store.count, partition, **bounds, where=where)
+        for _, partitions in model.months(caller.tenant_id, filters)
+        for partition in partitions
+    ]
+
+
+def _where(ports: Ports, filters: Filters) -> Where:
+    """What the store is to look for. Nothing that is younger than any retention has expired."""
+    now = ports.now()
+    youngest = now - timedelta(days=AUDIT_RETENTION_DAYS_MIN)
+    may_have_expired = filters.start <= youngest
+    return Where(filters.values, int(now.timestamp()) if may_have_expired else None)
+
+
+def _seconds(moment: datetime) -> int:
+    return int(moment.timestamp())
+
+
+def _moment(seconds: str) -> datetime:
+    return datetime.fromtimestamp(int(seconds), UTC)
+
+
+def _reachable(ports: Ports, filters: Filters) -> Filters:
+    """The filters, without the years in which there can be no entry."""
+    now = times.whole(ports.now())
+    oldest = now - timedelta(days=AUDIT_RETENTION_DAYS_MAX)
+    return replace(
+        filters, start=max(filters.start, oldest), end=min(filters.end, now + _AHEAD_MAX)
+    )

@@ -1,0 +1,151 @@
+"""Revoking a signing key, and with it every warrant that it signed (KEY-9).
+
+The warrants are not touched: that they are revoked follows from their key (docs/adr/0010).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TypedDict
+
+from shared.model import signing_keys as model
+from shared.model import warrants
+from shared.model.audit_log import Action
+from shared.model.callers import Caller, Scope
+from shared.model.revoked_signers import Marker
+from shared.model.signing_keys import Signer, SigningKey, Status
+from shared.model.tenants import Settings
+from shared.operations.api import audit_log
+from shared.operations.api.signing_keys import counted, find_key
+from shared.operations.rules import counters, revoked_signers, tenants
+from shared.operations.rules.operation import operation
+from shared.operations.srl import marks as srl_marks
+from shared.ports import Ports
+from shared.ports.store import At, Put
+
+# Each takes three changes of the hundred that a write may have.
+_KEYS_A_WRITE = 32
+
+
+class _Details(TypedDict):
+    """What the audit log says of a revocation."""
+
+    reason: str
+    cascade: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """How many keys a revocation would revoke, and how many warrants they signed."""
+
+    keys: int
+    warrants: int
+
+
+@dataclass(frozen=True, slots=True)
+class Revoked:
+    """A key after its revocation, or before it in a rehearsal, which has a `reach`.
+
+    `descendants` is how many active or suspended keys below it stay as they are.
+    """
+
+    key: SigningKey
+    descendants: int
+    reach: Reach | None = None
+
+
+@operation(Scope.ADMIN)
+def revoke(
+    ports: Ports,
+    caller: Caller,
+    *,
+    key_id: str,
+    reason: str,
+    cascade: bool = False,
+    dry_run: bool = False,
+) -> Revoked:
+    """Revoke a key for good; with `cascade`, its descendants too. A revoked one stays as it is.
+
+    The key and its first 31 descendants go in one write; more follow in further writes, and a call
+    that was stopped on the way goes on where it is repeated. A dry run changes nothing, and counts
+    what would be revoked (KEY-11). Raises `NotFound`.
+    """
+    key = find_key(ports, caller, key_id)
+    staying = 0 if cascade else _staying(ports, key)
+    if dry_run:
+        return Revoked(key, staying, _reach(ports, _living(ports, key, cascade=cascade)))
+    settings = tenants.settings(ports, caller.tenant_id)
+    # Walked again after each write: a child may have come before its parent was revoked.
+    details = _Details(reason=reason, cascade=cascade)
+    while living := _living(ports, key, cascade=cascade):
+        revoked = _revoke_all(ports, caller, settings, living[:_KEYS_A_WRITE], details)
+        key = revoked.get(key.id, key)
+    return Revoked(key, staying)
+
+
+def _living(ports: Ports, key: SigningKey, *, cascade: bool) -> list[SigningKey]:
+    doomed = [key, *(_descendants(ports, key) if cascade else [])]
+    return [each for each in doomed if each.status is not Status.REVOKED]
+
+
+def _staying(ports: Ports, key: SigningKey) -> int:
+    """How many active or suspended keys are below this one."""
+    if key.current_id is not None:
+        return 0
+    living = (Status.ACTIVE, Status.SUSPENDED)
+    return sum(1 for each in _descendants(ports, key) if each.status in living)
+
+
+def _reach(ports: Ports, keys: Sequence[SigningKey]) -> Reach:
+    """What these keys signed; what a superseded version signed counts with its key if that goes."""
+    counts = ports.together(
+        *(partial(counters.of_signed, ports, key.tenant_id, key.signer.key_id) for key in keys)
+    )
+    signed = zip(keys, counts, strict=True)
+    going = {key.id for key in keys}
+    return Reach(
+        len(keys),
+        sum(each[_counter(key.signer)] for key, each in signed if key.current_id not in going),
+    )
+
+
+def _counter(signer: Signer) -> str:
+    return "count" if signer.key_version is None else warrants.version_count(signer.key_version)
+
+
+def _descendants(ports: Ports, key: SigningKey) -> list[SigningKey]:
+    """Every key below this one. Revoked before them, it cuts them off even where the call stops."""
+    entries = ports.store.query(model.keys(key.tenant_id))
+    keys = (SigningKey.from_item(entry.item) for entry in entries)
+    return [each for each in keys if key.id in each.ancestors]
+
+
+def _revoke_all(
+    ports: Ports, caller: Caller, settings: Settings, keys: Sequence[SigningKey], details: _Details
+) -> dict[str, SigningKey]:
+    now, reason = ports.now(), details["reason"]
+    markers = {key.signer: Marker(now, reason) for key in keys}
+    changes = revoked_signers.added(ports, caller.tenant_id, markers)
+    amounts: dict[str, int] = {}
+    revoked = {key.id: key.revoked(now, reason=reason) for key in keys}
+    for key in keys:
+        for status, amount in ((key.status, -1), (Status.REVOKED, 1)):
+            name = model.count_name(key.type, status)
+            amounts[name] = amounts.get(name, 0) + amount
+        changes.append(Put(key.key, revoked[key.id].to_item(), At(key.version)))
+        changes.append(
+            audit_log.entry(
+                ports,
+                caller,
+                Action.KEY_REVOKE,
+                key.id,
+                settings=settings,
+                **details,
+            )
+        )
+    ports.store.write(
+        *changes,
+        srl_marks.on_keys(caller.tenant_id),
+        counted(caller.tenant_id, amounts),
+    )
+    return revoked

@@ -1,0 +1,291 @@
+"""Signers of lists in their stages: create, activate, retire, revoke (SIGNER-2, ADR 0026).
+
+Whatever changes which key signs also publishes a list under the new key, in one write: no list by
+the key before can come after it. Each change expects the record of the active signer as it was
+read, so that of two changes at once one is decided again.
+"""
+
+import logging
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Final
+
+from shared.errors import Conflict, Corrupt, InvalidState, NotFound, RequestConflict
+from shared.model.audit_log import Action
+from shared.model.callers import Caller, Scope
+from shared.model.identifiers import SIGNING_KEY, is_identifier
+from shared.model.items import Value
+from shared.model.srl.body import Head
+from shared.model.srl.signers import SrlKey, Status, signers
+from shared.model.srl.statements import Statement
+from shared.model.tenants import Settings
+from shared.operations.api import audit_log
+from shared.operations.rules import seals, tenants
+from shared.operations.rules.operation import operation
+from shared.operations.srl import archive as srl_archive
+from shared.operations.srl import heads as srl_heads
+from shared.operations.srl import publication, tombstones
+from shared.operations.srl import signers as srl_keys
+from shared.ports import Ports
+from shared.ports.store import At, Change, Check, Expect, Put
+
+_log = logging.getLogger(__name__)
+
+_ONE_PENDING: Final = "A signer is pending already; activate or revoke that one first."
+
+
+@dataclass(frozen=True, slots=True)
+class Signer:
+    """A signer as it is shown. `activates_at` is None for one that is revoked.
+
+    For a pending signer that is when it may be activated without force; for others, since when
+    it signed.
+    """
+
+    record: SrlKey
+    activates_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """A page of signers. `next_before` is where the next one begins; None on the last."""
+
+    signers: list[Signer]
+    next_before: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Scene:
+    """What a change of signers is decided on."""
+
+    settings: Settings
+    head: Head
+    active: SrlKey
+
+    def shown(self, signer: SrlKey) -> Signer:
+        return _shown(signer, self.settings)
+
+
+@operation(Scope.ADMIN, Scope.AUTHORIZER, Scope.READ_ONLY)
+def listing(ports: Ports, caller: Caller, *, before: str | None = None) -> Listing:
+    """The tenant's signers, the one that signed the list in force first, then the newest first.
+
+    A retired one is left out once its last list has expired. A revoked one stays, so that whoever
+    pinned it learns of it. The first page has all that are not archived; those that begin at
+    `before` have the revoked ones that are.
+    """
+    tenant_id, now = caller.tenant_id, ports.now()
+    if before is not None:
+        archived, position = srl_archive.page(ports, tenant_id, before=before)
+        return Listing([Signer(each, None) for each in archived], position)
+    settings, head = ports.together(
+        lambda: tenants.settings(ports, tenant_id), lambda: srl_heads.current(ports, tenant_id)
+    )
+    # The head first: whatever key it names is among the records that are read after it.
+    records = srl_archive.read(ports, tenant_id)
+    listed = srl_archive.listed(records, now)
+    first = [each for each in records if each.id == head.key_id]
+    others = [each for each in listed if each.id != head.key_id]
+    shown = [_shown(each, settings) for each in (*first, *others)]
+    return Listing(shown, srl_archive.first_page(ports, tenant_id))
+
+
+@operation(Scope.ADMIN)
+def create(ports: Ports, caller: Caller) -> Signer:
+    """Make the key that is to sign next, with a statement by the key that signs now.
+
+    Raises `InvalidState` if there is one already, `RequestConflict` if too many retired ones are
+    listed, `Corrupt` if the seed of the active key does not open.
+    """
+    scene = _scene(ports, caller)
+    if scene.active.pending_id is not None:
+        raise InvalidState(_ONE_PENDING)
+    pending = _new(ports, scene, Status.PENDING)
+    if pending.statement is None:
+        raise Corrupt("the seed of the list signer does not open, so it cannot vouch for another")
+    ports.store.write(
+        Put(pending.key, pending.to_item(), Expect.ABSENT),
+        _update(scene.active, scene.active.followed_by(pending.id)),
+        _entry(ports, caller, scene, Action.SRL_CREATE_KEY, pending),
+    )
+    return scene.shown(pending)
+
+
+@operation(Scope.ADMIN)
+def activate(ports: Ports, caller: Caller, *, key_id: str, force: bool = False) -> Signer:
+    """Let a pending key sign, and publish a list that it signed.
+
+    Raises `NotFound`, and `InvalidState` if the key was never pending or is no more, or if it is
+    too early and `force` is not given.
+    """
+    scene = _scene(ports, caller)
+    found = _find(ports, caller, key_id)
+    if found.status is Status.ACTIVE:
+        return scene.shown(found)
+    if found.status is not Status.PENDING:
+        raise InvalidState(f"A {found.status} signer cannot be activated; create another one.")
+    if not force and ports.now() < found.created_at + scene.settings.rotation_grace:
+        raise InvalidState(
+            "Verifiers may not know this signer yet; wait until its activates_at, or give force."
+        )
+    entry = _entry(ports, caller, scene, Action.SRL_ACTIVATE_KEY, found, force=force)
+    return _succeed(ports, caller, scene, found, entry)
+
+
+@operation(Scope.ADMIN)
+def rotate(ports: Ports, caller: Caller) -> Signer:
+    """Activate the pending key, or a new one if there is none, without waiting for anything.
+
+    Raises `RequestConflict` if it would be a new one and too many retired ones are listed.
+    """
+    scene = _scene(ports, caller)
+    successor = _pending(ports, scene) or _new(ports, scene, Status.ACTIVE)
+    entry = _entry(ports, caller, scene, Action.SRL_ROTATE_KEY, successor)
+    return _succeed(ports, caller, scene, successor, entry)
+
+
+@operation(Scope.ADMIN)
+def revoke(ports: Ports, caller: Caller, *, key_id: str) -> Signer:
+    """Declare a key stolen. If lists in force are its, another key signs one in the same step.
+
+    That other key has no statement: the stolen key could have made one for the thief's key too.
+    Raises `NotFound`.
+    """
+    scene = _scene(ports, caller)
+    found = _find(ports, caller, key_id)
+    if found.status is Status.REVOKED:
+        return scene.shown(found)
+    if found.id in (scene.active.id, scene.head.key_id):
+        _replace_stolen(ports, caller, scene, found)
+    else:
+        _drop(ports, caller, scene, found)
+    return scene.shown(found.revoked())
+
+
+def _drop(ports: Ports, caller: Caller, scene: _Scene, stolen: SrlKey) -> None:
+    """Revoke a key that signs nothing now."""
+    changes = srl_keys.replaced(stolen, stolen.revoked())
+    if scene.active.pending_id == stolen.id:
+        changes.append(_update(scene.active, scene.active.followed_by(None)))
+    details: dict[str, Value] = {"was": stolen.status.value}
+    entry = _entry(ports, caller, scene, Action.SRL_REVOKE_KEY, stolen, **details)
+    moves = srl_archive.moves(ports, caller.tenant_id, changed=[stolen.id])
+    ports.store.write(*changes, *tombstones.changed(caller.tenant_id), entry, *moves)
+
+
+def _replace_stolen(ports: Ports, caller: Caller, scene: _Scene, stolen: SrlKey) -> None:
+    """Revoke the key that signs, or that signed the list in force; publish under another."""
+    signer, change = scene.active, _unchanged(scene.active)
+    if stolen.id == scene.active.id:
+        successor = _pending(ports, scene) or srl_keys.make(ports, caller.tenant_id)
+        signer, change = _takes_over(ports, successor.unproved())
+    details: dict[str, Value] = {"was": stolen.status.value, "successor": signer.id}
+    entry = _entry(ports, caller, scene, Action.SRL_REVOKE_KEY, stolen, **details)
+    moves = srl_archive.moves(ports, caller.tenant_id, changed=[stolen.id])
+    changes = [change, *srl_keys.replaced(stolen, stolen.revoked()), entry, *moves]
+    publication.hand_over(ports, caller, scene.head, signer, changes)
+
+
+def _succeed(
+    ports: Ports, caller: Caller, scene: _Scene, successor: SrlKey, entry: Change
+) -> Signer:
+    """Retire the active key, and publish under its successor."""
+    signer, change = _takes_over(ports, successor)
+    retired = scene.active.retired(listed_until=scene.head.expires_at)
+    moves = srl_archive.moves(ports, caller.tenant_id, changed=[retired.id])
+    changes = [change, _update(scene.active, retired), entry, *moves]
+    publication.hand_over(ports, caller, scene.head, signer, changes)
+    return scene.shown(signer)
+
+
+def _takes_over(ports: Ports, successor: SrlKey) -> tuple[SrlKey, Change]:
+    """The successor as it signs, and the change that stores it so."""
+    if successor.status is not Status.PENDING:
+        return successor, Put(successor.key, successor.to_item(), Expect.ABSENT)
+    activated = successor.activated(ports.now())
+    return activated, _update(successor, activated)
+
+
+def _scene(ports: Ports, caller: Caller) -> _Scene:
+    settings, (head, active) = ports.together(
+        lambda: tenants.settings(ports, caller.tenant_id),
+        lambda: srl_keys.head_and_signer(ports, caller.tenant_id),
+    )
+    return _Scene(settings, head, active)
+
+
+def _find(ports: Ports, caller: Caller, key_id: str) -> SrlKey:
+    if not is_identifier(key_id, kind=SIGNING_KEY):
+        raise NotFound
+    found = srl_keys.find(ports, caller.tenant_id, [key_id])
+    if key_id not in found:
+        raise NotFound
+    return found[key_id]
+
+
+def _pending(ports: Ports, scene: _Scene) -> SrlKey | None:
+    """The key that the active one names as the next. Raises `Conflict` if it is not pending."""
+    if scene.active.pending_id is None:
+        return None
+    key = signers(scene.settings.tenant_id).key(scene.active.pending_id)
+    item = ports.store.get(key)
+    pending = None if item is None else SrlKey.from_item(item)
+    if pending is None or pending.status is not Status.PENDING:
+        # Another call is in the middle of its write.
+        raise Conflict([key])
+    return pending
+
+
+def _new(ports: Ports, scene: _Scene, status: Status) -> SrlKey:
+    """A new signer, with a statement by the active one if that one's seed opens."""
+    records = srl_archive.read(ports, scene.settings.tenant_id)
+    _check_room(records, ports.now())
+    signer = srl_keys.make(ports, scene.settings.tenant_id, status)
+    try:
+        seed = seals.opened(ports, scene.active)
+    except Corrupt:
+        # After the loss of the key that sealed it, a rotation is the way out.
+        _log.warning("the seed of the list signer does not open; its successor has no statement")
+        return signer
+    statement = Statement(
+        tenant_id=signer.tenant_id,
+        number=srl_keys.next_number(records),
+        key_id=signer.id,
+        public_key=signer.public_bytes,
+        previous=scene.active.public_bytes,
+        issued_at=signer.created_at,
+    )
+    return replace(signer, statement=statement.signed(seed=seed))
+
+
+def _check_room(records: list[SrlKey], now: datetime) -> None:
+    listed = srl_archive.listed(records, now)
+    if sum(each.status is Status.RETIRED for each in listed) >= srl_archive.KEPT:
+        raise RequestConflict(
+            f"At most {srl_archive.KEPT} retired signers are listed; "
+            "wait until the last list of one of them has expired."
+        )
+
+
+def _entry(
+    ports: Ports, caller: Caller, scene: _Scene, action: Action, signer: SrlKey, **details: Value
+) -> Change:
+    settings, active_id = scene.settings, scene.active.id
+    return audit_log.entry(
+        ports, caller, action, signer.id, settings=settings, active=active_id, **details
+    )
+
+
+def _update(before: SrlKey, after: SrlKey) -> Change:
+    return Put(after.key, after.to_item(), At(before.version))
+
+
+def _unchanged(signer: SrlKey) -> Change:
+    return Check(signer.key, At(signer.version))
+
+
+def _shown(signer: SrlKey, settings: Settings) -> Signer:
+    since = signer.activated_at or signer.created_at
+    if signer.status is Status.PENDING:
+        return Signer(signer, signer.created_at + settings.rotation_grace)
+    return Signer(signer, None if signer.status is Status.REVOKED else since)

@@ -1,0 +1,165 @@
+"""Service accounts: create, list, get, disable, enable, delete (ACCOUNT-4)."""
+
+from dataclasses import replace
+
+from shared.errors import RequestConflict
+from shared.model import api_keys as api_key_model
+from shared.model import service_accounts as model
+from shared.model.api_keys import ApiKey, Credential
+from shared.model.audit_log import Action
+from shared.model.callers import Caller, Scope, identity
+from shared.model.identifiers import SERVICE_ACCOUNT
+from shared.model.service_accounts import ServiceAccount, Status
+from shared.model.srl.tombstones import Status as Ended
+from shared.model.srl.tombstones import Tombstone
+from shared.operations.api import audit_log
+from shared.operations.rules import last_admin, tenants
+from shared.operations.rules.given import find
+from shared.operations.rules.operation import operation
+from shared.operations.rules.paging import Page, Walk, count, newest
+from shared.operations.srl import tombstones
+from shared.ports import Ports
+from shared.ports.store import At, Change, Delete, Expect, Increment, Put
+
+
+@operation(Scope.ADMIN, Scope.READ_ONLY)
+def page(ports: Ports, caller: Caller, *, before: str | None, limit: int) -> Page[ServiceAccount]:
+    """The tenant's accounts, newest first."""
+    partition = model.accounts(caller.tenant_id)
+    walk = Walk(partition, ServiceAccount.from_item, before, limit)
+    return newest(ports, walk, total=lambda: count(ports, model.count_key(caller.tenant_id)))
+
+
+@operation(Scope.ADMIN, Scope.READ_ONLY)
+def get(ports: Ports, caller: Caller, *, account_id: str) -> ServiceAccount:
+    """One account of the tenant. Raises `NotFound`."""
+    return _find(ports, caller, account_id)
+
+
+@operation(Scope.ADMIN)
+def create(
+    ports: Ports, caller: Caller, *, name: str, description: str | None = None
+) -> ServiceAccount:
+    """A new active account.
+
+    Raises `RequestConflict` if the tenant has, or once had, an account of this name.
+    """
+    settings = tenants.settings(ports, caller.tenant_id)
+    if ports.store.get(model.name_key(caller.tenant_id, name)) is not None:
+        raise RequestConflict("name: is or was the name of a service account; choose another.")
+    account = ServiceAccount(
+        id=ports.new_id(SERVICE_ACCOUNT),
+        tenant_id=caller.tenant_id,
+        name=name,
+        email=identity(name, handle=settings.handle),
+        description=description,
+        status=Status.ACTIVE,
+        created_at=ports.now(),
+    )
+    ports.store.write(
+        *creation(account),
+        audit_log.entry(
+            ports,
+            caller,
+            Action.SERVICE_ACCOUNT_CREATE,
+            account.id,
+            settings=settings,
+            name=name,
+            description=description,
+        ),
+    )
+    return account
+
+
+@operation(Scope.ADMIN)
+def disable(ports: Ports, caller: Caller, *, account_id: str) -> ServiceAccount:
+    """Stop all keys of an account with this call; a disabled one answers as it stands.
+
+    Raises `NotFound`, and `RequestConflict` where no admin key would be left.
+    """
+    return _switch(ports, caller, account_id, Action.SERVICE_ACCOUNT_DISABLE, Status.DISABLED)
+
+
+@operation(Scope.ADMIN)
+def enable(ports: Ports, caller: Caller, *, account_id: str) -> ServiceAccount:
+    """Restore the keys of an account that were not revoked. Raises `NotFound`."""
+    return _switch(ports, caller, account_id, Action.SERVICE_ACCOUNT_ENABLE, Status.ACTIVE)
+
+
+@operation(Scope.ADMIN)
+def delete(ports: Ports, caller: Caller, *, account_id: str) -> None:
+    """Remove an account that owns no key. Raises `NotFound`, `RequestConflict`.
+
+    Its name stays taken: revocations and the audit log name accounts by their e-mail, so another
+    account must never get the same one.
+    """
+    account = _find(ports, caller, account_id)
+    if account.api_key_count:
+        raise RequestConflict("The service account owns API keys; delete them first.")
+    settings = tenants.settings(ports, caller.tenant_id)
+    ports.store.write(
+        Delete(account.key, At(account.version)),
+        Increment(model.count_key(caller.tenant_id), {"count": -1}, Expect.PRESENT),
+        *tombstones.left(caller.tenant_id, Tombstone(account.id, Ended.DELETED, ports.now())),
+        audit_log.entry(
+            ports,
+            caller,
+            Action.SERVICE_ACCOUNT_DELETE,
+            account.id,
+            settings=settings,
+            name=account.name,
+        ),
+    )
+
+
+def creation(account: ServiceAccount) -> list[Change]:
+    """The changes that bring an account into being, and keep its name its own."""
+    return [
+        Put(account.key, account.to_item(), Expect.ABSENT),
+        Put(model.name_key(account.tenant_id, account.name), {"id": account.id}, Expect.ABSENT),
+        Increment(model.count_key(account.tenant_id), {"count": 1}, Expect.ANYTHING),
+    ]
+
+
+def _find(ports: Ports, caller: Caller, account_id: str) -> ServiceAccount:
+    accounts = model.accounts(caller.tenant_id)
+    return find(ports, accounts, account_id, kind=SERVICE_ACCOUNT, record=ServiceAccount)
+
+
+def _switch(
+    ports: Ports, caller: Caller, account_id: str, action: Action, target: Status
+) -> ServiceAccount:
+    account = _find(ports, caller, account_id)
+    if account.status is target:
+        return account
+    settings = tenants.settings(ports, caller.tenant_id)
+    keys = _keys(ports, account)
+    switched = replace(account, status=target, version=account.version + 1)
+    losing = keys if target is Status.DISABLED else []
+    ports.store.write(
+        # Whoever gives or takes a key of the account meanwhile moves its version on.
+        Put(account.key, switched.to_item(), At(account.version)),
+        *_credentials(ports, keys, disabled=target is Status.DISABLED),
+        *last_admin.guard(ports, caller, losing=losing),
+        *tombstones.changed(caller.tenant_id),
+        audit_log.entry(ports, caller, action, account.id, settings=settings, name=account.name),
+    )
+    return switched
+
+
+def _keys(ports: Ports, account: ServiceAccount) -> list[ApiKey]:
+    owned = api_key_model.owned_by(account.tenant_id, account.id)
+    records = api_key_model.records(account.tenant_id)
+    items = ports.store.get_many(records.key(entry.sk) for entry in ports.store.query(owned))
+    return [ApiKey.from_item(item) for item in items.values()]
+
+
+def _credentials(ports: Ports, keys: list[ApiKey], *, disabled: bool) -> list[Change]:
+    places = [api_key_model.credential_key(key.digest) for key in keys]
+    # A revoked key has none, and gets none back.
+    items = ports.store.get_many(places)
+    credentials = [Credential.from_item(item) for item in items.values()]
+    return [
+        Put(each.key, replace(each, disabled=disabled).to_item(), Expect.PRESENT)
+        for each in credentials
+    ]

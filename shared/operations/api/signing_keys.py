@@ -1,0 +1,282 @@
+"""Signing keys: list, create, get, rotate, suspend, enable (KEY-6)."""
+
+from collections.abc import Callable
+from datetime import datetime
+
+from shared.errors import InvalidRequest, InvalidState, NotFound, RequestConflict
+from shared.model import seeds, times
+from shared.model import signing_keys as model
+from shared.model.audit_log import Action
+from shared.model.callers import Caller, Scope
+from shared.model.identifiers import SIGNING_KEY
+from shared.model.seeds import Purpose
+from shared.model.signing_keys import PARENTS, TRANSITIONS, SigningKey, Status, Type
+from shared.operations.api import audit_log
+from shared.operations.rules import given, tenants
+from shared.operations.rules.given import find
+from shared.operations.rules.operation import operation
+from shared.operations.rules.paging import Page, Walk, count, newest
+from shared.operations.srl import tombstones
+from shared.ports import Ports
+from shared.ports.store import At, Change, Check, Expect, Increment, Put
+
+
+@operation(Scope.ADMIN, Scope.READ_ONLY)
+def page(
+    ports: Ports,
+    caller: Caller,
+    *,
+    before: str | None,
+    limit: int,
+    type_: Type | None = None,
+    status: Status | None = None,
+) -> Page[SigningKey]:
+    """The tenant's keys of this type and status, newest first (KEY-13)."""
+
+    def matches(key: SigningKey) -> bool:
+        return type_ in (None, key.type) and status in (None, key.status)
+
+    names = [
+        model.count_name(each_type, each_status)
+        for each_type in Type
+        for each_status in Status
+        if type_ in (None, each_type) and status in (None, each_status)
+    ]
+    walk = Walk(model.keys(caller.tenant_id), SigningKey.from_item, before, limit, keep=matches)
+    counts = model.counts_key(caller.tenant_id)
+    return newest(ports, walk, total=lambda: count(ports, counts, names=names))
+
+
+@operation(Scope.ADMIN, Scope.READ_ONLY)
+def get(ports: Ports, caller: Caller, *, key_id: str) -> SigningKey:
+    """One key, or superseded version, of the tenant. Raises `NotFound`."""
+    return find_key(ports, caller, key_id)
+
+
+@operation(Scope.ADMIN, Scope.READ_ONLY)
+def versions(ports: Ports, caller: Caller, *, key_id: str) -> list[SigningKey]:
+    """All versions of a key, newest first, whichever of them `key_id` names."""
+    key = find_key(ports, caller, key_id)
+    current = key if key.current_id is None else find_key(ports, caller, key.current_id)
+    entries = ports.store.query(
+        model.versions(caller.tenant_id, current.id),
+        # A rotation since the key was read would show that version twice.
+        before=model.version_sk(current.key_version),
+        newest_first=True,
+    )
+    places = [model.keys(caller.tenant_id).key(str(entry.item["id"])) for entry in entries]
+    items = ports.store.get_many(places)
+    return [current, *(SigningKey.from_item(items[place]) for place in places)]
+
+
+@operation(Scope.ADMIN)
+def create(
+    ports: Ports,
+    caller: Caller,
+    *,
+    type_: Type,
+    name: str,
+    parent_id: str | None = None,
+    expires_at: datetime | None = None,
+) -> SigningKey:
+    """A new active key (KEY-3).
+
+    Raises `InvalidRequest` where the parent is not one that the type may have or would be outlived,
+    `InvalidState` where the parent cannot have children now, `RequestConflict` at the quota.
+    """
+    given.check_end(ports, expires_at)
+    parent = _parent(ports, caller, type_, parent_id)
+    settings = tenants.settings(ports, caller.tenant_id)
+    _check_quota(ports, caller.tenant_id)
+    key = _new(ports, caller, type_, name, parent, _expiry(parent, expires_at))
+    ports.store.write(
+        Put(key.key, key.to_item(), Expect.ABSENT),
+        *([Check(parent.key, At(parent.version))] if parent else []),
+        counted(caller.tenant_id, {model.count_name(key.type, key.status): 1}),
+        audit_log.entry(
+            ports,
+            caller,
+            Action.KEY_CREATE,
+            key.id,
+            settings=settings,
+            type=type_.value,
+            name=name,
+            parent_id=parent_id,
+            expires_at=times.text(key.expires_at) if key.expires_at else None,
+        ),
+    )
+    return key
+
+
+@operation(Scope.ADMIN)
+def rotate(ports: Ports, caller: Caller, *, key_id: str) -> SigningKey:
+    """Give a key a new version; the one before becomes a record of its own, and signs no more.
+
+    Raises `NotFound`, `InvalidState` unless the key is active.
+    """
+    key = find_key(ports, caller, key_id)
+    _check_transition(key, Status.ROTATED)
+    settings = tenants.settings(ports, caller.tenant_id)
+    now = ports.now()
+    superseded = key.superseded(now, record_id=ports.new_id(SIGNING_KEY))
+    public_key, sealed = new_seed(ports, caller.tenant_id, key.id, key_version=key.key_version + 1)
+    rotated = key.rotated(now, public_key=public_key, sealed_seed=sealed)
+    place = model.versions(caller.tenant_id, key.id).key(model.version_sk(key.key_version))
+    ports.store.write(
+        Put(key.key, rotated.to_item(), At(key.version)),
+        Put(superseded.key, superseded.to_item(), Expect.ABSENT),
+        Put(place, {"id": superseded.id}, Expect.ABSENT),
+        counted(caller.tenant_id, {model.count_name(key.type, Status.ROTATED): 1}),
+        *tombstones.changed(caller.tenant_id),
+        audit_log.entry(
+            ports,
+            caller,
+            Action.KEY_ROTATE,
+            key.id,
+            settings=settings,
+            superseded_id=superseded.id,
+            key_version=rotated.key_version,
+        ),
+    )
+    return rotated
+
+
+@operation(Scope.ADMIN)
+def suspend(ports: Ports, caller: Caller, *, key_id: str) -> SigningKey:
+    """Disable a key for a time; a suspended one answers as it stands.
+
+    Raises `NotFound`, `InvalidState` unless the key is active.
+    """
+    return _move(
+        ports,
+        caller,
+        key_id,
+        Action.KEY_SUSPEND,
+        Status.SUSPENDED,
+        lambda key: key.suspended(ports.now()),
+    )
+
+
+@operation(Scope.ADMIN)
+def enable(ports: Ports, caller: Caller, *, key_id: str) -> SigningKey:
+    """Put a suspended key back in use; an active one answers as it stands.
+
+    Raises `NotFound`, `InvalidState` unless the key is suspended.
+    """
+    return _move(ports, caller, key_id, Action.KEY_ENABLE, Status.ACTIVE, SigningKey.enabled)
+
+
+def find_key(ports: Ports, caller: Caller, key_id: str) -> SigningKey:
+    """The caller's key of this identifier. Raises `NotFound`."""
+    keys = model.keys(caller.tenant_id)
+    return find(ports, keys, key_id, kind=SIGNING_KEY, record=SigningKey)
+
+
+def counted(tenant_id: str, amounts: dict[str, int]) -> Change:
+    """The change of the counts of keys by type and status."""
+    return Increment(model.counts_key(tenant_id), amounts, Expect.ANYTHING)
+
+
+def _move(
+    ports: Ports,
+    caller: Caller,
+    key_id: str,
+    action: Action,
+    target: Status,
+    change: Callable[[SigningKey], SigningKey],
+) -> SigningKey:
+    key = find_key(ports, caller, key_id)
+    if key.status is target:
+        return key
+    _check_transition(key, target)
+    settings = tenants.settings(ports, caller.tenant_id)
+    moved = change(key)
+    old, new = (model.count_name(key.type, status) for status in (key.status, target))
+    ports.store.write(
+        Put(key.key, moved.to_item(), At(key.version)),
+        counted(caller.tenant_id, {old: -1, new: 1}),
+        *tombstones.changed(caller.tenant_id),
+        audit_log.entry(ports, caller, action, key.id, settings=settings),
+    )
+    return moved
+
+
+def _check_transition(key: SigningKey, target: Status) -> None:
+    allowed = TRANSITIONS[target]
+    if key.status not in allowed:
+        states = " or ".join(sorted(allowed))
+        raise InvalidState(f"The key is {key.status}; this needs a key that is {states}.")
+
+
+def _parent(ports: Ports, caller: Caller, type_: Type, parent_id: str | None) -> SigningKey | None:
+    allowed = PARENTS[type_]
+    if not allowed:
+        if parent_id is not None:
+            raise InvalidRequest(f"parent_id: a {type_} key has no parent; leave it out.")
+        return None
+    if parent_id is None:
+        raise InvalidRequest(f"parent_id: is required for a key of type {type_}.")
+    try:
+        parent = find_key(ports, caller, parent_id)
+    except NotFound:
+        raise InvalidRequest(_PARENT_ALLOWED) from None
+    if parent.type not in allowed:
+        raise InvalidRequest(_PARENT_ALLOWED)
+    if parent.status is not Status.ACTIVE or parent.has_expired(ports.now()):
+        raise InvalidState("The parent must be active and unexpired.")
+    if len(parent.ancestors) >= model.ANCESTORS_MAX:
+        raise RequestConflict(f"A key has at most {model.ANCESTORS_MAX} ancestors.")
+    return parent
+
+
+_PARENT_ALLOWED = "parent_id: must be the identifier of a root or issuer key."
+
+
+def _expiry(parent: SigningKey | None, expires_at: datetime | None) -> datetime | None:
+    if parent is None or parent.expires_at is None:
+        return expires_at
+    if expires_at is not None and expires_at > parent.expires_at:
+        raise InvalidRequest("expires_at: must not be later than that of the parent.")
+    return expires_at or parent.expires_at
+
+
+def _new(
+    ports: Ports,
+    caller: Caller,
+    type_: Type,
+    name: str,
+    parent: SigningKey | None,
+    expires_at: datetime | None,
+) -> SigningKey:
+    key_id, now = ports.new_id(SIGNING_KEY), ports.now()
+    public_key, sealed = new_seed(ports, caller.tenant_id, key_id)
+    return SigningKey(
+        id=key_id,
+        tenant_id=caller.tenant_id,
+        type=type_,
+        name=name,
+        status=Status.ACTIVE,
+        parent_id=parent.id if parent else None,
+        ancestors=(parent.id, *parent.ancestors) if parent else (),
+        public_key=public_key,
+        created_at=now,
+        version_created_at=now,
+        expires_at=expires_at,
+        sealed_seed=sealed,
+    )
+
+
+def new_seed(
+    ports: Ports, tenant_id: str, key_id: str, *, key_version: int = 1
+) -> tuple[str, bytes]:
+    """A new public key, in base64, and its seed, sealed for this version of the key alone."""
+    seed, public_key = seeds.new()
+    context = seeds.seal_context(tenant_id, key_id, purpose=Purpose.WARRANT, version=key_version)
+    return public_key, ports.keys.wrap(seed, context=context)
+
+
+def _check_quota(ports: Ports, tenant_id: str) -> None:
+    living = (Status.ACTIVE, Status.SUSPENDED)
+    names = [model.count_name(type_, status) for type_ in Type for status in living]
+    if count(ports, model.counts_key(tenant_id), names=names) >= model.KEYS_MAX:
+        raise RequestConflict(f"A tenant has at most {model.KEYS_MAX} active or suspended keys.")

@@ -1,0 +1,47 @@
+"""The Signed Revocation List: read what is in force, regenerate."""
+
+from pathlib import Path
+
+from shared.model.callers import Caller, Scope
+from shared.model.srl import body as model
+from shared.model.srl.body import Form, Head
+from shared.operations.rules.operation import operation
+from shared.operations.srl import blobs as srl_blobs
+from shared.operations.srl import publication
+from shared.ports import Ports
+
+# How long an address of the stored list may be used.
+URL_TTL_SECONDS = 300
+
+
+@operation(Scope.ADMIN, Scope.AUTHORIZER)
+def head(ports: Ports, caller: Caller) -> Head:
+    """Which list of the tenant is in force."""
+    return publication.current(ports, caller.tenant_id)
+
+
+@operation(Scope.ADMIN, Scope.AUTHORIZER)
+def body(ports: Ports, _caller: Caller, *, of: Form) -> bytes:
+    """A stored response body, checked against its name. Raises `Corrupt`, `Unavailable`."""
+    return srl_blobs.read(ports, of.blob)
+
+
+@operation(Scope.ADMIN, Scope.AUTHORIZER)
+def file(ports: Ports, _caller: Caller, *, of: Form) -> Path | None:
+    """The file of a stored response body, checked likewise; None if the store keeps no files.
+
+    Raises `Corrupt`, `Unavailable`.
+    """
+    return ports.blobs.file(of.blob, sha256=model.sha256_of(of.blob))
+
+
+@operation(Scope.ADMIN, Scope.AUTHORIZER)
+def address(ports: Ports, _caller: Caller, *, of: Form) -> str:
+    """A short-lived address of the stored response body, for a list too long to answer with."""
+    return ports.blobs.url(of.blob, ttl_seconds=URL_TTL_SECONDS)
+
+
+@operation(Scope.ADMIN)
+def regenerate(ports: Ports, caller: Caller) -> Head:
+    """Publish the next version from the revocations of now (SRL-13)."""
+    return publication.publish(ports, caller)

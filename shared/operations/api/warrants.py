@@ -1,0 +1,224 @@
+"""Warrants: sign one, list what a key signed (WARRANT-6, WARRANT-8)."""
+
+import base64
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from shared.errors import Corrupt, InvalidRequest, InvalidState, RequestConflict
+from shared.model import revoked_signers, seeds, signing_keys, times, warrant_format
+from shared.model import warrants as model
+from shared.model.audit_log import Action
+from shared.model.callers import Caller, Scope
+from shared.model.identifiers import WARRANT, before_all_of
+from shared.model.signing_keys import Signer, SigningKey, Status
+from shared.model.warrant_format import Claims, Format
+from shared.model.warrants import Standing, Warrant
+from shared.operations.api import audit_log
+from shared.operations.api.signing_keys import find_key
+from shared.operations.rules import counters, given, seals, tenants
+from shared.operations.rules.operation import operation
+from shared.operations.rules.paging import Page, Walk, newest
+from shared.operations.rules.verdicts import verdicts
+from shared.operations.srl import signed_by_end
+from shared.ports import Ports
+from shared.ports.store import Expect, Increment, Put
+
+# How far a clock is set back, or two of them differ, at most.
+_CLOCKS_APART: Final = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What is to be signed, and how: `payload` is at most 64 KiB."""
+
+    payload: bytes
+    format: Format = Format.COSE
+    warrant_id: str | None = None
+    expires_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Signed:
+    """A warrant that was signed, and the public key (base64) that verifies it.
+
+    `signature` is over the payload as it came; `message` is a whole COSE_Sign1. Both are base64,
+    and one of them is None, by the format.
+    """
+
+    warrant: Warrant
+    public_key: str
+    signature: str | None = None
+    message: str | None = None
+
+
+@operation(Scope.ADMIN)
+def sign(ports: Ports, caller: Caller, *, key_id: str, order: Order) -> Signed:
+    """Sign with the key's present version, and remember which key signed the warrant.
+
+    A signature that was begun before its key was revoked is handed out only if the revocation
+    reaches it (docs/adr/0037). Raises `NotFound`, `InvalidRequest` if the order cannot be signed
+    in its format or `expires_at` has passed, `InvalidState` if the key cannot sign,
+    `RequestConflict` if the identifier is taken (WARRANT-5).
+    """
+    _check_order(ports, order)
+    key, settings = ports.together(
+        lambda: find_key(ports, caller, key_id),
+        lambda: tenants.settings(ports, caller.tenant_id),
+    )
+    # Before anything is signed: it is among the signed bytes.
+    warrant_id = order.warrant_id or ports.new_id(WARRANT)
+    ports.together(
+        lambda: _check_line(ports, key), lambda: _check_free(ports, caller.tenant_id, warrant_id)
+    )
+    now = times.whole(ports.now())
+    warrant = Warrant(warrant_id, key.id, key.key_version, now, order.expires_at)
+    signed = _signed(ports, key, warrant, order)
+    counted = model.signed_count_key(caller.tenant_id, key.id, warrant_id)
+    amounts = {"count": 1, model.version_count(key.key_version): 1}
+    standing = Standing(key.id, key.key_version, order.format, warrant.ends_at)
+    ports.store.write(
+        Put(model.warrant_key(caller.tenant_id, warrant_id), standing.to_item(), Expect.ABSENT),
+        Put(
+            model.signed_by(caller.tenant_id, key.id).key(ports.new_id(WARRANT)),
+            warrant.to_item(),
+            Expect.ABSENT,
+        ),
+        signed_by_end.put(caller.tenant_id, warrant),
+        Increment(counted, amounts, Expect.ANYTHING),
+        audit_log.entry(
+            ports,
+            caller,
+            Action.KEY_SIGN,
+            key.id,
+            settings=settings,
+            warrant_id=warrant_id,
+            key_version=key.key_version,
+            format=order.format.value,
+            expires_at=times.text(order.expires_at) if order.expires_at else None,
+        ),
+    )
+    _check_still(ports, key, warrant_id)
+    return signed
+
+
+def _check_order(ports: Ports, order: Order) -> None:
+    """Raise `InvalidRequest` unless the order can be signed in its format."""
+    given.check_end(ports, order.expires_at)
+    if order.format is not Format.RAW:
+        return
+    if order.warrant_id is None:
+        raise InvalidRequest("warrant_id: is required with format raw; put it into the payload.")
+    if order.expires_at is not None:
+        raise InvalidRequest("expires_at: is not signed with format raw; leave it out.")
+    if warrant_format.is_reserved(order.payload):
+        raise InvalidRequest(
+            "payload: must not be a revocation list or a message of COSE with format raw."
+        )
+
+
+def _signed(ports: Ports, key: SigningKey, warrant: Warrant, order: Order) -> Signed:
+    """The signature, checked against the public key that it will be verified with."""
+    seed = seals.opened(ports, key)
+    if order.format is Format.RAW:
+        signature = seeds.signature(order.payload, seed=seed)
+        _check_signature(key, order.payload, signature)
+        return Signed(warrant, key.public_key, signature=_base64(signature))
+    claims = Claims(
+        key.tenant_id, warrant.warrant_id, warrant.signed_at, warrant.ends_at, order.payload
+    )
+    message = warrant_format.sign(claims, key_id=key.id, key_version=key.key_version, seed=seed)
+    _check_signature(key, message.signed, message.signature)
+    return Signed(warrant, key.public_key, message=_base64(message.encode()))
+
+
+def _check_signature(key: SigningKey, signed: bytes, signature: bytes) -> None:
+    if not seeds.is_signed(signed, signature, public_key=key.public_bytes):
+        raise Corrupt("the seed of a signing key is another key's")
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+@operation(Scope.ADMIN, Scope.READ_ONLY)
+def page(
+    ports: Ports, caller: Caller, *, key_id: str, before: str | None, limit: int
+) -> Page[Warrant]:
+    """What a key signed, newest first: by all of its versions, or by the superseded one named."""
+    key = find_key(ports, caller, key_id)
+    signed = model.signed_by(caller.tenant_id, key.signer.key_id)
+    walk = Walk(signed, Warrant.from_item, before, limit)
+    version = key.signer.key_version
+    name = "count" if version is None else model.version_count(version)
+
+    def total() -> int:
+        return counters.of_signed(ports, caller.tenant_id, key.signer.key_id)[name]
+
+    if version is None:
+        return newest(ports, walk, total=total)
+    walk = replace(walk, keep=lambda warrant: warrant.key_version == version)
+    found = newest(ports, _in_time(walk, key), total=total)
+    if before is None and found.next_before is None and len(found.entries) < found.total:
+        # A clock was set further than that, or a warrant is being signed.
+        return newest(ports, walk, total=total)
+    return found
+
+
+def _in_time(walk: Walk[Warrant], superseded: SigningKey) -> Walk[Warrant]:
+    """The walk, kept to the time in which a superseded version signed."""
+    signed_from = superseded.version_created_at - _CLOCKS_APART
+    until = (superseded.rotated_at or superseded.version_created_at) + _CLOCKS_APART
+    last = before_all_of(until, kind=WARRANT)
+    return replace(
+        walk,
+        after=before_all_of(signed_from, kind=WARRANT),
+        before=last if walk.before is None else min(walk.before, last),
+    )
+
+
+def _check_line(ports: Ports, key: SigningKey) -> None:
+    """Raise `InvalidState` for a key that may not sign, by itself or by one of its ancestors."""
+    if key.status is not Status.ACTIVE:
+        raise InvalidState(f"The key is {key.status}; only an active key signs.")
+    if key.has_expired(ports.now()):
+        raise InvalidState("The key has expired; create another one.")
+    _check_active(ports, key, key.ancestors)
+
+
+def _check_still(ports: Ports, key: SigningKey, warrant_id: str) -> None:
+    """Raise `InvalidState` if signing ended before the warrant was stored.
+
+    Lists and check find a revoked key by its marker. If there is none by now, every list that is
+    made after one of it has the warrant (docs/adr/0037).
+    """
+    signers = (Signer(key.id, None), Signer(key.id, key.key_version))
+    markers = [revoked_signers.marker_key(key.tenant_id, each) for each in signers]
+    verdict, found, _ = ports.together(
+        lambda: verdicts(ports, key.tenant_id, [warrant_id])[warrant_id],
+        lambda: ports.store.get_many(markers),
+        lambda: _check_active(ports, key, (key.id, *key.ancestors)),
+    )
+    if verdict.by_key or found:
+        raise InvalidState(_INACTIVE)
+
+
+def _check_active(ports: Ports, key: SigningKey, key_ids: Iterable[str]) -> None:
+    places = [signing_keys.keys(key.tenant_id).key(each) for each in key_ids]
+    items = ports.store.get_many(places)
+    if len(items) != len(places):
+        raise Corrupt("a key has an ancestor that does not exist")
+    for each in (SigningKey.from_item(items[place]) for place in places):
+        if each.status is not Status.ACTIVE:
+            raise InvalidState(_INACTIVE if each.id == key.id else _BELOW_INACTIVE)
+
+
+_INACTIVE = "The key is no longer active; only an active key signs."
+_BELOW_INACTIVE = "A key above this one is not active; until it is, this key cannot sign."
+
+
+def _check_free(ports: Ports, tenant_id: str, warrant_id: str) -> None:
+    item = ports.store.get(model.warrant_key(tenant_id, warrant_id))
+    if item is not None:
+        raise RequestConflict("warrant_id: is signed or revoked already; choose another.")

@@ -1,0 +1,133 @@
+"""Service accounts: record, name, count, the keys that an account owns, and whether it is disabled.
+
+An account that its record or one of its credentials calls disabled is disabled.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from shared.model import api_keys as key_model
+from shared.model import service_accounts as model
+from shared.model.api_keys import ApiKey, Credential
+from shared.model.audit_log import Action
+from shared.model.callers import identity
+from shared.model.items import Partition, Table
+from shared.model.service_accounts import ServiceAccount, Status
+from shared.operations.operator.consistency.inconsistency import (
+    LOST,
+    Event,
+    Inconsistency,
+    recounted,
+)
+from shared.operations.rules import tenants
+from shared.operations.srl import tombstones
+from shared.ports import Ports
+from shared.ports.store import At, Change, Check, Delete, Expect, Put
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """An account's keys by their records, the keys that it lists, and their credentials."""
+
+    keys: dict[str, ApiKey]
+    listed: set[str]
+    credentials: list[Credential]
+
+
+def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
+    """What does not agree about the tenant's service accounts. Raises `Unavailable`."""
+    count_key = model.count_key(tenant_id)
+    before = ports.store.get(count_key)
+    entries = ports.store.query(model.accounts(tenant_id))
+    accounts = {entry.sk: ServiceAccount.from_item(entry.item) for entry in entries}
+    if ports.store.get(count_key) == before:
+        yield from recounted(count_key, before, {"count": len(accounts)}, what="service accounts")
+    records = ports.store.query(key_model.records(tenant_id))
+    keys = [ApiKey.from_item(entry.item) for entry in records]
+    owners = {key.service_account_id for key in keys if key.service_account_id}
+    names = _names(ports, tenant_id)
+    for account_id in sorted(owners | accounts.keys()):
+        own = {key.id: key for key in keys if key.service_account_id == account_id}
+        found = _found(ports, tenant_id, account_id, own)
+        if (account := accounts.get(account_id)) is None:
+            yield _lost(ports, tenant_id, account_id, names.get(account_id), found)
+            continue
+        if names.get(account_id) != account.name:
+            change = Put(model.name_key(tenant_id, account.name), {"id": account_id}, Expect.ABSENT)
+            yield Inconsistency(f"the name of the account {account_id} is not taken", (change,))
+        yield from _owned(account, found)
+        yield from _disabled(account, found)
+
+
+def _names(ports: Ports, tenant_id: str) -> dict[str, str]:
+    prefix = model.name_key(tenant_id, "").sk
+    entries = ports.store.query(Partition(Table.KEYS, tenant_id), after=prefix, before=prefix + "~")
+    return {str(entry.item["id"]): entry.sk.removeprefix(prefix) for entry in entries}
+
+
+def _found(ports: Ports, tenant_id: str, account_id: str, keys: dict[str, ApiKey]) -> _Found:
+    listed = ports.store.query(key_model.owned_by(tenant_id, account_id))
+    places = [key_model.credential_key(key.digest) for key in keys.values()]
+    items = ports.store.get_many(places) if places else {}
+    credentials = [Credential.from_item(items[place]) for place in places if place in items]
+    return _Found(keys, {entry.sk for entry in listed}, credentials)
+
+
+def _lost(
+    ports: Ports, tenant_id: str, account_id: str, name: str | None, found: _Found
+) -> Inconsistency:
+    """An account that owns keys, and has no record: disabled if any of its keys is."""
+    problem = f"the account {account_id} owns API keys, and has no record"
+    if name is None:
+        return Inconsistency(problem)
+    disabled = not found.credentials or any(each.disabled for each in found.credentials)
+    account = ServiceAccount(
+        id=account_id,
+        tenant_id=tenant_id,
+        name=name,
+        email=identity(name, handle=tenants.settings(ports, tenant_id).handle),
+        description=None,
+        status=Status.DISABLED if disabled else Status.ACTIVE,
+        created_at=min(key.created_at for key in found.keys.values()),
+        api_key_count=len(found.keys),
+    )
+    return Inconsistency(problem, (Put(account.key, account.to_item(), Expect.ABSENT),))
+
+
+def _owned(account: ServiceAccount, found: _Found) -> Iterator[Inconsistency]:
+    partition = key_model.owned_by(account.tenant_id, account.id)
+    records = key_model.records(account.tenant_id)
+    changes: list[Change] = [
+        Put(partition.key(key_id), {"id": key_id}, Expect.ABSENT)
+        for key_id in sorted(found.keys.keys() - found.listed)
+    ]
+    for key_id in sorted(found.listed - found.keys.keys()):
+        changes.append(Delete(partition.key(key_id), Expect.PRESENT))
+        changes.append(Check(records.key(key_id), Expect.ABSENT))
+    if changes or account.api_key_count != len(found.keys):
+        counted = replace(account, api_key_count=len(found.keys), version=account.version + 1)
+        yield Inconsistency(
+            f"the account {account.id} says that it owns {account.api_key_count} API keys and "
+            f"lists {len(found.listed)}, and there are {len(found.keys)}",
+            (Put(account.key, counted.to_item(), At(account.version)), *changes),
+        )
+
+
+def _disabled(account: ServiceAccount, found: _Found) -> Iterator[Inconsistency]:
+    is_disabled = account.status is Status.DISABLED
+    if all(each.disabled is is_disabled for each in found.credentials):
+        return
+    disabled = replace(account, status=Status.DISABLED, version=account.version + 1)
+    yield Inconsistency(
+        f"the account {account.id} is {account.status}, and some of its API keys are not",
+        (
+            Put(account.key, disabled.to_item(), At(account.version)),
+            *(
+                Put(each.key, replace(each, disabled=True).to_item(), Expect.PRESENT)
+                for each in found.credentials
+                if not each.disabled
+            ),
+            *tombstones.changed(account.tenant_id),
+        ),
+        Event(Action.SERVICE_ACCOUNT_DISABLE, account.id, {"reason": LOST}),
+    )

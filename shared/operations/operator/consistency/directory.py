@@ -1,0 +1,103 @@
+"""A tenant's own records: settings, handle, listing, and the lists that were published."""
+
+from collections.abc import Iterator
+
+from shared.errors import Corrupt
+from shared.model import tenants as model
+from shared.model.srl import body as srl
+from shared.model.srl import schedule as srl_schedule
+from shared.model.srl.body import Head
+from shared.model.srl.schedule import Turn
+from shared.model.tenants import Listing, Settings
+from shared.operations.operator.consistency.inconsistency import Inconsistency
+from shared.operations.rules import counters
+from shared.operations.srl import marks as srl_marks
+from shared.ports import Ports
+from shared.ports.store import At, Check, Expect, Put
+
+
+def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
+    """What does not agree about the tenant itself and its lists. Raises `Unavailable`."""
+    yield from _names(ports, tenant_id)
+    yield from _lists(ports, tenant_id)
+
+
+def _names(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
+    place = model.DIRECTORY.key(tenant_id)
+    listed = ports.store.get(place)
+    item = ports.store.get(model.settings_key(tenant_id))
+    if item is None:
+        yield _without_settings(None if listed is None else Listing.from_item(listed), tenant_id)
+        return
+    settings = Settings.from_item(item)
+    if listed is None:
+        listing = Listing(tenant_id, settings.handle, settings.created_at)
+        change = Put(place, listing.to_item(), Expect.ABSENT)
+        yield Inconsistency(f"the tenant {tenant_id} is not in the list of tenants", (change,))
+    handle = model.handle_key(settings.handle)
+    if ports.store.get(handle) is None:
+        change = Put(handle, {"tenant_id": tenant_id}, Expect.ABSENT)
+        yield Inconsistency(f"the name of the tenant {tenant_id} is not taken", (change,))
+
+
+def _without_settings(listing: Listing | None, tenant_id: str) -> Inconsistency:
+    problem = f"the tenant {tenant_id} has no settings"
+    if listing is None:
+        return Inconsistency(problem)
+    settings = Settings(
+        tenant_id=tenant_id,
+        handle=listing.handle,
+        name=listing.handle,
+        srl_ttl_seconds=model.SRL_TTL_SECONDS_DEFAULT,
+        audit_retention_days=model.AUDIT_RETENTION_DAYS_DEFAULT,
+        created_at=listing.created_at,
+    )
+    return Inconsistency(problem, (Put(settings.key, settings.to_item(), Expect.ABSENT),))
+
+
+def _lists(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
+    """The head is the newest version that was published, and has its turn and its issue."""
+    published = newest(ports, tenant_id)
+    place = srl.head_key(tenant_id)
+    item = ports.store.get(place)
+    head = None if item is None else Head.from_item(item)
+    if published is not None and (head is None or published.version > head.version):
+        # Every publication would expect this version to be free.
+        expected = At(head.version) if head else Expect.ABSENT
+        yield Inconsistency(
+            f"version {published.version} of the list was published, and is not in force",
+            (Put(place, published.to_item(), expected), *_turn(published, tenant_id)),
+        )
+        return
+    if head is None:
+        raise Corrupt("a tenant has no published list")
+    in_force = Check(place, At(head.version))
+    if published is None or published.version < head.version:
+        change = Put(head.history_key(tenant_id), head.to_item(), Expect.ANYTHING)
+        problem = f"version {head.version} of the list is not among those that were published"
+        yield Inconsistency(problem, (change, in_force))
+    turns = _turn(head, tenant_id)
+    if len(ports.store.get_many(change.key for change in turns)) < len(turns):
+        problem = "the schedule does not know when its list is due"
+        yield Inconsistency(problem, (*turns, in_force))
+    # Counted before the marks are read: whatever is counted has been marked.
+    has_changed = counters.counted(ports, tenant_id).changes != head.changes
+    if has_changed and not srl_marks.marks_of(ports, tenant_id):
+        problem = "changes since its list are not marked for the schedule"
+        yield Inconsistency(problem, (srl_marks.on_tenant(tenant_id, tenant_id),))
+
+
+def newest(ports: Ports, tenant_id: str) -> Head | None:
+    """The newest list that was published; None where no list is remembered."""
+    # "head" sorts after the numbers of the others.
+    entries = ports.store.query(srl.publications(tenant_id), before="head")
+    heads = (Head.from_item(entry.item) for entry in entries)
+    return max(heads, key=lambda head: head.version, default=None)
+
+
+def _turn(head: Head, tenant_id: str) -> list[Put]:
+    turn = Turn.after(head, tenant_id)
+    return [
+        Put(turn.key, turn.to_item(), Expect.ANYTHING),
+        Put(srl_schedule.issue_key(head, tenant_id), {}, Expect.ANYTHING),
+    ]

@@ -1,0 +1,62 @@
+"""List signers: one is active, and names the pending one; what is left of a change is revoked."""
+
+from collections.abc import Iterator
+
+from shared.model.srl.signers import SrlKey, Status, signers
+from shared.operations.operator.consistency import directory
+from shared.operations.operator.consistency.inconsistency import Inconsistency
+from shared.operations.srl import signers as srl_keys
+from shared.operations.srl import tombstones
+from shared.ports import Ports
+from shared.ports.store import At, Expect, Put
+
+
+def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
+    """What does not agree about the keys that sign the tenant's lists. Raises `Unavailable`."""
+    head = directory.newest(ports, tenant_id)
+    if head is None:
+        return
+    entries = ports.store.query(signers(tenant_id), newest_first=True)
+    keys = {entry.sk: SrlKey.from_item(entry.item) for entry in entries}
+    active = [key for key in keys.values() if key.status is Status.ACTIVE]
+    if not active:
+        yield _without(ports, tenant_id, keys.get(head.key_id))
+        return
+    # The one that signed the list in force, or else the newest (as `srl_keys.current` has it).
+    current = next((key for key in active if key.id == head.key_id), active[0])
+    for key in active:
+        if key is not current:
+            yield _ended(key, f"the list signer {key.id} is active, and another one signs")
+    yield from _pending(current, keys)
+
+
+def _without(ports: Ports, tenant_id: str, key: SrlKey | None) -> Inconsistency:
+    if key is not None and key.status is Status.PENDING:
+        change = Put(key.key, key.activated(ports.now()).to_item(), At(key.version))
+        problem = f"the list signer {key.id} signed the list in force, and is not active"
+        return Inconsistency(problem, (change,))
+    new = srl_keys.make(ports, tenant_id)
+    return Inconsistency(
+        "none of its list signers is active; verifiers will need the public key of a new one",
+        (Put(new.key, new.to_item(), Expect.ABSENT),),
+    )
+
+
+def _pending(current: SrlKey, keys: dict[str, SrlKey]) -> Iterator[Inconsistency]:
+    named = current.pending_id
+    if named is not None and (named not in keys or keys[named].status is not Status.PENDING):
+        yield Inconsistency(
+            f"the list signer {current.id} names {named} as the next one, which is not pending",
+            (Put(current.key, current.followed_by(None).to_item(), At(current.version)),),
+        )
+    for key in keys.values():
+        if key.status is Status.PENDING and key.id != named:
+            yield _ended(
+                key, f"the list signer {key.id} is pending, and the active one is not told"
+            )
+
+
+def _ended(key: SrlKey, problem: str) -> Inconsistency:
+    """Whether it was retired or revoked is not known; so it is revoked."""
+    change = Put(key.key, key.revoked().to_item(), At(key.version))
+    return Inconsistency(problem, (change, *tombstones.changed(key.tenant_id)))

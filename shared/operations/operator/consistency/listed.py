@@ -1,0 +1,69 @@
+"""The list in force: what is revoked is in it, or is marked for the next one; and nothing else."""
+
+from collections.abc import Iterator
+
+from shared.errors import Corrupt
+from shared.model import revocations
+from shared.model.srl import body as srl
+from shared.model.srl import schedule as srl_schedule
+from shared.model.srl.body import Head
+from shared.operations.operator.consistency.inconsistency import Inconsistency
+from shared.operations.operator.consistency.revocations import published_again
+from shared.operations.rules import counters, revoked_signers, tenants
+from shared.operations.srl import content as srl_content
+from shared.operations.srl import publication, tombstones
+from shared.operations.srl import signers as srl_keys
+from shared.operations.srl import states as srl_states
+from shared.ports import Ports
+
+
+def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
+    """Which warrants the next list would leave as they are, wrongly. Raises `Unavailable`."""
+    head = publication.current(ports, tenant_id)
+    ttl = tenants.settings(ports, tenant_id).srl_ttl
+    counted = counters.counted(ports, tenant_id)
+    is_pending = counted.changes != head.changes
+    listed = set(srl.revoked_ids(publication.read(ports, head)))
+    signers = revoked_signers.read(ports, tenant_id)
+    content = srl_content.rebuilt(ports, tenant_id, signers).content
+    revoked = set(content.revoked_ids)
+    wanted = set(content.at(head.issued_at, ttl=ttl).revoked_ids)
+    changed = srl_schedule.changed(tenant_id)
+    marked = {entry.sk for partition in changed for entry in ports.store.query(partition)}
+    lacking = wanted - listed - marked
+    if is_pending:
+        # What a key revoked since the list was made, the next list finds by the key.
+        lacking = _by_themselves(ports, tenant_id, lacking)
+    for warrant_id in sorted(lacking):
+        yield _unmarked(tenant_id, warrant_id, f"the list lacks {warrant_id}, which is revoked")
+    for warrant_id in sorted(listed - revoked - marked):
+        yield _unmarked(tenant_id, warrant_id, f"the list has {warrant_id}, which is not revoked")
+
+    if not is_pending and head.format == srl.FORMAT:
+        yield from _state(ports, tenant_id, head, counted.tombstones)
+
+
+def _state(ports: Ports, tenant_id: str, head: Head, changes: int) -> Iterator[Inconsistency]:
+    """What was revoked, deleted or disabled is in the state beside the list (docs/adr/0024)."""
+    try:
+        signer = srl_keys.current(ports, tenant_id)
+    except Corrupt:
+        return  # Said of the signers.
+    state = srl_states.of_head(ports, head, signer)
+    if state.tombstones != tombstones.gathered(ports, tenant_id, changes=changes):
+        yield Inconsistency(
+            "the state beside its list lacks something that was revoked, deleted or disabled",
+            tuple(tombstones.changed(tenant_id)),
+        )
+
+
+def _by_themselves(ports: Ports, tenant_id: str, warrant_ids: set[str]) -> set[str]:
+    """Those of the warrants that have a revocation of their own."""
+    places = {each: revocations.shard_of(tenant_id, each).key(each) for each in sorted(warrant_ids)}
+    found = ports.store.get_many(places.values())
+    return {each for each, place in places.items() if place in found}
+
+
+def _unmarked(tenant_id: str, warrant_id: str, problem: str) -> Inconsistency:
+    changes = published_again(tenant_id, warrant_id, adds=False)
+    return Inconsistency(f"{problem}, and nothing tells the next one", tuple(changes))

@@ -1,0 +1,184 @@
+"""Revocations: a warrant's standing, its place in a shard, its record, the shard's counter.
+
+A warrant that any of them calls revoked is revoked (CHECK-2).
+"""
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from itertools import chain, islice
+
+from shared.model import identifiers, warrants
+from shared.model import revocations as model
+from shared.model.audit_log import Action
+from shared.model.callers import identity
+from shared.model.items import Entry, Partition
+from shared.model.revocations import Revocation, RevokedWarrant
+from shared.model.srl import schedule as srl_schedule
+from shared.model.warrants import Standing
+from shared.operations.operator.consistency.inconsistency import LOST, Event, Inconsistency
+from shared.operations.rules import counters, tenants
+from shared.operations.srl import ended as srl_ended
+from shared.operations.srl import marks as srl_marks
+from shared.ports import Ports
+from shared.ports.store import At, Change, Delete, Expect, Increment, Put
+
+_BATCH = 1000
+
+_Records = dict[str, list[str]]
+
+
+def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
+    """What does not agree about the tenant's revoked warrants. Raises `Unavailable`."""
+    records = _records(ports, tenant_id)
+    shards = model.shards(tenant_id)
+    by_shard: dict[Partition, set[str]] = {shard: set() for shard in shards}
+    for warrant_id in records:
+        by_shard[model.shard_of(tenant_id, warrant_id)].add(warrant_id)
+    for shard in shards:
+        before = counters.of_shard(ports, shard)
+        listed = set(_listed(ports, shard))
+        yield from _miscounted(ports, shard, before["count"], len(listed))
+        yield from _torn(ports, tenant_id, listed, sorted(listed | by_shard[shard]), records)
+
+
+def _records(ports: Ports, tenant_id: str) -> _Records:
+    """The identifiers of the records of each warrant that has any, or that was marked."""
+    found: _Records = {}
+    for entry in _entries(ports, model.records(tenant_id)):
+        found.setdefault(Revocation.from_item(entry.item).warrant_id, []).append(entry.sk)
+    for entry in _entries(ports, srl_schedule.changed(tenant_id)):
+        found.setdefault(entry.sk, [])
+    return found
+
+
+def _entries(ports: Ports, partitions: Iterable[Partition]) -> Iterator[Entry]:
+    return chain.from_iterable(ports.store.query(partition) for partition in partitions)
+
+
+def _listed(ports: Ports, shard: Partition) -> Iterator[str]:
+    pages = ports.store.column(shard, "ends_at", after=identifiers.BEFORE_WARRANT_IDS)
+    found = (warrant_id for warrant_id, _ in chain.from_iterable(pages))
+    return chain(found, (warrant_id for warrant_id, _ in srl_ended.read(ports, shard)))
+
+
+def _row(ports: Ports, tenant_id: str, warrant_id: str) -> RevokedWarrant | None:
+    """What lists read of a warrant, in its shard or where it was moved after its end."""
+    shard = model.shard_of(tenant_id, warrant_id)
+    item = ports.store.get(shard.key(warrant_id))
+    if item is not None:
+        return RevokedWarrant.from_item(item)
+    moved = (at for each, at in srl_ended.read(ports, shard) if each == warrant_id)
+    return next((RevokedWarrant(at) for at in moved), None)
+
+
+def _miscounted(
+    ports: Ports, shard: Partition, before: int, number: int
+) -> Iterator[Inconsistency]:
+    if counters.of_shard(ports, shard)["count"] != before:
+        return  # Revocations came or went during the walk.
+    if before != number:
+        place = model.repaired_counter_key(shard)
+        yield Inconsistency(
+            f"the counters of {place.pk} say {before} revoked warrants, and there are {number}",
+            (Increment(place, {"count": number - before, "changes": 1}, Expect.ANYTHING),),
+        )
+
+
+def _torn(
+    ports: Ports, tenant_id: str, listed: set[str], wanted: Iterable[str], records: _Records
+) -> Iterator[Inconsistency]:
+    rest = iter(wanted)
+    while batch := list(islice(rest, _BATCH)):
+        places = {each: warrants.warrant_key(tenant_id, each) for each in batch}
+        items = ports.store.get_many(places.values())
+        for warrant_id, place in places.items():
+            standing = Standing.of(items.get(place))
+            own = [standing.revocation_id] if standing.revocation_id else []
+            if (warrant_id in listed) != bool(own) or records.get(warrant_id, []) != own:
+                yield from _settled(ports, tenant_id, warrant_id, records.get(warrant_id, []))
+
+
+def _settled(
+    ports: Ports, tenant_id: str, warrant_id: str, record_ids: list[str]
+) -> Iterator[Inconsistency]:
+    """How to make all records of one warrant say that it is revoked, by what is true now."""
+    place = warrants.warrant_key(tenant_id, warrant_id)
+    entry = model.shard_of(tenant_id, warrant_id).key(warrant_id)
+    standing = Standing.of(ports.store.get(place))
+    listed = _row(ports, tenant_id, warrant_id)
+    named = {*record_ids, *([standing.revocation_id] if standing.revocation_id else [])}
+    items = ports.store.get_many(
+        place for each in named for place in model.record_places(tenant_id, each)
+    )
+    records = {key: Revocation.from_item(item) for key, item in items.items()}
+    found = sorted(records.values(), key=lambda r: r.id)
+    if not found and not standing.revocation_id and listed is None:
+        return
+    record = _record(ports, tenant_id, warrant_id, standing, found)
+    missing = _missing(standing, listed, found, record)
+    if not missing:
+        return
+    ends = None if listed is None else listed.ends_at
+    revoked = _revoked(standing, record, None if standing.ends_at else ends)
+    changes: list[Change] = [
+        Put(place, revoked.to_item(), At(standing.version) if standing.version else Expect.ABSENT)
+    ]
+    if listed is None:
+        changes.append(Put(entry, RevokedWarrant(revoked.end).to_item(), Expect.ABSENT))
+    if record not in found:
+        place = model.record_key(tenant_id, record.id)
+        changes.append(Put(place, record.to_item(), Expect.ABSENT))
+    changes += [Delete(key, Expect.PRESENT) for key, r in records.items() if r.id != record.id]
+    details = {"warrant_id": warrant_id, "reason": record.reason}
+    yield Inconsistency(
+        f"the revocation of {warrant_id} is half there: {' and '.join(missing)}",
+        (*changes, *published_again(tenant_id, warrant_id, adds=listed is None)),
+        None if standing.revocation_id else Event(Action.REVOCATION_CREATE, record.id, details),
+    )
+
+
+def published_again(tenant_id: str, warrant_id: str, *, adds: bool) -> list[Change]:
+    """The changes that make the next list look at a warrant; `adds` if its shard gains it."""
+    counter = model.counter_key(tenant_id, warrant_id)
+    return [
+        Increment(counter, {"count": int(adds), "changes": 1}, Expect.ANYTHING),
+        srl_marks.on_tenant(tenant_id, warrant_id),
+        srl_marks.on_warrant(tenant_id, warrant_id),
+    ]
+
+
+def _missing(
+    standing: Standing, listed: RevokedWarrant | None, found: list[Revocation], record: Revocation
+) -> list[str]:
+    """What is missing or too much, in words."""
+    return [
+        *([] if standing.revocation_id else ["check does not know it"]),
+        *([] if listed is not None else ["lists do not know it"]),
+        *([] if record in found else ["its record is missing"]),
+        *([] if all(each.id == record.id for each in found) else ["it has several records"]),
+    ]
+
+
+def _record(
+    ports: Ports, tenant_id: str, warrant_id: str, standing: Standing, found: list[Revocation]
+) -> Revocation:
+    """The record that is to stay: the one that the standing names, or the oldest, or a new one."""
+    if standing.revocation_id is None and found:
+        return found[0]
+    for each in found:
+        if each.id == standing.revocation_id:
+            return each
+    handle = tenants.settings(ports, tenant_id).handle
+    return Revocation(
+        standing.revocation_id or ports.new_id(identifiers.REVOCATION),
+        warrant_id,
+        standing.reason or LOST,
+        standing.revoked_at or ports.now(),
+        identity("system+repair", handle=handle),
+    )
+
+
+def _revoked(standing: Standing, record: Revocation, ends_at: datetime | None) -> Standing:
+    if standing.revocation_id:
+        return standing
+    return standing.revoked(record.id, at=record.created_at, reason=record.reason, ends_at=ends_at)

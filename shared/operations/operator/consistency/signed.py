@@ -1,0 +1,137 @@
+"""Signed warrants: the standing of each, the list of what a key signed, and its counts."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+from itertools import chain, islice
+
+from shared.model import audit_log as audit_model
+from shared.model import signing_keys as key_model
+from shared.model import warrants as model
+from shared.model.audit_log import Action, Entry, Filters
+from shared.model.signing_keys import SigningKey
+from shared.model.warrants import Standing, Warrant
+from shared.operations.operator.consistency.inconsistency import Inconsistency, recounted
+from shared.operations.rules import counters
+from shared.operations.srl import signed_by_end
+from shared.ports import Ports
+from shared.ports.store import MOST_CHANGES, At, Expect, Put
+
+_BATCH = 1000
+# The item of a key's counts that a repair adds to.
+_RECOUNTED = "00"
+
+
+def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
+    """What does not agree about the warrants that were signed. Raises `Unavailable`."""
+    is_in_order = True
+    for entry in ports.store.query(key_model.keys(tenant_id)):
+        key = SigningKey.from_item(entry.item)
+        if key.current_id is None:
+            yield from _of_key(ports, key)
+            for found in _out_of_order(ports, key):
+                is_in_order = False
+                yield found
+    if is_in_order and not signed_by_end.is_complete(ports, tenant_id):
+        problem = "it is not noted that what its keys signed is in order of its ends"
+        yield Inconsistency(problem, (signed_by_end.complete(tenant_id),))
+
+
+def _of_key(ports: Ports, key: SigningKey) -> Iterator[Inconsistency]:
+    before = counters.of_signed(ports, key.tenant_id, key.id)
+    recount: Counter[str] = Counter()
+    known: set[str] = set()
+    rest = ports.store.query(model.signed_by(key.tenant_id, key.id))
+    while batch := [Warrant.from_item(entry.item) for entry in islice(rest, _BATCH)]:
+        known.update(each.warrant_id for each in batch)
+        recount.update(model.version_count(each.key_version) for each in batch)
+        yield from _standings(ports, key.tenant_id, batch)
+    if known:
+        recount["count"] = sum(recount.values())
+    if counters.of_signed(ports, key.tenant_id, key.id) != before:
+        return  # The key signed during the walk.
+    place = model.signed_counts(key.tenant_id, key.id).key(_RECOUNTED)
+    miscounted = list(recounted(place, before, recount, what=f"warrants signed by {key.id}"))
+    # Only if something is missing: to read the audit log takes long.
+    unlisted = list(_unlisted(ports, key, known)) if miscounted else []
+    yield from unlisted or miscounted
+
+
+def _out_of_order(ports: Ports, key: SigningKey) -> Iterator[Inconsistency]:
+    """Lists have to find each warrant in order of ends, unless it ended long ago."""
+    tenant_id, order = key.tenant_id, model.by_end(key.tenant_id, key.id)
+    rest = ports.store.query(model.signed_by(tenant_id, key.id))
+    while batch := [Warrant.from_item(entry.item) for entry in islice(rest, MOST_CHANGES)]:
+        sks = {each: order.key(model.by_end_sk(each.warrant_id, each.ends_at)) for each in batch}
+        held = ports.store.get_many(sks.values())
+        lost = [each for each, place in sks.items() if place not in held]
+        if lost:
+            yield Inconsistency(
+                f"lists may not find {len(lost)} warrants signed by {key.id}, such as "
+                f"{lost[0].warrant_id}",
+                tuple(signed_by_end.put(tenant_id, each) for each in lost),
+            )
+
+
+def _standings(ports: Ports, tenant_id: str, signed: list[Warrant]) -> Iterator[Inconsistency]:
+    """Check has to know of each warrant which key signed it."""
+    places = {each.warrant_id: model.warrant_key(tenant_id, each.warrant_id) for each in signed}
+    items = ports.store.get_many(places.values())
+    for warrant in signed:
+        place = places[warrant.warrant_id]
+        standing = Standing.of(items.get(place))
+        name = f"the warrant {warrant.warrant_id}, signed by {warrant.key_id},"
+        if standing.key_id is None:
+            whole = replace(
+                standing,
+                key_id=warrant.key_id,
+                key_version=warrant.key_version,
+                ends_at=warrant.ends_at,
+                version=standing.version + 1,
+            )
+            expected = At(standing.version) if standing.version else Expect.ABSENT
+            yield Inconsistency(
+                f"{name} is not known to check", (Put(place, whole.to_item(), expected),)
+            )
+        elif (standing.key_id, standing.key_version) != (warrant.key_id, warrant.key_version):
+            yield Inconsistency(
+                f"{name} is of {standing.key_id} for check; if one of these keys is revoked, "
+                "revoke the warrant itself"
+            )
+
+
+def _unlisted(ports: Ports, key: SigningKey, known: set[str]) -> Iterator[Inconsistency]:
+    """Warrants that the audit log says the key signed, and its list lacks."""
+    signed = {
+        str(entry.details["warrant_id"]): entry
+        for entry in _signatures(ports, key)
+        if entry.details.get("warrant_id") not in known
+    }
+    places = {each: model.warrant_key(key.tenant_id, each) for each in signed}
+    items = ports.store.get_many(places.values())
+    for warrant_id, entry in signed.items():
+        standing = Standing.of(items.get(places[warrant_id]))
+        if standing.key_id != key.id or standing.key_version is None:
+            continue
+        warrant = Warrant(
+            warrant_id, key.id, standing.key_version, entry.timestamp, standing.ends_at
+        )
+        # The same identifier each time, so that two repairs do not list the warrant twice.
+        place = model.signed_by(key.tenant_id, key.id).key(entry.id.replace("_evt_", "_wrt_"))
+        yield Inconsistency(
+            f"the list of what {key.id} signed lacks the warrant {warrant_id}",
+            (Put(place, warrant.to_item(), Expect.ABSENT),),
+        )
+
+
+def _signatures(ports: Ports, key: SigningKey) -> Iterator[Entry]:
+    now = ports.now()
+    # A clock may have been ahead.
+    span = Filters(start=key.created_at, end=max(now, key.created_at) + timedelta(days=1))
+    months = audit_model.months(key.tenant_id, span)
+    for partition in chain.from_iterable(partitions for _, partitions in months):
+        for stored in ports.store.query(partition):
+            entry = Entry.from_item(stored.item)
+            if entry.action is Action.KEY_SIGN and entry.resource_id == key.id:
+                yield entry

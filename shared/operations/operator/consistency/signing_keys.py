@@ -1,0 +1,173 @@
+"""Signing keys: records, counts, superseded versions, and the markers of revoked keys.
+
+A key that its record or its marker calls revoked is revoked.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from shared.model import identifiers
+from shared.model import revoked_signers as signer_model
+from shared.model import signing_keys as model
+from shared.model.audit_log import Action
+from shared.model.revoked_signers import Count, Marker
+from shared.model.signing_keys import Signer, SigningKey, Status
+from shared.operations.operator.consistency.inconsistency import (
+    LOST,
+    Event,
+    Inconsistency,
+    recounted,
+)
+from shared.operations.rules import revoked_signers
+from shared.operations.srl import marks as srl_marks
+from shared.operations.srl import tombstones
+from shared.ports import Ports
+from shared.ports.store import At, Change, Check, Delete, Expect, Increment, Put
+
+# The public key of a version whose record was lost: nobody knows it any more.
+_UNKNOWN = ""
+
+
+def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
+    """What does not agree about the tenant's signing keys. Raises `Unavailable`."""
+    counts = model.counts_key(tenant_id)
+    before = ports.store.get(counts)
+    entries = ports.store.query(model.keys(tenant_id))
+    keys = {key.id: key for key in (SigningKey.from_item(entry.item) for entry in entries)}
+    if ports.store.get(counts) == before:
+        found = Counter(model.count_name(key.type, key.status) for key in keys.values())
+        yield from recounted(counts, before, found, what="signing keys")
+    for key in keys.values():
+        if key.current_id is None:
+            yield from _versions(ports, key, keys)
+        lost = [each for each in key.ancestors if each not in keys]
+        if lost:
+            yield Inconsistency(f"the signing key {key.id} is below {lost[0]}, which is missing")
+    yield from _revoked(ports, tenant_id, keys)
+
+
+def _versions(
+    ports: Ports, key: SigningKey, keys: dict[str, SigningKey]
+) -> Iterator[Inconsistency]:
+    """Each version before the present one is a record of its own, and is pointed at."""
+    partition = model.versions(key.tenant_id, key.id)
+    pointers = {int(e.sk): str(e.item["id"]) for e in ports.store.query(partition)}
+    records = {each.key_version: each for each in keys.values() if each.current_id == key.id}
+    for version in sorted({*pointers, *records, *range(1, key.key_version)}):
+        place = partition.key(model.version_sk(version))
+        record = records.get(version)
+        name = f"version {version} of the signing key {key.id}"
+        if version >= key.key_version:
+            yield _undone(key, version, record, Delete(place, Expect.ANYTHING))
+        elif record is None:
+            # The identifier that `versions` shows, if there is one.
+            record_id = pointers.get(version) or ports.new_id(identifiers.SIGNING_KEY)
+            stub = _stub(key, version, record_id)
+            changes: list[Change] = [
+                Put(stub.key, stub.to_item(), Expect.ABSENT),
+                Put(place, {"id": record_id}, Expect.ANYTHING),
+                *tombstones.changed(key.tenant_id),
+            ]
+            yield Inconsistency(f"{name} has no record", tuple(changes))
+        elif pointers.get(version) != record.id:
+            change = Put(place, {"id": record.id}, Expect.ANYTHING)
+            yield Inconsistency(f"{name} is not listed among the key's versions", (change,))
+
+
+def _undone(
+    key: SigningKey, version: int, record: SigningKey | None, pointer: Delete
+) -> Inconsistency:
+    """A rotation of which only the superseded version was written: the key signs as before."""
+    changes: list[Change] = [
+        pointer,
+        Check(key.key, At(key.version)),
+        *tombstones.changed(key.tenant_id),
+    ]
+    if record is not None:
+        changes.append(Delete(record.key, At(record.version)))
+    return Inconsistency(
+        f"the rotation of the signing key {key.id} from version {version} is half there: "
+        "it is undone; rotate the key again",
+        tuple(changes),
+    )
+
+
+def _stub(key: SigningKey, version: int, record_id: str) -> SigningKey:
+    """A superseded version of which only its number is known."""
+    return replace(
+        key,
+        id=record_id,
+        status=Status.ROTATED,
+        current_id=key.id,
+        key_version=version,
+        public_key=_UNKNOWN,
+        sealed_seed=None,
+        suspended_at=None,
+        revoked_at=None,
+        revoked_reason=None,
+        version=1,
+    )
+
+
+def _revoked(ports: Ports, tenant_id: str, keys: dict[str, SigningKey]) -> Iterator[Inconsistency]:
+    """Each revoked key has its marker, each marker its revoked key; and markers are counted."""
+    place = signer_model.count_key(tenant_id)
+    before = ports.store.get(place)
+    if before is not None and signer_model.is_of_first_edition(before):
+        yield Inconsistency("its revoked keys are stored as an earlier version did")
+        return
+    marked = {entry.sk for entry in ports.store.query(signer_model.markers(tenant_id))}
+    if ports.store.get(place) == before:
+        yield from _miscounted(tenant_id, Count.of(before), map(Signer.parse, marked))
+    by_signer = {str(key.signer): key for key in keys.values()}
+    revoked = {name for name, key in by_signer.items() if key.status is Status.REVOKED}
+    for name in sorted(revoked - marked):
+        yield _unmarked(ports, by_signer[name])
+    for name in sorted(marked - revoked):
+        yield from _unrevoked(ports, tenant_id, name, by_signer.get(name))
+
+
+def _miscounted(tenant_id: str, held: Count, marked: Iterable[Signer]) -> Iterator[Inconsistency]:
+    counted = Count.counting(marked)
+    signers, versions = counted.signers - held.signers, counted.versions - held.versions
+    if signers or versions:
+        amounts = {"signers": signers, "versions": versions, "version": 1}
+        change = Increment(signer_model.count_key(tenant_id), amounts, Expect.ANYTHING)
+        yield Inconsistency(
+            f"the count of revoked keys is wrong by {signers:+}, of versions by {versions:+}",
+            (change, srl_marks.on_keys(tenant_id)),
+        )
+
+
+def _unmarked(ports: Ports, key: SigningKey) -> Inconsistency:
+    marker = Marker(key.revoked_at or ports.now(), key.revoked_reason or LOST)
+    changes = [
+        revoked_signers.marked(key.tenant_id, key.signer, marker),
+        *tombstones.changed(key.tenant_id),
+    ]
+    return Inconsistency(
+        f"the signing key {key.id} is revoked, and its marker {key.signer} is missing",
+        tuple(changes),
+    )
+
+
+def _unrevoked(
+    ports: Ports, tenant_id: str, name: str, key: SigningKey | None
+) -> Iterator[Inconsistency]:
+    if key is None:
+        # A missing version of a key gets its record first (see `_versions`).
+        if Signer.parse(name).key_version is None:
+            yield Inconsistency(f"the signing key {name} is revoked, and has no record")
+        return
+    revoked = key.revoked(ports.now(), reason=LOST)
+    old, new = (model.count_name(key.type, each) for each in (key.status, Status.REVOKED))
+    yield Inconsistency(
+        f"the signing key {key.id} is revoked, and its record does not say so",
+        (
+            Put(key.key, revoked.to_item(), At(key.version)),
+            Increment(model.counts_key(tenant_id), {old: -1, new: 1}, Expect.ANYTHING),
+            *tombstones.changed(tenant_id),
+        ),
+        Event(Action.KEY_REVOKE, key.id, {"reason": LOST}),
+    )

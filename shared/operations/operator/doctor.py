@@ -1,0 +1,242 @@
+"""What is wrong with a deployment or data folder, and what to do about it."""
+
+import secrets
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from shared.errors import Corrupt, InvalidSrl, RescindError
+from shared.model import seeds, signing_keys
+from shared.model.items import Key, Table
+from shared.model.signing_keys import SigningKey, Status
+from shared.model.srl.body import Head
+from shared.model.srl.schedule import TURNS, Turn
+from shared.model.srl.signers import SrlKey, signers
+from shared.model.srl.verification import verify
+from shared.model.tenants import Listing
+from shared.operations.operator import consistency
+from shared.operations.operator import probes as places
+from shared.operations.operator.recovery import differences as recovery_differences
+from shared.operations.operator.recovery import recovery
+from shared.operations.rules import seals, tenants
+from shared.operations.srl import publication
+from shared.operations.srl import signers as srl_keys
+from shared.ports import Ports
+from shared.ports.store import Checkable, Delete, Expect, Put
+
+_GUIDE: Final = "restore the data (docs/deploy.md, restore)"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong: with whom or what, what it is, and what to do about it.
+
+    `subject` is a setting, a part of the deployment, or a tenant's handle. `problem` and `remedy`
+    are sentences without their full stops.
+    """
+
+    subject: str
+    problem: str
+    remedy: str
+
+
+def examine(ports: Ports) -> Iterator[Finding]:
+    """What is wrong, place by place and tenant by tenant; nothing if all is well.
+
+    Leaves everything as it was: what it writes to see that it can, it deletes at once. Reads all
+    records. A check that cannot be made is a finding too.
+    """
+    broken = [*_places(ports), *_damage(ports)]
+    yield from broken
+    if broken:
+        return
+    for listing in _tenants(ports):
+        yield from _tenant(ports, listing)
+
+
+def _places(ports: Ports) -> Iterator[Finding]:
+    attempts: tuple[tuple[str, str, Callable[[], object]], ...] = (
+        *((setting, "used", reach) for setting, reach in places.read(ports)),
+        ("SVC_STORE", "written to", lambda: _write_and_delete(ports)),
+    )
+    failed: set[str] = set()
+    for name, verb, reach in attempts:
+        if name in failed:
+            continue
+        try:
+            reach()
+        except RescindError as error:
+            failed.add(name)
+            yield Finding(
+                name,
+                f"cannot be {verb}: {_cause(error)}",
+                "see that it is there and has space, that its name is right, and that this user "
+                "may read and write it",
+            )
+
+
+def _write_and_delete(ports: Ports) -> None:
+    """A full disk, or a table that may only be read, shows in a write alone."""
+    for table in (Table.KEYS, Table.REVOCATIONS):
+        probe = Key(table, "doctor", secrets.token_hex(8))
+        ports.store.write(Put(probe, {}, Expect.ABSENT))
+        ports.store.write(Delete(probe, Expect.PRESENT))
+
+
+def _damage(ports: Ports) -> Iterator[Finding]:
+    """What is wrong with the store itself, if it can look."""
+    if not isinstance(ports.store, Checkable):
+        return
+    try:
+        for problem in ports.store.problems():
+            yield Finding("SVC_STORE", f"its file is damaged: {problem}", _GUIDE)
+    except RescindError as error:
+        yield Finding("SVC_STORE", f"its file cannot be checked: {_cause(error)}", _GUIDE)
+
+
+def _tenants(ports: Ports) -> Iterator[Listing]:
+    """All tenants, and those that only the schedule knows."""
+    known = set()
+    for listing in tenants.listing(ports):
+        known.add(listing.tenant_id)
+        yield listing
+    for entry in ports.store.query(TURNS):
+        turn = Turn.from_item(entry.item)
+        if turn.tenant_id not in known:
+            known.add(turn.tenant_id)
+            yield Listing(turn.tenant_id, _handle(ports, turn.tenant_id), turn.due_at)
+
+
+def _handle(ports: Ports, tenant_id: str) -> str:
+    try:
+        return tenants.settings(ports, tenant_id).handle
+    except RescindError:
+        return tenant_id  # The comparison of records says what is missing.
+
+
+def _tenant(ports: Ports, listing: Listing) -> Iterator[Finding]:
+    found: dict[str, Finding] = {}
+    examined = None
+    try:
+        tenants.settings(ports, listing.tenant_id)
+        # A list that was published meanwhile explains what seemed amiss with the one before it.
+        while (head := publication.current(ports, listing.tenant_id)) != examined:
+            examined = head
+            found = {each.problem: each for each in _findings(ports, listing, head)}
+    except RescindError as error:
+        problem = f"its records cannot be read: {error}"
+        yield Finding(listing.handle, problem, _restore_and_recover(listing))
+        return
+    yield from found.values()
+    for each in _inconsistencies(ports, listing):
+        if each.problem not in found:
+            yield each
+
+
+def _findings(ports: Ports, listing: Listing, head: Head) -> Iterator[Finding]:
+    checks: tuple[Callable[[Ports, Listing, Head], Iterator[Finding]], ...] = (
+        _list_is_valid,
+        _list_is_newest,
+        _nothing_has_returned,
+        _list_is_on_time,
+        _signer_can_sign,
+        _keys_can_sign,
+    )
+    for check in checks:
+        try:
+            yield from check(ports, listing, head)
+        except RescindError as error:
+            yield Finding(listing.handle, str(error), _restore_and_recover(listing))
+
+
+def _inconsistencies(ports: Ports, listing: Listing) -> Iterator[Finding]:
+    try:
+        for each in consistency.examine(ports, listing.tenant_id):
+            remedy = _recover(listing) if each.changes else _restore_and_recover(listing)
+            yield Finding(listing.handle, each.problem, remedy)
+    except RescindError as error:
+        problem = f"its records cannot be compared: {error}"
+        yield Finding(listing.handle, problem, _restore_and_recover(listing))
+
+
+def _recover(listing: Listing) -> str:
+    return f"run: recover {listing.handle}"
+
+
+def _restore_and_recover(listing: Listing) -> str:
+    return f"{_GUIDE}, then {_recover(listing)}"
+
+
+def _list_is_valid(ports: Ports, listing: Listing, head: Head) -> Iterator[Finding]:
+    handle = listing.handle
+    item = ports.store.get(signers(listing.tenant_id).key(head.key_id))
+    if item is None:
+        problem = "the key that signed the list in force has no record"
+        yield Finding(handle, problem, _restore_and_recover(listing))
+        return
+    signer = SrlKey.from_item(item)
+    try:
+        verify(publication.read(ports, head), public_key=signer.public_bytes, now=ports.now())
+    except InvalidSrl as error:
+        clocks = "the clocks are right and " if head.is_ahead(ports.now()) else ""
+        remedy = f"see that {clocks}the schedule runs, or {_recover(listing)}"
+        yield Finding(handle, f"its list is not valid: {error}", remedy)
+
+
+def _list_is_newest(ports: Ports, listing: Listing, head: Head) -> Iterator[Finding]:
+    if recovery.newest_version(ports, listing.tenant_id) > head.version:
+        yield Finding(
+            listing.handle,
+            "a newer list is stored than the one in force",
+            "leave it if a publication was stopped; after a restore, or in doubt, "
+            + _recover(listing),
+        )
+
+
+def _nothing_has_returned(ports: Ports, listing: Listing, _head: Head) -> Iterator[Finding]:
+    """A restore brings back what was revoked, deleted or disabled (docs/adr/0024)."""
+    for problem in recovery_differences.examine(ports, listing.tenant_id):
+        yield Finding(listing.handle, problem, _recover(listing))
+
+
+def _list_is_on_time(ports: Ports, listing: Listing, head: Head) -> Iterator[Finding]:
+    if Turn.after(head, listing.tenant_id).is_late(ports.now()):
+        remedy = f"see that the schedule runs; its log says what failed for {listing.tenant_id}"
+        yield Finding(listing.handle, "its list is late", remedy)
+
+
+def _signer_can_sign(ports: Ports, listing: Listing, _head: Head) -> Iterator[Finding]:
+    try:
+        signer = srl_keys.current(ports, listing.tenant_id)
+    except Corrupt:
+        return  # Found by the comparison of records.
+    yield from _seal(ports, listing, signer, "list signer")
+
+
+def _keys_can_sign(ports: Ports, listing: Listing, _head: Head) -> Iterator[Finding]:
+    for entry in ports.store.query(signing_keys.keys(listing.tenant_id)):
+        key = SigningKey.from_item(entry.item)
+        if key.sealed_seed is None or key.status is Status.REVOKED:
+            continue
+        # One is enough to say so: the remedy is for all.
+        if finding := next(_seal(ports, listing, key, f"signing key {key.id}"), None):
+            yield finding
+            return
+
+
+def _seal(ports: Ports, listing: Listing, key: SigningKey | SrlKey, name: str) -> Iterator[Finding]:
+    handle = listing.handle
+    try:
+        if seals.is_of_earlier_version(ports, key):
+            problem = f"the seed of its {name} is sealed as an earlier version did"
+            yield Finding(handle, problem, f"run: migrate {handle}")
+        elif seeds.public_key(seals.opened(ports, key)) != key.public_key:
+            problem = f"the seed of its {name} is another key's"
+            yield Finding(handle, problem, _restore_and_recover(listing))
+    except Corrupt:
+        problem = f"the seed of its {name} does not open"
+        yield Finding(handle, problem, "put back the master key that sealed it")
+
+
+def _cause(error: Exception) -> str:
+    return f"{error} ({error.__cause__})" if error.__cause__ else str(error)

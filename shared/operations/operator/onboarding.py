@@ -1,0 +1,111 @@
+"""Bringing tenants in: what the operator does at the command line (TENANT-1, TENANT-4)."""
+
+from datetime import datetime
+
+from shared.errors import RequestConflict
+from shared.model import tenants as model
+from shared.model.audit_log import Action
+from shared.model.callers import Caller, Scope, identity
+from shared.model.identifiers import SERVICE_ACCOUNT, TENANT
+from shared.model.service_accounts import ServiceAccount, Status
+from shared.model.tenants import Listing, Settings
+from shared.operations.api import api_keys, audit_log, service_accounts
+from shared.operations.api.api_keys import Created
+from shared.operations.rules import tenants
+from shared.operations.rules.operation import settle
+from shared.operations.srl import publication, signed_by_end
+from shared.operations.srl import signers as srl_keys
+from shared.ports import Ports
+from shared.ports.store import Expect, Put
+
+_ADMIN = "admin"
+_OPERATOR = "operator"
+
+
+def create_tenant(
+    ports: Ports, *, handle: str, user: str | None = None
+) -> tuple[Settings, Created]:
+    """A new tenant with its list signer, version 1 of its list, an account and an admin key.
+
+    All of it or nothing. `user` is the user of the machine who asks for it, whom the audit log
+    names. Raises ValueError where `handle` cannot be one, `RequestConflict` where it is taken.
+    """
+    model.handle(handle)
+    return settle(lambda: _create_tenant(ports, handle, user))
+
+
+def _create_tenant(ports: Ports, handle: str, user: str | None) -> tuple[Settings, Created]:
+    settings = _new_settings(ports, handle)
+    if ports.store.get(model.handle_key(handle)) is not None:
+        raise RequestConflict("A tenant of this name exists; choose another name.")
+    signer = srl_keys.make(ports, settings.tenant_id)
+    account = _admin_account(ports, settings)
+    created, changes = api_keys.creation(
+        ports, settings, name=_ADMIN, scopes=(Scope.ADMIN,), account=account
+    )
+    caller = Caller.inside(settings.tenant_id, name=_OPERATOR, handle=handle, operator=user)
+    listing = Listing(settings.tenant_id, handle, settings.created_at)
+    ports.store.write(
+        Put(model.handle_key(handle), {"tenant_id": settings.tenant_id}, Expect.ABSENT),
+        Put(settings.key, settings.to_item(), Expect.ABSENT),
+        Put(listing.key, listing.to_item(), Expect.ABSENT),
+        Put(signer.key, signer.to_item(), Expect.ABSENT),
+        *service_accounts.creation(account),
+        *changes,
+        *publication.first(ports, settings, signer),
+        signed_by_end.complete(settings.tenant_id),
+        audit_log.entry(
+            ports,
+            caller,
+            Action.TENANT_CREATE,
+            settings.tenant_id,
+            settings=settings,
+            name=handle,
+            api_key_id=created.api_key.id,
+        ),
+    )
+    return settings, created
+
+
+def mint_admin_key(
+    ports: Ports, *, handle: str, user: str | None = None, expires_at: datetime | None = None
+) -> Created:
+    """A new admin key for a tenant that is locked out, made by the `user` of the machine.
+
+    Raises `NotFound`, and `InvalidRequest` if `expires_at` has passed.
+    """
+    caller = operator(ports, handle=handle, user=user)
+    return api_keys.create(ports, caller, name=_ADMIN, scopes=(Scope.ADMIN,), expires_at=expires_at)
+
+
+def operator(ports: Ports, *, handle: str, user: str | None = None) -> Caller:
+    """The operator, acting for the tenant of this handle. Raises `NotFound`.
+
+    `user` is the user of the machine, whom the audit log names.
+    """
+    tenant_id = tenants.identifier(ports, handle)
+    return Caller.inside(tenant_id, name=_OPERATOR, handle=handle, operator=user)
+
+
+def _new_settings(ports: Ports, handle: str) -> Settings:
+    return Settings(
+        tenant_id=ports.new_id(TENANT),
+        handle=handle,
+        name=handle,
+        srl_ttl_seconds=model.SRL_TTL_SECONDS_DEFAULT,
+        audit_retention_days=model.AUDIT_RETENTION_DAYS_DEFAULT,
+        created_at=ports.now(),
+    )
+
+
+def _admin_account(ports: Ports, settings: Settings) -> ServiceAccount:
+    return ServiceAccount(
+        id=ports.new_id(SERVICE_ACCOUNT),
+        tenant_id=settings.tenant_id,
+        name=_ADMIN,
+        email=identity(_ADMIN, handle=settings.handle),
+        description=None,
+        status=Status.ACTIVE,
+        created_at=ports.now(),
+        api_key_count=1,
+    )

@@ -1,0 +1,69 @@
+"""Whether the service can answer, and how old its lists are, for whoever watches it.
+
+Costs a few reads, however many tenants there are, and says nothing about any one of them.
+"""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+from shared.errors import Unavailable
+from shared.model import times
+from shared.model.srl.schedule import ISSUES, TURNS, until
+from shared.operations.operator import probes as places
+from shared.operations.srl import schedule as srl_schedule
+from shared.ports import Ports
+
+# Of how many lists, those that are due first, the expiry is looked at.
+_TURNS_MAX: Final = 1000
+
+
+class NotReady(Unavailable):
+    """A place does not answer. `setting` names it, such as `SVC_STORE`."""
+
+    def __init__(self, setting: str) -> None:
+        self.setting = setting
+        super().__init__(f"{setting} cannot be used")
+
+
+@dataclass(frozen=True, slots=True)
+class Lists:
+    """The lists in force of all tenants together; None if there are none.
+
+    `soonest_expiry_seconds` is negative if a list has expired. `late` is the number of lists that
+    should have been replaced by now, or were issued in the future.
+    """
+
+    oldest_age_seconds: int | None
+    soonest_expiry_seconds: int | None
+    late: int
+
+
+def look(ports: Ports) -> Lists:
+    """How old the lists are, if every place answers. Raises `NotReady`."""
+    for setting, reach in places.read(ports):
+        try:
+            reach()
+        except Unavailable as error:
+            raise NotReady(setting) from error
+    try:
+        return _lists(ports)
+    except Unavailable as error:
+        raise NotReady("SVC_STORE") from error
+
+
+def _lists(ports: Ports) -> Lists:
+    now = ports.now()
+    issued = [times.parse(each.sk.partition("#")[0]) for each in ports.store.query(ISSUES, limit=1)]
+    future = ports.store.count(ISSUES, after=until(now + times.CLOCK_TOLERANCE))
+    turns = [srl_schedule.turn(each) for each in ports.store.query(TURNS, limit=_TURNS_MAX)]
+    expiries = [turn.expires_at for turn in turns if turn]
+    return Lists(
+        oldest_age_seconds=_seconds(now - issued[0]) if issued else None,
+        soonest_expiry_seconds=_seconds(min(expiries) - now) if expiries else None,
+        late=future + sum(turn is None or turn.is_late(now) for turn in turns),
+    )
+
+
+def _seconds(span: timedelta) -> int:
+    return int(span.total_seconds())

@@ -1,0 +1,1 @@
+"""Recovery after the records were restored from a backup (docs/adr/0024)."""

@@ -1,0 +1,140 @@
+"""Recovery of what opens the service: API keys and service accounts (docs/adr/0024).
+
+The guard of the last admin key does not apply: what was revoked stays revoked, and the operator can
+mint an admin key.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from functools import partial
+
+from shared.model import api_keys, service_accounts
+from shared.model.api_keys import ApiKey, Credential
+from shared.model.audit_log import Action
+from shared.model.service_accounts import ServiceAccount
+from shared.model.srl import tombstones as model
+from shared.model.srl.tombstones import Status, Tombstone
+from shared.operations.operator.recovery.scene import Scene
+from shared.operations.rules.operation import settle
+from shared.operations.srl import tombstones
+from shared.ports.store import At, Change, Delete, Expect, Increment, Put
+
+
+def apply_to_keys(scene: Scene, found: Iterable[Tombstone]) -> None:
+    """Revoke and delete again the API keys of these tombstones; no credential of theirs is left."""
+    for tombstone in found:
+        if line := settle(partial(_key, scene, tombstone)):
+            scene.tell(line)
+
+
+def apply_to_accounts(scene: Scene, found: Iterable[Tombstone], *, is_behind: bool) -> None:
+    """Delete again the accounts of these tombstones.
+
+    Those that are disabled are disabled again if the table of keys is behind: else they may have
+    been enabled since.
+    """
+    for tombstone in found:
+        applies = is_behind or tombstone.status is Status.DELETED
+        if applies and (line := settle(partial(_account, scene, tombstone))):
+            scene.tell(line)
+
+
+def _key(scene: Scene, tombstone: Tombstone) -> str | None:
+    item = scene.ports.store.get(api_keys.records(scene.tenant_id).key(tombstone.id))
+    key = None if item is None else ApiKey.from_item(item)
+    if key is None:
+        _keep(scene, tombstone)
+        return _without_credential(scene, tombstone)
+    if tombstone.status is Status.DELETED:
+        scene.ports.store.write(*_deletion(scene, key, tombstone))
+        return f'Deleted again: API key {key.id} "{key.name}"'
+    if key.status is api_keys.Status.REVOKED:
+        return _without_credential(scene, tombstone)
+    revoked = replace(
+        key,
+        status=api_keys.Status.REVOKED,
+        revoked_at=tombstone.at or scene.ports.now(),
+        version=key.version + 1,
+    )
+    scene.ports.store.write(
+        Put(key.key, revoked.to_item(), At(key.version)),
+        Delete(api_keys.credential_key(key.digest), Expect.ANYTHING),
+        *tombstones.changed(scene.tenant_id),
+        scene.entry(Action.API_KEY_REVOKE, key.id, name=key.name),
+    )
+    return f'Revoked again: API key {key.id} "{key.name}"'
+
+
+def _without_credential(scene: Scene, tombstone: Tombstone) -> str | None:
+    """Remove the credential that is there without a record, or beside one that is revoked."""
+    place = api_keys.credential_key(tombstone.digest or "")
+    if tombstone.digest is None or scene.ports.store.get(place) is None:
+        return None
+    scene.ports.store.write(
+        Delete(place, Expect.PRESENT), scene.entry(Action.API_KEY_REVOKE, tombstone.id)
+    )
+    return f"Removed: the credential of the API key {tombstone.id}"
+
+
+def _deletion(scene: Scene, key: ApiKey, tombstone: Tombstone) -> Iterator[Change]:
+    yield Delete(key.key, At(key.version))
+    yield Delete(api_keys.credential_key(key.digest), Expect.ANYTHING)
+    yield Delete(api_keys.usage(scene.tenant_id).key(key.id), Expect.ANYTHING)
+    yield Increment(api_keys.count_key(scene.tenant_id), {"count": -1}, Expect.ANYTHING)
+    owner = key.service_account_id
+    if owner is not None:
+        account = service_accounts.accounts(scene.tenant_id).key(owner)
+        yield Delete(api_keys.owned_by(scene.tenant_id, owner).key(key.id), Expect.ANYTHING)
+        if scene.ports.store.get(account) is not None:
+            yield Increment(account, {"api_key_count": -1, "version": 1}, Expect.PRESENT)
+    yield from tombstones.left(scene.tenant_id, tombstone)
+    yield scene.entry(Action.API_KEY_DELETE, key.id, name=key.name)
+
+
+def _account(scene: Scene, tombstone: Tombstone) -> str | None:
+    item = scene.ports.store.get(service_accounts.accounts(scene.tenant_id).key(tombstone.id))
+    account = None if item is None else ServiceAccount.from_item(item)
+    if account is None:
+        _keep(scene, tombstone)
+        return None
+    if tombstone.status is Status.DELETED and not account.api_key_count:
+        scene.ports.store.write(
+            Delete(account.key, At(account.version)),
+            Increment(service_accounts.count_key(scene.tenant_id), {"count": -1}, Expect.ANYTHING),
+            *tombstones.left(scene.tenant_id, tombstone),
+            scene.entry(Action.SERVICE_ACCOUNT_DELETE, account.id, name=account.name),
+        )
+        return f'Deleted again: service account {account.id} "{account.name}"'
+    credentials = list(_credentials(scene, account))
+    if account.status is service_accounts.Status.DISABLED and not credentials:
+        return None
+    disabled = replace(
+        account, status=service_accounts.Status.DISABLED, version=account.version + 1
+    )
+    scene.ports.store.write(
+        Put(account.key, disabled.to_item(), At(account.version)),
+        *credentials,
+        *tombstones.changed(scene.tenant_id),
+        scene.entry(Action.SERVICE_ACCOUNT_DISABLE, account.id, name=account.name),
+    )
+    return f'Disabled again: service account {account.id} "{account.name}"'
+
+
+def _keep(scene: Scene, tombstone: Tombstone) -> None:
+    """Keep a tombstone that has no record, for a restore of a later copy that has one."""
+    place = model.deleted(scene.tenant_id).key(tombstone.id)
+    if scene.ports.store.get(place) is None:
+        scene.ports.store.write(*tombstones.left(scene.tenant_id, tombstone))
+
+
+def _credentials(scene: Scene, account: ServiceAccount) -> Iterator[Change]:
+    """The credentials of the account's keys that still open, disabled."""
+    store = scene.ports.store
+    owned = store.query(api_keys.owned_by(scene.tenant_id, account.id))
+    records = api_keys.records(scene.tenant_id)
+    keys = map(ApiKey.from_item, store.get_many(records.key(each.sk) for each in owned).values())
+    places = [api_keys.credential_key(key.digest) for key in keys]
+    for credential in map(Credential.from_item, store.get_many(places).values()):
+        if not credential.disabled:
+            disabled = replace(credential, disabled=True)
+            yield Put(credential.key, disabled.to_item(), Expect.PRESENT)

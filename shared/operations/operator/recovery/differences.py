@@ -1,0 +1,77 @@
+"""What the newest state tells to have ended, and the records do not: found, not mended."""
+
+from collections.abc import Iterator
+
+from shared.model.signing_keys import SigningKey, Status
+from shared.model.srl.signers import ENDED
+from shared.model.srl.state import State
+from shared.model.srl.tombstones import Status as Ended
+from shared.model.srl.tombstones import Tombstones
+from shared.operations.operator.recovery import newest as srl_newest
+from shared.operations.operator.recovery import unknown as recovery_unknown
+from shared.operations.rules import counters
+from shared.operations.srl import archive as srl_archive
+from shared.operations.srl import signers as srl_keys
+from shared.operations.srl import tombstones
+from shared.ports import Ports
+
+
+def examine(ports: Ports, tenant_id: str) -> Iterator[str]:
+    """Each thing that has ended by the newest believed state, and has not by the records.
+
+    Also what cannot be believed. Raises `Unavailable`.
+    """
+    newest = srl_newest.beside(ports, tenant_id)
+    yield from (f"not believed: {doubt}" for doubt in newest.doubts)
+    if not newest.states:
+        return
+    is_behind = recovery_unknown.behind(ports, tenant_id, newest).keys
+    # A turn that is missing altogether is found by the comparison of records.
+    if is_behind and recovery_unknown.scheduled(ports, tenant_id):
+        yield "its table of keys is older than its newest list"
+    counted = counters.counted(ports, tenant_id).tombstones
+    now = tombstones.gathered(ports, tenant_id, changes=counted)
+    for state in newest.states:
+        yield from _access(state.tombstones, now, is_behind=is_behind)
+        yield from _keys(state.tombstones, now, is_behind=is_behind)
+        yield from _signers(ports, tenant_id, state)
+
+
+def _access(told: Tombstones, now: Tombstones, *, is_behind: bool) -> Iterator[str]:
+    ended = {each.id for each in (*now.api_keys, *now.accounts)}
+    for each in told.api_keys:
+        if each.id not in ended:
+            yield f"the API key {each.id} was {each.status}, and is not"
+    for each in told.accounts:
+        if each.id not in ended and (is_behind or each.status is Ended.DELETED):
+            yield f"the service account {each.id} was {each.status}, and is not"
+
+
+def _keys(told: Tombstones, now: Tombstones, *, is_behind: bool) -> Iterator[str]:
+    found = {key.id: key for key in now.keys}
+    for key in told.keys:
+        if _has_returned(key, found.get(key.id), is_behind=is_behind):
+            was = f"{key.status} in version {key.key_version}"
+            yield f"the signing key {key.id} was {was}, and is not"
+
+
+def _has_returned(told: SigningKey, now: SigningKey | None, *, is_behind: bool) -> bool:
+    if now is None:
+        # One that was suspended and never rotated has no tombstone once it is enabled.
+        was_enabled = told.status is Status.SUSPENDED and told.key_version == 1
+        return is_behind or not was_enabled
+    if told.status is Status.REVOKED and now.status is not Status.REVOKED:
+        return True
+    if is_behind and told.status is Status.SUSPENDED and now.status is Status.ACTIVE:
+        return True
+    return now.key_version < told.key_version
+
+
+def _signers(ports: Ports, tenant_id: str, state: State) -> Iterator[str]:
+    told = {each.id: each for each in state.list_signers if each.status in ENDED}
+    found = srl_keys.find(ports, tenant_id, told)
+    for each in told.values():
+        if each.id not in found or found[each.id].status not in ENDED:
+            yield f"the list signer {each.id} was {each.status}, and is not"
+    for each in srl_archive.missing(srl_keys.all_of(ports, tenant_id), state.list_signers):
+        yield f"the list signer {each.id} was archived, and is {each.status}"

@@ -1,0 +1,119 @@
+"""Recovery of list signers: one that was retired or revoked signs no list again (docs/adr/0024)."""
+
+from dataclasses import replace
+from datetime import datetime
+from functools import partial
+
+from shared.errors import Corrupt
+from shared.model.audit_log import Action
+from shared.model.srl.signers import SrlKey, Status, signers
+from shared.model.srl.statements import Statement
+from shared.operations.operator.recovery.scene import Scene
+from shared.operations.rules import seals
+from shared.operations.rules.operation import settle
+from shared.operations.srl import archive as srl_archive
+from shared.operations.srl import signers as srl_keys
+from shared.operations.srl import tombstones
+from shared.ports.store import Expect, Put
+
+_ORDER = [Status.PENDING, Status.ACTIVE, Status.RETIRED, Status.REVOKED]
+
+
+def apply(scene: Scene, found: tuple[SrlKey, ...], *, listed_until: datetime) -> None:
+    """Bring the tenant's signers to where they were; start a new one if none can sign.
+
+    A signer without a record lost its seed: it is listed as retired until `listed_until`, when
+    the newest list expires. A signer that signs by its record and was archived by then was retired
+    or revoked, which is not known; so it is revoked.
+    """
+    records = {each.id: each for each in _records(scene)}
+    archived = [each.revoked() for each in srl_archive.missing(records.values(), found)]
+    found = (*found, *archived)
+    records |= srl_keys.find(scene.ports, scene.tenant_id, [each.id for each in found])
+    vouching = _vouching(records, found)
+    for each in found:
+        step = partial(_brought, scene, records.get(each.id), each, listed_until)
+        if line := settle(step):
+            scene.tell(line)
+    if not any(each.status is Status.ACTIVE for each in _records(scene)):
+        scene.tell(settle(partial(_started, scene, vouching)))
+
+
+def _records(scene: Scene) -> list[SrlKey]:
+    entries = scene.ports.store.query(signers(scene.tenant_id))
+    return [SrlKey.from_item(entry.item) for entry in entries]
+
+
+def _vouching(records: dict[str, SrlKey], found: tuple[SrlKey, ...]) -> SrlKey | None:
+    """The newest signer that is known to be sound and whose seed the records still have."""
+    revoked = {each.id for each in found if each.status is Status.REVOKED}
+    sound = [
+        each
+        for each in records.values()
+        if each.sealed_seed is not None
+        and each.id not in revoked
+        and each.status in (Status.ACTIVE, Status.RETIRED)
+    ]
+    return sound[-1] if sound else None
+
+
+def _brought(
+    scene: Scene, record: SrlKey | None, tomb: SrlKey, listed_until: datetime
+) -> str | None:
+    if record is None:
+        status = Status.REVOKED if tomb.status is Status.REVOKED else Status.RETIRED
+        until = tomb.listed_until if tomb.status is Status.RETIRED else listed_until
+        lost = replace(tomb, status=status, listed_until=until, sealed_seed=None, pending_id=None)
+        scene.ports.store.write(
+            Put(lost.key, lost.to_item(), Expect.ABSENT),
+            *tombstones.changed(scene.tenant_id),
+        )
+        return f"Listed again: list signer {lost.id}, {lost.status}; its seed is lost"
+    if _ORDER.index(record.status) >= _ORDER.index(tomb.status):
+        return None
+    if tomb.status is Status.REVOKED:
+        moved, action = record.revoked(), Action.SRL_REVOKE_KEY
+    elif tomb.status is Status.RETIRED:
+        moved = record.retired(listed_until=tomb.listed_until or listed_until)
+        action = Action.SRL_ROTATE_KEY
+    else:
+        moved = record.activated(tomb.activated_at or scene.ports.now())
+        action = Action.SRL_ACTIVATE_KEY
+    scene.ports.store.write(
+        *srl_keys.replaced(record, moved),
+        *tombstones.changed(scene.tenant_id),
+        scene.entry(action, moved.id),
+    )
+    return f"Again {moved.status}: list signer {moved.id}"
+
+
+def _started(scene: Scene, vouching: SrlKey | None) -> str:
+    """A new signer, with a statement if a sound signer can vouch for it."""
+    new = srl_keys.make(scene.ports, scene.tenant_id)
+    if vouching is not None:
+        new = _vouched(scene, new, vouching)
+    scene.ports.store.write(
+        Put(new.key, new.to_item(), Expect.ABSENT),
+        *tombstones.changed(scene.tenant_id),
+        scene.entry(Action.SRL_ROTATE_KEY, new.id),
+    )
+    return (
+        f"New list signer: {new.id}, since the seed of the one in force is lost or revoked. "
+        f"Give its public key to verifiers before they need it: {new.public_key}"
+    )
+
+
+def _vouched(scene: Scene, new: SrlKey, vouching: SrlKey) -> SrlKey:
+    try:
+        seed = seals.opened(scene.ports, vouching)
+    except Corrupt:
+        return new
+    statement = Statement(
+        tenant_id=new.tenant_id,
+        number=srl_keys.next_number(_records(scene)),
+        key_id=new.id,
+        public_key=new.public_bytes,
+        previous=vouching.public_bytes,
+        issued_at=new.created_at,
+    )
+    return replace(new, statement=statement.signed(seed=seed))

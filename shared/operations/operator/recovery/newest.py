@@ -1,0 +1,155 @@
+"""The newest list in the bucket and the state beside it, each only if it can be believed.
+
+After a restore the records may not know the signer of the newest list. Then the statements in the
+newest states lead from a signer that the records know to that one (docs/adr/0026), or the operator
+names its public key.
+"""
+
+from collections.abc import Collection, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import groupby
+from typing import Final
+
+from shared.errors import Corrupt, InvalidSrl
+from shared.model.srl import body as srl
+from shared.model.srl import state as srl_state
+from shared.model.srl.body import Payload
+from shared.model.srl.signers import ENDED, SrlKey, Status, archive, signers
+from shared.model.srl.state import State
+from shared.model.srl.statements import Statement, follow
+from shared.model.srl.verification import verify
+from shared.operations.srl import blobs as srl_blobs
+from shared.operations.srl import states as srl_states
+from shared.ports import Ports
+
+# Statements are looked for in so many states: anybody may have put some of them there.
+_ASKED: Final = 5
+_UNKNOWN_SIGNER: Final = (
+    "the newest stored list is signed by no key that the records know; if its signer took over "
+    "since the restored moment, give its public key, as verifiers have it: --signer PUBLIC_KEY"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Newest:
+    """What the bucket tells of a tenant.
+
+    `version` is the highest of its lists, 0 if there is none; several lists of one version are
+    possible after a restore, and `lists` has each. `states` are those of the newest version that
+    has a state to believe. `doubts` says what could not be believed.
+    """
+
+    version: int
+    lists: tuple[Payload, ...]
+    states: tuple[State, ...]
+    doubts: tuple[str, ...]
+
+    @property
+    def issued_at(self) -> datetime | None:
+        """When the newest list was issued, the latest one if there are several."""
+        return max((each.issued_at for each in self.lists), default=None)
+
+    @property
+    def revoked_ids(self) -> list[str]:
+        """What is revoked by any of the newest lists, sorted."""
+        return sorted({each for payload in self.lists for each in payload.revoked_ids})
+
+
+def find(ports: Ports, tenant_id: str, *, trusted: Collection[bytes] = ()) -> Newest:
+    """The newest list and state; `trusted` are public keys that the operator vouches for.
+
+    Raises `Corrupt` if a newest list cannot be read or believed, `Unavailable`.
+    """
+    blobs = list(ports.blobs.names(srl.lists_folder(tenant_id)))
+    version = highest(blobs)
+    states = _stored_states(ports, tenant_id)
+    keys = _believed(ports, tenant_id, states[:_ASKED], trusted)
+    lists = [_list(ports, blob, keys) for blob in blobs if srl.version_of(blob) == version]
+    found, doubts = _states(ports, tenant_id, states, keys)
+    if lists and (not found or found[0].version < version):
+        doubts.append(f"version {version} has no state that can be believed")
+    return Newest(version, tuple(lists), tuple(found), tuple(doubts))
+
+
+def beside(ports: Ports, tenant_id: str) -> Newest:
+    """The newest state alone, without a look into any list.
+
+    Raises `Corrupt` if a name in the bucket tells no version, `Unavailable`.
+    """
+    states = _stored_states(ports, tenant_id)
+    keys = _believed(ports, tenant_id, states[:_ASKED], ())
+    found, doubts = _states(ports, tenant_id, states, keys)
+    return Newest(found[0].version if found else 0, (), tuple(found), tuple(doubts))
+
+
+def _stored_states(ports: Ports, tenant_id: str) -> list[str]:
+    """The names of all signed states, the newest first."""
+    names = ports.blobs.names(srl.states_folder(tenant_id))
+    return sorted(filter(srl_states.is_signed, names), key=srl.version_of, reverse=True)
+
+
+def highest(blobs: Collection[str]) -> int:
+    """The highest version among the names of lists; 0 if there is none."""
+    return max(map(srl.version_of, blobs), default=0)
+
+
+def _believed(
+    ports: Ports, tenant_id: str, states: list[str], trusted: Collection[bytes]
+) -> set[bytes]:
+    """The public keys of signers: those of the records, and those that these vouch for."""
+    places = [signers(tenant_id), *(archive(tenant_id, status) for status in ENDED)]
+    entries = (entry for place in places for entry in ports.store.query(place))
+    records = [SrlKey.from_item(entry.item) for entry in entries]
+    revoked = frozenset(each.public_bytes for each in records if each.status is Status.REVOKED)
+    known = {each.public_bytes for each in records} | set(trusted)
+    forms = [form for blob in states for form in _statements(ports, tenant_id, blob)]
+    # What a revoked key signed while it was in force is still what was published.
+    return known | set(follow(known, forms, revoked=revoked))
+
+
+def _statements(ports: Ports, tenant_id: str, blob: str) -> Iterator[dict[str, str]]:
+    with suppress(Corrupt):
+        for form in srl_state.claimed_statements(srl_blobs.read(ports, blob)):
+            with suppress(KeyError, TypeError, ValueError):
+                if Statement.opened(form).tenant_id == tenant_id:
+                    yield form
+
+
+def _list(ports: Ports, blob: str, keys: set[bytes]) -> Payload:
+    """The list in a blob: whoever may write there must not revoke, nor use up the versions."""
+    body = srl_blobs.read(ports, blob)
+    for key in keys:
+        with suppress(InvalidSrl):
+            payload = verify(body, public_key=key, now=srl.issued_at(body))
+            if payload.version == srl.version_of(blob):
+                return payload
+    raise Corrupt(_UNKNOWN_SIGNER)
+
+
+def _states(
+    ports: Ports, tenant_id: str, blobs: list[str], keys: set[bytes]
+) -> tuple[list[State], list[str]]:
+    """The states of the newest version that has one to believe; what is wrong with others."""
+    doubts: list[str] = []
+    for _version, same in groupby(blobs, key=srl.version_of):
+        found: list[State] = []
+        for blob in same:
+            try:
+                found.append(_state(ports, tenant_id, blob, keys))
+            except Corrupt as error:
+                doubts.append(f"{blob}: {error}")
+        if found:
+            return found, doubts
+    return [], doubts
+
+
+def _state(ports: Ports, tenant_id: str, blob: str, keys: set[bytes]) -> State:
+    data = srl_blobs.read(ports, blob)
+    for key in keys:
+        with suppress(srl_state.NotSigned):
+            return State.opened(
+                data, public_key=key, tenant_id=tenant_id, version=srl.version_of(blob)
+            )
+    raise Corrupt("it is not signed by a signer of this tenant")

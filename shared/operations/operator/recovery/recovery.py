@@ -1,0 +1,136 @@
+"""After the records were restored from a backup: go on from the lists that were published.
+
+Verifiers refuse a version below one that they have seen, and a revocation that the backup lacks
+would let a thief in. The blobs of the lists are not restored with the records, so they tell both
+(OPS-9, docs/adr/0017). The states beside them tell what else was revoked, deleted or disabled
+(docs/adr/0024).
+"""
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from datetime import datetime
+
+from shared.model import times
+from shared.model.callers import Caller
+from shared.model.srl import body as srl
+from shared.model.srl.body import Head
+from shared.model.srl.schedule import ISSUES, TURNS, Turn, issue_key, tenant_of
+from shared.model.srl.state import State
+from shared.operations.api import revocations
+from shared.operations.operator import consistency
+from shared.operations.operator.recovery import access as recovery_access
+from shared.operations.operator.recovery import keys as recovery_keys
+from shared.operations.operator.recovery import list_signers as recovery_signers
+from shared.operations.operator.recovery import newest as srl_newest
+from shared.operations.operator.recovery import unknown as recovery_unknown
+from shared.operations.operator.recovery.newest import Newest
+from shared.operations.operator.recovery.scene import Scene
+from shared.operations.operator.recovery.unknown import Behind, Unknown
+from shared.operations.rules import last_admin, tenants
+from shared.operations.rules.operation import settle
+from shared.operations.rules.verdicts import verdicts
+from shared.operations.srl import publication
+from shared.ports import Ports
+from shared.ports.store import At, Check, Delete, Expect
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """The list that was published, what was revoked again, and what is not known.
+
+    `revoked_again` are the warrants whose revocations the records lacked, `repaired` says what was
+    only half there, a sentence each. `locked_out` says that no admin key of the tenant opens.
+    """
+
+    head: Head
+    revoked_again: list[str]
+    repaired: list[str]
+    unknown: Unknown
+    locked_out: bool
+
+
+def recover(
+    ports: Ports,
+    operator: Caller,
+    *,
+    tell: Callable[[str], None] = lambda _line: None,
+    trusted: Collection[bytes] = (),
+) -> Recovered:
+    """Repair what is half there, apply what the newest list and its state tell, publish above it.
+
+    Repeating it does no harm.
+
+    `tell` takes each thing that is done, and what is unknown before the list is published: a
+    repetition would not find that again. `trusted` are public keys (32 bytes) of list signers that
+    the operator vouches for. Raises `Unavailable`, `Corrupt` if the newest list cannot be believed.
+    """
+    tenant_id = operator.tenant_id
+    newest = srl_newest.find(ports, tenant_id, trusted=trusted)
+    tables = recovery_unknown.behind(ports, tenant_id, newest)
+    settings = tenants.settings(ports, tenant_id)
+    scene = Scene(ports, operator, settings, newest.version, tell)
+    repaired = consistency.repair(ports, operator)
+    for each in repaired:
+        tell(f"Repaired: {each}")
+    for state in newest.states:
+        _apply(scene, newest, state, tables)
+    lost = _revoke_again(scene, newest)
+    unknown = recovery_unknown.unknown(ports, tenant_id, newest, tables)
+    for line in unknown.lines():
+        tell(line)
+    head = settle(lambda: publication.publish(ports, operator, above=newest.version))
+    settle(lambda: _remove_other_turns(ports, tenant_id))
+    return Recovered(head, lost, repaired, unknown, not last_admin.is_left(ports, tenant_id))
+
+
+def newest_version(ports: Ports, tenant_id: str) -> int:
+    """The highest version that was ever stored, in force or not; 0 where there is none."""
+    return srl_newest.highest(list(ports.blobs.names(srl.lists_folder(tenant_id))))
+
+
+def _apply(scene: Scene, newest: Newest, state: State, tables: Behind) -> None:
+    """Bring the records to where the tombstones of a state have them."""
+    found = state.tombstones
+    recovery_keys.apply(scene, found.keys, is_behind=tables.keys)
+    recovery_access.apply_to_keys(scene, found.api_keys)
+    recovery_access.apply_to_accounts(scene, found.accounts, is_behind=tables.keys)
+    until = max((each.expires_at for each in newest.lists), default=scene.ports.now())
+    recovery_signers.apply(scene, state.list_signers, listed_until=until)
+
+
+def _revoke_again(scene: Scene, newest: Newest) -> list[str]:
+    listed = newest.revoked_ids
+    found = verdicts(scene.ports, scene.tenant_id, listed)
+    lost = [each for each in listed if not found[each].revoked]
+    ends = {each: at for state in newest.states for each, at in state.ends.items()}
+    for warrant_id in lost:
+        revocations.create(
+            scene.ports,
+            scene.operator,
+            warrant_id=warrant_id,
+            reason=scene.reason,
+            warrant_expires_at=_end(found[warrant_id].ends_at, ends.get(warrant_id)),
+        )
+        scene.tell(f"Revoked again: {warrant_id}")
+    return lost
+
+
+def _end(signed: datetime | None, told: str | None) -> datetime | None:
+    """When a warrant ends by the newest state, unless its own record says when."""
+    return times.parse(told) if told is not None and signed is None else None
+
+
+def _remove_other_turns(ports: Ports, tenant_id: str) -> None:
+    """Of a tenant whose turns and lists come from different moments, only one turn is right.
+
+    So it is with the times of issue.
+    """
+    head = publication.current(ports, tenant_id)
+    own = Turn.after(head, tenant_id).key, issue_key(head, tenant_id)
+    # The schedule may publish meanwhile, and its turn is not to be taken for another moment's.
+    in_force = Check(srl.head_key(tenant_id), At(head.version))
+    for partition in (TURNS, ISSUES):
+        for entry in ports.store.query(partition):
+            key = partition.key(entry.sk)
+            if key not in own and tenant_of(entry.sk) == tenant_id:
+                ports.store.write(Delete(key, Expect.ANYTHING), in_force)

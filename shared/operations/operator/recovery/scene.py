@@ -1,0 +1,48 @@
+"""What each step of a recovery needs, and how it tells what it did."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from shared.model.audit_log import Action
+from shared.model.callers import Caller
+from shared.model.items import Value
+from shared.model.tenants import Settings
+from shared.operations.api import audit_log
+from shared.ports import Ports
+from shared.ports.store import Put
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """A tenant that is recovered by an operator from the tombstones beside a version of its list.
+
+    `tell` takes each line for the operator, when the step that it is about is done.
+    """
+
+    ports: Ports
+    operator: Caller
+    settings: Settings
+    version: int
+    tell: Callable[[str], None]
+
+    @property
+    def tenant_id(self) -> str:
+        """The tenant."""
+        return self.settings.tenant_id
+
+    @property
+    def reason(self) -> str:
+        """What is said of a revocation whose own reason is lost."""
+        return f"restored from version {self.version} of the list"
+
+    def entry(self, action: Action, resource_id: str, **details: Value) -> Put:
+        """The change that records one step in the audit log."""
+        return audit_log.entry(
+            self.ports,
+            self.operator,
+            action,
+            resource_id,
+            settings=self.settings,
+            restored_from=self.version,
+            **details,
+        )

@@ -1,0 +1,156 @@
+"""What a recovery cannot know, and what the operator has to review (OPS-10, docs/adr/0024)."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import chain
+
+from shared.model import api_keys, revocations, service_accounts, signing_keys, times, warrants
+from shared.model.api_keys import ApiKey, Usage
+from shared.model.records import integer
+from shared.model.service_accounts import ServiceAccount
+from shared.model.signing_keys import SigningKey
+from shared.model.srl import schedule as srl_schedule
+from shared.model.srl.body import head_key
+from shared.model.srl.schedule import TURNS, Turn
+from shared.model.warrants import Warrant, left_behind
+from shared.operations.operator.recovery.newest import Newest
+from shared.operations.rules import counters, tenants
+from shared.operations.rules.verdicts import verdicts
+from shared.ports import Ports
+
+
+@dataclass(frozen=True, slots=True)
+class Behind:
+    """Which tables were restored to a moment before the newest list, as far as they show it."""
+
+    keys: bool
+    revocations: bool
+
+    def __bool__(self) -> bool:
+        return self.keys or self.revocations
+
+    def __str__(self) -> str:
+        names = [name for name in ("keys", "revocations") if getattr(self, name)]
+        return " and ".join(names)
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """Why not all is known since the newest list, and what is to be reviewed, a line each."""
+
+    reasons: tuple[str, ...]
+    review: tuple[str, ...]
+
+    def __bool__(self) -> bool:
+        return bool(self.reasons)
+
+    def lines(self) -> list[str]:
+        """All of it, for the operator; no line if all is known."""
+        return [
+            *(f"Unknown: {reason}" for reason in self.reasons),
+            *(f"Review: {line}" for line in self.review),
+        ]
+
+
+def behind(ports: Ports, tenant_id: str, newest: Newest) -> Behind:
+    """Compare the tables with the newest list and state."""
+    head = ports.store.get(head_key(tenant_id))
+    published = 0 if head is None else integer(head, "version")
+    told = scheduled(ports, tenant_id)
+    counted = counters.counted(ports, tenant_id).tombstones
+    fewer = any(counted < state.tombstones.changes for state in newest.states)
+    # Two lists of one version: one was published on restored tables, and nobody can tell which.
+    forked = len(newest.lists) > 1
+    return Behind(
+        keys=told < newest.version or fewer or forked,
+        revocations=published < newest.version or forked,
+    )
+
+
+def scheduled(ports: Ports, tenant_id: str) -> int:
+    """The version of the newest list that the table of keys knows of; 0 if its turn is missing."""
+    own = (
+        each for each in ports.store.query(TURNS) if srl_schedule.tenant_of(each.sk) == tenant_id
+    )
+    return max((Turn.from_item(each.item).list_version for each in own), default=0)
+
+
+def unknown(ports: Ports, tenant_id: str, newest: Newest, tables: Behind) -> Unknown:
+    """What to review now that the tombstones are applied; nothing if all is known."""
+    reasons = list(_reasons(newest, tables))
+    if not reasons:
+        return Unknown((), ())
+    lines = chain(
+        _api_keys(ports, tenant_id),
+        _signing_keys(ports, tenant_id),
+        _disabled_since(ports, tenant_id, newest) if tables.keys else (),
+        _taken_back(ports, tenant_id, newest) if tables.revocations else (),
+    )
+    return Unknown(tuple(reasons), tuple(lines))
+
+
+def _reasons(newest: Newest, tables: Behind) -> Iterator[str]:
+    if tables and newest.issued_at is not None:
+        yield (
+            f"The tables ({tables}) are older than version {newest.version} of the list, issued "
+            f"at {times.text(newest.issued_at)}. What was done after that is in no list, and is "
+            "not known; what was created since the restored moment is gone."
+        )
+    for doubt in newest.doubts:
+        yield f"Not believed, and not used: {doubt}."
+
+
+def _api_keys(ports: Ports, tenant_id: str) -> Iterator[str]:
+    entries = ports.store.query(api_keys.records(tenant_id))
+    keys = [ApiKey.from_item(entry.item) for entry in entries]
+    active = [key for key in keys if key.status is api_keys.Status.ACTIVE]
+    usage_of = api_keys.usage(tenant_id)
+    usages = ports.store.get_many(usage_of.key(key.id) for key in active)
+    for key in active:
+        item = usages.get(usage_of.key(key.id))
+        used = None if item is None else Usage.from_item(item).last_used_at
+        scopes = ", ".join(key.scopes)
+        yield f'active API key {key.id} "{key.name}" ({scopes}), last used {_moment(used)}'
+
+
+def _signing_keys(ports: Ports, tenant_id: str) -> Iterator[str]:
+    for entry in ports.store.query(signing_keys.keys(tenant_id)):
+        key = SigningKey.from_item(entry.item)
+        if key.status is signing_keys.Status.ACTIVE:
+            signed = warrants.signed_by(tenant_id, key.id)
+            newest = next(ports.store.query(signed, newest_first=True, limit=1), None)
+            used = None if newest is None else Warrant.from_item(newest.item).signed_at
+            yield f'active signing key {key.id} "{key.name}", last signed {_moment(used)}'
+
+
+def _disabled_since(ports: Ports, tenant_id: str, newest: Newest) -> Iterator[str]:
+    """What the records have disabled or suspended, and the newest state has not."""
+    if not newest.states:
+        return
+    told = {key.id for state in newest.states for key in state.tombstones.keys}
+    told |= {each.id for state in newest.states for each in state.tombstones.accounts}
+    for entry in ports.store.query(signing_keys.keys(tenant_id)):
+        key = SigningKey.from_item(entry.item)
+        if key.status is signing_keys.Status.SUSPENDED and key.id not in told:
+            yield f'suspended signing key {key.id} "{key.name}", which had been enabled since'
+    for entry in ports.store.query(service_accounts.accounts(tenant_id)):
+        account = ServiceAccount.from_item(entry.item)
+        if account.status is service_accounts.Status.DISABLED and account.id not in told:
+            yield f'disabled account {account.id} "{account.name}", which had been enabled since'
+
+
+def _taken_back(ports: Ports, tenant_id: str, newest: Newest) -> Iterator[str]:
+    """What is revoked by itself, should be on the newest list, and is not."""
+    listed = set(newest.revoked_ids)
+    walks = (ports.store.query(partition) for partition in revocations.records(tenant_id))
+    records = {str(entry.item["warrant_id"]) for entry in chain.from_iterable(walks)}
+    ttl = tenants.settings(ports, tenant_id).srl_ttl
+    then = newest.issued_at or ports.now()
+    for warrant_id, verdict in sorted(verdicts(ports, tenant_id, records - listed).items()):
+        if not left_behind(verdict.ends_at, then, ttl=ttl):
+            yield f"revoked warrant {warrant_id}, whose revocation had been taken back since"
+
+
+def _moment(moment: datetime | None) -> str:
+    return "never" if moment is None else times.text(moment)

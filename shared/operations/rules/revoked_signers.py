@@ -1,0 +1,85 @@
+"""The tenant's revoked signers: read by checks and publications, added to by revocations.
+
+Each has a marker of its own. A check reads the markers of the keys that signed the warrants that it
+is asked about, and only if the count says that there are any (docs/adr/0036).
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import asdict
+
+from shared.errors import Corrupt
+from shared.model import revoked_signers as model
+from shared.model.items import Item
+from shared.model.revoked_signers import Count, FirstEdition, Marker
+from shared.model.signing_keys import Signer
+from shared.operations.rules import first_edition
+from shared.operations.rules.operation import reread
+from shared.ports import Ports
+from shared.ports.store import Change, Expect, Increment, Put
+
+
+def read(ports: Ports, tenant_id: str) -> tuple[str, ...]:
+    """All revoked signers of the tenant as text, sorted.
+
+    Raises `Corrupt` if there are fewer than are counted, also when they are read again; then it is
+    not a write in flight. Raises `Unavailable`.
+    """
+    return reread(lambda: _read(ports, tenant_id))
+
+
+def _read(ports: Ports, tenant_id: str) -> tuple[str, ...]:
+    # Before the markers: what is counted here must be among them.
+    item = ports.store.get(model.count_key(tenant_id))
+    if item is not None and model.is_of_first_edition(item):
+        return tuple(sorted(set(FirstEdition.from_item(item).signers)))
+    pages = ports.store.column(model.markers(tenant_id), "revoked_at")
+    found = tuple(signer for page in pages for signer, _ in page)
+    if len(found) < Count.of(item).signers:
+        raise Corrupt("the marker of a revoked key is missing")
+    return found
+
+
+def found(
+    ports: Ports, tenant_id: str, item: Item | None, signers: Collection[Signer]
+) -> dict[Signer, Marker]:
+    """The markers of those of `signers` that are revoked.
+
+    `item` is the one that counts them. Reads at most an item for each signer.
+    Raises `Corrupt`, `Unavailable`.
+    """
+    if item is None:
+        return {}
+    if model.is_of_first_edition(item):
+        return first_edition.markers(ports, tenant_id, item, signers)
+    count = Count.from_item(item)
+    whole = count.signers - count.versions
+    # Most tenants revoke whole keys, or nothing: then there is nothing to look for.
+    asked = [each for each in signers if (whole if each.key_version is None else count.versions)]
+    places = {each: model.marker_key(tenant_id, each) for each in asked}
+    items = ports.store.get_many(places.values()) if places else {}
+    return {
+        each: Marker.from_item(items[place]) for each, place in places.items() if place in items
+    }
+
+
+def added(ports: Ports, tenant_id: str, revoked: Mapping[Signer, Marker]) -> list[Change]:
+    """The changes that revoke these signers too, for the write that revokes their keys.
+
+    One is the count; each signer has one more, unless it has a marker already, as it may after a
+    restore. The markers of the first edition are made first. Raises `Corrupt`, `Unavailable`.
+    """
+    place = model.count_key(tenant_id)
+    places = {each: model.marker_key(tenant_id, each) for each in revoked}
+    items = ports.store.get_many([place, *places.values()])
+    if place in items and model.is_of_first_edition(items[place]):
+        first_edition.migrate(ports, tenant_id)
+        return added(ports, tenant_id, revoked)
+    new = {each: marker for each, marker in revoked.items() if places[each] not in items}
+    expected = Expect.PRESENT if place in items else Expect.ABSENT
+    count = Increment(place, asdict(Count.counting(new)), expected)
+    return [count, *(marked(tenant_id, each, marker) for each, marker in new.items())]
+
+
+def marked(tenant_id: str, signer: Signer, marker: Marker) -> Put:
+    """The change that stores a marker; the signer must not have one."""
+    return Put(model.marker_key(tenant_id, signer), marker.to_item(), Expect.ABSENT)

@@ -1,0 +1,54 @@
+"""Opening sealed seeds: the one place that says what to do if a seal does not open."""
+
+from collections.abc import Mapping
+
+from shared.errors import Corrupt
+from shared.model import seeds
+from shared.model.signing_keys import SigningKey
+from shared.model.srl.signers import SrlKey
+from shared.ports import Ports
+
+
+def opened(ports: Ports, key: SigningKey | SrlKey) -> bytes:
+    """The seed (32 bytes) of a key that signs.
+
+    Raises `Corrupt` if it has none or its seal does not open for this key, purpose and version;
+    `Unavailable` if the key service cannot answer.
+    """
+    try:
+        return _unsealed(ports, key, key.seal_context)
+    except Corrupt as error:
+        raise Corrupt(
+            f"the sealed seed of {key.id} does not open; if an earlier version of the service "
+            "sealed it, run: python -m infra.admin migrate"
+        ) from error
+
+
+def is_of_earlier_version(ports: Ports, key: SigningKey | SrlKey) -> bool:
+    """Whether the seal was made before seals had a purpose, and opens so.
+
+    Raises `Corrupt` if it opens in neither way or holds the seed of another key; `Unavailable`.
+    """
+    try:
+        _unsealed(ports, key, key.seal_context)
+    except Corrupt:
+        seed = _unsealed(ports, key, seeds.first_seal_context(key.tenant_id, key.id))
+        if seeds.public_key(seed) != key.public_key:
+            raise Corrupt("its sealed seed is another key's") from None
+        return True
+    return False
+
+
+def resealed(ports: Ports, key: SigningKey | SrlKey) -> bytes:
+    """The seed of a seal that was made before seals had a purpose, sealed as it is now.
+
+    Raises `Corrupt`, `Unavailable`.
+    """
+    seed = _unsealed(ports, key, seeds.first_seal_context(key.tenant_id, key.id))
+    return ports.keys.wrap(seed, context=key.seal_context)
+
+
+def _unsealed(ports: Ports, key: SigningKey | SrlKey, context: Mapping[str, str]) -> bytes:
+    if key.sealed_seed is None:
+        raise Corrupt("an active key has no seed")
+    return ports.keys.unwrap(key.sealed_seed, context=context)

@@ -1,0 +1,57 @@
+"""Whether warrants hold, by the live records: their own, and those of the keys that signed them."""
+
+from collections.abc import Iterable, Mapping
+
+from shared.errors import Corrupt
+from shared.model import revoked_signers as signer_model
+from shared.model import warrants
+from shared.model.items import Item
+from shared.model.revocations import Verdict
+from shared.model.signing_keys import Signer
+from shared.model.warrants import Standing
+from shared.operations.rules import revoked_signers
+from shared.ports import Ports
+
+
+def verdicts(ports: Ports, tenant_id: str, warrant_ids: Iterable[str]) -> dict[str, Verdict]:
+    """The verdict on each warrant; an unknown one holds.
+
+    Takes one trip to the store, and a second one only if any key of the tenant is revoked and a
+    key of the tenant signed one of the warrants. Raises `Unavailable` if the verdict cannot be
+    known: a fault is never an answer.
+    """
+    places = {each: warrants.warrant_key(tenant_id, each) for each in warrant_ids}
+    count_key = signer_model.count_key(tenant_id)
+    items = ports.store.get_many([count_key, *places.values()])
+    standings = {each: Standing.of(items.get(key)) for each, key in places.items()}
+    own = {each: _own(each, standing) for each, standing in standings.items()}
+    # Their own records do not revoke these; the keys that signed them may.
+    held = {each: standings[each] for each, verdict in own.items() if not verdict.revoked}
+    return own | _by_signers(ports, tenant_id, held, items.get(count_key))
+
+
+def _own(warrant_id: str, standing: Standing) -> Verdict:
+    if (standing.revoked_at is None) != (standing.revocation_id is None):
+        raise Corrupt("a warrant has a revocation without a time, or a time without a revocation")
+    return Verdict(warrant_id, standing.revoked_at, standing.reason, standing.end)
+
+
+def _by_signers(
+    ports: Ports, tenant_id: str, held: Mapping[str, Standing], count: Item | None
+) -> dict[str, Verdict]:
+    """The verdicts on those whose signer is revoked; each signer is read once, not each warrant."""
+    signers = {
+        warrant_id: Signer(each.key_id, each.key_version)
+        for warrant_id, each in held.items()
+        if each.key_id is not None
+    }
+    # A warrant falls with the version of the key that signed it, and with the whole key.
+    wanted = {*signers.values(), *(Signer(each.key_id, None) for each in signers.values())}
+    markers = revoked_signers.found(ports, tenant_id, count, wanted)
+    return {
+        warrant_id: Verdict(
+            warrant_id, revoker.revoked_at, revoker.reason, held[warrant_id].end, by_key=True
+        )
+        for warrant_id, signer in signers.items()
+        if (revoker := signer_model.revoker_of(markers, signer)) is not None
+    }

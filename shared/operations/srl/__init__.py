@@ -1,0 +1,1 @@
+"""How a Signed Revocation List is made and published (docs/adr/0004)."""

@@ -1,0 +1,88 @@
+"""Revoked warrants that ended long ago, which a list made from all records does not read.
+
+The schedule moves them to partitions of their own, in order of their ends. Nothing is lost there:
+a list reads those that it may still have to name, as after a move by a clock that was ahead, and
+the schedule moves these back (docs/adr/0019).
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import datetime
+from itertools import chain
+from typing import Final
+
+from shared.model import revocations as model
+from shared.model import times
+from shared.model.items import Key, Partition
+from shared.model.revocations import RevokedWarrant
+from shared.model.srl import schedule as srl_schedule
+from shared.model.warrants import Standing, by_end_sk, of_by_end, warrant_key
+from shared.operations.rules import steps
+from shared.ports import Ports
+from shared.ports.store import Change, Check, Delete, Expect, Put
+
+# How many are moved with one list: some ten seconds of writes.
+MOVED_A_LIST: Final = 10_000
+
+
+def place(tenant_id: str, warrant_id: str, ends_at: datetime) -> Key:
+    """Where a warrant is once it was moved."""
+    return model.ended(model.shard_of(tenant_id, warrant_id)).key(by_end_sk(warrant_id, ends_at))
+
+
+def read(
+    ports: Ports, shard: Partition, *, since: datetime | None = None
+) -> Iterator[tuple[str, datetime | None]]:
+    """The moved warrants of a shard and their ends: those that ended at `since` or later, or all.
+
+    Raises `Corrupt`, `Unavailable`.
+    """
+    after = None if since is None else times.text(since)
+    pages = ports.store.column(model.ended(shard), "ends_at", after=after)
+    return (of_by_end(sk) for sk, _ in chain.from_iterable(pages))
+
+
+def move(ports: Ports, tenant_id: str, warrant_ids: Collection[str], *, since: datetime) -> None:
+    """Move those that ended long before `since` out of their shards, and the others back.
+
+    One whose revocation is no longer the one that was read stays where it is. Raises `Corrupt`,
+    `Unavailable`.
+    """
+    keys = {each: warrant_key(tenant_id, each) for each in warrant_ids}
+    items = ports.store.get_many(keys.values())
+    found = {each: Standing.of(items.get(key)) for each, key in keys.items()}
+    ends = {each: standing.end for each, standing in found.items()}
+    records = _records(ports, tenant_id, found)
+    limit = since - model.LONG_AGO
+    moves = [
+        _step(tenant_id, each, end, unchanged=Check(records[each], Expect.PRESENT), out=end < limit)
+        for each, end in ends.items()
+        if each in records and end is not None
+    ]
+    steps.apply(ports, moves, most=4)
+
+
+def _records(ports: Ports, tenant_id: str, found: Mapping[str, Standing]) -> dict[str, Key]:
+    """Where the records of the revocations are, by warrant. Only they have names of their own.
+
+    The version of a standing starts anew if a revocation is taken back and made again.
+    """
+    places = {
+        place: warrant_id
+        for warrant_id, standing in found.items()
+        if standing.revocation_id is not None
+        for place in model.record_places(tenant_id, standing.revocation_id)
+    }
+    return {places[place]: place for place in ports.store.get_many(places)}
+
+
+def _step(
+    tenant_id: str, warrant_id: str, ends_at: datetime, *, unchanged: Check, out: bool
+) -> Sequence[Change]:
+    listed = model.shard_of(tenant_id, warrant_id).key(warrant_id)
+    moved = place(tenant_id, warrant_id, ends_at)
+    item = RevokedWarrant(ends_at).to_item()
+    if not out:
+        return unchanged, Delete(moved, Expect.PRESENT), Put(listed, item, Expect.ABSENT)
+    # Whoever removes a mark expects the entry of its warrant in the shard.
+    unmarked = Check(srl_schedule.changed_key(tenant_id, warrant_id), Expect.ABSENT)
+    return unchanged, unmarked, Delete(listed, Expect.PRESENT), Put(moved, item, Expect.ABSENT)

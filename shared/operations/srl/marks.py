@@ -1,0 +1,157 @@
+"""Marks: what changed since the lists were made, for the schedule and the next list to find.
+
+A mark on a tenant tells the schedule (docs/adr/0016), one on a warrant the publication
+(docs/adr/0019). Each is set in the write of the change. As the items of a write become visible one
+by one, what is marked may not be visible yet (docs/adr/0021): a mark on a warrant is removed only
+if the records are still those that the list was made from, a mark on a tenant only after a while.
+"""
+
+import logging
+import secrets
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from functools import partial
+from itertools import chain
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from shared.errors import Corrupt
+from shared.model import revocations
+from shared.model.items import Entry, Key, Partition
+from shared.model.records import integer
+from shared.model.srl import schedule as model
+from shared.model.srl.schedule import Mark
+from shared.operations.rules import steps
+from shared.ports import Ports
+from shared.ports.store import At, Change, Check, Delete, Expect, Put
+
+if TYPE_CHECKING:
+    # The schedule reads marks, and loads nothing of what makes a list.
+    from shared.model.srl.body import Head
+
+_log = logging.getLogger(__name__)
+
+_T = TypeVar("_T")
+
+_VERSION_BITS: Final = 62
+_FOLLOWABLE_MIN: Final = 1000
+# A mark is removed or replaced by so many changes, all of them or none.
+_CHANGES: Final = 2
+# How many marks a worker removes with one list: some ten seconds of writes.
+CLEARED_A_LIST: Final = 50_000
+
+
+def on_tenant(tenant_id: str, warrant_id: str) -> Put:
+    """The mark to set in the write that revokes or restores a warrant."""
+    return _set(model.mark_key(tenant_id, warrant_id))
+
+
+def on_keys(tenant_id: str) -> Put:
+    """The mark to set in the write that revokes, deletes or disables keys or accounts."""
+    return _set(model.keys_mark_key(tenant_id))
+
+
+def on_warrant(tenant_id: str, warrant_id: str) -> Put:
+    """The mark to set in the write that revokes or restores a warrant."""
+    return _set(model.changed_key(tenant_id, warrant_id))
+
+
+def marked(ports: Ports) -> list[str]:
+    """The tenants with a mark that is not to wait, each once."""
+    now = ports.now()
+
+    def walk(partition: Partition) -> list[str]:
+        entries = ports.store.query(partition)
+        return [model.tenant_of_mark(each.sk) for each in entries if not _waits(each, now)]
+
+    return list(dict.fromkeys(_walked(ports, model.marks(), walk)))
+
+
+def marks_of(ports: Ports, tenant_id: str) -> dict[Key, Mark]:
+    """The marks that a tenant has, each as it was last set or seen."""
+    after, before = model.around_marks_of(tenant_id)
+
+    def walk(partition: Partition) -> list[tuple[Key, Mark]]:
+        entries = ports.store.query(partition, after=after, before=before)
+        return [(partition.key(entry.sk), Mark.from_item(entry.item)) for entry in entries]
+
+    return dict(_walked(ports, model.marks(), walk))
+
+
+def changed(ports: Ports, tenant_id: str, *, limit: int) -> dict[Key, At]:
+    """The marks on warrants of a tenant, each as it was last set: all, or at least `limit`."""
+
+    def walk(partition: Partition) -> list[tuple[Key, At]]:
+        entries = ports.store.query(partition, limit=limit)
+        return [(partition.key(entry.sk), At(integer(entry.item, "version"))) for entry in entries]
+
+    return dict(_walked(ports, model.changed(tenant_id), walk))
+
+
+def followable(head: "Head") -> int:
+    """How many marks are too many to look at one by one: a rebuild reads each shard at once."""
+    return max(_FOLLOWABLE_MIN, head.count // 4)
+
+
+def see(ports: Ports, marks: Mapping[Key, Mark]) -> None:
+    """Note that a worker has seen these marks, or remove those that were seen long enough ago.
+
+    Those that were set again meanwhile stay as they are.
+    """
+    now = ports.now()
+    seen = [[_seen(key, mark, now)] for key, mark in marks.items() if not mark.waits(now)]
+    steps.apply(ports, seen, most=_CHANGES)
+
+
+def clear(
+    ports: Ports, tenant_id: str, marks: Mapping[Key, At], *, revoked: Collection[str]
+) -> None:
+    """Remove the marks on warrants, of which a list has those in `revoked` by their own revocation.
+
+    A mark stays if it was set again meanwhile, or if the records of its warrant are others by now,
+    as they are if their change was in flight when the list was made.
+    """
+
+    def step(key: Key, at: At) -> Sequence[Change]:
+        entry = revocations.shard_of(tenant_id, key.sk).key(key.sk)
+        return Delete(key, at), Check(entry, Expect.PRESENT if key.sk in revoked else Expect.ABSENT)
+
+    # Beside a mark of an earlier release there may be one of this release on the same warrant.
+    stored_now = {
+        key: at for key, at in marks.items() if key == model.changed_key(tenant_id, key.sk)
+    }
+    for some in (stored_now, {key: at for key, at in marks.items() if key not in stored_now}):
+        steps.apply(ports, [step(key, at) for key, at in some.items()], most=_CHANGES)
+
+
+def _walked(
+    ports: Ports, partitions: Iterable[Partition], walk: Callable[[Partition], list[_T]]
+) -> Iterable[_T]:
+    """What all walks find, all of them at once."""
+    walks = ports.together(*(partial(walk, partition) for partition in partitions))
+    return chain.from_iterable(walks)
+
+
+def _waits(entry: Entry, now: datetime) -> bool:
+    try:
+        return Mark.from_item(entry.item).waits(now)
+    except Corrupt:
+        # One tenant's broken mark must not hold back the others.
+        _log.exception("the mark %s cannot be read", entry.sk)
+        return False
+
+
+def _seen(key: Key, mark: Mark, now: datetime) -> Change:
+    if mark.is_over(now):
+        return Delete(key, At(mark.version))
+    seen = replace(mark, version=_new_version(), seen_at=now)
+    return Put(key, seen.to_item(), At(mark.version))
+
+
+def _set(key: Key) -> Put:
+    return Put(key, Mark(_new_version()).to_item(), Expect.ANYTHING)
+
+
+def _new_version() -> int:
+    # Not counted from 1: a mark that was removed and set anew must not pass for the one before it.
+    return secrets.randbits(_VERSION_BITS)

@@ -1,0 +1,49 @@
+"""The signed state beside each list (docs/adr/0024): storing it, and reading what it says."""
+
+from typing import Final
+
+from shared.errors import Corrupt
+from shared.model.srl import body as srl
+from shared.model.srl.body import Head
+from shared.model.srl.signers import SrlKey, signers
+from shared.model.srl.state import State
+from shared.operations.srl import blobs as srl_blobs
+from shared.ports import Ports
+
+_SUFFIX: Final = "cbor"
+
+
+def store(ports: Ports, state: State, *, seed: bytes) -> str:
+    """Sign a state with the seed of its list's signer, store it, and return the blob's name."""
+    folder = srl.states_folder(state.tenant_id)
+    return srl_blobs.put(ports, folder, state.version, state.sign(seed=seed), suffix=_SUFFIX)
+
+
+def is_signed(blob: str) -> bool:
+    """Whether a blob beside the lists should be signed; those of earlier releases are not."""
+    return blob.endswith(f".{_SUFFIX}")
+
+
+def of_head(ports: Ports, head: Head, signer: SrlKey) -> State:
+    """The state of the list in force; `signer` is the one of the next list.
+
+    Raises `Corrupt` if it cannot be believed.
+    """
+    if head.state is None:
+        raise Corrupt(f"version {head.version} has no state")
+    if head.key_id != signer.id:
+        item = ports.store.get(signers(signer.tenant_id).key(head.key_id))
+        if item is None:
+            raise Corrupt("the key that signed the list in force has no record")
+        signer = SrlKey.from_item(item)
+    return opened(ports, head.state, signer)
+
+
+def opened(ports: Ports, blob: str, signer: SrlKey) -> State:
+    """The state in a blob. Raises `Corrupt` if it is altered, or not what its name says."""
+    return State.opened(
+        srl_blobs.read(ports, blob),
+        public_key=signer.public_bytes,
+        tenant_id=signer.tenant_id,
+        version=srl.version_of(blob),
+    )

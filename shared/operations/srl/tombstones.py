@@ -1,0 +1,85 @@
+"""Tombstones: noting that one came or went, and gathering them all (docs/adr/0024).
+
+Most are read from the records themselves, which say what is revoked or disabled. What was deleted
+has no record; its tombstone is an item of its own.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from shared.model import api_keys, service_accounts, signing_keys
+from shared.model.api_keys import ApiKey
+from shared.model.identifiers import API_KEY, SERVICE_ACCOUNT, is_identifier
+from shared.model.items import Partition
+from shared.model.service_accounts import ServiceAccount
+from shared.model.signing_keys import SigningKey
+from shared.model.srl import tombstones as model
+from shared.model.srl.tombstones import Status, Tombstone, Tombstones
+from shared.operations.srl import marks as srl_marks
+from shared.ports import Ports
+from shared.ports.store import Change, Expect, Increment, Item, Put
+
+
+def changed(tenant_id: str) -> list[Change]:
+    """What to add to a write that revokes, suspends, disables, rotates or enables its subject.
+
+    The next list is then made within a tick, and its state has the tombstones of that time.
+    """
+    counter = Increment(model.counter_key(tenant_id), {"changes": 1}, Expect.ANYTHING)
+    return [counter, srl_marks.on_keys(tenant_id)]
+
+
+def left(tenant_id: str, tombstone: Tombstone) -> list[Change]:
+    """What to add to a write that deletes the subject of `tombstone`."""
+    place = model.deleted(tenant_id).key(tombstone.id)
+    return [Put(place, tombstone.to_item(), Expect.ANYTHING), *changed(tenant_id)]
+
+
+def gathered(ports: Ports, tenant_id: str, *, changes: int) -> Tombstones:
+    """All tombstones of the tenant; `changes` is the counter, read before this.
+
+    Raises `Corrupt`, `Unavailable`.
+    """
+    deleted, keys, accounts = ports.together(
+        lambda: [Tombstone.from_item(each) for each in _items(ports, model.deleted(tenant_id))],
+        lambda: [of_revoked(key) for key in _revoked(ports, tenant_id)],
+        lambda: [Tombstone(each.id, Status.DISABLED) for each in _disabled(ports, tenant_id)],
+    )
+    signing = [replace(key, sealed_seed=None) for key in _not_as_made(ports, tenant_id)]
+    return Tombstones(
+        changes=changes,
+        api_keys=model.sorted_by_id([*keys, *_of_kind(deleted, API_KEY)]),
+        accounts=model.sorted_by_id([*accounts, *_of_kind(deleted, SERVICE_ACCOUNT)]),
+        keys=tuple(signing),
+    )
+
+
+def of_revoked(key: ApiKey) -> Tombstone:
+    """The tombstone of a revoked API key."""
+    return Tombstone(key.id, Status.REVOKED, key.revoked_at, key.digest)
+
+
+def _items(ports: Ports, partition: Partition) -> Iterator[Item]:
+    return (entry.item for entry in ports.store.query(partition))
+
+
+def _revoked(ports: Ports, tenant_id: str) -> Iterator[ApiKey]:
+    keys = map(ApiKey.from_item, _items(ports, api_keys.records(tenant_id)))
+    return (key for key in keys if key.status is api_keys.Status.REVOKED)
+
+
+def _disabled(ports: Ports, tenant_id: str) -> Iterator[ServiceAccount]:
+    found = map(ServiceAccount.from_item, _items(ports, service_accounts.accounts(tenant_id)))
+    return (each for each in found if each.status is service_accounts.Status.DISABLED)
+
+
+def _not_as_made(ports: Ports, tenant_id: str) -> Iterator[SigningKey]:
+    """Every key but those that are active and were never rotated."""
+    keys = map(SigningKey.from_item, _items(ports, signing_keys.keys(tenant_id)))
+    return (
+        key for key in keys if key.status is not signing_keys.Status.ACTIVE or key.key_version > 1
+    )
+
+
+def _of_kind(tombstones: list[Tombstone], kind: str) -> list[Tombstone]:
+    return [each for each in tombstones if is_identifier(each.id, kind=kind)]

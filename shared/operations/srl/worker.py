@@ -1,0 +1,83 @@
+"""Publishing for tenants that may be due, one by one (docs/adr/0016)."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from shared.model.callers import Caller
+from shared.model.srl.schedule import Turn, is_of_keys
+from shared.operations.rules import counters, tenants
+from shared.operations.rules.operation import settle
+from shared.operations.srl import left_marks as srl_left
+from shared.operations.srl import marks as srl_marks
+from shared.operations.srl import publication
+from shared.operations.srl import schedule as srl_schedule
+from shared.ports import Ports
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """What one run in this process did, by tenant identifier; `failed` has the errors."""
+
+    published: list[str] = field(default_factory=list)
+    failed: dict[str, Exception] = field(default_factory=dict)
+
+
+def publish_if_due(ports: Ports, tenant_id: str) -> bool:
+    """Publish for one tenant unless its list is as it should be; whether it was published.
+
+    Twice, or twice at once, is harmless. Raises `Unavailable` where it could not be published.
+    """
+    # Before anything else: what is marked from here on keeps its mark.
+    marks = srl_marks.marks_of(ports, tenant_id)
+    # What a write left behind that was in flight when the last list was made is read now.
+    now = ports.now()
+    anew = any(is_of_keys(key) and mark.is_over(now) for key, mark in marks.items())
+    handle = tenants.settings(ports, tenant_id).handle
+    caller = Caller.inside(tenant_id, name="schedule", handle=handle)
+
+    def attempt() -> bool:
+        if not (anew or _is_due(ports, tenant_id) or _is_marked(ports, tenant_id)):
+            return False
+        publication.publish(ports, caller, anew=anew, tidies=True)
+        return True
+
+    published = settle(attempt)
+    srl_marks.see(ports, marks)
+    return published
+
+
+def publish_due(ports: Ports, *, until: Callable[[], bool] = lambda: False) -> Tick:
+    """Publish for every tenant that is due, in this process; one that fails holds back no other.
+
+    Begins with no other tenant once `until` says so.
+
+    Raises `Unavailable` if it cannot be read who is due.
+    """
+    tick = Tick()
+    for tenant_id in srl_schedule.due(ports).tenant_ids:
+        if until():
+            break
+        try:
+            if publish_if_due(ports, tenant_id):
+                tick.published.append(tenant_id)
+        except Exception as error:  # noqa: BLE001 (what stops one tenant must not stop the rest)
+            tick.failed[tenant_id] = error
+    return tick
+
+
+def _is_due(ports: Ports, tenant_id: str) -> bool:
+    head, now = publication.current(ports, tenant_id), ports.now()
+    if head.is_ahead(now) or Turn.after(head, tenant_id).due_at <= now:
+        return True
+    return counters.counted(ports, tenant_id).changes != head.changes
+
+
+def _is_marked(ports: Ports, tenant_id: str) -> bool:
+    """Whether a warrant has a mark that the list in force does not cover; the others are removed.
+
+    A change may have been counted before its mark was visible.
+    """
+    if not srl_marks.changed(ports, tenant_id, limit=1):
+        return False
+    srl_left.clear(ports, tenant_id)
+    return bool(srl_marks.changed(ports, tenant_id, limit=1))

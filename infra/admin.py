@@ -26,8 +26,7 @@ from shared.operations.api.api_keys import Created
 from shared.operations.operator import doctor, migration, onboarding
 from shared.operations.operator.recovery import recovery
 from shared.operations.rules import tenants
-from shared.operations.srl import publication
-from shared.operations.srl import worker as srl_publication
+from shared.operations.srl import publication, worker
 from shared.ports import Ports
 
 if TYPE_CHECKING:
@@ -214,7 +213,7 @@ def _migrate(ports: Ports, arguments: argparse.Namespace) -> None:
 
 def _publish(ports: Ports, _arguments: argparse.Namespace) -> None:
     handles = {each.tenant_id: each.handle for each in tenants.listing(ports)}
-    tick = srl_publication.publish_due(ports)
+    tick = worker.publish_due(ports)
     for tenant_id in tick.published:
         head = publication.current(ports, tenant_id)
         handle = handles.get(tenant_id, tenant_id)

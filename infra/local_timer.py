@@ -6,7 +6,7 @@ from typing import Final
 
 from infra.local_retention import Retention
 from shared.adapters.filesystem import FileBlobs
-from shared.operations.srl import worker as srl_publication
+from shared.operations.srl import worker
 from shared.ports import Ports
 
 _PUBLISH_SECONDS: Final = 60
@@ -74,6 +74,6 @@ class Timer:
             self._ports.blobs.remove_leftovers(older_than_seconds=_LEFTOVER_SECONDS)
 
     def _publish_due(self) -> None:
-        tick = srl_publication.publish_due(self._ports, until=self._stopped.is_set)
+        tick = worker.publish_due(self._ports, until=self._stopped.is_set)
         for tenant_id, error in tick.failed.items():
             _log.error("the list of tenant %s could not be published", tenant_id, exc_info=error)

@@ -139,7 +139,7 @@ ERRORS: Final = {
         "The present state does not allow it",
         (
             errors.InvalidState("The state of the resource does not allow this."),
-            errors.RequestConflict("The identifier is taken, or a limit is reached."),
+            errors.Conflict("The identifier is taken, or a limit is reached."),
         ),
     ),
     "413": Answer(

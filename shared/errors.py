@@ -31,7 +31,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
-    from shared.model.items import Key
+    from shared.model.items import Address
 
 
 class RescindError(Exception):
@@ -100,7 +100,7 @@ class InvalidState(RequestError):
     code = "invalid_state"
 
 
-class RequestConflict(RequestError):
+class Conflict(RequestError):
     """An identifier is taken, a quota is reached, or the last admin key would go."""
 
     code = "conflict"
@@ -152,11 +152,11 @@ class OutOfSpace(Unavailable):
     """The disk has no room for what was to be stored; nothing was."""
 
 
-class Conflict(RescindError):
+class ExpectationLost(RescindError):
     """A write lost its expectation and changed nothing. `lost` has the keys of those items."""
 
-    def __init__(self, lost: Iterable["Key"]) -> None:
-        self.lost: tuple[Key, ...] = tuple(lost)
+    def __init__(self, lost: Iterable["Address"]) -> None:
+        self.lost: tuple[Address, ...] = tuple(lost)
         super().__init__(f"{len(self.lost)} expectation(s) did not hold")
 
 

@@ -37,7 +37,7 @@ _NAMES: Final = (*_REQUIRED, "SVC_QUEUE")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Uri:
     """A URI of a setting: which adapter, and where it keeps things."""
 
     scheme: str
@@ -48,10 +48,10 @@ class Place:
 class Settings:
     """What the process was started with."""
 
-    store: Place
-    blobs: Place
-    keys: Place
-    queue: Place | None = None
+    store: Uri
+    blobs: Uri
+    keys: Uri
+    queue: Uri | None = None
 
     @classmethod
     def load(
@@ -73,13 +73,13 @@ class Settings:
         return cls(*places)
 
 
-def _place(name: str, value: str | None, schemes: Collection[str], problems: list[str]) -> Place:
+def _place(name: str, value: str | None, schemes: Collection[str], problems: list[str]) -> Uri:
     scheme, _, location = (value or "").partition(":")
     if scheme not in schemes or not location:
         allowed = " or ".join(f"{scheme}:…" for scheme in schemes)
         state = "is not set" if value is None else "is not valid"
         problems.append(f"{name} {state}; set it to {allowed}")
-    return Place(scheme, location)
+    return Uri(scheme, location)
 
 
 def trusted_proxies(environment: Mapping[str, str]) -> tuple[Network, ...]:

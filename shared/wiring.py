@@ -20,13 +20,13 @@ from shared import logs
 from shared.errors import InvalidSettings, Unavailable
 from shared.ports import NewId, Ports
 from shared.ports.blobs import BlobStore
-from shared.ports.key_wrapper import KeyWrapper
+from shared.ports.gather import Gather, sequentially
 from shared.ports.queue import Queue
+from shared.ports.sealer import Sealer
 from shared.ports.store import Store
-from shared.ports.together import Together, in_turn
 from shared.ports.token_buckets import TokenBuckets
 from shared.ports.usage_counts import UsageCounts
-from shared.settings import Network, Place, Settings
+from shared.settings import Network, Settings, Uri
 from shared.settings import base_path as load_base_path
 from shared.settings import trusted_proxies as load_trusted_proxies
 
@@ -35,7 +35,7 @@ C = TypeVar("C")
 _log = logging.getLogger(__name__)
 
 # What holds records: items, rate limits, usage, and the way to read several at once.
-Records: TypeAlias = tuple[Store, TokenBuckets, UsageCounts, Together]
+Records: TypeAlias = tuple[Store, TokenBuckets, UsageCounts, Gather]
 
 
 @cache
@@ -98,11 +98,11 @@ def base_path() -> str:
 def build(settings: Settings) -> Ports:
     """The ports that the settings name. Raises `InvalidSettings` where a place cannot be used."""
     open_store, open_blobs = _STORES[settings.store.scheme], _BLOBS[settings.blobs.scheme]
-    # First the keys: without them nothing else is to be made.
-    keys = _KEYS[settings.keys.scheme](settings.keys.location)
+    # First the sealer: without it nothing else is to be made.
+    sealer = _KEYS[settings.keys.scheme](settings.keys.location)
     with ExitStack() as opened:
         with _naming("SVC_STORE", settings.store):
-            store, buckets, usage, together = open_store(settings.store.location, opened)
+            store, buckets, usage, gather = open_store(settings.store.location, opened)
         with _naming("SVC_BLOBS", settings.blobs):
             blobs = open_blobs(settings.blobs.location)
         return Ports(
@@ -110,10 +110,10 @@ def build(settings: Settings) -> Ports:
             buckets=buckets,
             usage=usage,
             blobs=blobs,
-            keys=keys,
+            sealer=sealer,
             now=now,
             new_id=identifiers(now),
-            together=together,
+            gather=gather,
             close=opened.pop_all().close,
         )
 
@@ -143,7 +143,7 @@ def identifiers(clock: Callable[[], datetime]) -> NewId:
 
 
 @contextmanager
-def _naming(setting: str, place: Place) -> Iterator[None]:
+def _naming(setting: str, place: Uri) -> Iterator[None]:
     try:
         yield
     except Unavailable as error:
@@ -163,7 +163,7 @@ def _sqlite(file: str, opened: ExitStack) -> Records:
     except Unavailable as error:
         problem = f"{limits} cannot be opened: {error.__cause__ or error}"
         raise InvalidSettings([f"{problem}. It holds no records: remove it."]) from error
-    return store, buckets, sqlite_usage.SqliteUsage(store), in_turn
+    return store, buckets, sqlite_usage.SqliteUsage(store), sequentially
 
 
 def _dynamodb(table_prefix: str, opened: ExitStack) -> Records:
@@ -175,7 +175,7 @@ def _dynamodb(table_prefix: str, opened: ExitStack) -> Records:
         dynamodb.DynamoStore(client, table_prefix=table_prefix),
         dynamodb_buckets.DynamoBuckets(client, table_prefix=table_prefix),
         dynamodb_usage.DynamoUsage(hasty, table_prefix=table_prefix),
-        threads.AtOnce(),
+        threads.Threaded(),
     )
 
 
@@ -191,16 +191,16 @@ def _s3(bucket: str) -> BlobStore:
     return s3.S3Blobs(_early(s3.connect), bucket=bucket)
 
 
-def _key_file(file: str) -> KeyWrapper:
-    from shared.adapters import local_keys
+def _key_file(file: str) -> Sealer:
+    from shared.adapters import file_sealer
 
-    return local_keys.KeyFile(Path(file))
+    return file_sealer.FileSealer(Path(file))
 
 
-def _kms(key_id: str) -> KeyWrapper:
+def _kms(key_id: str) -> Sealer:
     from shared.adapters import kms
 
-    return kms.KmsKeys(_early(kms.connect), key_id=key_id)
+    return kms.KmsSealer(_early(kms.connect), key_id=key_id)
 
 
 def _sqs(url: str) -> Queue:
@@ -215,7 +215,7 @@ _STORES: Final[Mapping[str, Callable[[str, ExitStack], Records]]] = {
     "dynamodb": _dynamodb,
 }
 _BLOBS: Final[Mapping[str, Callable[[str], BlobStore]]] = {"file": _files, "s3": _s3}
-_KEYS: Final[Mapping[str, Callable[[str], KeyWrapper]]] = {"file": _key_file, "kms": _kms}
+_KEYS: Final[Mapping[str, Callable[[str], Sealer]]] = {"file": _key_file, "kms": _kms}
 _QUEUES: Final[Mapping[str, Callable[[str], Queue]]] = {"sqs": _sqs}
 _SCHEMES: Final[Mapping[str, Collection[str]]] = {
     "SVC_STORE": _STORES,

@@ -20,7 +20,7 @@ from functools import partial
 from threading import RLock
 from typing import Any, Final
 
-from shared.ports.together import in_turn
+from shared.ports.gather import sequentially
 
 _READ_BYTES: Final = 4096
 _WRITE_BYTES: Final = 1024
@@ -58,10 +58,10 @@ class Recorder:
         yield calls
         self._calls = None
 
-    def together(self, *reads: Callable[[], Any]) -> Any:
+    def gather(self, *reads: Callable[[], Any]) -> Any:
         """Reads in turn, counted as the trips of the one that takes most."""
         if self._calls is None:
-            return in_turn(*reads)
+            return sequentially(*reads)
         before, most, answers = self._calls.trips, 0, []
         for read in reads:
             self._calls.trips = before

@@ -25,11 +25,11 @@ from shared.adapters import dynamodb, dynamodb_usage, kms, s3
 from shared.adapters.dynamodb import DynamoStore
 from shared.adapters.dynamodb_buckets import DynamoBuckets
 from shared.adapters.dynamodb_usage import DynamoUsage
-from shared.adapters.kms import KmsKeys
+from shared.adapters.kms import KmsSealer
 from shared.adapters.s3 import S3Blobs
 from shared.model.callers import Scope
 from shared.operations.srl import schedule as srl_schedule
-from shared.operations.srl import worker as srl_publication
+from shared.operations.srl import worker
 from shared.ports import Ports
 from shared.wiring import identifiers
 from tests.api import Client, Tenant, serve
@@ -75,10 +75,10 @@ def watched() -> Iterator[Watched]:
             buckets=DynamoBuckets(tables, table_prefix=account.table_prefix),
             usage=DynamoUsage(counts, table_prefix=account.table_prefix),
             blobs=S3Blobs(lambda: objects, bucket=account.bucket),
-            keys=KmsKeys(lambda: keys, key_id=account.key_id),
+            sealer=KmsSealer(lambda: keys, key_id=account.key_id),
             now=clock,
             new_id=identifiers(clock),
-            together=recorder.together,
+            gather=recorder.gather,
         )
         yield _furnished(recorder, ports, clock)
 
@@ -88,7 +88,7 @@ def _furnished(recorder: Recorder, ports: Ports, clock: Clock) -> Watched:
     callers = [tenant.client(Scope.ADMIN) for _ in range(_CALLS)]
     for number in range(_LISTED):
         tenant.revoke(f"svc_wrt_01m7yz{number:020}")
-    srl_publication.publish_due(ports)
+    worker.publish_due(ports)
     etag = tenant.admin.get("/v1/revocations/srl").headers["ETag"]
     root = tenant.admin.post("/v1/keys", json={"name": "root", "type": "root"}).json()
     return Watched(recorder, ports, clock, tenant, callers, etag, root["id"])
@@ -121,7 +121,7 @@ def measured(here: Watched) -> Iterator[Counted]:
     }
     for (what, function), call in calls.items():
         yield _average(here, what, function, call)
-    srl_publication.publish_due(here.ports)
+    worker.publish_due(here.ports)
     yield _average(here, cost.TICK, "SrlSchedule", lambda _: srl_schedule.due(here.ports))
     yield _average(here, cost.PUBLICATION, "SrlPublication", lambda _: _publish(here))
 
@@ -129,7 +129,7 @@ def measured(here: Watched) -> Iterator[Counted]:
 def _publish(here: Watched) -> None:
     """The tenant's list after half of its lifetime, as it is made when nothing changes."""
     here.clock.moment += timedelta(seconds=1800)
-    assert srl_publication.publish_if_due(here.ports, here.tenant.id)
+    assert worker.publish_if_due(here.ports, here.tenant.id)
 
 
 def _average(here: Watched, what: str, function: str, call: Callable[[Client], Any]) -> Counted:

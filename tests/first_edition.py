@@ -9,9 +9,9 @@ from shared.ports.store import Delete, Expect, Put
 
 def as_first_edition(ports: Ports, tenant_id: str) -> None:
     """Put a tenant's revoked keys back into one item; at most 99."""
-    place = model.count_key(tenant_id)
+    place = model.count_address(tenant_id)
     signers = revoked_signers.read(ports, tenant_id)
     version = Count.of(ports.store.get(place)).version
-    gone = [Delete(model.markers(tenant_id).key(each), Expect.PRESENT) for each in signers]
+    gone = [Delete(model.markers(tenant_id).address(each), Expect.PRESENT) for each in signers]
     item = FirstEdition(signers, version).to_item()
     ports.store.write(Put(place, item, Expect.ANYTHING), *gone)

@@ -26,16 +26,16 @@ from starlette.types import Message, Receive, Scope, Send
 
 from functions.api_keys.schemas import CreatedApiKey
 from shared.adapters.dynamodb import DynamoStore
+from shared.adapters.file_sealer import FileSealer
 from shared.adapters.filesystem import FileBlobs
-from shared.adapters.kms import KmsKeys
-from shared.adapters.local_keys import KeyFile
+from shared.adapters.kms import KmsSealer
 from shared.adapters.s3 import S3Blobs
 from shared.adapters.sqlite import SqliteStore
 from shared.errors import RescindError
 from shared.logs import JsonFormatter
 from shared.model import api_keys, seeds
 from shared.model.signing_keys import SigningKey
-from shared.model.srl.signers import SrlKey
+from shared.model.srl.signers import ListSigner
 from shared.operations.api.api_keys import Created
 from shared.ports.store import Change
 from shared.web import gate
@@ -136,12 +136,12 @@ def _observe(owner: Any, name: str, tell: Callable[..., None]) -> None:
 def _watch_births() -> None:
     _observe(api_keys, "new_secret", lambda secret: WATCH.note("an API key", secret))
     _observe(seeds, "new", lambda made: WATCH.note("a private seed", made[0]))
-    _observe(KeyFile, "create", _note_master_key)
-    for wrapper in (KeyFile, KmsKeys):
-        _observe(wrapper, "wrap", _note_sealed)
+    _observe(FileSealer, "create", _note_master_key)
+    for wrapper in (FileSealer, KmsSealer):
+        _observe(wrapper, "seal", _note_sealed)
 
 
-def _note_master_key(_keys: KeyFile, path: Path) -> None:
+def _note_master_key(_keys: FileSealer, path: Path) -> None:
     WATCH.note("a master key", path.read_bytes())
 
 
@@ -167,7 +167,7 @@ def _search_blob(_result: None, _blobs: object, name: str, data: bytes) -> None:
 
 
 def _watch_reprs() -> None:
-    for holder in (Created, CreatedApiKey, SigningKey, SrlKey):
+    for holder in (Created, CreatedApiKey, SigningKey, ListSigner):
         _observe(holder, "__init__", _search_repr)
 
 

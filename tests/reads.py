@@ -15,8 +15,8 @@ from typing import Any
 import cbor2
 
 from shared.ports import Ports
-from shared.ports.store import Entry, Item, Key, Partition, Store, Value
-from shared.ports.together import in_turn
+from shared.ports.gather import sequentially
+from shared.ports.store import Address, Item, Partition, Row, Store, Value
 from tests.intercepted import Intercepted
 
 _UNIT_BYTES = 4096
@@ -35,7 +35,7 @@ class Reads:
 def reading(ports: Ports) -> Iterator[tuple[Ports, Reads]]:
     """Ports like these, and what is read through them."""
     reads = Reads()
-    yield replace(ports, store=_Watched(ports.store, reads), together=in_turn), reads
+    yield replace(ports, store=_Watched(ports.store, reads), gather=sequentially), reads
 
 
 class _Watched(Intercepted):
@@ -45,19 +45,19 @@ class _Watched(Intercepted):
         super().__init__(inner)
         self._reads = reads
 
-    def get(self, key: Key) -> Item | None:
-        item: Item | None = self.inner.get(key)
+    def get(self, address: Address) -> Item | None:
+        item: Item | None = self.inner.get(address)
         self._count([item or {}], units=_units(item or {}))
         return item
 
-    def get_many(self, keys: Iterable[Key]) -> dict[Key, Item]:
-        places = list(dict.fromkeys(keys))
-        found: dict[Key, Item] = self.inner.get_many(places)
+    def get_many(self, addresses: Iterable[Address]) -> dict[Address, Item]:
+        places = list(dict.fromkeys(addresses))
+        found: dict[Address, Item] = self.inner.get_many(places)
         items = [found.get(place, {}) for place in places]
         self._count(items, units=sum(map(_units, items)))
         return found
 
-    def query(self, partition: Partition, **bounds: Any) -> Iterator[Entry]:
+    def query(self, partition: Partition, **bounds: Any) -> Iterator[Row]:
         self._count([], units=0)
         size = 0
         for entry in self.inner.query(partition, **bounds):

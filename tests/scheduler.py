@@ -22,17 +22,17 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
 from shared.adapters.sqlite import SqliteStore
-from shared.errors import BlobExists, Conflict
+from shared.errors import BlobExists, ExpectationLost
 from shared.ports import Ports
 from shared.ports.blobs import BlobStore
 from shared.ports.store import (
     EVERYTHING,
+    Address,
     Change,
     Check,
-    Entry,
     Item,
-    Key,
     Partition,
+    Row,
     Store,
     Table,
     Value,
@@ -51,7 +51,7 @@ _LOCKED: Final = "locked "
 _RANDOM: Final = re.compile(r"(?<=svc_...)_[0-9a-z]{26}|-[0-9a-f]{64}")
 
 
-class Place(NamedTuple):
+class Uri(NamedTuple):
     """An item, or a blob."""
 
     room: str
@@ -59,9 +59,9 @@ class Place(NamedTuple):
     name: str
 
     @property
-    def key(self) -> Key:
+    def address(self) -> Address:
         """Where the item is stored that is in this place."""
-        return Key(Table(self.room), self.folder, self.name)
+        return Address(Table(self.room), self.folder, self.name)
 
 
 class Span(NamedTuple):
@@ -72,7 +72,7 @@ class Span(NamedTuple):
     after: str | None
     before: str | None
 
-    def holds(self, place: Place) -> bool:
+    def holds(self, place: Uri) -> bool:
         """Whether the walk may meet it."""
         return (
             (self.room, self.folder) == place[:2]
@@ -83,7 +83,7 @@ class Span(NamedTuple):
 
 # What a proof looks at beside the items: the order in which writes, and reads that are watched,
 # took place. As a place that they touch, it keeps two of them from being taken for one another.
-_ORDER: Final = Place("", "order", "")
+_ORDER: Final = Uri("", "order", "")
 # As that of acknowledgements does, beside reads and writes that are watched.
 _ACKNOWLEDGED: Final = Span("", "acknowledged", None, None)
 # What is in flight, for those who wait until nothing is.
@@ -95,8 +95,8 @@ class Footprint:
     """What a call is, and what it reads and writes, as its arguments tell."""
 
     call: str
-    reads: frozenset[Place | Span] = frozenset()
-    writes: frozenset[Place] = frozenset()
+    reads: frozenset[Uri | Span] = frozenset()
+    writes: frozenset[Uri] = frozenset()
 
     @property
     def waits(self) -> bool:
@@ -107,7 +107,7 @@ class Footprint:
         """Whether the order of the two calls may matter."""
         return self._upsets(other) or other._upsets(self)
 
-    def shared(self, other: "Footprint") -> set[Place]:
+    def shared(self, other: "Footprint") -> set[Uri]:
         """The places for which it may matter."""
         places = self.writes | other.writes
         return {each for each in places if self.touches(each) and other.touches(each)}
@@ -115,11 +115,11 @@ class Footprint:
     def _upsets(self, other: "Footprint") -> bool:
         return any(other.touches(place) for place in self.writes)
 
-    def touches(self, place: Place) -> bool:
+    def touches(self, place: Uri) -> bool:
         """Whether it reads or writes the place."""
         return place in self.writes or self._reads(place)
 
-    def _reads(self, place: Place) -> bool:
+    def _reads(self, place: Uri) -> bool:
         return place in self.reads or any(
             isinstance(each, Span) and each.holds(place) for each in self.reads
         )
@@ -133,9 +133,9 @@ class Step:
     footprint: Footprint
     changed: bool
 
-    def reads(self, key: Key) -> bool:
+    def reads(self, address: Address) -> bool:
         """Whether it read this very item."""
-        return Place(*key) in self.footprint.reads
+        return Uri(*address) in self.footprint.reads
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +226,7 @@ def explore(
     world: World,
     actors: Mapping[str, Actor],
     *,
-    watched: Iterable[Key] = (),
+    watched: Iterable[Address] = (),
     observe: Observer = _nothing,
     torn: Iterable[str] = (),
     stop: Stop | None = None,
@@ -257,7 +257,7 @@ def explore_stops(
     actors: Mapping[str, Actor],
     mortal: Iterable[str],
     *,
-    watched: Iterable[Key] = (),
+    watched: Iterable[Address] = (),
     observe: Observer = _nothing,
     torn: Iterable[str] = (),
 ) -> Iterator[Run]:
@@ -327,15 +327,15 @@ class _Stage:
         choose: Choose,
         *,
         observe: Observer,
-        watched: Iterable[Key] = (),
+        watched: Iterable[Address] = (),
         torn: Iterable[str] = (),
     ) -> None:
         self._run = run
         self.torn = frozenset(torn)
         # What items in flight were before, and those that are to be shown, by the task to do it.
-        self.hidden: dict[Place, Item | None] = {}
-        self._tasks: dict[str, tuple[_Seat, Place]] = {}
-        self.watched = {Place(*key) for key in watched}
+        self.hidden: dict[Uri, Item | None] = {}
+        self._tasks: dict[str, tuple[_Seat, Uri]] = {}
+        self.watched = {Uri(*key) for key in watched}
         self._choose = choose
         self._observe = observe
         self._seats = {name: _Seat(self, name, actor, ports) for name, actor in actors.items()}
@@ -405,12 +405,12 @@ class _Stage:
         places = sorted(place._replace(room=place.room.removeprefix(_LOCKED)) for place in places)
 
         def accept() -> None:
-            before = {place: seat.ports.store.get(place.key) for place in places}
+            before = {place: seat.ports.store.get(place.address) for place in places}
             call()
             self.hidden |= before
             for number, place in enumerate(places):
                 self._tasks[f"{seat.name}/{seat.changes}.{number}"] = (seat, place)
-            acknowledged = Place("", "acknowledged", seat.name)
+            acknowledged = Uri("", "acknowledged", seat.name)
             seat.pending = Footprint("acknowledged", writes=frozenset({acknowledged}))
 
         self.step(seat, footprint, accept)
@@ -431,7 +431,7 @@ class _Stage:
         seat.pending = None
         try:
             result = call()
-        except (BlobExists, Conflict):
+        except (BlobExists, ExpectationLost):
             self._run.steps.append(Step(seat.name, footprint, changed=False))
             raise
         self._run.steps.append(Step(seat.name, footprint, changed=bool(footprint.writes)))
@@ -481,7 +481,7 @@ class _Seat(threading.Thread):
         self._ports = replace(ports, store=store, blobs=blobs)
 
     @property
-    def hidden(self) -> dict[Place, Item | None]:
+    def hidden(self) -> dict[Uri, Item | None]:
         """The items that others have written, and that are not shown yet, as they were before."""
         return self._stage.hidden
 
@@ -495,17 +495,17 @@ class _Seat(threading.Thread):
                 outcome = error
             self._stage.end(self, outcome)
 
-    def read(self, verb: str, what: Place | Span, call: Callable[[], R]) -> R:
-        reads: set[Place | Span] = {what}
+    def read(self, verb: str, what: Uri | Span, call: Callable[[], R]) -> R:
+        reads: set[Uri | Span] = {what}
         if what in self._stage.watched:
             reads |= {_ORDER, _ACKNOWLEDGED}
         return self.step(Footprint(verb, reads=frozenset(reads)), call)
 
-    def write(self, checked: set[Place], written: set[Place], call: Callable[[], None]) -> None:
+    def write(self, checked: set[Uri], written: set[Uri], call: Callable[[], None]) -> None:
         torn = self.name in self._stage.torn and len(checked | written) > 1
         # An item that is shown at once has no moment between its lock and its change.
-        shown = {Place("", "in flight", self.name)} if torn else written
-        reads: set[Place | Span] = set(map(_lock, checked))
+        shown = {Uri("", "in flight", self.name)} if torn else written
+        reads: set[Uri | Span] = set(map(_lock, checked))
         if written & self._stage.watched:
             reads.add(_ACKNOWLEDGED)
         footprint = Footprint(
@@ -527,16 +527,16 @@ class _Store:
     _seat: _Seat
     _store: Store
 
-    def get(self, key: Key) -> Item | None:
-        place, hidden = Place(*key), self._seat.hidden
+    def get(self, address: Address) -> Item | None:
+        place, hidden = Uri(*address), self._seat.hidden
 
         def see() -> Item | None:
-            return hidden[place] if place in hidden else self._store.get(key)
+            return hidden[place] if place in hidden else self._store.get(address)
 
         return self._seat.read("get", place, see)
 
-    def get_many(self, keys: Iterable[Key]) -> dict[Key, Item]:
-        found = {key: self.get(key) for key in dict.fromkeys(keys)}
+    def get_many(self, addresses: Iterable[Address]) -> dict[Address, Item]:
+        found = {key: self.get(key) for key in dict.fromkeys(addresses)}
         return {key: item for key, item in found.items() if item is not None}
 
     def query(
@@ -548,13 +548,13 @@ class _Store:
         newest_first: bool = False,
         limit: int | None = None,
         where: Where = EVERYTHING,
-    ) -> Iterator[Entry]:
-        def first() -> Entry | None:
+    ) -> Iterator[Row]:
+        def first() -> Row | None:
             seen = self._seen(Span(*partition, after, before))
             bounds: dict[str, Any] = {"after": after, "before": before}
             walk = self._store.query(partition, **bounds, newest_first=newest_first, where=where)
             shown = (entry for entry in walk if entry.sk not in seen)
-            old = [Entry(sk, item) for sk, item in seen.items() if item is not None]
+            old = [Row(sk, item) for sk, item in seen.items() if item is not None]
             old = [entry for entry in old if where.holds(entry.item)]
             nearest = max if newest_first else min
             found = [*islice(shown, 1), *old]
@@ -596,8 +596,8 @@ class _Store:
             after = page[0][0]
 
     def write(self, *changes: Change) -> None:
-        checked = {Place(*each.key) for each in changes if isinstance(each, Check)}
-        written = {Place(*each.key) for each in changes} - checked
+        checked = {Uri(*each.address) for each in changes if isinstance(each, Check)}
+        written = {Uri(*each.address) for each in changes} - checked
         self._seat.write(checked, written, lambda: self._store.write(*changes))
 
     def _seen(self, span: Span) -> dict[str, Item | None]:
@@ -629,19 +629,19 @@ class _Blobs(Intercepted):
         return iter(self._seat.read("names", span, lambda: list(self.inner.names(folder))))
 
 
-def _lock(place: Place) -> Place:
+def _lock(place: Uri) -> Uri:
     """Stands for the item as those who write it or depend on it see it: locked while in flight."""
     return place._replace(room=_LOCKED + place.room)
 
 
-def _showing(task: str, place: Place) -> Footprint:
-    done = Place("", "in flight", task)
+def _showing(task: str, place: Uri) -> Footprint:
+    done = Uri("", "in flight", task)
     return Footprint("show", writes=frozenset({place, _lock(place), done}))
 
 
-def _blob(name: str) -> Place:
+def _blob(name: str) -> Uri:
     folder, _, last = name.rpartition("/")
-    return Place(_BLOBS, folder, last)
+    return Uri(_BLOBS, folder, last)
 
 
 @dataclass

@@ -5,10 +5,10 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from shared.adapters import sqlite_format
-from shared.ports.store import Key
+from shared.ports.store import Address
 
 
-def insert(connection: sqlite3.Connection, rows: Iterable[tuple[Key, bytes]]) -> None:
+def insert(connection: sqlite3.Connection, rows: Iterable[tuple[Address, bytes]]) -> None:
     """Add items as they are encoded, each with its checksum and its place."""
     for (table, pk, sk), item in rows:
         checksum = sqlite_format.checksum(sqlite_format.seed(table, pk), sk, item)

@@ -127,7 +127,7 @@ def test_a_watched_store_counts_what_is_read(tmp_path: Path) -> None:
     """Every item that is asked for by key or walked over counts, once."""
     with tenant(tmp_path, revoked=3) as filled:
         watched = Watched(filled.ports.store)
-        keys = [srl.head_key(filled.operator.tenant_id)] * 2
+        keys = [srl.head_address(filled.operator.tenant_id)] * 2
         watched.get(keys[0])
         watched.get_many(keys)
         list(watched.query(srl.publications(filled.operator.tenant_id)))

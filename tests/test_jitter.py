@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from shared.adapters.retries import Patience
-from shared.errors import Conflict, RateLimited, Unavailable
+from shared.adapters.retries import RetryPolicy
+from shared.errors import ExpectationLost, RateLimited, Unavailable
 from shared.operations.rules import operation
 from shared.ports.token_buckets import Lease, TokenBuckets
 from shared.web.rate_limit import TenantLimiter
@@ -39,7 +39,7 @@ class _Restored:
 
     def attempts(self) -> Iterator[int]:
         """What `Patience` allows; the state of `random` is this instance's own meanwhile."""
-        patience = Patience(sleep=self.sleep, clock=lambda: self.now)
+        patience = RetryPolicy(sleep=self.sleep, clock=lambda: self.now)
         attempts = patience.attempts()
         while True:
             random.setstate(self.state)
@@ -89,7 +89,7 @@ def test_instances_of_one_snapshot_do_not_go_on_meeting_each_other() -> None:
 def _pauses_of_an_adapter(_folder: Path) -> list[float]:
     pauses: list[float] = []
     ticks = iter(range(100))
-    patience = Patience(deadline_seconds=20, sleep=pauses.append, clock=lambda: next(ticks))
+    patience = RetryPolicy(deadline_seconds=20, sleep=pauses.append, clock=lambda: next(ticks))
     list(patience.attempts())
     return pauses
 
@@ -100,7 +100,7 @@ def _pauses_of_an_operation(_folder: Path) -> list[float]:
     pacing = replace(operation.PACING, sleep=pauses.append, clock=lambda: next(ticks))
 
     def lose() -> None:
-        raise Conflict(())
+        raise ExpectationLost(())
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(operation, "PACING", pacing)

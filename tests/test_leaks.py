@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from shared import logs
+from shared.adapters.file_sealer import FileSealer
 from shared.adapters.filesystem import FileBlobs
-from shared.adapters.local_keys import KeyFile
 from shared.errors import Corrupt, InvalidApiKey
 from shared.model import api_keys, seeds
-from shared.model.items import Key, Table
-from shared.model.srl.signers import SrlKey, Status
+from shared.model.items import Address, Table
+from shared.model.srl.signers import ListSigner, Status
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
 from shared.web import gate
@@ -107,7 +107,7 @@ def test_a_find_says_where_and_not_what() -> None:
 def born(folder: Path) -> list[str]:
     """A fresh secret of each kind, as texts."""
     seed, _ = seeds.new()
-    KeyFile.create(folder / "master.key")
+    FileSealer.create(folder / "master.key")
     master = (folder / "master.key").read_bytes()
     return [api_keys.new_secret(), seed.hex(), master.hex()]
 
@@ -154,7 +154,7 @@ def test_stored_items_are_searched(ports: Ports) -> None:
     """Whatever is written to the store, audit entries among it."""
     seed, _ = seeds.new()
     with WATCH.expecting() as leaks:
-        ports.store.write(Put(Key(Table.AUDIT, "a"), {"details": {"a": seed}}, Expect.ABSENT))
+        ports.store.write(Put(Address(Table.AUDIT, "a"), {"details": {"a": seed}}, Expect.ABSENT))
     assert len(leaks) == 1
 
 
@@ -170,7 +170,7 @@ def test_reprs_are_searched(clock: Clock) -> None:
     sealed = b"\x01" * 61
     WATCH.note_sealed("a seal", sealed)
     with WATCH.expecting() as leaks:
-        SrlKey("svc_key_a", "t", f"{sealed!r}", Status.ACTIVE, clock(), sealed)
+        ListSigner("svc_key_a", "t", f"{sealed!r}", Status.ACTIVE, clock(), sealed)
     assert len(leaks) == 1
 
 

@@ -11,15 +11,15 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from shared.errors import BlobExists, Conflict
-from shared.model.items import Key, Partition, Table
+from shared.errors import BlobExists, ExpectationLost
+from shared.model.items import Address, Partition, Table
 from shared.ports import Ports
 from shared.ports.store import At, Check, Expect, Increment, Put
 from tests.scheduler import Actor, Run, World, explore, explore_stops, follow, play, rest
 from tests.worlds import Clock, embedded
 
 SHELF = Partition(Table.KEYS, "shelf")
-A, B = PLACES = (SHELF.key("a"), SHELF.key("b"))
+A, B = PLACES = (SHELF.address("a"), SHELF.address("b"))
 
 
 def make_world(folder: Path) -> World:
@@ -37,84 +37,84 @@ def world(tmp_path: Path) -> World:
 # --- what an actor may do, each in one or a few calls ---
 
 
-def look(key: Key, ports: Ports) -> object:
-    return ports.store.get(key)
+def look(address: Address, ports: Ports) -> object:
+    return ports.store.get(address)
 
 
-def put(key: Key, ports: Ports) -> object:
-    ports.store.write(Put(key, {"version": 10}, Expect.ANYTHING))
+def put(address: Address, ports: Ports) -> object:
+    ports.store.write(Put(address, {"version": 10}, Expect.ANYTHING))
     return None
 
 
-def add(key: Key, ports: Ports) -> object:
-    ports.store.write(Increment(key, {"version": 1}, Expect.ANYTHING))
+def add(address: Address, ports: Ports) -> object:
+    ports.store.write(Increment(address, {"version": 1}, Expect.ANYTHING))
     return None
 
 
-def copy(key: Key, ports: Ports) -> object:
+def copy(address: Address, ports: Ports) -> object:
     """Put what is there in the other place."""
-    item = ports.store.get(key) or {}
-    ports.store.write(Put(B if key == A else A, item, Expect.ANYTHING))
+    item = ports.store.get(address) or {}
+    ports.store.write(Put(B if address == A else A, item, Expect.ANYTHING))
     return item
 
 
-def bump(key: Key, ports: Ports) -> object:
+def bump(address: Address, ports: Ports) -> object:
     """Read, then write what follows if it is still so; give up where it is not."""
-    version = int(str((ports.store.get(key) or {}).get("version")))
+    version = int(str((ports.store.get(address) or {}).get("version")))
     try:
-        ports.store.write(Put(key, {"version": version + 1}, At(version)))
-    except Conflict:
+        ports.store.write(Put(address, {"version": version + 1}, At(version)))
+    except ExpectationLost:
         return "lost"
     return version
 
 
-def walk(key: Key, ports: Ports) -> object:
+def walk(address: Address, ports: Ports) -> object:
     """What is there, up to this place."""
-    return [(sk, dict(item)) for sk, item in ports.store.query(SHELF, before=key.sk + "~")]
+    return [(sk, dict(item)) for sk, item in ports.store.query(SHELF, before=address.sk + "~")]
 
 
-def keep(key: Key, ports: Ports) -> object:
+def keep(address: Address, ports: Ports) -> object:
     """Store a blob, unless it is there."""
     try:
-        ports.blobs.put(key.sk, b"blob")
+        ports.blobs.put(address.sk, b"blob")
     except BlobExists:
         return "taken"
     return None
 
 
-def find(key: Key, ports: Ports) -> object:
-    return ports.blobs.get(key.sk)
+def find(address: Address, ports: Ports) -> object:
+    return ports.blobs.get(address.sk)
 
 
-def swap(key: Key, ports: Ports) -> object:
+def swap(address: Address, ports: Ports) -> object:
     """Write both in one, knowing what is in this place."""
-    item = ports.store.get(key) or {}
+    item = ports.store.get(address) or {}
     version = int(str(item.get("version")))
-    other = B if key == A else A
+    other = B if address == A else A
     try:
         ports.store.write(
-            Put(key, {"version": version + 1}, At(version)),
+            Put(address, {"version": version + 1}, At(version)),
             Increment(other, {"version": 100}, Expect.ANYTHING),
         )
-    except Conflict:
+    except ExpectationLost:
         return "lost"
     return version
 
 
-def guard(key: Key, ports: Ports) -> object:
+def guard(address: Address, ports: Ports) -> object:
     """Write in the other place, as long as this one is as it was."""
-    version = int(str((ports.store.get(key) or {}).get("version")))
+    version = int(str((ports.store.get(address) or {}).get("version")))
     try:
         ports.store.write(
-            Check(key, At(version)),
-            Increment(B if key == A else A, {"version": 1000}, Expect.ANYTHING),
+            Check(address, At(version)),
+            Increment(B if address == A else A, {"version": 1000}, Expect.ANYTHING),
         )
-    except Conflict:
+    except ExpectationLost:
         return "lost"
     return version
 
 
-def resting(_key: Key, _ports: Ports) -> object:
+def resting(_key: Address, _ports: Ports) -> object:
     """Wait until nothing is in flight."""
     rest()
     return None

@@ -4,7 +4,7 @@ import pytest
 
 from shared import wiring
 from shared.errors import InvalidSettings
-from shared.settings import Place, Settings, trusted_proxies
+from shared.settings import Settings, Uri, trusted_proxies
 
 _GOOD = {"SVC_STORE": "sqlite:svc.db", "SVC_BLOBS": "file:blobs", "SVC_KEYS": "file:master.key"}
 _AWS = {"SVC_STORE": "dynamodb:svc-", "SVC_BLOBS": "s3:bucket", "SVC_KEYS": "kms:alias/svc"}
@@ -20,10 +20,10 @@ def test_each_setting_names_an_adapter_and_a_place() -> None:
     """What stands before the first colon is the adapter, all that follows is the place."""
     arn = "arn:aws:kms:eu-west-1:123456789012:key/1"
     assert wiring.settings(_GOOD) == Settings(
-        Place("sqlite", "svc.db"), Place("file", "blobs"), Place("file", "master.key")
+        Uri("sqlite", "svc.db"), Uri("file", "blobs"), Uri("file", "master.key")
     )
     assert wiring.settings(_AWS | {"SVC_KEYS": f"kms:{arn}"}) == Settings(
-        Place("dynamodb", "svc-"), Place("s3", "bucket"), Place("kms", arn)
+        Uri("dynamodb", "svc-"), Uri("s3", "bucket"), Uri("kms", arn)
     )
 
 
@@ -67,7 +67,7 @@ def test_the_queue_may_be_missing() -> None:
     """Only the schedule has a queue; where it is set, its address is the whole rest."""
     assert wiring.settings(_GOOD).queue is None
     settings = wiring.settings(_GOOD | {"SVC_QUEUE": f"sqs:{_QUEUE}"})
-    assert settings.queue == Place("sqs", _QUEUE)
+    assert settings.queue == Uri("sqs", _QUEUE)
     assert settings.store == wiring.settings(_GOOD).store
 
 

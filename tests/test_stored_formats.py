@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from shared.adapters.local_keys import KeyFile
+from shared.adapters.file_sealer import FileSealer
 from shared.errors import Corrupt
 from shared.model import revocations, seeds
 from shared.model.seeds import Purpose
@@ -22,11 +22,11 @@ SEAL = bytes.fromhex(
 
 
 @pytest.fixture
-def keys(tmp_path: Path) -> KeyFile:
+def keys(tmp_path: Path) -> FileSealer:
     path = tmp_path / "master.key"
     path.write_bytes(bytes(range(32)))
     path.chmod(0o600)
-    return KeyFile(path)
+    return FileSealer(path)
 
 
 def test_the_context_of_a_seal() -> None:
@@ -34,10 +34,10 @@ def test_the_context_of_a_seal() -> None:
     assert seeds.seal_context(TENANT, KEY, purpose=Purpose.WARRANT, version=2) == CONTEXT
 
 
-def test_a_seal_of_an_earlier_edition_opens(keys: KeyFile) -> None:
+def test_a_seal_of_an_earlier_edition_opens(keys: FileSealer) -> None:
     """F95a: A seed that an earlier edition sealed can still be opened."""
     context = seeds.seal_context(TENANT, KEY, purpose=Purpose.WARRANT, version=2)
-    assert keys.unwrap(SEAL, context=context) == b"\x07" * 32
+    assert keys.unseal(SEAL, context=context) == b"\x07" * 32
 
 
 @pytest.mark.parametrize(
@@ -50,10 +50,10 @@ def test_a_seal_of_an_earlier_edition_opens(keys: KeyFile) -> None:
     ],
     ids=["tenant", "key", "purpose", "version"],
 )
-def test_a_seal_opens_for_nothing_else(keys: KeyFile, context: dict[str, str]) -> None:
+def test_a_seal_opens_for_nothing_else(keys: FileSealer, context: dict[str, str]) -> None:
     """F96a: A sealed seed does not open for another tenant, key, purpose or version."""
     with pytest.raises(Corrupt):
-        keys.unwrap(SEAL, context=context)
+        keys.unseal(SEAL, context=context)
 
 
 def test_where_a_revoked_warrant_is_stored() -> None:

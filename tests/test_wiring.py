@@ -13,18 +13,18 @@ from infra import data_folder
 from shared import wiring
 from shared.adapters import sqs
 from shared.adapters.dynamodb import DynamoStore
+from shared.adapters.file_sealer import FileSealer
 from shared.adapters.filesystem import FileBlobs
-from shared.adapters.local_keys import KeyFile
 from shared.adapters.sqlite import SqliteStore
 from shared.errors import InvalidSettings, Unavailable
 from shared.model.identifiers import is_identifier
-from shared.model.items import Key, Table
+from shared.model.items import Address, Table
 from shared.ports.store import Expect, Put
-from shared.settings import Place
+from shared.settings import Uri
 from tests.aws import aws, pretend_credentials
 from tests.worlds import Clock, close
 
-_KEY = Key(Table.KEYS, "some")
+_KEY = Address(Table.KEYS, "some")
 _CONTEXT = {"tenant": "t", "key": "k"}
 
 
@@ -40,7 +40,7 @@ def test_local_settings_give_local_adapters(settings: dict[str, str], tmp_path: 
     ports = wiring.build(wiring.settings(settings))
     assert isinstance(ports.store, SqliteStore)
     assert isinstance(ports.blobs, FileBlobs)
-    assert isinstance(ports.keys, KeyFile)
+    assert isinstance(ports.sealer, FileSealer)
     ports.blobs.put("srl/list.json", b"{}")
     close(ports)
     assert (tmp_path / "svc.db").exists()
@@ -62,10 +62,10 @@ def test_settings_of_aws_give_adapters_of_aws() -> None:
         assert isinstance(ports.store, DynamoStore)
         ports.store.write(Put(_KEY, {"n": 1}, Expect.ABSENT))
         ports.blobs.put("srl/list.json", b"{}")
-        sealed = ports.keys.wrap(b"seed", context=_CONTEXT)
+        sealed = ports.sealer.seal(b"seed", context=_CONTEXT)
         assert account.s3.list_objects_v2(Bucket=account.bucket)["KeyCount"] == 1
         assert account.dynamodb.scan(TableName=f"{account.table_prefix}keys")["Count"] == 1
-        assert ports.keys.unwrap(sealed, context=_CONTEXT) == b"seed"
+        assert ports.sealer.unseal(sealed, context=_CONTEXT) == b"seed"
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_an_unknown_scheme_opens_nothing(
     with pytest.raises(InvalidSettings, match=setting):
         wiring.settings(settings | {setting: f"{scheme}:place"})
     field = setting.removeprefix("SVC_").lower()
-    unchecked = replace(wiring.settings(settings), **{field: Place(scheme, "place")})
+    unchecked = replace(wiring.settings(settings), **{field: Uri(scheme, "place")})
     if field != "queue":
         with pytest.raises(KeyError, match=scheme):
             wiring.build(unchecked)

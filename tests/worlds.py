@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TypeVar
 
+from shared.adapters.file_sealer import FileSealer
 from shared.adapters.filesystem import FileBlobs
-from shared.adapters.local_keys import KeyFile
 from shared.adapters.sqlite import SqliteStore
 from shared.adapters.sqlite_buckets import SqliteBuckets
 from shared.adapters.sqlite_usage import SqliteUsage
@@ -43,7 +43,7 @@ def embedded(folder: Path, clock: Callable[[], datetime], *, store: str = ":memo
         usage=SqliteUsage(opened),
         buckets=_closed_when_dropped(SqliteBuckets(store)),
         blobs=FileBlobs(folder / "blobs", clock=lambda: clock().timestamp()),
-        keys=KeyFile(key_file) if key_file.exists() else KeyFile.create(key_file),
+        sealer=FileSealer(key_file) if key_file.exists() else FileSealer.create(key_file),
         now=clock,
         new_id=identifiers(clock),
     )

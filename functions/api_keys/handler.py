@@ -11,13 +11,13 @@ from functions.api_keys.schemas import (
     CreatedApiKey,
     RevokedApiKey,
 )
-from shared.errors import InvalidState, NotFound, RequestConflict
+from shared.errors import Conflict, InvalidState, NotFound
 from shared.operations.api import api_keys
 from shared.web.api_keys import ApiKeyList
 from shared.web.app import create_app, lambda_handler
 from shared.web.fields import ApiKeyId
 from shared.web.paging import Pager
-from shared.web.routes import Here, router, serves
+from shared.web.routes import ApiRequest, router, serves
 
 routes = router("API keys")
 
@@ -26,7 +26,7 @@ KeyId = Annotated[ApiKeyId, Path(alias="id")]
 
 @routes.get("/v1/api-keys")
 @serves(api_keys.page)
-async def list_api_keys(here: Here, query: Annotated[ApiKeyQuery, Query()]) -> ApiKeyList:
+async def list_api_keys(here: ApiRequest, query: Annotated[ApiKeyQuery, Query()]) -> ApiKeyList:
     """List the API keys.
 
     The newest key comes first. The list has revoked and expired keys too, and never the secret of
@@ -44,8 +44,8 @@ async def list_api_keys(here: Here, query: Annotated[ApiKeyQuery, Query()]) -> A
 
 
 @routes.post("/v1/api-keys", status_code=201)
-@serves(api_keys.create, raises=(InvalidState, RequestConflict))
-async def create_api_key(here: Here, body: CreateApiKey) -> CreatedApiKey:
+@serves(api_keys.create, raises=(InvalidState, Conflict))
+async def create_api_key(here: ApiRequest, body: CreateApiKey) -> CreatedApiKey:
     """Create an API key.
 
     The member `key` of the response is the secret. It is shown in this response only: store it now.
@@ -66,14 +66,14 @@ async def create_api_key(here: Here, body: CreateApiKey) -> CreatedApiKey:
 
 @routes.get("/v1/api-keys/{id}")
 @serves(api_keys.get, raises=(NotFound,))
-async def get_api_key(here: Here, key_id: KeyId) -> ApiKeyDetail:
+async def get_api_key(here: ApiRequest, key_id: KeyId) -> ApiKeyDetail:
     """Get one API key and how often it was used."""
     return ApiKeyDetail.of(api_keys.get(here.ports, here.caller, key_id=key_id))
 
 
 @routes.post("/v1/api-keys/{id}/revoke")
-@serves(api_keys.revoke, raises=(NotFound, RequestConflict))
-async def revoke_api_key(here: Here, key_id: KeyId) -> RevokedApiKey:
+@serves(api_keys.revoke, raises=(NotFound, Conflict))
+async def revoke_api_key(here: ApiRequest, key_id: KeyId) -> RevokedApiKey:
     """Revoke an API key for good.
 
     The next request with this key is refused. A revocation cannot be undone. If the key is revoked
@@ -85,8 +85,8 @@ async def revoke_api_key(here: Here, key_id: KeyId) -> RevokedApiKey:
 
 
 @routes.delete("/v1/api-keys/{id}", status_code=204)
-@serves(api_keys.delete, raises=(NotFound, RequestConflict))
-async def delete_api_key(here: Here, key_id: KeyId) -> None:
+@serves(api_keys.delete, raises=(NotFound, Conflict))
+async def delete_api_key(here: ApiRequest, key_id: KeyId) -> None:
     """Delete an API key for good.
 
     The key may be active or revoked. Its entries in the audit log stay.

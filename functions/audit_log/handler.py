@@ -14,7 +14,7 @@ from shared.operations.api.audit_log import Position
 from shared.web import paging
 from shared.web.app import create_app, lambda_handler
 from shared.web.paging import Pager
-from shared.web.routes import Here, router, serves
+from shared.web.routes import ApiRequest, router, serves
 
 _WINDOW: Final = timedelta(days=7)
 # Nothing happened before; and the calendar ends not far behind the year 1.
@@ -25,7 +25,7 @@ routes = router("Audit log")
 
 @routes.get("/v1/audit-logs")
 @serves(audit_log.page)
-async def list_audit_log(here: Here, query: Annotated[AuditQuery, Query()]) -> AuditLog:
+async def list_audit_log(here: ApiRequest, query: Annotated[AuditQuery, Query()]) -> AuditLog:
     """List the entries of the audit log.
 
     Every change leaves one entry; reads leave none. The newest entry comes first. If more than one
@@ -55,7 +55,7 @@ def _position(text: str | None) -> Position | None:
         raise paging.refused() from None
 
 
-def _filters(here: Here, query: AuditQuery) -> Filters:
+def _filters(here: ApiRequest, query: AuditQuery) -> Filters:
     end = query.to or times.whole(here.ports.now())
     start = query.from_ or (end - _WINDOW if end >= _EARLIEST else end)
     if start > end:

@@ -20,7 +20,7 @@ from shared.operations.api import revocations
 from shared.web.app import create_app, lambda_handler
 from shared.web.fields import WarrantId
 from shared.web.paging import Pager, Paging
-from shared.web.routes import Here, router, serves
+from shared.web.routes import ApiRequest, router, serves
 from shared.web.work import Kind
 
 routes = router("Revocations")
@@ -29,7 +29,7 @@ routes = router("Revocations")
 @routes.get("/v1/revocations/check")
 @serves(revocations.check, kind=Kind.QUICK)
 async def check_revocation(
-    here: Here, warrant_id: Annotated[WarrantId, Query(description="The warrant to check.")]
+    here: ApiRequest, warrant_id: Annotated[WarrantId, Query(description="The warrant to check.")]
 ) -> CheckResult:
     """Check whether a warrant is revoked.
 
@@ -42,7 +42,7 @@ async def check_revocation(
 
 @routes.post("/v1/revocations/check-batch")
 @serves(revocations.check_batch, body_max=BATCH_BODY_MAX)
-async def check_revocations(here: Here, body: CheckBatch) -> BatchResults:
+async def check_revocations(here: ApiRequest, body: CheckBatch) -> BatchResults:
     """Check whether each of up to 1000 warrants is revoked.
 
     The results are those of the single check, without the reason. An identifier may be given more
@@ -56,7 +56,7 @@ async def check_revocations(here: Here, body: CheckBatch) -> BatchResults:
 
 @routes.get("/v1/revocations")
 @serves(revocations.page)
-async def list_revocations(here: Here, query: Paging) -> RevocationList:
+async def list_revocations(here: ApiRequest, query: Paging) -> RevocationList:
     """List the revocation records.
 
     The newest record comes first. Warrants that are revoked because their signing key is revoked
@@ -79,7 +79,7 @@ async def list_revocations(here: Here, query: Paging) -> RevocationList:
 )
 @serves(revocations.create)
 async def create_revocation(
-    here: Here, body: CreateRevocation, response: Response
+    here: ApiRequest, body: CreateRevocation, response: Response
 ) -> RevocationRecord:
     """Revoke a warrant.
 
@@ -101,7 +101,7 @@ async def create_revocation(
 @routes.delete("/v1/revocations/{id}", status_code=204)
 @serves(revocations.delete, raises=(NotFound,))
 async def delete_revocation(
-    here: Here, revocation_id: Annotated[RevocationId, Path(alias="id")]
+    here: ApiRequest, revocation_id: Annotated[RevocationId, Path(alias="id")]
 ) -> None:
     """Delete a revocation, so that the warrant is valid again.
 

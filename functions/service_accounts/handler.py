@@ -10,12 +10,12 @@ from functions.service_accounts.schemas import (
     ServiceAccountId,
     ServiceAccountList,
 )
-from shared.errors import NotFound, RequestConflict
+from shared.errors import Conflict, NotFound
 from shared.operations.api import api_keys, service_accounts
 from shared.web.api_keys import ApiKeyList
 from shared.web.app import create_app, lambda_handler
 from shared.web.paging import Pager, Paging
-from shared.web.routes import Here, router, serves
+from shared.web.routes import ApiRequest, router, serves
 
 routes = router("Service accounts")
 
@@ -24,7 +24,7 @@ AccountId = Annotated[ServiceAccountId, Path(alias="id")]
 
 @routes.get("/v1/service-accounts")
 @serves(service_accounts.page)
-async def list_service_accounts(here: Here, query: Paging) -> ServiceAccountList:
+async def list_service_accounts(here: ApiRequest, query: Paging) -> ServiceAccountList:
     """List the service accounts, newest first."""
     pages = Pager(here.caller, query.cursor, "service-accounts")
     page = service_accounts.page(here.ports, here.caller, before=pages.before, limit=query.limit)
@@ -32,8 +32,10 @@ async def list_service_accounts(here: Here, query: Paging) -> ServiceAccountList
 
 
 @routes.post("/v1/service-accounts", status_code=201)
-@serves(service_accounts.create, raises=(RequestConflict,))
-async def create_service_account(here: Here, body: CreateServiceAccount) -> ServiceAccountFields:
+@serves(service_accounts.create, raises=(Conflict,))
+async def create_service_account(
+    here: ApiRequest, body: CreateServiceAccount
+) -> ServiceAccountFields:
     """Create a service account.
 
     A service account is a program that owns API keys. Its `email` names it in the audit log and in
@@ -49,7 +51,7 @@ async def create_service_account(here: Here, body: CreateServiceAccount) -> Serv
 
 @routes.get("/v1/service-accounts/{id}")
 @serves(service_accounts.get, raises=(NotFound,))
-async def get_service_account(here: Here, account_id: AccountId) -> ServiceAccountFields:
+async def get_service_account(here: ApiRequest, account_id: AccountId) -> ServiceAccountFields:
     """Get one service account."""
     account = service_accounts.get(here.ports, here.caller, account_id=account_id)
     return ServiceAccountFields.of(account)
@@ -58,7 +60,7 @@ async def get_service_account(here: Here, account_id: AccountId) -> ServiceAccou
 @routes.get("/v1/service-accounts/{id}/api-keys")
 @serves(api_keys.page_of_account, raises=(NotFound,))
 async def list_service_account_api_keys(
-    here: Here,
+    here: ApiRequest,
     account_id: AccountId,
     query: Paging,
 ) -> ApiKeyList:
@@ -75,8 +77,8 @@ async def list_service_account_api_keys(
 
 
 @routes.post("/v1/service-accounts/{id}/disable")
-@serves(service_accounts.disable, raises=(NotFound, RequestConflict))
-async def disable_service_account(here: Here, account_id: AccountId) -> ServiceAccountFields:
+@serves(service_accounts.disable, raises=(NotFound, Conflict))
+async def disable_service_account(here: ApiRequest, account_id: AccountId) -> ServiceAccountFields:
     """Disable a service account and all its API keys.
 
     The next request with any of its keys is refused. If the account is disabled already, nothing
@@ -90,7 +92,7 @@ async def disable_service_account(here: Here, account_id: AccountId) -> ServiceA
 
 @routes.post("/v1/service-accounts/{id}/enable")
 @serves(service_accounts.enable, raises=(NotFound,))
-async def enable_service_account(here: Here, account_id: AccountId) -> ServiceAccountFields:
+async def enable_service_account(here: ApiRequest, account_id: AccountId) -> ServiceAccountFields:
     """Enable a service account again.
 
     Its API keys are accepted again, except those that were revoked. If the account is active
@@ -101,8 +103,8 @@ async def enable_service_account(here: Here, account_id: AccountId) -> ServiceAc
 
 
 @routes.delete("/v1/service-accounts/{id}", status_code=204)
-@serves(service_accounts.delete, raises=(NotFound, RequestConflict))
-async def delete_service_account(here: Here, account_id: AccountId) -> None:
+@serves(service_accounts.delete, raises=(NotFound, Conflict))
+async def delete_service_account(here: ApiRequest, account_id: AccountId) -> None:
     """Delete a service account that owns no API key.
 
     Its name stays taken, because the audit log names the account by it.

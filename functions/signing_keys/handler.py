@@ -19,12 +19,12 @@ from functions.signing_keys.schemas import (
     SuspendedKey,
     WarrantList,
 )
-from shared.errors import InvalidState, NotFound, RequestConflict
+from shared.errors import Conflict, InvalidState, NotFound
 from shared.operations.api import key_revocation, signing_keys, warrants
 from shared.web.app import create_app, lambda_handler
 from shared.web.fields import SigningKeyId
 from shared.web.paging import Pager, Paging
-from shared.web.routes import Here, router, serves
+from shared.web.routes import ApiRequest, router, serves
 
 routes = router("Signing keys")
 
@@ -33,7 +33,7 @@ KeyId = Annotated[SigningKeyId, Path(alias="keyId")]
 
 @routes.get("/v1/keys")
 @serves(signing_keys.page)
-async def list_signing_keys(here: Here, query: Annotated[KeyQuery, Query()]) -> KeyList:
+async def list_signing_keys(here: ApiRequest, query: Annotated[KeyQuery, Query()]) -> KeyList:
     """List the signing keys.
 
     The newest key comes first. Each superseded version of a key is an entry of its own, with the
@@ -52,8 +52,8 @@ async def list_signing_keys(here: Here, query: Annotated[KeyQuery, Query()]) -> 
 
 
 @routes.post("/v1/keys", status_code=201)
-@serves(signing_keys.create, raises=(InvalidState, RequestConflict))
-async def create_signing_key(here: Here, body: CreateKey) -> KeyFields:
+@serves(signing_keys.create, raises=(InvalidState, Conflict))
+async def create_signing_key(here: ApiRequest, body: CreateKey) -> KeyFields:
     """Create a signing key.
 
     The service makes an Ed25519 key pair; the private key never leaves it. An issuer or a notary
@@ -75,14 +75,14 @@ async def create_signing_key(here: Here, body: CreateKey) -> KeyFields:
 
 @routes.get("/v1/keys/{keyId}")
 @serves(signing_keys.get, raises=(NotFound,))
-async def get_signing_key(here: Here, key_id: KeyId) -> KeyFields:
+async def get_signing_key(here: ApiRequest, key_id: KeyId) -> KeyFields:
     """Get one signing key, or one superseded version of a key."""
     return KeyFields.of(signing_keys.get(here.ports, here.caller, key_id=key_id))
 
 
 @routes.get("/v1/keys/{keyId}/versions")
 @serves(signing_keys.versions, raises=(NotFound,))
-async def list_signing_key_versions(here: Here, key_id: KeyId) -> KeyVersions:
+async def list_signing_key_versions(here: ApiRequest, key_id: KeyId) -> KeyVersions:
     """List all versions of a signing key, newest first.
 
     The path may name the key or the record of any superseded version of it.
@@ -93,7 +93,7 @@ async def list_signing_key_versions(here: Here, key_id: KeyId) -> KeyVersions:
 
 @routes.post("/v1/keys/{keyId}/rotate")
 @serves(signing_keys.rotate, raises=(NotFound, InvalidState))
-async def rotate_signing_key(here: Here, key_id: KeyId) -> RotatedKey:
+async def rotate_signing_key(here: ApiRequest, key_id: KeyId) -> RotatedKey:
     """Rotate a signing key.
 
     The key keeps its identifier and gets a new key pair. The version before it becomes a record of
@@ -106,7 +106,7 @@ async def rotate_signing_key(here: Here, key_id: KeyId) -> RotatedKey:
 
 @routes.post("/v1/keys/{keyId}/suspend")
 @serves(signing_keys.suspend, raises=(NotFound, InvalidState))
-async def suspend_signing_key(here: Here, key_id: KeyId) -> SuspendedKey:
+async def suspend_signing_key(here: ApiRequest, key_id: KeyId) -> SuspendedKey:
     """Suspend a signing key.
 
     The key signs nothing until it is enabled again. What it signed stays valid. If the key is
@@ -119,7 +119,7 @@ async def suspend_signing_key(here: Here, key_id: KeyId) -> SuspendedKey:
 
 @routes.post("/v1/keys/{keyId}/enable")
 @serves(signing_keys.enable, raises=(NotFound, InvalidState))
-async def enable_signing_key(here: Here, key_id: KeyId) -> KeyFields:
+async def enable_signing_key(here: ApiRequest, key_id: KeyId) -> KeyFields:
     """Enable a suspended signing key.
 
     If the key is active already, nothing changes.
@@ -131,7 +131,7 @@ async def enable_signing_key(here: Here, key_id: KeyId) -> KeyFields:
 
 @routes.post("/v1/keys/{keyId}/revoke")
 @serves(key_revocation.revoke, raises=(NotFound,))
-async def revoke_signing_key(here: Here, key_id: KeyId, body: RevokeKey) -> RevokedKey:
+async def revoke_signing_key(here: ApiRequest, key_id: KeyId, body: RevokeKey) -> RevokedKey:
     """Revoke a signing key and every warrant that it signed.
 
     A revocation cannot be undone. Checks see it from the next request on, however many warrants the
@@ -155,8 +155,8 @@ async def revoke_signing_key(here: Here, key_id: KeyId, body: RevokeKey) -> Revo
 
 
 @routes.post("/v1/keys/{keyId}/sign", status_code=201)
-@serves(warrants.sign, raises=(NotFound, InvalidState, RequestConflict))
-async def sign_warrant(here: Here, key_id: KeyId, body: Sign) -> SignedWarrant:
+@serves(warrants.sign, raises=(NotFound, InvalidState, Conflict))
+async def sign_warrant(here: ApiRequest, key_id: KeyId, body: Sign) -> SignedWarrant:
     """Sign a payload as a warrant.
 
     By default the result is a COSE_Sign1 message (RFC 9052) that contains the payload, the
@@ -172,7 +172,7 @@ async def sign_warrant(here: Here, key_id: KeyId, body: Sign) -> SignedWarrant:
 
 @routes.get("/v1/keys/{keyId}/warrants")
 @serves(warrants.page, raises=(NotFound,))
-async def list_warrants(here: Here, key_id: KeyId, query: Paging) -> WarrantList:
+async def list_warrants(here: ApiRequest, key_id: KeyId, query: Paging) -> WarrantList:
     """List the warrants that a signing key signed, newest first.
 
     The record of a superseded version lists the warrants of that version only.

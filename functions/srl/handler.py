@@ -11,16 +11,15 @@ from functions.srl.schemas import (
     SrlSigner,
     SrlSigners,
 )
-from shared.errors import InvalidState, NotFound, RequestConflict
+from shared.errors import Conflict, InvalidState, NotFound
 from shared.model.srl import served
 from shared.model.srl.body import Form
-from shared.operations.api import list_signers as srl_rotation
-from shared.operations.api import srl, srl_allowance
+from shared.operations.api import list_signers, srl, srl_allowance
 from shared.web.app import create_app, lambda_handler
 from shared.web.conditional import accepts_gzip, matches
 from shared.web.fields import SigningKeyId
 from shared.web.paging import Pager
-from shared.web.routes import Here, router, serves
+from shared.web.routes import ApiRequest, router, serves
 from shared.web.stored import StoredFile
 from shared.web.work import Kind
 
@@ -90,7 +89,7 @@ _CONDITION: Final = {
     openapi_extra=_CONDITION,
 )
 @serves(srl.head)
-async def get_srl(here: Here) -> Response:
+async def get_srl(here: ApiRequest) -> Response:
     """Get the Signed Revocation List that is in force.
 
     Verify the bytes in `srl` and use what they contain; `payload` shows the same for readers. Send
@@ -116,7 +115,7 @@ async def get_srl(here: Here) -> Response:
     return _whole(here, form, headers)
 
 
-def _whole(here: Here, form: Form, headers: dict[str, str]) -> Response:
+def _whole(here: ApiRequest, form: Form, headers: dict[str, str]) -> Response:
     """The list as it is stored, from its file if it is a long one in a file."""
     if form.encoding is not None:
         headers = headers | {"Content-Encoding": form.encoding}
@@ -129,7 +128,7 @@ def _whole(here: Here, form: Form, headers: dict[str, str]) -> Response:
 
 @routes.post("/v1/revocations/srl/regenerate")
 @serves(srl.regenerate, kind=Kind.PUBLICATION)
-async def regenerate_srl(here: Here) -> Regenerated:
+async def regenerate_srl(here: ApiRequest) -> Regenerated:
     """Publish the next version of the Signed Revocation List now.
 
     The service also publishes by itself, within about a minute of a change. This call always
@@ -142,8 +141,8 @@ async def regenerate_srl(here: Here) -> Regenerated:
 
 
 @routes.get("/v1/revocations/srl/keys")
-@serves(srl_rotation.listing)
-async def list_srl_keys(here: Here, cursor: Cursor = None) -> SrlSigners:
+@serves(list_signers.listing)
+async def list_srl_keys(here: ApiRequest, cursor: Cursor = None) -> SrlSigners:
     """List the keys that sign the Signed Revocation List.
 
     The key that signed the list in force comes first, then the newest. A retired key is listed
@@ -151,7 +150,7 @@ async def list_srl_keys(here: Here, cursor: Cursor = None) -> SrlSigners:
     that it was revoked. If more than 100 are revoked, the oldest of them are on further pages.
     """
     pages = Pager(here.caller, cursor, "srl/keys")
-    listing = srl_rotation.listing(here.ports, here.caller, before=pages.before)
+    listing = list_signers.listing(here.ports, here.caller, before=pages.before)
     return SrlSigners(
         keys=[SrlSigner.of(each) for each in listing.signers],
         cursor=pages.after(listing.next_before),
@@ -159,8 +158,8 @@ async def list_srl_keys(here: Here, cursor: Cursor = None) -> SrlSigners:
 
 
 @routes.post("/v1/revocations/srl/keys", status_code=201)
-@serves(srl_rotation.create, raises=(InvalidState, RequestConflict))
-async def create_srl_key(here: Here) -> SrlSigner:
+@serves(list_signers.create, raises=(InvalidState, Conflict))
+async def create_srl_key(here: ApiRequest) -> SrlSigner:
     """Create the key that will sign the Signed Revocation List next.
 
     The key is listed as `pending`, so that authorizers can learn of it, and signs nothing until it
@@ -168,12 +167,12 @@ async def create_srl_key(here: Here) -> SrlSigner:
 
     409: there is a pending key already, or 100 retired keys are listed.
     """
-    return SrlSigner.of(srl_rotation.create(here.ports, here.caller))
+    return SrlSigner.of(list_signers.create(here.ports, here.caller))
 
 
 @routes.post("/v1/revocations/srl/keys/rotate", status_code=201)
-@serves(srl_rotation.rotate, raises=(RequestConflict,), kind=Kind.PUBLICATION)
-async def rotate_srl_key(here: Here) -> SrlSigner:
+@serves(list_signers.rotate, raises=(Conflict,), kind=Kind.PUBLICATION)
+async def rotate_srl_key(here: ApiRequest) -> SrlSigner:
     """Replace the key that signs the Signed Revocation List at once.
 
     Activates the pending key, or a new key if none is pending, and publishes a list that it signed.
@@ -182,13 +181,13 @@ async def rotate_srl_key(here: Here) -> SrlSigner:
 
     409: there is no pending key, and 100 retired keys are listed.
     """
-    return SrlSigner.of(srl_rotation.rotate(here.ports, here.caller))
+    return SrlSigner.of(list_signers.rotate(here.ports, here.caller))
 
 
 @routes.post("/v1/revocations/srl/keys/{keyId}/activate")
-@serves(srl_rotation.activate, raises=(NotFound, InvalidState), kind=Kind.PUBLICATION)
+@serves(list_signers.activate, raises=(NotFound, InvalidState), kind=Kind.PUBLICATION)
 async def activate_srl_key(
-    here: Here, key_id: KeyId, body: ActivateSigner = _NOT_FORCED
+    here: ApiRequest, key_id: KeyId, body: ActivateSigner = _NOT_FORCED
 ) -> SrlSigner:
     """Activate a pending key and publish a list that it signed.
 
@@ -196,20 +195,20 @@ async def activate_srl_key(
 
     409: the key is not pending, or `activates_at` has not come and `force` is not true.
     """
-    signer = srl_rotation.activate(here.ports, here.caller, key_id=key_id, force=body.force)
+    signer = list_signers.activate(here.ports, here.caller, key_id=key_id, force=body.force)
     return SrlSigner.of(signer)
 
 
 @routes.post("/v1/revocations/srl/keys/{keyId}/revoke")
-@serves(srl_rotation.revoke, raises=(NotFound,), kind=Kind.PUBLICATION)
-async def revoke_srl_key(here: Here, key_id: KeyId) -> SrlSigner:
+@serves(list_signers.revoke, raises=(NotFound,), kind=Kind.PUBLICATION)
+async def revoke_srl_key(here: ApiRequest, key_id: KeyId) -> SrlSigner:
     """Revoke a stolen key of the Signed Revocation List.
 
     If the key signed the list in force, another key takes over, and a list that it signed is
     published in the same step. That key has no `statement`, because the thief could have made one
     too: authorizers that pin a key must pin the new one.
     """
-    return SrlSigner.of(srl_rotation.revoke(here.ports, here.caller, key_id=key_id))
+    return SrlSigner.of(list_signers.revoke(here.ports, here.caller, key_id=key_id))
 
 
 app = create_app(routes)

@@ -5,7 +5,7 @@ import time
 from typing import Any
 
 from shared import logs, wiring
-from shared.operations.srl import worker as srl_publication
+from shared.operations.srl import worker
 from shared.ports import Ports
 
 _log = logging.getLogger(__name__)
@@ -27,7 +27,7 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, int]:
 def _publish(ports: Ports, tenant_id: str) -> str:
     started = time.monotonic()
     try:
-        published = srl_publication.publish_if_due(ports, tenant_id)
+        published = worker.publish_if_due(ports, tenant_id)
     except Exception:  # noqa: BLE001 (what stops one tenant must not stop the rest)
         figures = {"PublicationFailed": 1}
         _log.exception("publication", extra=logs.fields(tenant_id=tenant_id, metrics=figures))

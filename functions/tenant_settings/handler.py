@@ -3,21 +3,21 @@
 from functions.tenant_settings.schemas import TenantSettings, UpdateSettings
 from shared.operations.api import tenant_settings
 from shared.web.app import create_app, lambda_handler
-from shared.web.routes import Here, router, serves
+from shared.web.routes import ApiRequest, router, serves
 
 routes = router("Tenant settings")
 
 
 @routes.get("/v1/tenant/settings")
 @serves(tenant_settings.get)
-async def get_tenant_settings(here: Here) -> TenantSettings:
+async def get_tenant_settings(here: ApiRequest) -> TenantSettings:
     """Get the settings of the tenant."""
     return TenantSettings.of(tenant_settings.get(here.ports, here.caller))
 
 
 @routes.patch("/v1/tenant/settings")
 @serves(tenant_settings.update)
-async def update_tenant_settings(here: Here, body: UpdateSettings) -> TenantSettings:
+async def update_tenant_settings(here: ApiRequest, body: UpdateSettings) -> TenantSettings:
     """Change settings of the tenant.
 
     Settings that are not given stay as they are. A new lifetime applies to the lists that are

@@ -89,7 +89,7 @@ class Lazy(Generic[C]):
             return self._made
 
 
-def refuse_broken_answers(client: Any) -> Any:
+def reject_truncated_responses(client: Any) -> Any:
     """The client, which then raises if a success came without its whole body of JSON.
 
     botocore reads a body that is no JSON as an empty answer, which would say "absent", and hands
@@ -123,7 +123,7 @@ def unavailable(error: ClientError | None) -> Unavailable:
 
 
 @contextmanager
-def answering() -> Iterator[None]:
+def translating_errors() -> Iterator[None]:
     """Raise `Unavailable` for every call inside that got no answer; faults of ours fly."""
     try:
         yield

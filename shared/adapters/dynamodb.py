@@ -15,35 +15,35 @@ from uuid import uuid4
 from botocore.exceptions import ClientError
 
 from shared.adapters import aws
-from shared.adapters.aws import answering, code_of, refuse_broken_answers, unavailable
+from shared.adapters.aws import code_of, reject_truncated_responses, translating_errors, unavailable
 from shared.adapters.dynamodb_expressions import matching
 from shared.adapters.dynamodb_items import (
     Attribute,
     Attributes,
-    address,
     decode,
     decode_item,
     encode,
+    encode_address,
     encode_item,
 )
 from shared.adapters.preconditions import check_write
-from shared.adapters.retries import PATIENCE, Patience
-from shared.adapters.threads import AtOnce
-from shared.errors import Conflict, Unavailable
+from shared.adapters.retries import PATIENCE, RetryPolicy
+from shared.adapters.threads import Threaded
+from shared.errors import ExpectationLost, Unavailable
 from shared.ports.store import (
     EVERYTHING,
+    Address,
     At,
     Change,
     Check,
     Delete,
-    Entry,
     Expect,
     Expectation,
     Increment,
     Item,
-    Key,
     Partition,
     Put,
+    Row,
     Table,
     Value,
     Where,
@@ -70,51 +70,53 @@ class DynamoStore:
     """A `Store` over the tables `<table_prefix>keys`, `…revocations` and `…audit`."""
 
     def __init__(
-        self, client: DynamoDBClient, *, table_prefix: str, patience: Patience = PATIENCE
+        self, client: DynamoDBClient, *, table_prefix: str, patience: RetryPolicy = PATIENCE
     ) -> None:
-        refuse_broken_answers(client)
+        reject_truncated_responses(client)
         self._client: Any = client  # requests are built as plain dictionaries
         self._patience = patience
         # Of its own: a read that others wait for in a pool must not wait for a place in it.
-        self._together = AtOnce()
+        self._together = Threaded()
         self._names = {table: f"{table_prefix}{table}" for table in Table}
         self._tables = {name: table for table, name in self._names.items()}
 
-    def get(self, key: Key) -> Item | None:
+    def get(self, address: Address) -> Item | None:
         """The item, or None where there is none. Raises `Unavailable`."""
-        with answering():
+        with translating_errors():
             answer = self._client.get_item(
-                TableName=self._names[key.table], Key=address(key), ConsistentRead=True
+                TableName=self._names[address.table],
+                Key=encode_address(address),
+                ConsistentRead=True,
             )
         found = answer.get("Item")
         return None if found is None else decode_item(found)
 
-    def get_many(self, keys: Iterable[Key]) -> dict[Key, Item]:
+    def get_many(self, addresses: Iterable[Address]) -> dict[Address, Item]:
         """The items that exist among `keys`. Raises `Unavailable` unless all were looked for."""
-        wanted = list(dict.fromkeys(keys))
+        wanted = list(dict.fromkeys(addresses))
         batches = [
             wanted[start : start + _MOST_KEYS_IN_A_BATCH]
             for start in range(0, len(wanted), _MOST_KEYS_IN_A_BATCH)
         ]
-        found: dict[Key, Item] = {}
+        found: dict[Address, Item] = {}
         for items in self._together(*(partial(self._get_batch, batch) for batch in batches)):
             found |= items
         return found
 
-    def _get_batch(self, keys: Sequence[Key]) -> dict[Key, Item]:
-        found: dict[Key, Item] = {}
+    def _get_batch(self, addresses: Sequence[Address]) -> dict[Address, Item]:
+        found: dict[Address, Item] = {}
         pending: dict[str, Any] = {}
-        for key in keys:
+        for key in addresses:
             request = pending.setdefault(
                 self._names[key.table], {"Keys": [], "ConsistentRead": True}
             )
-            request["Keys"].append(address(key))
+            request["Keys"].append(encode_address(key))
         for _ in self._patience.attempts():
-            with answering():
+            with translating_errors():
                 answer = self._client.batch_get_item(RequestItems=pending)
             for name, items in answer["Responses"].items():
                 for item in items:
-                    key = Key(self._tables[name], item["pk"]["S"], item["sk"]["S"])
+                    key = Address(self._tables[name], item["pk"]["S"], item["sk"]["S"])
                     found[key] = decode_item(item)
             pending = answer.get("UnprocessedKeys")
             if not pending:
@@ -130,7 +132,7 @@ class DynamoStore:
         newest_first: bool = False,
         limit: int | None = None,
         where: Where = EVERYTHING,
-    ) -> Iterator[Entry]:
+    ) -> Iterator[Row]:
         """The partition's entries in order, in pages of at most 1 MB. Raises `Unavailable`."""
         if before is not None and before <= (after or ""):
             return
@@ -144,7 +146,7 @@ class DynamoStore:
         if limit is not None and not where.equal:
             request["Limit"] = limit + 2  # the ends of a closed range are dropped below
         found = chain.from_iterable(self._pages(request))
-        entries = (Entry(each["sk"]["S"], decode_item(each)) for each in found)
+        entries = (Row(each["sk"]["S"], decode_item(each)) for each in found)
         inside = (entry for entry in entries if entry.sk not in {after, before})
         yield from islice(inside, limit)
 
@@ -169,7 +171,7 @@ class DynamoStore:
         if not after or before is None:
             return total
         # A closed range holds its ends, which the caller does not mean.
-        ends = self.get_many([partition.key(after), partition.key(before)])
+        ends = self.get_many([partition.address(after), partition.address(before)])
         return total - sum(1 for item in ends.values() if where.holds(item))
 
     def column(
@@ -194,7 +196,7 @@ class DynamoStore:
 
     def _answers(self, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
         while True:
-            with answering():
+            with translating_errors():
                 page = self._client.query(**request)
             yield page
             # An empty page is not the end: only a page without this key is.
@@ -205,7 +207,7 @@ class DynamoStore:
     def write(self, *changes: Change) -> None:
         """Apply every change or none.
 
-        Raises `Conflict` with the keys whose expectation did not hold, and `Unavailable`.
+        Raises `ExpectationLost` with the keys whose expectation did not hold, and `Unavailable`.
         """
         check_write(changes)
         request = {
@@ -215,7 +217,7 @@ class DynamoStore:
         }
         refused = None
         for _ in self._patience.attempts():
-            with answering():
+            with translating_errors():
                 try:
                     self._client.transact_write_items(**request)
                 except ClientError as error:
@@ -227,17 +229,21 @@ class DynamoStore:
         raise unavailable(refused) from refused
 
     def _operation(self, change: Change) -> dict[str, Any]:
-        target = {"TableName": self._names[change.key.table]}
+        target = {"TableName": self._names[change.address.table]}
         condition = _condition(change.expect)
         match change:
-            case Put(key=key, item=item):
-                return {"Put": target | condition | {"Item": address(key) | encode_item(item)}}
-            case Delete(key=key):
-                return {"Delete": target | condition | {"Key": address(key)}}
-            case Check(key=key):
-                return {"ConditionCheck": target | condition | {"Key": address(key)}}
-            case Increment(key=key):
-                return {"Update": target | {"Key": address(key)} | _addition(change, condition)}
+            case Put(address=key, item=item):
+                return {
+                    "Put": target | condition | {"Item": encode_address(key) | encode_item(item)}
+                }
+            case Delete(address=key):
+                return {"Delete": target | condition | {"Key": encode_address(key)}}
+            case Check(address=key):
+                return {"ConditionCheck": target | condition | {"Key": encode_address(key)}}
+            case Increment(address=key):
+                return {
+                    "Update": target | {"Key": encode_address(key)} | _addition(change, condition)
+                }
 
 
 def _condition(expect: Expectation) -> dict[str, Any]:
@@ -280,16 +286,16 @@ def _addition(change: Increment, condition: dict[str, Any]) -> dict[str, Any]:
 
 
 def _is_passing(error: ClientError, changes: Sequence[Change]) -> bool:
-    """Whether another attempt may succeed. Raises `Conflict` where an expectation was lost."""
+    """Whether another attempt may succeed. Raises `ExpectationLost` where an expectation was lost."""
     code = code_of(error)
     if code != "TransactionCanceledException":
         return code == "TransactionInProgressException"
     reasons = [reason.get("Code") for reason in error.response.get("CancellationReasons", [])]
     lost = [
-        change.key
+        change.address
         for change, reason in zip(changes, reasons, strict=False)
         if reason == "ConditionalCheckFailed"
     ]
     if lost:
-        raise Conflict(lost) from error
+        raise ExpectationLost(lost) from error
     return _PASSING.issuperset(reasons)

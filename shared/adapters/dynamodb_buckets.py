@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from botocore.exceptions import ClientError
 
-from shared.adapters.aws import answering, code_of, refuse_broken_answers
-from shared.adapters.dynamodb_items import Attributes, address, decode_item, encode
+from shared.adapters.aws import code_of, reject_truncated_responses, translating_errors
+from shared.adapters.dynamodb_items import Attributes, decode_item, encode, encode_address
 from shared.model.rate_limit import BURST, FULL_AT_MAX, INTERVAL, Bucket
 from shared.model.records import integer
-from shared.ports.store import Key, Table
+from shared.ports.store import Address, Table
 from shared.ports.token_buckets import Lease
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class DynamoBuckets:
     """
 
     def __init__(self, client: DynamoDBClient, *, table_prefix: str) -> None:
-        refuse_broken_answers(client)
+        reject_truncated_responses(client)
         self._client: Any = client  # requests are built as plain dictionaries
         self._table = f"{table_prefix}{Table.KEYS}"
 
@@ -75,7 +75,7 @@ class DynamoBuckets:
         text = " ".join(update.values())
         request = {
             "TableName": self._table,
-            "Key": address(Key(Table.KEYS, f"{name}#bucket")),
+            "Key": encode_address(Address(Table.KEYS, f"{name}#bucket")),
             "ExpressionAttributeNames": _NAMES,
             "ExpressionAttributeValues": {
                 name: encode(value) for name, value in values.items() if name in text
@@ -83,7 +83,7 @@ class DynamoBuckets:
             "ReturnValues": "UPDATED_NEW",
             "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
         }
-        with answering():
+        with translating_errors():
             try:
                 answer = self._client.update_item(**request, **update)
             except ClientError as error:

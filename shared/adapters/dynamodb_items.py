@@ -4,15 +4,15 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from shared.errors import Corrupt
-from shared.ports.store import Item, Key, Value
+from shared.ports.store import Address, Item, Value
 
 Attribute: TypeAlias = dict[str, Any]
 Attributes: TypeAlias = Mapping[str, Attribute]
 
 
-def address(key: Key) -> dict[str, Attribute]:
+def encode_address(address: Address) -> dict[str, Attribute]:
     """The key attributes of an item."""
-    return {"pk": {"S": key.pk}, "sk": {"S": key.sk}}
+    return {"pk": {"S": address.pk}, "sk": {"S": address.sk}}
 
 
 def encode(value: Value) -> Attribute:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 from botocore.exceptions import ClientError
 
 from shared.adapters import aws
-from shared.adapters.aws import answering, code_of
-from shared.adapters.dynamodb_items import address, encode
+from shared.adapters.aws import code_of, translating_errors
+from shared.adapters.dynamodb_items import encode, encode_address
 from shared.model import api_keys, times
 from shared.ports.store import Table
 from shared.ports.usage_counts import Used
@@ -63,7 +63,7 @@ class DynamoUsage:
         """Count what was used. Raises `Unavailable`."""
         request = {
             "TableName": self._table,
-            "Key": address(api_keys.usage(used.tenant_id).key(used.key_id)),
+            "Key": encode_address(api_keys.usage(used.tenant_id).address(used.key_id)),
             "ExpressionAttributeNames": {
                 "#pk": "pk",
                 "#count": "request_count",
@@ -81,7 +81,7 @@ class DynamoUsage:
 
     def _update(self, request: dict[str, Any]) -> bool:
         """Whether the condition held."""
-        with answering():
+        with translating_errors():
             try:
                 self._client.update_item(**request)
             except ClientError as error:

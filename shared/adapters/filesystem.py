@@ -34,7 +34,7 @@ class FileBlobs:
     def __init__(self, root: Path, *, clock: Callable[[], float] = time.time) -> None:
         self._root = root
         self._clock = clock
-        with _answering():
+        with _translating_errors():
             self._scratch.mkdir(parents=True, exist_ok=True)
 
     @property
@@ -44,7 +44,7 @@ class FileBlobs:
     def put(self, name: str, data: bytes) -> None:
         """Store a new blob durably. Raises `BlobExists`, `OutOfSpace`, `Unavailable`."""
         path = self._path(name)
-        with _answering():
+        with _translating_errors():
             self._check_space(len(data))
             path.parent.mkdir(parents=True, exist_ok=True)
             try:
@@ -65,7 +65,7 @@ class FileBlobs:
     def get(self, name: str) -> bytes | None:
         """The blob's bytes, or None where there is none. Raises `Unavailable`."""
         path = self._path(name)
-        with _answering():
+        with _translating_errors():
             try:
                 return path.read_bytes()
             except FileNotFoundError:
@@ -76,7 +76,7 @@ class FileBlobs:
     def names(self, folder: str) -> Iterator[str]:
         """The names of the blobs below `folder`, in order. Raises `Unavailable`."""
         path = self._path(folder)
-        with _answering():
+        with _translating_errors():
             if not self._scratch.is_dir():
                 raise FileNotFoundError(self._scratch)
             found = [
@@ -95,7 +95,7 @@ class FileBlobs:
     def file(self, name: str, *, sha256: str) -> Path:
         """The file that holds a blob, checked as the port promises. Raises `Corrupt`."""
         path = self._path(name)
-        with _answering():
+        with _translating_errors():
             try:
                 found = path.stat()
                 digest = _digest(path, found.st_ino, found.st_mtime_ns, found.st_size)
@@ -126,7 +126,7 @@ class FileBlobs:
         path = self._path(folder)
         age = -math.inf if older_than_seconds is None else older_than_seconds
         oldest = self._clock() - age
-        with _answering(), suppress(FileNotFoundError):
+        with _translating_errors(), suppress(FileNotFoundError):
             for each in path.iterdir():
                 if each.name < before and each.is_file():
                     # Another process may do the same.
@@ -141,7 +141,7 @@ class FileBlobs:
         """
         oldest = self._clock() - older_than_seconds
         removed = 0
-        with _answering():
+        with _translating_errors():
             for path in self._scratch.iterdir():
                 # Another process may do the same.
                 with suppress(FileNotFoundError):
@@ -161,7 +161,7 @@ class FileBlobs:
     def _url_key(self) -> bytes:
         """The key that all processes on this folder share; the first of them makes it."""
         path = self._root / _URL_KEY
-        with _answering():
+        with _translating_errors():
             if not path.exists():
                 made = os.urandom(_URL_KEY_BYTES)
                 with suppress(FileExistsError):
@@ -186,7 +186,7 @@ def _unless_absent(error: OSError) -> None:
 
 
 @contextmanager
-def _answering() -> Iterator[None]:
+def _translating_errors() -> Iterator[None]:
     try:
         yield
     except OSError as error:

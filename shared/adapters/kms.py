@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from botocore.exceptions import ClientError
 
 from shared.adapters import aws
-from shared.adapters.aws import Lazy, answering, code_of, refuse_broken_answers
+from shared.adapters.aws import Lazy, code_of, reject_truncated_responses, translating_errors
 from shared.adapters.preconditions import check_context, check_secret
 from shared.errors import Corrupt
 
@@ -25,28 +25,28 @@ def connect(*, region: str | None = None, endpoint_url: str | None = None) -> KM
     return client
 
 
-class KmsKeys:
-    """A `KeyWrapper` under the KMS key `key_id`: an identifier, ARN or alias."""
+class KmsSealer:
+    """A `Sealer` under the KMS key `key_id`: an identifier, ARN or alias."""
 
     def __init__(self, connect: Callable[[], KMSClient], *, key_id: str) -> None:
-        self._client: Lazy[KMSClient] = Lazy(lambda: refuse_broken_answers(connect()))
+        self._client: Lazy[KMSClient] = Lazy(lambda: reject_truncated_responses(connect()))
         self._key_id = key_id
 
-    def wrap(self, secret: bytes, *, context: Mapping[str, str]) -> bytes:
+    def seal(self, secret: bytes, *, context: Mapping[str, str]) -> bytes:
         """Seal 1 to 4096 bytes, bound to `context`. Raises `Unavailable`."""
         check_secret(secret, context)
-        with answering():
+        with translating_errors():
             answer = self._client().encrypt(
                 KeyId=self._key_id, Plaintext=secret, EncryptionContext=context
             )
         return answer["CiphertextBlob"]
 
-    def unwrap(self, sealed: bytes, *, context: Mapping[str, str]) -> bytes:
+    def unseal(self, sealed: bytes, *, context: Mapping[str, str]) -> bytes:
         """Open what `wrap` sealed. Raises `Corrupt`, `Unavailable`."""
         check_context(context)
         if not 0 < len(sealed) <= _MOST_SEALED_BYTES:
             raise Corrupt  # KMS would call the request invalid
-        with answering():
+        with translating_errors():
             try:
                 answer = self._client().decrypt(
                     KeyId=self._key_id, CiphertextBlob=sealed, EncryptionContext=context

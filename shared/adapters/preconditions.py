@@ -18,7 +18,7 @@ def check_write(changes: Sequence[Change]) -> None:
     """Refuse what no store could apply. Raises `ValueError`, `TypeError` for a value's type."""
     if not 0 < len(changes) <= MOST_CHANGES:
         raise ValueError(f"a write has 1 to {MOST_CHANGES} changes")
-    if len({change.key for change in changes}) < len(changes):
+    if len({change.address for change in changes}) < len(changes):
         raise ValueError("a write changes each item once")
     for change in changes:
         _check_change(change)

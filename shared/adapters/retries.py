@@ -16,7 +16,7 @@ _RANDOM: Final = SystemRandom()
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class RetryPolicy:
     """How long an adapter keeps trying; `sleep` and `clock` (seconds) are a test's to replace."""
 
     deadline_seconds: float = 4.0
@@ -37,4 +37,4 @@ class Patience:
             attempt += 1
 
 
-PATIENCE = Patience()
+PATIENCE = RetryPolicy()

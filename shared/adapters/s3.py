@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from botocore.exceptions import ClientError, FlexibleChecksumError
 
 from shared.adapters import aws
-from shared.adapters.aws import Lazy, answering, code_of, unavailable
+from shared.adapters.aws import Lazy, code_of, translating_errors, unavailable
 from shared.adapters.preconditions import check_blob_name
-from shared.adapters.retries import PATIENCE, Patience
+from shared.adapters.retries import PATIENCE, RetryPolicy
 from shared.errors import BlobExists, Corrupt, Unavailable
 from shared.model.srl import served
 
@@ -46,7 +46,7 @@ class S3Blobs:
     """
 
     def __init__(
-        self, connect: Callable[[], S3Client], *, bucket: str, patience: Patience = PATIENCE
+        self, connect: Callable[[], S3Client], *, bucket: str, patience: RetryPolicy = PATIENCE
     ) -> None:
         self._client = Lazy(connect)
         self._bucket = bucket
@@ -57,7 +57,7 @@ class S3Blobs:
         check_blob_name(name)
         refused = None
         for _ in self._patience.attempts():
-            with answering():
+            with translating_errors():
                 try:
                     self._create(name, data)
                 except ClientError as error:
@@ -88,7 +88,7 @@ class S3Blobs:
     def get(self, name: str) -> bytes | None:
         """The blob's bytes, or None where there is none. Raises `Unavailable`."""
         check_blob_name(name)
-        with answering():
+        with translating_errors():
             try:
                 answer = self._client().get_object(
                     Bucket=self._bucket, Key=name, ChecksumMode="ENABLED"
@@ -109,7 +109,7 @@ class S3Blobs:
             .get_paginator("list_objects_v2")
             .paginate(Bucket=self._bucket, Prefix=f"{folder}/")
         )
-        with answering():
+        with translating_errors():
             for page in pages:
                 # botocore reads an answer without a body as one without objects.
                 if "KeyCount" not in page:
@@ -137,7 +137,7 @@ class S3Blobs:
         }
         if encoding := served.content_encoding(name):
             asked["ResponseContentEncoding"] = encoding
-        with answering():
+        with translating_errors():
             return self._client().generate_presigned_url(
                 "get_object", Params=asked, ExpiresIn=ttl_seconds
             )

@@ -14,14 +14,14 @@ from shared.adapters import sqlite_audit, sqlite_format, sqlite_items
 from shared.adapters.preconditions import check_write
 from shared.adapters.sqlite_audit import Span
 from shared.adapters.sqlite_database import Database
-from shared.errors import Conflict, Corrupt
+from shared.errors import Corrupt, ExpectationLost
 from shared.ports.store import (
     EVERYTHING,
+    Address,
     Change,
-    Entry,
     Item,
-    Key,
     Partition,
+    Row,
     Table,
     Value,
     Where,
@@ -62,15 +62,15 @@ class SqliteStore:
             found = list(sqlite_format.problems(connection, quickly=quickly))
         yield from found
 
-    def get(self, key: Key) -> Item | None:
+    def get(self, address: Address) -> Item | None:
         """The item, or None where there is none. Raises `Unavailable`."""
         with self._database as connection:
-            row = sqlite_items.stored(connection, key)
-        return None if row is None else sqlite_items.decode_at(key, row)
+            row = sqlite_items.stored(connection, address)
+        return None if row is None else sqlite_items.decode_at(address, row)
 
-    def get_many(self, keys: Iterable[Key]) -> dict[Key, Item]:
+    def get_many(self, addresses: Iterable[Address]) -> dict[Address, Item]:
         """The items that exist among `keys`. Raises `Unavailable`."""
-        wanted = dict.fromkeys(keys)
+        wanted = dict.fromkeys(addresses)
         with self._database as connection:
             rows = [(key, sqlite_items.stored(connection, key)) for key in wanted]
         return {key: sqlite_items.decode_at(key, row) for key, row in rows if row is not None}
@@ -84,7 +84,7 @@ class SqliteStore:
         newest_first: bool = False,
         limit: int | None = None,
         where: Where = EVERYTHING,
-    ) -> Iterator[Entry]:
+    ) -> Iterator[Row]:
         """The partition's entries in order, a page at a time. Raises `Unavailable`."""
         span = _span(after, before)
         if where == EVERYTHING:
@@ -99,7 +99,7 @@ class SqliteStore:
 
     def _matching(
         self, partition: Partition, span: Span, where: Where, *, newest_first: bool = False
-    ) -> Iterator[Entry]:
+    ) -> Iterator[Row]:
         """The entries between the bounds that `where` means; only these are decoded."""
         text = max(where.equal.values(), key=len, default="").encode()
         walk = self._walk(partition, span, newest_first=newest_first, text=text)
@@ -113,7 +113,7 @@ class SqliteStore:
         newest_first: bool,
         limit: int | None = None,
         text: bytes = b"",
-    ) -> Iterator[Entry]:
+    ) -> Iterator[Row]:
         """The entries between the bounds; with `text`, no others than have it anywhere in them."""
         seed = sqlite_format.seed(*partition)
         order = _DOWN if newest_first else _UP
@@ -128,7 +128,7 @@ class SqliteStore:
             )
             for sk, item, checksum in rows:
                 if item is not None:
-                    yield Entry(sk, sqlite_items.decode(seed, sk, item, checksum))
+                    yield Row(sk, sqlite_items.decode(seed, sk, item, checksum))
             if len(rows) < size:
                 return
             low, high = (low, rows[-1][0]) if newest_first else (rows[-1][0], high)
@@ -201,7 +201,7 @@ class SqliteStore:
         with self._database.transaction() as connection:
             found = sqlite_audit.expired(connection, before, most)
             for pk, sk in found:
-                sqlite_items.delete(connection, Key(Table.AUDIT, pk, sk))
+                sqlite_items.delete(connection, Address(Table.AUDIT, pk, sk))
         return len(found)
 
     def column(
@@ -242,13 +242,15 @@ class SqliteStore:
     def write(self, *changes: Change) -> None:
         """Apply every change or none.
 
-        Raises `Conflict` with the keys whose expectation did not hold, and `Unavailable`.
+        Raises `ExpectationLost` with the keys whose expectation did not hold, and `Unavailable`.
         """
         check_write(changes)
         with self._database.transaction() as connection:
-            lost = [change.key for change in changes if not sqlite_items.holds(connection, change)]
+            lost = [
+                change.address for change in changes if not sqlite_items.holds(connection, change)
+            ]
             if lost:
-                raise Conflict(lost)
+                raise ExpectationLost(lost)
             for change in changes:
                 sqlite_items.apply(connection, change)
             sqlite_audit.catch_up(connection, len(changes))

@@ -8,6 +8,7 @@ import cbor2
 from shared.adapters import sqlite_audit, sqlite_format
 from shared.errors import Corrupt
 from shared.ports.store import (
+    Address,
     At,
     Change,
     Check,
@@ -15,7 +16,6 @@ from shared.ports.store import (
     Expect,
     Increment,
     Item,
-    Key,
     Put,
     Table,
     Value,
@@ -35,39 +35,39 @@ _DELETE_PLACE = "DELETE FROM places WHERE partition = ? AND sk = ?"
 Row: TypeAlias = tuple[object, object]
 
 
-def stored(connection: sqlite3.Connection, key: Key) -> Row | None:
+def stored(connection: sqlite3.Connection, address: Address) -> Row | None:
     """The row of an item, or None. Raises `Corrupt` if only `places` has the key."""
-    row: Row | None = connection.execute(_GET, key).fetchone()
+    row: Row | None = connection.execute(_GET, address).fetchone()
     if row is None:
-        row = connection.execute(_CONFIRM, (*key, *_place(key))).fetchone()
+        row = connection.execute(_CONFIRM, (*address, *_place(address))).fetchone()
         if row == (None, None):
             raise Corrupt
     return row
 
 
-def _place(key: Key) -> tuple[int, str]:
-    return sqlite_format.place(key.table, key.pk), key.sk
+def _place(address: Address) -> tuple[int, str]:
+    return sqlite_format.place(address.table, address.pk), address.sk
 
 
 def holds(connection: sqlite3.Connection, change: Change) -> bool:
     """Whether the item is as the change expects. Raises `Corrupt` if it cannot be read."""
     if change.expect is Expect.ANYTHING:
         return True
-    row = stored(connection, change.key)
+    row = stored(connection, change.address)
     if not isinstance(change.expect, At):
         return (row is not None) == (change.expect is Expect.PRESENT)
-    version = None if row is None else decode_at(change.key, row).get("version")
+    version = None if row is None else decode_at(change.address, row).get("version")
     return type(version) is int and version == change.expect.version
 
 
 def apply(connection: sqlite3.Connection, change: Change) -> None:
     """Make one change in this transaction."""
     match change:
-        case Put(key=key, item=item):
+        case Put(address=key, item=item):
             _put(connection, key, item)
-        case Delete(key=key):
+        case Delete(address=key):
             delete(connection, key)
-        case Increment(key=key):
+        case Increment(address=key):
             row = stored(connection, key)
             item = {} if row is None else decode_at(key, row)
             _put(connection, key, _added(item, change))
@@ -75,21 +75,21 @@ def apply(connection: sqlite3.Connection, change: Change) -> None:
             pass
 
 
-def delete(connection: sqlite3.Connection, key: Key) -> None:
+def delete(connection: sqlite3.Connection, address: Address) -> None:
     """Delete an item, if it is there, in this transaction."""
-    if key.table is Table.AUDIT:
-        sqlite_audit.forget(connection, key.pk, key.sk)
-    connection.execute(_DELETE, key)
-    connection.execute(_DELETE_PLACE, _place(key))
+    if address.table is Table.AUDIT:
+        sqlite_audit.forget(connection, address.pk, address.sk)
+    connection.execute(_DELETE, address)
+    connection.execute(_DELETE_PLACE, _place(address))
 
 
-def _put(connection: sqlite3.Connection, key: Key, item: Item) -> None:
-    if key.table is Table.AUDIT:
-        sqlite_audit.forget(connection, key.pk, key.sk)
+def _put(connection: sqlite3.Connection, address: Address, item: Item) -> None:
+    if address.table is Table.AUDIT:
+        sqlite_audit.forget(connection, address.pk, address.sk)
     encoded = cbor2.dumps(dict(item))
-    seed = sqlite_format.seed(key.table, key.pk)
-    connection.execute(_PUT, (*key, encoded, sqlite_format.checksum(seed, key.sk, encoded)))
-    connection.execute(_PUT_PLACE, _place(key))
+    seed = sqlite_format.seed(address.table, address.pk)
+    connection.execute(_PUT, (*address, encoded, sqlite_format.checksum(seed, address.sk, encoded)))
+    connection.execute(_PUT_PLACE, _place(address))
 
 
 def _added(item: Item, change: Increment) -> dict[str, Value]:
@@ -102,9 +102,9 @@ def _added(item: Item, change: Increment) -> dict[str, Value]:
     return sums | dict(change.assign)
 
 
-def decode_at(key: Key, row: Row) -> dict[str, Value]:
+def decode_at(address: Address, row: Row) -> dict[str, Value]:
     """The item of a row. Raises `Corrupt` for anything but what was stored under this key."""
-    return decode(sqlite_format.seed(key.table, key.pk), key.sk, *row)
+    return decode(sqlite_format.seed(address.table, address.pk), address.sk, *row)
 
 
 def decode(seed: int, sk: str, encoded: object, checksum: object) -> dict[str, Value]:

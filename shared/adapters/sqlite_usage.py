@@ -2,7 +2,7 @@
 
 from contextlib import suppress
 
-from shared.errors import Conflict
+from shared.errors import ExpectationLost
 from shared.model import api_keys, times
 from shared.model.records import moment
 from shared.ports.store import Expect, Increment, Store
@@ -17,14 +17,14 @@ class SqliteUsage:
 
     def add(self, used: Used) -> None:
         """Count what was used. Raises `Unavailable`."""
-        key = api_keys.usage(used.tenant_id).key(used.key_id)
+        key = api_keys.usage(used.tenant_id).address(used.key_id)
         last_used_at = used.last_used_at
         if used.late:
             held = moment((self._store.get(key) or {}).get("last_used_at"), "last_used_at")
             last_used_at = max(last_used_at, held or last_used_at)
         assign = {"last_used_at": times.text(last_used_at)}
         # A count that comes after its key was deleted must not bring the usage back.
-        with suppress(Conflict):
+        with suppress(ExpectationLost):
             self._store.write(
                 Increment(key, {"request_count": used.requests}, Expect.PRESENT, assign=assign)
             )

@@ -7,8 +7,8 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from shared.adapters import aws
-from shared.adapters.aws import Lazy, answering, refuse_broken_answers
-from shared.adapters.retries import PATIENCE, Patience
+from shared.adapters.aws import Lazy, reject_truncated_responses, translating_errors
+from shared.adapters.retries import PATIENCE, RetryPolicy
 from shared.errors import Unavailable
 
 if TYPE_CHECKING:
@@ -28,9 +28,9 @@ class SqsQueue:
     """A `Queue` at the address `url`; a message of a caller's answer that got lost goes twice."""
 
     def __init__(
-        self, connect: Callable[[], SQSClient], *, url: str, patience: Patience = PATIENCE
+        self, connect: Callable[[], SQSClient], *, url: str, patience: RetryPolicy = PATIENCE
     ) -> None:
-        self._client: Lazy[SQSClient] = Lazy(lambda: refuse_broken_answers(connect()))
+        self._client: Lazy[SQSClient] = Lazy(lambda: reject_truncated_responses(connect()))
         self._url = url
         self._patience = patience
 
@@ -45,7 +45,7 @@ class SqsQueue:
             for number, message in enumerate(batch)
         }
         for _ in self._patience.attempts():
-            with answering():
+            with translating_errors():
                 answer = self._client().send_message_batch(
                     QueueUrl=self._url, Entries=list(pending.values())
                 )

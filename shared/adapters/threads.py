@@ -8,8 +8,8 @@ from typing import Any
 _MOST_AT_ONCE = 16
 
 
-class AtOnce:
-    """`Together` in threads. They are made when first needed, and wait when there is nothing."""
+class Threaded:
+    """`Gather` in threads. They are made when first needed, and wait when there is nothing."""
 
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(_MOST_AT_ONCE, thread_name_prefix="read")

@@ -9,7 +9,7 @@ from typing import Final
 
 from shared.model import times
 from shared.model.callers import Scope
-from shared.model.items import Key, Partition, Table
+from shared.model.items import Address, Partition, Table
 from shared.model.records import Record
 
 _SECRET_BYTES: Final = 32
@@ -39,9 +39,9 @@ class ApiKey(Record):
     version: int = 1
 
     @property
-    def key(self) -> Key:
+    def address(self) -> Address:
         """Where the record is stored."""
-        return records(self.tenant_id).key(self.id)
+        return records(self.tenant_id).address(self.id)
 
     def is_live_admin(self, now: datetime) -> bool:
         """Whether this key can administer the tenant at `now`."""
@@ -68,9 +68,9 @@ class Credential(Record):
     disabled: bool = False
 
     @property
-    def key(self) -> Key:
+    def address(self) -> Address:
         """Where the credential is stored."""
-        return credential_key(self.digest)
+        return credential_address(self.digest)
 
     def opens(self, now: datetime) -> bool:
         """Whether the key is accepted at `now` (APIKEY-5)."""
@@ -118,11 +118,11 @@ def owned_by(tenant_id: str, account_id: str) -> Partition:
     return Partition(Table.KEYS, f"{tenant_id}#api-keys-of#{account_id}")
 
 
-def count_key(tenant_id: str) -> Key:
+def count_address(tenant_id: str) -> Address:
     """The number of a tenant's keys, in the attribute `count`."""
-    return Key(Table.KEYS, tenant_id, "counts#api-keys")
+    return Address(Table.KEYS, tenant_id, "counts#api-keys")
 
 
-def credential_key(digest_: str) -> Key:
+def credential_address(digest_: str) -> Address:
     """Where the credential of a key string with this digest is stored."""
-    return Key(Table.KEYS, f"api-key#{digest_}")
+    return Address(Table.KEYS, f"api-key#{digest_}")

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Final
 
 from shared.model.identifiers import AUDIT_ENTRY, before_all_of
-from shared.model.items import Key, Partition, Table, Value
+from shared.model.items import Address, Partition, Table, Value
 from shared.model.records import Record
 
 # The partitions of a month, each of which takes 1,000 write units a second (docs/adr/0037).
@@ -102,10 +102,10 @@ class Filters:
         return before_all_of(self.end + timedelta(seconds=1), kind=AUDIT_ENTRY)
 
 
-def place(tenant_id: str, entry_id: str, moment: datetime) -> Key:
+def address(tenant_id: str, entry_id: str, moment: datetime) -> Address:
     """Where an entry of `moment` is stored."""
     number = hashlib.sha256(entry_id.encode()).digest()[0] % SHARDS
-    return month(tenant_id, moment)[number].key(entry_id)
+    return month(tenant_id, moment)[number].address(entry_id)
 
 
 def month(tenant_id: str, moment: datetime) -> list[Partition]:

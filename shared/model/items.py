@@ -17,7 +17,7 @@ class Table(StrEnum):
     AUDIT = "audit"
 
 
-class Key(NamedTuple):
+class Address(NamedTuple):
     """The address of an item. Neither `pk` nor `sk` is ever empty."""
 
     table: Table
@@ -31,12 +31,12 @@ class Partition(NamedTuple):
     table: Table
     pk: str
 
-    def key(self, sk: str) -> Key:
+    def address(self, sk: str) -> Address:
         """The address of one item in this partition."""
-        return Key(self.table, self.pk, sk)
+        return Address(self.table, self.pk, sk)
 
 
-class Entry(NamedTuple):
+class Row(NamedTuple):
     """One item of a partition, with its sort key."""
 
     sk: str

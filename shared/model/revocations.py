@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from shared.model.items import Key, Partition, Table
+from shared.model.items import Address, Partition, Table
 from shared.model.records import Record
 
 # Partitions of the revoked warrants, with their counters, and of the records: each of them takes
@@ -70,16 +70,16 @@ def records(tenant_id: str) -> list[Partition]:
     return [_records(tenant_id, number) for number in range(RECORD_SHARDS)]
 
 
-def record_key(tenant_id: str, revocation_id: str) -> Key:
+def record_address(tenant_id: str, revocation_id: str) -> Address:
     """Where a new record is stored."""
     number = _digest(revocation_id)[0] % RECORD_SHARDS
-    return _records(tenant_id, number).key(revocation_id)
+    return _records(tenant_id, number).address(revocation_id)
 
 
-def record_places(tenant_id: str, revocation_id: str) -> list[Key]:
+def record_addresses(tenant_id: str, revocation_id: str) -> list[Address]:
     """Where a record may be: where it is stored now, or where earlier releases stored it."""
-    first = _records(tenant_id, 0).key(revocation_id)
-    return list(dict.fromkeys([record_key(tenant_id, revocation_id), first]))
+    first = _records(tenant_id, 0).address(revocation_id)
+    return list(dict.fromkeys([record_address(tenant_id, revocation_id), first]))
 
 
 def shards(tenant_id: str) -> list[Partition]:
@@ -87,18 +87,18 @@ def shards(tenant_id: str) -> list[Partition]:
     return [_shard(tenant_id, number) for number in range(SHARDS)]
 
 
-def counter_key(tenant_id: str, warrant_id: str) -> Key:
+def counter_address(tenant_id: str, warrant_id: str) -> Address:
     """The counter of a warrant's shard that counts it: `count` of warrants, `changes` ever made.
 
     The numbers of a shard are the sums of all of its counters, which sort before its warrants.
     """
     number = counter_number(warrant_id) // SHARDS
-    return shard_of(tenant_id, warrant_id).key(f"{_COUNTER}#{number:02x}")
+    return shard_of(tenant_id, warrant_id).address(f"{_COUNTER}#{number:02x}")
 
 
-def repaired_counter_key(shard: Partition) -> Key:
+def repaired_counter_address(shard: Partition) -> Address:
     """The counter of a shard that a repair adds to."""
-    return shard.key(f"{_COUNTER}#00")
+    return shard.address(f"{_COUNTER}#00")
 
 
 def counter_number(name: str) -> int:

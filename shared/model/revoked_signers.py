@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from shared.model.items import Item, Key, Partition, Table
+from shared.model.items import Address, Item, Partition, Table
 from shared.model.records import Record
 from shared.model.signing_keys import Signer
 
@@ -54,13 +54,13 @@ class FirstEdition(Record):
 
 
 def is_of_first_edition(item: Item) -> bool:
-    """Whether the item at `count_key` names the revoked signers and does not count them."""
+    """Whether the item at `count_address` names the revoked signers and does not count them."""
     return isinstance(item.get("signers"), list)
 
 
-def count_key(tenant_id: str) -> Key:
+def count_address(tenant_id: str) -> Address:
     """Where the tenant's revoked signers are counted; if nothing is there, none is revoked."""
-    return Key(Table.KEYS, tenant_id, "revoked-keys")
+    return Address(Table.KEYS, tenant_id, "revoked-keys")
 
 
 def markers(tenant_id: str) -> Partition:
@@ -68,9 +68,9 @@ def markers(tenant_id: str) -> Partition:
     return Partition(Table.KEYS, f"{tenant_id}#revoked-keys")
 
 
-def marker_key(tenant_id: str, signer: Signer) -> Key:
+def marker_address(tenant_id: str, signer: Signer) -> Address:
     """Where the marker of a signer is, if it is revoked."""
-    return markers(tenant_id).key(str(signer))
+    return markers(tenant_id).address(str(signer))
 
 
 def by_key(signers: Iterable[str]) -> dict[str, set[int | None]]:

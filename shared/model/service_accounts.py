@@ -6,7 +6,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Final
 
-from shared.model.items import Key, Partition, Table
+from shared.model.items import Address, Partition, Table
 from shared.model.records import Record
 
 API_KEYS_MAX: Final = 50
@@ -37,9 +37,9 @@ class ServiceAccount(Record):
     version: int = 1
 
     @property
-    def key(self) -> Key:
+    def address(self) -> Address:
         """Where the account is stored."""
-        return accounts(self.tenant_id).key(self.id)
+        return accounts(self.tenant_id).address(self.id)
 
 
 def name(value: str) -> str:
@@ -49,14 +49,14 @@ def name(value: str) -> str:
     return value
 
 
-def name_key(tenant_id: str, name_: str) -> Key:
+def name_address(tenant_id: str, name_: str) -> Address:
     """What keeps a name with one account, also after its deletion; holds its identifier."""
-    return Key(Table.KEYS, tenant_id, f"service-account-name#{name_}")
+    return Address(Table.KEYS, tenant_id, f"service-account-name#{name_}")
 
 
-def count_key(tenant_id: str) -> Key:
+def count_address(tenant_id: str) -> Address:
     """The number of a tenant's accounts, in the attribute `count`."""
-    return Key(Table.KEYS, tenant_id, "counts#service-accounts")
+    return Address(Table.KEYS, tenant_id, "counts#service-accounts")
 
 
 def accounts(tenant_id: str) -> Partition:

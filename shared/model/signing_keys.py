@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Final
 
 from shared.model import seeds, times
-from shared.model.items import Key, Partition, Table
+from shared.model.items import Address, Partition, Table
 from shared.model.records import Record
 from shared.model.seeds import Purpose
 
@@ -81,9 +81,9 @@ class SigningKey(Record):
     version: int = 1
 
     @property
-    def key(self) -> Key:
+    def address(self) -> Address:
         """Where the record is stored."""
-        return keys(self.tenant_id).key(self.id)
+        return keys(self.tenant_id).address(self.id)
 
     @property
     def seal_context(self) -> dict[str, str]:
@@ -185,9 +185,9 @@ def version_sk(key_version: int) -> str:
     return f"{key_version:09d}"
 
 
-def counts_key(tenant_id: str) -> Key:
+def counts_address(tenant_id: str) -> Address:
     """The number of keys of each type and status, each under `count_name`."""
-    return Key(Table.KEYS, tenant_id, "counts#keys")
+    return Address(Table.KEYS, tenant_id, "counts#keys")
 
 
 def count_name(type_: Type, status: Status) -> str:

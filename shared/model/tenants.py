@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from shared.model.items import Key, Partition, Table
+from shared.model.items import Address, Partition, Table
 from shared.model.rate_limit import BURST, RATE_PER_SECOND
 from shared.model.records import Record
 
@@ -64,9 +64,9 @@ class Settings(Record):
         return timedelta(days=self.audit_retention_days)
 
     @property
-    def key(self) -> Key:
+    def address(self) -> Address:
         """Where the settings are stored."""
-        return settings_key(self.tenant_id)
+        return settings_address(self.tenant_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +78,9 @@ class Listing(Record):
     created_at: datetime
 
     @property
-    def key(self) -> Key:
+    def address(self) -> Address:
         """Where the listing is stored."""
-        return DIRECTORY.key(self.tenant_id)
+        return DIRECTORY.address(self.tenant_id)
 
 
 # All tenants, in order of creation.
@@ -94,11 +94,11 @@ def handle(value: str) -> str:
     return value
 
 
-def settings_key(tenant_id: str) -> Key:
+def settings_address(tenant_id: str) -> Address:
     """Where a tenant's settings are stored."""
-    return Key(Table.KEYS, tenant_id, "settings")
+    return Address(Table.KEYS, tenant_id, "settings")
 
 
-def handle_key(value: str) -> Key:
+def handle_address(value: str) -> Address:
     """What keeps a handle with one tenant; its item holds the tenant's identifier."""
-    return Key(Table.KEYS, f"tenant-handle#{value}")
+    return Address(Table.KEYS, f"tenant-handle#{value}")

@@ -28,10 +28,10 @@ def reason(value: str) -> str:
 def _checked(text: str, *, most: int, breaks: str) -> str:
     if not 1 <= len(text) <= most or not any(map(_is_visible, text)):
         raise ValueError(f"must be 1 to {most} characters after trimming, one of them visible")
-    for place, character in enumerate(text):
+    for address, character in enumerate(text):
         if unicodedata.category(character) not in _REFUSED or character in breaks:
             continue
-        if not (character in _JOINERS and _is_within_word(text, place)):
+        if not (character in _JOINERS and _is_within_word(text, address)):
             raise ValueError("must hold no control, format or unassigned characters")
     return text
 
@@ -40,9 +40,9 @@ def _is_visible(character: str) -> bool:
     return unicodedata.category(character)[0] in _VISIBLE and character not in _BLANK
 
 
-def _is_within_word(text: str, place: int) -> bool:
+def _is_within_word(text: str, address: int) -> bool:
     """Whether the characters on both sides belong to a word; a mark belongs to what it marks."""
-    around = text[place - 1 : place] + text[place + 1 : place + 2]
+    around = text[address - 1 : address] + text[address + 1 : address + 2]
     return len(around) == 2 and all(  # noqa: PLR2004 (both sides)
         _is_visible(each) or unicodedata.category(each)[0] == "M" for each in around
     )

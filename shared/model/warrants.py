@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from shared.model import times
-from shared.model.items import Item, Key, Partition, Table
+from shared.model.items import Address, Item, Partition, Table
 from shared.model.records import Record, moment
 from shared.model.warrant_format import Format
 
@@ -91,9 +91,9 @@ def left_behind(ends_at: datetime | None, now: datetime, *, ttl: timedelta) -> b
     return ends_at is not None and ends_at < now - ttl
 
 
-def warrant_key(tenant_id: str, warrant_id: str) -> Key:
+def warrant_address(tenant_id: str, warrant_id: str) -> Address:
     """Where the standing of a warrant is found."""
-    return Key(Table.REVOCATIONS, f"{tenant_id}#warrant#{warrant_id}")
+    return Address(Table.REVOCATIONS, f"{tenant_id}#warrant#{warrant_id}")
 
 
 def signed_by(tenant_id: str, key_id: str) -> Partition:
@@ -117,9 +117,9 @@ def of_by_end(sk: str) -> tuple[str, datetime | None]:
     return warrant_id, None if end == _NEVER else moment(end, "by-end")
 
 
-def is_by_end_key(tenant_id: str) -> Key:
+def is_by_end_address(tenant_id: str) -> Address:
     """Where it is noted that all that the tenant's keys signed is in order of ends too."""
-    return Key(Table.KEYS, tenant_id, "signed-by-end")
+    return Address(Table.KEYS, tenant_id, "signed-by-end")
 
 
 def signed_counts(tenant_id: str, key_id: str) -> Partition:
@@ -130,10 +130,10 @@ def signed_counts(tenant_id: str, key_id: str) -> Partition:
     return Partition(Table.REVOCATIONS, f"{tenant_id}#signed-count#{key_id}")
 
 
-def signed_count_key(tenant_id: str, key_id: str, warrant_id: str) -> Key:
+def signed_count_address(tenant_id: str, key_id: str, warrant_id: str) -> Address:
     """Where a warrant is counted among those that its key signed."""
     number = hashlib.sha256(warrant_id.encode()).digest()[0] % COUNTERS
-    return signed_counts(tenant_id, key_id).key(f"{number:02x}")
+    return signed_counts(tenant_id, key_id).address(f"{number:02x}")
 
 
 def version_count(key_version: int) -> str:

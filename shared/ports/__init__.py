@@ -6,9 +6,9 @@ from datetime import datetime
 from typing import Protocol
 
 from shared.ports.blobs import BlobStore
-from shared.ports.key_wrapper import KeyWrapper
+from shared.ports.gather import Gather, sequentially
+from shared.ports.sealer import Sealer
 from shared.ports.store import Store
-from shared.ports.together import Together, in_turn
 from shared.ports.token_buckets import TokenBuckets
 from shared.ports.usage_counts import UsageCounts
 
@@ -41,8 +41,8 @@ class Ports:
     buckets: TokenBuckets
     usage: UsageCounts
     blobs: BlobStore
-    keys: KeyWrapper
+    sealer: Sealer
     now: Callable[[], datetime]
     new_id: NewId
-    together: Together = in_turn
+    gather: Gather = sequentially
     close: Callable[[], None] = _nothing_to_close

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, Protocol, TypeAlias, runtime_checkable
 
-from shared.model.items import Entry as Entry
+from shared.model.items import Address as Address
 from shared.model.items import Item as Item
-from shared.model.items import Key as Key
 from shared.model.items import Partition as Partition
+from shared.model.items import Row as Row
 from shared.model.items import Table as Table
 from shared.model.items import Value as Value
 
@@ -52,7 +52,7 @@ Expectation: TypeAlias = Expect | At
 class Put:
     """Write the whole item in place of whatever is there."""
 
-    key: Key
+    address: Address
     item: Item
     expect: Expectation
 
@@ -61,7 +61,7 @@ class Put:
 class Delete:
     """Remove the item; removing an absent one is no fault where the expectation allows it."""
 
-    key: Key
+    address: Address
     expect: Expectation
 
 
@@ -72,7 +72,7 @@ class Increment:
     `assign` sets other attributes in the same change.
     """
 
-    key: Key
+    address: Address
     amounts: Mapping[str, int]
     expect: Expectation
     assign: Item = field(default_factory=dict)
@@ -82,7 +82,7 @@ class Increment:
 class Check:
     """Change nothing, but let the whole write depend on this."""
 
-    key: Key
+    address: Address
     expect: Expectation
 
 
@@ -136,11 +136,11 @@ class Store(Protocol):
     - Safe to share between threads.
     """
 
-    def get(self, key: Key) -> Item | None:
+    def get(self, address: Address) -> Item | None:
         """The item, or None where there is none. Raises `Unavailable`."""
         ...
 
-    def get_many(self, keys: Iterable[Key]) -> dict[Key, Item]:
+    def get_many(self, addresses: Iterable[Address]) -> dict[Address, Item]:
         """The items that exist among `keys`, of any number, repeats allowed.
 
         Each item is read consistently; together they are no snapshot. Raises `Unavailable`.
@@ -156,7 +156,7 @@ class Store(Protocol):
         newest_first: bool = False,
         limit: int | None = None,
         where: Where = EVERYTHING,
-    ) -> Iterator[Entry]:
+    ) -> Iterator[Row]:
         """The partition's entries in order of sort key (bytewise), or in the reverse order.
 
         `after` and `before` bound the sort key on both sides, exclusively. At most `limit` entries
@@ -192,7 +192,7 @@ class Store(Protocol):
 
         A retry inside the adapter does not apply the changes twice.
 
-        Raises `Conflict`, with the keys whose expectation did not hold, and `Unavailable`, after
+        Raises `ExpectationLost`, with the keys whose expectation did not hold, and `Unavailable`, after
         which the write has happened, has not, or is in flight; it never stays in part.
         """
         ...

@@ -16,7 +16,7 @@ STATUS: Final[dict[type[errors.RescindError], int]] = {
     errors.NotFound: 404,
     errors.MethodNotAllowed: 405,
     errors.InvalidState: 409,
-    errors.RequestConflict: 409,
+    errors.Conflict: 409,
     errors.PayloadTooLarge: 413,
     errors.UnsupportedMediaType: 415,
     errors.RateLimited: 429,

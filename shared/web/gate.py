@@ -33,8 +33,8 @@ from shared.settings import Network
 from shared.web import errors, rate_limit
 from shared.web.addresses import group, source_address
 from shared.web.authentication import authenticate
-from shared.web.rate_limit import StrangerLimiter, TenantLimiter
-from shared.web.routes import Call
+from shared.web.rate_limit import AnonymousLimiter, TenantLimiter
+from shared.web.routes import Context
 from shared.web.stored import HEAD
 from shared.web.usage import UsageCounter
 from shared.web.work import IN_PLACE, Work
@@ -65,7 +65,7 @@ class Gate:
         self._trusted_proxies = trusted_proxies
         self._work = work
         self._tenants = TenantLimiter(ports, work)
-        self._strangers = StrangerLimiter(lambda: ports().now())
+        self._strangers = AnonymousLimiter(lambda: ports().now())
         self._usage = UsageCounter(work)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -103,7 +103,7 @@ class Gate:
         self._work.stop()
         self._usage.flush(self._ports)
 
-    async def _admit(self, request: Request, exchange: "_Exchange") -> Call:
+    async def _admit(self, request: Request, exchange: "_Exchange") -> Context:
         ports = self._ports()
         address = source_address(request, self._trusted_proxies())
         exchange.source_ip = address
@@ -117,7 +117,7 @@ class Gate:
         is_admin = caller.is_admin
         exchange.figures = partial(self._tenants.look, caller.tenant_id, is_admin=is_admin)
         await self._tenants.take(caller.tenant_id, is_admin=is_admin)
-        return Call(ports, caller, self._work)
+        return Context(ports, caller, self._work)
 
 
 def headers_of_every_response(request_id: str, figures: Figures) -> list[tuple[bytes, bytes]]:

@@ -61,7 +61,7 @@ def headers(figures: Figures) -> list[tuple[bytes, bytes]]:
     ]
 
 
-class StrangerLimiter:
+class AnonymousLimiter:
     """Buckets in this instance's memory, found by source address."""
 
     def __init__(self, now: Callable[[], datetime]) -> None:

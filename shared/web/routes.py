@@ -32,7 +32,7 @@ Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
 _SENTENCES_MAX: Final = 10
 
 
-class Call(NamedTuple):
+class Context(NamedTuple):
     """What calls an operation: on whose behalf, with which ports, and what runs it."""
 
     ports: Ports
@@ -40,13 +40,13 @@ class Call(NamedTuple):
     work: Work
 
 
-class Here(Request):
+class ApiRequest(Request):
     """A request as its endpoint has it: with ports, caller, and a body that was read already.
 
     FastAPI hands it over unchanged, which costs less than a dependency.
     """
 
-    def __init__(self, request: Request, call: Call, body: Body) -> None:
+    def __init__(self, request: Request, call: Context, body: Body) -> None:
         super().__init__(request.scope, request.receive)
         self.ports, self.caller, _ = call
         self._read = body
@@ -108,17 +108,17 @@ class ContractRoute(APIRoute):
         parameters = _names(self.dependant.query_params)
 
         async def handle(request: Request) -> Response:
-            call: Call = request.scope["call"]
+            call: Context = request.scope["call"]
             operation.authorize(call.caller)
             raw = await bodies.read(request, limit=body_max)
             return await call.work(
                 lambda: finish(request, call, raw), kind, tenant_id=call.caller.tenant_id
             )
 
-        def finish(request: Request, call: Call, raw: bytes) -> Response:
+        def finish(request: Request, call: Context, raw: bytes) -> Response:
             body = bodies.parse(request, raw)
             self._check_body(body)
-            here = Here(request, call, body)
+            here = ApiRequest(request, call, body)
             _check_query(here, allowed=parameters)
             try:
                 return result_of(answer(here))

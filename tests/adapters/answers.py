@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 from botocore.compat import HTTPHeaders
 
-from shared.adapters.retries import Patience
+from shared.adapters.retries import RetryPolicy
 
 
 @dataclass(frozen=True)
@@ -76,5 +76,5 @@ class FakeTime:
         self.slept.append(seconds)
         self.seconds += seconds
 
-    def patience(self, deadline_seconds: float = 4) -> Patience:
-        return Patience(deadline_seconds, sleep=self.sleep, clock=lambda: self.seconds)
+    def patience(self, deadline_seconds: float = 4) -> RetryPolicy:
+        return RetryPolicy(deadline_seconds, sleep=self.sleep, clock=lambda: self.seconds)

@@ -13,13 +13,13 @@ from botocore.exceptions import ClientError, ParamValidationError, ReadTimeoutEr
 
 from shared.adapters import threads
 from shared.adapters.dynamodb import DynamoStore
-from shared.errors import Conflict, Corrupt, Unavailable
+from shared.errors import Corrupt, ExpectationLost, Unavailable
 from shared.ports.store import (
+    Address,
     At,
     Check,
     Expect,
     Increment,
-    Key,
     Partition,
     Put,
     Table,
@@ -31,8 +31,8 @@ from tests.adapters.outages import OUTAGES, PASSING, URL
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
-KEY = Key(Table.KEYS, "t1#api-keys", "svc_ak_1")
-OTHER = Key(Table.AUDIT, "t1#2026-01", "svc_evt_1")
+KEY = Address(Table.KEYS, "t1#api-keys", "svc_ak_1")
+OTHER = Address(Table.AUDIT, "t1#2026-01", "svc_evt_1")
 PARTITION = Partition(Table.KEYS, KEY.pk)
 NAMES = {Table.KEYS: "a-keys", Table.AUDIT: "a-audit"}
 
@@ -53,8 +53,8 @@ def store(dynamodb_client: DynamoDBClient, fake_time: FakeTime) -> DynamoStore:
     return DynamoStore(dynamodb_client, table_prefix="a-", patience=fake_time.patience())
 
 
-def stored(key: Key, **attributes: Any) -> dict[str, Any]:
-    return {"pk": {"S": key.pk}, "sk": {"S": key.sk}} | attributes
+def stored(address: Address, **attributes: Any) -> dict[str, Any]:
+    return {"pk": {"S": address.pk}, "sk": {"S": address.sk}} | attributes
 
 
 # --- outages ---
@@ -115,7 +115,7 @@ def test_a_fault_of_ours_is_no_outage(
 
 def test_a_request_that_cannot_be_built_is_no_outage(store: DynamoStore) -> None:
     """A key of the wrong type is a fault in the code."""
-    key: Any = Key(Table.KEYS, "pk", None)  # type: ignore[arg-type]
+    key: Any = Address(Table.KEYS, "pk", None)  # type: ignore[arg-type]
     with pytest.raises(ParamValidationError):
         store.get(key)
 
@@ -179,14 +179,14 @@ def test_keys_that_stay_unprocessed_are_unavailable(
 def test_a_key_is_asked_for_once(dynamodb_client: DynamoDBClient, store: DynamoStore) -> None:
     """F23c: The DynamoDB adapter asks for each key once and for at most 100 keys in a batch."""
     answers = Answers(dynamodb_client, NOTHING)
-    store.get_many([PARTITION.key(str(number % 150)) for number in range(300)])
+    store.get_many([PARTITION.address(str(number % 150)) for number in range(300)])
     sizes = [len(body["RequestItems"]["a-keys"]["Keys"]) for body in answers.bodies]
     assert sorted(sizes) == [50, 100]
 
 
 def test_an_empty_page_is_not_the_end(dynamodb_client: DynamoDBClient, store: DynamoStore) -> None:
     """F23b: A walk over DynamoDB does not end at an empty page that says there are more."""
-    keys = [PARTITION.key(sk) for sk in "abc"]
+    keys = [PARTITION.address(sk) for sk in "abc"]
     Answers(
         dynamodb_client,
         Answer({"Items": [], "LastEvaluatedKey": stored(keys[0])}),
@@ -220,9 +220,10 @@ def test_a_filtered_page_ends_when_it_is_full(
     dynamodb_client: DynamoDBClient, store: DynamoStore
 ) -> None:
     """F70: of a filtered walk no further page is asked for than its entries need."""
-    entries = [stored(PARTITION.key(sk), actor={"S": "a"}) for sk in "cba"]
+    entries = [stored(PARTITION.address(sk), actor={"S": "a"}) for sk in "cba"]
     answers = Answers(
-        dynamodb_client, Answer({"Items": entries, "LastEvaluatedKey": stored(PARTITION.key("a"))})
+        dynamodb_client,
+        Answer({"Items": entries, "LastEvaluatedKey": stored(PARTITION.address("a"))}),
     )
     found = store.query(PARTITION, newest_first=True, limit=2, where=Where({"actor": "a"}))
     assert [entry.sk for entry in found] == ["c", "b"]
@@ -246,7 +247,7 @@ def test_a_walk_asks_for_no_more_than_it_needs(
     dynamodb_client: DynamoDBClient, store: DynamoStore
 ) -> None:
     """A limit reaches DynamoDB, with room for the ends of the range, and stops the walk."""
-    keys = [PARTITION.key(sk) for sk in "abcd"]
+    keys = [PARTITION.address(sk) for sk in "abcd"]
     page = {"Items": [stored(key) for key in keys], "LastEvaluatedKey": stored(keys[3])}
     answers = Answers(dynamodb_client, Answer(page))
     assert [entry.sk for entry in store.query(PARTITION, after="a", before="z", limit=2)] == [
@@ -313,7 +314,7 @@ def test_an_item_of_another_hand_is_corrupt(
 CHANGES = (
     Put(KEY, {"version": 2}, At(1)),
     Check(OTHER, Expect.PRESENT),
-    Increment(PARTITION.key("counts"), {"n": 1}, Expect.PRESENT),
+    Increment(PARTITION.address("counts"), {"n": 1}, Expect.PRESENT),
 )
 FAILED = "ConditionalCheckFailed"
 
@@ -336,11 +337,11 @@ def cancelled(*codes: str) -> Answer:
 def test_a_lost_expectation_is_a_conflict(
     dynamodb_client: DynamoDBClient, store: DynamoStore, codes: tuple[str, ...], lost: list[int]
 ) -> None:
-    """OPS-1, F24b: A failed condition of a DynamoDB transaction is a `Conflict` that names keys."""
+    """OPS-1, F24b: A failed condition of a DynamoDB transaction is a `ExpectationLost` that names keys."""
     answers = Answers(dynamodb_client, cancelled(*codes))
-    with pytest.raises(Conflict) as caught:
+    with pytest.raises(ExpectationLost) as caught:
         store.write(*CHANGES)
-    assert caught.value.lost == tuple(CHANGES[number].key for number in lost)
+    assert caught.value.lost == tuple(CHANGES[number].address for number in lost)
     assert len(answers.requests) == 1
 
 
@@ -371,7 +372,7 @@ def test_contention_is_tried_again(
 def test_lasting_contention_is_unavailable(
     dynamodb_client: DynamoDBClient, store: DynamoStore, fake_time: FakeTime, name: str
 ) -> None:
-    """F24: at the deadline contention becomes `Unavailable`; it is never a `Conflict`."""
+    """F24: at the deadline contention becomes `Unavailable`; it is never a `ExpectationLost`."""
     Answers(dynamodb_client, PASSING_REFUSALS[name])
     with pytest.raises(Unavailable, match=r"\(TransactWriteItems: \w+Exception\)"):
         store.write(*CHANGES)
@@ -424,7 +425,7 @@ def test_a_change_names_only_what_it_uses(
 ) -> None:
     """DynamoDB refuses a change with a name or value that its expressions do not use."""
     answers = Answers(dynamodb_client, NOTHING)
-    store.write(*CHANGES, Put(PARTITION.key("free"), {"n": 1}, Expect.ANYTHING))
+    store.write(*CHANGES, Put(PARTITION.address("free"), {"n": 1}, Expect.ANYTHING))
     (body,) = answers.bodies
     for operation in body["TransactItems"]:
         ((kind, change),) = operation.items()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from botocore.exceptions import ClientError
 
-from shared.adapters.kms import KmsKeys
+from shared.adapters.kms import KmsSealer
 from shared.errors import Corrupt, Unavailable
 from tests.adapters import outages
 from tests.adapters.answers import Answer, Answers, Step, error
@@ -34,15 +34,15 @@ OUTAGES: dict[str, Step] = (
 
 
 @pytest.fixture
-def keys(kms_client: KMSClient) -> KmsKeys:
-    return KmsKeys(lambda: kms_client, key_id="alias/a-key")
+def keys(kms_client: KMSClient) -> KmsSealer:
+    return KmsSealer(lambda: kms_client, key_id="alias/a-key")
 
 
 @pytest.mark.parametrize("name", OUTAGES)
-def test_an_outage_is_unavailable(kms_client: KMSClient, keys: KmsKeys, name: str) -> None:
+def test_an_outage_is_unavailable(kms_client: KMSClient, keys: KmsSealer, name: str) -> None:
     """F26: a key that cannot be used now says nothing about the seal."""
     Answers(kms_client, OUTAGES[name])
-    for call in (keys.wrap, keys.unwrap):
+    for call in (keys.seal, keys.unseal):
         with pytest.raises(Unavailable) as caught:
             call(b"bytes", context=CONTEXT)
         assert type(caught.value) is Unavailable
@@ -50,40 +50,40 @@ def test_an_outage_is_unavailable(kms_client: KMSClient, keys: KmsKeys, name: st
 
 
 @pytest.mark.parametrize("name", PASSING)
-def test_a_short_outage_is_not_noticed(kms_client: KMSClient, keys: KmsKeys, name: str) -> None:
+def test_a_short_outage_is_not_noticed(kms_client: KMSClient, keys: KmsSealer, name: str) -> None:
     """F22: what succeeds at a further try is a success."""
     told = base64.b64encode(b"told").decode()
     done = Answer({"CiphertextBlob": told, "Plaintext": told})
     answers = Answers(kms_client, PASSING[name], done, PASSING[name], done)
-    for call in (keys.wrap, keys.unwrap):
+    for call in (keys.seal, keys.unseal):
         assert call(b"bytes", context=CONTEXT) == b"told"
     assert len(answers.requests) == 4
 
 
 @pytest.mark.parametrize("code", ["InvalidCiphertextException", "IncorrectKeyException"])
 def test_a_seal_that_is_not_ours_is_corrupt(
-    kms_client: KMSClient, keys: KmsKeys, code: str
+    kms_client: KMSClient, keys: KmsSealer, code: str
 ) -> None:
     """F10: altered bytes, another context or another key do not pass for an outage."""
     answers = Answers(kms_client, error(code))
     with pytest.raises(Corrupt):
-        keys.unwrap(b"sealed", context=CONTEXT)
+        keys.unseal(b"sealed", context=CONTEXT)
     assert len(answers.requests) == 1
 
 
-def test_both_ways_name_key_and_context(kms_client: KMSClient, keys: KmsKeys) -> None:
+def test_both_ways_name_key_and_context(kms_client: KMSClient, keys: KmsSealer) -> None:
     """F12: KMS itself binds a seal to its context and refuses one of another key."""
     told = base64.b64encode(b"told").decode()
     answers = Answers(kms_client, Answer({"CiphertextBlob": told, "Plaintext": told}))
-    assert keys.wrap(b"secret", context=CONTEXT) == b"told"
-    assert keys.unwrap(b"sealed", context=CONTEXT) == b"told"
+    assert keys.seal(b"secret", context=CONTEXT) == b"told"
+    assert keys.unseal(b"sealed", context=CONTEXT) == b"told"
     for body in answers.bodies:
         assert body["KeyId"] == "alias/a-key"
         assert body["EncryptionContext"] == CONTEXT
 
 
-def test_a_fault_of_ours_is_no_outage(kms_client: KMSClient, keys: KmsKeys) -> None:
+def test_a_fault_of_ours_is_no_outage(kms_client: KMSClient, keys: KmsSealer) -> None:
     """A request that KMS calls invalid flies as what it is."""
     Answers(kms_client, error("ValidationException"))
     with pytest.raises(ClientError):
-        keys.unwrap(b"sealed", context=CONTEXT)
+        keys.unseal(b"sealed", context=CONTEXT)

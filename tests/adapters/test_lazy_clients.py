@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from shared.adapters.aws import Lazy
-from shared.adapters.kms import KmsKeys
+from shared.adapters.kms import KmsSealer
 from shared.adapters.s3 import S3Blobs
 from shared.adapters.sqs import SqsQueue
 
@@ -43,7 +43,7 @@ def _fail() -> Any:
     "call",
     [
         lambda: S3Blobs(_fail, bucket="b").get("name"),
-        lambda: KmsKeys(_fail, key_id="k").wrap(b"seed", context={"tenant": "t"}),
+        lambda: KmsSealer(_fail, key_id="k").seal(b"seed", context={"tenant": "t"}),
         lambda: SqsQueue(_fail, url="u").send(["message"]),
     ],
     ids=["S3", "KMS", "SQS"],

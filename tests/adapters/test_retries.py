@@ -1,6 +1,6 @@
 """When an adapter tries again."""
 
-from shared.adapters.retries import Patience
+from shared.adapters.retries import RetryPolicy
 from tests.adapters.answers import FakeTime
 
 
@@ -31,4 +31,4 @@ def test_time_spent_on_attempts_counts(fake_time: FakeTime) -> None:
 
 def test_the_usual_deadline_is_a_few_seconds() -> None:
     """F22: an adapter gives up well before its caller does."""
-    assert 1 <= Patience().deadline_seconds <= 5
+    assert 1 <= RetryPolicy().deadline_seconds <= 5

@@ -9,7 +9,7 @@ import cbor2
 import pytest
 
 from shared.adapters.sqlite import SqliteStore
-from shared.ports.store import Expect, Key, Partition, Put, Table, Where
+from shared.ports.store import Address, Expect, Partition, Put, Table, Where
 from tests.sqlite_files import insert
 
 PARTITION = Partition(Table.AUDIT, "t1#2026-11")
@@ -17,9 +17,9 @@ ALICE = Where({"actor": "alice"})
 DAY = 86_400
 
 
-def key(number: int) -> Key:
+def address(number: int) -> Address:
     """Keys that are in one block of time in their tens."""
-    return PARTITION.key(f"svc_evt_{number // 10:06}{number:020}")
+    return PARTITION.address(f"svc_evt_{number // 10:06}{number:020}")
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def store(path: Path) -> Iterator[SqliteStore]:
     with closing(SqliteStore(str(path))) as made:
         for number in range(50):
             item = {"actor": "alice" if number % 2 else "bob", "expires": number * DAY}
-            made.write(Put(key(number), item, Expect.ABSENT))
+            made.write(Put(address(number), item, Expect.ABSENT))
         yield made
 
 
@@ -52,7 +52,7 @@ def counts(store: SqliteStore) -> tuple[int, int, int]:
 def test_entries_that_another_program_wrote_are_found(store: SqliteStore, path: Path) -> None:
     """F70: whoever adds entries to the file, they are counted and found."""
     assert counts(store) == (50, 25, 25)
-    rows = [(key(number), cbor2.dumps({"actor": "alice"})) for number in range(50, 3000)]
+    rows = [(address(number), cbor2.dumps({"actor": "alice"})) for number in range(50, 3000)]
     with closing(sqlite3.connect(path)) as connection, connection:
         insert(connection, rows)
     assert counts(store) == (3000, 2975, 2975)
@@ -61,25 +61,28 @@ def test_entries_that_another_program_wrote_are_found(store: SqliteStore, path: 
 
 def test_entries_that_another_program_changed_are_found(store: SqliteStore, path: Path) -> None:
     """F70e: The SQLite adapter notices audit entries that another program changed."""
-    behind_its_back(path, "DELETE FROM items WHERE sk = ?", key(1).sk)
-    behind_its_back(path, "DELETE FROM places WHERE sk = ?", key(1).sk)
+    behind_its_back(path, "DELETE FROM items WHERE sk = ?", address(1).sk)
+    behind_its_back(path, "DELETE FROM places WHERE sk = ?", address(1).sk)
     assert counts(store) == (49, 24, 24)
-    store.write(Put(key(60), {"actor": "alice"}, Expect.ABSENT))
+    store.write(Put(address(60), {"actor": "alice"}, Expect.ABSENT))
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("BEGIN")
-        connection.execute("DELETE FROM items WHERE sk = ?", (key(3).sk,))
-        connection.execute("DELETE FROM places WHERE sk = ?", (key(3).sk,))
-        insert(connection, [(key(3), cbor2.dumps({"actor": "bob"}))])
+        connection.execute("DELETE FROM items WHERE sk = ?", (address(3).sk,))
+        connection.execute("DELETE FROM places WHERE sk = ?", (address(3).sk,))
+        insert(connection, [(address(3), cbor2.dumps({"actor": "bob"}))])
         connection.execute("COMMIT")
-    store.write(Put(key(61), {"actor": "alice"}, Expect.ABSENT))
+    store.write(Put(address(61), {"actor": "alice"}, Expect.ABSENT))
     assert counts(store) == (51, 25, 25)
 
 
 def test_an_entry_that_cannot_be_read_stops_no_write(store: SqliteStore, path: Path) -> None:
     """An entry that is damaged is in no tally of values, and other entries go on being written."""
     with closing(sqlite3.connect(path)) as connection, connection:
-        insert(connection, [(key(70), b"\xff"), (key(71), cbor2.dumps([1])), (key(72), b"\xa1")])
-    store.write(Put(key(73), {"actor": "alice"}, Expect.ABSENT))
+        insert(
+            connection,
+            [(address(70), b"\xff"), (address(71), cbor2.dumps([1])), (address(72), b"\xa1")],
+        )
+    store.write(Put(address(73), {"actor": "alice"}, Expect.ABSENT))
     assert store.count(PARTITION, where=ALICE) == 26
     assert store.count(PARTITION) == 54
 
@@ -87,7 +90,7 @@ def test_an_entry_that_cannot_be_read_stops_no_write(store: SqliteStore, path: P
 def test_the_doctor_counts_again(store: SqliteStore, path: Path) -> None:
     """Tallies that do not agree with the entries are told of."""
     behind_its_back(
-        path, "UPDATE tallies SET n = n + 2 WHERE path = '' AND block = ?", key(5).sk[:14]
+        path, "UPDATE tallies SET n = n + 2 WHERE path = '' AND block = ?", address(5).sk[:14]
     )
     assert list(store.problems()) == ["2 audit entries are missing from their tallies"]
 
@@ -98,7 +101,7 @@ def test_what_expired_on_earlier_days_is_removed(store: SqliteStore) -> None:
     while store.remove_expired(before=10 * DAY):
         pass
     assert counts(store) == (40, 20, 20)
-    assert [entry.sk for entry in store.query(PARTITION, limit=1)] == [key(10).sk]
+    assert [entry.sk for entry in store.query(PARTITION, limit=1)] == [address(10).sk]
     assert store.remove_expired(before=11 * DAY - 1) == 0
     assert store.remove_expired(before=11 * DAY) == 1
     assert list(store.problems()) == []
@@ -114,7 +117,7 @@ def test_what_has_expired_and_is_there_is_not_counted(store: SqliteStore) -> Non
 
 def test_an_expired_entry_that_cannot_be_read_stays(store: SqliteStore, path: Path) -> None:
     """F71: it is not removed, and those after it are."""
-    behind_its_back(path, "UPDATE items SET item = x'ff' WHERE sk = ?", key(3).sk)
+    behind_its_back(path, "UPDATE items SET item = x'ff' WHERE sk = ?", address(3).sk)
     while store.remove_expired(before=20 * DAY):
         pass
     assert store.count(PARTITION) == 31

@@ -11,15 +11,15 @@ import pytest
 from shared.adapters.sqlite import SqliteStore
 from shared.adapters.sqlite_buckets import SqliteBuckets
 from shared.adapters.sqlite_format import FORMAT
-from shared.errors import Conflict, Corrupt, InvalidSettings, Unavailable
+from shared.errors import Corrupt, ExpectationLost, InvalidSettings, Unavailable
 from shared.ports.store import (
+    Address,
     Change,
     Check,
     Delete,
     Expect,
     Increment,
     Item,
-    Key,
     Partition,
     Put,
     Table,
@@ -28,7 +28,7 @@ from shared.ports.store import (
 from tests.processes import figures_of
 
 PARTITION = Partition(Table.REVOCATIONS, "t1#revoked#00")
-KEY, OTHER = PARTITION.key("svc_wrt_1"), PARTITION.key("svc_wrt_2")
+KEY, OTHER = PARTITION.address("svc_wrt_1"), PARTITION.address("svc_wrt_2")
 
 # As the first release made it.
 _FIRST_SCHEMA = """
@@ -148,7 +148,7 @@ def test_each_damage_is_a_problem(store: SqliteStore, path: Path, damage: str) -
 def test_a_broken_tree_is_a_problem(path: Path, quickly: bool) -> None:
     """F55: what SQLite itself finds is told, quickly or not."""
     with closing(SqliteStore(str(path))) as store:
-        keys = [PARTITION.key(f"svc_wrt_{number}") for number in range(100)]
+        keys = [PARTITION.address(f"svc_wrt_{number}") for number in range(100)]
         store.write(*(Put(key, {"text": "x" * 100}, Expect.ABSENT) for key in keys))
     content = bytearray(path.read_bytes())
     # The first byte of a page says of what kind it is.
@@ -163,7 +163,7 @@ def test_a_broken_tree_is_a_problem(path: Path, quickly: bool) -> None:
 # --- other formats ---
 
 
-def first_format(path: Path, items: dict[Key, Item]) -> None:
+def first_format(path: Path, items: dict[Address, Item]) -> None:
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.executescript(_FIRST_SCHEMA)
@@ -181,12 +181,14 @@ def version(path: Path) -> int:
 @pytest.mark.parametrize("number", [0, 1, 2500])
 def test_a_file_of_the_first_format_is_upgraded(path: Path, number: int) -> None:
     """OPS-11, F56a: A `svc.db` of the first release is upgraded without loss when it is opened."""
-    keys = [PARTITION.key(f"svc_wrt_{each:04}") for each in range(number)]
-    items: dict[Key, Item] = {key: {"n": index, "b": b"\0"} for index, key in enumerate(keys)}
+    keys = [PARTITION.address(f"svc_wrt_{each:04}") for each in range(number)]
+    items: dict[Address, Item] = {key: {"n": index, "b": b"\0"} for index, key in enumerate(keys)}
     first_format(path, items)
     for _ in range(2):
         with closing(SqliteStore(str(path))) as store, closing(SqliteBuckets(str(path))):
-            assert {PARTITION.key(each.sk): each.item for each in store.query(PARTITION)} == items
+            assert {
+                PARTITION.address(each.sk): each.item for each in store.query(PARTITION)
+            } == items
             assert store.get_many(keys) == items
             assert list(store.problems()) == []
     assert version(path) == FORMAT
@@ -199,7 +201,7 @@ def test_a_file_of_the_first_format_is_upgraded(path: Path, number: int) -> None
 
 def test_a_file_of_the_second_format_is_upgraded(path: Path) -> None:
     """F56: it lacks only what finds and counts audit entries, which is made of those there are."""
-    keys = [Key(Table.AUDIT, "t1#2026-11", f"svc_evt_{number:026}") for number in range(1500)]
+    keys = [Address(Table.AUDIT, "t1#2026-11", f"svc_evt_{number:026}") for number in range(1500)]
     with closing(SqliteStore(str(path))) as store:
         for start in range(0, len(keys), 100):
             several = keys[start : start + 100]
@@ -222,9 +224,9 @@ def test_processes_upgrade_a_file_once(path: Path) -> None:
     first_format(path, {KEY: {"n": 0}})
     program = f"""
 from shared.adapters.sqlite import SqliteStore
-from shared.ports.store import Expect, Increment, Key, Table
+from shared.ports.store import Expect, Increment, Address, Table
 store = SqliteStore({str(path)!r})
-key = Key(Table.REVOCATIONS, "t1#revoked#00", "svc_wrt_1")
+key = Address(Table.REVOCATIONS, "t1#revoked#00", "svc_wrt_1")
 for _ in range(10):
     store.write(Increment(key, {{"n": 1}}, Expect.PRESENT))
 print(10)
@@ -248,7 +250,7 @@ def test_an_upgrade_that_fails_leaves_the_file_as_it_was(path: Path) -> None:
 
 def test_a_damaged_file_is_not_upgraded(path: Path) -> None:
     """F56: no checksum is made over what is damaged already."""
-    first_format(path, {PARTITION.key(f"svc_wrt_{n}"): {"text": "x" * 99} for n in range(99)})
+    first_format(path, {PARTITION.address(f"svc_wrt_{n}"): {"text": "x" * 99} for n in range(99)})
     path.write_bytes(path.read_bytes().replace(b"svc_wrt_50", b"svc_wrt_~0"))
     with pytest.raises(Unavailable) as caught:
         SqliteStore(str(path))
@@ -284,7 +286,7 @@ def test_a_full_disk_is_told(store: SqliteStore) -> None:
     store._database.connection.execute("PRAGMA max_page_count = 1")
     with pytest.raises(Unavailable, match="The disk is full"):
         store.write(
-            *(Put(PARTITION.key(str(n)), {"t": "x" * 4000}, Expect.ABSENT) for n in range(9))
+            *(Put(PARTITION.address(str(n)), {"t": "x" * 4000}, Expect.ABSENT) for n in range(9))
         )
     assert store.get(KEY) == {"n": 1, "version": 1}
 
@@ -298,6 +300,6 @@ def test_a_read_only_file_is_told(store: SqliteStore) -> None:
 
 def test_a_lost_expectation_is_still_a_conflict(store: SqliteStore) -> None:
     """What is in both trees is present, and what is in neither is absent."""
-    for change in (Put(KEY, {}, Expect.ABSENT), Delete(PARTITION.key("none"), Expect.PRESENT)):
-        with pytest.raises(Conflict):
+    for change in (Put(KEY, {}, Expect.ABSENT), Delete(PARTITION.address("none"), Expect.PRESENT)):
+        with pytest.raises(ExpectationLost):
             store.write(change)

@@ -10,10 +10,10 @@ import pytest
 
 from shared.adapters.sqlite import SqliteStore
 from shared.errors import Unavailable
-from shared.model.items import Key, Table
+from shared.model.items import Address, Table
 from shared.ports.store import Expect, Put
 
-KEY = Key(Table.KEYS, "t1", "settings")
+KEY = Address(Table.KEYS, "t1", "settings")
 PUT = Put(KEY, {"name": "new"}, Expect.ANYTHING)
 
 

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from shared.adapters.threads import AtOnce
+from shared.adapters.threads import Threaded
 
 
 def test_answers_come_in_the_order_of_the_reads() -> None:
@@ -20,19 +20,19 @@ def test_answers_come_in_the_order_of_the_reads() -> None:
         later.set()
         return "quick"
 
-    assert AtOnce()(slow, quick, quick) == ("slow", "quick", "quick")
+    assert Threaded()(slow, quick, quick) == ("slow", "quick", "quick")
 
 
 def test_they_wait_for_each_other_no_more_than_they_must() -> None:
     """Sixteen reads that each wait for all others come to an end."""
-    together = threading.Barrier(16, timeout=5)
-    assert len(AtOnce()(*[together.wait] * 16)) == 16
+    gather = threading.Barrier(16, timeout=5)
+    assert len(Threaded()(*[gather.wait] * 16)) == 16
 
 
 def test_one_read_takes_no_thread() -> None:
     """What is alone runs where it was asked for."""
-    assert AtOnce()(threading.current_thread) == (threading.current_thread(),)
-    assert AtOnce()() == ()
+    assert Threaded()(threading.current_thread) == (threading.current_thread(),)
+    assert Threaded()() == ()
 
 
 @pytest.mark.parametrize("failing", range(3))
@@ -49,6 +49,6 @@ def test_a_failure_comes_out_once_nothing_is_under_way(failing: int) -> None:
             ended.append(number)
 
     with pytest.raises(LookupError) as caught:
-        AtOnce()(*(lambda number=number: read(number) for number in range(3)))
+        Threaded()(*(lambda number=number: read(number) for number in range(3)))
     assert sorted(ended) == [0, 1, 2]
     assert caught.value.args == (failing,)

@@ -23,7 +23,7 @@ from infra import data_folder
 from shared.model import audit_log as model
 from shared.model import times
 from shared.model.audit_log import Action, Entry
-from shared.model.items import Key
+from shared.model.items import Address
 from shared.operations.operator import onboarding
 from shared.ports import Ports
 from tests.api import Client, serve
@@ -102,7 +102,9 @@ def filled(folder: Path, entries: int) -> Iterator[Filled]:
         yield Filled(Client(serve(replace(ports, store=watched)), key.secret), watched, now)
 
 
-def _rows(ports: Ports, tenant_id: str, now: datetime, entries: int) -> Iterator[tuple[Key, bytes]]:
+def _rows(
+    ports: Ports, tenant_id: str, now: datetime, entries: int
+) -> Iterator[tuple[Address, bytes]]:
     for number in range(entries):
         at = now - _SPAN + _SPAN * (number + 1) / entries
         warrant_id, key_id = ports.new_id("wrt"), f"svc_ak_{number % 4:026}"
@@ -119,7 +121,7 @@ def _rows(ports: Ports, tenant_id: str, now: datetime, entries: int) -> Iterator
             expires=int((at + timedelta(days=400)).timestamp()),
             actor_key_id=key_id,
         )
-        yield model.place(tenant_id, entry.id, at), cbor2.dumps(entry.to_item())
+        yield model.address(tenant_id, entry.id, at), cbor2.dumps(entry.to_item())
 
 
 def run(sizes: Sequence[int] = (_FEW, _MANY), *, rounds: int = _ROUNDS) -> Iterator[Row]:

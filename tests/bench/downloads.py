@@ -50,7 +50,7 @@ def lengthen(data: Path, *, size: int) -> None:
         head = publication.current(ports, tenant_id)
         blob = srl_blobs.put(ports, srl.lists_folder(tenant_id), head.version, bytes(size))
         longer = replace(head, blob=blob, sha256=srl.sha256_of(blob), size=size)
-        ports.store.write(Put(srl.head_key(tenant_id), longer.to_item(), Expect.PRESENT))
+        ports.store.write(Put(srl.head_address(tenant_id), longer.to_item(), Expect.PRESENT))
 
 
 def peak_mib(pid: int) -> float:

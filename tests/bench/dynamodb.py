@@ -17,7 +17,7 @@ import boto3
 from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 
 from shared.adapters.dynamodb import DynamoStore
-from shared.adapters.dynamodb_items import Attribute, address, encode_item
+from shared.adapters.dynamodb_items import Attribute, encode_address, encode_item
 from shared.model import identifiers, revocations
 from shared.model.revocations import RevokedWarrant
 from tests.adapters.answers import Answer
@@ -36,7 +36,9 @@ def run(*, pages: int = 3, page_bytes: int = _PAGE_BYTES, rounds: int = 15) -> I
     """The cost of an item that a publication reads, beside the SDK's own."""
     items = list(islice(_items(), page_bytes // _stored_size(next(_items()))))
     last = {"Items": items, "Count": len(items), "ScannedCount": len(items)}
-    bodies = [last | {"LastEvaluatedKey": address(_SHARD.key("next"))}] * (pages - 1) + [last]
+    bodies = [last | {"LastEvaluatedKey": encode_address(_SHARD.address("next"))}] * (pages - 1) + [
+        last
+    ]
     answers = [_answer(json.dumps(body).encode()) for body in bodies]
     ours, plain = _Service(answers), _Service(answers)
     with ours.client() as adapted, plain.client() as alone:
@@ -85,7 +87,7 @@ def _items() -> Iterator[dict[str, Attribute]]:
 
 
 def _stored_size(item: dict[str, Attribute]) -> int:
-    whole = address(_SHARD.key("")) | item
+    whole = encode_address(_SHARD.address("")) | item
     return sum(len(name) + len(value["S"]) for name, value in whole.items())
 
 

@@ -13,7 +13,7 @@ import cbor2
 from infra import data_folder
 from shared.model import revocations as model
 from shared.model.callers import Caller
-from shared.model.items import Key, Partition, Table
+from shared.model.items import Address, Partition, Table
 from shared.model.revocations import RevokedWarrant
 from shared.operations.api import revocations
 from shared.operations.operator import onboarding
@@ -42,7 +42,7 @@ def tenant(folder: Path, *, revoked: int) -> Iterator[Tenant]:
         operator = onboarding.operator(ports, handle=HANDLE)
         shards = _insert(folder / "svc.db", operator.tenant_id, revoked)
         for pk, number in shards.items():
-            counter = model.repaired_counter_key(Partition(Table.REVOCATIONS, pk))
+            counter = model.repaired_counter_address(Partition(Table.REVOCATIONS, pk))
             ports.store.write(
                 Increment(counter, {"count": number, "changes": number}, Expect.ANYTHING)
             )
@@ -71,9 +71,9 @@ def _insert(database: Path, tenant_id: str, number: int) -> Counter[str]:
     item = cbor2.dumps(RevokedWarrant().to_item())
     shards: Counter[str] = Counter()
 
-    def rows() -> Iterator[tuple[Key, bytes]]:
+    def rows() -> Iterator[tuple[Address, bytes]]:
         for warrant_id in islice(warrant_ids(), number):
-            key = model.shard_of(tenant_id, warrant_id).key(warrant_id)
+            key = model.shard_of(tenant_id, warrant_id).address(warrant_id)
             shards[key.pk] += 1
             yield key, item
 

@@ -11,8 +11,8 @@ from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
 
-from shared.adapters.dynamodb_items import address, encode_item
-from shared.model.items import Item, Key, Partition, Table
+from shared.adapters.dynamodb_items import encode_address, encode_item
+from shared.model.items import Address, Item, Partition, Table
 from shared.ports.store import Store
 from tests.processes import HOST
 
@@ -98,17 +98,17 @@ def _query(store: Store, request: dict[str, Any]) -> dict[str, Any]:
         newest_first=not request.get("ScanIndexForward", True),
         limit=request.get("Limit"),
     )
-    items = [_sent(partition.key(entry.sk), entry.item) for entry in entries]
+    items = [_sent(partition.address(entry.sk), entry.item) for entry in entries]
     return {"Items": items, "Count": len(items)}
 
 
-def _key(table: str, attributes: dict[str, Any]) -> Key:
-    return Key(_table(table), attributes["pk"]["S"], attributes["sk"]["S"])
+def _key(table: str, attributes: dict[str, Any]) -> Address:
+    return Address(_table(table), attributes["pk"]["S"], attributes["sk"]["S"])
 
 
 def _table(name: str) -> Table:
     return Table(name.removeprefix(PREFIX))
 
 
-def _sent(key: Key, item: Item) -> dict[str, Any]:
-    return address(key) | encode_item(item)
+def _sent(address: Address, item: Item) -> dict[str, Any]:
+    return encode_address(address) | encode_item(item)

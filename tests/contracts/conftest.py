@@ -22,17 +22,17 @@ from shared.adapters import sqs
 from shared.adapters.dynamodb import DynamoStore
 from shared.adapters.dynamodb_buckets import DynamoBuckets
 from shared.adapters.dynamodb_usage import DynamoUsage
+from shared.adapters.file_sealer import FileSealer
 from shared.adapters.filesystem import FileBlobs
-from shared.adapters.kms import KmsKeys
-from shared.adapters.local_keys import KeyFile
+from shared.adapters.kms import KmsSealer
 from shared.adapters.s3 import S3Blobs
 from shared.adapters.sqlite import SqliteStore
 from shared.adapters.sqlite_buckets import SqliteBuckets
 from shared.adapters.sqlite_usage import SqliteUsage
 from shared.adapters.sqs import SqsQueue
 from shared.ports.blobs import BlobStore
-from shared.ports.key_wrapper import KeyWrapper
 from shared.ports.queue import Queue
+from shared.ports.sealer import Sealer
 from shared.ports.store import Store
 from shared.ports.token_buckets import TokenBuckets
 from shared.ports.usage_counts import UsageCounts
@@ -157,15 +157,15 @@ def follow(blobs: BlobStore) -> Callable[[str], bytes | None]:
 @pytest.fixture(params=["key-file", "kms", *_endpoint("kms")], scope="module")
 def keys(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[KeyWrapper]:
+) -> Iterator[Sealer]:
     if request.param == "key-file":
-        yield KeyFile.create(tmp_path_factory.mktemp("keys") / "master.key")
+        yield FileSealer.create(tmp_path_factory.mktemp("keys") / "master.key")
     elif request.param == "kms":
         with aws() as account:
-            yield KmsKeys(lambda: account.kms, key_id=account.key_id)
+            yield KmsSealer(lambda: account.kms, key_id=account.key_id)
     else:
         with cloud().key() as key_id:
-            yield KmsKeys(lambda: cloud().kms, key_id=key_id)
+            yield KmsSealer(lambda: cloud().kms, key_id=key_id)
 
 
 @pytest.fixture(params=["sqs", *_endpoint("sqs")])

@@ -7,43 +7,43 @@ from typing import Any
 
 import pytest
 
-from shared.errors import Conflict
+from shared.errors import ExpectationLost
 from shared.ports.store import (
     MOST_CHANGES,
+    Address,
     At,
     Change,
     Check,
     Delete,
-    Entry,
     Expect,
     Expectation,
     Increment,
-    Key,
     Partition,
     Put,
+    Row,
     Store,
     Table,
     Value,
     Where,
 )
 
-KEY = Key(Table.KEYS, "t1#api-keys", "svc_ak_1")
-OTHER = Key(Table.REVOCATIONS, "t1#revocations", "svc_rev_1")
-THIRD = Key(Table.AUDIT, "t1#2026-01", "svc_evt_1")
+KEY = Address(Table.KEYS, "t1#api-keys", "svc_ak_1")
+OTHER = Address(Table.REVOCATIONS, "t1#revocations", "svc_rev_1")
+THIRD = Address(Table.AUDIT, "t1#2026-01", "svc_evt_1")
 PARTITION = Partition(Table.REVOCATIONS, "t1#revoked#00")
 
 ANYTHING, ABSENT, PRESENT = Expect.ANYTHING, Expect.ABSENT, Expect.PRESENT
 
 
-def put(store: Store, key: Key, **item: Value) -> None:
-    store.write(Put(key, item, ANYTHING))
+def put(store: Store, address: Address, **item: Value) -> None:
+    store.write(Put(address, item, ANYTHING))
 
 
 def fill(store: Store, *sort_keys: str, partition: Partition = PARTITION) -> None:
     for start in range(0, len(sort_keys), MOST_CHANGES):
         store.write(
             *(
-                Put(partition.key(sk), {"held": sk}, ANYTHING)
+                Put(partition.address(sk), {"held": sk}, ANYTHING)
                 for sk in sort_keys[start : start + MOST_CHANGES]
             )
         )
@@ -118,7 +118,7 @@ def test_an_item_without_attributes_is_present(store: Store) -> None:
 
 def test_the_same_keys_in_another_table_are_another_item(store: Store) -> None:
     """Tables share nothing, and one write may change the same keys in each."""
-    keys = [Key(table, "pk", "sk") for table in Table]
+    keys = [Address(table, "pk", "sk") for table in Table]
     store.write(*(Put(key, {"table": key.table.value}, ABSENT) for key in keys))
     assert store.get_many(keys) == {key: {"table": key.table.value} for key in keys}
 
@@ -129,8 +129,8 @@ def test_get_many_answers_any_number_of_keys(store: Store, count: int) -> None:
     names = [f"{number:03}" for number in range(count)]
     fill(store, *names)
     put(store, OTHER, other=True)
-    wanted = [PARTITION.key(sk) for sk in names]
-    absent = [PARTITION.key(f"absent {sk}") for sk in names[:5]]
+    wanted = [PARTITION.address(sk) for sk in names]
+    absent = [PARTITION.address(f"absent {sk}") for sk in names[:5]]
     found = store.get_many(iter([*wanted, *absent, OTHER, *wanted[:3], OTHER]))
     assert found == {key: {"held": key.sk} for key in wanted} | {OTHER: {"other": True}}
 
@@ -157,7 +157,7 @@ def test_a_walk_goes_in_the_order_of_bytes(store: Store) -> None:
 def test_a_walk_brings_the_items(store: Store) -> None:
     """Each entry is a sort key with the item that is stored there."""
     fill(store, "a", "b")
-    assert list(store.query(PARTITION)) == [Entry("a", {"held": "a"}), Entry("b", {"held": "b"})]
+    assert list(store.query(PARTITION)) == [Row("a", {"held": "a"}), Row("b", {"held": "b"})]
 
 
 def test_a_walk_stays_in_its_partition(store: Store) -> None:
@@ -193,7 +193,7 @@ def test_a_walk_over_large_items_is_complete(store: Store) -> None:
     """More bytes than an engine's page come all, in order, once."""
     names = [f"{number:02}" for number in range(12)]
     for sk in names:
-        put(store, PARTITION.key(sk), held="x" * 300_000)
+        put(store, PARTITION.address(sk), held="x" * 300_000)
     assert sort_keys(store) == names
     assert sort_keys(store, newest_first=True, after="01", before="10") == names[9:1:-1]
     assert sort_keys(store, limit=7) == names[:7]
@@ -215,7 +215,10 @@ def test_a_column_has_one_attribute_of_each_item(store: Store, after: str | None
     values: dict[str, Value] = {"b": "held by b", "c": None, "d": ["x", 1]}
     for sk, value in values.items():
         put(
-            store, PARTITION.key(sk), **({} if value is None else {"wanted": value}), other="wanted"
+            store,
+            PARTITION.address(sk),
+            **({} if value is None else {"wanted": value}),
+            other="wanted",
         )
     fill(store, "bb", partition=Partition(Table.REVOCATIONS, "t1#revoked#01"))
     found = list(itertools.chain.from_iterable(store.column(PARTITION, "wanted", after=after)))
@@ -235,7 +238,7 @@ def test_a_column_of_large_items_is_complete(store: Store) -> None:
     """More bytes than an engine's page come all, in order, once."""
     names = [f"{number:02}" for number in range(12)]
     for sk in names:
-        put(store, PARTITION.key(sk), held="x" * 300_000, wanted=sk)
+        put(store, PARTITION.address(sk), held="x" * 300_000, wanted=sk)
     found = itertools.chain.from_iterable(store.column(PARTITION, "wanted"))
     assert list(found) == [(sk, sk) for sk in names]
 
@@ -250,8 +253,8 @@ def test_what_stays_is_seen_once_while_others_come_and_go(store: Store, newest_f
         seen.append(entry.sk)
         if entry.sk in names:
             store.write(
-                Delete(PARTITION.key(entry.sk), PRESENT),
-                Put(PARTITION.key(f"{int(entry.sk) + 1:02}"), {}, ABSENT),
+                Delete(PARTITION.address(entry.sk), PRESENT),
+                Put(PARTITION.address(f"{int(entry.sk) + 1:02}"), {}, ABSENT),
             )
     assert [sk for sk in seen if sk in names] == (names[::-1] if newest_first else names)
 
@@ -293,7 +296,7 @@ def outcome(kind: str, state: dict[str, Value] | None) -> dict[str, Value] | Non
 def test_a_change_happens_where_its_expectation_holds(
     store: Store, kind: str, expect: Expectation
 ) -> None:
-    """Each kind of change, under each expectation, on each state: applied whole, or `Conflict`."""
+    """Each kind of change, under each expectation, on each state: applied whole, or `ExpectationLost`."""
     if kind == "check" and expect is ANYTHING:
         pytest.skip("a check expects something")
     for name, state in STATES.items():
@@ -302,7 +305,7 @@ def test_a_change_happens_where_its_expectation_holds(
             store.write(MAKERS[kind](expect))
             assert store.get(KEY) == outcome(kind, state), name
         else:
-            with pytest.raises(Conflict) as caught:
+            with pytest.raises(ExpectationLost) as caught:
                 store.write(MAKERS[kind](expect))
             assert caught.value.lost == (KEY,), name
             assert store.get(KEY) == state, name
@@ -311,7 +314,7 @@ def test_a_change_happens_where_its_expectation_holds(
 def test_a_version_is_an_integer(exact_store: Store) -> None:
     """True is not version 1, though Python holds them equal."""
     put(exact_store, KEY, version=True)
-    with pytest.raises(Conflict):
+    with pytest.raises(ExpectationLost):
         exact_store.write(Put(KEY, {}, At(1)))
 
 
@@ -371,7 +374,7 @@ def test_an_increment_in_conflict_sets_nothing(store: Store, expect: Expectation
     )
     if state is not None:
         store.write(Put(KEY, state, ABSENT))
-    with pytest.raises(Conflict) as caught:
+    with pytest.raises(ExpectationLost) as caught:
         store.write(Increment(KEY, {"n": 1}, expect, assign={"text": "new"}))
     assert caught.value.lost == (KEY,)
     assert store.get(KEY) == state
@@ -380,7 +383,7 @@ def test_an_increment_in_conflict_sets_nothing(store: Store, expect: Expectation
 def test_an_increment_sets_nothing_where_another_change_is_in_conflict(store: Store) -> None:
     """F25: what an increment sets is undone with the write that it is part of."""
     put(store, KEY, text="old")
-    with pytest.raises(Conflict):
+    with pytest.raises(ExpectationLost):
         store.write(
             Increment(KEY, {"n": 1}, PRESENT, assign={"text": "new"}), Check(OTHER, PRESENT)
         )
@@ -389,7 +392,7 @@ def test_an_increment_sets_nothing_where_another_change_is_in_conflict(store: St
 
 def test_a_late_increment_brings_nothing_back(store: Store) -> None:
     """F14: an increment that expects its item present does not make it anew."""
-    with pytest.raises(Conflict):
+    with pytest.raises(ExpectationLost):
         store.write(Increment(KEY, {"n": 1}, PRESENT))
     assert store.get(KEY) is None
 
@@ -400,13 +403,13 @@ def test_a_write_is_all_or_nothing_and_names_what_was_lost(store: Store) -> None
     changes: list[Change] = [
         Put(KEY, {"n": 1}, ABSENT),
         Put(OTHER, {"version": 2}, At(7)),
-        Increment(PARTITION.key("#count"), {"count": 1}, ANYTHING),
+        Increment(PARTITION.address("#count"), {"count": 1}, ANYTHING),
         Check(THIRD, PRESENT),
     ]
-    with pytest.raises(Conflict) as caught:
+    with pytest.raises(ExpectationLost) as caught:
         store.write(*changes)
     assert caught.value.lost == (OTHER, THIRD)
-    keys = [change.key for change in changes]
+    keys = [change.address for change in changes]
     assert store.get_many(keys) == {OTHER: {"version": 1}}
 
 
@@ -414,7 +417,7 @@ def test_a_write_spans_tables_and_kinds(store: Store) -> None:
     """One write puts, deletes, counts and checks, wherever the items are."""
     put(store, OTHER, version=1)
     put(store, THIRD, here=True)
-    counter = PARTITION.key("#count")
+    counter = PARTITION.address("#count")
     store.write(
         Put(KEY, {"n": 1}, ABSENT),
         Delete(OTHER, At(1)),
@@ -428,11 +431,11 @@ def test_a_write_spans_tables_and_kinds(store: Store) -> None:
 def test_the_largest_write(store: Store) -> None:
     """A hundred changes are one write."""
     names = [f"{number:03}" for number in range(MOST_CHANGES)]
-    store.write(*(Put(PARTITION.key(sk), {}, ABSENT) for sk in names))
+    store.write(*(Put(PARTITION.address(sk), {}, ABSENT) for sk in names))
     assert sort_keys(store) == names
-    with pytest.raises(Conflict) as caught:
-        store.write(*(Delete(PARTITION.key(sk), PRESENT) for sk in [*names[:-1], "100"]))
-    assert caught.value.lost == (PARTITION.key("100"),)
+    with pytest.raises(ExpectationLost) as caught:
+        store.write(*(Delete(PARTITION.address(sk), PRESENT) for sk in [*names[:-1], "100"]))
+    assert caught.value.lost == (PARTITION.address("100"),)
     assert sort_keys(store) == names
 
 
@@ -441,7 +444,7 @@ def test_the_largest_write(store: Store) -> None:
 REFUSED: dict[str, list[Change]] = {
     "no change": [],
     "too many": [
-        Put(PARTITION.key(str(number)), {}, ANYTHING) for number in range(MOST_CHANGES + 1)
+        Put(PARTITION.address(str(number)), {}, ANYTHING) for number in range(MOST_CHANGES + 1)
     ],
     "one item twice": [Put(KEY, {}, ANYTHING), Check(KEY, PRESENT)],
     "a check of nothing": [Put(OTHER, {}, ANYTHING), Check(KEY, ANYTHING)],
@@ -490,7 +493,7 @@ def test_of_many_creations_at_once_one_takes_effect(exact_store: Store) -> None:
     def create(number: int) -> int:
         try:
             exact_store.write(Put(KEY, {"by": number}, ABSENT), Put(OTHER, {}, ANYTHING))
-        except Conflict:
+        except ExpectationLost:
             return 0
         return 1
 
@@ -578,8 +581,8 @@ def test_entries_are_found_and_counted_by_what_they_say(store: Store) -> None:
     """For any filter and bounds, `query` gives those that match and `count` their number."""
     ids = list(dict.fromkeys(IDS))
     entries = {sk: told(number) for number, sk in enumerate(ids)}
-    store.write(*(Put(AUDIT.key(sk), item, ABSENT) for sk, item in entries.items()))
-    store.write(Put(Key(Table.AUDIT, "t2#2026-01", ids[0]), told(1), ABSENT))
+    store.write(*(Put(AUDIT.address(sk), item, ABSENT) for sk, item in entries.items()))
+    store.write(Put(Address(Table.AUDIT, "t2#2026-01", ids[0]), told(1), ABSENT))
     # Each way to walk comes with each filter, and with each bound: not with all pairs of them.
     ways = list(itertools.product([False, True], [None, 0, 1, 3]))
     for (w, where), (b, bounds) in itertools.product(enumerate(WHERE), enumerate(BOUNDS)):
@@ -594,7 +597,7 @@ def test_entries_are_found_and_counted_by_what_they_say(store: Store) -> None:
 
 def test_what_is_changed_is_found_by_what_it_says_then(store: Store) -> None:
     """An entry that is replaced, incremented or deleted counts as it is now."""
-    first, second, third = (AUDIT.key(sk) for sk in IDS[:3])
+    first, second, third = (AUDIT.address(sk) for sk in IDS[:3])
     store.write(*(Put(key, told(1), ABSENT) for key in (first, second, third)))
     store.write(Put(first, told(2), PRESENT), Delete(second, PRESENT))
     store.write(Increment(third, {"n": 1}, PRESENT, {"actor": "c@t.svc"}))
@@ -620,6 +623,6 @@ def test_a_count_has_no_limit(store: Store) -> None:
     ids = [f"svc_evt_01m7yz{number:020}" for number in range(1100)]
     for start in range(0, len(ids), MOST_CHANGES):
         several = ids[start : start + MOST_CHANGES]
-        store.write(*(Put(AUDIT.key(sk), {"actor": "x" * 2000}, ABSENT) for sk in several))
+        store.write(*(Put(AUDIT.address(sk), {"actor": "x" * 2000}, ABSENT) for sk in several))
     assert store.count(AUDIT) == 1100
     assert store.count(AUDIT, where=Where({"actor": "x" * 2000}), after=ids[99]) == 1000

@@ -13,7 +13,7 @@ from shared.ports.usage_counts import UsageCounts, Used
 Counting: TypeAlias = tuple[UsageCounts, Store]
 
 AT = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
-PLACE = api_keys.usage("t1").key("svc_ak_1")
+PLACE = api_keys.usage("t1").address("svc_ak_1")
 
 
 def begun(store: Store, usage: Usage) -> None:

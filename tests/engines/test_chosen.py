@@ -1,7 +1,7 @@
 """The API tests are where they say they are."""
 
 from shared.adapters.dynamodb import DynamoStore
-from shared.adapters.kms import KmsKeys
+from shared.adapters.kms import KmsSealer
 from shared.adapters.s3 import S3Blobs
 from shared.ports import Ports
 from tests.engines.clouds import address
@@ -10,8 +10,8 @@ from tests.engines.worlds import ON
 
 def test_the_ports_are_on_the_engine_that_was_named(ports: Ports) -> None:
     """What a run on an engine counts as passed has passed there."""
-    adapters = {"dynamodb": DynamoStore, "s3": S3Blobs, "kms": KmsKeys}
-    found = {"dynamodb": ports.store, "s3": ports.blobs, "kms": ports.keys}
+    adapters = {"dynamodb": DynamoStore, "s3": S3Blobs, "kms": KmsSealer}
+    found = {"dynamodb": ports.store, "s3": ports.blobs, "kms": ports.sealer}
     for service, adapter in adapters.items():
         there = ON == "moto" or (ON == "endpoints" and address(service) is not None)
         assert isinstance(found[service], adapter) == there, service

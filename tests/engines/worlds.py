@@ -19,9 +19,9 @@ from moto import mock_aws
 
 from shared.adapters.dynamodb import DynamoStore
 from shared.adapters.dynamodb_buckets import DynamoBuckets
-from shared.adapters.kms import KmsKeys
+from shared.adapters.kms import KmsSealer
 from shared.adapters.s3 import S3Blobs
-from shared.adapters.threads import AtOnce
+from shared.adapters.threads import Threaded
 from shared.ports import Ports
 from tests.aws import pretend_credentials
 from tests.engines.clouds import Cloud, address, cloud
@@ -58,12 +58,14 @@ def _on(at: Cloud, ports: Ports, stack: ExitStack, *, services: set[str]) -> Por
             ports,
             store=DynamoStore(at.dynamodb, table_prefix=prefix),
             buckets=DynamoBuckets(at.dynamodb, table_prefix=prefix),
-            together=AtOnce(),
+            gather=Threaded(),
         )
     if "s3" in services:
         ports = replace(
             ports, blobs=S3Blobs(lambda: at.s3, bucket=stack.enter_context(at.bucket()))
         )
     if "kms" in services:
-        ports = replace(ports, keys=KmsKeys(lambda: at.kms, key_id=stack.enter_context(at.key())))
+        ports = replace(
+            ports, sealer=KmsSealer(lambda: at.kms, key_id=stack.enter_context(at.key()))
+        )
     return ports

@@ -292,11 +292,13 @@ def _revoke_many(ports: Ports, tenant: Tenant, number: int) -> None:
     names = (f"svc_wrt_{each:026d}" for each in range(number))
     # So many marks that the list is made from all records.
     while batch := list(islice(names, 50)):
-        keys = (revocations.shard_of(tenant.id, warrant_id).key(warrant_id) for warrant_id in batch)
+        keys = (
+            revocations.shard_of(tenant.id, warrant_id).address(warrant_id) for warrant_id in batch
+        )
         ports.store.write(
             *(Put(key, item, Expect.ABSENT) for key in keys),
             *(
-                Put(srl_schedule.changed_key(tenant.id, each), {"version": 1}, Expect.ABSENT)
+                Put(srl_schedule.changed_address(tenant.id, each), {"version": 1}, Expect.ABSENT)
                 for each in batch
             ),
         )

@@ -188,7 +188,7 @@ def test_the_operator_is_named(ports: Ports) -> None:
 def test_an_entry_from_before_keys_were_recorded(tenant: Tenant) -> None:
     """An entry that was stored without the key's identifier is listed, with null in its place."""
     place, item = next(
-        (partition.key(stored.sk), dict(stored.item))
+        (partition.address(stored.sk), dict(stored.item))
         for partition in month(tenant.id, tenant.ports.now())
         for stored in tenant.ports.store.query(partition)
     )

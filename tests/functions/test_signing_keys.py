@@ -533,11 +533,11 @@ def test_another_tenant_sees_none_of_them(tenant: Tenant, other_tenant: Tenant) 
 
 
 def seed_of(tenant: Tenant, key_id: str) -> bytes:
-    item = tenant.ports.store.get(model.keys(tenant.id).key(key_id))
+    item = tenant.ports.store.get(model.keys(tenant.id).address(key_id))
     assert item is not None
     key = model.SigningKey.from_item(item)
     assert key.sealed_seed is not None
-    return tenant.ports.keys.unwrap(key.sealed_seed, context=key.seal_context)
+    return tenant.ports.sealer.unseal(key.sealed_seed, context=key.seal_context)
 
 
 def test_no_seed_is_ever_shown_or_stored(tenant: Tenant, caplog: pytest.LogCaptureFixture) -> None:

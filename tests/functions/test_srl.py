@@ -266,7 +266,9 @@ def fill(tenant: Tenant, warrant_ids: list[str]) -> None:
     item = RevokedWarrant().to_item()
     for start in range(0, len(warrant_ids), 100):
         batch = warrant_ids[start : start + 100]
-        keys = (revocations.shard_of(tenant.id, warrant_id).key(warrant_id) for warrant_id in batch)
+        keys = (
+            revocations.shard_of(tenant.id, warrant_id).address(warrant_id) for warrant_id in batch
+        )
         tenant.ports.store.write(*(Put(key, item, Expect.ABSENT) for key in keys))
 
 

@@ -7,8 +7,7 @@ import pytest
 from shared.errors import RateLimited, Unavailable
 from shared.model.srl import body as model
 from shared.operations.api import srl_allowance
-from shared.operations.srl import publication
-from shared.operations.srl import worker as srl_publication
+from shared.operations.srl import publication, worker
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
 from tests.api import Tenant, serve
@@ -23,7 +22,7 @@ def lengthen(tenant: Tenant, count: int) -> None:
     """Let the list in force say that it has so many warrants."""
     head = publication.current(tenant.ports, tenant.id)
     item = replace(head, count=count).to_item()
-    tenant.ports.store.write(Put(model.head_key(tenant.id), item, Expect.PRESENT))
+    tenant.ports.store.write(Put(model.head_address(tenant.id), item, Expect.PRESENT))
 
 
 def taken(tenant: Tenant) -> int:
@@ -86,7 +85,7 @@ def test_the_schedule_needs_no_allowance(tenant: Tenant) -> None:
     """F124c: The schedule publishes although the allowance for regenerations is used up."""
     assert taken(tenant)
     tenant.revoke("svc_wrt_a")
-    assert srl_publication.publish_due(tenant.ports).published == [tenant.id]
+    assert worker.publish_due(tenant.ports).published == [tenant.id]
     assert publication.current(tenant.ports, tenant.id).count == 1
 
 

@@ -10,7 +10,7 @@ import pytest
 from functions.srl_publication.handler import handler
 from shared import wiring
 from shared.errors import InvalidSettings
-from shared.model.srl.body import head_key
+from shared.model.srl.body import head_address
 from shared.model.srl.signers import signers
 from shared.operations.srl import publication
 from shared.ports import Ports
@@ -101,7 +101,7 @@ def test_a_tenant_that_fails_holds_back_no_other(
     assert versions(ports, *tenants) == [2, 1, 2]
     (failed,) = [line for line in lines(caplog, "publication") if "error" in line]
     assert failed["tenant_id"] == broken.id
-    assert "stored field SrlKey.public_key is malformed" in failed["error"]
+    assert "stored field ListSigner.public_key is malformed" in failed["error"]
     ports.store.write(mended)
     assert work(broken) == outcome(published=1)
     assert broken.published(ports).revoked_ids == ["svc_wrt_a"]
@@ -147,12 +147,12 @@ def _age(ports: Ports, tenant: Tenant, *, minutes: float) -> None:
     head = publication.current(ports, tenant.id)
     earlier = timedelta(minutes=minutes)
     aged = replace(head, issued_at=head.issued_at - earlier, expires_at=head.expires_at - earlier)
-    ports.store.write(Put(head_key(tenant.id), aged.to_item(), Expect.PRESENT))
+    ports.store.write(Put(head_address(tenant.id), aged.to_item(), Expect.PRESENT))
 
 
 def _break_signer(ports: Ports, tenant: Tenant) -> Put:
     """Make the tenant's signer unreadable; the write that mends it."""
     (entry,) = ports.store.query(signers(tenant.id))
-    key = signers(tenant.id).key(entry.sk)
+    key = signers(tenant.id).address(entry.sk)
     ports.store.write(Put(key, {**entry.item, "public_key": 1}, Expect.PRESENT))
     return Put(key, entry.item, Expect.PRESENT)

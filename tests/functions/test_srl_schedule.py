@@ -190,7 +190,7 @@ def test_ten_thousand_in_one_tick(from_environment: Ports, monkeypatch: pytest.M
         for number in range(5_000, 10_000)
         for changed in range(2)
     ]
-    puts = [*(Put(turn.key, turn.to_item(), Expect.ABSENT) for turn in turns), *marks]
+    puts = [*(Put(turn.address, turn.to_item(), Expect.ABSENT) for turn in turns), *marks]
     for start in range(0, len(puts), MOST_CHANGES):
         from_environment.store.write(*puts[start : start + MOST_CHANGES])
     pretend_credentials(monkeypatch)
@@ -241,7 +241,7 @@ def _turn(tenant_id: str, due_at: datetime) -> Turn:
 def _add_turns(ports: Ports, due_at: datetime, *, number: int) -> None:
     for each in range(number):
         turn = _turn(f"svc_tnt_{due_at.minute}-{each}", due_at)
-        ports.store.write(Put(turn.key, turn.to_item(), Expect.ABSENT))
+        ports.store.write(Put(turn.address, turn.to_item(), Expect.ABSENT))
 
 
 def _taken(queue: Any) -> list[list[str]]:

@@ -13,7 +13,7 @@ from shared.model.srl.signers import Status
 from shared.model.srl.statements import Statement
 from shared.model.srl.verification import verify
 from shared.operations.srl import archive as srl_archive
-from shared.operations.srl import signers as srl_keys
+from shared.operations.srl import signers as srl_signers
 from shared.ports.store import Expect, Put, Value
 from tests.api import Tenant
 from tests.functions.signing import refusal
@@ -288,10 +288,10 @@ def test_revoking_again_changes_nothing(tenant: Tenant) -> None:
 @pytest.mark.parametrize("verb", ["activate", "revoke"])
 def test_an_unknown_signer(tenant: Tenant, other_tenant: Tenant, verb: str) -> None:
     """F12: unknown, malformed and foreign keys, and keys of warrants, are all alike: 404."""
-    warrant_key = tenant.admin.post("/v1/keys", json={"type": "root", "name": "r"}).json()["id"]
+    warrant_address = tenant.admin.post("/v1/keys", json={"type": "root", "name": "r"}).json()["id"]
     others = signers(other_tenant)[0]["key_id"]
     said = set()
-    for key_id in (warrant_key, others, "x", "svc_key_01m7yzmhg0ynzqw1fmh6whgvm5"):
+    for key_id in (warrant_address, others, "x", "svc_key_01m7yzmhg0ynzqw1fmh6whgvm5"):
         answer = tenant.admin.post(f"{KEYS}/{key_id}/{verb}")
         assert refusal(answer) == (404, "not_found")
         said.add(answer.content)
@@ -325,9 +325,9 @@ def test_no_answer_has_a_seed(tenant: Tenant) -> None:
 )
 def test_a_key_that_signs_no_more_has_no_seed(tenant: Tenant, end: Callable[[Tenant], Any]) -> None:
     """SIGNER-2: A list signer that no longer signs has no stored seed."""
-    signer = srl_keys.current(tenant.ports, tenant.id)
+    signer = srl_signers.current(tenant.ports, tenant.id)
     done(end(tenant))
-    item = tenant.ports.store.get(signer.key)
+    item = tenant.ports.store.get(signer.address)
     assert item is not None
     assert "sealed_seed" not in item
 
@@ -337,16 +337,16 @@ def test_a_key_that_signs_no_more_has_no_seed(tenant: Tenant, end: Callable[[Ten
 
 def _as_older_release(tenant: Tenant, *, published: bool) -> tuple[Any, Any]:
     """Two signers as releases before 0.2 left them: the second active, the first rotated."""
-    first = srl_keys.current(tenant.ports, tenant.id)
+    first = srl_signers.current(tenant.ports, tenant.id)
     old = signers(tenant)[0]
-    second = srl_keys.make(tenant.ports, tenant.id)
+    second = srl_signers.make(tenant.ports, tenant.id)
     items: list[dict[str, Value]] = [
         {"status": "rotated", "version": 2, "sealed_seed": first.sealed_seed},
         {"status": "active", "version": 1},
     ]
     for signer, changed in zip((first, second), items, strict=True):
         item = dict(signer.to_item()) | changed
-        tenant.ports.store.write(Put(signer.key, item, Expect.ANYTHING))
+        tenant.ports.store.write(Put(signer.address, item, Expect.ANYTHING))
     if published:
         tenant.admin.post(f"{SRL}/regenerate")
     new = next(each for each in signers(tenant) if each["status"] == "active")

@@ -667,12 +667,16 @@ def _as_once_stored(tenant: Tenant, key_id: str, warrant_id: str) -> None:
     store = tenant.ports.store
     shard = revocations.shard_of(tenant.id, warrant_id)
     order = warrant_model.by_end(tenant.id, key_id)
-    by_end = [order.key(each.sk) for each in store.query(order)]
-    for place in (*by_end, warrant_model.is_by_end_key(tenant.id)):
+    by_end = [order.address(each.sk) for each in store.query(order)]
+    for place in (*by_end, warrant_model.is_by_end_address(tenant.id)):
         store.write(Delete(place, Expect.ANYTHING))
     (entry,) = store.query(warrant_model.signed_by(tenant.id, key_id))
-    signed_key = warrant_model.signed_by(tenant.id, key_id).key(entry.sk)
-    places = [signed_key, warrant_model.warrant_key(tenant.id, warrant_id), shard.key(warrant_id)]
+    signed_key = warrant_model.signed_by(tenant.id, key_id).address(entry.sk)
+    places = [
+        signed_key,
+        warrant_model.warrant_address(tenant.id, warrant_id),
+        shard.address(warrant_id),
+    ]
     for place, item in store.get_many(places).items():
         old = {name: value for name, value in item.items() if name not in ("ends_at", "format")}
         store.write(Put(place, old | {"expires_at": "2027-01-01T00:00:00Z"}, Expect.PRESENT))

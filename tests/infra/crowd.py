@@ -25,7 +25,7 @@ import httpx2
 
 from shared.model.audit_log import Action, month
 from shared.model.srl import body as srl
-from shared.model.srl import signers as srl_keys
+from shared.model.srl import signers as srl_signers
 from shared.model.srl.verification import verify
 from shared.operations.operator import onboarding
 from shared.operations.srl import publication
@@ -266,9 +266,9 @@ class Crowd:
             assert not lists[each.version] & set(map(_warrant, self.lifted[: each.lifted]))
 
     def _verified(self, ports: Ports, tenant_id: str, head: srl.Head) -> set[str]:
-        item = ports.store.get(srl_keys.signers(tenant_id).key(head.key_id))
+        item = ports.store.get(srl_signers.signers(tenant_id).address(head.key_id))
         assert item is not None
-        key = srl_keys.SrlKey.from_item(item).public_bytes
+        key = srl_signers.ListSigner.from_item(item).public_bytes
         payload = verify(publication.read(ports, head), public_key=key, now=head.issued_at)
         assert payload.version == head.version
         return set(payload.revoked_ids)

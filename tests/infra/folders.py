@@ -13,7 +13,7 @@ from shared import wiring
 from shared.model import revocations as model
 from shared.model.revocations import RevokedWarrant
 from shared.model.srl import schedule as srl_schedule
-from shared.model.warrants import Standing, warrant_key
+from shared.model.warrants import Standing, warrant_address
 from shared.operations.rules import tenants
 from shared.ports import Ports
 from shared.ports.store import Change, Expect, Increment, Put
@@ -57,7 +57,7 @@ def store_revocations(ports: Ports, tenant_id: str, many: int) -> list[str]:
     changes = iter(_revocations(tenant_id, warrant_ids))
     while some := list(islice(changes, 99)):
         ports.store.write(*some)
-    counter = model.repaired_counter_key(model.shards(tenant_id)[0])
+    counter = model.repaired_counter_address(model.shards(tenant_id)[0])
     amounts = {"count": many, "changes": many}
     ports.store.write(Increment(counter, amounts, Expect.ANYTHING))
     return warrant_ids
@@ -67,7 +67,9 @@ def _revocations(tenant_id: str, warrant_ids: list[str]) -> Iterator[Change]:
     item, at = RevokedWarrant().to_item(), datetime.now(UTC).replace(microsecond=0)
     for warrant_id in warrant_ids:
         standing = Standing().revoked("svc_rev_a", at=at, reason="s", ends_at=None).to_item()
-        yield Put(warrant_key(tenant_id, warrant_id), standing, Expect.ABSENT)
-        yield Put(model.shard_of(tenant_id, warrant_id).key(warrant_id), item, Expect.ABSENT)
+        yield Put(warrant_address(tenant_id, warrant_id), standing, Expect.ABSENT)
+        yield Put(model.shard_of(tenant_id, warrant_id).address(warrant_id), item, Expect.ABSENT)
         # So many marks that the list is made from all records.
-        yield Put(srl_schedule.changed_key(tenant_id, warrant_id), {"version": 1}, Expect.ABSENT)
+        yield Put(
+            srl_schedule.changed_address(tenant_id, warrant_id), {"version": 1}, Expect.ABSENT
+        )

@@ -10,7 +10,7 @@ import pytest
 
 from infra import admin, data_folder, os_user
 from shared import wiring
-from shared.adapters.local_keys import KeyFile
+from shared.adapters.file_sealer import FileSealer
 from shared.errors import InvalidApiKey
 from shared.model import api_keys as model
 from shared.model.api_keys import ApiKey
@@ -182,7 +182,7 @@ def test_the_doctor_with_another_master_key(operator: Command, data: Path) -> No
     """A key file that is not the one that sealed the seeds is found out, tenant by tenant."""
     operator.run("--data", data, "tenant", "create", "acme")
     (data / "master.key").unlink()
-    KeyFile.create(data / "master.key")
+    FileSealer.create(data / "master.key")
     told = operator.run("--data", data, "doctor")
     assert told.code == 1
     assert "acme: the seed of its list signer does not open" in told.err
@@ -221,13 +221,13 @@ def test_publish_says_what_it_could_not_publish(operator: Command, data: Path) -
             caller = onboarding.operator(ports, handle=name)
             revocations.create(ports, caller, warrant_id="svc_wrt_a", reason="stolen")
         (entry,) = ports.store.query(signers(tenants.find(ports, "acme").tenant_id))
-        place = signers(tenants.find(ports, "acme").tenant_id).key(entry.sk)
+        place = signers(tenants.find(ports, "acme").tenant_id).address(entry.sk)
         ports.store.write(Put(place, {**entry.item, "public_key": 1}, Expect.PRESENT))
     told = operator.run("--data", data, "publish")
     assert (told.code, told.out) == (1, "")
     assert "globex: published version 2 with 1 warrants.\n" in told.err
     assert "acme: not published: Corrupt: " in told.err
-    assert "SrlKey.public_key" in told.err
+    assert "ListSigner.public_key" in told.err
     assert told.err.endswith("Unpublished: 1 list(s) could not be published\n")
 
 
@@ -433,19 +433,19 @@ def _settings_of_aws(table_prefix: str, bucket: str) -> dict[str, str]:
 def _expire(ports: Ports, secret: str) -> None:
     """Let the key have expired, as time would have done."""
     credential = api_keys.authenticate(ports, secret)
-    item = ports.store.get(model.records(credential.tenant_id).key(credential.key_id))
+    item = ports.store.get(model.records(credential.tenant_id).address(credential.key_id))
     assert item is not None
     for record in (credential, ApiKey.from_item(item)):
         expired = replace(record, expires_at=ports.now() - timedelta(days=1))
-        ports.store.write(Put(record.key, expired.to_item(), Expect.PRESENT))
+        ports.store.write(Put(record.address, expired.to_item(), Expect.PRESENT))
 
 
 def _delete(ports: Ports, secret: str) -> None:
     """Remove the key from the store, past the guard of the last admin key."""
     credential = api_keys.authenticate(ports, secret)
-    record = model.records(credential.tenant_id).key(credential.key_id)
-    usage = model.usage(credential.tenant_id).key(credential.key_id)
+    record = model.records(credential.tenant_id).address(credential.key_id)
+    usage = model.usage(credential.tenant_id).address(credential.key_id)
     ports.store.write(
-        *(Delete(key, Expect.PRESENT) for key in (record, usage, credential.key)),
-        Increment(model.count_key(credential.tenant_id), {"count": -1}, Expect.PRESENT),
+        *(Delete(key, Expect.PRESENT) for key in (record, usage, credential.address)),
+        Increment(model.count_address(credential.tenant_id), {"count": -1}, Expect.PRESENT),
     )

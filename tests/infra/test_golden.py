@@ -17,8 +17,8 @@ import pytest
 
 from shared.model import warrant_verification
 from shared.model.items import Item
-from shared.model.srl import signers as srl_keys
-from shared.model.srl.body import Payload, head_key, publications
+from shared.model.srl import signers as srl_signers
+from shared.model.srl.body import Payload, head_address, publications
 from shared.model.srl.verification import verify
 from shared.operations.operator import onboarding
 from shared.operations.srl import publication
@@ -55,7 +55,7 @@ def data(tmp_path: Path) -> Path:
 def fourth(data: Path) -> Item:
     """The head of the last list that the first edition published, as it stored it."""
     with opened(data) as ports:
-        item = ports.store.get(publications(FACTS["tenant_id"]).key("000000000004"))
+        item = ports.store.get(publications(FACTS["tenant_id"]).address("000000000004"))
     assert item is not None
     return item
 
@@ -80,9 +80,9 @@ def client(ports: Ports) -> Client:
 def published(ports: Ports, *, now: datetime | None = None) -> Payload:
     """The list in force, verified as a stranger would."""
     head = publication.current(ports, FACTS["tenant_id"])
-    item = ports.store.get(srl_keys.signers(FACTS["tenant_id"]).key(head.key_id))
+    item = ports.store.get(srl_signers.signers(FACTS["tenant_id"]).address(head.key_id))
     assert item is not None
-    signer = srl_keys.SrlKey.from_item(item)
+    signer = srl_signers.ListSigner.from_item(item)
     body = publication.read(ports, head)
     return verify(body, public_key=signer.public_bytes, now=now or ports.now())
 
@@ -179,6 +179,6 @@ def test_a_list_follows_from_none_of_the_first_edition(fourth: Item, migrated: P
     tenant_id = FACTS["tenant_id"]
     # As after an upgrade whose list was pruned, with no state that could tell.
     pruned = {name: value for name, value in fourth.items() if name != "state"} | {"version": 5}
-    migrated.store.write(Put(head_key(tenant_id), pruned, Expect.PRESENT))
+    migrated.store.write(Put(head_address(tenant_id), pruned, Expect.PRESENT))
     assert client(migrated).post("/v1/revocations/srl/regenerate").status_code == 200
     assert published(migrated).revoked_ids == LISTED

@@ -79,14 +79,14 @@ class Running:
     slow: SlowAudit
     pool: ThreadPoolExecutor
 
-    def tenant(self, handle: str) -> "Key":
+    def tenant(self, handle: str) -> "Address":
         """The admin key of a new tenant."""
         settings, created = onboarding.create_tenant(self.ports, handle=handle)
-        return Key(self, created.secret, settings.tenant_id)
+        return Address(self, created.secret, settings.tenant_id)
 
 
 @dataclass(frozen=True)
-class Key:
+class Address:
     """A caller, who opens a connection for each request."""
 
     running: Running

@@ -19,13 +19,13 @@ from infra.local_timer import Timer
 from shared.model.audit_log import month
 from shared.model.srl.schedule import TURNS
 from shared.model.srl.verification import public_key_bytes, verify
-from shared.model.tenants import settings_key
+from shared.model.tenants import settings_address
 from shared.operations.operator import onboarding
 from shared.operations.srl import publication
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect
 from tests.infra.folders import opened
-from tests.intercepted import Call, Intercepted
+from tests.intercepted import Context, Intercepted
 from tests.operations.tenants import Tenant
 from tests.processes import local_server as running_server
 from tests.worlds import embedded
@@ -54,7 +54,7 @@ def test_a_list_that_expired_in_a_pause_is_not_served(tmp_path: Path) -> None:
         long_past = replace(ports, now=lambda: _now() - timedelta(days=20))
         past = replace(ports, now=lambda: _now() - timedelta(days=10))
         broken, _ = onboarding.create_tenant(long_past, handle="broken")
-        ports.store.write(Delete(settings_key(broken.tenant_id), Expect.PRESENT))
+        ports.store.write(Delete(settings_address(broken.tenant_id), Expect.PRESENT))
         _, created = onboarding.create_tenant(past, handle="local")
     data_folder.write_secret(data / "admin.key", created.secret)
     with running_server(data) as server:
@@ -76,7 +76,7 @@ def test_a_start_does_not_wait_for_ever(
     tenant.revoke(ports, "svc_wrt_a")
     may_answer = threading.Event()
 
-    def wait(call: Call) -> Any:
+    def wait(call: Context) -> Any:
         """Who is due is found out once `may_answer` is set."""
         assert call.arguments[:1] != (TURNS,) or may_answer.wait(10)
         return call()
@@ -96,7 +96,7 @@ def test_a_stop_waits_for_one_list_at_most(tmp_path: Path) -> None:
     for tenant in tenants:
         tenant.revoke(ports, "svc_wrt_a")
 
-    def stop(call: Call) -> Any:
+    def stop(call: Context) -> Any:
         if call.verb == "put":
             timer.stop()
         return call()

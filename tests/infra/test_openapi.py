@@ -24,7 +24,7 @@ from shared.model.srl import verification as srl_verification
 from shared.model.srl.statements import Statement
 from shared.operations.api import revocations
 from shared.operations.operator import onboarding
-from shared.web.routes import Here, router, serves
+from shared.web.routes import ApiRequest, router, serves
 from tests.web.endpoints import ENDPOINTS, shape
 from tests.worlds import close
 
@@ -294,7 +294,7 @@ def test_every_reference_leads_somewhere() -> None:
 def test_what_a_docstring_says_of_errors_can_come(monkeypatch: pytest.MonkeyPatch) -> None:
     """The reason of an error that the endpoint does not have stops `make openapi`."""
 
-    async def endpoint(here: Here) -> None:
+    async def endpoint(here: ApiRequest) -> None:
         """Do something.
 
         409: it was done.
@@ -378,7 +378,7 @@ def test_the_example_of_a_list_verifies() -> None:
     """F144c: The signed list, statement and warrant in the examples verify."""
     schemas = DOCUMENT["components"]["schemas"]
     (listed,), (signer,) = (
-        schemas[name]["examples"] for name in ("SignedRevocationList", "SrlKey")
+        schemas[name]["examples"] for name in ("SignedRevocationList", "ListSigner")
     )
     key = base64.b64decode(signer["public_key"])
     now = datetime(2026, 11, 21, 12, 1, tzinfo=UTC)

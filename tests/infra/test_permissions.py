@@ -18,10 +18,10 @@ from shared.model import revocations as model
 from shared.model.callers import Caller
 from shared.model.signing_keys import Type
 from shared.model.srl import schedule as srl_schedule
-from shared.model.srl.body import head_key
+from shared.model.srl.body import head_address
 from shared.model.srl.schedule import IN_FLIGHT_MAX, Turn
 from shared.model.srl.signers import Status
-from shared.model.warrants import signed_by, warrant_key
+from shared.model.warrants import signed_by, warrant_address
 from shared.operations.api import revocations, signing_keys, srl, warrants
 from shared.operations.api.warrants import Order
 from shared.operations.operator import doctor, migration, onboarding
@@ -29,9 +29,8 @@ from shared.operations.operator.recovery import recovery
 from shared.operations.rules import tenants
 from shared.operations.srl import ended as srl_ended
 from shared.operations.srl import marks as srl_marks
-from shared.operations.srl import publication
-from shared.operations.srl import signers as srl_keys
-from shared.operations.srl import worker as srl_publication
+from shared.operations.srl import publication, worker
+from shared.operations.srl import signers as srl_signers
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Increment, Put
 from shared.web.app import create_app
@@ -107,7 +106,7 @@ def test_the_operator_may_do_what_the_commands_do(world: World) -> None:
     _age_the_seals(world.tenant.ports, operator)
     assert migration.migrate(ports, operator).resealed == 2
     assert recovery.recover(ports, operator).revoked_again == ["svc_wrt_lost"]
-    assert not srl_publication.publish_due(ports).failed
+    assert not worker.publish_due(ports).failed
     (policy,) = of_kind("AWS::IAM::ManagedPolicy").values()
     needed = {of_any_partition(each) for each in world.needed}
     # All of it on restored tables too, before the functions work on them.
@@ -128,8 +127,8 @@ def _tear(ports: Ports, operator: Caller) -> None:
     warrants.sign(ports, operator, key_id=key.id, order=Order(payload=b"grant"))
     (signed_,) = ports.store.query(signed_by(operator.tenant_id, key.id))
     ports.store.write(
-        Delete(Turn.after(head, operator.tenant_id).key, Expect.PRESENT),
-        Delete(signed_by(operator.tenant_id, key.id).key(signed_.sk), Expect.PRESENT),
+        Delete(Turn.after(head, operator.tenant_id).address, Expect.PRESENT),
+        Delete(signed_by(operator.tenant_id, key.id).address(signed_.sk), Expect.PRESENT),
     )
 
 
@@ -246,7 +245,7 @@ def _a_long_list(tenant: Tenant, admin: Client) -> None:
     """A list too long for an answer is left to whoever holds its signed address."""
     head = publication.current(tenant.ports, tenant.id)
     long = replace(head, size=5 * 1024 * 1024)
-    tenant.ports.store.write(Put(head_key(tenant.id), long.to_item(), Expect.PRESENT))
+    tenant.ports.store.write(Put(head_address(tenant.id), long.to_item(), Expect.PRESENT))
     assert admin.get(SRL).status_code == 307
 
 
@@ -321,17 +320,19 @@ def _lose_a_revocation(ports: Ports, operator: Caller, warrant_id: str) -> None:
     srl.regenerate(ports, operator)
     shard = model.shard_of(operator.tenant_id, warrant_id)
     ports.store.write(
-        Delete(shard.key(warrant_id), Expect.PRESENT),
-        Delete(warrant_key(operator.tenant_id, warrant_id), Expect.PRESENT),
-        Delete(model.record_key(operator.tenant_id, made.id), Expect.PRESENT),
-        Increment(model.counter_key(operator.tenant_id, warrant_id), {"count": -1}, Expect.PRESENT),
+        Delete(shard.address(warrant_id), Expect.PRESENT),
+        Delete(warrant_address(operator.tenant_id, warrant_id), Expect.PRESENT),
+        Delete(model.record_address(operator.tenant_id, made.id), Expect.PRESENT),
+        Increment(
+            model.counter_address(operator.tenant_id, warrant_id), {"count": -1}, Expect.PRESENT
+        ),
     )
 
 
 def _age_the_seals(ports: Ports, operator: Caller) -> None:
     """A list signer and a signing key are sealed as earlier versions did."""
     key = signing_keys.create(ports, operator, type_=Type.ROOT, name="k")
-    for each in (key, srl_keys.current(ports, operator.tenant_id)):
+    for each in (key, srl_signers.current(ports, operator.tenant_id)):
         aged(ports, each)
 
 

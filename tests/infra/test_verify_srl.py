@@ -24,7 +24,7 @@ from infra import verify_srl
 from shared.model import times
 from shared.model.srl import body as srl
 from shared.model.srl.verifier import verify_next
-from shared.operations.api import list_signers as srl_rotation
+from shared.operations.api import list_signers
 from shared.operations.srl import publication, signers
 from shared.ports import Ports
 from tests import processes
@@ -267,7 +267,7 @@ class Deployment:
 
     def keys(self) -> str:
         """The file with the answer of the endpoint that lists the keys."""
-        listed = srl_rotation.listing(self.ports, self.tenant.operator).signers
+        listed = list_signers.listing(self.ports, self.tenant.operator).signers
         body = SrlSigners(
             keys=[SrlSigner.of(each) for each in listed], cursor=None
         ).model_dump_json()
@@ -276,7 +276,7 @@ class Deployment:
         return str(file)
 
     def rotate(self) -> None:
-        srl_rotation.rotate(self.ports, self.tenant.operator)
+        list_signers.rotate(self.ports, self.tenant.operator)
 
 
 @pytest.fixture
@@ -313,7 +313,7 @@ def test_a_revoked_key_is_dropped(verifier: Verifier, deployment: Deployment) ->
     options = ["--key", stolen, "--state", str(deployment.folder / "state")]
     assert verifier.run(body, *options)[0] == 0
     signer_id = signers.current(deployment.ports, deployment.tenant.id).id
-    srl_rotation.revoke(deployment.ports, deployment.tenant.operator, key_id=signer_id)
+    list_signers.revoke(deployment.ports, deployment.tenant.operator, key_id=signer_id)
     keys = deployment.keys()
     _assert_refused(verifier.run(body, *options, "--keys", keys), "signature")
     # Nobody whom the stolen key could name is believed: the new one must be pinned.

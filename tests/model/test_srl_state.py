@@ -10,10 +10,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from shared.errors import Corrupt, InvalidSrl
 from shared.model import seeds, signing_keys
 from shared.model.signing_keys import SigningKey
-from shared.model.srl import signers as srl_keys
+from shared.model.srl import signers as srl_signers
 from shared.model.srl import state as srl_state
 from shared.model.srl.body import Payload, sign
-from shared.model.srl.signers import SrlKey
+from shared.model.srl.signers import ListSigner
 from shared.model.srl.state import LeftMark, State
 from shared.model.srl.tombstones import Status, Tombstone, Tombstones
 from shared.model.srl.verification import verify
@@ -47,7 +47,7 @@ _STATE = State(
     _NOW,
     {"svc_wrt_a": "2026-12-01T00:00:00Z"},
     ("svc_key_a", "svc_key_b#2"),
-    (SrlKey("svc_key_s", _TENANT, "AA==", srl_keys.Status.RETIRED, _NOW, sealed_seed=None),),
+    (ListSigner("svc_key_s", _TENANT, "AA==", srl_signers.Status.RETIRED, _NOW, sealed_seed=None),),
     Tombstones(
         changes=3,
         api_keys=(Tombstone("svc_ak_a", Status.REVOKED, _NOW, "ab" * 32),),

@@ -25,12 +25,12 @@ from unittest import mock
 import cbor2
 
 from shared.adapters import retries
-from shared.adapters.retries import Patience
+from shared.adapters.retries import RetryPolicy
 from shared.operations.api import revocations, warrants
 from shared.operations.api.warrants import Order
 from shared.ports import Ports
-from shared.ports.store import Change, Key, Put, Table
-from tests.intercepted import Call, Intercepted
+from shared.ports.store import Address, Change, Put, Table
+from tests.intercepted import Context, Intercepted
 from tests.operations.tenants import Tenant
 from tests.worlds import Clock, close, embedded
 
@@ -56,16 +56,18 @@ class Outcome:
         )
 
 
-def simulate(writes: Sequence[frozenset[Key]], rate: float, hold: float, seconds: int) -> Outcome:
+def simulate(
+    writes: Sequence[frozenset[Address]], rate: float, hold: float, seconds: int
+) -> Outcome:
     """`rate` requests a second, each with the items of one of `writes`, which `hold` seconds."""
     with mock.patch.object(retries, "_RANDOM", random.Random(_SEED)):
         return _Simulation(hold).run(_arrivals(writes, rate, seconds))
 
 
 def _arrivals(
-    writes: Sequence[frozenset[Key]], rate: float, seconds: int
-) -> list[tuple[float, frozenset[Key]]]:
-    chance, at, arrivals = random.Random(_SEED), 0.0, list[tuple[float, frozenset[Key]]]()
+    writes: Sequence[frozenset[Address]], rate: float, seconds: int
+) -> list[tuple[float, frozenset[Address]]]:
+    chance, at, arrivals = random.Random(_SEED), 0.0, list[tuple[float, frozenset[Address]]]()
     while (at := at + chance.expovariate(rate)) < seconds:
         arrivals.append((at, chance.choice(writes)))
     return arrivals
@@ -75,16 +77,16 @@ class _Simulation:
     def __init__(self, hold: float) -> None:
         self._hold = hold
         self._now = 0.0
-        self._held: dict[Key, float] = {}
+        self._held: dict[Address, float] = {}
 
-    def run(self, arrivals: Sequence[tuple[float, frozenset[Key]]]) -> Outcome:
+    def run(self, arrivals: Sequence[tuple[float, frozenset[Address]]]) -> Outcome:
         queue: list[tuple[float, int, Any]] = [(at, n, None) for n, (at, _) in enumerate(arrivals)]
         took, refused = list[float](), 0
         while queue:
             self._now, number, attempts = heapq.heappop(queue)
             arrived, items = arrivals[number]
             if attempts is None:
-                attempts = Patience(sleep=self._sleep, clock=lambda: self._now).attempts()
+                attempts = RetryPolicy(sleep=self._sleep, clock=lambda: self._now).attempts()
                 next(attempts)
             if self._take(items):
                 took.append(self._now + self._hold - arrived)
@@ -100,35 +102,37 @@ class _Simulation:
     def _sleep(self, seconds: float) -> None:
         self._now += seconds
 
-    def _take(self, items: frozenset[Key]) -> bool:
+    def _take(self, items: frozenset[Address]) -> bool:
         if any(self._held.get(item, 0) > self._now for item in items):
             return False
         self._held |= dict.fromkeys(items, self._now + self._hold)
         return True
 
 
-def shards(number: int) -> list[frozenset[Key]]:
+def shards(number: int) -> list[frozenset[Address]]:
     """Writes that each touch one of so many items."""
-    return [frozenset({Key(Table.KEYS, "shard", str(each))}) for each in range(number)]
+    return [frozenset({Address(Table.KEYS, "shard", str(each))}) for each in range(number)]
 
 
-def shared_items(writes: Sequence[Write]) -> list[frozenset[Key]]:
+def shared_items(writes: Sequence[Write]) -> list[frozenset[Address]]:
     """Of each write, the items that others touch too."""
-    times = Counter(change.key for change in chain(*writes))
-    return [frozenset(each.key for each in write if times[each.key] > 1) for write in writes]
+    times = Counter(change.address for change in chain(*writes))
+    return [
+        frozenset(each.address for each in write if times[each.address] > 1) for write in writes
+    ]
 
 
 def hottest(writes: Sequence[Write]) -> tuple[str, float]:
     """The partition that takes the most write units, and how many a request."""
     units: Counter[str] = Counter()
     for change in chain(*writes):
-        units[change.key.pk] += 2 * math.ceil(_size(change) / 1024)
+        units[change.address.pk] += 2 * math.ceil(_size(change) / 1024)
     partition, most = units.most_common(1)[0]
     return partition, most / len(writes)
 
 
 def _size(change: Change) -> int:
-    size = len("".join(change.key[1:]))
+    size = len("".join(change.address[1:]))
     return size + (len(cbor2.dumps(dict(change.item))) if isinstance(change, Put) else 50)
 
 
@@ -165,7 +169,7 @@ def _written(
         tenant = Tenant.create(ports)
         written: list[Write] = []
 
-        def note(call: Call) -> Any:
+        def note(call: Context) -> Any:
             if call.verb == "write":
                 written.append(call.arguments)
             return call()

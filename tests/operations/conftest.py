@@ -10,7 +10,7 @@ from shared.adapters import kms
 from shared.adapters.dynamodb import DynamoStore
 from shared.adapters.dynamodb_buckets import DynamoBuckets
 from shared.adapters.dynamodb_usage import DynamoUsage
-from shared.adapters.kms import KmsKeys
+from shared.adapters.kms import KmsSealer
 from shared.adapters.s3 import S3Blobs
 from shared.model import revocations
 from shared.model.srl import schedule as srl_schedule
@@ -41,7 +41,7 @@ def anywhere(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> It
             buckets=DynamoBuckets(account.dynamodb, table_prefix=account.table_prefix),
             usage=DynamoUsage(account.dynamodb, table_prefix=account.table_prefix),
             blobs=S3Blobs(lambda: account.s3, bucket=account.bucket),
-            keys=KmsKeys(lambda: client, key_id=key["KeyId"]),
+            sealer=KmsSealer(lambda: client, key_id=key["KeyId"]),
             now=clock,
             new_id=identifiers(clock),
         )

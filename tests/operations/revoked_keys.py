@@ -18,6 +18,8 @@ def fill(ports: Ports, tenant: Tenant, number: int, *, version: int | None = Non
     for start in range(0, number, 100):
         batch = signers[start : start + 100]
         ports.store.write(*(revoked_signers.marked(tenant.id, each, marker) for each in batch))
-    count = Increment(model.count_key(tenant.id), asdict(Count.counting(signers)), Expect.ANYTHING)
+    count = Increment(
+        model.count_address(tenant.id), asdict(Count.counting(signers)), Expect.ANYTHING
+    )
     ports.store.write(count)
     return signers

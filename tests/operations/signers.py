@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta
 
 from shared.model import seeds
-from shared.model.srl.signers import SrlKey, Status
+from shared.model.srl.signers import ListSigner, Status
 from shared.ports import Ports
 from shared.ports.store import MOST_CHANGES, Expect, Put
 
@@ -16,7 +16,7 @@ def stored_signers(
     *,
     first: int = 0,
     listed_until: datetime | None = None,
-) -> list[SrlKey]:
+) -> list[ListSigner]:
     """So many signers that are older than those of today, the oldest first.
 
     Their identifiers count from `first`. They are as release 0.1 left them if no `listed_until` is
@@ -26,15 +26,15 @@ def stored_signers(
     then = ports.now() - timedelta(days=365)
     names = [f"svc_key_{number:026}" for number in range(first, first + count)]
     found = [
-        SrlKey(each, tenant_id, public_key, status, then, None, listed_until=listed_until)
+        ListSigner(each, tenant_id, public_key, status, then, None, listed_until=listed_until)
         for each in names
     ]
     store(ports, found)
     return found
 
 
-def store(ports: Ports, found: list[SrlKey]) -> None:
+def store(ports: Ports, found: list[ListSigner]) -> None:
     """Store these signers as they are."""
-    puts = [Put(each.key, each.to_item(), Expect.ABSENT) for each in found]
+    puts = [Put(each.address, each.to_item(), Expect.ABSENT) for each in found]
     for start in range(0, len(puts), MOST_CHANGES):
         ports.store.write(*puts[start : start + MOST_CHANGES])

@@ -14,7 +14,7 @@ from shared.model.callers import Caller
 from shared.model.items import Item, Partition, Table
 from shared.model.records import integer
 from shared.model.signing_keys import SigningKey, Status, Type
-from shared.model.srl import signers as srl_keys
+from shared.model.srl import signers as srl_signers
 from shared.model.srl.body import Payload
 from shared.model.srl.verification import verify
 from shared.model.warrants import Standing, Warrant
@@ -71,9 +71,9 @@ class Tenant:
     def published(self, ports: Ports) -> Payload:
         """The list in force, verified as a stranger would, under the key that its head names."""
         head = publication.current(ports, self.id)
-        item = ports.store.get(srl_keys.signers(self.id).key(head.key_id))
+        item = ports.store.get(srl_signers.signers(self.id).address(head.key_id))
         assert item is not None
-        signer = srl_keys.SrlKey.from_item(item)
+        signer = srl_signers.ListSigner.from_item(item)
         body = publication.read(ports, head)
         return verify(body, public_key=signer.public_bytes, now=head.issued_at)
 
@@ -102,30 +102,30 @@ class Tenant:
         records = {e.sk: e.item for e in chain.from_iterable(walks)}
         assert {i["warrant_id"] for i in records.values()} == set(warrants)
         for record_id, record in records.items():
-            place = warrant_model.warrant_key(self.id, str(record["warrant_id"]))
+            place = warrant_model.warrant_address(self.id, str(record["warrant_id"]))
             assert Standing.of(ports.store.get(place)).revocation_id == record_id
 
     def _check_api_keys(self, ports: Ports) -> None:
         """Each key has its usage, and its credential if and only if it is active."""
         keys = self._api_keys(ports)
-        counted = ports.store.get(api_key_model.count_key(self.id))
+        counted = ports.store.get(api_key_model.count_address(self.id))
         assert counted is not None
         assert len(keys) == counted["count"]
         assert {e.sk for e in ports.store.query(api_key_model.usage(self.id))} == {
             key.id for key in keys
         }
         for key in keys:
-            credential = ports.store.get(api_key_model.credential_key(key.digest))
+            credential = ports.store.get(api_key_model.credential_address(key.digest))
             assert (credential is not None) == (key.status is api_key_model.Status.ACTIVE)
 
     def _check_service_accounts(self, ports: Ports) -> None:
         """Each account has its name, the keys that name it, and its say over their credentials."""
         entries = ports.store.query(service_accounts.accounts(self.id))
         accounts = [service_accounts.ServiceAccount.from_item(entry.item) for entry in entries]
-        counted = ports.store.get(service_accounts.count_key(self.id))
+        counted = ports.store.get(service_accounts.count_address(self.id))
         assert len(accounts) == (integer(counted, "count") if counted else 0)
         own = Partition(Table.KEYS, self.id)
-        prefix = service_accounts.name_key(self.id, "").sk
+        prefix = service_accounts.name_address(self.id, "").sk
         names = ports.store.query(own, after=prefix, before=prefix + "~")
         taken = {(e.sk.removeprefix(prefix), e.item["id"]) for e in names}
         # The names of deleted accounts stay taken.
@@ -148,7 +148,7 @@ class Tenant:
         owned = ports.store.query(api_key_model.owned_by(self.id, account.id))
         assert {entry.sk for entry in owned} == {key.id for key in keys}
         assert account.api_key_count == len(keys)
-        places = [api_key_model.credential_key(key.digest) for key in keys]
+        places = [api_key_model.credential_address(key.digest) for key in keys]
         disabled = account.status is service_accounts.Status.DISABLED
         for item in ports.store.get_many(places).values():
             assert item["disabled"] is disabled
@@ -157,11 +157,11 @@ class Tenant:
         entries = ports.store.query(signing_key_model.keys(self.id))
         keys = [SigningKey.from_item(entry.item) for entry in entries]
         recount = Counter(signing_key_model.count_name(key.type, key.status) for key in keys)
-        counts = dict(ports.store.get(signing_key_model.counts_key(self.id)) or {})
+        counts = dict(ports.store.get(signing_key_model.counts_address(self.id)) or {})
         assert {name: count for name, count in counts.items() if count} == recount
         revoked = [key.signer for key in keys if key.status is Status.REVOKED]
         assert revoked_signers.read(ports, self.id) == tuple(sorted(map(str, revoked)))
-        held = signer_model.Count.of(ports.store.get(signer_model.count_key(self.id)))
+        held = signer_model.Count.of(ports.store.get(signer_model.count_address(self.id)))
         assert replace(held, version=1) == signer_model.Count.counting(revoked)
         for key in keys:
             if key.current_id is None:
@@ -181,7 +181,7 @@ class Tenant:
         entries = ports.store.query(warrant_model.signed_by(self.id, key.id))
         signed = [Warrant.from_item(entry.item) for entry in entries]
         for warrant in signed:
-            item = ports.store.get(warrant_model.warrant_key(self.id, warrant.warrant_id))
+            item = ports.store.get(warrant_model.warrant_address(self.id, warrant.warrant_id))
             standing = Standing.of(item)
             assert standing.key_id == warrant.key_id
             assert standing.key_version == warrant.key_version

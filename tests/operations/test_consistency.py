@@ -22,7 +22,7 @@ from shared.operations.rules import operation, tenants
 from shared.operations.rules.operation import settle
 from shared.operations.srl import publication
 from shared.ports import Ports
-from shared.ports.store import Change, Check, Delete, Expect, Key, Put, Table
+from shared.ports.store import Address, Change, Check, Delete, Expect, Put, Table
 from tests.faults import Script, scripted
 from tests.intercepted import Intercepted
 from tests.operations.tenants import Tenant
@@ -91,9 +91,9 @@ _EACH = pytest.mark.parametrize(
 
 def _harmless(case: Case, tenant: Tenant, change: Change) -> bool:
     """What need not be found: it only informs, or the next run makes it good."""
-    pk = change.key.pk
+    pk = change.address.pk
     return (
-        change.key.table is Table.AUDIT
+        change.address.table is Table.AUDIT
         # What was deleted leaves nothing else that could be wrong.
         or pk == tombstones.deleted(tenant.id).pk
         # A mark on the tenant besides that on the warrant, for a publication that comes anyway.
@@ -101,9 +101,12 @@ def _harmless(case: Case, tenant: Tenant, change: Change) -> bool:
         # The turn of a list that is no longer in force, at which the schedule finds nothing due.
         or (pk in {"srl-turns", "srl-issues"} and isinstance(change, Delete))
         # The next list has its signers beside it, whenever it comes.
-        or (change.key == tombstones.counter_key(tenant.id) and case.action.startswith("srl."))
+        or (
+            change.address == tombstones.counter_address(tenant.id)
+            and case.action.startswith("srl.")
+        )
         # A setting that stays as it was.
-        or change.key == Key(Table.KEYS, tenant.id, "settings")
+        or change.address == Address(Table.KEYS, tenant.id, "settings")
     )
 
 
@@ -124,7 +127,7 @@ def said_to_be_revoked(ports: Ports, tenant: Tenant) -> set[str]:
     changed = srl_schedule.changed(tenant.id)
     known = [e.sk for partition in changed for e in store.query(partition)]
     for warrant_id in known:
-        item = store.get(warrants.warrant_key(tenant.id, warrant_id)) or {}
+        item = store.get(warrants.warrant_address(tenant.id, warrant_id)) or {}
         said |= {warrant_id} if item.get("revocation_id") else set()
     return said
 
@@ -174,10 +177,12 @@ def assert_whole(ports: Ports, tenant: Tenant, said: set[str]) -> None:
     tenant.check_totals(ports)
 
 
-PARTS: dict[str, Callable[[str], Key]] = {
-    "standing": lambda tenant: warrants.warrant_key(tenant, "svc_wrt_a"),
-    "shard entry": lambda tenant: revocation_model.shard_of(tenant, "svc_wrt_a").key("svc_wrt_a"),
-    "counter": lambda tenant: revocation_model.counter_key(tenant, "svc_wrt_a"),
+PARTS: dict[str, Callable[[str], Address]] = {
+    "standing": lambda tenant: warrants.warrant_address(tenant, "svc_wrt_a"),
+    "shard entry": lambda tenant: revocation_model.shard_of(tenant, "svc_wrt_a").address(
+        "svc_wrt_a"
+    ),
+    "counter": lambda tenant: revocation_model.counter_address(tenant, "svc_wrt_a"),
 }
 
 
@@ -202,7 +207,7 @@ def test_a_lost_record_comes_back_with_time_and_reason(ports: Ports, clock: Cloc
     """F58: of a record that was lost, what check still knows is kept, and it can be deleted."""
     tenant = Tenant.create(ports)
     record_id = tenant.revoke(ports, "svc_wrt_a")
-    place = revocation_model.record_key(tenant.id, record_id)
+    place = revocation_model.record_address(tenant.id, record_id)
     lost = ports.store.get(place)
     assert lost is not None
     ports.store.write(Delete(place, Expect.PRESENT))
@@ -218,7 +223,7 @@ def test_a_repair_that_shows_leaves_its_entry(ports: Ports) -> None:
     """F58: what a repair revokes is in the audit log, under the operator's name."""
     tenant = Tenant.create(ports)
     tenant.revoke(ports, "svc_wrt_a")
-    ports.store.write(Delete(warrants.warrant_key(tenant.id, "svc_wrt_a"), Expect.PRESENT))
+    ports.store.write(Delete(warrants.warrant_address(tenant.id, "svc_wrt_a"), Expect.PRESENT))
     consistency.repair(ports, tenant.operator)
     assert tenant.actions(ports).count("revocation.create") == 2
 

@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 
 from shared.adapters.dynamodb import DynamoStore
-from shared.adapters.local_keys import KeyFile
+from shared.adapters.file_sealer import FileSealer
 from shared.adapters.s3 import S3Blobs
 from shared.errors import Unavailable
 from shared.model import tenants
 from shared.model.items import Table
 from shared.model.srl import body as srl
-from shared.model.srl import signers as srl_keys
+from shared.model.srl import signers as srl_signers
 from shared.model.srl.schedule import Turn
-from shared.operations.api import list_signers as srl_rotation
+from shared.operations.api import list_signers
 from shared.operations.operator import doctor
 from shared.operations.operator.recovery import recovery
 from shared.operations.srl import marks as srl_marks
@@ -56,7 +56,7 @@ def test_nothing_is_wrong(anywhere: Ports) -> None:
     tenant.revoke(anywhere, "svc_wrt_a")
     assert findings(anywhere) == []
     tenant.regenerate(anywhere)
-    srl_rotation.rotate(anywhere, tenant.operator)
+    list_signers.rotate(anywhere, tenant.operator)
     tenant.revoke_key(anywhere, tenant.key(anywhere))
     assert findings(anywhere) == []
 
@@ -80,7 +80,7 @@ def _alter_blob(ports: Ports, tenant: Tenant, folder: Path) -> None:
 
 def _lose_turn(ports: Ports, tenant: Tenant, _folder: Path) -> None:
     turn = Turn.after(_head(ports, tenant), tenant.id)
-    ports.store.write(Delete(turn.key, Expect.PRESENT))
+    ports.store.write(Delete(turn.address, Expect.PRESENT))
 
 
 def _lose_marks(ports: Ports, tenant: Tenant, _folder: Path) -> None:
@@ -101,43 +101,45 @@ def _store_stray(ports: Ports, tenant: Tenant, _folder: Path) -> None:
 
 def _swap_seed(ports: Ports, tenant: Tenant, _folder: Path) -> None:
     signer = signers.current(ports, tenant.id)
-    sealed = ports.keys.wrap(b"\x01" * 32, context=signer.seal_context)
+    sealed = ports.sealer.seal(b"\x01" * 32, context=signer.seal_context)
     swapped = replace(signer, sealed_seed=sealed)
-    ports.store.write(Put(signer.key, swapped.to_item(), Expect.PRESENT))
+    ports.store.write(Put(signer.address, swapped.to_item(), Expect.PRESENT))
 
 
 def _lose_master_key(ports: Ports, tenant: Tenant, folder: Path) -> None:
     signer = signers.current(ports, tenant.id)
-    another = KeyFile.create(folder / "another.key")
-    sealed = another.wrap(b"\x01" * 32, context=signer.seal_context)
+    another = FileSealer.create(folder / "another.key")
+    sealed = another.seal(b"\x01" * 32, context=signer.seal_context)
     ports.store.write(
-        Put(signer.key, replace(signer, sealed_seed=sealed).to_item(), Expect.PRESENT)
+        Put(signer.address, replace(signer, sealed_seed=sealed).to_item(), Expect.PRESENT)
     )
 
 
 def _lose_signer(ports: Ports, tenant: Tenant, _folder: Path) -> None:
     old = signers.current(ports, tenant.id)
-    new = srl_rotation.rotate(ports, tenant.operator).record
-    ports.store.write(Put(old.key, old.to_item(), Expect.PRESENT), Delete(new.key, Expect.PRESENT))
+    new = list_signers.rotate(ports, tenant.operator).record
+    ports.store.write(
+        Put(old.address, old.to_item(), Expect.PRESENT), Delete(new.address, Expect.PRESENT)
+    )
 
 
 def _lose_active_signer(ports: Ports, tenant: Tenant, _folder: Path) -> None:
     signer = signers.current(ports, tenant.id)
-    retired = replace(signer, status=srl_keys.Status.RETIRED)
-    ports.store.write(Put(signer.key, retired.to_item(), Expect.PRESENT))
+    retired = replace(signer, status=srl_signers.Status.RETIRED)
+    ports.store.write(Put(signer.address, retired.to_item(), Expect.PRESENT))
 
 
 def _garble_settings(ports: Ports, tenant: Tenant, _folder: Path) -> None:
-    key = tenants.settings_key(tenant.id)
+    key = tenants.settings_address(tenant.id)
     ports.store.write(Put(key, {"tenant_id": tenant.id, "handle": 1}, Expect.PRESENT))
 
 
 def _lose_settings(ports: Ports, tenant: Tenant, _folder: Path) -> None:
-    ports.store.write(Delete(tenants.settings_key(tenant.id), Expect.PRESENT))
+    ports.store.write(Delete(tenants.settings_address(tenant.id), Expect.PRESENT))
 
 
 def _lose_head(ports: Ports, tenant: Tenant, _folder: Path) -> None:
-    ports.store.write(Delete(srl.head_key(tenant.id), Expect.PRESENT))
+    ports.store.write(Delete(srl.head_address(tenant.id), Expect.PRESENT))
 
 
 Break = Callable[[Ports, Tenant, Path], None]
@@ -234,7 +236,7 @@ def test_all_that_is_wrong_is_named_at_once(ports: Ports, tenant: Tenant, tmp_pa
     for name in ("missing blob", "missing turn", "missing marks", "seed of another key"):
         DAMAGE[name][0](ports, tenant, tmp_path)
     other = next(each for each in (t.tenant_id for t in _listing(ports)) if each != tenant.id)
-    ports.store.write(Delete(srl.head_key(other), Expect.PRESENT))
+    ports.store.write(Delete(srl.head_address(other), Expect.PRESENT))
     found = findings(ports)
     assert len(found) == 5
     assert {subject for subject, _ in found} == {"acme", "before"}

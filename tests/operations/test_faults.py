@@ -11,15 +11,15 @@ from shared.model.signing_keys import SigningKey
 from shared.operations.api import (
     api_keys,
     key_revocation,
+    list_signers,
     revocations,
     service_accounts,
     signing_keys,
     tenant_settings,
     warrants,
 )
-from shared.operations.api import list_signers as srl_rotation
 from shared.operations.api.warrants import Order
-from shared.operations.srl import signers as srl_keys
+from shared.operations.srl import signers as srl_signers
 from shared.ports import Ports
 from tests.faults import Crash, Hook, Script, raises, scripted
 from tests.operations.tenants import Tenant
@@ -117,19 +117,19 @@ def _disabled(ports: Ports, tenant: Tenant) -> str:
 
 
 def _signer(ports: Ports, tenant: Tenant) -> str:
-    return srl_keys.current(ports, tenant.id).id
+    return srl_signers.current(ports, tenant.id).id
 
 
 def _pending_signer(ports: Ports, tenant: Tenant) -> str:
-    return srl_rotation.create(ports, tenant.operator).record.id
+    return list_signers.create(ports, tenant.operator).record.id
 
 
 def _activate_signer(ports: Ports, tenant: Tenant, key_id: str) -> object:
-    return srl_rotation.activate(ports, tenant.operator, key_id=key_id, force=True)
+    return list_signers.activate(ports, tenant.operator, key_id=key_id, force=True)
 
 
 def _revoke_signer(ports: Ports, tenant: Tenant, key_id: str) -> object:
-    return srl_rotation.revoke(ports, tenant.operator, key_id=key_id)
+    return list_signers.revoke(ports, tenant.operator, key_id=key_id)
 
 
 def _update_settings(ports: Ports, tenant: Tenant, _id: str) -> object:
@@ -146,9 +146,9 @@ CASES = [
         lambda p, t: t.revoke(p, "svc_wrt_a"),
         lambda p, t, i: revocations.delete(p, t.operator, revocation_id=i),
     ),
-    Case("srl.rotate_key", _nothing, lambda p, t, _: srl_rotation.rotate(p, t.operator)),
-    Case("srl.rotate_key", _pending_signer, lambda p, t, _: srl_rotation.rotate(p, t.operator)),
-    Case("srl.create_key", _nothing, lambda p, t, _: srl_rotation.create(p, t.operator)),
+    Case("srl.rotate_key", _nothing, lambda p, t, _: list_signers.rotate(p, t.operator)),
+    Case("srl.rotate_key", _pending_signer, lambda p, t, _: list_signers.rotate(p, t.operator)),
+    Case("srl.create_key", _nothing, lambda p, t, _: list_signers.create(p, t.operator)),
     Case("srl.activate_key", _pending_signer, _activate_signer),
     Case("srl.revoke_key", _pending_signer, _revoke_signer),
     Case("srl.revoke_key", _signer, _revoke_signer),

@@ -18,32 +18,30 @@ from typing import NamedTuple
 import pytest
 
 from shared.adapters.filesystem import FileBlobs
-from shared.errors import Conflict, Corrupt, InvalidSrl, InvalidState
+from shared.errors import Corrupt, ExpectationLost, InvalidSrl, InvalidState
 from shared.model import revocations as revocation_model
 from shared.model.callers import Caller
-from shared.model.items import Key, Table
+from shared.model.items import Address, Table
 from shared.model.records import integer
 from shared.model.srl import body as srl_model
 from shared.model.srl import schedule as schedule_model
 from shared.model.srl.body import Head, Payload
 from shared.model.srl.content import Content
 from shared.model.srl.schedule import IN_FLIGHT_MAX, Mark
-from shared.model.srl.signers import SrlKey, Status, signers
+from shared.model.srl.signers import ListSigner, Status, signers
 from shared.model.srl.state import State
 from shared.model.srl.statements import Statement
 from shared.model.tenants import Settings
-from shared.operations.api import key_revocation, revocations, srl
-from shared.operations.api import list_signers as srl_rotation
+from shared.operations.api import key_revocation, list_signers, revocations, srl
 from shared.operations.rules import counters, operation, revoked_signers, tenants
 from shared.operations.rules.operation import settle
 from shared.operations.rules.verdicts import verdicts
 from shared.operations.srl import content as srl_content
 from shared.operations.srl import marks as srl_marks
-from shared.operations.srl import publication
+from shared.operations.srl import publication, worker
 from shared.operations.srl import schedule as srl_schedule
-from shared.operations.srl import signers as srl_keys
+from shared.operations.srl import signers as srl_signers
 from shared.operations.srl import storage as srl_storage
-from shared.operations.srl import worker as srl_publication
 from shared.ports import Ports
 from shared.ports.store import At, Change, Delete, Expect, Put
 from tests.faults import Crash
@@ -102,14 +100,14 @@ class Scene:
         key = tenant.key(ports)
         tenant.sign(ports, key, SIGNED)
         revocation_id = tenant.revoke(ports, BEFORE)
-        assert srl_publication.publish_if_due(ports, tenant.id)
-        signer_id = srl_keys.current(ports, tenant.id).id
+        assert worker.publish_if_due(ports, tenant.id)
+        signer_id = srl_signers.current(ports, tenant.id).id
         world = World(ports, folder / "blobs")
         return cls(world, clock, tenant, revocation_id, key.id, signer_id, "")
 
     def make_pending(self) -> None:
         """A key that waits for its activation in each schedule from here on."""
-        self.pending_id = srl_rotation.create(self.ports, self.tenant.operator).record.id
+        self.pending_id = list_signers.create(self.ports, self.tenant.operator).record.id
         self.world = World(self.ports, self.world._blobs)
 
     @property
@@ -118,8 +116,8 @@ class Scene:
         return self.world.ports
 
     @property
-    def head_key(self) -> Key:
-        return srl_model.head_key(self.tenant.id)
+    def head_address(self) -> Address:
+        return srl_model.head_address(self.tenant.id)
 
     def observe(self, run: Run) -> None:
         if not run.steps:
@@ -129,18 +127,18 @@ class Scene:
         unsure = self._look(run)
         ports, tenant_id = self.ports, self.tenant.id
         head = publication.current(ports, tenant_id)
-        signer_id = srl_keys.current(ports, tenant_id).id
+        signer_id = srl_signers.current(ports, tenant_id).id
         revoked, possible = self.accepted - unsure, self.accepted | unsure
         moment = Moment(len(run.steps), revoked, possible, head, self._listed(), signer_id)
         self.moments.append(moment)
 
     def explore(self, actors: dict[str, Actor]) -> Iterator[Run]:
         return explore(
-            self.world, actors, watched=[self.head_key], observe=self.observe, torn=self.torn
+            self.world, actors, watched=[self.head_address], observe=self.observe, torn=self.torn
         )
 
     def explore_stops(self, actors: dict[str, Actor], mortal: Iterable[str]) -> Iterator[Run]:
-        watched = [self.head_key]
+        watched = [self.head_address]
         return explore_stops(
             self.world, actors, mortal, watched=watched, observe=self.observe, torn=self.torn
         )
@@ -162,7 +160,7 @@ class Scene:
 
     def _began(self, run: Run, by: str, end: int) -> int:
         steps = enumerate(run.steps[:end])
-        return max(n for n, each in steps if each.actor == by and each.reads(self.head_key))
+        return max(n for n, each in steps if each.actor == by and each.reads(self.head_address))
 
     def _look(self, run: Run) -> frozenset[str]:
         """See what is revoked now, and return what of it is not acknowledged."""
@@ -213,7 +211,7 @@ def _publisher(scene: Scene, ports: Ports) -> object:
 
 
 def _worker(scene: Scene, ports: Ports) -> object:
-    return srl_publication.publish_if_due(ports, scene.tenant.id)
+    return worker.publish_if_due(ports, scene.tenant.id)
 
 
 def _revoker(scene: Scene, ports: Ports) -> object:
@@ -240,12 +238,12 @@ def _checker(scene: Scene, ports: Ports) -> object:
 
 
 def _rotator(scene: Scene, ports: Ports) -> object:
-    return srl_rotation.rotate(ports, scene.tenant.operator)
+    return list_signers.rotate(ports, scene.tenant.operator)
 
 
 def _maker(scene: Scene, ports: Ports) -> object:
     try:
-        return srl_rotation.create(ports, scene.tenant.operator)
+        return list_signers.create(ports, scene.tenant.operator)
     except InvalidState:
         return None
 
@@ -253,7 +251,7 @@ def _maker(scene: Scene, ports: Ports) -> object:
 def _activator(scene: Scene, ports: Ports) -> object:
     """Activates the key that was pending at the start, unless somebody else ended its wait."""
     try:
-        return srl_rotation.activate(
+        return list_signers.activate(
             ports, scene.tenant.operator, key_id=scene.pending_id, force=True
         )
     except InvalidState:
@@ -262,12 +260,12 @@ def _activator(scene: Scene, ports: Ports) -> object:
 
 def _thief_taker(scene: Scene, ports: Ports) -> object:
     """Revokes the key that signed the list at the start."""
-    return srl_rotation.revoke(ports, scene.tenant.operator, key_id=scene.signer_id)
+    return list_signers.revoke(ports, scene.tenant.operator, key_id=scene.signer_id)
 
 
 def _withdrawer(scene: Scene, ports: Ports) -> object:
     """Revokes the key that was pending at the start."""
-    return srl_rotation.revoke(ports, scene.tenant.operator, key_id=scene.pending_id)
+    return list_signers.revoke(ports, scene.tenant.operator, key_id=scene.pending_id)
 
 
 def _key_revoker(scene: Scene, ports: Ports) -> object:
@@ -349,7 +347,8 @@ def staged(scene: Scene, run: Run) -> None:
     A key whose time is over has no seed.
     """
     records = [
-        SrlKey.from_item(entry.item) for entry in scene.ports.store.query(signers(scene.tenant.id))
+        ListSigner.from_item(entry.item)
+        for entry in scene.ports.store.query(signers(scene.tenant.id))
     ]
     head = publication.current(scene.ports, scene.tenant.id)
     assert [each.id for each in records if each.status is Status.ACTIVE] == [head.key_id]
@@ -374,13 +373,13 @@ def nothing_lost(scene: Scene, run: Run) -> None:
         scene.clock.moment += IN_FLIGHT_MAX
         named = srl_schedule.due(ports).tenant_ids == [tenant.id]
     assert right or named
-    if not srl_publication.publish_if_due(ports, tenant.id):
+    if not worker.publish_if_due(ports, tenant.id):
         assert right
         srl.regenerate(ports, tenant.operator)
     published = tenant.published(ports)
     assert published.version == last.head.version + 1
     assert set(published.revoked_ids) == last.revoked
-    assert srl_publication.publish_due(ports) == srl_publication.Tick()
+    assert worker.publish_due(ports) == worker.Tick()
     assert srl_schedule.due(ports).tenant_ids == []
     _assert_quiet(scene)
     tenant.check_totals(ports)
@@ -389,11 +388,11 @@ def nothing_lost(scene: Scene, run: Run) -> None:
 def _assert_quiet(scene: Scene) -> None:
     """After one more look, and one more list if keys were revoked, nobody is named any more."""
     scene.clock.moment += IN_FLIGHT_MAX
-    srl_publication.publish_due(scene.ports)
+    worker.publish_due(scene.ports)
     assert srl_schedule.due(scene.ports).tenant_ids == []
     assert scene.tenant.published(scene.ports).revoked_ids == sorted(scene.moments[-1].revoked)
     scene.clock.moment += IN_FLIGHT_MAX
-    assert srl_publication.publish_due(scene.ports) == srl_publication.Tick()
+    assert worker.publish_due(scene.ports) == worker.Tick()
     assert srl_schedule.due(scene.ports) == srl_schedule.Due([], late=0)
 
 
@@ -532,7 +531,7 @@ def test_a_key_revocation_that_is_seen_in_part(scene: Scene, names: str) -> None
     scene.torn = frozenset({"key revoker"})
     for run in scene.explore(cast(scene, names)):
         outcomes(scene, run)
-        srl_publication.publish_if_due(scene.ports, scene.tenant.id)
+        worker.publish_if_due(scene.ports, scene.tenant.id)
         assert SIGNED in scene.tenant.published(scene.ports).revoked_ids, run
 
 
@@ -588,8 +587,8 @@ def _found(ports: Ports, caller: Caller) -> Found:
     return Found(settings, changes, content)
 
 
-def _stored(ports: Ports, found: Found, version: int, signer: SrlKey | None = None) -> Head:
-    now, signer = ports.now(), signer or srl_keys.current(ports, found.settings.tenant_id)
+def _stored(ports: Ports, found: Found, version: int, signer: ListSigner | None = None) -> Head:
+    now, signer = ports.now(), signer or srl_signers.current(ports, found.settings.tenant_id)
     content = found.content
     payload = Payload(version, now, now + found.settings.srl_ttl, content.revoked_ids)
     state = State(signer.tenant_id, version, now, content.ends, content.signers)
@@ -597,7 +596,7 @@ def _stored(ports: Ports, found: Found, version: int, signer: SrlKey | None = No
 
 
 def _move(ports: Ports, caller: Caller, head: Head, expected: At | Expect) -> Head:
-    ports.store.write(Put(srl_model.head_key(caller.tenant_id), head.to_item(), expected))
+    ports.store.write(Put(srl_model.head_address(caller.tenant_id), head.to_item(), expected))
     return head
 
 
@@ -606,7 +605,7 @@ def _in_order(ports: Ports, caller: Caller, *, anew: bool = True, tidies: bool =
 
     Each list is made from all records, so `anew` is always true; no marks are cleared.
     """
-    head, signer = srl_keys.head_and_signer(ports, caller.tenant_id)
+    head, signer = srl_signers.head_and_signer(ports, caller.tenant_id)
     made = _stored(ports, _found(ports, caller), head.version + 1, signer)
     return _move(ports, caller, made, At(head.version))
 
@@ -640,7 +639,7 @@ _FIRST = 2
 
 
 def _version_first(ports: Ports, caller: Caller) -> Head:
-    place = Key(Table.REVOCATIONS, caller.tenant_id, "taken")
+    place = Address(Table.REVOCATIONS, caller.tenant_id, "taken")
 
     def take() -> int:
         item = ports.store.get(place)
@@ -663,7 +662,7 @@ def _marks_read_afterwards(ports: Ports, tenant_id: str) -> bool:
     caller = Caller.inside(tenant_id, name="schedule", handle="acme")
 
     def attempt() -> bool:
-        if not srl_publication._is_due(ports, tenant_id):
+        if not worker._is_due(ports, tenant_id):
             return False
         publication.publish(ports, caller)
         return True
@@ -686,24 +685,24 @@ def _changed_read_afterwards(ports: Ports, caller: Caller, **_: bool) -> Head:
     return made.head
 
 
-def _marks_cleared_as_they_are(ports: Ports, marks: Mapping[Key, Mark]) -> None:
+def _marks_cleared_as_they_are(ports: Ports, marks: Mapping[Address, Mark]) -> None:
     if marks:
         ports.store.write(*(Delete(key, Expect.ANYTHING) for key in marks))
 
 
-def _marks_cleared_at_once(ports: Ports, marks: Mapping[Key, Mark]) -> None:
+def _marks_cleared_at_once(ports: Ports, marks: Mapping[Address, Mark]) -> None:
     """As they were seen, but without another look."""
     if marks:
-        with suppress(Conflict):
+        with suppress(ExpectationLost):
             ports.store.write(*(Delete(key, At(mark.version)) for key, mark in marks.items()))
 
 
 def _warrants_cleared_unseen(
-    ports: Ports, _tenant_id: str, marks: Mapping[Key, At], *, revoked: Collection[str]
+    ports: Ports, _tenant_id: str, marks: Mapping[Address, At], *, revoked: Collection[str]
 ) -> None:
     """As they were read, but without a look at what they mark."""
     if marks:
-        with suppress(Conflict):
+        with suppress(ExpectationLost):
             ports.store.write(*(Delete(key, at) for key, at in marks.items()))
 
 
@@ -716,14 +715,14 @@ def _read_once(read: Callable[[], object]) -> object:
     return read()
 
 
-def _whatever_it_became(_before: SrlKey, after: SrlKey) -> Put:
-    return Put(after.key, after.to_item(), Expect.ANYTHING)
+def _whatever_it_became(_before: ListSigner, after: ListSigner) -> Put:
+    return Put(after.address, after.to_item(), Expect.ANYTHING)
 
 
 def _over_any_head(
     ports: Ports, draft: publication._Draft, made: publication._Made, changes: Iterable[Change]
 ) -> None:
-    head = Put(srl_model.head_key(draft.tenant_id), made.head.to_item(), Expect.ANYTHING)
+    head = Put(srl_model.head_address(draft.tenant_id), made.head.to_item(), Expect.ANYTHING)
     ports.store.write(head, *changes)
 
 
@@ -747,16 +746,16 @@ _WRONG = {
     "last writer wins": Wrong(publication, "publish", _last_writer_wins, _TWO, rising),
     "version first": Wrong(publication, "publish", _version_first, _TWO, rising),
     "active signer unchecked": Wrong(
-        srl_rotation, "_update", _whatever_it_became, "maker, rotator", staged
+        list_signers, "_update", _whatever_it_became, "maker, rotator", staged
     ),
     "two pending signers": Wrong(
-        srl_rotation, "_update", _whatever_it_became, "maker1, maker2", staged
+        list_signers, "_update", _whatever_it_became, "maker1, maker2", staged
     ),
     "head unchecked by a rotation": Wrong(
         publication, "_move_head", _over_any_head, "publisher, rotator", rising
     ),
     "marks read afterwards": Wrong(
-        srl_publication, "publish_if_due", _marks_read_afterwards, "worker, revoker", nothing_lost
+        worker, "publish_if_due", _marks_read_afterwards, "worker, revoker", nothing_lost
     ),
     "changed warrants read afterwards": Wrong(
         publication, "publish", _changed_read_afterwards, "publisher, revoker", nothing_lost
@@ -771,7 +770,7 @@ _WRONG = {
         srl_marks, "clear", _warrants_cleared_unseen, "publisher, revoker", nothing_lost, "revoker"
     ),
     "due by the count alone": Wrong(
-        srl_publication, "_is_marked", _due_by_the_count, "worker, revoker", nothing_lost, "revoker"
+        worker, "_is_marked", _due_by_the_count, "worker, revoker", nothing_lost, "revoker"
     ),
 }
 

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from shared.errors import Corrupt, InvalidState, NotFound, RequestConflict, Unavailable
+from shared.errors import Conflict, Corrupt, InvalidState, NotFound, Unavailable
 from shared.model import revoked_signers as signer_model
 from shared.model import signing_keys as model
 from shared.model import warrants as warrant_model
@@ -25,8 +25,7 @@ from shared.operations.api import (
 from shared.operations.api.warrants import Order
 from shared.operations.operator import consistency
 from shared.operations.rules import counters, first_edition, operation, revoked_signers
-from shared.operations.srl import publication, signed_by_end
-from shared.operations.srl import worker as srl_publication
+from shared.operations.srl import publication, signed_by_end, worker
 from shared.ports import Ports
 from shared.ports.store import Change, Delete, Expect, Increment, Put
 from tests.faults import Crash, Script, raises, scripted
@@ -58,8 +57,8 @@ def store_warrants(
     ]
     changes: list[Change] = []
     for each in made:
-        place = warrant_model.signed_by(key.tenant_id, key.id).key(ports.new_id("wrt"))
-        own = warrant_model.warrant_key(key.tenant_id, each.warrant_id)
+        place = warrant_model.signed_by(key.tenant_id, key.id).address(ports.new_id("wrt"))
+        own = warrant_model.warrant_address(key.tenant_id, each.warrant_id)
         standing = Standing(key.id, key.key_version, Format.COSE, ends_at)
         changes.append(Put(place, each.to_item(), Expect.ABSENT))
         changes.append(signed_by_end.put(key.tenant_id, each))
@@ -67,7 +66,7 @@ def store_warrants(
     for first in range(0, len(changes), 100):
         ports.store.write(*changes[first : first + 100])
     amounts = {"count": number, warrant_model.version_count(key.key_version): number}
-    counter = warrant_model.signed_count_key(key.tenant_id, key.id, "svc_wrt_00000")
+    counter = warrant_model.signed_count_address(key.tenant_id, key.id, "svc_wrt_00000")
     ports.store.write(Increment(counter, amounts, Expect.ANYTHING))
     return [each.warrant_id for each in made]
 
@@ -96,7 +95,7 @@ def test_the_life_of_a_key(anywhere: Ports, clock: Clock) -> None:
         now=clock(),
     )
     assert (claims.warrant_id, claims.payload) == (first.warrant.warrant_id, b"grant")
-    with pytest.raises(RequestConflict):
+    with pytest.raises(Conflict):
         tenant.sign(ports, issuer, first.warrant.warrant_id)
     signing_keys.suspend(ports, tenant.operator, key_id=root.id)
     with pytest.raises(InvalidState):
@@ -114,7 +113,7 @@ def test_the_life_of_a_key(anywhere: Ports, clock: Clock) -> None:
     clock.advance(minutes=1)
     tenant.revoke_key(ports, root, cascade=True)
     assert revoked_of(ports, tenant, ids) == [True, True, False]
-    assert srl_publication.publish_due(ports).published == [tenant.id]
+    assert worker.publish_due(ports).published == [tenant.id]
     assert tenant.published(ports).revoked_ids == sorted(ids[:2])
     page = signing_keys.page(
         ports, tenant.operator, before=None, limit=1, type_=Type.ISSUER, status=Status.REVOKED
@@ -219,8 +218,8 @@ def as_before_the_order(ports: Ports, tenant: Tenant) -> None:
     for entry in list(ports.store.query(model.keys(tenant.id))):
         order = warrant_model.by_end(tenant.id, entry.sk)
         for each in list(ports.store.query(order)):
-            ports.store.write(Delete(order.key(each.sk), Expect.PRESENT))
-    ports.store.write(Delete(warrant_model.is_by_end_key(tenant.id), Expect.PRESENT))
+            ports.store.write(Delete(order.address(each.sk), Expect.PRESENT))
+    ports.store.write(Delete(warrant_model.is_by_end_address(tenant.id), Expect.PRESENT))
 
 
 def test_what_was_signed_before_there_was_an_order(
@@ -277,15 +276,15 @@ def test_the_schedule_sees_a_revoked_key(ports: Ports, tenant: Tenant) -> None:
     """F08: a key's revocation is a change; what neither revokes nor disables is none."""
     key = tenant.key(ports)
     warrant_id = tenant.sign(ports, key)
-    assert srl_publication.publish_due(ports).published == []
+    assert worker.publish_due(ports).published == []
     for move in (signing_keys.suspend, signing_keys.enable, signing_keys.rotate):
         move(ports, tenant.operator, key_id=key.id)
-        assert srl_publication.publish_due(ports).published == [tenant.id]
+        assert worker.publish_due(ports).published == [tenant.id]
     tenant.revoke_key(ports, key)
-    assert srl_publication.publish_due(ports).published == [tenant.id]
+    assert worker.publish_due(ports).published == [tenant.id]
     assert tenant.published(ports).revoked_ids == [warrant_id]
     tenant.revoke_key(ports, key)
-    assert srl_publication.publish_due(ports).published == []
+    assert worker.publish_due(ports).published == []
 
 
 def test_a_key_that_is_revoked_during_a_publication(ports: Ports) -> None:
@@ -415,7 +414,7 @@ def test_a_revocation_writes_no_growing_item(ports: Ports, tenant: Tenant) -> No
     with reading(ports) as (watched, reads):
         tenant.revoke_key(watched, key)
     assert reads.units <= 5
-    place = signer_model.count_key(tenant.id)
+    place = signer_model.count_address(tenant.id)
     assert ports.store.get(place) == {"signers": 5001, "versions": 0, "version": 2}
 
 
@@ -434,7 +433,7 @@ def test_a_marker_that_is_lost(ports: Ports, tenant: Tenant) -> None:
     key = tenant.key(ports)
     warrant_id = tenant.sign(ports, key)
     tenant.revoke_key(ports, key)
-    ports.store.write(Delete(signer_model.marker_key(tenant.id, key.signer), Expect.PRESENT))
+    ports.store.write(Delete(signer_model.marker_address(tenant.id, key.signer), Expect.PRESENT))
     with pytest.raises(Corrupt):
         publication.publish(ports, tenant.operator)
     assert consistency.repair(ports, tenant.operator)
@@ -479,7 +478,7 @@ def test_a_record_of_the_first_edition_that_is_lost(ports: Ports) -> None:
     """F127b: A key of the first edition whose record is lost stays revoked."""
     tenant, made = first_edition_tenant(ports)
     signers = [each for each in revoked_signers.read(ports, tenant.id) if "#" not in each]
-    ports.store.write(Delete(model.keys(tenant.id).key(signers[0]), Expect.PRESENT))
+    ports.store.write(Delete(model.keys(tenant.id).address(signers[0]), Expect.PRESENT))
     assert revoked_of(ports, tenant, made) == _OF_FIRST_EDITION
     tenant.revoke_key(ports, tenant.key(ports))
     assert revoked_of(ports, tenant, made) == _OF_FIRST_EDITION

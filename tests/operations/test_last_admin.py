@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from shared.errors import RequestConflict
+from shared.errors import Conflict
 from shared.model.api_keys import ApiKey
 from shared.model.callers import Scope
 from shared.operations.api import api_keys, service_accounts
@@ -39,7 +39,7 @@ def test_two_last_admins_do_not_go_at_once(
     api_keys.create(ports, tenant.operator, name="second", scopes=(Scope.ADMIN,))
     first, second = _admins(ports, tenant)
     script = Script(before={step: lambda: loss(ports, tenant.operator, key_id=second)})
-    with suppress(RequestConflict):
+    with suppress(Conflict):
         loss(scripted(ports, script), tenant.operator, key_id=first)
     assert len(_admins(ports, tenant)) == 1
 
@@ -51,7 +51,7 @@ def test_an_expired_admin_key_is_no_way_back_in(ports: Ports, clock: Clock) -> N
     api_keys.create(ports, tenant.operator, name="k", scopes=(Scope.ADMIN,), expires_at=soon)
     clock.advance(hours=2)
     (last,) = _admins(ports, tenant)
-    with pytest.raises(RequestConflict, match="last active admin key"):
+    with pytest.raises(Conflict, match="last active admin key"):
         api_keys.revoke(ports, tenant.operator, key_id=last)
 
 
@@ -65,7 +65,7 @@ def test_a_key_about_to_expire_does_not_replace_the_last(
     day = clock() + timedelta(days=1)
     create = partial(api_keys.create, ports, tenant.operator, name="k", scopes=(Scope.ADMIN,))
     create(expires_at=day)
-    with pytest.raises(RequestConflict, match="24 hours"):
+    with pytest.raises(Conflict, match="24 hours"):
         loss(ports, tenant.operator, key_id=last)
     create(expires_at=day + timedelta(seconds=1))
     loss(ports, tenant.operator, key_id=last)
@@ -86,14 +86,14 @@ def test_the_key_of_the_caller_is_the_one_that_stays(
     with reading(ports) as (watched, reads):
         loss(watched, caller, key_id=second.id)
     assert reads.items <= 4
-    with pytest.raises(RequestConflict):
+    with pytest.raises(Conflict):
         loss(ports, caller, key_id=first)
 
 
 def _record(key: ApiKey, id_: str) -> Put:
     """The record of a newer key, which is no admin key."""
     other = replace(key, id="svc_ak_z" + id_, scopes=(Scope.AUTHORIZER,))
-    return Put(other.key, other.to_item(), Expect.ABSENT)
+    return Put(other.address, other.to_item(), Expect.ABSENT)
 
 
 def test_the_key_of_the_caller_does_not_stay_if_its_account_goes(ports: Ports) -> None:
@@ -112,7 +112,7 @@ def test_the_key_of_the_caller_does_not_stay_if_its_account_goes(ports: Ports) -
         expires_at=ports.now() + timedelta(hours=1),
     ).api_key
     service_accounts.disable(ports, tenant.operator, account_id=account.id)
-    with pytest.raises(RequestConflict):
+    with pytest.raises(Conflict):
         api_keys.revoke(ports, replace(tenant.operator, key_id=own.id), key_id=last)
-    with pytest.raises(RequestConflict):
+    with pytest.raises(Conflict):
         api_keys.revoke(ports, replace(tenant.operator, key_id=soon.id), key_id=last)

@@ -9,7 +9,7 @@ from shared.errors import Corrupt, Unavailable
 from shared.model import seeds
 from shared.model.signing_keys import SigningKey, Status, Type
 from shared.model.srl import body as srl
-from shared.model.srl.signers import SrlKey
+from shared.model.srl.signers import ListSigner
 from shared.operations.operator import doctor, migration
 from shared.operations.srl import publication, signers
 from shared.ports import Ports
@@ -18,13 +18,13 @@ from tests.faults import Crash, Script, raises, scripted
 from tests.operations.tenants import Tenant
 
 
-def aged(ports: Ports, key: SigningKey | SrlKey) -> None:
+def aged(ports: Ports, key: SigningKey | ListSigner) -> None:
     """Seal the seed of a key as earlier versions did."""
     assert key.sealed_seed is not None
-    seed = ports.keys.unwrap(key.sealed_seed, context=key.seal_context)
-    sealed = ports.keys.wrap(seed, context=seeds.first_seal_context(key.tenant_id, key.id))
+    seed = ports.sealer.unseal(key.sealed_seed, context=key.seal_context)
+    sealed = ports.sealer.seal(seed, context=seeds.first_seal_context(key.tenant_id, key.id))
     old = replace(key, sealed_seed=sealed, version=key.version + 1)
-    ports.store.write(Put(key.key, old.to_item(), At(key.version)))
+    ports.store.write(Put(key.address, old.to_item(), At(key.version)))
 
 
 def aged_tenant(ports: Ports, handle: str = "acme") -> tuple[Tenant, list[SigningKey]]:
@@ -34,7 +34,7 @@ def aged_tenant(ports: Ports, handle: str = "acme") -> tuple[Tenant, list[Signin
     aged(ports, signers.current(ports, tenant.id))
     for key in keys:
         aged(ports, key)
-    place = srl.head_key(tenant.id)
+    place = srl.head_address(tenant.id)
     head = dict(ports.store.get(place) or {})
     del head["format"]
     ports.store.write(Put(place, head, Expect.PRESENT))
@@ -72,11 +72,11 @@ def test_a_planted_list_signer_is_not_migrated(ports: Ports) -> None:
     planted = replace(
         keys[0], id=signer.id, public_key=signer.public_key, sealed_seed=signer.sealed_seed
     )
-    ports.store.write(Put(planted.key, planted.to_item(), Expect.ABSENT))
+    ports.store.write(Put(planted.address, planted.to_item(), Expect.ABSENT))
     done = migration.migrate(ports, tenant.operator)
     assert list(done.failed) == [signer.id]
     assert (done.resealed, done.published) == (3, None)
-    assert ports.store.get(planted.key) == planted.to_item()
+    assert ports.store.get(planted.address) == planted.to_item()
     with pytest.raises(Corrupt):
         tenant.sign(ports, planted)
 
@@ -86,19 +86,19 @@ def test_a_seed_of_another_key_is_not_migrated(ports: Ports) -> None:
     tenant, keys = aged_tenant(ports)
     seed, _ = seeds.new()
     old = seeds.first_seal_context(tenant.id, keys[0].id)
-    places = [keys[0].key, keys[1].key]
+    places = [keys[0].address, keys[1].address]
     before = [SigningKey.from_item(ports.store.get(place) or {}) for place in places]
     damaged = [
-        replace(before[0], sealed_seed=ports.keys.wrap(seed, context=old)),
-        replace(before[1], sealed_seed=ports.keys.wrap(seed, context={"other": "context"})),
+        replace(before[0], sealed_seed=ports.sealer.seal(seed, context=old)),
+        replace(before[1], sealed_seed=ports.sealer.seal(seed, context={"other": "context"})),
     ]
     for each in damaged:
-        ports.store.write(Put(each.key, each.to_item(), Expect.PRESENT))
+        ports.store.write(Put(each.address, each.to_item(), Expect.PRESENT))
     done = migration.migrate(ports, tenant.operator)
     assert set(done.failed) == {each.id for each in damaged}
     assert (done.resealed, done.published) == (1, None)
     for each in damaged:
-        assert ports.store.get(each.key) == each.to_item()
+        assert ports.store.get(each.address) == each.to_item()
     problems = [finding.problem for finding in doctor.examine(ports)]
     assert any("does not open" in each for each in problems)
 
@@ -108,7 +108,7 @@ def test_a_key_service_that_is_down(ports: Ports) -> None:
     tenant, keys = aged_tenant(ports)
     script = Script()
     migration.migrate(scripted(ports, script), Tenant.create(ports, "other").operator)
-    down = Script(before={script.calls.index("unwrap"): raises(Unavailable("down"))})
+    down = Script(before={script.calls.index("unseal"): raises(Unavailable("down"))})
     with pytest.raises(Unavailable, match="down"):
         migration.migrate(scripted(ports, down), tenant.operator)
     assert migration.migrate(ports, tenant.operator).resealed == 3
@@ -121,7 +121,7 @@ def test_what_signs_no_more_loses_its_seed(ports: Ports) -> None:
     tenant.revoke_key(ports, keys[1])
     done = migration.migrate(ports, tenant.operator)
     assert (done.resealed, done.dropped) == (2, 1)
-    item = ports.store.get(keys[1].key)
+    item = ports.store.get(keys[1].address)
     assert item is not None
     revoked = SigningKey.from_item(item)
     assert (revoked.sealed_seed, revoked.status, revoked.type) == (None, Status.REVOKED, Type.ROOT)

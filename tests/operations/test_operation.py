@@ -7,14 +7,14 @@ from itertools import count
 import pytest
 
 from shared.adapters import retries
-from shared.errors import Conflict, Corrupt, InsufficientScope, Unavailable
+from shared.errors import Corrupt, ExpectationLost, InsufficientScope, Unavailable
 from shared.model.callers import Caller, Scope
-from shared.model.items import Key, Table
+from shared.model.items import Address, Table
 from shared.operations.rules import operation
 from shared.ports import Ports
 from tests.infra.templates import GLOBALS, LAMBDAS
 
-_KEY = Key(Table.KEYS, "a")
+_KEY = Address(Table.KEYS, "a")
 
 
 @operation.operation(Scope.ADMIN, Scope.READ_ONLY)
@@ -35,7 +35,7 @@ def test_an_operation_enforces_its_scopes(ports: Ports, scope: Scope) -> None:
 
 def test_a_lost_race_is_decided_again() -> None:
     """F24: a conflict is not the caller's to see."""
-    outcomes = iter([Conflict([_KEY]), Conflict([_KEY]), None])
+    outcomes = iter([ExpectationLost([_KEY]), ExpectationLost([_KEY]), None])
 
     def attempt() -> str:
         outcome = next(outcomes)
@@ -57,11 +57,11 @@ def test_a_race_lost_for_ever_is_unavailable(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(operation, "PACING", replace(operation.PACING, limit=0.01))
 
     def attempt() -> None:
-        raise Conflict([_KEY])
+        raise ExpectationLost([_KEY])
 
     with pytest.raises(Unavailable) as caught:
         operation.settle(attempt)
-    assert isinstance(caught.value.__cause__, Conflict)
+    assert isinstance(caught.value.__cause__, ExpectationLost)
 
 
 def test_a_race_is_lost_until_the_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,7 +75,7 @@ def test_a_race_is_lost_until_the_time_is_up(monkeypatch: pytest.MonkeyPatch) ->
     def attempt() -> None:
         nonlocal attempts
         attempts += 1
-        raise Conflict([_KEY])
+        raise ExpectationLost([_KEY])
 
     with pytest.raises(Unavailable):
         operation.settle(attempt)

@@ -11,23 +11,21 @@ from typing import Any
 
 import pytest
 
-from shared.errors import Conflict, Corrupt, InvalidSrl, Unavailable
+from shared.errors import Corrupt, ExpectationLost, InvalidSrl, Unavailable
 from shared.model import revocations as model
 from shared.model.srl import body as srl_model
 from shared.model.srl.body import Payload
 from shared.model.srl.verification import verify
-from shared.operations.api import list_signers as srl_rotation
-from shared.operations.api import revocations, srl, warrants
+from shared.operations.api import list_signers, revocations, srl, warrants
 from shared.operations.api.warrants import Order
 from shared.operations.operator import consistency
 from shared.operations.rules import counters, operation
-from shared.operations.srl import publication
-from shared.operations.srl import signers as srl_keys
-from shared.operations.srl import worker as srl_publication
+from shared.operations.srl import publication, worker
+from shared.operations.srl import signers as srl_signers
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Partition, Put
 from tests.faults import Crash, Script, raises, scripted
-from tests.intercepted import Call, Intercepted
+from tests.intercepted import Context, Intercepted
 from tests.log_lines import lines, metrics
 from tests.operations.tenants import Tenant
 from tests.worlds import Clock, close, embedded
@@ -46,12 +44,12 @@ _SHARDS = ["query"] * model.SHARDS
 # The counters, the signers, the marks.
 _DRAFT = ["get", "get", "get", "get_many", *_SHARDS, "query", *_SHARDS]
 _ORDERS = {
-    "followed": [*_DRAFT, *["get_blob"] * 2, "get_many", "unwrap", "put", "put", "write"],
+    "followed": [*_DRAFT, *["get_blob"] * 2, "get_many", "unseal", "put", "put", "write"],
     "rebuilt": [
         # The revoked keys, then the shards, each with what was moved out of it.
         *[*_DRAFT, "get", "column", *["column"] * 2 * model.SHARDS, "get_blob", "get_many"],
         # The tombstones, of four kinds.
-        *[*["query"] * 4, "unwrap", "put", "put", "write"],
+        *[*["query"] * 4, "unseal", "put", "put", "write"],
     ],
 }
 
@@ -228,7 +226,7 @@ def test_a_run_that_slept_is_fenced(ports: Ports, tenant: Tenant) -> None:
         tenant.regenerate(ports)
         tenant.regenerate(ports)
 
-    with pytest.raises(Conflict):
+    with pytest.raises(ExpectationLost):
         publication.publish(scripted(ports, Script(before={_AT_REST: others})), tenant.operator)
     assert tenant.published(ports).version == 4
 
@@ -237,19 +235,19 @@ def test_a_rotation_of_the_signer_fences_too(ports: Ports, tenant: Tenant) -> No
     """No list is signed by a key that was rotated before the list came out."""
 
     def rotate() -> None:
-        srl_rotation.rotate(ports, tenant.operator)
+        list_signers.rotate(ports, tenant.operator)
 
     script = Script(before={_AT_REST: rotate})
-    with pytest.raises(Conflict):
+    with pytest.raises(ExpectationLost):
         publication.publish(scripted(ports, script), tenant.operator)
     new_head = srl.regenerate(ports, tenant.operator)
-    assert new_head.key_id == srl_keys.current(ports, tenant.id).id
+    assert new_head.key_id == srl_signers.current(ports, tenant.id).id
 
 
 def believed(ports: Ports, tenant: Tenant) -> Payload:
     """The list in force, as a verifier sees it whose clock is that of `ports`."""
     head = publication.current(ports, tenant.id)
-    public_key = srl_keys.current(ports, tenant.id).public_bytes
+    public_key = srl_signers.current(ports, tenant.id).public_bytes
     return verify(publication.read(ports, head), public_key=public_key, now=ports.now())
 
 
@@ -340,7 +338,7 @@ def test_a_malformed_identifier_stops_the_publication(ports: Ports, tenant: Tena
     """SRL-8, F10a, S6: A malformed revocation stops the publication, and the old list stays."""
     go("rebuilt")
     shard = model.shards(tenant.id)[3]
-    ports.store.write(Put(shard.key("svc_wrt_no way"), {}, Expect.ABSENT))
+    ports.store.write(Put(shard.address("svc_wrt_no way"), {}, Expect.ABSENT))
     with pytest.raises(Corrupt):
         srl.regenerate(ports, tenant.operator)
     assert tenant.published(ports).version == 2
@@ -350,9 +348,11 @@ def test_a_malformed_identifier_stops_the_publication(ports: Ports, tenant: Tena
 def test_a_malformed_record_stops_the_publication(ports: Ports, tenant: Tenant, field: str) -> None:
     """F10: head, signer or settings that cannot be read are an error, never a default."""
     places = [
-        srl_model.head_key(tenant.id),
-        srl_keys.current(ports, tenant.id).key,
-        Partition(srl_keys.current(ports, tenant.id).key.table, tenant.id).key("settings"),
+        srl_model.head_address(tenant.id),
+        srl_signers.current(ports, tenant.id).address,
+        Partition(srl_signers.current(ports, tenant.id).address.table, tenant.id).address(
+            "settings"
+        ),
     ]
     for place in places:
         item = dict(ports.store.get(place) or {})
@@ -365,7 +365,7 @@ def test_a_malformed_record_stops_the_publication(ports: Ports, tenant: Tenant, 
 _MISSED = "svc_wrt_before"
 
 
-def _forgetful(call: Call) -> Any:
+def _forgetful(call: Context) -> Any:
     """Walks that miss an entry, as no adapter may."""
     match call.verb:
         case "query":
@@ -392,7 +392,7 @@ def test_a_revocation_that_is_gone_from_its_shard_is_not_contention(
     """F37a: A revocation that is missing from its shard is reported as corrupt."""
     go("rebuilt")
     shard = model.shard_of(tenant.id, "svc_wrt_before")
-    ports.store.write(Delete(shard.key("svc_wrt_before"), Expect.PRESENT))
+    ports.store.write(Delete(shard.address("svc_wrt_before"), Expect.PRESENT))
     script = Script()
     with pytest.raises(Corrupt, match="missing from its shard: svc_wrt_before"):
         srl.regenerate(scripted(ports, script), tenant.operator)
@@ -405,7 +405,7 @@ def test_a_walk_that_missed_a_revocation_once_is_made_again(
 ) -> None:
     """F37: a shard's entry that becomes visible between two walks is no reason to fail."""
     go("rebuilt")
-    place = model.shard_of(tenant.id, "svc_wrt_before").key("svc_wrt_before")
+    place = model.shard_of(tenant.id, "svc_wrt_before").address("svc_wrt_before")
     item = ports.store.get(place)
     assert item is not None
     ports.store.write(Delete(place, Expect.PRESENT))
@@ -437,10 +437,10 @@ def test_a_missing_previous_list_is_rebuilt(
 
 def test_a_seed_of_another_key_publishes_nothing(ports: Ports, tenant: Tenant) -> None:
     """The self-check refuses a list that its own key does not verify."""
-    signer = srl_keys.current(ports, tenant.id)
-    stranger = srl_keys.make(ports, tenant.id)
+    signer = srl_signers.current(ports, tenant.id)
+    stranger = srl_signers.make(ports, tenant.id)
     wrong = replace(signer, public_key=stranger.public_key, version=signer.version + 1)
-    ports.store.write(Put(signer.key, wrong.to_item(), Expect.PRESENT))
+    ports.store.write(Put(signer.address, wrong.to_item(), Expect.PRESENT))
     with pytest.raises(Corrupt, match="refusing to publish"):
         srl.regenerate(ports, tenant.operator)
     assert publication.current(ports, tenant.id).version == 2
@@ -448,14 +448,14 @@ def test_a_seed_of_another_key_publishes_nothing(ports: Ports, tenant: Tenant) -
 
 def test_the_schedule_publishes_what_is_due(ports: Ports, clock: Clock, tenant: Tenant) -> None:
     """SRL-11, F08a: The schedule publishes the tenants that are due and no others."""
-    assert srl_publication.publish_due(ports).published == []
+    assert worker.publish_due(ports).published == []
     tenant.revoke(ports, "svc_wrt_new")
-    assert srl_publication.publish_due(ports).published == [tenant.id]
-    assert srl_publication.publish_due(ports).published == []
+    assert worker.publish_due(ports).published == [tenant.id]
+    assert worker.publish_due(ports).published == []
     clock.advance(minutes=29, seconds=59)
-    assert srl_publication.publish_due(ports).published == []
+    assert worker.publish_due(ports).published == []
     clock.advance(seconds=1)
-    assert srl_publication.publish_due(ports).published == [tenant.id]
+    assert worker.publish_due(ports).published == [tenant.id]
 
 
 def test_schedules_that_overlap(tmp_path: Path, clock: Clock) -> None:
@@ -465,16 +465,16 @@ def test_schedules_that_overlap(tmp_path: Path, clock: Clock) -> None:
     tenant.revoke(ports, "svc_wrt_a")
     start = threading.Barrier(4)
 
-    def run() -> srl_publication.Tick:
+    def run() -> worker.Tick:
         start.wait()
-        return srl_publication.publish_due(ports)
+        return worker.publish_due(ports)
 
     with ThreadPoolExecutor(4) as pool:
         ticks = [each.result() for each in [pool.submit(run) for _ in range(4)]]
     published = sum(len(tick.published) for tick in ticks)
     assert 1 <= published <= 4
     assert tenant.published(ports).version == 1 + published
-    assert srl_publication.publish_due(ports).published == []
+    assert worker.publish_due(ports).published == []
     close(ports)
 
 
@@ -483,9 +483,9 @@ def test_a_tenant_that_fails_holds_back_no_other(ports: Ports, tenant: Tenant) -
     second = Tenant.create(ports, "globex")
     for each in (tenant, second):
         each.revoke(ports, "svc_wrt_new")
-    signer = srl_keys.current(ports, tenant.id)
-    ports.store.write(Put(signer.key, {"id": signer.id}, Expect.PRESENT))
-    tick = srl_publication.publish_due(ports)
+    signer = srl_signers.current(ports, tenant.id)
+    ports.store.write(Put(signer.address, {"id": signer.id}, Expect.PRESENT))
+    tick = worker.publish_due(ports)
     assert tick.published == [second.id]
     assert {each: type(error) for each, error in tick.failed.items()} == {tenant.id: Corrupt}
 
@@ -498,6 +498,6 @@ def test_heads_are_not_kept_for_ever(
     head = [publication.publish(ports, tenant.operator) for _ in range(7)][-1]
     entries = list(ports.store.query(srl_model.publications(tenant.id)))
     assert sorted(int(str(e.item["version"])) for e in entries) == [7, 8, 9, 9]
-    ports.store.write(Delete(srl_model.head_key(tenant.id), Expect.PRESENT))
+    ports.store.write(Delete(srl_model.head_address(tenant.id), Expect.PRESENT))
     assert consistency.repair(ports, tenant.operator)
     assert publication.current(ports, tenant.id) == head

@@ -38,7 +38,7 @@ def test_ages_are_of_all_lists_together(ports: Ports, clock: Clock) -> None:
 def test_a_turn_that_cannot_be_read_is_late(ports: Ports) -> None:
     """F155: damage in one tenant's turn is counted, and does not make the service unready."""
     Tenant.create(ports)
-    ports.store.write(Put(TURNS.key("2026-11-21T00:00:00Z#svc_tnt_x#1"), {}, Expect.ABSENT))
+    ports.store.write(Put(TURNS.address("2026-11-21T00:00:00Z#svc_tnt_x#1"), {}, Expect.ABSENT))
     assert readiness.look(ports) == Lists(0, 3600, 1)
 
 

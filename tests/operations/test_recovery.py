@@ -11,16 +11,15 @@ import pytest
 from shared.errors import Corrupt, InvalidSrl
 from shared.model.items import Table
 from shared.model.srl import body as model
-from shared.model.srl import signers as srl_keys
+from shared.model.srl import signers as srl_signers
 from shared.model.srl.body import Payload
 from shared.model.srl.schedule import TURNS, Turn
 from shared.model.srl.verification import verify
 from shared.operations.api import revocations
 from shared.operations.operator import doctor
 from shared.operations.operator.recovery import recovery
-from shared.operations.srl import publication
+from shared.operations.srl import publication, worker
 from shared.operations.srl import schedule as srl_schedule
-from shared.operations.srl import worker as srl_publication
 from shared.ports import Ports
 from tests.faults import Crash, Script, raises, scripted
 from tests.operations.restores import Deployment
@@ -68,11 +67,11 @@ def recover(ports: Ports, tenant: Tenant) -> recovery.Recovered:
 def believed(ports: Ports, past: Past, clock: Clock) -> Payload:
     """The list in force, as one verifies it who has seen the newest before."""
     head = publication.current(ports, past.tenant.id)
-    item = ports.store.get(srl_keys.signers(past.tenant.id).key(head.key_id))
+    item = ports.store.get(srl_signers.signers(past.tenant.id).address(head.key_id))
     assert item is not None
     return verify(
         publication.read(ports, head),
-        public_key=srl_keys.SrlKey.from_item(item).public_bytes,
+        public_key=srl_signers.ListSigner.from_item(item).public_bytes,
         now=clock(),
         min_version=past.told.version,
     )
@@ -89,11 +88,11 @@ def assert_healthy(ports: Ports, past: Past) -> None:
     """Nothing is wrong, there is nothing to publish, and the schedule goes on from here."""
     assert_one_turn(ports, past.tenant)
     assert list(doctor.examine(ports)) == []
-    assert srl_publication.publish_due(ports) == srl_publication.Tick()
+    assert worker.publish_due(ports) == worker.Tick()
     assert srl_schedule.due(ports) == srl_schedule.Due([], late=0)
     version = publication.current(ports, past.tenant.id).version
     past.tenant.revoke(ports, "svc_wrt_after")
-    assert srl_publication.publish_due(ports).published == [past.tenant.id]
+    assert worker.publish_due(ports).published == [past.tenant.id]
     assert past.tenant.published(ports).version == version + 1
 
 
@@ -214,7 +213,7 @@ def test_what_the_schedule_published_meanwhile_is_surpassed(
     ports = deployment.ports
     deployment.restore(past.copy)
     clock.advance(minutes=30)
-    assert srl_publication.publish_due(ports).published == [past.tenant.id]
+    assert worker.publish_due(ports).published == [past.tenant.id]
     assert recover(ports, past.tenant).head.version == past.told.version + 1
     assert believed(ports, past, clock).revoked_ids == past.told.revoked_ids
     assert_healthy(ports, past)
@@ -325,7 +324,7 @@ def test_stopped_anywhere_it_is_healed_by_repeating(
         recover(ports, past.tenant)
         assert believed(ports, past, clock).revoked_ids == past.told.revoked_ids
         assert list(doctor.examine(ports)) == []
-        assert srl_publication.publish_due(ports) == srl_publication.Tick()
+        assert worker.publish_due(ports) == worker.Tick()
 
 
 @pytest.mark.slow

@@ -48,7 +48,7 @@ def test_a_planted_list_signer_signs_no_warrant(ports: Ports, tenant: Tenant) ->
         expires_at=None,
         sealed_seed=signer.sealed_seed,
     )
-    ports.store.write(Put(planted.key, planted.to_item(), Expect.ABSENT))
+    ports.store.write(Put(planted.address, planted.to_item(), Expect.ABSENT))
     for order in (Order(FORGED_LIST), Order(FORGED_LIST, warrant_id="svc_wrt_a")):
         told = signed_nothing(ports, tenant, planted.id, order)
         assert "does not open" in told
@@ -64,7 +64,7 @@ def test_a_planted_signing_key_signs_no_list(ports: Ports, tenant: Tenant) -> No
     planted = replace(
         signer, sealed_seed=key.sealed_seed, public_key=key.public_key, version=signer.version + 1
     )
-    ports.store.write(Put(signer.key, planted.to_item(), At(signer.version)))
+    ports.store.write(Put(signer.address, planted.to_item(), At(signer.version)))
     with pytest.raises(Corrupt, match="does not open"):
         tenant.regenerate(ports)
     assert publication.current(ports, tenant.id) == before
@@ -73,7 +73,7 @@ def test_a_planted_signing_key_signs_no_list(ports: Ports, tenant: Tenant) -> No
 def test_the_seal_of_an_earlier_version_of_a_key(ports: Ports, tenant: Tenant) -> None:
     """F44: a superseded version's seal, put back under the present one, does not open."""
     key = tenant.key(ports)
-    place = key.key
+    place = key.address
     ports.store.write(
         Put(place, replace(key, key_version=2, version=key.version + 1).to_item(), At(key.version))
     )
@@ -84,9 +84,9 @@ def test_the_seed_of_another_key_signs_nothing(ports: Ports, tenant: Tenant) -> 
     """WARRANT-7, F44b, S3: No signature goes out unless its record's public key verifies it."""
     key = tenant.key(ports)
     seed, _ = seeds.new()
-    sealed = ports.keys.wrap(seed, context=key.seal_context)
+    sealed = ports.sealer.seal(seed, context=key.seal_context)
     other = replace(key, sealed_seed=sealed, version=key.version + 1)
-    ports.store.write(Put(key.key, other.to_item(), At(key.version)))
+    ports.store.write(Put(key.address, other.to_item(), At(key.version)))
     assert "another key's" in signed_nothing(ports, tenant, key.id, Order(b"grant"))
     order = Order(b"svc_wrt_a", Format.RAW, "svc_wrt_a")
     assert "another key's" in signed_nothing(ports, tenant, key.id, order)

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 import pytest
 
 from shared.errors import (
+    Conflict,
     InvalidApiKey,
     InvalidRequest,
     InvalidState,
     NotFound,
-    RequestConflict,
     RequestError,
 )
 from shared.model.callers import Scope
@@ -92,7 +92,7 @@ def test_the_life_of_an_account(anywhere: Ports) -> None:
     ports = anywhere
     staff = Staff.make(ports)
     tenant = staff.tenant
-    with pytest.raises(RequestConflict):
+    with pytest.raises(Conflict):
         service_accounts.create(ports, tenant.operator, name="ci")
     revoked = hire(ports, tenant, staff.account)
     api_keys.revoke(ports, tenant.operator, key_id=revoked.api_key.id)
@@ -105,13 +105,13 @@ def test_the_life_of_an_account(anywhere: Ports) -> None:
     staff.switch(ports, "enable")
     assert [opens(ports, each) for each in (staff.key, revoked)] == [True, False]
     for created in (staff.key, revoked):
-        with pytest.raises(RequestConflict):
+        with pytest.raises(Conflict):
             staff.delete(ports)
         api_keys.delete(ports, tenant.operator, key_id=created.api_key.id)
     staff.delete(ports)
     with pytest.raises(NotFound):
         staff.switch(ports, "enable")
-    with pytest.raises(RequestConflict):
+    with pytest.raises(Conflict):
         service_accounts.create(ports, tenant.operator, name="ci")
     service_accounts.create(ports, tenant.operator, name="ci-2")
     tenant.check_totals(ports)
@@ -189,7 +189,7 @@ def test_two_accounts_with_the_last_admins(ports: Ports) -> None:
         disable_first,
         lambda p, staff: staff.switch(p, "disable"),
     ):
-        assert isinstance(race.first, RequestConflict)
+        assert isinstance(race.first, Conflict)
         assert len(race.world.admins(ports)) == 1
         race.world.tenant.check_totals(ports)
 
@@ -204,7 +204,7 @@ def test_the_last_two_admins_go_in_different_ways(ports: Ports, loss: str) -> No
 
     for order in ((disable_first, LOSSES[loss]), (LOSSES[loss], disable_first)):
         for race in races(ports, lambda: Staff.make(ports, Scope.ADMIN), *order):
-            assert isinstance(race.first, RequestConflict)
+            assert isinstance(race.first, Conflict)
             assert len(race.world.admins(ports)) == 1
             race.world.tenant.check_totals(ports)
 
@@ -221,7 +221,7 @@ def test_two_accounts_of_one_name(ports: Ports) -> None:
         create,
         create,
     ):
-        assert isinstance(race.first, RequestConflict)
+        assert isinstance(race.first, Conflict)
         assert isinstance(race.second, ServiceAccount)
         race.world.check_totals(ports)
 
@@ -241,7 +241,7 @@ def test_a_key_while_its_account_is_deleted(ports: Ports) -> None:
         assert isinstance(race.first, InvalidRequest)
         race.world.tenant.check_totals(ports)
     for race in races(ports, make, lambda p, staff: staff.delete(p), create):
-        assert isinstance(race.first, RequestConflict)
+        assert isinstance(race.first, Conflict)
         assert isinstance(race.second, Created)
         race.world.tenant.check_totals(ports)
 
@@ -268,6 +268,6 @@ def test_the_last_place_of_an_account(ports: Ports, monkeypatch: pytest.MonkeyPa
         return hire(through, staff.tenant, staff.account)
 
     for race in races(ports, lambda: Staff.make(ports), create, create):
-        assert isinstance(race.first, RequestConflict)
+        assert isinstance(race.first, Conflict)
         assert isinstance(race.second, Created)
         race.world.tenant.check_totals(ports)

@@ -16,8 +16,7 @@ from shared.operations.api import revocations, srl
 from shared.operations.operator import doctor
 from shared.operations.srl import left_marks as srl_left
 from shared.operations.srl import marks as srl_marks
-from shared.operations.srl import publication
-from shared.operations.srl import worker as srl_publication
+from shared.operations.srl import publication, worker
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
 from tests.faults import Script, scripted
@@ -40,22 +39,22 @@ def _new_ids(ports: Ports) -> Iterator[str]:
 
 def revoked_by_an_earlier_release(ports: Ports, tenant: Tenant) -> Revocation:
     """A revocation as it was stored when there was one partition of records, and one of marks."""
-    record_id = next(each for each in _new_ids(ports) if len(model.record_places("t", each)) > 1)
+    record_id = next(each for each in _new_ids(ports) if len(model.record_addresses("t", each)) > 1)
     record = Revocation(record_id, OLD, "lost", ports.now(), tenant.operator.identity)
     standing = Standing().revoked(record.id, at=record.created_at, reason="lost", ends_at=None)
     shard = model.shard_of(tenant.id, OLD)
     records = Partition(Table.REVOCATIONS, f"{tenant.id}#revocations")
     marks = Partition(Table.REVOCATIONS, f"{tenant.id}#srl-changed")
     seen = Partition(Table.KEYS, "srl-marks#3")
-    assert records.key(record.id) != model.record_key(tenant.id, record.id)
-    assert marks.key(OLD) != srl_schedule.changed_key(tenant.id, OLD)
+    assert records.address(record.id) != model.record_address(tenant.id, record.id)
+    assert marks.address(OLD) != srl_schedule.changed_address(tenant.id, OLD)
     ports.store.write(
-        Put(warrants.warrant_key(tenant.id, OLD), standing.to_item(), Expect.ABSENT),
-        Put(shard.key(OLD), RevokedWarrant().to_item(), Expect.ABSENT),
-        Put(records.key(record.id), record.to_item(), Expect.ABSENT),
-        Put(shard.key("#count"), {"count": 1, "changes": 1}, Expect.ABSENT),
-        Put(seen.key(f"{tenant.id}#03"), {"version": 1}, Expect.ABSENT),
-        Put(marks.key(OLD), {"version": 1}, Expect.ABSENT),
+        Put(warrants.warrant_address(tenant.id, OLD), standing.to_item(), Expect.ABSENT),
+        Put(shard.address(OLD), RevokedWarrant().to_item(), Expect.ABSENT),
+        Put(records.address(record.id), record.to_item(), Expect.ABSENT),
+        Put(shard.address("#count"), {"count": 1, "changes": 1}, Expect.ABSENT),
+        Put(seen.address(f"{tenant.id}#03"), {"version": 1}, Expect.ABSENT),
+        Put(marks.address(OLD), {"version": 1}, Expect.ABSENT),
     )
     return record
 
@@ -81,7 +80,7 @@ def test_what_an_earlier_release_stored_goes_on(ports: Ports, tenant: Tenant, cl
     names = [OLD, *(f"svc_wrt_{number:02}" for number in range(20))]
     assert listed(ports, tenant, 6) == names[::-1]
     assert tenant.revoke(ports, OLD) == record.id
-    assert srl_publication.publish_due(ports).published == [tenant.id]
+    assert worker.publish_due(ports).published == [tenant.id]
     assert tenant.published(ports).revoked_ids == sorted(names)
     assert srl_marks.changed(ports, tenant.id, limit=100) == {}
     assert list(doctor.examine(ports)) == []
@@ -92,7 +91,7 @@ def test_what_an_earlier_release_stored_goes_on(ports: Ports, tenant: Tenant, cl
     tenant.check_totals(ports)
     clock.advance(minutes=7)
     for _ in range(2):
-        srl_publication.publish_due(ports)
+        worker.publish_due(ports)
         clock.advance(minutes=7)
     assert srl_marks.marks_of(ports, tenant.id) == {}
 
@@ -121,7 +120,7 @@ def test_a_caller_waits_for_no_marks(ports: Ports, tenant: Tenant) -> None:
     assert script.calls.count("write") == 1
     assert tenant.published(ports).revoked_ids == names
     assert len(srl_marks.changed(ports, tenant.id, limit=1000)) == 130
-    assert not srl_publication.publish_if_due(ports, tenant.id)
+    assert not worker.publish_if_due(ports, tenant.id)
     assert srl_marks.changed(ports, tenant.id, limit=1000) == {}
     assert publication.current(ports, tenant.id).version == 2
 
@@ -147,7 +146,7 @@ def test_a_mark_that_the_list_does_not_cover(ports: Ports, tenant: Tenant) -> No
     last = rehearsal.calls.index("write")
     publication.publish(scripted(ports, Script(before={last: meanwhile})), tenant.operator)
     assert len(srl_marks.changed(ports, tenant.id, limit=10)) == 1
-    assert srl_publication.publish_if_due(ports, tenant.id)
+    assert worker.publish_if_due(ports, tenant.id)
     assert tenant.published(ports).revoked_ids == [OLD]
 
 
@@ -158,6 +157,6 @@ def test_a_state_that_is_lost_leaves_its_marks_to_the_next_list(
     tenant.revoke(ports, OLD)
     srl.regenerate(ports, tenant.operator)
     ports.blobs.discard(srl_model.states_folder(tenant.id), before="~")
-    assert srl_publication.publish_if_due(ports, tenant.id)
+    assert worker.publish_if_due(ports, tenant.id)
     assert srl_marks.changed(ports, tenant.id, limit=10) == {}
     assert tenant.published(ports).revoked_ids == [OLD]

@@ -21,11 +21,10 @@ from shared.model import seeds
 from shared.model.srl import body as srl
 from shared.model.srl.statements import Statement
 from shared.model.srl.verifier import Policy, Seen, Told, verify_next
-from shared.operations.api import list_signers as srl_rotation
+from shared.operations.api import list_signers
 from shared.operations.rules import seals
-from shared.operations.srl import publication
-from shared.operations.srl import signers as srl_keys
-from shared.operations.srl import worker as srl_publication
+from shared.operations.srl import publication, worker
+from shared.operations.srl import signers as srl_signers
 from shared.ports import Ports
 from tests.operations.tenants import Tenant
 from tests.worlds import Clock
@@ -37,7 +36,7 @@ _THIEFS_OWN = b"\x07" * 32
 
 def _answer(ports: Ports, tenant: Tenant) -> Any:
     """What GET …/srl/keys answers."""
-    listed = srl_rotation.listing(ports, tenant.operator).signers
+    listed = list_signers.listing(ports, tenant.operator).signers
     body = SrlSigners(keys=[SrlSigner.of(each) for each in listed], cursor=None)
     return json.loads(body.model_dump_json())
 
@@ -98,7 +97,7 @@ class Rehearsal:
             if self.second % (10 * _MINUTE) == 0:
                 self.tenant.revoke(self.ports, f"svc_wrt_{self.second}")
             if self.second % _MINUTE == 0:
-                srl_publication.publish_due(self.ports)
+                worker.publish_due(self.ports)
             for verifier in self.fleet:
                 verifier.live(self.second, self.ports, self.tenant)
             self.clock.advance(seconds=_POLL)
@@ -106,15 +105,15 @@ class Rehearsal:
 
     def rotate(self) -> bytes:
         """In stages, with the default grace; the new key."""
-        pending = srl_rotation.create(self.ports, self.tenant.operator)
+        pending = list_signers.create(self.ports, self.tenant.operator)
         self.run(_HOUR)
-        done = srl_rotation.activate(self.ports, self.tenant.operator, key_id=pending.record.id)
+        done = list_signers.activate(self.ports, self.tenant.operator, key_id=pending.record.id)
         return done.record.public_bytes
 
     @property
     def seed(self) -> bytes:
         """The seed of the key that signs now, as a thief would have it."""
-        return seals.opened(self.ports, srl_keys.current(self.ports, self.tenant.id))
+        return seals.opened(self.ports, srl_signers.current(self.ports, self.tenant.id))
 
     @property
     def version(self) -> int:
@@ -133,7 +132,7 @@ def _fleet(first: bytes, folder: Path) -> Iterator[Verifier]:
 @pytest.fixture
 def rehearsal(ports: Ports, clock: Clock, tmp_path: Path) -> Rehearsal:
     tenant = Tenant.create(ports)
-    first = srl_keys.current(ports, tenant.id).public_bytes
+    first = srl_signers.current(ports, tenant.id).public_bytes
     return Rehearsal(ports, clock, tenant, list(_fleet(first, tmp_path)))
 
 
@@ -155,7 +154,7 @@ def test_staged_rotations_lock_nobody_out(rehearsal: Rehearsal, rotations: int) 
 def test_a_rotation_without_grace_locks_out_who_did_not_refresh(rehearsal: Rehearsal) -> None:
     """What the stages are for: this rehearsal notices the lack of them."""
     rehearsal.run(20 * _MINUTE)
-    srl_rotation.rotate(rehearsal.ports, rehearsal.tenant.operator)
+    list_signers.rotate(rehearsal.ports, rehearsal.tenant.operator)
     with pytest.raises(InvalidSrl, match="none of the given keys"):
         rehearsal.run(_HOUR)
 
@@ -165,8 +164,8 @@ def test_whoever_refreshed_refuses_the_lists_of_a_stolen_key(rehearsal: Rehearsa
     rehearsal.run(20 * _MINUTE)
     rehearsal.rotate()
     rehearsal.run(_HOUR)
-    stolen, signer = rehearsal.seed, srl_keys.current(rehearsal.ports, rehearsal.tenant.id)
-    srl_rotation.revoke(rehearsal.ports, rehearsal.tenant.operator, key_id=signer.id)
+    stolen, signer = rehearsal.seed, srl_signers.current(rehearsal.ports, rehearsal.tenant.id)
+    list_signers.revoke(rehearsal.ports, rehearsal.tenant.operator, key_id=signer.id)
     answer = _answer(rehearsal.ports, rehearsal.tenant)
     true = publication.read(
         rehearsal.ports, publication.current(rehearsal.ports, rehearsal.tenant.id)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from shared.errors import InvalidState, RequestConflict, RequestError
+from shared.errors import Conflict, InvalidState, RequestError
 from shared.model import signing_keys as model
 from shared.model.signing_keys import SigningKey, Status, Type
 from shared.operations.api import key_revocation, signing_keys
@@ -48,7 +48,7 @@ def act(ports: Ports, world: World, action: str) -> object:
     return run(ports, tenant.operator, key_id=key.id)
 
 
-def in_turn(state: str, *actions: str) -> dict[str, object]:
+def sequentially(state: str, *actions: str) -> dict[str, object]:
     """What comes of actions one after the other: state, rotations, entries, who was refused."""
     rotations, entries, refused = 0, list[str](), set[str]()
     for action in actions:
@@ -75,7 +75,7 @@ def new_key(ports: Ports, state: str) -> World:
 @pytest.mark.parametrize("first", ACTIONS)
 def test_two_actions_at_once(ports: Ports, state: str, first: str, second: str) -> None:
     """KEY-6, F28a: Of two simultaneous actions on a signing key, one follows the other."""
-    serial = [in_turn(state, first, second), in_turn(state, second, first)]
+    serial = [sequentially(state, first, second), sequentially(state, second, first)]
     for race in races(
         ports,
         lambda: new_key(ports, state),
@@ -177,13 +177,13 @@ def test_the_quota_counts_living_keys(ports: Ports, monkeypatch: pytest.MonkeyPa
         act(ports, (tenant, key), "rotate")
     others = [tenant.key(ports), tenant.key(ports)]
     act(ports, (tenant, key), "suspend")
-    with pytest.raises(RequestConflict, match="at most 3 active or suspended keys"):
+    with pytest.raises(Conflict, match="at most 3 active or suspended keys"):
         tenant.key(ports)
     act(ports, (tenant, key), "enable")
     act(ports, (tenant, key), "rotate")
     tenant.revoke_key(ports, others[0])
     tenant.key(ports)
-    with pytest.raises(RequestConflict, match="at most 3 active or suspended keys"):
+    with pytest.raises(Conflict, match="at most 3 active or suspended keys"):
         tenant.key(ports)
     tenant.check_totals(ports)
 
@@ -193,14 +193,14 @@ def test_thousands_of_dead_keys_block_nothing(ports: Ports) -> None:
     tenant, key = new_key(ports, "active")
     dead = (Status.REVOKED, Status.ROTATED)
     amounts = {model.count_name(Type.ROOT, status): 5000 for status in dead}
-    ports.store.write(Increment(model.counts_key(tenant.id), amounts, Expect.PRESENT))
+    ports.store.write(Increment(model.counts_address(tenant.id), amounts, Expect.PRESENT))
     made = tenant.key(ports)
     for each in (key, made):
         assert signing_keys.rotate(ports, tenant.operator, key_id=each.id).key_version == 2
         tenant.revoke_key(ports, each)
     living = {model.count_name(Type.ROOT, Status.ACTIVE): model.KEYS_MAX}
-    ports.store.write(Increment(model.counts_key(tenant.id), living, Expect.PRESENT))
-    with pytest.raises(RequestConflict):
+    ports.store.write(Increment(model.counts_address(tenant.id), living, Expect.PRESENT))
+    with pytest.raises(Conflict):
         tenant.key(ports)
 
 
@@ -213,4 +213,4 @@ def test_reading_a_key_needs_no_key_service(ports: Ports) -> None:
     signing_keys.page(through, tenant.operator, before=None, limit=10)
     for action in ("suspend", "enable", "revoke"):
         act(through, world, action)
-    assert not {"wrap", "unwrap"}.intersection(script.calls)
+    assert not {"seal", "unseal"}.intersection(script.calls)

@@ -17,8 +17,7 @@ from shared.model import revocations as revocation_model
 from shared.operations.api import key_revocation, srl, warrants
 from shared.operations.api.warrants import Order, Signed
 from shared.operations.rules import operation
-from shared.operations.srl import publication
-from shared.operations.srl import worker as srl_publication
+from shared.operations.srl import publication, worker
 from shared.ports import Ports
 from tests.operations.tenants import Tenant
 from tests.scheduler import Actor, Run, World, explore, rest
@@ -48,7 +47,7 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scene:
     root = tenant.key(ports)
     key = tenant.key(ports, root)
     tenant.sign(ports, key, SIGNED)
-    assert srl_publication.publish_if_due(ports, tenant.id) is False
+    assert worker.publish_if_due(ports, tenant.id) is False
     return Scene(World(ports, tmp_path / "blobs"), tenant, root.id, key.id)
 
 
@@ -111,7 +110,7 @@ def _prove(scene: Scene, run: Run) -> bool:
     assert handed_out or run.outcomes["signer"] is None, run.outcomes["signer"]
     expected = {SIGNED, LATE} if handed_out else {SIGNED}
     assert {each for each in expected if tenant.is_revoked(ports, each)} == expected
-    srl_publication.publish_due(ports)
+    worker.publish_due(ports)
     assert set(tenant.published(ports).revoked_ids) - {LATE} == {SIGNED}
     if handed_out:
         assert LATE in tenant.published(ports).revoked_ids

@@ -7,16 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from shared.errors import Conflict, RequestConflict
+from shared.errors import Conflict, ExpectationLost
 from shared.model.srl import statements as srl_statements
-from shared.model.srl.signers import SrlKey, Status
-from shared.operations.api import list_signers as srl_rotation
-from shared.operations.api import srl
+from shared.model.srl.signers import ListSigner, Status
+from shared.operations.api import list_signers, srl
 from shared.operations.operator import doctor, migration
 from shared.operations.operator.recovery import recovery
 from shared.operations.srl import archive as srl_archive
 from shared.operations.srl import publication
-from shared.operations.srl import signers as srl_keys
+from shared.operations.srl import signers as srl_signers
 from shared.operations.srl import states as srl_states
 from shared.ports import Ports
 from tests.operations.restores import Deployment, deployed
@@ -39,29 +38,29 @@ def deployment(tmp_path: Path, clock: Clock) -> Iterator[Deployment]:
         yield deployment
 
 
-def rotate(ports: Ports, tenant: Tenant) -> SrlKey:
-    return srl_rotation.rotate(ports, tenant.operator).record
+def rotate(ports: Ports, tenant: Tenant) -> ListSigner:
+    return list_signers.rotate(ports, tenant.operator).record
 
 
-def revoke(ports: Ports, tenant: Tenant, key: SrlKey) -> None:
-    srl_rotation.revoke(ports, tenant.operator, key_id=key.id)
+def revoke(ports: Ports, tenant: Tenant, key: ListSigner) -> None:
+    list_signers.revoke(ports, tenant.operator, key_id=key.id)
 
 
 def listed(ports: Ports, tenant: Tenant) -> list[tuple[str, Status]]:
     """All pages of the list of keys."""
     pages, before = [], None
     while True:
-        page = srl_rotation.listing(ports, tenant.operator, before=before)
+        page = list_signers.listing(ports, tenant.operator, before=before)
         pages += [(each.record.id, each.record.status) for each in page.signers]
         before = page.next_before
         if before is None:
             return pages
 
 
-def told(ports: Ports, tenant: Tenant) -> tuple[SrlKey, ...]:
+def told(ports: Ports, tenant: Tenant) -> tuple[ListSigner, ...]:
     """The signers in the state of the list in force."""
     head = publication.current(ports, tenant.id)
-    return srl_states.of_head(ports, head, srl_keys.current(ports, tenant.id)).list_signers
+    return srl_states.of_head(ports, head, srl_signers.current(ports, tenant.id)).list_signers
 
 
 def test_what_happens_often_does_not_read_all_signers(ports: Ports, tenant: Tenant) -> None:
@@ -71,7 +70,7 @@ def test_what_happens_often_does_not_read_all_signers(ports: Ports, tenant: Tena
     stored_signers(ports, tenant.id, 1000, Status.RETIRED, first=1000, listed_until=then)
     migration.migrate(ports, tenant.operator)
     with reading(ports) as (watched, reads):
-        srl_rotation.listing(watched, tenant.operator)
+        list_signers.listing(watched, tenant.operator)
     assert reads.items < _MOST + 10
     with reading(ports) as (watched, reads):
         srl.regenerate(watched, tenant.operator)
@@ -83,19 +82,19 @@ def test_what_happens_often_does_not_read_all_signers(ports: Ports, tenant: Tena
 def test_a_rotation_archives_some(ports: Ports, tenant: Tenant) -> None:
     """F146b: Each rotation archives old signers, and numbers of statements rise meanwhile."""
     old = stored_signers(ports, tenant.id, _MOST + 30, Status.RETIRED)
-    pinned = srl_keys.current(ports, tenant.id).public_bytes
+    pinned = srl_signers.current(ports, tenant.id).public_bytes
     left = []
     for _ in range(3):
         rotate(ports, tenant)
-        left.append(len(srl_keys.all_of(ports, tenant.id)))
+        left.append(len(srl_signers.all_of(ports, tenant.id)))
         assert [each.id for each in told(ports, tenant)] == [
-            each.id for each in srl_keys.all_of(ports, tenant.id)
+            each.id for each in srl_signers.all_of(ports, tenant.id)
         ]
     assert left == [_MOST + 12, _MOST + 2, _MOST + 2]
-    found = srl_keys.find(ports, tenant.id, [each.id for each in old])
+    found = srl_signers.find(ports, tenant.id, [each.id for each in old])
     assert [found[each.id].is_archived for each in old] == [True] * 32 + [None] * (_MOST - 2)
-    forms = [each.statement for each in srl_keys.all_of(ports, tenant.id) if each.statement]
-    last = srl_keys.current(ports, tenant.id)
+    forms = [each.statement for each in srl_signers.all_of(ports, tenant.id) if each.statement]
+    last = srl_signers.current(ports, tenant.id)
     assert last.public_bytes in srl_statements.follow([pinned], forms)
     assert list(doctor.examine(ports)) == []
 
@@ -104,11 +103,11 @@ def test_revoked_signers_are_on_further_pages(ports: Ports, tenant: Tenant) -> N
     """F147a: The pages of the list of keys name each revoked signer once."""
     old = stored_signers(ports, tenant.id, 2 * _MOST + 50, Status.REVOKED)
     srl_archive.move_all(ports, tenant.id)
-    active = srl_keys.current(ports, tenant.id)
+    active = srl_signers.current(ports, tenant.id)
     newest_first = [(each.id, Status.REVOKED) for each in reversed(old)]
     assert listed(ports, tenant) == [(active.id, Status.ACTIVE), *newest_first]
     with reading(ports) as (watched, reads):
-        srl_rotation.listing(watched, tenant.operator)
+        list_signers.listing(watched, tenant.operator)
     assert reads.items < _MOST + 10
 
 
@@ -129,7 +128,7 @@ def test_a_revocation_is_not_lost_to_the_archive(ports: Ports, tenant: Tenant) -
     oldest, *_ = stored_signers(ports, tenant.id, _MOST + 1, Status.RETIRED)
     moves = srl_archive.moves(ports, tenant.id)
     revoke(ports, tenant, oldest)
-    with pytest.raises(Conflict):
+    with pytest.raises(ExpectationLost):
         ports.store.write(*moves)
     assert (oldest.id, Status.REVOKED) in listed(ports, tenant)
 
@@ -138,10 +137,10 @@ def test_rotations_in_a_loop_are_refused(ports: Ports, tenant: Tenant, clock: Cl
     """F148a: Rotations in a loop are refused; a stolen signer can still be revoked."""
     until = clock() + timedelta(hours=1)
     stored_signers(ports, tenant.id, _MOST, Status.RETIRED, listed_until=until)
-    for refused in (srl_rotation.rotate, srl_rotation.create):
-        with pytest.raises(RequestConflict, match="At most 100 retired signers"):
+    for refused in (list_signers.rotate, list_signers.create):
+        with pytest.raises(Conflict, match="At most 100 retired signers"):
             refused(ports, tenant.operator)
-    revoke(ports, tenant, srl_keys.current(ports, tenant.id))
+    revoke(ports, tenant, srl_signers.current(ports, tenant.id))
     clock.advance(hours=1)
     assert rotate(ports, tenant).status is Status.ACTIVE
 
@@ -152,7 +151,7 @@ def test_a_restored_signer_that_was_archived_signs_no_more(
     """F149a: A restore that brings back an archived signer revokes it."""
     ports = deployment.ports
     tenant = Tenant.create(ports)
-    first = srl_keys.current(ports, tenant.id)
+    first = srl_signers.current(ports, tenant.id)
     copy = deployment.copy()
     clock.advance(hours=1)
     _retired_later(ports, first, _MOST)
@@ -164,13 +163,13 @@ def test_a_restored_signer_that_was_archived_signs_no_more(
     problem = f"the list signer {first.id} was archived, and is active"
     assert problem in [each.problem for each in doctor.examine(ports)]
     recovery.recover(ports, tenant.operator)
-    now = {each.id: each.status for each in srl_keys.all_of(ports, tenant.id)}
+    now = {each.id: each.status for each in srl_signers.all_of(ports, tenant.id)}
     assert (now[first.id], now[last.id]) == (Status.REVOKED, Status.RETIRED)
-    assert srl_keys.current(ports, tenant.id).id not in (first.id, last.id)
+    assert srl_signers.current(ports, tenant.id).id not in (first.id, last.id)
     assert list(doctor.examine(ports)) == []
 
 
-def _retired_later(ports: Ports, key: SrlKey, count: int) -> None:
+def _retired_later(ports: Ports, key: ListSigner, count: int) -> None:
     """Store signers that were made after this one, and that signed until now."""
-    made = [srl_keys.make(ports, key.tenant_id, Status.RETIRED) for _ in range(count)]
+    made = [srl_signers.make(ports, key.tenant_id, Status.RETIRED) for _ in range(count)]
     store(ports, [replace(each, sealed_seed=None, listed_until=ports.now()) for each in made])

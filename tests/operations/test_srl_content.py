@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from shared.errors import InvalidState, NotFound, RequestConflict
+from shared.errors import Conflict, InvalidState, NotFound
 from shared.model import revocations as revocation_model
 from shared.model.api_keys import ApiKey
 from shared.model.callers import Scope
@@ -21,18 +21,17 @@ from shared.model.signing_keys import SigningKey
 from shared.model.srl import body as model
 from shared.operations.api import (
     api_keys,
+    list_signers,
     revocations,
     service_accounts,
     signing_keys,
     tenant_settings,
     warrants,
 )
-from shared.operations.api import list_signers as srl_rotation
 from shared.operations.api.warrants import Order
 from shared.operations.srl import blobs as srl_blobs
 from shared.operations.srl import marks as srl_marks
-from shared.operations.srl import publication
-from shared.operations.srl import worker as srl_publication
+from shared.operations.srl import publication, worker
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
 from tests.faults import Script, scripted
@@ -67,7 +66,7 @@ class World:
         key = self.keys[number % 2]
         if self.tenant.status(self.ports, key) != "active":
             return
-        with suppress(RequestConflict):  # of this name there is one
+        with suppress(Conflict):  # of this name there is one
             warrants.sign(
                 self.ports,
                 self.tenant.operator,
@@ -103,7 +102,7 @@ class World:
             move(self.ports, self.tenant.operator, account_id=self.accounts[number % 2].id)
 
     def rotate_signer(self, _number: int) -> None:
-        srl_rotation.rotate(self.ports, self.tenant.operator)
+        list_signers.rotate(self.ports, self.tenant.operator)
 
     def wait(self, number: int) -> None:
         self.clock.advance(minutes=17 * (number + 1))
@@ -241,7 +240,7 @@ def test_a_list_that_fails_its_check_is_made_anew(
     body = publication.read(ports, head).replace(b'"svc_wrt_b"]', b'"svc_wrt_b","svc wrt"]')
     blob = srl_blobs.put(ports, "srl/damaged", head.version, body)
     damaged = {**head.to_item(), "blob": blob, "sha256": blob.rpartition("-")[2][:-5]}
-    place = model.head_key(tenant.id)
+    place = model.head_address(tenant.id)
     ports.store.write(Put(place, damaged, Expect.PRESENT))
     assert tenant.regenerate(ports).revoked_ids == ["svc_wrt_a", "svc_wrt_b"]
     assert "reading all records instead" in caplog.text
@@ -263,7 +262,7 @@ def test_many_changes_are_not_looked_at_one_by_one(
     assert (script.calls.count("query"), script.calls.count("column")) == (shards + 5, 33)
     for _ in range(3):
         assert tenant.regenerate(ports).revoked_ids == [f"svc_wrt_{n}" for n in range(8)]
-    assert not srl_publication.publish_if_due(ports, tenant.id)
+    assert not worker.publish_if_due(ports, tenant.id)
     script = Script()
     publication.publish(scripted(ports, script), tenant.operator)
     assert script.calls.count("query") == shards + 1
@@ -273,7 +272,7 @@ def test_every_hundredth_list_is_made_from_all_records(ports: Ports) -> None:
     """F93a: A change that lost its mark reaches the list within a hundred versions."""
     tenant = Tenant.create(ports)
     shard = revocation_model.shard_of(tenant.id, "svc_wrt_lost")
-    ports.store.write(Put(shard.key("svc_wrt_lost"), {}, Expect.ABSENT))
+    ports.store.write(Put(shard.address("svc_wrt_lost"), {}, Expect.ABSENT))
     for version in range(2, 100):
         assert tenant.regenerate(ports).revoked_ids == [], version
     assert tenant.regenerate(ports).revoked_ids == ["svc_wrt_lost"]

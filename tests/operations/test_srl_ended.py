@@ -12,8 +12,7 @@ from shared.operations.api import revocations, tenant_settings
 from shared.operations.operator import consistency, doctor
 from shared.operations.srl import ended as srl_ended
 from shared.operations.srl import marks as srl_marks
-from shared.operations.srl import publication
-from shared.operations.srl import worker as srl_publication
+from shared.operations.srl import publication, worker
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
 from tests.faults import Script, raises, scripted
@@ -64,7 +63,7 @@ def test_what_ended_long_ago_is_not_read(ports: Ports, tenant: Tenant, clock: Cl
     """F150a: A list does not read the revocations of warrants that ended more than 30 days ago."""
     for number in range(120):
         revoke(ports, tenant, clock, f"svc_wrt_{number:03}")
-    srl_publication.publish_due(ports)
+    worker.publish_due(ports)
     tenant.revoke(ports, LIVING)
     clock.advance(days=100)
     with reading(ports) as (watched, before):
@@ -122,7 +121,7 @@ def test_a_moved_warrant_that_check_forgot(ports: Ports, tenant: Tenant, clock: 
     tidy(ports, tenant)
     clock.advance(days=100)
     tidy(ports, tenant)
-    place = warrants.warrant_key(tenant.id, ENDED)
+    place = warrants.warrant_address(tenant.id, ENDED)
     ports.store.write(Put(place, {"version": 3}, Expect.PRESENT))
     assert not tenant.is_revoked(ports, ENDED)
     assert consistency.repair(ports, tenant.operator)
@@ -142,7 +141,7 @@ def test_a_clock_that_was_ahead(ports: Ports, tenant: Tenant, clock: Clock) -> N
     assert tidy(ports, tenant) == [LIVING]
     assert moved(ports, tenant) == [ENDED]
     clock.moment = right
-    assert srl_publication.publish_if_due(ports, tenant.id)
+    assert worker.publish_if_due(ports, tenant.id)
     assert tenant.published(ports).revoked_ids == [ENDED, LIVING]
     assert moved(ports, tenant) == []
     assert tidy(ports, tenant) == [ENDED, LIVING]

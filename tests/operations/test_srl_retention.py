@@ -9,14 +9,12 @@ import pytest
 
 from shared.errors import OutOfSpace, Unavailable
 from shared.model.srl import body as srl_model
-from shared.operations.api import list_signers as srl_rotation
-from shared.operations.api import srl, tenant_settings
-from shared.operations.srl import publication
-from shared.operations.srl import worker as srl_publication
+from shared.operations.api import list_signers, srl, tenant_settings
+from shared.operations.srl import publication, worker
 from shared.ports import Ports
 from shared.ports.blobs import BlobStore
 from tests import disks
-from tests.intercepted import Call, Intercepted
+from tests.intercepted import Context, Intercepted
 from tests.operations.tenants import Tenant
 from tests.worlds import Clock
 
@@ -75,13 +73,13 @@ def _regenerate(ports: Ports, tenant: Tenant) -> None:
 
 
 def _rotate(ports: Ports, tenant: Tenant) -> None:
-    srl_rotation.rotate(ports, tenant.operator)
+    list_signers.rotate(ports, tenant.operator)
 
 
 def _by_schedule(ports: Ports, tenant: Tenant) -> None:
     version = publication.current(ports, tenant.id).version
     tenant.revoke(ports, f"svc_wrt_{version}")
-    assert srl_publication.publish_due(ports).published == [tenant.id]
+    assert worker.publish_due(ports).published == [tenant.id]
 
 
 @pytest.mark.parametrize("publish", [_regenerate, _rotate, _by_schedule])
@@ -103,7 +101,7 @@ def test_old_lists_go_although_nothing_can_be_stored(
         publication.publish(ports, tenant.operator)
     clock.advance(hours=2)
     broken = _broken(ports.blobs, "put", Unavailable("a bad sector"))
-    assert list(srl_publication.publish_due(replace(ports, blobs=broken)).failed) == [tenant.id]
+    assert list(worker.publish_due(replace(ports, blobs=broken)).failed) == [tenant.id]
     assert kept(ports, tenant) == [9, 10]
 
 
@@ -158,7 +156,7 @@ def test_lists_that_cannot_be_removed_stop_no_publication(
 def _broken(blobs: BlobStore, verb: str, error: Exception) -> Any:
     """Blobs of which one verb fails."""
 
-    def around(call: Call) -> Any:
+    def around(call: Context) -> Any:
         if call.verb == verb:
             raise error
         return call()

@@ -14,19 +14,28 @@ import pytest
 
 from shared.errors import Corrupt, Unavailable
 from shared.model import revocations as revocation_model
-from shared.model.revoked_signers import count_key
+from shared.model.revoked_signers import count_address
 from shared.model.srl import schedule as model
 from shared.model.srl.schedule import Turn
 from shared.model.warrants import by_end
 from shared.operations.api import key_revocation, revocations, signing_keys, srl, tenant_settings
 from shared.operations.srl import marks as srl_marks
-from shared.operations.srl import publication
+from shared.operations.srl import publication, worker
 from shared.operations.srl import schedule as srl_schedule
-from shared.operations.srl import worker as srl_publication
 from shared.ports import Ports
-from shared.ports.store import Change, Delete, Entry, Expect, Increment, Key, Partition, Put, Store
+from shared.ports.store import (
+    Address,
+    Change,
+    Delete,
+    Expect,
+    Increment,
+    Partition,
+    Put,
+    Row,
+    Store,
+)
 from tests.faults import Crash, Script, raises, scripted
-from tests.intercepted import Call, Intercepted
+from tests.intercepted import Context, Intercepted
 from tests.operations.races import races
 from tests.operations.tenants import Tenant
 from tests.operations.test_faults import _EACH_CASE, Case, _pending_signer
@@ -64,7 +73,7 @@ def test_half_of_the_lifetime(ports: Ports, clock: Clock, tenant: Tenant) -> Non
         assert due(ports) == []
         clock.moment += SECOND
         assert due(ports) == [tenant.id]
-        assert srl_publication.publish_if_due(ports, tenant.id)
+        assert worker.publish_if_due(ports, tenant.id)
         assert due(ports) == []
 
 
@@ -120,11 +129,11 @@ def test_a_change_makes_due(
     tenant, other = Tenant.create(anywhere), Tenant.create(anywhere, "globex")
     tenant.revoke(anywhere, "svc_wrt_a")
     tenant.regenerate(anywhere)
-    srl_publication.publish_if_due(anywhere, tenant.id)
+    worker.publish_if_due(anywhere, tenant.id)
     assert due(anywhere) == []
     change(anywhere, tenant)
     assert due(anywhere) == [tenant.id]
-    assert srl_publication.publish_if_due(anywhere, tenant.id)
+    assert worker.publish_if_due(anywhere, tenant.id)
     assert due(anywhere) == []
     assert publication.current(anywhere, other.id).version == 1
 
@@ -196,7 +205,7 @@ def test_a_list_of_the_future_is_late_and_due_at_once(
     tenant.regenerate(ports)
     clock.moment -= ahead
     assert srl_schedule.due(ports) == srl_schedule.Due([tenant.id], late=1)
-    assert srl_publication.publish_due(ports) == srl_publication.Tick(published=[tenant.id])
+    assert worker.publish_due(ports) == worker.Tick(published=[tenant.id])
     assert publication.current(ports, tenant.id).issued_at == clock()
     assert srl_schedule.due(ports) == srl_schedule.Due([], late=0)
 
@@ -207,7 +216,7 @@ def test_clocks_may_differ_by_five_minutes(ports: Ports, clock: Clock, tenant: T
     tenant.regenerate(ports)
     clock.advance(minutes=-5)
     assert srl_schedule.due(ports) == srl_schedule.Due([], late=0)
-    assert not srl_publication.publish_if_due(ports, tenant.id)
+    assert not worker.publish_if_due(ports, tenant.id)
 
 
 @pytest.mark.parametrize("behind", [timedelta(hours=6), timedelta(days=365)])
@@ -219,7 +228,7 @@ def test_a_list_of_a_clock_that_was_behind_is_replaced(
     tenant.regenerate(ports)
     clock.moment += behind
     assert srl_schedule.due(ports) == srl_schedule.Due([tenant.id], late=1, expired=1)
-    assert srl_publication.publish_due(ports) == srl_publication.Tick(published=[tenant.id])
+    assert worker.publish_due(ports) == worker.Tick(published=[tenant.id])
     assert publication.current(ports, tenant.id).issued_at == clock()
 
 
@@ -232,10 +241,10 @@ def test_finder_and_worker_agree(
     tenant.regenerate(ports)
     clock.advance(seconds=ttl_seconds // 2 - 1, microseconds=999_999)
     assert due(ports) == []
-    assert not srl_publication.publish_if_due(ports, tenant.id)
+    assert not worker.publish_if_due(ports, tenant.id)
     clock.advance(microseconds=1)
     assert due(ports) == [tenant.id]
-    assert srl_publication.publish_if_due(ports, tenant.id)
+    assert worker.publish_if_due(ports, tenant.id)
 
 
 class Counting(Intercepted):
@@ -245,14 +254,14 @@ class Counting(Intercepted):
         super().__init__(inner, _nothing_else)
         self.queries = self.entries = 0
 
-    def query(self, partition: Partition, **bounds: Any) -> Iterator[Entry]:
+    def query(self, partition: Partition, **bounds: Any) -> Iterator[Row]:
         self.queries += 1
         for entry in self.inner.query(partition, **bounds):
             self.entries += 1
             yield entry
 
 
-def _nothing_else(call: Call) -> Any:
+def _nothing_else(call: Context) -> Any:
     pytest.fail(f"{call.verb} is no query")
 
 
@@ -266,7 +275,7 @@ def test_finding_costs_by_who_is_due(ports: Ports, clock: Clock, tenants: int) -
         issued_at = now - HALF if late else now - HALF + SECOND * (1 + number % 1000)
         head = replace(first, issued_at=issued_at, expires_at=issued_at + 2 * HALF)
         turn = Turn.after(head, f"t{number}")
-        ports.store.write(Put(turn.key, turn.to_item(), Expect.ABSENT))
+        ports.store.write(Put(turn.address, turn.to_item(), Expect.ABSENT))
     Tenant.create(ports, "globex").revoke(ports, "svc_wrt_a")
     counting = Counting(ports.store)
     assert len(due(replace(ports, store=counting))) == 3
@@ -282,17 +291,17 @@ class Watched(Intercepted):
 
     def __init__(self, inner: Store) -> None:
         super().__init__(inner)
-        self.changes: list[tuple[bool, set[Key]]] = []
+        self.changes: list[tuple[bool, set[Address]]] = []
 
     def write(self, *changes: Change) -> None:
-        marks = {each.key for each in changes if each.key.pk.startswith("srl-marks#")}
+        marks = {each.address for each in changes if each.address.pk.startswith("srl-marks#")}
         self.changes.append((any(map(_changes_revoked, changes)), marks))
         self.inner.write(*changes)
 
 
 def _changes_revoked(change: Change) -> bool:
     return isinstance(change, Increment) and (
-        "changes" in change.amounts or change.key.sk == count_key("t").sk
+        "changes" in change.amounts or change.address.sk == count_address("t").sk
     )
 
 
@@ -360,7 +369,7 @@ State = Callable[[Ports, Tenant], None]
 DURING = next(
     warrant_id
     for warrant_id in map("svc_wrt_{}".format, count())
-    if model.mark_key("t", warrant_id) == model.mark_key("t", "svc_wrt_before")
+    if model.mark_address("t", warrant_id) == model.mark_address("t", "svc_wrt_before")
 )
 
 
@@ -385,7 +394,7 @@ class Worlds:
 
 
 def work(ports: Ports, tenant: Tenant) -> None:
-    srl_publication.publish_if_due(ports, tenant.id)
+    worker.publish_if_due(ports, tenant.id)
 
 
 def revoke_during(ports: Ports, tenant: Tenant) -> None:
@@ -396,7 +405,7 @@ def assert_not_lost(ports: Ports, tenant: Tenant, warrant_id: str = DURING) -> N
     """The list has the revocation or the tenant is still due; then the next run publishes it."""
     if warrant_id not in tenant.published(ports).revoked_ids:
         assert tenant.id in due(ports)
-    srl_publication.publish_due(ports)
+    worker.publish_due(ports)
     assert warrant_id in tenant.published(ports).revoked_ids
     assert tenant.id not in due(ports)
 
@@ -509,8 +518,8 @@ def test_workers_that_overlap_lose_nothing(tmp_path: Path, clock: Clock) -> None
         for warrant_id in revoked:
             pool.submit(tenant.revoke, ports, warrant_id)
             workers.append(pool.submit(work, ports, tenant))
-    for worker in workers:
-        worker.result()
+    for each in workers:
+        each.result()
     if tenant.published(ports).revoked_ids != sorted(revoked):
         assert due(ports) == [tenant.id]
     work(ports, tenant)
@@ -527,7 +536,7 @@ def test_a_mark_that_outlived_its_reason_costs_one_look(ports: Ports, tenant: Te
     tenant.revoke(ports, "svc_wrt_a")
     srl.regenerate(ports, tenant.operator)
     assert due(ports) == [tenant.id]
-    assert not srl_publication.publish_if_due(ports, tenant.id)
+    assert not worker.publish_if_due(ports, tenant.id)
     assert due(ports) == []
     assert publication.current(ports, tenant.id).version == 2
 
@@ -538,13 +547,13 @@ def test_many_marks_are_cleared_together(ports: Ports, clock: Clock, tenant: Ten
         tenant.revoke(ports, f"svc_wrt_{number}")
     numbers = {revocation_model.counter_number(f"svc_wrt_{number}") for number in range(100)}
     assert len(srl_marks.marks_of(ports, tenant.id)) == len(numbers) > revocation_model.SHARDS
-    assert srl_publication.publish_if_due(ports, tenant.id)
+    assert worker.publish_if_due(ports, tenant.id)
     marks = srl_marks.marks_of(ports, tenant.id)
     assert {mark.seen_at for mark in marks.values()} == {clock()}
     assert due(ports) == []
     clock.moment += model.IN_FLIGHT_MAX
     assert due(ports) == [tenant.id]
-    assert not srl_publication.publish_if_due(ports, tenant.id)
+    assert not worker.publish_if_due(ports, tenant.id)
     assert srl_marks.marks_of(ports, tenant.id) == {}
     assert due(ports) == []
 
@@ -557,16 +566,16 @@ def test_what_was_in_flight_when_its_key_was_revoked_is_listed(
     tenant.sign(ports, key, "svc_wrt_signed")
     signed = by_end(tenant.id, key.id)
     (entry,) = ports.store.query(signed)
-    place = signed.key(entry.sk)
+    place = signed.address(entry.sk)
     ports.store.write(Delete(place, Expect.PRESENT))
     tenant.revoke_key(ports, key)
-    assert srl_publication.publish_if_due(ports, tenant.id)
+    assert worker.publish_if_due(ports, tenant.id)
     assert tenant.published(ports).revoked_ids == []
     ports.store.write(Put(place, entry.item, Expect.ABSENT))
     assert due(ports) == []
     clock.moment += model.IN_FLIGHT_MAX
     assert due(ports) == [tenant.id]
-    assert srl_publication.publish_if_due(ports, tenant.id)
+    assert worker.publish_if_due(ports, tenant.id)
     assert tenant.published(ports).revoked_ids == ["svc_wrt_signed"]
     assert due(ports) == []
 
@@ -575,9 +584,9 @@ def test_a_mark_of_the_future_names_its_tenant(ports: Ports, clock: Clock, tenan
     """F41: a mark that a worker saw whose clock is ahead waits for nobody."""
     tenant.revoke(ports, "svc_wrt_a")
     clock.advance(days=365)
-    srl_publication.publish_if_due(ports, tenant.id)
+    worker.publish_if_due(ports, tenant.id)
     clock.advance(days=-365)
-    srl_publication.publish_if_due(ports, tenant.id)
+    worker.publish_if_due(ports, tenant.id)
     assert srl_marks.marks_of(ports, tenant.id) == {}
 
 
@@ -585,7 +594,7 @@ def test_a_mark_of_the_future_names_its_tenant(ports: Ports, clock: Clock, tenan
 def test_an_unknown_tenant_is_an_error(anywhere: Ports, tenant_id: str) -> None:
     """F10: who is not there is not passed over in silence."""
     with pytest.raises(Corrupt, match="no settings"):
-        srl_publication.publish_if_due(anywhere, tenant_id)
+        worker.publish_if_due(anywhere, tenant_id)
 
 
 def test_there_is_one_turn_a_tenant(ports: Ports, clock: Clock, tenant: Tenant) -> None:
@@ -600,9 +609,9 @@ def test_there_is_one_turn_a_tenant(ports: Ports, clock: Clock, tenant: Tenant) 
         (entry,) = ports.store.query(model.TURNS)
         turn = Turn.from_item(entry.item)
         assert turn == Turn.after(head, tenant.id)
-        assert model.TURNS.key(entry.sk) == turn.key
+        assert model.TURNS.address(entry.sk) == turn.address
         (entry,) = ports.store.query(model.ISSUES)
-        assert model.ISSUES.key(entry.sk) == model.issue_key(head, tenant.id)
+        assert model.ISSUES.address(entry.sk) == model.issue_address(head, tenant.id)
 
 
 def test_a_turn_that_cannot_be_read_holds_back_nobody(
@@ -611,7 +620,7 @@ def test_a_turn_that_cannot_be_read_holds_back_nobody(
     """F10: it is loud and counts as late; its tenant is named all the same, as the others are."""
     broken, other = Tenant.create(ports), Tenant.create(ports, "globex")
     turn = Turn.after(publication.current(ports, broken.id), broken.id)
-    ports.store.write(Put(turn.key, {"due_at": 1}, Expect.PRESENT))
+    ports.store.write(Put(turn.address, {"due_at": 1}, Expect.PRESENT))
     clock.advance(minutes=30)
     due = srl_schedule.due(ports)
     assert (sorted(due.tenant_ids), due.late) == (sorted([broken.id, other.id]), 1)

@@ -6,37 +6,36 @@ from pathlib import Path
 
 import pytest
 
-from shared.adapters.local_keys import KeyFile
+from shared.adapters.file_sealer import FileSealer
 from shared.errors import Corrupt
-from shared.model.srl.signers import SrlKey
-from shared.operations.api import list_signers as srl_rotation
-from shared.operations.api import signing_keys
-from shared.operations.srl import signers as srl_keys
+from shared.model.srl.signers import ListSigner
+from shared.operations.api import list_signers, signing_keys
+from shared.operations.srl import signers as srl_signers
 from shared.ports import Ports
 from tests.operations.tenants import Tenant
 
 
-def _rotated(ports: Ports, tenant: Tenant) -> SrlKey:
-    return srl_rotation.rotate(ports, tenant.operator).record
+def _rotated(ports: Ports, tenant: Tenant) -> ListSigner:
+    return list_signers.rotate(ports, tenant.operator).record
 
 
-def _revoked(ports: Ports, tenant: Tenant) -> SrlKey:
+def _revoked(ports: Ports, tenant: Tenant) -> ListSigner:
     with pytest.raises(Corrupt, match="cannot vouch"):
-        srl_rotation.create(ports, tenant.operator)
-    stolen = srl_keys.current(ports, tenant.id)
-    srl_rotation.revoke(ports, tenant.operator, key_id=stolen.id)
-    return srl_keys.current(ports, tenant.id)
+        list_signers.create(ports, tenant.operator)
+    stolen = srl_signers.current(ports, tenant.id)
+    list_signers.revoke(ports, tenant.operator, key_id=stolen.id)
+    return srl_signers.current(ports, tenant.id)
 
 
 @pytest.mark.parametrize("replace_signer", [_rotated, _revoked])
 def test_another_master_key_heals(
-    ports: Ports, tmp_path: Path, replace_signer: Callable[[Ports, Tenant], SrlKey]
+    ports: Ports, tmp_path: Path, replace_signer: Callable[[Ports, Tenant], ListSigner]
 ) -> None:
     """All signs again, lists keep what they had, and the stolen key opens no seed of now."""
     tenant = Tenant.create(ports)
     key = tenant.key(ports)
     tenant.revoke(ports, "svc_wrt_a")
-    after = replace(ports, keys=KeyFile.create(tmp_path / "another.key"))
+    after = replace(ports, sealer=FileSealer.create(tmp_path / "another.key"))
     signer = replace_signer(after, tenant)
     rotated = signing_keys.rotate(after, tenant.operator, key_id=key.id)
     tenant.sign(after, rotated)
@@ -44,4 +43,4 @@ def test_another_master_key_heals(
     for each in (signer, rotated):
         assert each.sealed_seed is not None
         with pytest.raises(Corrupt):
-            ports.keys.unwrap(each.sealed_seed, context=each.seal_context)
+            ports.sealer.unseal(each.sealed_seed, context=each.seal_context)

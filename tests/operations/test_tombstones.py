@@ -27,19 +27,18 @@ from shared.model.srl.tombstones import Tombstone, Tombstones
 from shared.operations.api import (
     api_keys,
     key_revocation,
+    list_signers,
     revocations,
     service_accounts,
     signing_keys,
 )
-from shared.operations.api import list_signers as srl_rotation
 from shared.operations.api.api_keys import Created
 from shared.operations.operator import doctor
 from shared.operations.operator.recovery import recovery
 from shared.operations.srl import blobs as srl_blobs
-from shared.operations.srl import publication
-from shared.operations.srl import signers as srl_keys
+from shared.operations.srl import publication, worker
+from shared.operations.srl import signers as srl_signers
 from shared.operations.srl import states as srl_states
-from shared.operations.srl import worker as srl_publication
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
 from tests.operations.restores import Deployment
@@ -128,7 +127,7 @@ def _end_everything(
     key_revocation.revoke(ports, operator, key_id=first.id, reason="first version stolen")
     for each in revocations.page(ports, operator, before=None, limit=50).entries:
         revocations.delete(ports, operator, revocation_id=each.id)
-    srl_rotation.rotate(ports, operator)
+    list_signers.rotate(ports, operator)
 
 
 def opens(ports: Ports, created: Created) -> bool:
@@ -212,17 +211,17 @@ def test_the_list_lacks_nothing_and_its_old_signer_is_not_used(
 ) -> None:
     """F51b: After a restore, the next list is complete and is not signed by a replaced signer."""
     ports, tenant = deployment.ports, story.tenant
-    old = srl_keys.all_of(ports, tenant.id)[0]
+    old = srl_signers.all_of(ports, tenant.id)[0]
     deployment.restore(story.copy, *tables)
     result, _ = recovered(ports, story)
     assert result.head.version == story.told.version + 1
     assert result.head.key_id != old.id
     assert set(tenant.published(ports).revoked_ids) >= set(story.told.revoked_ids)
-    signers = {each.id: each.status for each in srl_keys.all_of(ports, tenant.id)}
+    signers = {each.id: each.status for each in srl_signers.all_of(ports, tenant.id)}
     assert signers[old.id] is SignerStatus.RETIRED
     assert list(signers.values()).count(SignerStatus.ACTIVE) == 1
     assert list(doctor.examine(ports)) == []
-    assert srl_publication.publish_due(ports) == srl_publication.Tick()
+    assert worker.publish_due(ports) == worker.Tick()
 
 
 @_EACH_MIX
@@ -374,8 +373,8 @@ def test_a_tombstone_is_published_within_a_tick(deployment: Deployment) -> None:
     leaked = api_keys.create(ports, tenant.operator, name="k", scopes=(Scope.ADMIN,))
     copy = deployment.copy()
     api_keys.delete(ports, tenant.operator, key_id=leaked.api_key.id)
-    assert srl_publication.publish_due(ports).published == [tenant.id]
-    assert srl_publication.publish_due(ports).published == []
+    assert worker.publish_due(ports).published == [tenant.id]
+    assert worker.publish_due(ports).published == []
     deployment.restore(copy)
     recovery.recover(ports, tenant.operator)
     assert not opens(ports, leaked)
@@ -491,7 +490,7 @@ def test_a_state_of_an_earlier_release(deployment: Deployment) -> None:
     api_keys.revoke(ports, tenant.operator, key_id=leaked.api_key.id)
     _make_old(deployment, tenant)
     tenant.revoke(ports, "svc_wrt_a")
-    assert srl_publication.publish_due(ports).published == [tenant.id]
+    assert worker.publish_due(ports).published == [tenant.id]
     deployment.restore(copy)
     recovery.recover(ports, tenant.operator)
     assert not opens(ports, leaked)
@@ -522,7 +521,7 @@ def _make_old(deployment: Deployment, tenant: Tenant) -> None:
     item = {**head.to_item(), "state": old}
     ports.store.write(
         Put(
-            srl.head_key(tenant.id),
+            srl.head_address(tenant.id),
             {k: v for k, v in item.items() if k != "format"},
             Expect.PRESENT,
         )
@@ -533,22 +532,22 @@ def test_a_signer_that_followed_a_stolen_one(deployment: Deployment) -> None:
     """F51c: After a restore, a list signer that was revoked as stolen does not sign again."""
     ports = deployment.ports
     tenant = Tenant.create(ports)
-    stolen = srl_keys.current(ports, tenant.id)
+    stolen = srl_signers.current(ports, tenant.id)
     leaked = api_keys.create(ports, tenant.operator, name="k", scopes=(Scope.ADMIN,))
     copy = deployment.copy()
     api_keys.revoke(ports, tenant.operator, key_id=leaked.api_key.id)
-    srl_rotation.revoke(ports, tenant.operator, key_id=stolen.id)
-    successor = srl_keys.current(ports, tenant.id)
+    list_signers.revoke(ports, tenant.operator, key_id=stolen.id)
+    successor = srl_signers.current(ports, tenant.id)
     deployment.restore(copy)
     with pytest.raises(Corrupt, match="--signer PUBLIC_KEY"):
         recovery.recover(ports, tenant.operator)
     assert opens(ports, leaked)
     recovery.recover(ports, tenant.operator, trusted=[successor.public_bytes])
     assert not opens(ports, leaked)
-    signers = {each.id: each for each in srl_keys.all_of(ports, tenant.id)}
+    signers = {each.id: each for each in srl_signers.all_of(ports, tenant.id)}
     assert signers[stolen.id].status is SignerStatus.REVOKED
     assert signers[successor.id].status is SignerStatus.RETIRED
-    current = srl_keys.current(ports, tenant.id)
+    current = srl_signers.current(ports, tenant.id)
     assert current.id not in (stolen.id, successor.id)
     assert current.statement is None
     assert publication.current(ports, tenant.id).key_id == current.id
@@ -558,13 +557,13 @@ def test_a_pending_signer_that_was_activated_since(deployment: Deployment) -> No
     """F51: its seed is in the copy, so it signs on, and no other signer is needed."""
     ports = deployment.ports
     tenant = Tenant.create(ports)
-    pending = srl_rotation.create(ports, tenant.operator).record
+    pending = list_signers.create(ports, tenant.operator).record
     copy = deployment.copy()
-    srl_rotation.activate(ports, tenant.operator, key_id=pending.id, force=True)
+    list_signers.activate(ports, tenant.operator, key_id=pending.id, force=True)
     deployment.restore(copy)
     recovery.recover(ports, tenant.operator)
     assert publication.current(ports, tenant.id).key_id == pending.id
-    assert len(srl_keys.all_of(ports, tenant.id)) == 2
+    assert len(srl_signers.all_of(ports, tenant.id)) == 2
 
 
 def test_a_credential_without_its_record(deployment: Deployment) -> None:
@@ -572,11 +571,11 @@ def test_a_credential_without_its_record(deployment: Deployment) -> None:
     ports = deployment.ports
     tenant = Tenant.create(ports)
     leaked = api_keys.create(ports, tenant.operator, name="k", scopes=(Scope.ADMIN,))
-    credential = ports.store.get(api_key_model.credential_key(leaked.api_key.digest))
+    credential = ports.store.get(api_key_model.credential_address(leaked.api_key.digest))
     assert credential is not None
     api_keys.delete(ports, tenant.operator, key_id=leaked.api_key.id)
     tenant.regenerate(ports)
-    place = api_key_model.credential_key(leaked.api_key.digest)
+    place = api_key_model.credential_address(leaked.api_key.digest)
     ports.store.write(Put(place, credential, Expect.ABSENT))
     assert opens(ports, leaked)
     recovery.recover(ports, tenant.operator)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from shared.errors import RequestConflict
+from shared.errors import Conflict
 from shared.model import api_keys as model
 from shared.model.callers import Scope
 from shared.model.revocations import Revocation
@@ -41,7 +41,7 @@ def _losing(tenant: Tenant, key_id: str, how: str, ports: Ports) -> object:
     loss = api_keys.delete if how == "delete" else api_keys.revoke
     try:
         return loss(ports, tenant.operator, key_id=key_id)
-    except RequestConflict:
+    except Conflict:
         return "kept"
 
 
@@ -76,7 +76,7 @@ def test_the_account_of_the_last_admin_key_stays(tmp_path: Path, ports: Ports) -
     def disable(ports: Ports) -> object:
         try:
             return service_accounts.disable(ports, tenant.operator, account_id=account.id)
-        except RequestConflict:
+        except Conflict:
             return "kept"
 
     actors: dict[str, Actor] = {

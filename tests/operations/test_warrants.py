@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from shared.errors import Corrupt, InvalidState, RequestConflict
+from shared.errors import Conflict, Corrupt, InvalidState
 from shared.model import revoked_signers
 from shared.model import signing_keys as model
 from shared.model.signing_keys import SigningKey
@@ -58,7 +58,7 @@ def test_two_signatures_with_one_identifier(ports: Ports) -> None:
     """F30a: Of two signatures under one identifier at once, one is refused and leaves nothing."""
     for race in races(ports, lambda: line(ports), sign, sign):
         tenant, _ = race.world
-        assert {type(race.first), type(race.second)} == {Signed, RequestConflict}
+        assert {type(race.first), type(race.second)} == {Signed, Conflict}
         assert listed(ports, race.world) == 1
         assert tenant.actions(ports).count("key.sign") == 1
         tenant.check_totals(ports)
@@ -104,7 +104,7 @@ def test_signing_while_the_identifier_is_revoked(ports: Ports) -> None:
     """F30: an identifier that was revoked is signed no more; one that was signed is revoked."""
     for race in races(ports, lambda: line(ports), sign, lambda p, w: w[0].revoke(p, WARRANT)):
         tenant, _ = race.world
-        assert isinstance(race.first, Signed if listed(ports, race.world) else RequestConflict)
+        assert isinstance(race.first, Signed if listed(ports, race.world) else Conflict)
         assert tenant.is_revoked(ports, WARRANT)
         tenant.check_totals(ports)
 
@@ -154,7 +154,7 @@ def test_a_signature_while_an_ancestor_is_rotated(ports: Ports) -> None:
 def test_an_ancestor_that_is_missing(ports: Ports) -> None:
     """F10: a key whose line cannot be read signs nothing; it is never taken for active."""
     tenant, keys = world = line(ports)
-    ports.store.write(Delete(keys[0].key, Expect.PRESENT))
+    ports.store.write(Delete(keys[0].address, Expect.PRESENT))
     with pytest.raises(Corrupt):
         sign(ports, world)
     assert listed(ports, (tenant, keys)) == 0
@@ -165,7 +165,7 @@ def test_a_seed_that_is_missing(ports: Ports) -> None:
     _, keys = world = line(ports)
     item = dict(keys[-1].to_item())
     del item["sealed_seed"]
-    ports.store.write(Put(keys[-1].key, item, Expect.PRESENT))
+    ports.store.write(Put(keys[-1].address, item, Expect.PRESENT))
     with pytest.raises(Corrupt):
         sign(ports, world)
 
@@ -179,8 +179,8 @@ def test_a_revoked_signer_that_cannot_be_read(ports: Ports, damaged: str) -> Non
     old = signing_keys.versions(ports, tenant.operator, key_id=keys[-1].id)[1]
     tenant.revoke_key(ports, old)
     places = {
-        "marker": revoked_signers.marker_key(tenant.id, old.signer),
-        "count": revoked_signers.count_key(tenant.id),
+        "marker": revoked_signers.marker_address(tenant.id, old.signer),
+        "count": revoked_signers.count_address(tenant.id),
     }
     ports.store.write(Put(places[damaged], {"version": 1}, Expect.PRESENT))
     with pytest.raises(Corrupt):
@@ -192,7 +192,7 @@ def test_a_revoked_key_whose_record_is_lost(ports: Ports) -> None:
     tenant, keys = world = line(ports)
     sign(ports, world)
     tenant.revoke_key(ports, keys[-1])
-    ports.store.write(Delete(keys[-1].key, Expect.PRESENT))
+    ports.store.write(Delete(keys[-1].address, Expect.PRESENT))
     verdict = revocations.check(ports, tenant.operator, warrant_id=WARRANT)
     assert (verdict.revoked, verdict.reason) == (True, "lost")
 

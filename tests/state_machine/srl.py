@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from shared.errors import Unavailable
 from shared.model.srl import verification as srl_verification
-from shared.operations.srl import worker as srl_publication
+from shared.operations.srl import worker
 from tests.faults import Crash, Fault
 from tests.state_machine.attempts import AUTHORIZERS, NOT_MODIFIED, OK, Done, Span
 from tests.state_machine.books import Books, Fields, moment
@@ -67,7 +67,7 @@ class SrlRules(Machine):
         start = self.clock()
         with self.service.storming(faults):
             try:
-                told: srl_publication.Tick | None = srl_publication.publish_due(self.service.ports)
+                told: worker.Tick | None = worker.publish_due(self.service.ports)
             except (Crash, Unavailable):
                 assert self.service.broke()
                 told = None
@@ -84,7 +84,7 @@ class SrlRules(Machine):
         super().end()
 
     def _check_schedule(
-        self, books: Books, told: srl_publication.Tick | None, span: Span, *, broke: bool
+        self, books: Books, told: worker.Tick | None, span: Span, *, broke: bool
     ) -> None:
         due = {books.is_due(each) for each in span}
         published = self._newer(books) is not None

@@ -12,7 +12,7 @@ HANDLES: Final = ("acme-limited", "globex-limited")
 
 # How many calls of a verb a request may come to; where it makes fewer, nothing breaks.
 _MANY: Final = {"write": 2, "get": 5, "get_many": 3, "query": 2, "column": 16}
-_SINGLE: Final = ("put", "get_blob", "wrap", "unwrap", "lease")
+_SINGLE: Final = ("put", "get_blob", "seal", "unseal", "lease")
 # Every request reads, and what a write leaves behind matters most.
 _VERB: Final = st.sampled_from(
     ["write"] * 5 + ["get", "get_many"] * 2 + ["query", "column", *_SINGLE]

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from shared.ports.store import Store
-from tests.intercepted import Call, Intercepted
+from tests.intercepted import Context, Intercepted
 
 # Says of a verb and a partition whether that call breaks.
 Fails = Callable[[str, str], bool]
@@ -23,7 +23,7 @@ def behind_the_gate(verb: str, pk: str) -> bool:
 def breaking(store: Store, error: BaseException, fails: Fails) -> Any:
     """A store that raises `error` if `fails` says so, and else hands on what it is asked."""
 
-    def around(call: Call) -> Any:
+    def around(call: Context) -> Any:
         if any(fails(call.verb, pk) for pk in _partitions(call)):
             raise error
         return call()
@@ -34,17 +34,17 @@ def breaking(store: Store, error: BaseException, fails: Fails) -> Any:
 def down(error: BaseException) -> Any:
     """A port that raises `error` whatever is asked of it."""
 
-    def around(_call: Call) -> Any:
+    def around(_call: Context) -> Any:
         raise error
 
     return Intercepted(None, around)
 
 
-def _partitions(call: Call) -> list[str]:
+def _partitions(call: Context) -> list[str]:
     """The partitions that a call of a store is about."""
     match call.verb:
         case "write":
-            return [change.key.pk for change in call.arguments]
+            return [change.address.pk for change in call.arguments]
         case "get_many":
             return [key.pk for key in call.arguments[0]]
     return [call.arguments[0].pk]

@@ -196,7 +196,7 @@ def expired(tenant: Tenant, clock: Clock) -> str:
 
 def disabled(tenant: Tenant, _clock: Clock) -> str:
     client = tenant.client(Scope.ADMIN)
-    key = model.credential_key(model.digest(str(client.secret)))
+    key = model.credential_address(model.digest(str(client.secret)))
     item = tenant.ports.store.get(key)
     assert item is not None
     closed = replace(Credential.from_item(item), disabled=True)
@@ -225,10 +225,12 @@ def test_keys_that_do_not_open_are_alike(
 
 def test_a_malformed_key_opens_nothing_even_if_stored(tenant: Tenant) -> None:
     """F16: a key of another form is refused even where its credential were in the store."""
-    stored = tenant.ports.store.get(model.credential_key(model.digest(str(tenant.admin.secret))))
+    stored = tenant.ports.store.get(
+        model.credential_address(model.digest(str(tenant.admin.secret)))
+    )
     assert stored is not None
     forged = replace(Credential.from_item(stored), digest=model.digest("nonsense"))
-    tenant.ports.store.write(Put(forged.key, forged.to_item(), Expect.ABSENT))
+    tenant.ports.store.write(Put(forged.address, forged.to_item(), Expect.ABSENT))
     answer = tenant.holding("nonsense").get(PATH)
     assert answer.status_code == 401
     assert answer.json()["error"]["code"] == "invalid_api_key"

@@ -9,7 +9,7 @@ import pytest
 
 from shared.errors import Unavailable
 from shared.model import api_keys, warrants
-from shared.model.items import Item, Key
+from shared.model.items import Address, Item
 from shared.model.srl import body as srl
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
@@ -127,11 +127,11 @@ def test_a_fault_never_reads_as_not_revoked(tenant: Tenant, verb: str) -> None:
 # --- records that cannot be read ---
 
 
-def stored(tenant: Tenant, key: Key, **changes: Any) -> None:
+def stored(tenant: Tenant, address: Address, **changes: Any) -> None:
     """Change fields of a stored item, in a way that no operation would."""
-    item: Item | None = tenant.ports.store.get(key)
+    item: Item | None = tenant.ports.store.get(address)
     assert item is not None
-    tenant.ports.store.write(Put(key, {**item, **changes}, Expect.PRESENT))
+    tenant.ports.store.write(Put(address, {**item, **changes}, Expect.PRESENT))
 
 
 @pytest.mark.parametrize("value", [None, 1, "", "yesterday", "2026-11-21"])
@@ -139,7 +139,7 @@ def test_a_malformed_revocation_is_not_skipped(tenant: Tenant, value: Any) -> No
     """OPS-4, F10b: If the record of a revoked warrant cannot be read, check answers 503."""
     tenant.revoke("svc_wrt_a")
     tenant.revoke("svc_wrt_b")
-    stored(tenant, warrants.warrant_key(tenant.id, "svc_wrt_a"), revoked_at=value)
+    stored(tenant, warrants.warrant_address(tenant.id, "svc_wrt_a"), revoked_at=value)
     unavailable(tenant.admin.get(CHECK))
     unavailable(tenant.admin.post(BATCH, json={"warrant_ids": ["svc_wrt_b", "svc_wrt_a"]}))
 
@@ -153,13 +153,13 @@ def test_a_malformed_revocation_is_not_skipped(tenant: Tenant, value: Any) -> No
 def test_a_malformed_credential_opens_nothing(tenant: Tenant, changes: dict[str, Any]) -> None:
     """F10: a key whose credential cannot be read is 503, and let in nowhere."""
     digest = api_keys.digest(str(tenant.admin.secret))
-    stored(tenant, api_keys.credential_key(digest), **changes)
+    stored(tenant, api_keys.credential_address(digest), **changes)
     unavailable(tenant.admin.get("/v1/api-keys"))
 
 
 def test_a_malformed_record_fails_its_list(tenant: Tenant) -> None:
     """F10: a list with a record that cannot be read is 503, not a list without it."""
-    stored(tenant, api_keys.records(tenant.id).key(tenant.admin.key_id), name=None)
+    stored(tenant, api_keys.records(tenant.id).address(tenant.admin.key_id), name=None)
     unavailable(tenant.admin.get("/v1/api-keys"))
     unavailable(tenant.admin.get(f"/v1/api-keys/{tenant.admin.key_id}"))
 
@@ -167,7 +167,7 @@ def test_a_malformed_record_fails_its_list(tenant: Tenant) -> None:
 @pytest.mark.parametrize("changes", [{"version": "1"}, {"sha256": "0" * 64}, {"blob": "srl/none"}])
 def test_a_malformed_head_serves_no_list(tenant: Tenant, changes: dict[str, Any]) -> None:
     """F10: a list that is not what its head says is 503; check goes on."""
-    stored(tenant, srl.head_key(tenant.id), **changes)
+    stored(tenant, srl.head_address(tenant.id), **changes)
     unavailable(tenant.admin.get(SRL))
     assert tenant.admin.get(CHECK).status_code == 200
 
@@ -180,7 +180,7 @@ def without_blobs(ports: Ports) -> Ports:
 
 
 def without_keys(ports: Ports) -> Ports:
-    return replace(ports, keys=down(THROTTLED))
+    return replace(ports, sealer=down(THROTTLED))
 
 
 KEYS_THAT_PUBLISH = {

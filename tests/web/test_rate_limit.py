@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from shared.model.callers import Scope
-from shared.web.rate_limit import StrangerLimiter
+from shared.web.rate_limit import AnonymousLimiter
 from tests.api import Client, Tenant, serve
 from tests.asgi import Answer, bearer, exchange, run, send
 from tests.worlds import Clock, embedded
@@ -196,7 +196,7 @@ def test_a_request_without_address_is_limited_too(tenant: Tenant) -> None:
 
 def test_addresses_take_bounded_memory(clock: Clock) -> None:
     """S6: The addresses of strangers take bounded memory."""
-    limiter = StrangerLimiter(clock)
+    limiter = AnonymousLimiter(clock)
     for address in ("first",) * RATE + tuple(map(str, range(11_000))) + ("last",) * RATE:
         limiter.take(address)
     assert limiter.look("first") == limiter.look("never seen")

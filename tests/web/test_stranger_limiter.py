@@ -6,7 +6,7 @@ import pytest
 
 from shared.errors import RateLimited
 from shared.model.rate_limit import Figures
-from shared.web.rate_limit import StrangerLimiter
+from shared.web.rate_limit import AnonymousLimiter
 from tests.worlds import Clock
 
 RATE, BURST = 1000, 2000
@@ -14,11 +14,11 @@ ADDRESS = "203.0.113.1"
 
 
 @pytest.fixture
-def limiter(clock: Clock) -> StrangerLimiter:
-    return StrangerLimiter(clock)
+def limiter(clock: Clock) -> AnonymousLimiter:
+    return AnonymousLimiter(clock)
 
 
-def drain(limiter: StrangerLimiter, address: str = ADDRESS) -> int:
+def drain(limiter: AnonymousLimiter, address: str = ADDRESS) -> int:
     """How many requests the address may make at once."""
     for admitted in count():
         if limiter.look(address).remaining:
@@ -31,7 +31,7 @@ def drain(limiter: StrangerLimiter, address: str = ADDRESS) -> int:
     raise AssertionError
 
 
-def test_an_address_has_a_burst_and_then_a_rate(limiter: StrangerLimiter, clock: Clock) -> None:
+def test_an_address_has_a_burst_and_then_a_rate(limiter: AnonymousLimiter, clock: Clock) -> None:
     """F32: 2000 at once, then one a millisecond, and never more than 2000 saved up."""
     admitted = [drain(limiter)]
     for milliseconds in (0.999, 0.001, 500, 2000, 10_000_000):
@@ -40,13 +40,13 @@ def test_an_address_has_a_burst_and_then_a_rate(limiter: StrangerLimiter, clock:
     assert admitted == [BURST, 0, 1, 500, BURST, BURST]
 
 
-def test_addresses_are_independent(limiter: StrangerLimiter) -> None:
+def test_addresses_are_independent(limiter: AnonymousLimiter) -> None:
     """One address takes nothing from another."""
     drain(limiter)
     assert drain(limiter, "203.0.113.2") == BURST
 
 
-def test_the_figures_are_those_after_the_request(limiter: StrangerLimiter, clock: Clock) -> None:
+def test_the_figures_are_those_after_the_request(limiter: AnonymousLimiter, clock: Clock) -> None:
     """Remaining goes down with each request below the limit; Reset is when all are back."""
     second = int(clock().timestamp())
     seen = []
@@ -58,7 +58,7 @@ def test_the_figures_are_those_after_the_request(limiter: StrangerLimiter, clock
     assert seen[-1] == Figures(0, second + 2)
 
 
-def test_a_refused_request_takes_nothing(limiter: StrangerLimiter, clock: Clock) -> None:
+def test_a_refused_request_takes_nothing(limiter: AnonymousLimiter, clock: Clock) -> None:
     """F32: to go on asking does not put off the moment at which there are tokens again."""
     drain(limiter)
     for _ in range(100):
@@ -68,7 +68,7 @@ def test_a_refused_request_takes_nothing(limiter: StrangerLimiter, clock: Clock)
     assert drain(limiter) == 1
 
 
-def test_looking_takes_nothing(limiter: StrangerLimiter, clock: Clock) -> None:
+def test_looking_takes_nothing(limiter: AnonymousLimiter, clock: Clock) -> None:
     """What the headers say can be asked for at no cost."""
     for _ in range(10):
         assert limiter.look(ADDRESS) == Figures(RATE, int(clock().timestamp()))
@@ -77,7 +77,7 @@ def test_looking_takes_nothing(limiter: StrangerLimiter, clock: Clock) -> None:
 
 @pytest.mark.parametrize("taken", [1, BURST])
 def test_a_clock_that_steps_back_shuts_nobody_out(
-    limiter: StrangerLimiter, clock: Clock, taken: int
+    limiter: AnonymousLimiter, clock: Clock, taken: int
 ) -> None:
     """F09: after the clock stepped back an address has its rate again, and no more than that."""
     for _ in range(taken):
@@ -88,7 +88,7 @@ def test_a_clock_that_steps_back_shuts_nobody_out(
     assert drain(limiter) == RATE
 
 
-def test_the_address_longest_unused_is_forgotten(limiter: StrangerLimiter) -> None:
+def test_the_address_longest_unused_is_forgotten(limiter: AnonymousLimiter) -> None:
     """However many addresses come, memory is bounded, and whoever keeps coming stays known."""
     drain(limiter)
     for number in range(25_000):

@@ -34,7 +34,7 @@ def caller(tenant: Tenant, client: Client) -> Caller:
 
 def used(tenant: Tenant, client: Client) -> Usage:
     """What the store says of how the client's key was used."""
-    item = tenant.ports.store.get(model.usage(tenant.id).key(client.key_id))
+    item = tenant.ports.store.get(model.usage(tenant.id).address(client.key_id))
     assert item is not None
     return replace(Usage.from_item(item), digest=None)
 
@@ -238,7 +238,7 @@ def test_a_count_after_the_deletion_brings_nothing_back(
         clock.advance(seconds=1)
         assert tenant.admin.get("/v1/api-keys").status_code == 200
     place = model.usage(tenant.id)
-    assert tenant.ports.store.get(place.key(client.key_id)) is None
+    assert tenant.ports.store.get(place.address(client.key_id)) is None
     assert totals(tenant) == before == 3
     assert client.key_id not in {entry.sk for entry in tenant.ports.store.query(place)}
     assert tenant.admin.get(f"/v1/api-keys/{client.key_id}").status_code == 404
@@ -250,7 +250,7 @@ def test_adding_to_a_deleted_key_does_nothing(tenant: Tenant, clock: Clock, late
     at = clock() - timedelta(seconds=5 if late else 0)
     gone = tenant.ports.new_id("ak")
     tenant.ports.usage.add(Used(tenant.id, gone, 3, at, late=late))
-    assert tenant.ports.store.get(model.usage(tenant.id).key(gone)) is None
+    assert tenant.ports.store.get(model.usage(tenant.id).address(gone)) is None
 
 
 def test_a_key_deleted_between_read_and_write_stays_deleted(
@@ -266,7 +266,7 @@ def test_a_key_deleted_between_read_and_write_stays_deleted(
     key_id = tenant.authorizer.key_id
     watched.usage.add(Used(tenant.id, key_id, 3, earlier, late=True))
     assert script.calls == ["get", "write"]
-    assert tenant.ports.store.get(model.usage(tenant.id).key(key_id)) is None
+    assert tenant.ports.store.get(model.usage(tenant.id).address(key_id)) is None
 
 
 # --- failures ---

@@ -12,7 +12,7 @@ import cbor2
 
 from shared.errors import Corrupt, InvalidSrl
 from shared.model import seeds, times
-from shared.model.items import Key, Partition, Table
+from shared.model.items import Address, Partition, Table
 from shared.model.records import Record
 from shared.model.srl.served import content_encoding
 
@@ -127,9 +127,9 @@ class Head(Record):
         """Whether it was issued in the future, by a clock that is wrong (SRL-5)."""
         return times.is_ahead(self.issued_at, now)
 
-    def history_key(self, tenant_id: str) -> Key:
+    def history_address(self, tenant_id: str) -> Address:
         """Where this version is remembered until `HEADS_KEPT` others have followed."""
-        return publications(tenant_id).key(f"{self.version % HEADS_KEPT:02d}")
+        return publications(tenant_id).address(f"{self.version % HEADS_KEPT:02d}")
 
 
 def sign(payload: Payload, *, seed: bytes) -> bytes:
@@ -240,9 +240,9 @@ def publications(tenant_id: str) -> Partition:
     return Partition(Table.REVOCATIONS, f"{tenant_id}#srl")
 
 
-def head_key(tenant_id: str) -> Key:
+def head_address(tenant_id: str) -> Address:
     """Where the pointer to the published list is stored."""
-    return publications(tenant_id).key("head")
+    return publications(tenant_id).address("head")
 
 
 def _digits(version: int) -> str:

@@ -63,8 +63,8 @@ class Content:
         return {each for each in unseen if not self._has(each)}
 
     def _has(self, warrant_id: str) -> bool:
-        place = bisect_left(self.revoked_ids, warrant_id)
-        return self.revoked_ids[place : place + 1] == [warrant_id]
+        address = bisect_left(self.revoked_ids, warrant_id)
+        return self.revoked_ids[address : address + 1] == [warrant_id]
 
     def at(self, now: datetime, *, ttl: timedelta) -> "Content":
         """Without those that ended more than one list lifetime before `now`, a whole second."""

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from shared.model import revocations, times
-from shared.model.items import Key, Partition, Table
+from shared.model.items import Address, Partition, Table
 from shared.model.records import Record
 
 if TYPE_CHECKING:
@@ -52,9 +52,9 @@ class Turn(Record):
         return now >= self.due_at + (self.expires_at - self.due_at) / 2
 
     @property
-    def key(self) -> Key:
+    def address(self) -> Address:
         """Where the turn is stored: in order of time, and never where another list's turn is."""
-        return TURNS.key(f"{times.text(self.due_at)}#{self.tenant_id}#{self.list_version}")
+        return TURNS.address(f"{times.text(self.due_at)}#{self.tenant_id}#{self.list_version}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +79,9 @@ class Mark(Record):
         return self.seen_at is not None and not self.waits(now)
 
 
-def issue_key(head: "Head", tenant_id: str) -> Key:
+def issue_address(head: "Head", tenant_id: str) -> Address:
     """Where it is stored when the list of `head` was issued; the item itself says nothing more."""
-    return ISSUES.key(f"{times.text(head.issued_at)}#{tenant_id}#{head.version}")
+    return ISSUES.address(f"{times.text(head.issued_at)}#{tenant_id}#{head.version}")
 
 
 def tenant_of(sk: str) -> str:
@@ -109,27 +109,27 @@ def around_marks_of(tenant_id: str) -> tuple[str, str]:
     return f"{tenant_id}#", f"{tenant_id}$"
 
 
-def is_of_keys(mark: Key) -> bool:
+def is_of_keys(mark: Address) -> bool:
     """Whether a mark says that a key or an account was revoked, deleted or disabled."""
     return mark.sk.endswith(_OF_KEYS)
 
 
-def keys_mark_key(tenant_id: str) -> Key:
+def keys_mark_address(tenant_id: str) -> Address:
     """Where to mark a tenant of whom a key or an account was revoked, deleted or disabled.
 
     These meet on a counter of the tenant's anyway.
     """
     number = revocations.shard_number(tenant_id) % MARK_PARTITIONS
-    return _marks(number).key(f"{tenant_id}{_OF_KEYS}")
+    return _marks(number).address(f"{tenant_id}{_OF_KEYS}")
 
 
-def mark_key(tenant_id: str, changed: str) -> Key:
+def mark_address(tenant_id: str, changed: str) -> Address:
     """Where to mark a tenant of whom the warrant `changed` was revoked or restored.
 
     One for each counter, so that marks meet only where counters do.
     """
     number = revocations.counter_number(changed)
-    return _marks(number % MARK_PARTITIONS).key(f"{tenant_id}#{number:02x}")
+    return _marks(number % MARK_PARTITIONS).address(f"{tenant_id}#{number:02x}")
 
 
 def changed(tenant_id: str) -> list[Partition]:
@@ -137,9 +137,9 @@ def changed(tenant_id: str) -> list[Partition]:
     return [_changed(tenant_id, number) for number in range(revocations.SHARDS)]
 
 
-def changed_key(tenant_id: str, warrant_id: str) -> Key:
+def changed_address(tenant_id: str, warrant_id: str) -> Address:
     """Where to mark a warrant that was revoked or restored."""
-    return _changed(tenant_id, revocations.shard_number(warrant_id)).key(warrant_id)
+    return _changed(tenant_id, revocations.shard_number(warrant_id)).address(warrant_id)
 
 
 def _marks(number: int) -> Partition:

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Final, Self
 
 from shared.model import seeds
-from shared.model.items import Key, Partition, Table
+from shared.model.items import Address, Partition, Table
 from shared.model.records import Record
 from shared.model.seeds import ALGORITHM, Purpose
 
@@ -33,7 +33,7 @@ ENDED: Final = (Status.RETIRED, Status.REVOKED)
 
 
 @dataclass(frozen=True, slots=True)
-class SrlKey(Record):
+class ListSigner(Record):
     """A signer of lists.
 
     `public_key` is base64 of the 32 raw bytes. `sealed_seed` is the seed, sealed; a key that signs
@@ -64,10 +64,10 @@ class SrlKey(Record):
         return ALGORITHM
 
     @property
-    def key(self) -> Key:
+    def address(self) -> Address:
         """Where the signer is stored."""
         partition = archive(self.tenant_id, self.status) if self.is_archived else None
-        return (partition or signers(self.tenant_id)).key(self.id)
+        return (partition or signers(self.tenant_id)).address(self.id)
 
     @property
     def seal_context(self) -> dict[str, str]:

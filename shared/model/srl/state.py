@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from shared.errors import Corrupt
 from shared.model import seeds, times
-from shared.model.srl.signers import SrlKey
+from shared.model.srl.signers import ListSigner
 from shared.model.srl.tombstones import Tombstones
 
 # A list's payload is a CBOR map, and no map begins with this: no state passes for a list.
@@ -54,7 +54,7 @@ class State:
     issued_at: datetime
     ends: Mapping[str, str] = field(default_factory=dict)
     signers: tuple[str, ...] = ()
-    list_signers: tuple[SrlKey, ...] = ()
+    list_signers: tuple[ListSigner, ...] = ()
     tombstones: Tombstones = field(default_factory=Tombstones)
     marks: tuple[LeftMark, ...] = ()
 
@@ -80,7 +80,7 @@ class State:
                 times.parse(members["IssuedAt"]),
                 members["Ends"],
                 tuple(members["Signers"]),
-                tuple(map(SrlKey.from_item, members["ListSigners"])),
+                tuple(map(ListSigner.from_item, members["ListSigners"])),
                 Tombstones.of(members["Tombstones"]),
                 # The states of earlier releases have none.
                 tuple(LeftMark(*each) for each in members.get("Marks", ())),

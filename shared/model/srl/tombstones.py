@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 from shared.errors import Corrupt
-from shared.model.items import Key, Partition, Table
+from shared.model.items import Address, Partition, Table
 from shared.model.records import Record
 from shared.model.signing_keys import SigningKey
 
@@ -80,6 +80,6 @@ def deleted(tenant_id: str) -> Partition:
     return Partition(Table.KEYS, f"{tenant_id}#tombstones")
 
 
-def counter_key(tenant_id: str) -> Key:
+def counter_address(tenant_id: str) -> Address:
     """The number of changes to a tenant's tombstones, in the attribute `changes`."""
-    return Key(Table.KEYS, tenant_id, "counts#tombstones")
+    return Address(Table.KEYS, tenant_id, "counts#tombstones")

@@ -3,14 +3,14 @@
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from shared.errors import InvalidApiKey, InvalidRequest, InvalidState, NotFound, RequestConflict
+from shared.errors import Conflict, InvalidApiKey, InvalidRequest, InvalidState, NotFound
 from shared.model import api_keys as model
 from shared.model import service_accounts, times
 from shared.model.api_keys import ApiKey, Credential, Status, Usage
 from shared.model.audit_log import Action
 from shared.model.callers import Caller, Scope, identity
 from shared.model.identifiers import API_KEY, SERVICE_ACCOUNT
-from shared.model.items import Item, Key, Partition, Value
+from shared.model.items import Address, Item, Partition, Value
 from shared.model.service_accounts import ServiceAccount
 from shared.model.srl.tombstones import Status as Ended
 from shared.model.srl.tombstones import Tombstone
@@ -38,7 +38,7 @@ def authenticate(ports: Ports, secret: str) -> Credential:
 
     Raises `InvalidApiKey` for any that does not open, `Unavailable` where that cannot be known.
     """
-    item = ports.store.get(model.credential_key(model.digest(secret)))
+    item = ports.store.get(model.credential_address(model.digest(secret)))
     if item is None:
         raise InvalidApiKey
     credential = Credential.from_item(item)
@@ -77,12 +77,15 @@ def page_of_account(
     )
     ids = [entry.sk for entry in owned]
     records, usage_of = model.records(caller.tenant_id), model.usage(caller.tenant_id)
-    items = ports.store.get_many(of.key(each) for each in ids for of in (records, usage_of))
+    items = ports.store.get_many(of.address(each) for each in ids for of in (records, usage_of))
     keys = [
-        (ApiKey.from_item(items[records.key(each)]), Usage.from_item(items[usage_of.key(each)]))
+        (
+            ApiKey.from_item(items[records.address(each)]),
+            Usage.from_item(items[usage_of.address(each)]),
+        )
         for each in ids[:limit]
         # A key that was deleted since is in neither place.
-        if {records.key(each), usage_of.key(each)} <= items.keys()
+        if {records.address(each), usage_of.address(each)} <= items.keys()
     ]
     next_before = ids[limit - 1] if len(ids) > limit else None
     return Page(keys, account.api_key_count, next_before)
@@ -92,20 +95,20 @@ def _page_of_all(
     ports: Ports, caller: Caller, before: str | None, limit: int
 ) -> Page[tuple[ApiKey, Usage]]:
     records, usage_of = model.records(caller.tenant_id), model.usage(caller.tenant_id)
-    (found, next_before), usages, total = ports.together(
+    (found, next_before), usages, total = ports.gather(
         lambda: Walk(records, ApiKey.from_item, before, limit).run(ports),
         lambda: _usages(ports, usage_of, before=before, limit=limit),
-        lambda: count(ports, model.count_key(caller.tenant_id)),
+        lambda: count(ports, model.count_address(caller.tenant_id)),
     )
     # Keys came or went between the two walks: what the second missed is looked for by name.
-    missed = [usage_of.key(key.id) for key in found if usage_of.key(key.id) not in usages]
+    missed = [usage_of.address(key.id) for key in found if usage_of.address(key.id) not in usages]
     if missed:
         usages |= ports.store.get_many(missed)
     keys = [
-        (key, Usage.from_item(usages[usage_of.key(key.id)]))
+        (key, Usage.from_item(usages[usage_of.address(key.id)]))
         for key in found
         # A key deleted since the page was read took its usage with it.
-        if usage_of.key(key.id) in usages
+        if usage_of.address(key.id) in usages
     ]
     return Page(keys, total, next_before)
 
@@ -123,7 +126,7 @@ def create(
     """A new active key (APIKEY-3).
 
     Raises `InvalidRequest` if `expires_at` has passed, if the key would outlive the calling key, or
-    if the account is unknown; `InvalidState` if the account is disabled, `RequestConflict` if it
+    if the account is unknown; `InvalidState` if the account is disabled, `Conflict` if it
     has all the keys it may have.
     """
     given.check_end(ports, expires_at)
@@ -149,7 +152,7 @@ def create(
 def get(ports: Ports, caller: Caller, *, key_id: str) -> tuple[ApiKey, Usage]:
     """One key of the tenant, with its usage. Raises `NotFound`."""
     key = _find(ports, caller, key_id)
-    item = ports.store.get(model.usage(caller.tenant_id).key(key_id))
+    item = ports.store.get(model.usage(caller.tenant_id).address(key_id))
     if item is None:
         raise NotFound
     return key, Usage.from_item(item)
@@ -159,15 +162,15 @@ def get(ports: Ports, caller: Caller, *, key_id: str) -> tuple[ApiKey, Usage]:
 def revoke(ports: Ports, caller: Caller, *, key_id: str) -> ApiKey:
     """Revoke a key for good; the next request with it is refused (APIKEY-5).
 
-    A revoked key answers as it stands. Raises `NotFound`, and `RequestConflict` for the last admin.
+    A revoked key answers as it stands. Raises `NotFound`, and `Conflict` for the last admin.
     """
     key = _find(ports, caller, key_id)
     if key.status is Status.REVOKED:
         return key
     revoked = replace(key, status=Status.REVOKED, revoked_at=ports.now(), version=key.version + 1)
     ports.store.write(
-        Put(key.key, revoked.to_item(), At(key.version)),
-        Delete(model.credential_key(key.digest), Expect.PRESENT),
+        Put(key.address, revoked.to_item(), At(key.version)),
+        Delete(model.credential_address(key.digest), Expect.PRESENT),
         *last_admin.guard(ports, caller, losing=[key]),
         *tombstones.changed(key.tenant_id),
         _entry(ports, caller, Action.API_KEY_REVOKE, key),
@@ -179,18 +182,18 @@ def revoke(ports: Ports, caller: Caller, *, key_id: str) -> ApiKey:
 def delete(ports: Ports, caller: Caller, *, key_id: str) -> None:
     """Remove a key in any state (APIKEY-6).
 
-    Raises `NotFound`, and `RequestConflict` for the last admin.
+    Raises `NotFound`, and `Conflict` for the last admin.
     """
     key = _find(ports, caller, key_id)
     leaving = _leave_account(key)
     ports.store.write(
-        Delete(key.key, At(key.version)),
+        Delete(key.address, At(key.version)),
         # A revoked key has none any more.
-        Delete(model.credential_key(key.digest), Expect.ANYTHING),
-        Delete(model.usage(key.tenant_id).key(key.id), Expect.PRESENT),
-        Increment(model.count_key(key.tenant_id), {"count": -1}, Expect.PRESENT),
+        Delete(model.credential_address(key.digest), Expect.ANYTHING),
+        Delete(model.usage(key.tenant_id).address(key.id), Expect.PRESENT),
+        Increment(model.count_address(key.tenant_id), {"count": -1}, Expect.PRESENT),
         *leaving,
-        *last_admin.guard(ports, caller, losing=[key], written=[each.key for each in leaving]),
+        *last_admin.guard(ports, caller, losing=[key], written=[each.address for each in leaving]),
         *tombstones.left(key.tenant_id, Tombstone(key.id, Ended.DELETED, ports.now(), key.digest)),
         _entry(ports, caller, Action.API_KEY_DELETE, key),
     )
@@ -227,14 +230,14 @@ def creation(
         expires_at=expires_at,
     )
     return Created(key, secret), [
-        Put(key.key, key.to_item(), Expect.ABSENT),
-        Put(credential.key, credential.to_item(), Expect.ABSENT),
+        Put(key.address, key.to_item(), Expect.ABSENT),
+        Put(credential.address, credential.to_item(), Expect.ABSENT),
         Put(
-            model.usage(key.tenant_id).key(key.id),
+            model.usage(key.tenant_id).address(key.id),
             Usage(digest=key.digest).to_item(),
             Expect.ABSENT,
         ),
-        Increment(model.count_key(key.tenant_id), {"count": 1}, Expect.ANYTHING),
+        Increment(model.count_address(key.tenant_id), {"count": 1}, Expect.ANYTHING),
         *([Put(_owned(account.id, key), {"id": key.id}, Expect.ABSENT)] if account else []),
     ]
 
@@ -260,10 +263,10 @@ def _details(key: ApiKey) -> dict[str, Value]:
 
 def _usages(
     ports: Ports, partition: Partition, *, before: str | None, limit: int
-) -> dict[Key, Item]:
+) -> dict[Address, Item]:
     """The usage of a page of keys: each key has one, under the same identifier."""
     entries = ports.store.query(partition, before=before, newest_first=True, limit=limit)
-    return {partition.key(entry.sk): entry.item for entry in entries}
+    return {partition.address(entry.sk): entry.item for entry in entries}
 
 
 def _find_account(ports: Ports, caller: Caller, account_id: str) -> ServiceAccount:
@@ -281,7 +284,7 @@ def _account(ports: Ports, caller: Caller, account_id: str) -> ServiceAccount:
         raise InvalidState("The service account is disabled; enable it first.")
     if account.api_key_count >= service_accounts.API_KEYS_MAX:
         most = service_accounts.API_KEYS_MAX
-        raise RequestConflict(f"The service account has {most} API keys; delete one first.")
+        raise Conflict(f"The service account has {most} API keys; delete one first.")
     return account
 
 
@@ -300,18 +303,18 @@ def _join_account(account: ServiceAccount | None) -> list[Change]:
         return []
     # Expecting the version, since the decision that there is room was made on it.
     joined = replace(account, api_key_count=account.api_key_count + 1, version=account.version + 1)
-    return [Put(account.key, joined.to_item(), At(account.version))]
+    return [Put(account.address, joined.to_item(), At(account.version))]
 
 
 def _leave_account(key: ApiKey) -> list[Change]:
     if key.service_account_id is None:
         return []
-    account = service_accounts.accounts(key.tenant_id).key(key.service_account_id)
+    account = service_accounts.accounts(key.tenant_id).address(key.service_account_id)
     return [
         Increment(account, {"api_key_count": -1, "version": 1}, Expect.PRESENT),
         Delete(_owned(key.service_account_id, key), Expect.PRESENT),
     ]
 
 
-def _owned(account_id: str, key: ApiKey) -> Key:
-    return model.owned_by(key.tenant_id, account_id).key(key.id)
+def _owned(account_id: str, key: ApiKey) -> Address:
+    return model.owned_by(key.tenant_id, account_id).address(key.id)

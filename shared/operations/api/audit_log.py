@@ -54,7 +54,7 @@ def entry(
         expires=int((now + settings.audit_retention).timestamp()),
         actor_key_id=caller.key_id,
     )
-    return Put(model.place(caller.tenant_id, made.id, now), made.to_item(), Expect.ABSENT)
+    return Put(model.address(caller.tenant_id, made.id, now), made.to_item(), Expect.ABSENT)
 
 
 @dataclass(frozen=True, slots=True)

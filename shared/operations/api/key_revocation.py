@@ -98,7 +98,7 @@ def _staying(ports: Ports, key: SigningKey) -> int:
 
 def _reach(ports: Ports, keys: Sequence[SigningKey]) -> Reach:
     """What these keys signed; what a superseded version signed counts with its key if that goes."""
-    counts = ports.together(
+    counts = ports.gather(
         *(partial(counters.of_signed, ports, key.tenant_id, key.signer.key_id) for key in keys)
     )
     signed = zip(keys, counts, strict=True)
@@ -132,7 +132,7 @@ def _revoke_all(
         for status, amount in ((key.status, -1), (Status.REVOKED, 1)):
             name = model.count_name(key.type, status)
             amounts[name] = amounts.get(name, 0) + amount
-        changes.append(Put(key.key, revoked[key.id].to_item(), At(key.version)))
+        changes.append(Put(key.address, revoked[key.id].to_item(), At(key.version)))
         changes.append(
             audit_log.entry(
                 ports,

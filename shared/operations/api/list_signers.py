@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
-from shared.errors import Conflict, Corrupt, InvalidState, NotFound, RequestConflict
+from shared.errors import Conflict, Corrupt, ExpectationLost, InvalidState, NotFound
 from shared.model.audit_log import Action
 from shared.model.callers import Caller, Scope
 from shared.model.identifiers import SIGNING_KEY, is_identifier
 from shared.model.items import Value
 from shared.model.srl.body import Head
-from shared.model.srl.signers import SrlKey, Status, signers
+from shared.model.srl.signers import ListSigner, Status, signers
 from shared.model.srl.statements import Statement
 from shared.model.tenants import Settings
 from shared.operations.api import audit_log
@@ -25,7 +25,7 @@ from shared.operations.rules.operation import operation
 from shared.operations.srl import archive as srl_archive
 from shared.operations.srl import heads as srl_heads
 from shared.operations.srl import publication, tombstones
-from shared.operations.srl import signers as srl_keys
+from shared.operations.srl import signers as srl_signers
 from shared.ports import Ports
 from shared.ports.store import At, Change, Check, Expect, Put
 
@@ -42,7 +42,7 @@ class Signer:
     it signed.
     """
 
-    record: SrlKey
+    record: ListSigner
     activates_at: datetime | None
 
 
@@ -60,10 +60,10 @@ class _Scene:
 
     settings: Settings
     head: Head
-    active: SrlKey
+    active: ListSigner
 
-    def shown(self, signer: SrlKey) -> Signer:
-        return _shown(signer, self.settings)
+    def shown(self, list_signer: ListSigner) -> Signer:
+        return _shown(list_signer, self.settings)
 
 
 @operation(Scope.ADMIN, Scope.AUTHORIZER, Scope.READ_ONLY)
@@ -78,7 +78,7 @@ def listing(ports: Ports, caller: Caller, *, before: str | None = None) -> Listi
     if before is not None:
         archived, position = srl_archive.page(ports, tenant_id, before=before)
         return Listing([Signer(each, None) for each in archived], position)
-    settings, head = ports.together(
+    settings, head = ports.gather(
         lambda: tenants.settings(ports, tenant_id), lambda: srl_heads.current(ports, tenant_id)
     )
     # The head first: whatever key it names is among the records that are read after it.
@@ -94,7 +94,7 @@ def listing(ports: Ports, caller: Caller, *, before: str | None = None) -> Listi
 def create(ports: Ports, caller: Caller) -> Signer:
     """Make the key that is to sign next, with a statement by the key that signs now.
 
-    Raises `InvalidState` if there is one already, `RequestConflict` if too many retired ones are
+    Raises `InvalidState` if there is one already, `Conflict` if too many retired ones are
     listed, `Corrupt` if the seed of the active key does not open.
     """
     scene = _scene(ports, caller)
@@ -104,7 +104,7 @@ def create(ports: Ports, caller: Caller) -> Signer:
     if pending.statement is None:
         raise Corrupt("the seed of the list signer does not open, so it cannot vouch for another")
     ports.store.write(
-        Put(pending.key, pending.to_item(), Expect.ABSENT),
+        Put(pending.address, pending.to_item(), Expect.ABSENT),
         _update(scene.active, scene.active.followed_by(pending.id)),
         _entry(ports, caller, scene, Action.SRL_CREATE_KEY, pending),
     )
@@ -136,7 +136,7 @@ def activate(ports: Ports, caller: Caller, *, key_id: str, force: bool = False) 
 def rotate(ports: Ports, caller: Caller) -> Signer:
     """Activate the pending key, or a new one if there is none, without waiting for anything.
 
-    Raises `RequestConflict` if it would be a new one and too many retired ones are listed.
+    Raises `Conflict` if it would be a new one and too many retired ones are listed.
     """
     scene = _scene(ports, caller)
     successor = _pending(ports, scene) or _new(ports, scene, Status.ACTIVE)
@@ -162,9 +162,9 @@ def revoke(ports: Ports, caller: Caller, *, key_id: str) -> Signer:
     return scene.shown(found.revoked())
 
 
-def _drop(ports: Ports, caller: Caller, scene: _Scene, stolen: SrlKey) -> None:
+def _drop(ports: Ports, caller: Caller, scene: _Scene, stolen: ListSigner) -> None:
     """Revoke a key that signs nothing now."""
-    changes = srl_keys.replaced(stolen, stolen.revoked())
+    changes = srl_signers.replaced(stolen, stolen.revoked())
     if scene.active.pending_id == stolen.id:
         changes.append(_update(scene.active, scene.active.followed_by(None)))
     details: dict[str, Value] = {"was": stolen.status.value}
@@ -173,21 +173,21 @@ def _drop(ports: Ports, caller: Caller, scene: _Scene, stolen: SrlKey) -> None:
     ports.store.write(*changes, *tombstones.changed(caller.tenant_id), entry, *moves)
 
 
-def _replace_stolen(ports: Ports, caller: Caller, scene: _Scene, stolen: SrlKey) -> None:
+def _replace_stolen(ports: Ports, caller: Caller, scene: _Scene, stolen: ListSigner) -> None:
     """Revoke the key that signs, or that signed the list in force; publish under another."""
     signer, change = scene.active, _unchanged(scene.active)
     if stolen.id == scene.active.id:
-        successor = _pending(ports, scene) or srl_keys.make(ports, caller.tenant_id)
+        successor = _pending(ports, scene) or srl_signers.make(ports, caller.tenant_id)
         signer, change = _takes_over(ports, successor.unproved())
     details: dict[str, Value] = {"was": stolen.status.value, "successor": signer.id}
     entry = _entry(ports, caller, scene, Action.SRL_REVOKE_KEY, stolen, **details)
     moves = srl_archive.moves(ports, caller.tenant_id, changed=[stolen.id])
-    changes = [change, *srl_keys.replaced(stolen, stolen.revoked()), entry, *moves]
+    changes = [change, *srl_signers.replaced(stolen, stolen.revoked()), entry, *moves]
     publication.hand_over(ports, caller, scene.head, signer, changes)
 
 
 def _succeed(
-    ports: Ports, caller: Caller, scene: _Scene, successor: SrlKey, entry: Change
+    ports: Ports, caller: Caller, scene: _Scene, successor: ListSigner, entry: Change
 ) -> Signer:
     """Retire the active key, and publish under its successor."""
     signer, change = _takes_over(ports, successor)
@@ -198,49 +198,49 @@ def _succeed(
     return scene.shown(signer)
 
 
-def _takes_over(ports: Ports, successor: SrlKey) -> tuple[SrlKey, Change]:
+def _takes_over(ports: Ports, successor: ListSigner) -> tuple[ListSigner, Change]:
     """The successor as it signs, and the change that stores it so."""
     if successor.status is not Status.PENDING:
-        return successor, Put(successor.key, successor.to_item(), Expect.ABSENT)
+        return successor, Put(successor.address, successor.to_item(), Expect.ABSENT)
     activated = successor.activated(ports.now())
     return activated, _update(successor, activated)
 
 
 def _scene(ports: Ports, caller: Caller) -> _Scene:
-    settings, (head, active) = ports.together(
+    settings, (head, active) = ports.gather(
         lambda: tenants.settings(ports, caller.tenant_id),
-        lambda: srl_keys.head_and_signer(ports, caller.tenant_id),
+        lambda: srl_signers.head_and_signer(ports, caller.tenant_id),
     )
     return _Scene(settings, head, active)
 
 
-def _find(ports: Ports, caller: Caller, key_id: str) -> SrlKey:
+def _find(ports: Ports, caller: Caller, key_id: str) -> ListSigner:
     if not is_identifier(key_id, kind=SIGNING_KEY):
         raise NotFound
-    found = srl_keys.find(ports, caller.tenant_id, [key_id])
+    found = srl_signers.find(ports, caller.tenant_id, [key_id])
     if key_id not in found:
         raise NotFound
     return found[key_id]
 
 
-def _pending(ports: Ports, scene: _Scene) -> SrlKey | None:
-    """The key that the active one names as the next. Raises `Conflict` if it is not pending."""
+def _pending(ports: Ports, scene: _Scene) -> ListSigner | None:
+    """The key that the active one names as the next. Raises `ExpectationLost` if it is not pending."""
     if scene.active.pending_id is None:
         return None
-    key = signers(scene.settings.tenant_id).key(scene.active.pending_id)
+    key = signers(scene.settings.tenant_id).address(scene.active.pending_id)
     item = ports.store.get(key)
-    pending = None if item is None else SrlKey.from_item(item)
+    pending = None if item is None else ListSigner.from_item(item)
     if pending is None or pending.status is not Status.PENDING:
         # Another call is in the middle of its write.
-        raise Conflict([key])
+        raise ExpectationLost([key])
     return pending
 
 
-def _new(ports: Ports, scene: _Scene, status: Status) -> SrlKey:
+def _new(ports: Ports, scene: _Scene, status: Status) -> ListSigner:
     """A new signer, with a statement by the active one if that one's seed opens."""
     records = srl_archive.read(ports, scene.settings.tenant_id)
     _check_room(records, ports.now())
-    signer = srl_keys.make(ports, scene.settings.tenant_id, status)
+    signer = srl_signers.make(ports, scene.settings.tenant_id, status)
     try:
         seed = seals.opened(ports, scene.active)
     except Corrupt:
@@ -249,7 +249,7 @@ def _new(ports: Ports, scene: _Scene, status: Status) -> SrlKey:
         return signer
     statement = Statement(
         tenant_id=signer.tenant_id,
-        number=srl_keys.next_number(records),
+        number=srl_signers.next_number(records),
         key_id=signer.id,
         public_key=signer.public_bytes,
         previous=scene.active.public_bytes,
@@ -258,34 +258,39 @@ def _new(ports: Ports, scene: _Scene, status: Status) -> SrlKey:
     return replace(signer, statement=statement.signed(seed=seed))
 
 
-def _check_room(records: list[SrlKey], now: datetime) -> None:
+def _check_room(records: list[ListSigner], now: datetime) -> None:
     listed = srl_archive.listed(records, now)
     if sum(each.status is Status.RETIRED for each in listed) >= srl_archive.KEPT:
-        raise RequestConflict(
+        raise Conflict(
             f"At most {srl_archive.KEPT} retired signers are listed; "
             "wait until the last list of one of them has expired."
         )
 
 
 def _entry(
-    ports: Ports, caller: Caller, scene: _Scene, action: Action, signer: SrlKey, **details: Value
+    ports: Ports,
+    caller: Caller,
+    scene: _Scene,
+    action: Action,
+    list_signer: ListSigner,
+    **details: Value,
 ) -> Change:
     settings, active_id = scene.settings, scene.active.id
     return audit_log.entry(
-        ports, caller, action, signer.id, settings=settings, active=active_id, **details
+        ports, caller, action, list_signer.id, settings=settings, active=active_id, **details
     )
 
 
-def _update(before: SrlKey, after: SrlKey) -> Change:
-    return Put(after.key, after.to_item(), At(before.version))
+def _update(before: ListSigner, after: ListSigner) -> Change:
+    return Put(after.address, after.to_item(), At(before.version))
 
 
-def _unchanged(signer: SrlKey) -> Change:
-    return Check(signer.key, At(signer.version))
+def _unchanged(list_signer: ListSigner) -> Change:
+    return Check(list_signer.address, At(list_signer.version))
 
 
-def _shown(signer: SrlKey, settings: Settings) -> Signer:
-    since = signer.activated_at or signer.created_at
-    if signer.status is Status.PENDING:
-        return Signer(signer, signer.created_at + settings.rotation_grace)
-    return Signer(signer, None if signer.status is Status.REVOKED else since)
+def _shown(list_signer: ListSigner, settings: Settings) -> Signer:
+    since = list_signer.activated_at or list_signer.created_at
+    if list_signer.status is Status.PENDING:
+        return Signer(list_signer, list_signer.created_at + settings.rotation_grace)
+    return Signer(list_signer, None if list_signer.status is Status.REVOKED else since)

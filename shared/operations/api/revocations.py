@@ -23,7 +23,7 @@ from shared.operations.rules.verdicts import verdicts
 from shared.operations.srl import ended as srl_ended
 from shared.operations.srl import marks as srl_marks
 from shared.ports import Ports
-from shared.ports.store import At, Delete, Expect, Increment, Key, Put
+from shared.ports.store import Address, At, Delete, Expect, Increment, Put
 
 
 @operation(Scope.ADMIN)
@@ -42,7 +42,7 @@ def create(
     record, time, reason and end (REVOKE-2). Raises `InvalidRequest` if the
     end contradicts the signed one, or is earlier than any warrant.
     """
-    standing, settings = ports.together(
+    standing, settings = ports.gather(
         lambda: _standing(ports, caller, warrant_id),
         lambda: tenants.settings(ports, caller.tenant_id),
     )
@@ -57,12 +57,12 @@ def create(
     shard = model.shard_of(caller.tenant_id, warrant_id)
     ports.store.write(
         Put(
-            warrants.warrant_key(caller.tenant_id, warrant_id),
+            warrants.warrant_address(caller.tenant_id, warrant_id),
             revoked.to_item(),
             At(standing.version) if standing.version else Expect.ABSENT,
         ),
-        Put(shard.key(warrant_id), RevokedWarrant(revoked.end).to_item(), Expect.ABSENT),
-        Put(model.record_key(caller.tenant_id, record.id), record.to_item(), Expect.ABSENT),
+        Put(shard.address(warrant_id), RevokedWarrant(revoked.end).to_item(), Expect.ABSENT),
+        Put(model.record_address(caller.tenant_id, record.id), record.to_item(), Expect.ABSENT),
         _counted(caller, warrant_id, 1),
         srl_marks.on_tenant(caller.tenant_id, warrant_id),
         srl_marks.on_warrant(caller.tenant_id, warrant_id),
@@ -74,14 +74,14 @@ def create(
 @operation(Scope.ADMIN)
 def delete(ports: Ports, caller: Caller, *, revocation_id: str) -> None:
     """Take a revocation back: the warrant holds again (REVOKE-4). Raises `NotFound`."""
-    (place, record), settings = ports.together(
+    (address, record), settings = ports.gather(
         lambda: _find(ports, caller, revocation_id),
         lambda: tenants.settings(ports, caller.tenant_id),
     )
     standing = _standing(ports, caller, record.warrant_id)
     ports.store.write(
-        Delete(place, Expect.PRESENT),
-        _restored(warrants.warrant_key(caller.tenant_id, record.warrant_id), standing),
+        Delete(address, Expect.PRESENT),
+        _restored(warrants.warrant_address(caller.tenant_id, record.warrant_id), standing),
         *_unlisted(caller.tenant_id, record.warrant_id, standing.end),
         _counted(caller, record.warrant_id, -1),
         srl_marks.on_tenant(caller.tenant_id, record.warrant_id),
@@ -130,7 +130,7 @@ def check_batch(ports: Ports, caller: Caller, *, warrant_ids: Iterable[str]) -> 
 
 
 def _standing(ports: Ports, caller: Caller, warrant_id: str) -> Standing:
-    return Standing.of(ports.store.get(warrants.warrant_key(caller.tenant_id, warrant_id)))
+    return Standing.of(ports.store.get(warrants.warrant_address(caller.tenant_id, warrant_id)))
 
 
 def _check_end(standing: Standing, said: datetime | None) -> None:
@@ -160,28 +160,28 @@ def _count(ports: Ports, shard: Partition) -> int:
 
 
 def _counted(caller: Caller, warrant_id: str, amount: int) -> Increment:
-    counter = model.counter_key(caller.tenant_id, warrant_id)
+    counter = model.counter_address(caller.tenant_id, warrant_id)
     # One that was counted by an earlier release is taken from another counter than it was added to.
     return Increment(counter, {"count": amount, "changes": 1}, Expect.ANYTHING)
 
 
-def _restored(key: Key, standing: Standing) -> Put | Delete:
+def _restored(address: Address, standing: Standing) -> Put | Delete:
     """The standing without its revocation; nothing is left of a warrant that was never signed."""
     expected = At(standing.version)
     if standing.key_id is None:
-        return Delete(key, expected)
-    return Put(key, standing.restored().to_item(), expected)
+        return Delete(address, expected)
+    return Put(address, standing.restored().to_item(), expected)
 
 
 def _unlisted(tenant_id: str, warrant_id: str, ends_at: datetime | None) -> list[Delete]:
     """Remove a warrant from its shard; one that ended long ago may have been moved there."""
-    places = [model.shard_of(tenant_id, warrant_id).key(warrant_id)]
+    addresses = [model.shard_of(tenant_id, warrant_id).address(warrant_id)]
     if ends_at is not None:
-        places.append(srl_ended.place(tenant_id, warrant_id, ends_at))
-    return [Delete(place, Expect.ANYTHING) for place in places]
+        addresses.append(srl_ended.address(tenant_id, warrant_id, ends_at))
+    return [Delete(address, Expect.ANYTHING) for address in addresses]
 
 
-def _find(ports: Ports, caller: Caller, revocation_id: str) -> tuple[Key, Revocation]:
+def _find(ports: Ports, caller: Caller, revocation_id: str) -> tuple[Address, Revocation]:
     """A record of the caller's tenant, and where it is. Raises `NotFound`."""
     found = None
     # Another form names nothing, and some would be no key of any store.
@@ -192,8 +192,8 @@ def _find(ports: Ports, caller: Caller, revocation_id: str) -> tuple[Key, Revoca
     return found
 
 
-def _at(ports: Ports, caller: Caller, revocation_id: str) -> tuple[Key, Revocation] | None:
-    items = ports.store.get_many(model.record_places(caller.tenant_id, revocation_id))
+def _at(ports: Ports, caller: Caller, revocation_id: str) -> tuple[Address, Revocation] | None:
+    items = ports.store.get_many(model.record_addresses(caller.tenant_id, revocation_id))
     return next(((key, Revocation.from_item(item)) for key, item in items.items()), None)
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from shared.errors import RequestConflict
+from shared.errors import Conflict
 from shared.model import api_keys as api_key_model
 from shared.model import service_accounts as model
 from shared.model.api_keys import ApiKey, Credential
@@ -27,7 +27,7 @@ def page(ports: Ports, caller: Caller, *, before: str | None, limit: int) -> Pag
     """The tenant's accounts, newest first."""
     partition = model.accounts(caller.tenant_id)
     walk = Walk(partition, ServiceAccount.from_item, before, limit)
-    return newest(ports, walk, total=lambda: count(ports, model.count_key(caller.tenant_id)))
+    return newest(ports, walk, total=lambda: count(ports, model.count_address(caller.tenant_id)))
 
 
 @operation(Scope.ADMIN, Scope.READ_ONLY)
@@ -42,11 +42,11 @@ def create(
 ) -> ServiceAccount:
     """A new active account.
 
-    Raises `RequestConflict` if the tenant has, or once had, an account of this name.
+    Raises `Conflict` if the tenant has, or once had, an account of this name.
     """
     settings = tenants.settings(ports, caller.tenant_id)
-    if ports.store.get(model.name_key(caller.tenant_id, name)) is not None:
-        raise RequestConflict("name: is or was the name of a service account; choose another.")
+    if ports.store.get(model.name_address(caller.tenant_id, name)) is not None:
+        raise Conflict("name: is or was the name of a service account; choose another.")
     account = ServiceAccount(
         id=ports.new_id(SERVICE_ACCOUNT),
         tenant_id=caller.tenant_id,
@@ -75,7 +75,7 @@ def create(
 def disable(ports: Ports, caller: Caller, *, account_id: str) -> ServiceAccount:
     """Stop all keys of an account with this call; a disabled one answers as it stands.
 
-    Raises `NotFound`, and `RequestConflict` where no admin key would be left.
+    Raises `NotFound`, and `Conflict` where no admin key would be left.
     """
     return _switch(ports, caller, account_id, Action.SERVICE_ACCOUNT_DISABLE, Status.DISABLED)
 
@@ -88,18 +88,18 @@ def enable(ports: Ports, caller: Caller, *, account_id: str) -> ServiceAccount:
 
 @operation(Scope.ADMIN)
 def delete(ports: Ports, caller: Caller, *, account_id: str) -> None:
-    """Remove an account that owns no key. Raises `NotFound`, `RequestConflict`.
+    """Remove an account that owns no key. Raises `NotFound`, `Conflict`.
 
     Its name stays taken: revocations and the audit log name accounts by their e-mail, so another
     account must never get the same one.
     """
     account = _find(ports, caller, account_id)
     if account.api_key_count:
-        raise RequestConflict("The service account owns API keys; delete them first.")
+        raise Conflict("The service account owns API keys; delete them first.")
     settings = tenants.settings(ports, caller.tenant_id)
     ports.store.write(
-        Delete(account.key, At(account.version)),
-        Increment(model.count_key(caller.tenant_id), {"count": -1}, Expect.PRESENT),
+        Delete(account.address, At(account.version)),
+        Increment(model.count_address(caller.tenant_id), {"count": -1}, Expect.PRESENT),
         *tombstones.left(caller.tenant_id, Tombstone(account.id, Ended.DELETED, ports.now())),
         audit_log.entry(
             ports,
@@ -115,9 +115,9 @@ def delete(ports: Ports, caller: Caller, *, account_id: str) -> None:
 def creation(account: ServiceAccount) -> list[Change]:
     """The changes that bring an account into being, and keep its name its own."""
     return [
-        Put(account.key, account.to_item(), Expect.ABSENT),
-        Put(model.name_key(account.tenant_id, account.name), {"id": account.id}, Expect.ABSENT),
-        Increment(model.count_key(account.tenant_id), {"count": 1}, Expect.ANYTHING),
+        Put(account.address, account.to_item(), Expect.ABSENT),
+        Put(model.name_address(account.tenant_id, account.name), {"id": account.id}, Expect.ABSENT),
+        Increment(model.count_address(account.tenant_id), {"count": 1}, Expect.ANYTHING),
     ]
 
 
@@ -138,7 +138,7 @@ def _switch(
     losing = keys if target is Status.DISABLED else []
     ports.store.write(
         # Whoever gives or takes a key of the account meanwhile moves its version on.
-        Put(account.key, switched.to_item(), At(account.version)),
+        Put(account.address, switched.to_item(), At(account.version)),
         *_credentials(ports, keys, disabled=target is Status.DISABLED),
         *last_admin.guard(ports, caller, losing=losing),
         *tombstones.changed(caller.tenant_id),
@@ -150,16 +150,16 @@ def _switch(
 def _keys(ports: Ports, account: ServiceAccount) -> list[ApiKey]:
     owned = api_key_model.owned_by(account.tenant_id, account.id)
     records = api_key_model.records(account.tenant_id)
-    items = ports.store.get_many(records.key(entry.sk) for entry in ports.store.query(owned))
+    items = ports.store.get_many(records.address(entry.sk) for entry in ports.store.query(owned))
     return [ApiKey.from_item(item) for item in items.values()]
 
 
 def _credentials(ports: Ports, keys: list[ApiKey], *, disabled: bool) -> list[Change]:
-    places = [api_key_model.credential_key(key.digest) for key in keys]
+    addresses = [api_key_model.credential_address(key.digest) for key in keys]
     # A revoked key has none, and gets none back.
-    items = ports.store.get_many(places)
+    items = ports.store.get_many(addresses)
     credentials = [Credential.from_item(item) for item in items.values()]
     return [
-        Put(each.key, replace(each, disabled=disabled).to_item(), Expect.PRESENT)
+        Put(each.address, replace(each, disabled=disabled).to_item(), Expect.PRESENT)
         for each in credentials
     ]

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from datetime import datetime
 
-from shared.errors import InvalidRequest, InvalidState, NotFound, RequestConflict
+from shared.errors import Conflict, InvalidRequest, InvalidState, NotFound
 from shared.model import seeds, times
 from shared.model import signing_keys as model
 from shared.model.audit_log import Action
@@ -43,7 +43,7 @@ def page(
         if type_ in (None, each_type) and status in (None, each_status)
     ]
     walk = Walk(model.keys(caller.tenant_id), SigningKey.from_item, before, limit, keep=matches)
-    counts = model.counts_key(caller.tenant_id)
+    counts = model.counts_address(caller.tenant_id)
     return newest(ports, walk, total=lambda: count(ports, counts, names=names))
 
 
@@ -64,9 +64,9 @@ def versions(ports: Ports, caller: Caller, *, key_id: str) -> list[SigningKey]:
         before=model.version_sk(current.key_version),
         newest_first=True,
     )
-    places = [model.keys(caller.tenant_id).key(str(entry.item["id"])) for entry in entries]
-    items = ports.store.get_many(places)
-    return [current, *(SigningKey.from_item(items[place]) for place in places)]
+    addresses = [model.keys(caller.tenant_id).address(str(entry.item["id"])) for entry in entries]
+    items = ports.store.get_many(addresses)
+    return [current, *(SigningKey.from_item(items[address]) for address in addresses)]
 
 
 @operation(Scope.ADMIN)
@@ -82,7 +82,7 @@ def create(
     """A new active key (KEY-3).
 
     Raises `InvalidRequest` where the parent is not one that the type may have or would be outlived,
-    `InvalidState` where the parent cannot have children now, `RequestConflict` at the quota.
+    `InvalidState` where the parent cannot have children now, `Conflict` at the quota.
     """
     given.check_end(ports, expires_at)
     parent = _parent(ports, caller, type_, parent_id)
@@ -90,8 +90,8 @@ def create(
     _check_quota(ports, caller.tenant_id)
     key = _new(ports, caller, type_, name, parent, _expiry(parent, expires_at))
     ports.store.write(
-        Put(key.key, key.to_item(), Expect.ABSENT),
-        *([Check(parent.key, At(parent.version))] if parent else []),
+        Put(key.address, key.to_item(), Expect.ABSENT),
+        *([Check(parent.address, At(parent.version))] if parent else []),
         counted(caller.tenant_id, {model.count_name(key.type, key.status): 1}),
         audit_log.entry(
             ports,
@@ -121,11 +121,11 @@ def rotate(ports: Ports, caller: Caller, *, key_id: str) -> SigningKey:
     superseded = key.superseded(now, record_id=ports.new_id(SIGNING_KEY))
     public_key, sealed = new_seed(ports, caller.tenant_id, key.id, key_version=key.key_version + 1)
     rotated = key.rotated(now, public_key=public_key, sealed_seed=sealed)
-    place = model.versions(caller.tenant_id, key.id).key(model.version_sk(key.key_version))
+    address = model.versions(caller.tenant_id, key.id).address(model.version_sk(key.key_version))
     ports.store.write(
-        Put(key.key, rotated.to_item(), At(key.version)),
-        Put(superseded.key, superseded.to_item(), Expect.ABSENT),
-        Put(place, {"id": superseded.id}, Expect.ABSENT),
+        Put(key.address, rotated.to_item(), At(key.version)),
+        Put(superseded.address, superseded.to_item(), Expect.ABSENT),
+        Put(address, {"id": superseded.id}, Expect.ABSENT),
         counted(caller.tenant_id, {model.count_name(key.type, Status.ROTATED): 1}),
         *tombstones.changed(caller.tenant_id),
         audit_log.entry(
@@ -174,7 +174,7 @@ def find_key(ports: Ports, caller: Caller, key_id: str) -> SigningKey:
 
 def counted(tenant_id: str, amounts: dict[str, int]) -> Change:
     """The change of the counts of keys by type and status."""
-    return Increment(model.counts_key(tenant_id), amounts, Expect.ANYTHING)
+    return Increment(model.counts_address(tenant_id), amounts, Expect.ANYTHING)
 
 
 def _move(
@@ -193,7 +193,7 @@ def _move(
     moved = change(key)
     old, new = (model.count_name(key.type, status) for status in (key.status, target))
     ports.store.write(
-        Put(key.key, moved.to_item(), At(key.version)),
+        Put(key.address, moved.to_item(), At(key.version)),
         counted(caller.tenant_id, {old: -1, new: 1}),
         *tombstones.changed(caller.tenant_id),
         audit_log.entry(ports, caller, action, key.id, settings=settings),
@@ -225,7 +225,7 @@ def _parent(ports: Ports, caller: Caller, type_: Type, parent_id: str | None) ->
     if parent.status is not Status.ACTIVE or parent.has_expired(ports.now()):
         raise InvalidState("The parent must be active and unexpired.")
     if len(parent.ancestors) >= model.ANCESTORS_MAX:
-        raise RequestConflict(f"A key has at most {model.ANCESTORS_MAX} ancestors.")
+        raise Conflict(f"A key has at most {model.ANCESTORS_MAX} ancestors.")
     return parent
 
 
@@ -272,11 +272,11 @@ def new_seed(
     """A new public key, in base64, and its seed, sealed for this version of the key alone."""
     seed, public_key = seeds.new()
     context = seeds.seal_context(tenant_id, key_id, purpose=Purpose.WARRANT, version=key_version)
-    return public_key, ports.keys.wrap(seed, context=context)
+    return public_key, ports.sealer.seal(seed, context=context)
 
 
 def _check_quota(ports: Ports, tenant_id: str) -> None:
     living = (Status.ACTIVE, Status.SUSPENDED)
     names = [model.count_name(type_, status) for type_ in Type for status in living]
-    if count(ports, model.counts_key(tenant_id), names=names) >= model.KEYS_MAX:
-        raise RequestConflict(f"A tenant has at most {model.KEYS_MAX} active or suspended keys.")
+    if count(ports, model.counts_address(tenant_id), names=names) >= model.KEYS_MAX:
+        raise Conflict(f"A tenant has at most {model.KEYS_MAX} active or suspended keys.")

@@ -30,7 +30,7 @@ def update(ports: Ports, caller: Caller, *, changes: dict[str, str | int]) -> Se
         return settings
     updated = replace(settings, version=settings.version + 1, **changed)  # type: ignore[arg-type]
     ports.store.write(
-        Put(settings.key, updated.to_item(), At(settings.version)),
+        Put(settings.address, updated.to_item(), At(settings.version)),
         audit_log.entry(
             ports,
             caller,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from shared.errors import Corrupt, InvalidRequest, InvalidState, RequestConflict
+from shared.errors import Conflict, Corrupt, InvalidRequest, InvalidState
 from shared.model import revoked_signers, seeds, signing_keys, times, warrant_format
 from shared.model import warrants as model
 from shared.model.audit_log import Action
@@ -60,28 +60,28 @@ def sign(ports: Ports, caller: Caller, *, key_id: str, order: Order) -> Signed:
     A signature that was begun before its key was revoked is handed out only if the revocation
     reaches it (docs/adr/0037). Raises `NotFound`, `InvalidRequest` if the order cannot be signed
     in its format or `expires_at` has passed, `InvalidState` if the key cannot sign,
-    `RequestConflict` if the identifier is taken (WARRANT-5).
+    `Conflict` if the identifier is taken (WARRANT-5).
     """
     _check_order(ports, order)
-    key, settings = ports.together(
+    key, settings = ports.gather(
         lambda: find_key(ports, caller, key_id),
         lambda: tenants.settings(ports, caller.tenant_id),
     )
     # Before anything is signed: it is among the signed bytes.
     warrant_id = order.warrant_id or ports.new_id(WARRANT)
-    ports.together(
+    ports.gather(
         lambda: _check_line(ports, key), lambda: _check_free(ports, caller.tenant_id, warrant_id)
     )
     now = times.whole(ports.now())
     warrant = Warrant(warrant_id, key.id, key.key_version, now, order.expires_at)
     signed = _signed(ports, key, warrant, order)
-    counted = model.signed_count_key(caller.tenant_id, key.id, warrant_id)
+    counted = model.signed_count_address(caller.tenant_id, key.id, warrant_id)
     amounts = {"count": 1, model.version_count(key.key_version): 1}
     standing = Standing(key.id, key.key_version, order.format, warrant.ends_at)
     ports.store.write(
-        Put(model.warrant_key(caller.tenant_id, warrant_id), standing.to_item(), Expect.ABSENT),
+        Put(model.warrant_address(caller.tenant_id, warrant_id), standing.to_item(), Expect.ABSENT),
         Put(
-            model.signed_by(caller.tenant_id, key.id).key(ports.new_id(WARRANT)),
+            model.signed_by(caller.tenant_id, key.id).address(ports.new_id(WARRANT)),
             warrant.to_item(),
             Expect.ABSENT,
         ),
@@ -194,8 +194,8 @@ def _check_still(ports: Ports, key: SigningKey, warrant_id: str) -> None:
     made after one of it has the warrant (docs/adr/0037).
     """
     signers = (Signer(key.id, None), Signer(key.id, key.key_version))
-    markers = [revoked_signers.marker_key(key.tenant_id, each) for each in signers]
-    verdict, found, _ = ports.together(
+    markers = [revoked_signers.marker_address(key.tenant_id, each) for each in signers]
+    verdict, found, _ = ports.gather(
         lambda: verdicts(ports, key.tenant_id, [warrant_id])[warrant_id],
         lambda: ports.store.get_many(markers),
         lambda: _check_active(ports, key, (key.id, *key.ancestors)),
@@ -205,11 +205,11 @@ def _check_still(ports: Ports, key: SigningKey, warrant_id: str) -> None:
 
 
 def _check_active(ports: Ports, key: SigningKey, key_ids: Iterable[str]) -> None:
-    places = [signing_keys.keys(key.tenant_id).key(each) for each in key_ids]
-    items = ports.store.get_many(places)
-    if len(items) != len(places):
+    addresses = [signing_keys.keys(key.tenant_id).address(each) for each in key_ids]
+    items = ports.store.get_many(addresses)
+    if len(items) != len(addresses):
         raise Corrupt("a key has an ancestor that does not exist")
-    for each in (SigningKey.from_item(items[place]) for place in places):
+    for each in (SigningKey.from_item(items[address]) for address in addresses):
         if each.status is not Status.ACTIVE:
             raise InvalidState(_INACTIVE if each.id == key.id else _BELOW_INACTIVE)
 
@@ -219,6 +219,6 @@ _BELOW_INACTIVE = "A key above this one is not active; until it is, this key can
 
 
 def _check_free(ports: Ports, tenant_id: str, warrant_id: str) -> None:
-    item = ports.store.get(model.warrant_key(tenant_id, warrant_id))
+    item = ports.store.get(model.warrant_address(tenant_id, warrant_id))
     if item is not None:
-        raise RequestConflict("warrant_id: is signed or revoked already; choose another.")
+        raise Conflict("warrant_id: is signed or revoked already; choose another.")

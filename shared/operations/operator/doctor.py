@@ -7,20 +7,19 @@ from typing import Final
 
 from shared.errors import Corrupt, InvalidSrl, RescindError
 from shared.model import seeds, signing_keys
-from shared.model.items import Key, Table
+from shared.model.items import Address, Table
 from shared.model.signing_keys import SigningKey, Status
 from shared.model.srl.body import Head
 from shared.model.srl.schedule import TURNS, Turn
-from shared.model.srl.signers import SrlKey, signers
+from shared.model.srl.signers import ListSigner, signers
 from shared.model.srl.verification import verify
 from shared.model.tenants import Listing
-from shared.operations.operator import consistency
-from shared.operations.operator import probes as places
+from shared.operations.operator import consistency, probes
 from shared.operations.operator.recovery import differences as recovery_differences
 from shared.operations.operator.recovery import recovery
 from shared.operations.rules import seals, tenants
 from shared.operations.srl import publication
-from shared.operations.srl import signers as srl_keys
+from shared.operations.srl import signers as srl_signers
 from shared.ports import Ports
 from shared.ports.store import Checkable, Delete, Expect, Put
 
@@ -56,7 +55,7 @@ def examine(ports: Ports) -> Iterator[Finding]:
 
 def _places(ports: Ports) -> Iterator[Finding]:
     attempts: tuple[tuple[str, str, Callable[[], object]], ...] = (
-        *((setting, "used", reach) for setting, reach in places.read(ports)),
+        *((setting, "used", reach) for setting, reach in probes.read(ports)),
         ("SVC_STORE", "written to", lambda: _write_and_delete(ports)),
     )
     failed: set[str] = set()
@@ -78,7 +77,7 @@ def _places(ports: Ports) -> Iterator[Finding]:
 def _write_and_delete(ports: Ports) -> None:
     """A full disk, or a table that may only be read, shows in a write alone."""
     for table in (Table.KEYS, Table.REVOCATIONS):
-        probe = Key(table, "doctor", secrets.token_hex(8))
+        probe = Address(table, "doctor", secrets.token_hex(8))
         ports.store.write(Put(probe, {}, Expect.ABSENT))
         ports.store.write(Delete(probe, Expect.PRESENT))
 
@@ -169,12 +168,12 @@ def _restore_and_recover(listing: Listing) -> str:
 
 def _list_is_valid(ports: Ports, listing: Listing, head: Head) -> Iterator[Finding]:
     handle = listing.handle
-    item = ports.store.get(signers(listing.tenant_id).key(head.key_id))
+    item = ports.store.get(signers(listing.tenant_id).address(head.key_id))
     if item is None:
         problem = "the key that signed the list in force has no record"
         yield Finding(handle, problem, _restore_and_recover(listing))
         return
-    signer = SrlKey.from_item(item)
+    signer = ListSigner.from_item(item)
     try:
         verify(publication.read(ports, head), public_key=signer.public_bytes, now=ports.now())
     except InvalidSrl as error:
@@ -207,7 +206,7 @@ def _list_is_on_time(ports: Ports, listing: Listing, head: Head) -> Iterator[Fin
 
 def _signer_can_sign(ports: Ports, listing: Listing, _head: Head) -> Iterator[Finding]:
     try:
-        signer = srl_keys.current(ports, listing.tenant_id)
+        signer = srl_signers.current(ports, listing.tenant_id)
     except Corrupt:
         return  # Found by the comparison of records.
     yield from _seal(ports, listing, signer, "list signer")
@@ -224,7 +223,9 @@ def _keys_can_sign(ports: Ports, listing: Listing, _head: Head) -> Iterator[Find
             return
 
 
-def _seal(ports: Ports, listing: Listing, key: SigningKey | SrlKey, name: str) -> Iterator[Finding]:
+def _seal(
+    ports: Ports, listing: Listing, key: SigningKey | ListSigner, name: str
+) -> Iterator[Finding]:
     handle = listing.handle
     try:
         if seals.is_of_earlier_version(ports, key):

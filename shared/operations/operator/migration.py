@@ -14,11 +14,11 @@ from typing import Final
 from shared.errors import Corrupt
 from shared.model import signing_keys
 from shared.model.callers import Caller
-from shared.model.items import Key
+from shared.model.items import Address
 from shared.model.signing_keys import SigningKey
 from shared.model.srl import body as srl
-from shared.model.srl import signers as srl_keys
-from shared.model.srl.signers import SrlKey
+from shared.model.srl import signers as srl_signers
+from shared.model.srl.signers import ListSigner
 from shared.operations.rules import first_edition, seals
 from shared.operations.rules.operation import settle
 from shared.operations.srl import archive as srl_archive
@@ -48,17 +48,17 @@ def migrate(ports: Ports, operator: Caller) -> Migrated:
     done = Migrated()
     first_edition.migrate(ports, operator.tenant_id)
     first_edition.forget_heads(ports, operator.tenant_id)
-    signers = srl_keys.signers(operator.tenant_id)
+    signers = srl_signers.signers(operator.tenant_id)
     listed = {entry.sk for entry in ports.store.query(signers)}
     for key_id in sorted(listed):
-        _settled(ports, SrlKey, signers.key(key_id), done)
+        _settled(ports, ListSigner, signers.address(key_id), done)
     keys = signing_keys.keys(operator.tenant_id)
     for entry in ports.store.query(keys):
         if entry.sk in listed:
             # Sealed anew, it would sign whatever it is given, and lists are believed under it.
             done.failed[entry.sk] = "is a list signer's copy; remove it from the signing keys"
         else:
-            _settled(ports, SigningKey, keys.key(entry.sk), done)
+            _settled(ports, SigningKey, keys.address(entry.sk), done)
     srl_archive.move_all(ports, operator.tenant_id)
     # After the seeds: what ran before the upgrade signs no more, and so leaves nothing out.
     signed_by_end.migrate(ports, operator.tenant_id)
@@ -68,22 +68,22 @@ def migrate(ports: Ports, operator: Caller) -> Migrated:
 
 
 def _settled(
-    ports: Ports, record: type[SigningKey] | type[SrlKey], place: Key, done: Migrated
+    ports: Ports, record: type[SigningKey] | type[ListSigner], address: Address, done: Migrated
 ) -> None:
     """Bring one key up to date, whoever writes its record meanwhile."""
 
     def attempt() -> None:
-        item = ports.store.get(place)
+        item = ports.store.get(address)
         if item is not None:
             _migrate_key(ports, record.from_item(item), done)
 
     try:
         settle(attempt)
     except Corrupt as error:
-        done.failed[place.sk] = str(error)
+        done.failed[address.sk] = str(error)
 
 
-def _migrate_key(ports: Ports, key: SigningKey | SrlKey, done: Migrated) -> None:
+def _migrate_key(ports: Ports, key: SigningKey | ListSigner, done: Migrated) -> None:
     if key.sealed_seed is None:
         return
     if key.status in _SIGNS_NO_MORE:
@@ -94,6 +94,6 @@ def _migrate_key(ports: Ports, key: SigningKey | SrlKey, done: Migrated) -> None
         done.resealed += 1
 
 
-def _write(ports: Ports, key: SigningKey | SrlKey, sealed_seed: bytes | None) -> None:
+def _write(ports: Ports, key: SigningKey | ListSigner, sealed_seed: bytes | None) -> None:
     renewed = replace(key, sealed_seed=sealed_seed, version=key.version + 1)
-    ports.store.write(Put(key.key, renewed.to_item(), At(key.version)))
+    ports.store.write(Put(key.address, renewed.to_item(), At(key.version)))

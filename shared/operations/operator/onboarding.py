@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from shared.errors import RequestConflict
+from shared.errors import Conflict
 from shared.model import tenants as model
 from shared.model.audit_log import Action
 from shared.model.callers import Caller, Scope, identity
@@ -14,7 +14,7 @@ from shared.operations.api.api_keys import Created
 from shared.operations.rules import tenants
 from shared.operations.rules.operation import settle
 from shared.operations.srl import publication, signed_by_end
-from shared.operations.srl import signers as srl_keys
+from shared.operations.srl import signers as srl_signers
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
 
@@ -28,7 +28,7 @@ def create_tenant(
     """A new tenant with its list signer, version 1 of its list, an account and an admin key.
 
     All of it or nothing. `user` is the user of the machine who asks for it, whom the audit log
-    names. Raises ValueError where `handle` cannot be one, `RequestConflict` where it is taken.
+    names. Raises ValueError where `handle` cannot be one, `Conflict` where it is taken.
     """
     model.handle(handle)
     return settle(lambda: _create_tenant(ports, handle, user))
@@ -36,9 +36,9 @@ def create_tenant(
 
 def _create_tenant(ports: Ports, handle: str, user: str | None) -> tuple[Settings, Created]:
     settings = _new_settings(ports, handle)
-    if ports.store.get(model.handle_key(handle)) is not None:
-        raise RequestConflict("A tenant of this name exists; choose another name.")
-    signer = srl_keys.make(ports, settings.tenant_id)
+    if ports.store.get(model.handle_address(handle)) is not None:
+        raise Conflict("A tenant of this name exists; choose another name.")
+    signer = srl_signers.make(ports, settings.tenant_id)
     account = _admin_account(ports, settings)
     created, changes = api_keys.creation(
         ports, settings, name=_ADMIN, scopes=(Scope.ADMIN,), account=account
@@ -46,10 +46,10 @@ def _create_tenant(ports: Ports, handle: str, user: str | None) -> tuple[Setting
     caller = Caller.inside(settings.tenant_id, name=_OPERATOR, handle=handle, operator=user)
     listing = Listing(settings.tenant_id, handle, settings.created_at)
     ports.store.write(
-        Put(model.handle_key(handle), {"tenant_id": settings.tenant_id}, Expect.ABSENT),
-        Put(settings.key, settings.to_item(), Expect.ABSENT),
-        Put(listing.key, listing.to_item(), Expect.ABSENT),
-        Put(signer.key, signer.to_item(), Expect.ABSENT),
+        Put(model.handle_address(handle), {"tenant_id": settings.tenant_id}, Expect.ABSENT),
+        Put(settings.address, settings.to_item(), Expect.ABSENT),
+        Put(listing.address, listing.to_item(), Expect.ABSENT),
+        Put(signer.address, signer.to_item(), Expect.ABSENT),
         *service_accounts.creation(account),
         *changes,
         *publication.first(ports, settings, signer),

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from shared.model import seeds
-from shared.model.items import Key, Table
+from shared.model.items import Address, Table
 from shared.model.seeds import Purpose
 from shared.ports import Ports
 
@@ -14,7 +14,7 @@ def read(ports: Ports) -> tuple[tuple[str, Callable[[], object]], ...]:
     Nothing is written, and no more than a few items are read.
     """
     return (
-        ("SVC_STORE", lambda: ports.store.get_many(Key(table, "none") for table in Table)),
+        ("SVC_STORE", lambda: ports.store.get_many(Address(table, "none") for table in Table)),
         ("SVC_BLOBS", lambda: ports.blobs.get("srl/none")),
         ("SVC_KEYS", lambda: _seal_and_open(ports)),
     )
@@ -22,4 +22,4 @@ def read(ports: Ports) -> tuple[tuple[str, Callable[[], object]], ...]:
 
 def _seal_and_open(ports: Ports) -> None:
     context = seeds.seal_context("doctor", "doctor", purpose=Purpose.SRL)
-    ports.keys.unwrap(ports.keys.wrap(b"doctor", context=context), context=context)
+    ports.sealer.unseal(ports.sealer.seal(b"doctor", context=context), context=context)

@@ -10,7 +10,7 @@ from typing import Final
 from shared.errors import Unavailable
 from shared.model import times
 from shared.model.srl.schedule import ISSUES, TURNS, until
-from shared.operations.operator import probes as places
+from shared.operations.operator import probes
 from shared.operations.srl import schedule as srl_schedule
 from shared.ports import Ports
 
@@ -41,7 +41,7 @@ class Lists:
 
 def look(ports: Ports) -> Lists:
     """How old the lists are, if every place answers. Raises `NotReady`."""
-    for setting, reach in places.read(ports):
+    for setting, reach in probes.read(ports):
         try:
             reach()
         except Unavailable as error:

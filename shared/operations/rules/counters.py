@@ -27,7 +27,10 @@ class Counted(NamedTuple):
 
 def counted(ports: Ports, tenant_id: str) -> Counted:
     """The counters of the tenant. Raises `Corrupt`, `Unavailable`."""
-    signers, others = revoked_signers.count_key(tenant_id), tombstones.counter_key(tenant_id)
+    signers, others = (
+        revoked_signers.count_address(tenant_id),
+        tombstones.counter_address(tenant_id),
+    )
     items = ports.store.get_many([others, signers])
     counts = {
         key: integer(item, "version" if key == signers else "changes")
@@ -40,7 +43,7 @@ def counted(ports: Ports, tenant_id: str) -> Counted:
 def of_revocations(ports: Ports, tenant_id: str) -> Counter[str]:
     """The `count` of a tenant's revoked warrants and their `changes`. Raises `Corrupt`."""
     shards = revocations.shards(tenant_id)
-    return total(ports.together(*(partial(of_shard, ports, each) for each in shards)))
+    return total(ports.gather(*(partial(of_shard, ports, each) for each in shards)))
 
 
 def of_shard(ports: Ports, shard: Partition) -> Counter[str]:

@@ -11,7 +11,7 @@ from itertools import islice
 
 from shared.model import revoked_signers as model
 from shared.model import signing_keys
-from shared.model.items import Item, Key
+from shared.model.items import Address, Item
 from shared.model.revoked_signers import LOST, Count, FirstEdition, Marker
 from shared.model.signing_keys import Signer, SigningKey
 from shared.model.srl import body as srl
@@ -48,16 +48,16 @@ def forget_heads(ports: Ports, tenant_id: str) -> None:
     entries = ports.store.query(history, before="head")
     old = (entry.sk for entry in entries if len(entry.sk) == srl.VERSION_DIGITS)
     while batch := list(islice(old, MOST_CHANGES)):
-        ports.store.write(*(Delete(history.key(sk), Expect.ANYTHING) for sk in batch))
+        ports.store.write(*(Delete(history.address(sk), Expect.ANYTHING) for sk in batch))
 
 
 def _migrate(ports: Ports, tenant_id: str) -> bool:
-    place = model.count_key(tenant_id)
-    item = ports.store.get(place)
+    address = model.count_address(tenant_id)
+    item = ports.store.get(address)
     if item is None or not model.is_of_first_edition(item):
         return False
     made = [
-        Put(model.marker_key(tenant_id, signer), marker.to_item(), Expect.ANYTHING)
+        Put(model.marker_address(tenant_id, signer), marker.to_item(), Expect.ANYTHING)
         for signer, marker in markers(ports, tenant_id, item).items()
     ]
     for start in range(0, len(made), MOST_CHANGES):
@@ -66,7 +66,7 @@ def _migrate(ports: Ports, tenant_id: str) -> bool:
     count = Count.counting(map(Signer.parse, set(before.signers)))
     # The version stays: no list changes by this.
     after = replace(count, version=before.version)
-    ports.store.write(Put(place, after.to_item(), At(before.version)))
+    ports.store.write(Put(address, after.to_item(), At(before.version)))
     return True
 
 
@@ -84,17 +84,17 @@ def _records(
     keys, pointers = signing_keys.keys(tenant_id), _pointers(tenant_id, signers)
     pointed = ports.store.get_many(pointers.values())
     ids = {each: each.key_id for each in signers} | {
-        each: str(pointed.get(place, {}).get("id")) for each, place in pointers.items()
+        each: str(pointed.get(address, {}).get("id")) for each, address in pointers.items()
     }
-    items = ports.store.get_many(keys.key(each) for each in ids.values())
-    found = {each: items.get(keys.key(record_id)) for each, record_id in ids.items()}
+    items = ports.store.get_many(keys.address(each) for each in ids.values())
+    found = {each: items.get(keys.address(record_id)) for each, record_id in ids.items()}
     return {each: SigningKey.from_item(item) if item else None for each, item in found.items()}
 
 
-def _pointers(tenant_id: str, signers: Collection[Signer]) -> dict[Signer, Key]:
+def _pointers(tenant_id: str, signers: Collection[Signer]) -> dict[Signer, Address]:
     """Where the identifier of a superseded version's record is found."""
     return {
-        each: signing_keys.versions(tenant_id, each.key_id).key(
+        each: signing_keys.versions(tenant_id, each.key_id).address(
             signing_keys.version_sk(each.key_version)
         )
         for each in signers

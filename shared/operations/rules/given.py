@@ -21,7 +21,7 @@ def find(ports: Ports, partition: Partition, identifier: str, *, kind: str, reco
     item = None
     # Another form names nothing, and some would be no key of any store.
     if is_identifier(identifier, kind=kind):
-        item = ports.store.get(partition.key(identifier))
+        item = ports.store.get(partition.address(identifier))
     if item is None:
         raise NotFound
     return record.from_item(item)

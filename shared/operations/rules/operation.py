@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from random import SystemRandom
 from typing import Concatenate, Final, Generic, ParamSpec, TypeVar
 
-from shared.errors import Conflict, Corrupt, InsufficientScope, Unavailable
+from shared.errors import Corrupt, ExpectationLost, InsufficientScope, Unavailable
 from shared.model.callers import Caller, Scope
 from shared.ports import Ports
 
@@ -57,7 +57,7 @@ class Operation(Generic[P, R]):
             raise InsufficientScope(self.scopes)
 
     def __call__(self, ports: Ports, caller: Caller, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Authorise, then run. Raises what the function raises, but never `Conflict`."""
+        """Authorise, then run. Raises what the function raises, but never `ExpectationLost`."""
         self.authorize(caller)
         return settle(lambda: self._run(ports, caller, *args, **kwargs))
 
@@ -78,7 +78,7 @@ def settle(attempt: Callable[[], R]) -> R:
     while True:
         try:
             return attempt()
-        except Conflict as lost:
+        except ExpectationLost as lost:
             if PACING.clock() >= deadline:
                 raise Unavailable("lost every race for the same records") from lost
             PACING.sleep(_RANDOM.uniform(0, PACING.pause))

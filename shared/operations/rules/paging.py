@@ -7,7 +7,7 @@ from functools import partial
 from itertools import islice
 from typing import Any, Generic, TypeVar
 
-from shared.model.items import Entry, Item, Key, Partition
+from shared.model.items import Address, Item, Partition, Row
 from shared.model.records import integer
 from shared.ports import Ports
 
@@ -61,7 +61,7 @@ class Walk(Generic[T]):
 
 def newest(ports: Ports, walk: Walk[T], *, total: Callable[[], int]) -> Page[T]:
     """The page that the walk leads to, and the `total` of the list."""
-    (entries, next_before), counted = ports.together(lambda: walk.run(ports), total)
+    (entries, next_before), counted = ports.gather(lambda: walk.run(ports), total)
     return Page(entries, counted, next_before)
 
 
@@ -72,7 +72,7 @@ def merged(
     limit: int,
     beside: Sequence[Callable[[], int]] = (),
     **bounds: Any,
-) -> tuple[list[Entry], int]:
+) -> tuple[list[Row], int]:
     """The `limit` newest entries of all partitions together, newest first; `bounds` are of `query`.
 
     Their sort keys must differ. Each partition is asked for its share and some more, at once with
@@ -80,13 +80,13 @@ def merged(
     that have more than their share among the newest are asked once more.
     """
     share = min(limit, -(-limit // len(partitions)) + _spare(limit))
-    answers = ports.together(*_reads(ports, partitions, share, bounds), *beside)
-    runs: dict[Partition, list[Entry]] = dict(zip(partitions, answers, strict=False))
+    answers = ports.gather(*_reads(ports, partitions, share, bounds), *beside)
+    runs: dict[Partition, list[Row]] = dict(zip(partitions, answers, strict=False))
     newest = _first(runs.values(), limit)
     last = newest[-1].sk if len(newest) == limit else ""
     short = [each for each, run in runs.items() if len(run) == share and run[-1].sk > last]
     if short and share < limit:
-        runs |= zip(short, ports.together(*_reads(ports, short, limit, bounds)), strict=True)
+        runs |= zip(short, ports.gather(*_reads(ports, short, limit, bounds)), strict=True)
     return _first(runs.values(), limit), sum(answers[len(partitions) :])
 
 
@@ -98,17 +98,17 @@ def _spare(limit: int) -> int:
 def _reads(
     ports: Ports, partitions: Sequence[Partition], limit: int, bounds: Mapping[str, Any]
 ) -> list[Callable[[], Any]]:
-    def read(partition: Partition) -> list[Entry]:
+    def read(partition: Partition) -> list[Row]:
         return list(ports.store.query(partition, newest_first=True, limit=limit, **bounds))
 
     return [partial(read, each) for each in partitions]
 
 
-def _first(runs: Iterable[list[Entry]], limit: int) -> list[Entry]:
+def _first(runs: Iterable[list[Row]], limit: int) -> list[Row]:
     return list(islice(heapq.merge(*runs, key=lambda entry: entry.sk, reverse=True), limit))
 
 
-def count(ports: Ports, *keys: Key, names: Iterable[str] = ("count",)) -> int:
+def count(ports: Ports, *keys: Address, names: Iterable[str] = ("count",)) -> int:
     """The sum of these attributes of these items, absent ones counting zero."""
     items = ports.store.get_many(keys).values()
     return sum(integer(item, name) for item in items for name in names if name in item)

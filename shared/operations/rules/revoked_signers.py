@@ -29,7 +29,7 @@ def read(ports: Ports, tenant_id: str) -> tuple[str, ...]:
 
 def _read(ports: Ports, tenant_id: str) -> tuple[str, ...]:
     # Before the markers: what is counted here must be among them.
-    item = ports.store.get(model.count_key(tenant_id))
+    item = ports.store.get(model.count_address(tenant_id))
     if item is not None and model.is_of_first_edition(item):
         return tuple(sorted(set(FirstEdition.from_item(item).signers)))
     pages = ports.store.column(model.markers(tenant_id), "revoked_at")
@@ -55,10 +55,12 @@ def found(
     whole = count.signers - count.versions
     # Most tenants revoke whole keys, or nothing: then there is nothing to look for.
     asked = [each for each in signers if (whole if each.key_version is None else count.versions)]
-    places = {each: model.marker_key(tenant_id, each) for each in asked}
-    items = ports.store.get_many(places.values()) if places else {}
+    addresses = {each: model.marker_address(tenant_id, each) for each in asked}
+    items = ports.store.get_many(addresses.values()) if addresses else {}
     return {
-        each: Marker.from_item(items[place]) for each, place in places.items() if place in items
+        each: Marker.from_item(items[address])
+        for each, address in addresses.items()
+        if address in items
     }
 
 
@@ -68,18 +70,18 @@ def added(ports: Ports, tenant_id: str, revoked: Mapping[Signer, Marker]) -> lis
     One is the count; each signer has one more, unless it has a marker already, as it may after a
     restore. The markers of the first edition are made first. Raises `Corrupt`, `Unavailable`.
     """
-    place = model.count_key(tenant_id)
-    places = {each: model.marker_key(tenant_id, each) for each in revoked}
-    items = ports.store.get_many([place, *places.values()])
-    if place in items and model.is_of_first_edition(items[place]):
+    address = model.count_address(tenant_id)
+    addresses = {each: model.marker_address(tenant_id, each) for each in revoked}
+    items = ports.store.get_many([address, *addresses.values()])
+    if address in items and model.is_of_first_edition(items[address]):
         first_edition.migrate(ports, tenant_id)
         return added(ports, tenant_id, revoked)
-    new = {each: marker for each, marker in revoked.items() if places[each] not in items}
-    expected = Expect.PRESENT if place in items else Expect.ABSENT
-    count = Increment(place, asdict(Count.counting(new)), expected)
+    new = {each: marker for each, marker in revoked.items() if addresses[each] not in items}
+    expected = Expect.PRESENT if address in items else Expect.ABSENT
+    count = Increment(address, asdict(Count.counting(new)), expected)
     return [count, *(marked(tenant_id, each, marker) for each, marker in new.items())]
 
 
 def marked(tenant_id: str, signer: Signer, marker: Marker) -> Put:
     """The change that stores a marker; the signer must not have one."""
-    return Put(model.marker_key(tenant_id, signer), marker.to_item(), Expect.ABSENT)
+    return Put(model.marker_address(tenant_id, signer), marker.to_item(), Expect.ABSENT)

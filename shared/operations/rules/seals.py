@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from shared.errors import Corrupt
 from shared.model import seeds
 from shared.model.signing_keys import SigningKey
-from shared.model.srl.signers import SrlKey
+from shared.model.srl.signers import ListSigner
 from shared.ports import Ports
 
 
-def opened(ports: Ports, key: SigningKey | SrlKey) -> bytes:
+def opened(ports: Ports, key: SigningKey | ListSigner) -> bytes:
     """The seed (32 bytes) of a key that signs.
 
     Raises `Corrupt` if it has none or its seal does not open for this key, purpose and version;
@@ -24,7 +24,7 @@ def opened(ports: Ports, key: SigningKey | SrlKey) -> bytes:
         ) from error
 
 
-def is_of_earlier_version(ports: Ports, key: SigningKey | SrlKey) -> bool:
+def is_of_earlier_version(ports: Ports, key: SigningKey | ListSigner) -> bool:
     """Whether the seal was made before seals had a purpose, and opens so.
 
     Raises `Corrupt` if it opens in neither way or holds the seed of another key; `Unavailable`.
@@ -39,16 +39,16 @@ def is_of_earlier_version(ports: Ports, key: SigningKey | SrlKey) -> bool:
     return False
 
 
-def resealed(ports: Ports, key: SigningKey | SrlKey) -> bytes:
+def resealed(ports: Ports, key: SigningKey | ListSigner) -> bytes:
     """The seed of a seal that was made before seals had a purpose, sealed as it is now.
 
     Raises `Corrupt`, `Unavailable`.
     """
     seed = _unsealed(ports, key, seeds.first_seal_context(key.tenant_id, key.id))
-    return ports.keys.wrap(seed, context=key.seal_context)
+    return ports.sealer.seal(seed, context=key.seal_context)
 
 
-def _unsealed(ports: Ports, key: SigningKey | SrlKey, context: Mapping[str, str]) -> bytes:
+def _unsealed(ports: Ports, key: SigningKey | ListSigner, context: Mapping[str, str]) -> bytes:
     if key.sealed_seed is None:
         raise Corrupt("an active key has no seed")
-    return ports.keys.unwrap(key.sealed_seed, context=context)
+    return ports.sealer.unseal(key.sealed_seed, context=context)

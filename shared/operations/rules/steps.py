@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import chain, islice
 
-from shared.errors import Conflict
+from shared.errors import ExpectationLost
 from shared.ports import Ports
 from shared.ports.store import MOST_CHANGES, Change
 
@@ -17,15 +17,15 @@ def apply(ports: Ports, steps: Iterable[Sequence[Change]], *, most: int) -> None
     rest, batches = iter(steps), list[list[Sequence[Change]]]()
     while batch := list(islice(rest, MOST_CHANGES // most)):
         batches.append(batch)
-    ports.together(*(partial(_write, ports, batch) for batch in batches))
+    ports.gather(*(partial(_write, ports, batch) for batch in batches))
 
 
 def _write(ports: Ports, batch: list[Sequence[Change]]) -> None:
     while batch:
         try:
             ports.store.write(*chain.from_iterable(batch))
-        except Conflict as conflict:
+        except ExpectationLost as conflict:
             lost = set(conflict.lost)
-            batch = [step for step in batch if lost.isdisjoint(each.key for each in step)]
+            batch = [step for step in batch if lost.isdisjoint(each.address for each in step)]
         else:
             return

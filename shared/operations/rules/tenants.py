@@ -10,7 +10,7 @@ from shared.ports import Ports
 
 def settings(ports: Ports, tenant_id: str) -> Settings:
     """The settings of a tenant. Raises `Corrupt` where a tenant has none."""
-    item = ports.store.get(model.settings_key(tenant_id))
+    item = ports.store.get(model.settings_address(tenant_id))
     if item is None:
         raise Corrupt("a tenant has no settings")
     return Settings.from_item(item)
@@ -31,7 +31,7 @@ def identifier(ports: Ports, handle: str) -> str:
 
     Raises `NotFound`.
     """
-    item = ports.store.get(model.handle_key(handle))
+    item = ports.store.get(model.handle_address(handle))
     if item is not None:
         return str(item["tenant_id"])
     for each in listing(ports):

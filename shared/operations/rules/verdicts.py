@@ -20,14 +20,14 @@ def verdicts(ports: Ports, tenant_id: str, warrant_ids: Iterable[str]) -> dict[s
     key of the tenant signed one of the warrants. Raises `Unavailable` if the verdict cannot be
     known: a fault is never an answer.
     """
-    places = {each: warrants.warrant_key(tenant_id, each) for each in warrant_ids}
-    count_key = signer_model.count_key(tenant_id)
-    items = ports.store.get_many([count_key, *places.values()])
-    standings = {each: Standing.of(items.get(key)) for each, key in places.items()}
+    addresses = {each: warrants.warrant_address(tenant_id, each) for each in warrant_ids}
+    count_address = signer_model.count_address(tenant_id)
+    items = ports.store.get_many([count_address, *addresses.values()])
+    standings = {each: Standing.of(items.get(key)) for each, key in addresses.items()}
     own = {each: _own(each, standing) for each, standing in standings.items()}
     # Their own records do not revoke these; the keys that signed them may.
     held = {each: standings[each] for each, verdict in own.items() if not verdict.revoked}
-    return own | _by_signers(ports, tenant_id, held, items.get(count_key))
+    return own | _by_signers(ports, tenant_id, held, items.get(count_address))
 
 
 def _own(warrant_id: str, standing: Standing) -> Verdict:

@@ -5,10 +5,10 @@ from datetime import datetime
 from itertools import pairwise
 from typing import Final
 
-from shared.model.srl.signers import SrlKey, Status, archive, signers
+from shared.model.srl.signers import ListSigner, Status, archive, signers
 from shared.model.srl.verification import LIFETIME_MAX
 from shared.operations.rules.operation import settle
-from shared.operations.srl import signers as srl_keys
+from shared.operations.srl import signers as srl_signers
 from shared.ports import Ports
 from shared.ports.store import Change
 
@@ -24,13 +24,13 @@ _PAGE: Final = 100
 _AFTER_ALL: Final = "~"
 
 
-def read(ports: Ports, tenant_id: str) -> list[SrlKey]:
+def read(ports: Ports, tenant_id: str) -> list[ListSigner]:
     """The signers that are not archived, the newest first."""
     entries = ports.store.query(signers(tenant_id), newest_first=True)
-    return [SrlKey.from_item(entry.item) for entry in entries]
+    return [ListSigner.from_item(entry.item) for entry in entries]
 
 
-def listed(records: Sequence[SrlKey], now: datetime) -> list[SrlKey]:
+def listed(records: Sequence[ListSigner], now: datetime) -> list[ListSigner]:
     """Those of `records`, the newest first, that are not retired or whose last list may be valid.
 
     `records` are what `read` returns.
@@ -45,11 +45,11 @@ def first_page(ports: Ports, tenant_id: str) -> str | None:
     return _AFTER_ALL if any(found) else None
 
 
-def page(ports: Ports, tenant_id: str, *, before: str) -> tuple[list[SrlKey], str | None]:
+def page(ports: Ports, tenant_id: str, *, before: str) -> tuple[list[ListSigner], str | None]:
     """Archived revoked signers, the newest first, and where the next page begins."""
     partition = archive(tenant_id, Status.REVOKED)
     entries = ports.store.query(partition, before=before, newest_first=True, limit=_PAGE + 1)
-    found = [SrlKey.from_item(entry.item) for entry in entries]
+    found = [ListSigner.from_item(entry.item) for entry in entries]
     return found[:_PAGE], found[_PAGE - 1].id if len(found) > _PAGE else None
 
 
@@ -73,7 +73,7 @@ def move_all(ports: Ports, tenant_id: str) -> None:
     settle(attempt)
 
 
-def missing(records: Collection[SrlKey], told: Collection[SrlKey]) -> list[SrlKey]:
+def missing(records: Collection[ListSigner], told: Collection[ListSigner]) -> list[ListSigner]:
     """Those of `records` that must have ended and been archived, since `told` does not name them.
 
     `told` are the signers of a state. It names all of its time but the archived ones, and those
@@ -86,7 +86,7 @@ def missing(records: Collection[SrlKey], told: Collection[SrlKey]) -> list[SrlKe
     return [each for each in signing if each.id not in names and each.id < max(names)]
 
 
-def _surplus(ports: Ports, tenant_id: str) -> list[SrlKey]:
+def _surplus(ports: Ports, tenant_id: str) -> list[ListSigner]:
     """What should be in the archive, the oldest of each kind first."""
     records = read(ports, tenant_id)
     shown = {each.id for each in listed(records, ports.now())}
@@ -96,14 +96,14 @@ def _surplus(ports: Ports, tenant_id: str) -> list[SrlKey]:
     return surplus[::-1]
 
 
-def _archived(found: Sequence[SrlKey]) -> list[Change]:
-    return [change for each in found for change in srl_keys.replaced(each, each.archived())]
+def _archived(found: Sequence[ListSigner]) -> list[Change]:
+    return [change for each in found for change in srl_signers.replaced(each, each.archived())]
 
 
-def _is_listed(signer: SrlKey, newer: SrlKey | None, now: datetime) -> bool:
-    if signer.status is not Status.RETIRED:
+def _is_listed(list_signer: ListSigner, newer: ListSigner | None, now: datetime) -> bool:
+    if list_signer.status is not Status.RETIRED:
         return True
-    if signer.listed_until is not None:
-        return now < signer.listed_until
+    if list_signer.listed_until is not None:
+        return now < list_signer.listed_until
     # An older release retired it, at the latest when the next key was made.
     return newer is not None and now < newer.created_at + LIFETIME_MAX

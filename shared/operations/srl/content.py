@@ -59,7 +59,7 @@ def rebuilt(
         moved.update(srl_ended.read(ports, shard, since=since))
         return ids
 
-    walks = ports.together(*(partial(walk, each) for each in revocations.shards(tenant_id)))
+    walks = ports.gather(*(partial(walk, each) for each in revocations.shards(tenant_id)))
     signed = _signed(ports, tenant_id, signers, since)
     revoked = frozenset(changed).intersection(chain(*walks))
     # Some may be revoked by their key as well. Without, the walks are sorted runs, quick to merge.

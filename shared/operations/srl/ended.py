@@ -12,10 +12,10 @@ from typing import Final
 
 from shared.model import revocations as model
 from shared.model import times
-from shared.model.items import Key, Partition
+from shared.model.items import Address, Partition
 from shared.model.revocations import RevokedWarrant
 from shared.model.srl import schedule as srl_schedule
-from shared.model.warrants import Standing, by_end_sk, of_by_end, warrant_key
+from shared.model.warrants import Standing, by_end_sk, of_by_end, warrant_address
 from shared.operations.rules import steps
 from shared.ports import Ports
 from shared.ports.store import Change, Check, Delete, Expect, Put
@@ -24,9 +24,11 @@ from shared.ports.store import Change, Check, Delete, Expect, Put
 MOVED_A_LIST: Final = 10_000
 
 
-def place(tenant_id: str, warrant_id: str, ends_at: datetime) -> Key:
+def address(tenant_id: str, warrant_id: str, ends_at: datetime) -> Address:
     """Where a warrant is once it was moved."""
-    return model.ended(model.shard_of(tenant_id, warrant_id)).key(by_end_sk(warrant_id, ends_at))
+    return model.ended(model.shard_of(tenant_id, warrant_id)).address(
+        by_end_sk(warrant_id, ends_at)
+    )
 
 
 def read(
@@ -47,7 +49,7 @@ def move(ports: Ports, tenant_id: str, warrant_ids: Collection[str], *, since: d
     One whose revocation is no longer the one that was read stays where it is. Raises `Corrupt`,
     `Unavailable`.
     """
-    keys = {each: warrant_key(tenant_id, each) for each in warrant_ids}
+    keys = {each: warrant_address(tenant_id, each) for each in warrant_ids}
     items = ports.store.get_many(keys.values())
     found = {each: Standing.of(items.get(key)) for each, key in keys.items()}
     ends = {each: standing.end for each, standing in found.items()}
@@ -61,28 +63,28 @@ def move(ports: Ports, tenant_id: str, warrant_ids: Collection[str], *, since: d
     steps.apply(ports, moves, most=4)
 
 
-def _records(ports: Ports, tenant_id: str, found: Mapping[str, Standing]) -> dict[str, Key]:
+def _records(ports: Ports, tenant_id: str, found: Mapping[str, Standing]) -> dict[str, Address]:
     """Where the records of the revocations are, by warrant. Only they have names of their own.
 
     The version of a standing starts anew if a revocation is taken back and made again.
     """
-    places = {
-        place: warrant_id
+    addresses = {
+        address: warrant_id
         for warrant_id, standing in found.items()
         if standing.revocation_id is not None
-        for place in model.record_places(tenant_id, standing.revocation_id)
+        for address in model.record_addresses(tenant_id, standing.revocation_id)
     }
-    return {places[place]: place for place in ports.store.get_many(places)}
+    return {addresses[address]: address for address in ports.store.get_many(addresses)}
 
 
 def _step(
     tenant_id: str, warrant_id: str, ends_at: datetime, *, unchanged: Check, out: bool
 ) -> Sequence[Change]:
-    listed = model.shard_of(tenant_id, warrant_id).key(warrant_id)
-    moved = place(tenant_id, warrant_id, ends_at)
+    listed = model.shard_of(tenant_id, warrant_id).address(warrant_id)
+    moved = address(tenant_id, warrant_id, ends_at)
     item = RevokedWarrant(ends_at).to_item()
     if not out:
         return unchanged, Delete(moved, Expect.PRESENT), Put(listed, item, Expect.ABSENT)
     # Whoever removes a mark expects the entry of its warrant in the shard.
-    unmarked = Check(srl_schedule.changed_key(tenant_id, warrant_id), Expect.ABSENT)
+    unmarked = Check(srl_schedule.changed_address(tenant_id, warrant_id), Expect.ABSENT)
     return unchanged, unmarked, Delete(listed, Expect.PRESENT), Put(moved, item, Expect.ABSENT)

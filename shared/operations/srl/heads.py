@@ -15,7 +15,7 @@ _log = logging.getLogger(__name__)
 
 def current(ports: Ports, tenant_id: str) -> Head:
     """The head of the tenant: which list is in force. Raises `Corrupt` if there is none."""
-    item = ports.store.get(srl.head_key(tenant_id))
+    item = ports.store.get(srl.head_address(tenant_id))
     if item is None:
         raise Corrupt("a tenant has no published list")
     return Head.from_item(item)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from shared.errors import Corrupt
 from shared.model import revocations
-from shared.model.items import Entry, Key, Partition
+from shared.model.items import Address, Partition, Row
 from shared.model.records import integer
 from shared.model.srl import schedule as model
 from shared.model.srl.schedule import Mark
@@ -43,17 +43,17 @@ CLEARED_A_LIST: Final = 50_000
 
 def on_tenant(tenant_id: str, warrant_id: str) -> Put:
     """The mark to set in the write that revokes or restores a warrant."""
-    return _set(model.mark_key(tenant_id, warrant_id))
+    return _set(model.mark_address(tenant_id, warrant_id))
 
 
 def on_keys(tenant_id: str) -> Put:
     """The mark to set in the write that revokes, deletes or disables keys or accounts."""
-    return _set(model.keys_mark_key(tenant_id))
+    return _set(model.keys_mark_address(tenant_id))
 
 
 def on_warrant(tenant_id: str, warrant_id: str) -> Put:
     """The mark to set in the write that revokes or restores a warrant."""
-    return _set(model.changed_key(tenant_id, warrant_id))
+    return _set(model.changed_address(tenant_id, warrant_id))
 
 
 def marked(ports: Ports) -> list[str]:
@@ -67,23 +67,25 @@ def marked(ports: Ports) -> list[str]:
     return list(dict.fromkeys(_walked(ports, model.marks(), walk)))
 
 
-def marks_of(ports: Ports, tenant_id: str) -> dict[Key, Mark]:
+def marks_of(ports: Ports, tenant_id: str) -> dict[Address, Mark]:
     """The marks that a tenant has, each as it was last set or seen."""
     after, before = model.around_marks_of(tenant_id)
 
-    def walk(partition: Partition) -> list[tuple[Key, Mark]]:
+    def walk(partition: Partition) -> list[tuple[Address, Mark]]:
         entries = ports.store.query(partition, after=after, before=before)
-        return [(partition.key(entry.sk), Mark.from_item(entry.item)) for entry in entries]
+        return [(partition.address(entry.sk), Mark.from_item(entry.item)) for entry in entries]
 
     return dict(_walked(ports, model.marks(), walk))
 
 
-def changed(ports: Ports, tenant_id: str, *, limit: int) -> dict[Key, At]:
+def changed(ports: Ports, tenant_id: str, *, limit: int) -> dict[Address, At]:
     """The marks on warrants of a tenant, each as it was last set: all, or at least `limit`."""
 
-    def walk(partition: Partition) -> list[tuple[Key, At]]:
+    def walk(partition: Partition) -> list[tuple[Address, At]]:
         entries = ports.store.query(partition, limit=limit)
-        return [(partition.key(entry.sk), At(integer(entry.item, "version"))) for entry in entries]
+        return [
+            (partition.address(entry.sk), At(integer(entry.item, "version"))) for entry in entries
+        ]
 
     return dict(_walked(ports, model.changed(tenant_id), walk))
 
@@ -93,7 +95,7 @@ def followable(head: "Head") -> int:
     return max(_FOLLOWABLE_MIN, head.count // 4)
 
 
-def see(ports: Ports, marks: Mapping[Key, Mark]) -> None:
+def see(ports: Ports, marks: Mapping[Address, Mark]) -> None:
     """Note that a worker has seen these marks, or remove those that were seen long enough ago.
 
     Those that were set again meanwhile stay as they are.
@@ -104,7 +106,7 @@ def see(ports: Ports, marks: Mapping[Key, Mark]) -> None:
 
 
 def clear(
-    ports: Ports, tenant_id: str, marks: Mapping[Key, At], *, revoked: Collection[str]
+    ports: Ports, tenant_id: str, marks: Mapping[Address, At], *, revoked: Collection[str]
 ) -> None:
     """Remove the marks on warrants, of which a list has those in `revoked` by their own revocation.
 
@@ -112,13 +114,15 @@ def clear(
     as they are if their change was in flight when the list was made.
     """
 
-    def step(key: Key, at: At) -> Sequence[Change]:
-        entry = revocations.shard_of(tenant_id, key.sk).key(key.sk)
-        return Delete(key, at), Check(entry, Expect.PRESENT if key.sk in revoked else Expect.ABSENT)
+    def step(address: Address, at: At) -> Sequence[Change]:
+        entry = revocations.shard_of(tenant_id, address.sk).address(address.sk)
+        return Delete(address, at), Check(
+            entry, Expect.PRESENT if address.sk in revoked else Expect.ABSENT
+        )
 
     # Beside a mark of an earlier release there may be one of this release on the same warrant.
     stored_now = {
-        key: at for key, at in marks.items() if key == model.changed_key(tenant_id, key.sk)
+        key: at for key, at in marks.items() if key == model.changed_address(tenant_id, key.sk)
     }
     for some in (stored_now, {key: at for key, at in marks.items() if key not in stored_now}):
         steps.apply(ports, [step(key, at) for key, at in some.items()], most=_CHANGES)
@@ -128,11 +132,11 @@ def _walked(
     ports: Ports, partitions: Iterable[Partition], walk: Callable[[Partition], list[_T]]
 ) -> Iterable[_T]:
     """What all walks find, all of them at once."""
-    walks = ports.together(*(partial(walk, partition) for partition in partitions))
+    walks = ports.gather(*(partial(walk, partition) for partition in partitions))
     return chain.from_iterable(walks)
 
 
-def _waits(entry: Entry, now: datetime) -> bool:
+def _waits(entry: Row, now: datetime) -> bool:
     try:
         return Mark.from_item(entry.item).waits(now)
     except Corrupt:
@@ -141,15 +145,15 @@ def _waits(entry: Entry, now: datetime) -> bool:
         return False
 
 
-def _seen(key: Key, mark: Mark, now: datetime) -> Change:
+def _seen(address: Address, mark: Mark, now: datetime) -> Change:
     if mark.is_over(now):
-        return Delete(key, At(mark.version))
+        return Delete(address, At(mark.version))
     seen = replace(mark, version=_new_version(), seen_at=now)
-    return Put(key, seen.to_item(), At(mark.version))
+    return Put(address, seen.to_item(), At(mark.version))
 
 
-def _set(key: Key) -> Put:
-    return Put(key, Mark(_new_version()).to_item(), Expect.ANYTHING)
+def _set(address: Address) -> Put:
+    return Put(address, Mark(_new_version()).to_item(), Expect.ANYTHING)
 
 
 def _new_version() -> int:

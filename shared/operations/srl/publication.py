@@ -17,13 +17,13 @@ from shared.errors import Corrupt, Unavailable
 from shared.model import times
 from shared.model.audit_log import Action
 from shared.model.callers import Caller
-from shared.model.items import Key
+from shared.model.items import Address
 from shared.model.srl import body as srl
 from shared.model.srl import schedule as srl_schedule
 from shared.model.srl.body import Head, Payload
 from shared.model.srl.content import Content
 from shared.model.srl.schedule import Turn
-from shared.model.srl.signers import SrlKey
+from shared.model.srl.signers import ListSigner
 from shared.model.srl.state import State
 from shared.model.srl.tombstones import Tombstones
 from shared.model.tenants import Settings
@@ -39,7 +39,7 @@ from shared.operations.srl import ended as srl_ended
 from shared.operations.srl import heads as srl_heads
 from shared.operations.srl import left_marks as srl_left
 from shared.operations.srl import marks as srl_marks
-from shared.operations.srl import signers as srl_keys
+from shared.operations.srl import signers as srl_signers
 from shared.operations.srl import states as srl_states
 from shared.operations.srl import storage as srl_storage
 from shared.operations.srl import tombstones
@@ -60,10 +60,10 @@ class _Draft:
 
     settings: Settings
     head: Head
-    signer: SrlKey
+    signer: ListSigner
     counted: Counted
-    list_signers: tuple[SrlKey, ...]
-    marks: Mapping[Key, At]
+    list_signers: tuple[ListSigner, ...]
+    marks: Mapping[Address, At]
     version: int
     issued_at: datetime
     anew: bool = False
@@ -74,7 +74,7 @@ class _Draft:
         return self.settings.tenant_id
 
     @property
-    def cleared(self) -> dict[Key, At]:
+    def cleared(self) -> dict[Address, At]:
         """The marks that are removed with this list, by its publisher or by the schedule."""
         return dict(islice(self.marks.items(), srl_marks.CLEARED_A_LIST))
 
@@ -84,12 +84,14 @@ class _Draft:
         return self.issued_at - self.settings.srl_ttl
 
 
-def first(ports: Ports, settings: Settings, signer: SrlKey) -> list[Change]:
+def first(ports: Ports, settings: Settings, list_signer: ListSigner) -> list[Change]:
     """Store version 1, which is empty, and return the writes that publish it (SRL-6)."""
     now = times.whole(ports.now())
     payload = Payload(1, now, now + settings.srl_ttl, [])
-    state = State(signer.tenant_id, 1, now, list_signers=(replace(signer, sealed_seed=None),))
-    head = srl_storage.store(ports, signer, payload, state=state, changes=0)
+    state = State(
+        list_signer.tenant_id, 1, now, list_signers=(replace(list_signer, sealed_seed=None),)
+    )
+    head = srl_storage.store(ports, list_signer, payload, state=state, changes=0)
     return _writes(settings.tenant_id, head, Expect.ABSENT)
 
 
@@ -117,7 +119,7 @@ def publish(
     `above` is given after a restore: the highest version that was ever published. Then, or if it is
     to be made `anew`, the list is made from all records. The schedule `tidies`: it removes marks
     on warrants, and moves what ended long ago. Others, who wait, leave both to the schedule.
-    Raises `Conflict` where another publication or a rotation of the signer came between,
+    Raises `ExpectationLost` where another publication or a rotation of the signer came between,
     `Unavailable` where a port did, `Corrupt` where the list would not be right; the old list stays.
     """
     draft = _draft(ports, caller.tenant_id, above=above or 0)
@@ -125,14 +127,14 @@ def publish(
     made = _followed(ports, draft) or _rebuilt(ports, draft)
     head, settings = made.head, draft.settings
     action, resource = Action.SRL_REGENERATE, f"srl/{head.version}"
-    unchanged = Check(draft.signer.key, At(draft.signer.version))
+    unchanged = Check(draft.signer.address, At(draft.signer.version))
     entry = audit_log.entry(ports, caller, action, resource, settings=settings, count=head.count)
     _move_head(ports, draft, made, [unchanged, entry])
     return head
 
 
 def hand_over(
-    ports: Ports, caller: Caller, head: Head, signer: SrlKey, changes: Iterable[Change]
+    ports: Ports, caller: Caller, head: Head, list_signer: ListSigner, changes: Iterable[Change]
 ) -> None:
     """Publish the next version under another signer, and apply `changes` in the same write.
 
@@ -140,7 +142,7 @@ def hand_over(
     """
     settings = tenants.settings(ports, caller.tenant_id)
     changes = list(changes)
-    draft = _draft_on(ports, settings, head, signer, changes=changes)
+    draft = _draft_on(ports, settings, head, list_signer, changes=changes)
     made = _followed(ports, draft) or _rebuilt(ports, draft)
     _move_head(ports, draft, made, changes)
 
@@ -151,9 +153,9 @@ def read(ports: Ports, head: Head) -> bytes:
 
 
 def _draft(ports: Ports, tenant_id: str, *, above: int) -> _Draft:
-    settings, (head, signer) = ports.together(
+    settings, (head, signer) = ports.gather(
         lambda: tenants.settings(ports, tenant_id),
-        lambda: srl_keys.head_and_signer(ports, tenant_id),
+        lambda: srl_signers.head_and_signer(ports, tenant_id),
     )
     return _draft_on(ports, settings, head, signer, above=above)
 
@@ -162,7 +164,7 @@ def _draft_on(
     ports: Ports,
     settings: Settings,
     head: Head,
-    signer: SrlKey,
+    list_signer: ListSigner,
     *,
     above: int = 0,
     changes: Iterable[Change] = (),
@@ -172,13 +174,13 @@ def _draft_on(
     srl_blobs.discard_old(ports, tenant_id, head)
     # Only now that the head is known: what is revoked after this read is not surely in the list.
     counted = counters.counted(ports, tenant_id)
-    list_signers = srl_keys.all_of(ports, tenant_id, changes)
+    list_signers = srl_signers.all_of(ports, tenant_id, changes)
     marks = srl_marks.changed(ports, tenant_id, limit=srl_marks.followable(head))
     version, issued_at = (
         max(head.version, above) + 1,
         srl_heads.next_issue_time(ports, tenant_id, head),
     )
-    return _Draft(settings, head, signer, counted, list_signers, marks, version, issued_at)
+    return _Draft(settings, head, list_signer, counted, list_signers, marks, version, issued_at)
 
 
 def _followed(ports: Ports, draft: _Draft) -> _Made | None:
@@ -241,7 +243,7 @@ def _tombstones(ports: Ports, draft: _Draft) -> Tombstones:
 
 def _previous(ports: Ports, draft: _Draft) -> tuple[Content, State]:
     """What the list in force was made of. Raises `Corrupt` where that cannot be read."""
-    body, state = ports.together(
+    body, state = ports.gather(
         lambda: read(ports, draft.head),
         lambda: srl_states.of_head(ports, draft.head, draft.signer),
     )
@@ -296,8 +298,8 @@ def _move_head(ports: Ports, draft: _Draft, made: _Made, changes: Iterable[Chang
     """Put the list in force that was made from the draft."""
     ports.store.write(
         *_writes(draft.tenant_id, made.head, At(draft.head.version)),
-        Delete(Turn.after(draft.head, draft.tenant_id).key, Expect.ANYTHING),
-        Delete(srl_schedule.issue_key(draft.head, draft.tenant_id), Expect.ANYTHING),
+        Delete(Turn.after(draft.head, draft.tenant_id).address, Expect.ANYTHING),
+        Delete(srl_schedule.issue_address(draft.head, draft.tenant_id), Expect.ANYTHING),
         *changes,
     )
     if not draft.tidies:
@@ -315,8 +317,8 @@ def _writes(tenant_id: str, head: Head, expected: At | Expect) -> list[Change]:
     turn = Turn.after(head, tenant_id)
     item = head.to_item()
     return [
-        Put(srl.head_key(tenant_id), item, expected),
-        Put(head.history_key(tenant_id), item, Expect.ANYTHING),
-        Put(turn.key, turn.to_item(), Expect.ABSENT),
-        Put(srl_schedule.issue_key(head, tenant_id), {}, Expect.ABSENT),
+        Put(srl.head_address(tenant_id), item, expected),
+        Put(head.history_address(tenant_id), item, Expect.ANYTHING),
+        Put(turn.address, turn.to_item(), Expect.ABSENT),
+        Put(srl_schedule.issue_address(head, tenant_id), {}, Expect.ABSENT),
     ]

@@ -6,7 +6,7 @@ from itertools import chain
 
 from shared.errors import Corrupt
 from shared.model import times
-from shared.model.items import Entry
+from shared.model.items import Row
 from shared.model.srl import schedule as model
 from shared.model.srl.schedule import Turn
 from shared.operations.srl import marks as srl_marks
@@ -37,7 +37,7 @@ def due(ports: Ports) -> Due:
     # A list of the future has a turn of the future, which says nothing: lifetimes differ. By the
     # times of issue such lists stand together, behind all others.
     future = model.until(now + times.CLOCK_TOLERANCE)
-    ahead, passed = ports.together(
+    ahead, passed = ports.gather(
         lambda: list(ports.store.query(model.ISSUES, after=future)),
         lambda: list(ports.store.query(model.TURNS, before=model.until(now))),
     )
@@ -52,7 +52,7 @@ def due(ports: Ports) -> Due:
     return Due(list(named), late, expired)
 
 
-def turn(entry: Entry) -> Turn | None:
+def turn(entry: Row) -> Turn | None:
     """The turn in an entry of `TURNS`; None if it cannot be read, which is logged."""
     try:
         return Turn.from_item(entry.item)

@@ -18,19 +18,19 @@ from shared.ports.store import MOST_CHANGES, Expect, Put
 
 def put(tenant_id: str, warrant: Warrant) -> Put:
     """The change that adds a warrant, for the write that stores it."""
-    place = model.by_end(tenant_id, warrant.key_id)
+    address = model.by_end(tenant_id, warrant.key_id)
     sk = model.by_end_sk(warrant.warrant_id, warrant.ends_at)
-    return Put(place.key(sk), {"key_version": warrant.key_version}, Expect.ANYTHING)
+    return Put(address.address(sk), {"key_version": warrant.key_version}, Expect.ANYTHING)
 
 
 def complete(tenant_id: str) -> Put:
     """The change that notes that all warrants of a tenant are in this order."""
-    return Put(model.is_by_end_key(tenant_id), {}, Expect.ANYTHING)
+    return Put(model.is_by_end_address(tenant_id), {}, Expect.ANYTHING)
 
 
 def is_complete(ports: Ports, tenant_id: str) -> bool:
     """Whether all warrants of a tenant are in this order. Raises `Unavailable`."""
-    return ports.store.get(model.is_by_end_key(tenant_id)) is not None
+    return ports.store.get(model.is_by_end_address(tenant_id)) is not None
 
 
 def signed(

@@ -5,7 +5,7 @@ from typing import Final
 from shared.errors import Corrupt
 from shared.model.srl import body as srl
 from shared.model.srl.body import Head
-from shared.model.srl.signers import SrlKey, signers
+from shared.model.srl.signers import ListSigner, signers
 from shared.model.srl.state import State
 from shared.operations.srl import blobs as srl_blobs
 from shared.ports import Ports
@@ -24,26 +24,26 @@ def is_signed(blob: str) -> bool:
     return blob.endswith(f".{_SUFFIX}")
 
 
-def of_head(ports: Ports, head: Head, signer: SrlKey) -> State:
+def of_head(ports: Ports, head: Head, list_signer: ListSigner) -> State:
     """The state of the list in force; `signer` is the one of the next list.
 
     Raises `Corrupt` if it cannot be believed.
     """
     if head.state is None:
         raise Corrupt(f"version {head.version} has no state")
-    if head.key_id != signer.id:
-        item = ports.store.get(signers(signer.tenant_id).key(head.key_id))
+    if head.key_id != list_signer.id:
+        item = ports.store.get(signers(list_signer.tenant_id).address(head.key_id))
         if item is None:
             raise Corrupt("the key that signed the list in force has no record")
-        signer = SrlKey.from_item(item)
-    return opened(ports, head.state, signer)
+        list_signer = ListSigner.from_item(item)
+    return opened(ports, head.state, list_signer)
 
 
-def opened(ports: Ports, blob: str, signer: SrlKey) -> State:
+def opened(ports: Ports, blob: str, list_signer: ListSigner) -> State:
     """The state in a blob. Raises `Corrupt` if it is altered, or not what its name says."""
     return State.opened(
         srl_blobs.read(ports, blob),
-        public_key=signer.public_bytes,
-        tenant_id=signer.tenant_id,
+        public_key=list_signer.public_bytes,
+        tenant_id=list_signer.tenant_id,
         version=srl.version_of(blob),
     )

@@ -8,7 +8,7 @@ from datetime import datetime
 from shared.errors import Corrupt, InvalidSrl, OutOfSpace
 from shared.model.srl import body as srl
 from shared.model.srl.body import Head, Payload
-from shared.model.srl.signers import SrlKey
+from shared.model.srl.signers import ListSigner
 from shared.model.srl.state import State
 from shared.model.srl.verification import verify_own
 from shared.operations.rules import seals
@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 def store(
     ports: Ports,
-    signer: SrlKey,
+    list_signer: ListSigner,
     payload: Payload,
     *,
     state: State,
@@ -33,42 +33,52 @@ def store(
     If there is no room, all lists before that of `in_force` are removed to make some. Raises
     `Corrupt` if the list would not be valid, `Unavailable`.
     """
-    seed = seals.opened(ports, signer)
+    seed = seals.opened(ports, list_signer)
     body = srl.sign(payload, seed=seed)
 
     def put() -> Head:
         # Before its list: a restore that finds the list finds what belongs to it.
         state_blob = srl_states.store(ports, state, seed=seed)
-        head = _head(ports, signer, payload, body=body, state=state_blob, changes=changes)
-        return _with_packed(ports, signer.tenant_id, head, packing.result() if packing else None)
+        head = _head(ports, list_signer, payload, body=body, state=state_blob, changes=changes)
+        return _with_packed(
+            ports, list_signer.tenant_id, head, packing.result() if packing else None
+        )
 
     # Packing takes as long as the rest together, and holds up no other thread. Nothing is started
     # for a short list.
     with ThreadPoolExecutor(1, thread_name_prefix="pack") as pool:
         packing = pool.submit(srl.pack, body) if srl.is_worth_packing(body) else None
-        _check(body, payload, signer, now=ports.now())
+        _check(body, payload, list_signer, now=ports.now())
         try:
             return put()
         except OutOfSpace:
             if in_force is None:
                 raise
-        _log.warning("the disk is full; the old lists of tenant %s are removed", signer.tenant_id)
-        srl_blobs.discard_all_before(ports, signer.tenant_id, in_force)
+        _log.warning(
+            "the disk is full; the old lists of tenant %s are removed", list_signer.tenant_id
+        )
+        srl_blobs.discard_all_before(ports, list_signer.tenant_id, in_force)
         return put()
 
 
-def _check(body: bytes, payload: Payload, signer: SrlKey, *, now: datetime) -> None:
+def _check(body: bytes, payload: Payload, list_signer: ListSigner, *, now: datetime) -> None:
     """Check a list as a stranger would. Raises `Corrupt` if it must not go out."""
     try:
-        verify_own(body, payload, public_key=signer.public_bytes, now=now)
+        verify_own(body, payload, public_key=list_signer.public_bytes, now=now)
     except InvalidSrl as error:
         raise Corrupt(f"refusing to publish a list that is not valid: {error}") from error
 
 
 def _head(
-    ports: Ports, signer: SrlKey, payload: Payload, *, body: bytes, state: str, changes: int
+    ports: Ports,
+    list_signer: ListSigner,
+    payload: Payload,
+    *,
+    body: bytes,
+    state: str,
+    changes: int,
 ) -> Head:
-    blob = srl_blobs.put(ports, srl.lists_folder(signer.tenant_id), payload.version, body)
+    blob = srl_blobs.put(ports, srl.lists_folder(list_signer.tenant_id), payload.version, body)
     return Head(
         version=payload.version,
         issued_at=payload.issued_at,
@@ -78,7 +88,7 @@ def _head(
         blob=blob,
         sha256=srl.sha256_of(blob),
         size=len(body),
-        key_id=signer.id,
+        key_id=list_signer.id,
         state=state,
         format=srl.FORMAT,
     )

@@ -25,14 +25,14 @@ def changed(tenant_id: str) -> list[Change]:
 
     The next list is then made within a tick, and its state has the tombstones of that time.
     """
-    counter = Increment(model.counter_key(tenant_id), {"changes": 1}, Expect.ANYTHING)
+    counter = Increment(model.counter_address(tenant_id), {"changes": 1}, Expect.ANYTHING)
     return [counter, srl_marks.on_keys(tenant_id)]
 
 
 def left(tenant_id: str, tombstone: Tombstone) -> list[Change]:
     """What to add to a write that deletes the subject of `tombstone`."""
-    place = model.deleted(tenant_id).key(tombstone.id)
-    return [Put(place, tombstone.to_item(), Expect.ANYTHING), *changed(tenant_id)]
+    address = model.deleted(tenant_id).address(tombstone.id)
+    return [Put(address, tombstone.to_item(), Expect.ANYTHING), *changed(tenant_id)]
 
 
 def gathered(ports: Ports, tenant_id: str, *, changes: int) -> Tombstones:
@@ -40,7 +40,7 @@ def gathered(ports: Ports, tenant_id: str, *, changes: int) -> Tombstones:
 
     Raises `Corrupt`, `Unavailable`.
     """
-    deleted, keys, accounts = ports.together(
+    deleted, keys, accounts = ports.gather(
         lambda: [Tombstone.from_item(each) for each in _items(ports, model.deleted(tenant_id))],
         lambda: [of_revoked(key) for key in _revoked(ports, tenant_id)],
         lambda: [Tombstone(each.id, Status.DISABLED) for each in _disabled(ports, tenant_id)],

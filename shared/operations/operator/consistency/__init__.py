@@ -8,7 +8,7 @@ revoked everywhere.
 from collections.abc import Iterator
 from typing import Final
 
-from shared.errors import Conflict, Corrupt, Unavailable
+from shared.errors import Corrupt, ExpectationLost, Unavailable
 from shared.model.callers import Caller
 from shared.operations.api import audit_log
 from shared.operations.operator.consistency import (
@@ -81,7 +81,7 @@ def _write(ports: Ports, operator: Caller, found: Inconsistency) -> bool:
     """Whether the repair was written. If not, something else was, and the next round looks anew."""
     try:
         ports.store.write(*found.changes, *_entry(ports, operator, found))
-    except Conflict:
+    except ExpectationLost:
         return False
     return True
 

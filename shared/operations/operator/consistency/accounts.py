@@ -36,12 +36,14 @@ class _Found:
 
 def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
     """What does not agree about the tenant's service accounts. Raises `Unavailable`."""
-    count_key = model.count_key(tenant_id)
-    before = ports.store.get(count_key)
+    count_address = model.count_address(tenant_id)
+    before = ports.store.get(count_address)
     entries = ports.store.query(model.accounts(tenant_id))
     accounts = {entry.sk: ServiceAccount.from_item(entry.item) for entry in entries}
-    if ports.store.get(count_key) == before:
-        yield from recounted(count_key, before, {"count": len(accounts)}, what="service accounts")
+    if ports.store.get(count_address) == before:
+        yield from recounted(
+            count_address, before, {"count": len(accounts)}, what="service accounts"
+        )
     records = ports.store.query(key_model.records(tenant_id))
     keys = [ApiKey.from_item(entry.item) for entry in records]
     owners = {key.service_account_id for key in keys if key.service_account_id}
@@ -53,23 +55,27 @@ def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
             yield _lost(ports, tenant_id, account_id, names.get(account_id), found)
             continue
         if names.get(account_id) != account.name:
-            change = Put(model.name_key(tenant_id, account.name), {"id": account_id}, Expect.ABSENT)
+            change = Put(
+                model.name_address(tenant_id, account.name), {"id": account_id}, Expect.ABSENT
+            )
             yield Inconsistency(f"the name of the account {account_id} is not taken", (change,))
         yield from _owned(account, found)
         yield from _disabled(account, found)
 
 
 def _names(ports: Ports, tenant_id: str) -> dict[str, str]:
-    prefix = model.name_key(tenant_id, "").sk
+    prefix = model.name_address(tenant_id, "").sk
     entries = ports.store.query(Partition(Table.KEYS, tenant_id), after=prefix, before=prefix + "~")
     return {str(entry.item["id"]): entry.sk.removeprefix(prefix) for entry in entries}
 
 
 def _found(ports: Ports, tenant_id: str, account_id: str, keys: dict[str, ApiKey]) -> _Found:
     listed = ports.store.query(key_model.owned_by(tenant_id, account_id))
-    places = [key_model.credential_key(key.digest) for key in keys.values()]
-    items = ports.store.get_many(places) if places else {}
-    credentials = [Credential.from_item(items[place]) for place in places if place in items]
+    addresses = [key_model.credential_address(key.digest) for key in keys.values()]
+    items = ports.store.get_many(addresses) if addresses else {}
+    credentials = [
+        Credential.from_item(items[address]) for address in addresses if address in items
+    ]
     return _Found(keys, {entry.sk for entry in listed}, credentials)
 
 
@@ -91,25 +97,25 @@ def _lost(
         created_at=min(key.created_at for key in found.keys.values()),
         api_key_count=len(found.keys),
     )
-    return Inconsistency(problem, (Put(account.key, account.to_item(), Expect.ABSENT),))
+    return Inconsistency(problem, (Put(account.address, account.to_item(), Expect.ABSENT),))
 
 
 def _owned(account: ServiceAccount, found: _Found) -> Iterator[Inconsistency]:
     partition = key_model.owned_by(account.tenant_id, account.id)
     records = key_model.records(account.tenant_id)
     changes: list[Change] = [
-        Put(partition.key(key_id), {"id": key_id}, Expect.ABSENT)
+        Put(partition.address(key_id), {"id": key_id}, Expect.ABSENT)
         for key_id in sorted(found.keys.keys() - found.listed)
     ]
     for key_id in sorted(found.listed - found.keys.keys()):
-        changes.append(Delete(partition.key(key_id), Expect.PRESENT))
-        changes.append(Check(records.key(key_id), Expect.ABSENT))
+        changes.append(Delete(partition.address(key_id), Expect.PRESENT))
+        changes.append(Check(records.address(key_id), Expect.ABSENT))
     if changes or account.api_key_count != len(found.keys):
         counted = replace(account, api_key_count=len(found.keys), version=account.version + 1)
         yield Inconsistency(
             f"the account {account.id} says that it owns {account.api_key_count} API keys and "
             f"lists {len(found.listed)}, and there are {len(found.keys)}",
-            (Put(account.key, counted.to_item(), At(account.version)), *changes),
+            (Put(account.address, counted.to_item(), At(account.version)), *changes),
         )
 
 
@@ -121,9 +127,9 @@ def _disabled(account: ServiceAccount, found: _Found) -> Iterator[Inconsistency]
     yield Inconsistency(
         f"the account {account.id} is {account.status}, and some of its API keys are not",
         (
-            Put(account.key, disabled.to_item(), At(account.version)),
+            Put(account.address, disabled.to_item(), At(account.version)),
             *(
-                Put(each.key, replace(each, disabled=True).to_item(), Expect.PRESENT)
+                Put(each.address, replace(each, disabled=True).to_item(), Expect.PRESENT)
                 for each in found.credentials
                 if not each.disabled
             ),

@@ -9,7 +9,7 @@ from dataclasses import replace
 from shared.model import api_keys as model
 from shared.model.api_keys import ApiKey, Credential, Status, Usage
 from shared.model.audit_log import Action
-from shared.model.items import Key
+from shared.model.items import Address
 from shared.model.srl import tombstones as tombstones_model
 from shared.model.srl.tombstones import Tombstone
 from shared.operations.operator.consistency.inconsistency import (
@@ -25,12 +25,12 @@ from shared.ports.store import At, Check, Delete, Expect, Put
 
 def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
     """What does not agree about the tenant's API keys. Raises `Unavailable`."""
-    count_key = model.count_key(tenant_id)
-    before = ports.store.get(count_key)
+    count_address = model.count_address(tenant_id)
+    before = ports.store.get(count_address)
     entries = ports.store.query(model.records(tenant_id))
     keys = {entry.sk: ApiKey.from_item(entry.item) for entry in entries}
-    if ports.store.get(count_key) == before:
-        yield from recounted(count_key, before, {"count": len(keys)}, what="API keys")
+    if ports.store.get(count_address) == before:
+        yield from recounted(count_address, before, {"count": len(keys)}, what="API keys")
     usages = {e.sk: Usage.from_item(e.item) for e in ports.store.query(model.usage(tenant_id))}
     deleted = _deleted(ports, tenant_id)
     for key_id in sorted(deleted.keys() & keys.keys()):
@@ -52,8 +52,8 @@ def _deletion(key: ApiKey) -> Inconsistency:
     return Inconsistency(
         f"the API key {key.id} was deleted, and is still there",
         (
-            Delete(key.key, At(key.version)),
-            Delete(model.credential_key(key.digest), Expect.ANYTHING),
+            Delete(key.address, At(key.version)),
+            Delete(model.credential_address(key.digest), Expect.ANYTHING),
         ),
     )
 
@@ -62,23 +62,23 @@ def _credentials(
     ports: Ports, tenant_id: str, keys: dict[str, ApiKey], digests: dict[str, str]
 ) -> Iterator[Inconsistency]:
     """A credential is there if and only if its key is active. `digests` has those of more keys."""
-    places = {
-        key_id: model.credential_key(digest)
+    addresses = {
+        key_id: model.credential_address(digest)
         for key_id, digest in (digests | {key.id: key.digest for key in keys.values()}).items()
     }
-    items = ports.store.get_many(places.values())
-    for key_id, place in places.items():
-        item, key = items.get(place), keys.get(key_id)
+    items = ports.store.get_many(addresses.values())
+    for key_id, address in addresses.items():
+        item, key = items.get(address), keys.get(key_id)
         if key is not None and key.status is Status.ACTIVE:
             if item is None or _differs(Credential.from_item(item), key):
-                yield _revocation(ports, place, key)
+                yield _revocation(ports, address, key)
         elif item is not None:
-            record = model.records(tenant_id).key(key_id)
+            record = model.records(tenant_id).address(key_id)
             unchanged = Check(record, Expect.ABSENT if key is None else At(key.version))
             state = "has no record" if key is None else "is revoked"
             yield Inconsistency(
                 f"the API key {key_id} {state}, and is still accepted",
-                (Delete(place, Expect.PRESENT), unchanged),
+                (Delete(address, Expect.PRESENT), unchanged),
             )
 
 
@@ -93,14 +93,14 @@ def _differs(credential: Credential, key: ApiKey) -> bool:
     return credential != wanted
 
 
-def _revocation(ports: Ports, place: Key, key: ApiKey) -> Inconsistency:
+def _revocation(ports: Ports, address: Address, key: ApiKey) -> Inconsistency:
     """Whether it was made in half or revoked in half is not known; so it is revoked."""
     revoked = replace(key, status=Status.REVOKED, revoked_at=ports.now(), version=key.version + 1)
     return Inconsistency(
         f"the API key {key.id} is active, and has no credential of its own",
         (
-            Put(key.key, revoked.to_item(), At(key.version)),
-            Delete(place, Expect.ANYTHING),
+            Put(key.address, revoked.to_item(), At(key.version)),
+            Delete(address, Expect.ANYTHING),
             *tombstones.changed(key.tenant_id),
         ),
         Event(Action.API_KEY_REVOKE, key.id, {"reason": LOST}),
@@ -111,12 +111,12 @@ def _usages(tenant_id: str, keys: dict[str, ApiKey], found: set[str]) -> Iterato
     partition = model.usage(tenant_id)
     for key_id in sorted(keys.keys() - found):
         change = Put(
-            partition.key(key_id), Usage(digest=keys[key_id].digest).to_item(), Expect.ABSENT
+            partition.address(key_id), Usage(digest=keys[key_id].digest).to_item(), Expect.ABSENT
         )
         yield Inconsistency(f"the API key {key_id} has no usage, and is in no list", (change,))
     for key_id in sorted(found - keys.keys()):
-        absent = Check(model.records(tenant_id).key(key_id), Expect.ABSENT)
+        absent = Check(model.records(tenant_id).address(key_id), Expect.ABSENT)
         yield Inconsistency(
             f"the usage of the API key {key_id} has no key",
-            (Delete(partition.key(key_id), Expect.PRESENT), absent),
+            (Delete(partition.address(key_id), Expect.PRESENT), absent),
         )

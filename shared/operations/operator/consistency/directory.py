@@ -23,18 +23,18 @@ def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
 
 
 def _names(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
-    place = model.DIRECTORY.key(tenant_id)
-    listed = ports.store.get(place)
-    item = ports.store.get(model.settings_key(tenant_id))
+    address = model.DIRECTORY.address(tenant_id)
+    listed = ports.store.get(address)
+    item = ports.store.get(model.settings_address(tenant_id))
     if item is None:
         yield _without_settings(None if listed is None else Listing.from_item(listed), tenant_id)
         return
     settings = Settings.from_item(item)
     if listed is None:
         listing = Listing(tenant_id, settings.handle, settings.created_at)
-        change = Put(place, listing.to_item(), Expect.ABSENT)
+        change = Put(address, listing.to_item(), Expect.ABSENT)
         yield Inconsistency(f"the tenant {tenant_id} is not in the list of tenants", (change,))
-    handle = model.handle_key(settings.handle)
+    handle = model.handle_address(settings.handle)
     if ports.store.get(handle) is None:
         change = Put(handle, {"tenant_id": tenant_id}, Expect.ABSENT)
         yield Inconsistency(f"the name of the tenant {tenant_id} is not taken", (change,))
@@ -52,32 +52,32 @@ def _without_settings(listing: Listing | None, tenant_id: str) -> Inconsistency:
         audit_retention_days=model.AUDIT_RETENTION_DAYS_DEFAULT,
         created_at=listing.created_at,
     )
-    return Inconsistency(problem, (Put(settings.key, settings.to_item(), Expect.ABSENT),))
+    return Inconsistency(problem, (Put(settings.address, settings.to_item(), Expect.ABSENT),))
 
 
 def _lists(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
     """The head is the newest version that was published, and has its turn and its issue."""
     published = newest(ports, tenant_id)
-    place = srl.head_key(tenant_id)
-    item = ports.store.get(place)
+    address = srl.head_address(tenant_id)
+    item = ports.store.get(address)
     head = None if item is None else Head.from_item(item)
     if published is not None and (head is None or published.version > head.version):
         # Every publication would expect this version to be free.
         expected = At(head.version) if head else Expect.ABSENT
         yield Inconsistency(
             f"version {published.version} of the list was published, and is not in force",
-            (Put(place, published.to_item(), expected), *_turn(published, tenant_id)),
+            (Put(address, published.to_item(), expected), *_turn(published, tenant_id)),
         )
         return
     if head is None:
         raise Corrupt("a tenant has no published list")
-    in_force = Check(place, At(head.version))
+    in_force = Check(address, At(head.version))
     if published is None or published.version < head.version:
-        change = Put(head.history_key(tenant_id), head.to_item(), Expect.ANYTHING)
+        change = Put(head.history_address(tenant_id), head.to_item(), Expect.ANYTHING)
         problem = f"version {head.version} of the list is not among those that were published"
         yield Inconsistency(problem, (change, in_force))
     turns = _turn(head, tenant_id)
-    if len(ports.store.get_many(change.key for change in turns)) < len(turns):
+    if len(ports.store.get_many(change.address for change in turns)) < len(turns):
         problem = "the schedule does not know when its list is due"
         yield Inconsistency(problem, (*turns, in_force))
     # Counted before the marks are read: whatever is counted has been marked.
@@ -98,6 +98,6 @@ def newest(ports: Ports, tenant_id: str) -> Head | None:
 def _turn(head: Head, tenant_id: str) -> list[Put]:
     turn = Turn.after(head, tenant_id)
     return [
-        Put(turn.key, turn.to_item(), Expect.ANYTHING),
-        Put(srl_schedule.issue_key(head, tenant_id), {}, Expect.ANYTHING),
+        Put(turn.address, turn.to_item(), Expect.ANYTHING),
+        Put(srl_schedule.issue_address(head, tenant_id), {}, Expect.ANYTHING),
     ]

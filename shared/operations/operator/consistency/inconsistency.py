@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from shared.model.audit_log import Action
-from shared.model.items import Item, Key, Value
+from shared.model.items import Address, Item, Value
 from shared.model.revoked_signers import LOST as LOST
 from shared.ports import Ports
 from shared.ports.store import Change, Expect, Increment
@@ -37,7 +37,7 @@ Check: TypeAlias = Callable[[Ports, str], Iterator[Inconsistency]]
 
 
 def recounted(
-    key: Key, item: Item | None, counted: Mapping[str, int], *, what: str
+    address: Address, item: Item | None, counted: Mapping[str, int], *, what: str
 ) -> Iterator[Inconsistency]:
     """The difference between a counter's item and a recount, attribute by attribute.
 
@@ -52,4 +52,4 @@ def recounted(
     if differences:
         names = ", ".join(f"{name} by {amount:+}" for name, amount in differences.items())
         problem = f"the count of {what} is wrong ({names})"
-        yield Inconsistency(problem, (Increment(key, differences, Expect.ANYTHING),))
+        yield Inconsistency(problem, (Increment(address, differences, Expect.ANYTHING),))

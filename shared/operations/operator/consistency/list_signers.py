@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from shared.model.srl.signers import SrlKey, Status, signers
+from shared.model.srl.signers import ListSigner, Status, signers
 from shared.operations.operator.consistency import directory
 from shared.operations.operator.consistency.inconsistency import Inconsistency
-from shared.operations.srl import signers as srl_keys
+from shared.operations.srl import signers as srl_signers
 from shared.operations.srl import tombstones
 from shared.ports import Ports
 from shared.ports.store import At, Expect, Put
@@ -17,12 +17,12 @@ def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
     if head is None:
         return
     entries = ports.store.query(signers(tenant_id), newest_first=True)
-    keys = {entry.sk: SrlKey.from_item(entry.item) for entry in entries}
+    keys = {entry.sk: ListSigner.from_item(entry.item) for entry in entries}
     active = [key for key in keys.values() if key.status is Status.ACTIVE]
     if not active:
         yield _without(ports, tenant_id, keys.get(head.key_id))
         return
-    # The one that signed the list in force, or else the newest (as `srl_keys.current` has it).
+    # The one that signed the list in force, or else the newest (as `srl_signers.current` has it).
     current = next((key for key in active if key.id == head.key_id), active[0])
     for key in active:
         if key is not current:
@@ -30,24 +30,24 @@ def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
     yield from _pending(current, keys)
 
 
-def _without(ports: Ports, tenant_id: str, key: SrlKey | None) -> Inconsistency:
+def _without(ports: Ports, tenant_id: str, key: ListSigner | None) -> Inconsistency:
     if key is not None and key.status is Status.PENDING:
-        change = Put(key.key, key.activated(ports.now()).to_item(), At(key.version))
+        change = Put(key.address, key.activated(ports.now()).to_item(), At(key.version))
         problem = f"the list signer {key.id} signed the list in force, and is not active"
         return Inconsistency(problem, (change,))
-    new = srl_keys.make(ports, tenant_id)
+    new = srl_signers.make(ports, tenant_id)
     return Inconsistency(
         "none of its list signers is active; verifiers will need the public key of a new one",
-        (Put(new.key, new.to_item(), Expect.ABSENT),),
+        (Put(new.address, new.to_item(), Expect.ABSENT),),
     )
 
 
-def _pending(current: SrlKey, keys: dict[str, SrlKey]) -> Iterator[Inconsistency]:
+def _pending(current: ListSigner, keys: dict[str, ListSigner]) -> Iterator[Inconsistency]:
     named = current.pending_id
     if named is not None and (named not in keys or keys[named].status is not Status.PENDING):
         yield Inconsistency(
             f"the list signer {current.id} names {named} as the next one, which is not pending",
-            (Put(current.key, current.followed_by(None).to_item(), At(current.version)),),
+            (Put(current.address, current.followed_by(None).to_item(), At(current.version)),),
         )
     for key in keys.values():
         if key.status is Status.PENDING and key.id != named:
@@ -56,7 +56,7 @@ def _pending(current: SrlKey, keys: dict[str, SrlKey]) -> Iterator[Inconsistency
             )
 
 
-def _ended(key: SrlKey, problem: str) -> Inconsistency:
+def _ended(key: ListSigner, problem: str) -> Inconsistency:
     """Whether it was retired or revoked is not known; so it is revoked."""
-    change = Put(key.key, key.revoked().to_item(), At(key.version))
+    change = Put(key.address, key.revoked().to_item(), At(key.version))
     return Inconsistency(problem, (change, *tombstones.changed(key.tenant_id)))

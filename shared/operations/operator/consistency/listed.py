@@ -12,7 +12,7 @@ from shared.operations.operator.consistency.revocations import published_again
 from shared.operations.rules import counters, revoked_signers, tenants
 from shared.operations.srl import content as srl_content
 from shared.operations.srl import publication, tombstones
-from shared.operations.srl import signers as srl_keys
+from shared.operations.srl import signers as srl_signers
 from shared.operations.srl import states as srl_states
 from shared.ports import Ports
 
@@ -46,7 +46,7 @@ def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
 def _state(ports: Ports, tenant_id: str, head: Head, changes: int) -> Iterator[Inconsistency]:
     """What was revoked, deleted or disabled is in the state beside the list (docs/adr/0024)."""
     try:
-        signer = srl_keys.current(ports, tenant_id)
+        signer = srl_signers.current(ports, tenant_id)
     except Corrupt:
         return  # Said of the signers.
     state = srl_states.of_head(ports, head, signer)
@@ -59,9 +59,11 @@ def _state(ports: Ports, tenant_id: str, head: Head, changes: int) -> Iterator[I
 
 def _by_themselves(ports: Ports, tenant_id: str, warrant_ids: set[str]) -> set[str]:
     """Those of the warrants that have a revocation of their own."""
-    places = {each: revocations.shard_of(tenant_id, each).key(each) for each in sorted(warrant_ids)}
-    found = ports.store.get_many(places.values())
-    return {each for each, place in places.items() if place in found}
+    addresses = {
+        each: revocations.shard_of(tenant_id, each).address(each) for each in sorted(warrant_ids)
+    }
+    found = ports.store.get_many(addresses.values())
+    return {each for each, address in addresses.items() if address in found}
 
 
 def _unmarked(tenant_id: str, warrant_id: str, problem: str) -> Inconsistency:

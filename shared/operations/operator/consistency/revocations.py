@@ -11,7 +11,7 @@ from shared.model import identifiers, warrants
 from shared.model import revocations as model
 from shared.model.audit_log import Action
 from shared.model.callers import identity
-from shared.model.items import Entry, Partition
+from shared.model.items import Partition, Row
 from shared.model.revocations import Revocation, RevokedWarrant
 from shared.model.srl import schedule as srl_schedule
 from shared.model.warrants import Standing
@@ -51,7 +51,7 @@ def _records(ports: Ports, tenant_id: str) -> _Records:
     return found
 
 
-def _entries(ports: Ports, partitions: Iterable[Partition]) -> Iterator[Entry]:
+def _entries(ports: Ports, partitions: Iterable[Partition]) -> Iterator[Row]:
     return chain.from_iterable(ports.store.query(partition) for partition in partitions)
 
 
@@ -64,7 +64,7 @@ def _listed(ports: Ports, shard: Partition) -> Iterator[str]:
 def _row(ports: Ports, tenant_id: str, warrant_id: str) -> RevokedWarrant | None:
     """What lists read of a warrant, in its shard or where it was moved after its end."""
     shard = model.shard_of(tenant_id, warrant_id)
-    item = ports.store.get(shard.key(warrant_id))
+    item = ports.store.get(shard.address(warrant_id))
     if item is not None:
         return RevokedWarrant.from_item(item)
     moved = (at for each, at in srl_ended.read(ports, shard) if each == warrant_id)
@@ -77,10 +77,10 @@ def _miscounted(
     if counters.of_shard(ports, shard)["count"] != before:
         return  # Revocations came or went during the walk.
     if before != number:
-        place = model.repaired_counter_key(shard)
+        address = model.repaired_counter_address(shard)
         yield Inconsistency(
-            f"the counters of {place.pk} say {before} revoked warrants, and there are {number}",
-            (Increment(place, {"count": number - before, "changes": 1}, Expect.ANYTHING),),
+            f"the counters of {address.pk} say {before} revoked warrants, and there are {number}",
+            (Increment(address, {"count": number - before, "changes": 1}, Expect.ANYTHING),),
         )
 
 
@@ -89,10 +89,10 @@ def _torn(
 ) -> Iterator[Inconsistency]:
     rest = iter(wanted)
     while batch := list(islice(rest, _BATCH)):
-        places = {each: warrants.warrant_key(tenant_id, each) for each in batch}
-        items = ports.store.get_many(places.values())
-        for warrant_id, place in places.items():
-            standing = Standing.of(items.get(place))
+        addresses = {each: warrants.warrant_address(tenant_id, each) for each in batch}
+        items = ports.store.get_many(addresses.values())
+        for warrant_id, address in addresses.items():
+            standing = Standing.of(items.get(address))
             own = [standing.revocation_id] if standing.revocation_id else []
             if (warrant_id in listed) != bool(own) or records.get(warrant_id, []) != own:
                 yield from _settled(ports, tenant_id, warrant_id, records.get(warrant_id, []))
@@ -102,13 +102,13 @@ def _settled(
     ports: Ports, tenant_id: str, warrant_id: str, record_ids: list[str]
 ) -> Iterator[Inconsistency]:
     """How to make all records of one warrant say that it is revoked, by what is true now."""
-    place = warrants.warrant_key(tenant_id, warrant_id)
-    entry = model.shard_of(tenant_id, warrant_id).key(warrant_id)
-    standing = Standing.of(ports.store.get(place))
+    address = warrants.warrant_address(tenant_id, warrant_id)
+    entry = model.shard_of(tenant_id, warrant_id).address(warrant_id)
+    standing = Standing.of(ports.store.get(address))
     listed = _row(ports, tenant_id, warrant_id)
     named = {*record_ids, *([standing.revocation_id] if standing.revocation_id else [])}
     items = ports.store.get_many(
-        place for each in named for place in model.record_places(tenant_id, each)
+        address for each in named for address in model.record_addresses(tenant_id, each)
     )
     records = {key: Revocation.from_item(item) for key, item in items.items()}
     found = sorted(records.values(), key=lambda r: r.id)
@@ -121,13 +121,13 @@ def _settled(
     ends = None if listed is None else listed.ends_at
     revoked = _revoked(standing, record, None if standing.ends_at else ends)
     changes: list[Change] = [
-        Put(place, revoked.to_item(), At(standing.version) if standing.version else Expect.ABSENT)
+        Put(address, revoked.to_item(), At(standing.version) if standing.version else Expect.ABSENT)
     ]
     if listed is None:
         changes.append(Put(entry, RevokedWarrant(revoked.end).to_item(), Expect.ABSENT))
     if record not in found:
-        place = model.record_key(tenant_id, record.id)
-        changes.append(Put(place, record.to_item(), Expect.ABSENT))
+        address = model.record_address(tenant_id, record.id)
+        changes.append(Put(address, record.to_item(), Expect.ABSENT))
     changes += [Delete(key, Expect.PRESENT) for key, r in records.items() if r.id != record.id]
     details = {"warrant_id": warrant_id, "reason": record.reason}
     yield Inconsistency(
@@ -139,7 +139,7 @@ def _settled(
 
 def published_again(tenant_id: str, warrant_id: str, *, adds: bool) -> list[Change]:
     """The changes that make the next list look at a warrant; `adds` if its shard gains it."""
-    counter = model.counter_key(tenant_id, warrant_id)
+    counter = model.counter_address(tenant_id, warrant_id)
     return [
         Increment(counter, {"count": int(adds), "changes": 1}, Expect.ANYTHING),
         srl_marks.on_tenant(tenant_id, warrant_id),

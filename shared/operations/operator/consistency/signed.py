@@ -51,8 +51,8 @@ def _of_key(ports: Ports, key: SigningKey) -> Iterator[Inconsistency]:
         recount["count"] = sum(recount.values())
     if counters.of_signed(ports, key.tenant_id, key.id) != before:
         return  # The key signed during the walk.
-    place = model.signed_counts(key.tenant_id, key.id).key(_RECOUNTED)
-    miscounted = list(recounted(place, before, recount, what=f"warrants signed by {key.id}"))
+    address = model.signed_counts(key.tenant_id, key.id).address(_RECOUNTED)
+    miscounted = list(recounted(address, before, recount, what=f"warrants signed by {key.id}"))
     # Only if something is missing: to read the audit log takes long.
     unlisted = list(_unlisted(ports, key, known)) if miscounted else []
     yield from unlisted or miscounted
@@ -63,9 +63,11 @@ def _out_of_order(ports: Ports, key: SigningKey) -> Iterator[Inconsistency]:
     tenant_id, order = key.tenant_id, model.by_end(key.tenant_id, key.id)
     rest = ports.store.query(model.signed_by(tenant_id, key.id))
     while batch := [Warrant.from_item(entry.item) for entry in islice(rest, MOST_CHANGES)]:
-        sks = {each: order.key(model.by_end_sk(each.warrant_id, each.ends_at)) for each in batch}
+        sks = {
+            each: order.address(model.by_end_sk(each.warrant_id, each.ends_at)) for each in batch
+        }
         held = ports.store.get_many(sks.values())
-        lost = [each for each, place in sks.items() if place not in held]
+        lost = [each for each, address in sks.items() if address not in held]
         if lost:
             yield Inconsistency(
                 f"lists may not find {len(lost)} warrants signed by {key.id}, such as "
@@ -76,11 +78,13 @@ def _out_of_order(ports: Ports, key: SigningKey) -> Iterator[Inconsistency]:
 
 def _standings(ports: Ports, tenant_id: str, signed: list[Warrant]) -> Iterator[Inconsistency]:
     """Check has to know of each warrant which key signed it."""
-    places = {each.warrant_id: model.warrant_key(tenant_id, each.warrant_id) for each in signed}
-    items = ports.store.get_many(places.values())
+    addresses = {
+        each.warrant_id: model.warrant_address(tenant_id, each.warrant_id) for each in signed
+    }
+    items = ports.store.get_many(addresses.values())
     for warrant in signed:
-        place = places[warrant.warrant_id]
-        standing = Standing.of(items.get(place))
+        address = addresses[warrant.warrant_id]
+        standing = Standing.of(items.get(address))
         name = f"the warrant {warrant.warrant_id}, signed by {warrant.key_id},"
         if standing.key_id is None:
             whole = replace(
@@ -92,7 +96,7 @@ def _standings(ports: Ports, tenant_id: str, signed: list[Warrant]) -> Iterator[
             )
             expected = At(standing.version) if standing.version else Expect.ABSENT
             yield Inconsistency(
-                f"{name} is not known to check", (Put(place, whole.to_item(), expected),)
+                f"{name} is not known to check", (Put(address, whole.to_item(), expected),)
             )
         elif (standing.key_id, standing.key_version) != (warrant.key_id, warrant.key_version):
             yield Inconsistency(
@@ -108,20 +112,20 @@ def _unlisted(ports: Ports, key: SigningKey, known: set[str]) -> Iterator[Incons
         for entry in _signatures(ports, key)
         if entry.details.get("warrant_id") not in known
     }
-    places = {each: model.warrant_key(key.tenant_id, each) for each in signed}
-    items = ports.store.get_many(places.values())
+    addresses = {each: model.warrant_address(key.tenant_id, each) for each in signed}
+    items = ports.store.get_many(addresses.values())
     for warrant_id, entry in signed.items():
-        standing = Standing.of(items.get(places[warrant_id]))
+        standing = Standing.of(items.get(addresses[warrant_id]))
         if standing.key_id != key.id or standing.key_version is None:
             continue
         warrant = Warrant(
             warrant_id, key.id, standing.key_version, entry.timestamp, standing.ends_at
         )
         # The same identifier each time, so that two repairs do not list the warrant twice.
-        place = model.signed_by(key.tenant_id, key.id).key(entry.id.replace("_evt_", "_wrt_"))
+        address = model.signed_by(key.tenant_id, key.id).address(entry.id.replace("_evt_", "_wrt_"))
         yield Inconsistency(
             f"the list of what {key.id} signed lacks the warrant {warrant_id}",
-            (Put(place, warrant.to_item(), Expect.ABSENT),),
+            (Put(address, warrant.to_item(), Expect.ABSENT),),
         )
 
 

@@ -31,7 +31,7 @@ _UNKNOWN = ""
 
 def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
     """What does not agree about the tenant's signing keys. Raises `Unavailable`."""
-    counts = model.counts_key(tenant_id)
+    counts = model.counts_address(tenant_id)
     before = ports.store.get(counts)
     entries = ports.store.query(model.keys(tenant_id))
     keys = {key.id: key for key in (SigningKey.from_item(entry.item) for entry in entries)}
@@ -55,23 +55,23 @@ def _versions(
     pointers = {int(e.sk): str(e.item["id"]) for e in ports.store.query(partition)}
     records = {each.key_version: each for each in keys.values() if each.current_id == key.id}
     for version in sorted({*pointers, *records, *range(1, key.key_version)}):
-        place = partition.key(model.version_sk(version))
+        address = partition.address(model.version_sk(version))
         record = records.get(version)
         name = f"version {version} of the signing key {key.id}"
         if version >= key.key_version:
-            yield _undone(key, version, record, Delete(place, Expect.ANYTHING))
+            yield _undone(key, version, record, Delete(address, Expect.ANYTHING))
         elif record is None:
             # The identifier that `versions` shows, if there is one.
             record_id = pointers.get(version) or ports.new_id(identifiers.SIGNING_KEY)
             stub = _stub(key, version, record_id)
             changes: list[Change] = [
-                Put(stub.key, stub.to_item(), Expect.ABSENT),
-                Put(place, {"id": record_id}, Expect.ANYTHING),
+                Put(stub.address, stub.to_item(), Expect.ABSENT),
+                Put(address, {"id": record_id}, Expect.ANYTHING),
                 *tombstones.changed(key.tenant_id),
             ]
             yield Inconsistency(f"{name} has no record", tuple(changes))
         elif pointers.get(version) != record.id:
-            change = Put(place, {"id": record.id}, Expect.ANYTHING)
+            change = Put(address, {"id": record.id}, Expect.ANYTHING)
             yield Inconsistency(f"{name} is not listed among the key's versions", (change,))
 
 
@@ -81,11 +81,11 @@ def _undone(
     """A rotation of which only the superseded version was written: the key signs as before."""
     changes: list[Change] = [
         pointer,
-        Check(key.key, At(key.version)),
+        Check(key.address, At(key.version)),
         *tombstones.changed(key.tenant_id),
     ]
     if record is not None:
-        changes.append(Delete(record.key, At(record.version)))
+        changes.append(Delete(record.address, At(record.version)))
     return Inconsistency(
         f"the rotation of the signing key {key.id} from version {version} is half there: "
         "it is undone; rotate the key again",
@@ -112,13 +112,13 @@ def _stub(key: SigningKey, version: int, record_id: str) -> SigningKey:
 
 def _revoked(ports: Ports, tenant_id: str, keys: dict[str, SigningKey]) -> Iterator[Inconsistency]:
     """Each revoked key has its marker, each marker its revoked key; and markers are counted."""
-    place = signer_model.count_key(tenant_id)
-    before = ports.store.get(place)
+    address = signer_model.count_address(tenant_id)
+    before = ports.store.get(address)
     if before is not None and signer_model.is_of_first_edition(before):
         yield Inconsistency("its revoked keys are stored as an earlier version did")
         return
     marked = {entry.sk for entry in ports.store.query(signer_model.markers(tenant_id))}
-    if ports.store.get(place) == before:
+    if ports.store.get(address) == before:
         yield from _miscounted(tenant_id, Count.of(before), map(Signer.parse, marked))
     by_signer = {str(key.signer): key for key in keys.values()}
     revoked = {name for name, key in by_signer.items() if key.status is Status.REVOKED}
@@ -133,7 +133,7 @@ def _miscounted(tenant_id: str, held: Count, marked: Iterable[Signer]) -> Iterat
     signers, versions = counted.signers - held.signers, counted.versions - held.versions
     if signers or versions:
         amounts = {"signers": signers, "versions": versions, "version": 1}
-        change = Increment(signer_model.count_key(tenant_id), amounts, Expect.ANYTHING)
+        change = Increment(signer_model.count_address(tenant_id), amounts, Expect.ANYTHING)
         yield Inconsistency(
             f"the count of revoked keys is wrong by {signers:+}, of versions by {versions:+}",
             (change, srl_marks.on_keys(tenant_id)),
@@ -165,8 +165,8 @@ def _unrevoked(
     yield Inconsistency(
         f"the signing key {key.id} is revoked, and its record does not say so",
         (
-            Put(key.key, revoked.to_item(), At(key.version)),
-            Increment(model.counts_key(tenant_id), {old: -1, new: 1}, Expect.ANYTHING),
+            Put(key.address, revoked.to_item(), At(key.version)),
+            Increment(model.counts_address(tenant_id), {old: -1, new: 1}, Expect.ANYTHING),
             *tombstones.changed(tenant_id),
         ),
         Event(Action.KEY_REVOKE, key.id, {"reason": LOST}),

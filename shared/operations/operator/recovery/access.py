@@ -40,7 +40,7 @@ def apply_to_accounts(scene: Scene, found: Iterable[Tombstone], *, is_behind: bo
 
 
 def _key(scene: Scene, tombstone: Tombstone) -> str | None:
-    item = scene.ports.store.get(api_keys.records(scene.tenant_id).key(tombstone.id))
+    item = scene.ports.store.get(api_keys.records(scene.tenant_id).address(tombstone.id))
     key = None if item is None else ApiKey.from_item(item)
     if key is None:
         _keep(scene, tombstone)
@@ -57,8 +57,8 @@ def _key(scene: Scene, tombstone: Tombstone) -> str | None:
         version=key.version + 1,
     )
     scene.ports.store.write(
-        Put(key.key, revoked.to_item(), At(key.version)),
-        Delete(api_keys.credential_key(key.digest), Expect.ANYTHING),
+        Put(key.address, revoked.to_item(), At(key.version)),
+        Delete(api_keys.credential_address(key.digest), Expect.ANYTHING),
         *tombstones.changed(scene.tenant_id),
         scene.entry(Action.API_KEY_REVOKE, key.id, name=key.name),
     )
@@ -67,24 +67,24 @@ def _key(scene: Scene, tombstone: Tombstone) -> str | None:
 
 def _without_credential(scene: Scene, tombstone: Tombstone) -> str | None:
     """Remove the credential that is there without a record, or beside one that is revoked."""
-    place = api_keys.credential_key(tombstone.digest or "")
-    if tombstone.digest is None or scene.ports.store.get(place) is None:
+    address = api_keys.credential_address(tombstone.digest or "")
+    if tombstone.digest is None or scene.ports.store.get(address) is None:
         return None
     scene.ports.store.write(
-        Delete(place, Expect.PRESENT), scene.entry(Action.API_KEY_REVOKE, tombstone.id)
+        Delete(address, Expect.PRESENT), scene.entry(Action.API_KEY_REVOKE, tombstone.id)
     )
     return f"Removed: the credential of the API key {tombstone.id}"
 
 
 def _deletion(scene: Scene, key: ApiKey, tombstone: Tombstone) -> Iterator[Change]:
-    yield Delete(key.key, At(key.version))
-    yield Delete(api_keys.credential_key(key.digest), Expect.ANYTHING)
-    yield Delete(api_keys.usage(scene.tenant_id).key(key.id), Expect.ANYTHING)
-    yield Increment(api_keys.count_key(scene.tenant_id), {"count": -1}, Expect.ANYTHING)
+    yield Delete(key.address, At(key.version))
+    yield Delete(api_keys.credential_address(key.digest), Expect.ANYTHING)
+    yield Delete(api_keys.usage(scene.tenant_id).address(key.id), Expect.ANYTHING)
+    yield Increment(api_keys.count_address(scene.tenant_id), {"count": -1}, Expect.ANYTHING)
     owner = key.service_account_id
     if owner is not None:
-        account = service_accounts.accounts(scene.tenant_id).key(owner)
-        yield Delete(api_keys.owned_by(scene.tenant_id, owner).key(key.id), Expect.ANYTHING)
+        account = service_accounts.accounts(scene.tenant_id).address(owner)
+        yield Delete(api_keys.owned_by(scene.tenant_id, owner).address(key.id), Expect.ANYTHING)
         if scene.ports.store.get(account) is not None:
             yield Increment(account, {"api_key_count": -1, "version": 1}, Expect.PRESENT)
     yield from tombstones.left(scene.tenant_id, tombstone)
@@ -92,15 +92,17 @@ def _deletion(scene: Scene, key: ApiKey, tombstone: Tombstone) -> Iterator[Chang
 
 
 def _account(scene: Scene, tombstone: Tombstone) -> str | None:
-    item = scene.ports.store.get(service_accounts.accounts(scene.tenant_id).key(tombstone.id))
+    item = scene.ports.store.get(service_accounts.accounts(scene.tenant_id).address(tombstone.id))
     account = None if item is None else ServiceAccount.from_item(item)
     if account is None:
         _keep(scene, tombstone)
         return None
     if tombstone.status is Status.DELETED and not account.api_key_count:
         scene.ports.store.write(
-            Delete(account.key, At(account.version)),
-            Increment(service_accounts.count_key(scene.tenant_id), {"count": -1}, Expect.ANYTHING),
+            Delete(account.address, At(account.version)),
+            Increment(
+                service_accounts.count_address(scene.tenant_id), {"count": -1}, Expect.ANYTHING
+            ),
             *tombstones.left(scene.tenant_id, tombstone),
             scene.entry(Action.SERVICE_ACCOUNT_DELETE, account.id, name=account.name),
         )
@@ -112,7 +114,7 @@ def _account(scene: Scene, tombstone: Tombstone) -> str | None:
         account, status=service_accounts.Status.DISABLED, version=account.version + 1
     )
     scene.ports.store.write(
-        Put(account.key, disabled.to_item(), At(account.version)),
+        Put(account.address, disabled.to_item(), At(account.version)),
         *credentials,
         *tombstones.changed(scene.tenant_id),
         scene.entry(Action.SERVICE_ACCOUNT_DISABLE, account.id, name=account.name),
@@ -122,8 +124,8 @@ def _account(scene: Scene, tombstone: Tombstone) -> str | None:
 
 def _keep(scene: Scene, tombstone: Tombstone) -> None:
     """Keep a tombstone that has no record, for a restore of a later copy that has one."""
-    place = model.deleted(scene.tenant_id).key(tombstone.id)
-    if scene.ports.store.get(place) is None:
+    address = model.deleted(scene.tenant_id).address(tombstone.id)
+    if scene.ports.store.get(address) is None:
         scene.ports.store.write(*tombstones.left(scene.tenant_id, tombstone))
 
 
@@ -132,9 +134,11 @@ def _credentials(scene: Scene, account: ServiceAccount) -> Iterator[Change]:
     store = scene.ports.store
     owned = store.query(api_keys.owned_by(scene.tenant_id, account.id))
     records = api_keys.records(scene.tenant_id)
-    keys = map(ApiKey.from_item, store.get_many(records.key(each.sk) for each in owned).values())
-    places = [api_keys.credential_key(key.digest) for key in keys]
-    for credential in map(Credential.from_item, store.get_many(places).values()):
+    keys = map(
+        ApiKey.from_item, store.get_many(records.address(each.sk) for each in owned).values()
+    )
+    addresses = [api_keys.credential_address(key.digest) for key in keys]
+    for credential in map(Credential.from_item, store.get_many(addresses).values()):
         if not credential.disabled:
             disabled = replace(credential, disabled=True)
-            yield Put(credential.key, disabled.to_item(), Expect.PRESENT)
+            yield Put(credential.address, disabled.to_item(), Expect.PRESENT)

@@ -11,7 +11,7 @@ from shared.operations.operator.recovery import newest as srl_newest
 from shared.operations.operator.recovery import unknown as recovery_unknown
 from shared.operations.rules import counters
 from shared.operations.srl import archive as srl_archive
-from shared.operations.srl import signers as srl_keys
+from shared.operations.srl import signers as srl_signers
 from shared.operations.srl import tombstones
 from shared.ports import Ports
 
@@ -69,9 +69,9 @@ def _has_returned(told: SigningKey, now: SigningKey | None, *, is_behind: bool) 
 
 def _signers(ports: Ports, tenant_id: str, state: State) -> Iterator[str]:
     told = {each.id: each for each in state.list_signers if each.status in ENDED}
-    found = srl_keys.find(ports, tenant_id, told)
+    found = srl_signers.find(ports, tenant_id, told)
     for each in told.values():
         if each.id not in found or found[each.id].status not in ENDED:
             yield f"the list signer {each.id} was {each.status}, and is not"
-    for each in srl_archive.missing(srl_keys.all_of(ports, tenant_id), state.list_signers):
+    for each in srl_archive.missing(srl_signers.all_of(ports, tenant_id), state.list_signers):
         yield f"the list signer {each.id} was archived, and is {each.status}"

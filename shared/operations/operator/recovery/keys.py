@@ -7,7 +7,7 @@ from functools import partial
 from shared.model import signing_keys as model
 from shared.model.audit_log import Action
 from shared.model.identifiers import SIGNING_KEY
-from shared.model.revoked_signers import Marker, marker_key
+from shared.model.revoked_signers import Marker, marker_address
 from shared.model.signing_keys import SigningKey, Status
 from shared.operations.api import signing_keys
 from shared.operations.operator.recovery.scene import Scene
@@ -49,7 +49,7 @@ def _tell(scene: Scene, step: "partial[str | None]") -> None:
 
 
 def _record(scene: Scene, key_id: str) -> SigningKey | None:
-    item = scene.ports.store.get(model.keys(scene.tenant_id).key(key_id))
+    item = scene.ports.store.get(model.keys(scene.tenant_id).address(key_id))
     return None if item is None else SigningKey.from_item(item)
 
 
@@ -73,7 +73,7 @@ def _rotated(scene: Scene, tomb: SigningKey, superseded: list[SigningKey]) -> st
         key.rotated(now, public_key=public_key, sealed_seed=sealed), key_version=number
     )
     scene.ports.store.write(
-        Put(key.key, rotated.to_item(), At(key.version)),
+        Put(key.address, rotated.to_item(), At(key.version)),
         *_version(last),
         _counted(scene, [(last, 1)]),
         *tombstones.changed(scene.tenant_id),
@@ -97,7 +97,7 @@ def _without_seed(scene: Scene, tomb: SigningKey, superseded: list[SigningKey]) 
         sealed_seed=None,
     )
     scene.ports.store.write(
-        Put(suspended.key, suspended.to_item(), Expect.ABSENT),
+        Put(suspended.address, suspended.to_item(), Expect.ABSENT),
         _counted(scene, [(suspended, 1)]),
         *tombstones.changed(scene.tenant_id),
         scene.entry(Action.KEY_SUSPEND, tomb.id),
@@ -127,9 +127,9 @@ def _version(superseded: SigningKey) -> list[Change]:
     """The record of a superseded version, and where it is found among those of its key."""
     versions = model.versions(superseded.tenant_id, superseded.current_id or superseded.id)
     return [
-        Put(superseded.key, superseded.to_item(), Expect.ABSENT),
+        Put(superseded.address, superseded.to_item(), Expect.ABSENT),
         Put(
-            versions.key(model.version_sk(superseded.key_version)),
+            versions.address(model.version_sk(superseded.key_version)),
             {"id": superseded.id},
             Expect.ANYTHING,
         ),
@@ -138,7 +138,7 @@ def _version(superseded: SigningKey) -> list[Change]:
 
 def _revoked(scene: Scene, tomb: SigningKey) -> str | None:
     key = _record(scene, tomb.id)
-    is_marked = scene.ports.store.get(marker_key(scene.tenant_id, tomb.signer)) is not None
+    is_marked = scene.ports.store.get(marker_address(scene.tenant_id, tomb.signer)) is not None
     if is_marked and key is not None and key.status is Status.REVOKED:
         return None
     at = tomb.revoked_at or scene.ports.now()
@@ -146,7 +146,7 @@ def _revoked(scene: Scene, tomb: SigningKey) -> str | None:
     marker = Marker(at, revoked.revoked_reason or scene.reason)
     before = [] if key is None else [(key, -1)]
     scene.ports.store.write(
-        Put(revoked.key, revoked.to_item(), At(key.version) if key else Expect.ABSENT),
+        Put(revoked.address, revoked.to_item(), At(key.version) if key else Expect.ABSENT),
         *revoked_signers.added(scene.ports, scene.tenant_id, {tomb.signer: marker}),
         srl_marks.on_keys(scene.tenant_id),
         _counted(scene, [*before, (revoked, 1)]),
@@ -161,7 +161,7 @@ def _suspended(scene: Scene, tomb: SigningKey) -> str | None:
         return None
     suspended = key.suspended(tomb.suspended_at or scene.ports.now())
     scene.ports.store.write(
-        Put(key.key, suspended.to_item(), At(key.version)),
+        Put(key.address, suspended.to_item(), At(key.version)),
         _counted(scene, [(key, -1), (suspended, 1)]),
         *tombstones.changed(scene.tenant_id),
         scene.entry(Action.KEY_SUSPEND, key.id),

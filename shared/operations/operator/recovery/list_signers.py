@@ -6,20 +6,20 @@ from functools import partial
 
 from shared.errors import Corrupt
 from shared.model.audit_log import Action
-from shared.model.srl.signers import SrlKey, Status, signers
+from shared.model.srl.signers import ListSigner, Status, signers
 from shared.model.srl.statements import Statement
 from shared.operations.operator.recovery.scene import Scene
 from shared.operations.rules import seals
 from shared.operations.rules.operation import settle
 from shared.operations.srl import archive as srl_archive
-from shared.operations.srl import signers as srl_keys
+from shared.operations.srl import signers as srl_signers
 from shared.operations.srl import tombstones
 from shared.ports.store import Expect, Put
 
 _ORDER = [Status.PENDING, Status.ACTIVE, Status.RETIRED, Status.REVOKED]
 
 
-def apply(scene: Scene, found: tuple[SrlKey, ...], *, listed_until: datetime) -> None:
+def apply(scene: Scene, found: tuple[ListSigner, ...], *, listed_until: datetime) -> None:
     """Bring the tenant's signers to where they were; start a new one if none can sign.
 
     A signer without a record lost its seed: it is listed as retired until `listed_until`, when
@@ -29,7 +29,7 @@ def apply(scene: Scene, found: tuple[SrlKey, ...], *, listed_until: datetime) ->
     records = {each.id: each for each in _records(scene)}
     archived = [each.revoked() for each in srl_archive.missing(records.values(), found)]
     found = (*found, *archived)
-    records |= srl_keys.find(scene.ports, scene.tenant_id, [each.id for each in found])
+    records |= srl_signers.find(scene.ports, scene.tenant_id, [each.id for each in found])
     vouching = _vouching(records, found)
     for each in found:
         step = partial(_brought, scene, records.get(each.id), each, listed_until)
@@ -39,12 +39,12 @@ def apply(scene: Scene, found: tuple[SrlKey, ...], *, listed_until: datetime) ->
         scene.tell(settle(partial(_started, scene, vouching)))
 
 
-def _records(scene: Scene) -> list[SrlKey]:
+def _records(scene: Scene) -> list[ListSigner]:
     entries = scene.ports.store.query(signers(scene.tenant_id))
-    return [SrlKey.from_item(entry.item) for entry in entries]
+    return [ListSigner.from_item(entry.item) for entry in entries]
 
 
-def _vouching(records: dict[str, SrlKey], found: tuple[SrlKey, ...]) -> SrlKey | None:
+def _vouching(records: dict[str, ListSigner], found: tuple[ListSigner, ...]) -> ListSigner | None:
     """The newest signer that is known to be sound and whose seed the records still have."""
     revoked = {each.id for each in found if each.status is Status.REVOKED}
     sound = [
@@ -58,14 +58,14 @@ def _vouching(records: dict[str, SrlKey], found: tuple[SrlKey, ...]) -> SrlKey |
 
 
 def _brought(
-    scene: Scene, record: SrlKey | None, tomb: SrlKey, listed_until: datetime
+    scene: Scene, record: ListSigner | None, tomb: ListSigner, listed_until: datetime
 ) -> str | None:
     if record is None:
         status = Status.REVOKED if tomb.status is Status.REVOKED else Status.RETIRED
         until = tomb.listed_until if tomb.status is Status.RETIRED else listed_until
         lost = replace(tomb, status=status, listed_until=until, sealed_seed=None, pending_id=None)
         scene.ports.store.write(
-            Put(lost.key, lost.to_item(), Expect.ABSENT),
+            Put(lost.address, lost.to_item(), Expect.ABSENT),
             *tombstones.changed(scene.tenant_id),
         )
         return f"Listed again: list signer {lost.id}, {lost.status}; its seed is lost"
@@ -80,20 +80,20 @@ def _brought(
         moved = record.activated(tomb.activated_at or scene.ports.now())
         action = Action.SRL_ACTIVATE_KEY
     scene.ports.store.write(
-        *srl_keys.replaced(record, moved),
+        *srl_signers.replaced(record, moved),
         *tombstones.changed(scene.tenant_id),
         scene.entry(action, moved.id),
     )
     return f"Again {moved.status}: list signer {moved.id}"
 
 
-def _started(scene: Scene, vouching: SrlKey | None) -> str:
+def _started(scene: Scene, vouching: ListSigner | None) -> str:
     """A new signer, with a statement if a sound signer can vouch for it."""
-    new = srl_keys.make(scene.ports, scene.tenant_id)
+    new = srl_signers.make(scene.ports, scene.tenant_id)
     if vouching is not None:
         new = _vouched(scene, new, vouching)
     scene.ports.store.write(
-        Put(new.key, new.to_item(), Expect.ABSENT),
+        Put(new.address, new.to_item(), Expect.ABSENT),
         *tombstones.changed(scene.tenant_id),
         scene.entry(Action.SRL_ROTATE_KEY, new.id),
     )
@@ -103,14 +103,14 @@ def _started(scene: Scene, vouching: SrlKey | None) -> str:
     )
 
 
-def _vouched(scene: Scene, new: SrlKey, vouching: SrlKey) -> SrlKey:
+def _vouched(scene: Scene, new: ListSigner, vouching: ListSigner) -> ListSigner:
     try:
         seed = seals.opened(scene.ports, vouching)
     except Corrupt:
         return new
     statement = Statement(
         tenant_id=new.tenant_id,
-        number=srl_keys.next_number(_records(scene)),
+        number=srl_signers.next_number(_records(scene)),
         key_id=new.id,
         public_key=new.public_bytes,
         previous=vouching.public_bytes,

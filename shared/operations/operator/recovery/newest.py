@@ -16,7 +16,7 @@ from shared.errors import Corrupt, InvalidSrl
 from shared.model.srl import body as srl
 from shared.model.srl import state as srl_state
 from shared.model.srl.body import Payload
-from shared.model.srl.signers import ENDED, SrlKey, Status, archive, signers
+from shared.model.srl.signers import ENDED, ListSigner, Status, archive, signers
 from shared.model.srl.state import State
 from shared.model.srl.statements import Statement, follow
 from shared.model.srl.verification import verify
@@ -99,9 +99,9 @@ def _believed(
     ports: Ports, tenant_id: str, states: list[str], trusted: Collection[bytes]
 ) -> set[bytes]:
     """The public keys of signers: those of the records, and those that these vouch for."""
-    places = [signers(tenant_id), *(archive(tenant_id, status) for status in ENDED)]
-    entries = (entry for place in places for entry in ports.store.query(place))
-    records = [SrlKey.from_item(entry.item) for entry in entries]
+    addresses = [signers(tenant_id), *(archive(tenant_id, status) for status in ENDED)]
+    entries = (entry for address in addresses for entry in ports.store.query(address))
+    records = [ListSigner.from_item(entry.item) for entry in entries]
     revoked = frozenset(each.public_bytes for each in records if each.status is Status.REVOKED)
     known = {each.public_bytes for each in records} | set(trusted)
     forms = [form for blob in states for form in _statements(ports, tenant_id, blob)]

@@ -14,7 +14,7 @@ from shared.model import times
 from shared.model.callers import Caller
 from shared.model.srl import body as srl
 from shared.model.srl.body import Head
-from shared.model.srl.schedule import ISSUES, TURNS, Turn, issue_key, tenant_of
+from shared.model.srl.schedule import ISSUES, TURNS, Turn, issue_address, tenant_of
 from shared.model.srl.state import State
 from shared.operations.api import revocations
 from shared.operations.operator import consistency
@@ -126,11 +126,11 @@ def _remove_other_turns(ports: Ports, tenant_id: str) -> None:
     So it is with the times of issue.
     """
     head = publication.current(ports, tenant_id)
-    own = Turn.after(head, tenant_id).key, issue_key(head, tenant_id)
+    own = Turn.after(head, tenant_id).address, issue_address(head, tenant_id)
     # The schedule may publish meanwhile, and its turn is not to be taken for another moment's.
-    in_force = Check(srl.head_key(tenant_id), At(head.version))
+    in_force = Check(srl.head_address(tenant_id), At(head.version))
     for partition in (TURNS, ISSUES):
         for entry in ports.store.query(partition):
-            key = partition.key(entry.sk)
+            key = partition.address(entry.sk)
             if key not in own and tenant_of(entry.sk) == tenant_id:
                 ports.store.write(Delete(key, Expect.ANYTHING), in_force)

@@ -11,7 +11,7 @@ from shared.model.records import integer
 from shared.model.service_accounts import ServiceAccount
 from shared.model.signing_keys import SigningKey
 from shared.model.srl import schedule as srl_schedule
-from shared.model.srl.body import head_key
+from shared.model.srl.body import head_address
 from shared.model.srl.schedule import TURNS, Turn
 from shared.model.warrants import Warrant, left_behind
 from shared.operations.operator.recovery.newest import Newest
@@ -55,7 +55,7 @@ class Unknown:
 
 def behind(ports: Ports, tenant_id: str, newest: Newest) -> Behind:
     """Compare the tables with the newest list and state."""
-    head = ports.store.get(head_key(tenant_id))
+    head = ports.store.get(head_address(tenant_id))
     published = 0 if head is None else integer(head, "version")
     told = scheduled(ports, tenant_id)
     counted = counters.counted(ports, tenant_id).tombstones
@@ -106,9 +106,9 @@ def _api_keys(ports: Ports, tenant_id: str) -> Iterator[str]:
     keys = [ApiKey.from_item(entry.item) for entry in entries]
     active = [key for key in keys if key.status is api_keys.Status.ACTIVE]
     usage_of = api_keys.usage(tenant_id)
-    usages = ports.store.get_many(usage_of.key(key.id) for key in active)
+    usages = ports.store.get_many(usage_of.address(key.id) for key in active)
     for key in active:
-        item = usages.get(usage_of.key(key.id))
+        item = usages.get(usage_of.address(key.id))
         used = None if item is None else Usage.from_item(item).last_used_at
         scopes = ", ".join(key.scopes)
         yield f'active API key {key.id} "{key.name}" ({scopes}), last used {_moment(used)}'

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 
-class KeyWrapper(Protocol):
+class Sealer(Protocol):
     """Authenticated encryption of short secrets under a key that never leaves the wrapper.
 
     - What was sealed under one context opens under that context only.
@@ -12,11 +12,11 @@ class KeyWrapper(Protocol):
     - Safe to share between threads.
     """
 
-    def wrap(self, secret: bytes, *, context: Mapping[str, str]) -> bytes:
+    def seal(self, secret: bytes, *, context: Mapping[str, str]) -> bytes:
         """Seal up to 4096 bytes, bound to `context` (at least one pair). Raises `Unavailable`."""
         ...
 
-    def unwrap(self, sealed: bytes, *, context: Mapping[str, str]) -> bytes:
+    def unseal(self, sealed: bytes, *, context: Mapping[str, str]) -> bytes:
         """Open what `wrap` sealed.
 
         Raises `Corrupt` where the bytes were altered, were sealed under another context or another

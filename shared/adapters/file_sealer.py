@@ -25,8 +25,8 @@ _NONCE_BYTES = 12
 _HEAD_BYTES = len(_VERSION) + _NONCE_BYTES
 
 
-class KeyFile:
-    """A `KeyWrapper`: AES-256-GCM under the key in the file at `path`.
+class FileSealer:
+    """A `Sealer`: AES-256-GCM under the key in the file at `path`.
 
     A seal is a version byte, the nonce of 12 bytes, the ciphertext and its tag. Raises
     `InvalidSettings` where the file is missing, is no key, or is open to others.
@@ -52,13 +52,13 @@ class KeyFile:
             raise InvalidSettings([f"{path} cannot be made: {error.strerror}."]) from error
         return cls(path)
 
-    def wrap(self, secret: bytes, *, context: Mapping[str, str]) -> bytes:
+    def seal(self, secret: bytes, *, context: Mapping[str, str]) -> bytes:
         """Seal 1 to 4096 bytes, bound to `context`."""
         check_secret(secret, context)
         nonce = os.urandom(_NONCE_BYTES)
         return _VERSION + nonce + self._cipher.encrypt(nonce, secret, _bound(context))
 
-    def unwrap(self, sealed: bytes, *, context: Mapping[str, str]) -> bytes:
+    def unseal(self, sealed: bytes, *, context: Mapping[str, str]) -> bytes:
         """Open what `wrap` sealed. Raises `Corrupt`."""
         check_context(context)
         nonce, ciphertext = sealed[len(_VERSION) : _HEAD_BYTES], sealed[_HEAD_BYTES:]

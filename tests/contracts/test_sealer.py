@@ -1,32 +1,32 @@
-"""What every key wrapper promises (`shared.ports.key_wrapper.KeyWrapper`)."""
+"""What every key wrapper promises (`shared.ports.sealer.KeyWrapper`)."""
 
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from shared.errors import Corrupt
-from shared.ports.key_wrapper import KeyWrapper
+from shared.ports.sealer import Sealer
 
 SECRET = bytes(range(32))
 CONTEXT = {"tenant": "t1", "key": "svc_key_1"}
 
 
 @pytest.mark.parametrize("secret", [b"\x00", SECRET, b"x" * 4096], ids=len)
-def test_a_secret_comes_back_under_its_context(keys: KeyWrapper, secret: bytes) -> None:
+def test_a_secret_comes_back_under_its_context(keys: Sealer, secret: bytes) -> None:
     """What was sealed opens under the same pairs, in whatever order they are given."""
-    sealed = keys.wrap(secret, context=CONTEXT)
-    assert keys.unwrap(sealed, context=dict(reversed(CONTEXT.items()))) == secret
+    sealed = keys.seal(secret, context=CONTEXT)
+    assert keys.unseal(sealed, context=dict(reversed(CONTEXT.items()))) == secret
 
 
-def test_a_seal_hides_the_secret(keys: KeyWrapper) -> None:
+def test_a_seal_hides_the_secret(keys: Sealer) -> None:
     """F17: the secret is not to be found in its seal, nor in how the wrapper shows itself."""
-    assert SECRET not in keys.wrap(SECRET, context=CONTEXT)
+    assert SECRET not in keys.seal(SECRET, context=CONTEXT)
     assert "t1" not in repr(keys)
 
 
-def test_two_seals_of_one_secret_differ(keys: KeyWrapper) -> None:
+def test_two_seals_of_one_secret_differ(keys: Sealer) -> None:
     """Nobody can tell from two seals that they hold the same."""
-    assert len({keys.wrap(SECRET, context=CONTEXT) for _ in range(5)}) == 5
+    assert len({keys.seal(SECRET, context=CONTEXT) for _ in range(5)}) == 5
 
 
 @pytest.mark.parametrize(
@@ -41,43 +41,43 @@ def test_two_seals_of_one_secret_differ(keys: KeyWrapper) -> None:
     ],
     ids=str,
 )
-def test_another_context_opens_nothing(keys: KeyWrapper, other: dict[str, str]) -> None:
+def test_another_context_opens_nothing(keys: Sealer, other: dict[str, str]) -> None:
     """KEY-2, F12, S3: A sealed seed opens only for its tenant, key, purpose and version."""
-    sealed = keys.wrap(SECRET, context=CONTEXT)
+    sealed = keys.seal(SECRET, context=CONTEXT)
     with pytest.raises(Corrupt):
-        keys.unwrap(sealed, context=other)
+        keys.unseal(sealed, context=other)
 
 
-def test_an_altered_seal_does_not_open(keys: KeyWrapper) -> None:
+def test_an_altered_seal_does_not_open(keys: Sealer) -> None:
     """F10, S3: An altered seal does not open."""
-    sealed = keys.wrap(SECRET, context=CONTEXT)
+    sealed = keys.seal(SECRET, context=CONTEXT)
     flipped = sealed[:-1] + bytes([sealed[-1] ^ 1])
     for altered in (b"", sealed[:-1], sealed + b"\x00", flipped, b"\x00" * 7000):
         with pytest.raises(Corrupt):
-            keys.unwrap(altered, context=CONTEXT)
+            keys.unseal(altered, context=CONTEXT)
 
 
 @pytest.mark.parametrize("secret", [b"", b"x" * 4097], ids=len)
-def test_a_secret_has_1_to_4096_bytes(keys: KeyWrapper, secret: bytes) -> None:
+def test_a_secret_has_1_to_4096_bytes(keys: Sealer, secret: bytes) -> None:
     """What KMS would refuse is refused everywhere."""
     with pytest.raises(ValueError, match="4096"):
-        keys.wrap(secret, context=CONTEXT)
+        keys.seal(secret, context=CONTEXT)
 
 
-def test_a_context_is_never_empty(keys: KeyWrapper) -> None:
+def test_a_context_is_never_empty(keys: Sealer) -> None:
     """Nothing is sealed that could be moved anywhere."""
     with pytest.raises(ValueError, match="context"):
-        keys.wrap(SECRET, context={})
+        keys.seal(SECRET, context={})
     with pytest.raises(ValueError, match="context"):
-        keys.unwrap(keys.wrap(SECRET, context=CONTEXT), context={})
+        keys.unseal(keys.seal(SECRET, context=CONTEXT), context={})
 
 
-def test_many_threads_share_a_key_wrapper(keys: KeyWrapper) -> None:
+def test_many_threads_share_a_key_wrapper(keys: Sealer) -> None:
     """Seals made and opened at once are each right."""
 
     def there_and_back(number: int) -> bool:
         secret, context = bytes([number]) * 32, {"key": str(number)}
-        return keys.unwrap(keys.wrap(secret, context=context), context=context) == secret
+        return keys.unseal(keys.seal(secret, context=context), context=context) == secret
 
     with ThreadPoolExecutor(8) as pool:
         assert all(pool.map(there_and_back, range(64)))

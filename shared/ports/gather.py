@@ -8,7 +8,7 @@ B = TypeVar("B")
 C = TypeVar("C")
 
 
-class Together(Protocol):
+class Gather(Protocol):
     """Makes some reads, at once or in turn, and returns their answers in order.
 
     Raises what the first of them in order raises, once none is under way any more. None of them may
@@ -25,6 +25,6 @@ class Together(Protocol):
     def __call__(self, *reads: Callable[[], A]) -> tuple[A, ...]: ...
 
 
-def in_turn(*reads: Callable[[], Any]) -> Any:
+def sequentially(*reads: Callable[[], Any]) -> Any:
     """One after the other: the fastest way to what is on this machine."""
     return tuple(read() for read in reads)

@@ -20,7 +20,13 @@ from infra.openapi_words import ERRORS, HEADERS, INFO, NAMES, TAGS
 from infra.routers import ROUTERS
 from shared import errors
 from shared.model.callers import Scope
-from shared.web.errors import STATUS, code_of
+from shared.web.errors import (
+    STATUS,
+    PayloadTooLarge,
+    Unauthorized,
+    UnsupportedMediaType,
+    code_of,
+)
 from shared.web.errors import response as response_to
 
 PATH: Final = Path(__file__).parent.parent / "docs" / "openapi.json"
@@ -28,10 +34,10 @@ PATH: Final = Path(__file__).parent.parent / "docs" / "openapi.json"
 # Whatever the operation, these can come of its caller, its parameters or its body.
 _ALWAYS: Final = (
     errors.InvalidRequest,
-    errors.Unauthorized,
+    Unauthorized,
     errors.InvalidApiKey,
-    errors.PayloadTooLarge,
-    errors.UnsupportedMediaType,
+    PayloadTooLarge,
+    UnsupportedMediaType,
     errors.RateLimited,
 )
 

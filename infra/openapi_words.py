@@ -7,6 +7,7 @@ the function's schemas.
 from typing import Final, NamedTuple
 
 from shared import errors
+from shared.web.errors import PayloadTooLarge, Unauthorized, UnsupportedMediaType
 
 INFO: Final = """\
 Rescind manages API keys, signing keys and the revocations of warrants (signed grants of authority),
@@ -124,7 +125,7 @@ ERRORS: Final = {
         "There is no `Authorization` header, or its key is not valid. All keys that are not valid "
         "get the same answer",
         (
-            errors.Unauthorized("Authorization: the header is required, as Bearer and an API key."),
+            Unauthorized("Authorization: the header is required, as Bearer and an API key."),
             errors.InvalidApiKey(),
         ),
     ),
@@ -145,12 +146,12 @@ ERRORS: Final = {
     "413": Answer(
         "PayloadTooLarge",
         "The body is larger than the operation takes",
-        (errors.PayloadTooLarge(262144),),
+        (PayloadTooLarge(262144),),
     ),
     "415": Answer(
         "UnsupportedMediaType",
         "The body is not sent as `application/json`, or is compressed",
-        (errors.UnsupportedMediaType("Content-Type: a body must be sent as application/json."),),
+        (UnsupportedMediaType("Content-Type: a body must be sent as application/json."),),
     ),
     "429": Answer(
         "RateLimited",

@@ -3,15 +3,11 @@
     RescindError
     ├── RequestError                the caller's to mend; each has a code of the contract
     │   ├── InvalidRequest          invalid_request
-    │   ├── Unauthorized            unauthorized
     │   ├── InvalidApiKey           invalid_api_key
     │   ├── InsufficientScope       insufficient_scope
     │   ├── NotFound                not_found
-    │   ├── MethodNotAllowed        method_not_allowed
     │   ├── InvalidState            invalid_state
     │   ├── RequestConflict         conflict
-    │   ├── PayloadTooLarge         payload_too_large
-    │   ├── UnsupportedMediaType    unsupported_media_type
     │   └── RateLimited             rate_limited
     ├── Unavailable                 unavailable: a store or key service cannot answer now
     │   ├── Corrupt                 what was read cannot be trusted; never skipped
@@ -50,12 +46,6 @@ class InvalidRequest(RequestError):
     code = "invalid_request"
 
 
-class Unauthorized(RequestError):
-    """There is no Authorization header, or it is not of the Bearer scheme."""
-
-    code = "unauthorized"
-
-
 class InvalidApiKey(RequestError):
     """Malformed, unknown, revoked, expired or disabled: one answer, so none can be told apart."""
 
@@ -84,16 +74,6 @@ class NotFound(RequestError):
         super().__init__(message)
 
 
-class MethodNotAllowed(RequestError):
-    """The route exists, the method does not; `allow` lists those that do."""
-
-    code = "method_not_allowed"
-
-    def __init__(self, allow: Iterable[str]) -> None:
-        self.allow = tuple(sorted(allow))
-        super().__init__(f"This path allows the method {' or '.join(self.allow)}.")
-
-
 class InvalidState(RequestError):
     """The transition is not allowed from the present state."""
 
@@ -104,21 +84,6 @@ class Conflict(RequestError):
     """An identifier is taken, a quota is reached, or the last admin key would go."""
 
     code = "conflict"
-
-
-class PayloadTooLarge(RequestError):
-    """The body is larger than the endpoint takes."""
-
-    code = "payload_too_large"
-
-    def __init__(self, limit: int) -> None:
-        super().__init__(f"The body may be at most {limit} bytes.")
-
-
-class UnsupportedMediaType(RequestError):
-    """A body came without the JSON content type, or packed."""
-
-    code = "unsupported_media_type"
 
 
 class RateLimited(RequestError):

@@ -22,7 +22,7 @@ _HANDLE: Final = re.compile(r"[a-z0-9-]{1,63}")
 
 
 @dataclass(frozen=True, slots=True)
-class Settings(Record):
+class TenantSettings(Record):
     """A tenant's settings. `handle` is what the operator named it, and never changes.
 
     `rotation_grace_seconds` is None until it is set: then one lifetime of a list applies.

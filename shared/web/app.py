@@ -12,9 +12,10 @@ from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from shared import logs, wiring
-from shared.errors import MethodNotAllowed, NotFound
+from shared.errors import NotFound
 from shared.ports import Ports
 from shared.settings import Network
+from shared.web.errors import MethodNotAllowed
 from shared.web.gate import Gate
 from shared.web.work import IN_PLACE, Work
 

@@ -5,10 +5,11 @@ from typing import Final
 
 from starlette.requests import Request
 
-from shared.errors import InvalidApiKey, Unauthorized
+from shared.errors import InvalidApiKey
 from shared.model.callers import Caller
 from shared.operations.api import api_keys
 from shared.ports import Ports
+from shared.web.errors import Unauthorized
 
 _SECRET: Final = re.compile(r"svc_[A-Za-z0-9_-]{43}")
 

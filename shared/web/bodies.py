@@ -6,8 +6,9 @@ from typing import Any, Final, NamedTuple
 
 from starlette.requests import Request
 
-from shared.errors import InvalidRequest, PayloadTooLarge, UnsupportedMediaType
+from shared.errors import InvalidRequest
 from shared.model import strict_json
+from shared.web.errors import PayloadTooLarge, UnsupportedMediaType
 
 BODY_MAX: Final = 256 * 1024
 

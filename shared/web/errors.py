@@ -1,6 +1,7 @@
 """Errors as responses: the one table of statuses, the one body (API-9, API-10)."""
 
 import json
+from collections.abc import Iterable
 from typing import Final
 
 from starlette.requests import ClientDisconnect
@@ -8,17 +9,49 @@ from starlette.responses import Response
 
 from shared import errors
 
+
+class Unauthorized(errors.RequestError):
+    """There is no Authorization header, or it is not of the Bearer scheme."""
+
+    code = "unauthorized"
+
+
+class MethodNotAllowed(errors.RequestError):
+    """The route exists, the method does not; `allow` lists those that do."""
+
+    code = "method_not_allowed"
+
+    def __init__(self, allow: Iterable[str]) -> None:
+        self.allow = tuple(sorted(allow))
+        super().__init__(f"This path allows the method {' or '.join(self.allow)}.")
+
+
+class PayloadTooLarge(errors.RequestError):
+    """The body is larger than the endpoint takes."""
+
+    code = "payload_too_large"
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"The body may be at most {limit} bytes.")
+
+
+class UnsupportedMediaType(errors.RequestError):
+    """A body came without the JSON content type, or packed."""
+
+    code = "unsupported_media_type"
+
+
 STATUS: Final[dict[type[errors.RescindError], int]] = {
     errors.InvalidRequest: 400,
-    errors.Unauthorized: 401,
+    Unauthorized: 401,
     errors.InvalidApiKey: 401,
     errors.InsufficientScope: 403,
     errors.NotFound: 404,
-    errors.MethodNotAllowed: 405,
+    MethodNotAllowed: 405,
     errors.InvalidState: 409,
     errors.Conflict: 409,
-    errors.PayloadTooLarge: 413,
-    errors.UnsupportedMediaType: 415,
+    PayloadTooLarge: 413,
+    UnsupportedMediaType: 415,
     errors.RateLimited: 429,
 }
 
@@ -47,13 +80,13 @@ def response(error: Exception) -> Response:
 
 def _headers(error: errors.RequestError) -> dict[str, str]:
     match error:
-        case errors.Unauthorized() | errors.InvalidApiKey():
+        case Unauthorized() | errors.InvalidApiKey():
             return {"WWW-Authenticate": "Bearer"}
         case errors.InsufficientScope():
             # RFC 6750 3.1
             scopes = " ".join(error.scopes)
             return {"WWW-Authenticate": f'Bearer error="insufficient_scope", scope="{scopes}"'}
-        case errors.MethodNotAllowed():
+        case MethodNotAllowed():
             return {"Allow": ", ".join(error.allow)}
         case errors.RateLimited():
             return {"Retry-After": str(error.retry_after)}

@@ -23,7 +23,6 @@ from shared.errors import (
     InvalidSettings,
     NotFound,
     RequestError,
-    Unauthorized,
     Unavailable,
 )
 from shared.model.callers import Caller
@@ -110,7 +109,7 @@ class Gate:
         exchange.figures = partial(self._strangers.look, group(address))
         try:
             caller = authenticate(ports, request, source_ip=address, request_id=exchange.request_id)
-        except (Unauthorized, InvalidApiKey):
+        except (errors.Unauthorized, InvalidApiKey):
             self._strangers.take(group(address))
             raise
         exchange.caller = caller

@@ -12,7 +12,7 @@ from shared.model.audit_log import SHARDS, Action, Filters, month
 from shared.model.callers import Scope
 from shared.operations.api import audit_log, revocations
 from shared.operations.operator import onboarding
-from shared.operations.rules import tenants
+from shared.operations.rules import audit, tenants
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
 from shared.wiring import identifiers
@@ -450,7 +450,7 @@ class Counted:
             clock.advance(minutes=10)
             caller = replace(tenant.operator, key_id=f"svc_ak_{number % 3}")
             settings = tenants.settings(ports, tenant.id)
-            change = audit_log.entry(
+            change = audit.entry(
                 ports,
                 caller,
                 [Action.KEY_SIGN, Action.KEY_CREATE][number % 50 == 7],

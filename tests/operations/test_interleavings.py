@@ -31,7 +31,7 @@ from shared.model.srl.schedule import IN_FLIGHT_MAX, Mark
 from shared.model.srl.signers import ListSigner, Status, signers
 from shared.model.srl.state import State
 from shared.model.srl.statements import Statement
-from shared.model.tenants import Settings
+from shared.model.tenants import TenantSettings
 from shared.operations.api import key_revocation, list_signers, revocations, srl
 from shared.operations.rules import counters, operation, revoked_signers, tenants
 from shared.operations.rules.operation import settle
@@ -574,7 +574,7 @@ def test_every_schedule_in_which_one_dies(scene: Scene, names: str, mortal: str)
 class Found(NamedTuple):
     """What a list is made from."""
 
-    settings: Settings
+    settings: TenantSettings
     changes: int
     content: Content
 

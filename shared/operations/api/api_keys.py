@@ -14,9 +14,8 @@ from shared.model.items import Address, Item, Partition, Value
 from shared.model.service_accounts import ServiceAccount
 from shared.model.srl.tombstones import Status as Ended
 from shared.model.srl.tombstones import Tombstone
-from shared.model.tenants import Settings
-from shared.operations.api import audit_log
-from shared.operations.rules import given, last_admin, tenants
+from shared.model.tenants import TenantSettings
+from shared.operations.rules import audit, given, last_admin, tenants
 from shared.operations.rules.given import find
 from shared.operations.rules.operation import operation
 from shared.operations.rules.paging import Page, Walk, count
@@ -136,7 +135,7 @@ def create(
     created, changes = creation(
         ports, settings, name=name, scopes=scopes, expires_at=expires_at, account=account
     )
-    entry = audit_log.entry(
+    entry = audit.entry(
         ports,
         caller,
         Action.API_KEY_CREATE,
@@ -201,7 +200,7 @@ def delete(ports: Ports, caller: Caller, *, key_id: str) -> None:
 
 def creation(
     ports: Ports,
-    settings: Settings,
+    settings: TenantSettings,
     *,
     name: str,
     scopes: tuple[Scope, ...],
@@ -248,7 +247,7 @@ def _find(ports: Ports, caller: Caller, key_id: str) -> ApiKey:
 
 def _entry(ports: Ports, caller: Caller, action: Action, key: ApiKey) -> Put:
     settings = tenants.settings(ports, caller.tenant_id)
-    return audit_log.entry(ports, caller, action, key.id, settings=settings, **_details(key))
+    return audit.entry(ports, caller, action, key.id, settings=settings, **_details(key))
 
 
 def _details(key: ApiKey) -> dict[str, Value]:

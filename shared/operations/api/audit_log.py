@@ -8,53 +8,19 @@ from typing import Final, Self, TypeAlias
 
 from shared.model import audit_log as model
 from shared.model import times
-from shared.model.audit_log import Action, Entry, Filters
+from shared.model.audit_log import Entry, Filters
 from shared.model.callers import Caller, Scope
-from shared.model.identifiers import AUDIT_ENTRY
-from shared.model.items import Value
-from shared.model.tenants import AUDIT_RETENTION_DAYS_MAX, AUDIT_RETENTION_DAYS_MIN, Settings
+from shared.model.tenants import AUDIT_RETENTION_DAYS_MAX, AUDIT_RETENTION_DAYS_MIN
 from shared.operations.rules.operation import operation
 from shared.operations.rules.paging import Page, merged
 from shared.ports import Ports
-from shared.ports.store import Expect, Put, Where
+from shared.ports.store import Where
 
 # Entries, each with the month that it is filed under.
 _Found: TypeAlias = list[tuple[str, Entry]]
 
 # Clocks of instances may disagree by this much, not more.
 _AHEAD_MAX: Final = timedelta(days=1)
-
-
-def entry(
-    ports: Ports,
-    caller: Caller,
-    action: Action,
-    resource_id: str,
-    *,
-    settings: Settings,
-    **details: Value,
-) -> Put:
-    """The change that records `action` on `resource_id`; `details` must hold no secret.
-
-    The entry is kept for the retention of `settings`. If an operator acts, `details` also says
-    which user of the machine that is.
-    """
-    now = ports.now()
-    made = Entry(
-        # Of the same moment: a window of time is looked for by identifiers alone.
-        id=ports.new_id(AUDIT_ENTRY, at=now),
-        timestamp=now,
-        actor=caller.identity,
-        action=action,
-        resource_id=resource_id,
-        result="success",
-        source_ip=caller.source_ip,
-        request_id=caller.request_id,
-        details=details | ({"operator": caller.operator} if caller.operator else {}),
-        expires=int((now + settings.audit_retention).timestamp()),
-        actor_key_id=caller.key_id,
-    )
-    return Put(model.address(caller.tenant_id, made.id, now), made.to_item(), Expect.ABSENT)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,9 @@ from shared.model.audit_log import Action
 from shared.model.callers import Caller, Scope
 from shared.model.revoked_signers import Marker
 from shared.model.signing_keys import Signer, SigningKey, Status
-from shared.model.tenants import Settings
-from shared.operations.api import audit_log
+from shared.model.tenants import TenantSettings
 from shared.operations.api.signing_keys import counted, find_key
-from shared.operations.rules import counters, revoked_signers, tenants
+from shared.operations.rules import audit, counters, revoked_signers, tenants
 from shared.operations.rules.operation import operation
 from shared.operations.srl import marks as srl_marks
 from shared.ports import Ports
@@ -121,7 +120,11 @@ def _descendants(ports: Ports, key: SigningKey) -> list[SigningKey]:
 
 
 def _revoke_all(
-    ports: Ports, caller: Caller, settings: Settings, keys: Sequence[SigningKey], details: _Details
+    ports: Ports,
+    caller: Caller,
+    settings: TenantSettings,
+    keys: Sequence[SigningKey],
+    details: _Details,
 ) -> dict[str, SigningKey]:
     now, reason = ports.now(), details["reason"]
     markers = {key.signer: Marker(now, reason) for key in keys}
@@ -134,7 +137,7 @@ def _revoke_all(
             amounts[name] = amounts.get(name, 0) + amount
         changes.append(Put(key.address, revoked[key.id].to_item(), At(key.version)))
         changes.append(
-            audit_log.entry(
+            audit.entry(
                 ports,
                 caller,
                 Action.KEY_REVOKE,

@@ -18,9 +18,8 @@ from shared.model.items import Value
 from shared.model.srl.body import Head
 from shared.model.srl.signers import ListSigner, Status, signers
 from shared.model.srl.statements import Statement
-from shared.model.tenants import Settings
-from shared.operations.api import audit_log
-from shared.operations.rules import seals, tenants
+from shared.model.tenants import TenantSettings
+from shared.operations.rules import audit, seals, tenants
 from shared.operations.rules.operation import operation
 from shared.operations.srl import archive as srl_archive
 from shared.operations.srl import heads as srl_heads
@@ -58,7 +57,7 @@ class Listing:
 class _Scene:
     """What a change of signers is decided on."""
 
-    settings: Settings
+    settings: TenantSettings
     head: Head
     active: ListSigner
 
@@ -276,7 +275,7 @@ def _entry(
     **details: Value,
 ) -> Change:
     settings, active_id = scene.settings, scene.active.id
-    return audit_log.entry(
+    return audit.entry(
         ports, caller, action, list_signer.id, settings=settings, active=active_id, **details
     )
 
@@ -289,7 +288,7 @@ def _unchanged(list_signer: ListSigner) -> Change:
     return Check(list_signer.address, At(list_signer.version))
 
 
-def _shown(list_signer: ListSigner, settings: Settings) -> Signer:
+def _shown(list_signer: ListSigner, settings: TenantSettings) -> Signer:
     since = list_signer.activated_at or list_signer.created_at
     if list_signer.status is Status.PENDING:
         return Signer(list_signer, list_signer.created_at + settings.rotation_grace)

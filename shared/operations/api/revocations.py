@@ -12,11 +12,10 @@ from shared.model.callers import Caller, Scope
 from shared.model.identifiers import REVOCATION, is_identifier
 from shared.model.items import Partition, Value
 from shared.model.revocations import Revocation, RevokedWarrant, Verdict
-from shared.model.tenants import Settings
+from shared.model.tenants import TenantSettings
 from shared.model.warrant_format import Format
 from shared.model.warrants import Standing
-from shared.operations.api import audit_log
-from shared.operations.rules import counters, tenants
+from shared.operations.rules import audit, counters, tenants
 from shared.operations.rules.operation import operation
 from shared.operations.rules.paging import Page, merged
 from shared.operations.rules.verdicts import verdicts
@@ -202,11 +201,11 @@ def _entry(
     caller: Caller,
     action: Action,
     record: Revocation,
-    settings: Settings,
+    settings: TenantSettings,
     **more: Value,
 ) -> Put:
     details: dict[str, Value] = {"warrant_id": record.warrant_id, "reason": record.reason}
-    return audit_log.entry(ports, caller, action, record.id, settings=settings, **details, **more)
+    return audit.entry(ports, caller, action, record.id, settings=settings, **details, **more)
 
 
 def _said(standing: Standing) -> dict[str, Value]:

@@ -12,8 +12,7 @@ from shared.model.identifiers import SERVICE_ACCOUNT
 from shared.model.service_accounts import ServiceAccount, Status
 from shared.model.srl.tombstones import Status as Ended
 from shared.model.srl.tombstones import Tombstone
-from shared.operations.api import audit_log
-from shared.operations.rules import last_admin, tenants
+from shared.operations.rules import audit, last_admin, tenants
 from shared.operations.rules.given import find
 from shared.operations.rules.operation import operation
 from shared.operations.rules.paging import Page, Walk, count, newest
@@ -58,7 +57,7 @@ def create(
     )
     ports.store.write(
         *creation(account),
-        audit_log.entry(
+        audit.entry(
             ports,
             caller,
             Action.SERVICE_ACCOUNT_CREATE,
@@ -101,7 +100,7 @@ def delete(ports: Ports, caller: Caller, *, account_id: str) -> None:
         Delete(account.address, At(account.version)),
         Increment(model.count_address(caller.tenant_id), {"count": -1}, Expect.PRESENT),
         *tombstones.left(caller.tenant_id, Tombstone(account.id, Ended.DELETED, ports.now())),
-        audit_log.entry(
+        audit.entry(
             ports,
             caller,
             Action.SERVICE_ACCOUNT_DELETE,
@@ -142,7 +141,7 @@ def _switch(
         *_credentials(ports, keys, disabled=target is Status.DISABLED),
         *last_admin.guard(ports, caller, losing=losing),
         *tombstones.changed(caller.tenant_id),
-        audit_log.entry(ports, caller, action, account.id, settings=settings, name=account.name),
+        audit.entry(ports, caller, action, account.id, settings=settings, name=account.name),
     )
     return switched
 

@@ -11,8 +11,7 @@ from shared.model.callers import Caller, Scope
 from shared.model.identifiers import SIGNING_KEY
 from shared.model.seeds import Purpose
 from shared.model.signing_keys import PARENTS, TRANSITIONS, SigningKey, Status, Type
-from shared.operations.api import audit_log
-from shared.operations.rules import given, tenants
+from shared.operations.rules import audit, given, tenants
 from shared.operations.rules.given import find
 from shared.operations.rules.operation import operation
 from shared.operations.rules.paging import Page, Walk, count, newest
@@ -93,7 +92,7 @@ def create(
         Put(key.address, key.to_item(), Expect.ABSENT),
         *([Check(parent.address, At(parent.version))] if parent else []),
         counted(caller.tenant_id, {model.count_name(key.type, key.status): 1}),
-        audit_log.entry(
+        audit.entry(
             ports,
             caller,
             Action.KEY_CREATE,
@@ -128,7 +127,7 @@ def rotate(ports: Ports, caller: Caller, *, key_id: str) -> SigningKey:
         Put(address, {"id": superseded.id}, Expect.ABSENT),
         counted(caller.tenant_id, {model.count_name(key.type, Status.ROTATED): 1}),
         *tombstones.changed(caller.tenant_id),
-        audit_log.entry(
+        audit.entry(
             ports,
             caller,
             Action.KEY_ROTATE,
@@ -196,7 +195,7 @@ def _move(
         Put(key.address, moved.to_item(), At(key.version)),
         counted(caller.tenant_id, {old: -1, new: 1}),
         *tombstones.changed(caller.tenant_id),
-        audit_log.entry(ports, caller, action, key.id, settings=settings),
+        audit.entry(ports, caller, action, key.id, settings=settings),
     )
     return moved
 

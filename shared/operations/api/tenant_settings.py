@@ -4,22 +4,21 @@ from dataclasses import replace
 
 from shared.model.audit_log import Action
 from shared.model.callers import Caller, Scope
-from shared.model.tenants import Settings
-from shared.operations.api import audit_log
-from shared.operations.rules import tenants
+from shared.model.tenants import TenantSettings
+from shared.operations.rules import audit, tenants
 from shared.operations.rules.operation import operation
 from shared.ports import Ports
 from shared.ports.store import At, Put
 
 
 @operation(Scope.ADMIN, Scope.READ_ONLY)
-def get(ports: Ports, caller: Caller) -> Settings:
+def get(ports: Ports, caller: Caller) -> TenantSettings:
     """The caller's tenant's settings."""
     return tenants.settings(ports, caller.tenant_id)
 
 
 @operation(Scope.ADMIN)
-def update(ports: Ports, caller: Caller, *, changes: dict[str, str | int]) -> Settings:
+def update(ports: Ports, caller: Caller, *, changes: dict[str, str | int]) -> TenantSettings:
     """Change any of the settings that can be written; the list follows when next due.
 
     What is so already is not written.
@@ -31,7 +30,7 @@ def update(ports: Ports, caller: Caller, *, changes: dict[str, str | int]) -> Se
     updated = replace(settings, version=settings.version + 1, **changed)  # type: ignore[arg-type]
     ports.store.write(
         Put(settings.address, updated.to_item(), At(settings.version)),
-        audit_log.entry(
+        audit.entry(
             ports,
             caller,
             Action.TENANT_UPDATE_SETTINGS,

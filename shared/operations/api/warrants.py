@@ -15,9 +15,8 @@ from shared.model.identifiers import WARRANT, before_all_of
 from shared.model.signing_keys import Signer, SigningKey, Status
 from shared.model.warrant_format import Claims, Format
 from shared.model.warrants import Standing, Warrant
-from shared.operations.api import audit_log
 from shared.operations.api.signing_keys import find_key
-from shared.operations.rules import counters, given, seals, tenants
+from shared.operations.rules import audit, counters, given, seals, tenants
 from shared.operations.rules.operation import operation
 from shared.operations.rules.paging import Page, Walk, newest
 from shared.operations.rules.verdicts import verdicts
@@ -87,7 +86,7 @@ def sign(ports: Ports, caller: Caller, *, key_id: str, order: Order) -> Signed:
         ),
         signed_by_end.put(caller.tenant_id, warrant),
         Increment(counted, amounts, Expect.ANYTHING),
-        audit_log.entry(
+        audit.entry(
             ports,
             caller,
             Action.KEY_SIGN,

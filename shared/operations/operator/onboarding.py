@@ -8,10 +8,10 @@ from shared.model.audit_log import Action
 from shared.model.callers import Caller, Scope, identity
 from shared.model.identifiers import SERVICE_ACCOUNT, TENANT
 from shared.model.service_accounts import ServiceAccount, Status
-from shared.model.tenants import Listing, Settings
-from shared.operations.api import api_keys, audit_log, service_accounts
+from shared.model.tenants import Listing, TenantSettings
+from shared.operations.api import api_keys, service_accounts
 from shared.operations.api.api_keys import Created
-from shared.operations.rules import tenants
+from shared.operations.rules import audit, tenants
 from shared.operations.rules.operation import settle
 from shared.operations.srl import publication, signed_by_end
 from shared.operations.srl import signers as srl_signers
@@ -24,7 +24,7 @@ _OPERATOR = "operator"
 
 def create_tenant(
     ports: Ports, *, handle: str, user: str | None = None
-) -> tuple[Settings, Created]:
+) -> tuple[TenantSettings, Created]:
     """A new tenant with its list signer, version 1 of its list, an account and an admin key.
 
     All of it or nothing. `user` is the user of the machine who asks for it, whom the audit log
@@ -34,7 +34,7 @@ def create_tenant(
     return settle(lambda: _create_tenant(ports, handle, user))
 
 
-def _create_tenant(ports: Ports, handle: str, user: str | None) -> tuple[Settings, Created]:
+def _create_tenant(ports: Ports, handle: str, user: str | None) -> tuple[TenantSettings, Created]:
     settings = _new_settings(ports, handle)
     if ports.store.get(model.handle_address(handle)) is not None:
         raise Conflict("A tenant of this name exists; choose another name.")
@@ -54,7 +54,7 @@ def _create_tenant(ports: Ports, handle: str, user: str | None) -> tuple[Setting
         *changes,
         *publication.first(ports, settings, signer),
         signed_by_end.complete(settings.tenant_id),
-        audit_log.entry(
+        audit.entry(
             ports,
             caller,
             Action.TENANT_CREATE,
@@ -87,8 +87,8 @@ def operator(ports: Ports, *, handle: str, user: str | None = None) -> Caller:
     return Caller.inside(tenant_id, name=_OPERATOR, handle=handle, operator=user)
 
 
-def _new_settings(ports: Ports, handle: str) -> Settings:
-    return Settings(
+def _new_settings(ports: Ports, handle: str) -> TenantSettings:
+    return TenantSettings(
         tenant_id=ports.new_id(TENANT),
         handle=handle,
         name=handle,
@@ -98,7 +98,7 @@ def _new_settings(ports: Ports, handle: str) -> Settings:
     )
 
 
-def _admin_account(ports: Ports, settings: Settings) -> ServiceAccount:
+def _admin_account(ports: Ports, settings: TenantSettings) -> ServiceAccount:
     return ServiceAccount(
         id=ports.new_id(SERVICE_ACCOUNT),
         tenant_id=settings.tenant_id,

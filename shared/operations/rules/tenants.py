@@ -4,16 +4,16 @@ from collections.abc import Iterator
 
 from shared.errors import Corrupt, NotFound
 from shared.model import tenants as model
-from shared.model.tenants import Listing, Settings
+from shared.model.tenants import Listing, TenantSettings
 from shared.ports import Ports
 
 
-def settings(ports: Ports, tenant_id: str) -> Settings:
+def settings(ports: Ports, tenant_id: str) -> TenantSettings:
     """The settings of a tenant. Raises `Corrupt` where a tenant has none."""
     item = ports.store.get(model.settings_address(tenant_id))
     if item is None:
         raise Corrupt("a tenant has no settings")
-    return Settings.from_item(item)
+    return TenantSettings.from_item(item)
 
 
 def listing(ports: Ports) -> Iterator[Listing]:
@@ -21,7 +21,7 @@ def listing(ports: Ports) -> Iterator[Listing]:
     return (Listing.from_item(entry.item) for entry in ports.store.query(model.DIRECTORY))
 
 
-def find(ports: Ports, handle: str) -> Settings:
+def find(ports: Ports, handle: str) -> TenantSettings:
     """The settings of the tenant with this handle. Raises `NotFound`."""
     return settings(ports, identifier(ports, handle))
 

@@ -26,10 +26,9 @@ from shared.model.srl.schedule import Turn
 from shared.model.srl.signers import ListSigner
 from shared.model.srl.state import State
 from shared.model.srl.tombstones import Tombstones
-from shared.model.tenants import Settings
+from shared.model.tenants import TenantSettings
 from shared.model.warrants import left_behind
-from shared.operations.api import audit_log
-from shared.operations.rules import counters, revoked_signers, tenants
+from shared.operations.rules import audit, counters, revoked_signers, tenants
 from shared.operations.rules.counters import Counted
 from shared.operations.rules.operation import reread
 from shared.operations.rules.verdicts import verdicts
@@ -58,7 +57,7 @@ _REBUILT_EVERY: Final = 100
 class _Draft:
     """What a publication has read before it makes the list, and so takes for granted."""
 
-    settings: Settings
+    settings: TenantSettings
     head: Head
     signer: ListSigner
     counted: Counted
@@ -84,7 +83,7 @@ class _Draft:
         return self.issued_at - self.settings.srl_ttl
 
 
-def first(ports: Ports, settings: Settings, list_signer: ListSigner) -> list[Change]:
+def first(ports: Ports, settings: TenantSettings, list_signer: ListSigner) -> list[Change]:
     """Store version 1, which is empty, and return the writes that publish it (SRL-6)."""
     now = times.whole(ports.now())
     payload = Payload(1, now, now + settings.srl_ttl, [])
@@ -128,7 +127,7 @@ def publish(
     head, settings = made.head, draft.settings
     action, resource = Action.SRL_REGENERATE, f"srl/{head.version}"
     unchanged = Check(draft.signer.address, At(draft.signer.version))
-    entry = audit_log.entry(ports, caller, action, resource, settings=settings, count=head.count)
+    entry = audit.entry(ports, caller, action, resource, settings=settings, count=head.count)
     _move_head(ports, draft, made, [unchanged, entry])
     return head
 
@@ -162,7 +161,7 @@ def _draft(ports: Ports, tenant_id: str, *, above: int) -> _Draft:
 
 def _draft_on(
     ports: Ports,
-    settings: Settings,
+    settings: TenantSettings,
     head: Head,
     list_signer: ListSigner,
     *,

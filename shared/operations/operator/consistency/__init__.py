@@ -10,7 +10,6 @@ from typing import Final
 
 from shared.errors import Corrupt, ExpectationLost, Unavailable
 from shared.model.callers import Caller
-from shared.operations.api import audit_log
 from shared.operations.operator.consistency import (
     accounts,
     api_keys,
@@ -22,7 +21,7 @@ from shared.operations.operator.consistency import (
 )
 from shared.operations.operator.consistency import list_signers as signers
 from shared.operations.operator.consistency.inconsistency import Check, Inconsistency
-from shared.operations.rules import first_edition, operation, tenants
+from shared.operations.rules import audit, first_edition, operation, tenants
 from shared.ports import Ports
 from shared.ports.store import Change
 
@@ -92,6 +91,4 @@ def _entry(ports: Ports, operator: Caller, found: Inconsistency) -> list[Change]
         return []
     settings = tenants.settings(ports, operator.tenant_id)
     action, resource_id = event.action, event.resource_id
-    return [
-        audit_log.entry(ports, operator, action, resource_id, settings=settings, **event.details)
-    ]
+    return [audit.entry(ports, operator, action, resource_id, settings=settings, **event.details)]

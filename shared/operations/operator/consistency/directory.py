@@ -8,7 +8,7 @@ from shared.model.srl import body as srl
 from shared.model.srl import schedule as srl_schedule
 from shared.model.srl.body import Head
 from shared.model.srl.schedule import Turn
-from shared.model.tenants import Listing, Settings
+from shared.model.tenants import Listing, TenantSettings
 from shared.operations.operator.consistency.inconsistency import Inconsistency
 from shared.operations.rules import counters
 from shared.operations.srl import marks as srl_marks
@@ -29,7 +29,7 @@ def _names(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
     if item is None:
         yield _without_settings(None if listed is None else Listing.from_item(listed), tenant_id)
         return
-    settings = Settings.from_item(item)
+    settings = TenantSettings.from_item(item)
     if listed is None:
         listing = Listing(tenant_id, settings.handle, settings.created_at)
         change = Put(address, listing.to_item(), Expect.ABSENT)
@@ -44,7 +44,7 @@ def _without_settings(listing: Listing | None, tenant_id: str) -> Inconsistency:
     problem = f"the tenant {tenant_id} has no settings"
     if listing is None:
         return Inconsistency(problem)
-    settings = Settings(
+    settings = TenantSettings(
         tenant_id=tenant_id,
         handle=listing.handle,
         name=listing.handle,

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from shared.model.audit_log import Action
 from shared.model.callers import Caller
 from shared.model.items import Value
-from shared.model.tenants import Settings
-from shared.operations.api import audit_log
+from shared.model.tenants import TenantSettings
+from shared.operations.rules import audit
 from shared.ports import Ports
 from shared.ports.store import Put
 
@@ -21,7 +21,7 @@ class Scene:
 
     ports: Ports
     operator: Caller
-    settings: Settings
+    settings: TenantSettings
     version: int
     tell: Callable[[str], None]
 
@@ -37,7 +37,7 @@ class Scene:
 
     def entry(self, action: Action, resource_id: str, **details: Value) -> Put:
         """The change that records one step in the audit log."""
-        return audit_log.entry(
+        return audit.entry(
             self.ports,
             self.operator,
             action,

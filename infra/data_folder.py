@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from infra import private_files
-from shared.adapters.file_sealer import FileSealer
+from shared import wiring
 from shared.errors import InvalidSettings
 from shared.model.srl.body import version_of
 
@@ -58,7 +58,7 @@ def prepare(folder: Path, key: Path | None = None) -> None:
         raise InvalidSettings([f"{folder} cannot be made: {error.strerror}."]) from error
     path = _checked(folder, key)
     if not path.exists():
-        FileSealer.create(path)
+        wiring.create_master_key(path)
 
 
 def check_whole(folder: Path, *, has_tenants: bool = True) -> None:

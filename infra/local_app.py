@@ -14,10 +14,10 @@ from infra.local_health import Health, alive
 from infra.local_threads import Threads
 from infra.routers import ROUTERS
 from shared import wiring
-from shared.adapters.filesystem import FileBlobs
 from shared.errors import NotFound, Unavailable
 from shared.model.srl import body as srl
 from shared.model.srl import served
+from shared.ports.one_machine import LocalBlobs
 from shared.web import errors
 from shared.web.app import create_app
 from shared.web.conditional import matches
@@ -32,7 +32,7 @@ async def _blob(request: Request) -> Response:
     """What S3 does with a signed address: serve the blob to whoever holds it."""
     blobs = wiring.from_environment().blobs
     parts = request.query_params
-    if not isinstance(blobs, FileBlobs):
+    if not isinstance(blobs, LocalBlobs):
         return errors.response(NotFound())
     name = request.path_params["name"]
     try:

@@ -4,8 +4,8 @@ import logging
 from collections import deque
 from typing import Final
 
-from shared.adapters.sqlite import SqliteStore
 from shared.ports import Ports
+from shared.ports.one_machine import LocalStore
 
 _READINGS: Final = 60
 _BATCHES: Final = 10
@@ -31,7 +31,7 @@ class Retention:
         """
         self._said.append(int(self._ports.now().timestamp()))
         store = self._ports.store
-        if len(self._said) < (self._said.maxlen or 0) or not isinstance(store, SqliteStore):
+        if len(self._said) < (self._said.maxlen or 0) or not isinstance(store, LocalStore):
             return
         try:
             for _ in range(_BATCHES):

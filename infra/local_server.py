@@ -26,7 +26,7 @@ from shared.errors import InvalidSettings, NotFound, RescindError
 from shared.operations.operator import onboarding
 from shared.operations.rules import tenants
 from shared.ports import Ports
-from shared.ports.store import Checkable
+from shared.ports.one_machine import LocalStore
 
 _HOST = ip_address("127.0.0.1")
 _IPV4 = 4
@@ -75,7 +75,7 @@ def _prepare(arguments: argparse.Namespace) -> Ports:
 
 def _check_store(ports: Ports, data: Path) -> None:
     """Raise `InvalidSettings` where the database is damaged."""
-    if not isinstance(ports.store, Checkable):
+    if not isinstance(ports.store, LocalStore):
         return
     damage = next(ports.store.problems(quickly=True), None)
     if damage is not None:

@@ -5,9 +5,9 @@ import threading
 from typing import Final
 
 from infra.local_retention import Retention
-from shared.adapters.filesystem import FileBlobs
 from shared.operations.srl import worker
 from shared.ports import Ports
+from shared.ports.one_machine import LocalBlobs
 
 _PUBLISH_SECONDS: Final = 60
 # How long a start waits for the first round: far longer than a round takes, unless there are
@@ -70,7 +70,7 @@ class Timer:
                 _log.exception("%s failed; the next attempt follows", step.__name__.strip("_"))
 
     def _remove_leftovers(self) -> None:
-        if isinstance(self._ports.blobs, FileBlobs):
+        if isinstance(self._ports.blobs, LocalBlobs):
             self._ports.blobs.remove_leftovers(older_than_seconds=_LEFTOVER_SECONDS)
 
     def _publish_due(self) -> None:

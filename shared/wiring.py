@@ -118,6 +118,13 @@ def build(settings: Settings) -> Ports:
         )
 
 
+def create_master_key(file: Path) -> None:
+    """Make a master key of this machine. Raises `InvalidSettings` if the file exists already."""
+    from shared.adapters import file_sealer
+
+    file_sealer.FileSealer.create(file)
+
+
 def now() -> datetime:
     """The present time, in UTC."""
     return datetime.now(UTC)

@@ -7,7 +7,7 @@ every adapter to them.
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Final, Protocol, TypeAlias, runtime_checkable
+from typing import Final, Protocol, TypeAlias
 
 from shared.model.items import Address as Address
 from shared.model.items import Item as Item
@@ -194,17 +194,5 @@ class Store(Protocol):
 
         Raises `ExpectationLost`, with the keys whose expectation did not hold, and `Unavailable`, after
         which the write has happened, has not, or is in flight; it never stays in part.
-        """
-        ...
-
-
-@runtime_checkable
-class Checkable(Protocol):
-    """A store on this machine's disk. One that a provider keeps has no such check."""
-
-    def problems(self, *, quickly: bool = False) -> Iterator[str]:
-        """What is damaged, found by reading everything, as sentences without names of items.
-
-        `quickly` leaves out what takes a look at each item. Raises `Unavailable`.
         """
         ...

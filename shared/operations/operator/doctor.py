@@ -21,7 +21,8 @@ from shared.operations.rules import seals, tenants
 from shared.operations.srl import publication
 from shared.operations.srl import signers as srl_signers
 from shared.ports import Ports
-from shared.ports.store import Checkable, Delete, Expect, Put
+from shared.ports.one_machine import LocalStore
+from shared.ports.store import Delete, Expect, Put
 
 _GUIDE: Final = "restore the data (docs/deploy.md, restore)"
 
@@ -84,7 +85,7 @@ def _write_and_delete(ports: Ports) -> None:
 
 def _damage(ports: Ports) -> Iterator[Finding]:
     """What is wrong with the store itself, if it can look."""
-    if not isinstance(ports.store, Checkable):
+    if not isinstance(ports.store, LocalStore):
         return
     try:
         for problem in ports.store.problems():

@@ -1,0 +1,67 @@
+"""The import contracts of pyproject.toml: each refuses an import that is planted against it."""
+
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+_ROOT = Path(__file__).parent.parent
+
+# For each contract: a module, and an import that it must not have.
+_PLANTED = {
+    "Imports point one way": ("shared/web/gate.py", "import functions.srl.handler"),
+    "Each room of shared has a layer": ("shared/attic.py", "ATTIC = True"),
+    "Each wing of the operations has a layer": (
+        "shared/operations/rules/expiry.py",
+        "import shared.operations.api.warrants",
+    ),
+    "No function imports another": (
+        "functions/srl/handler.py",
+        "import functions.api_keys.schemas",
+    ),
+    "The core knows neither HTTP, nor AWS, nor SQL": ("shared/ports/queue.py", "import botocore"),
+    "Only wiring chooses adapters": ("infra/local_timer.py", "import shared.adapters.sqlite"),
+    "What speaks no HTTP loads no web framework": (
+        "functions/srl_schedule/handler.py",
+        "import shared.web.app",
+    ),
+}
+
+
+def _lint(folder: Path) -> "subprocess.CompletedProcess[str]":
+    program = Path(sys.executable).parent / "lint-imports"
+    command: list[str | Path] = [program, "--no-cache", "--config", folder / "pyproject.toml"]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of what the contracts look at."""
+    folder = tmp_path_factory.mktemp("checkout")
+    ignored = shutil.ignore_patterns("__pycache__")
+    for name in ("functions", "shared", "infra"):
+        shutil.copytree(_ROOT / name, folder / name, ignore=ignored)
+    shutil.copy(_ROOT / "pyproject.toml", folder)
+    return folder
+
+
+def test_every_contract_refuses_what_is_planted_against_it(checkout: Path) -> None:
+    """All contracts are kept; with the imports planted, each of them is broken, by its own."""
+    settings = tomllib.loads((checkout / "pyproject.toml").read_text(encoding="utf-8"))
+    contracts = [each["name"] for each in settings["tool"]["importlinter"]["contracts"]]
+    assert sorted(contracts) == sorted(_PLANTED)
+    assert _lint(checkout).returncode == 0
+    for path, line in _PLANTED.values():
+        with (checkout / path).open("a", encoding="utf-8") as file:
+            file.write(f"\n{line}\n")
+    outcome = _lint(checkout)
+    assert outcome.returncode == 1
+    kept, broken = outcome.stdout.split("Broken contracts", 1)
+    assert [name for name in contracts if f"{name} BROKEN" not in kept] == []
+    for name, (path, _) in _PLANTED.items():
+        section = broken.split(f"\n{name}\n", 1)[1].split("\n\n\n", 1)[0]
+        module = path.removesuffix(".py").replace("/", ".")
+        assert module in section, (name, section)

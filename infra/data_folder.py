@@ -7,7 +7,7 @@ from pathlib import Path
 from infra import private_files
 from shared import wiring
 from shared.errors import InvalidSettings
-from shared.model.srl.body import version_of
+from shared.model.srl.blobs import version_of
 
 _STORE = "svc.db"
 _MASTER_KEY = "master.key"

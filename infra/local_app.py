@@ -15,8 +15,7 @@ from infra.local_threads import Threads
 from infra.routers import ROUTERS
 from shared import wiring
 from shared.errors import NotFound, Unavailable
-from shared.model.srl import body as srl
-from shared.model.srl import served
+from shared.model.srl.blobs import CACHE_CONTROL, MEDIA_TYPE, content_encoding, sha256_of
 from shared.ports.one_machine import LocalBlobs
 from shared.web import errors
 from shared.web.app import create_app
@@ -46,14 +45,14 @@ async def _blob(request: Request) -> Response:
     if file is None:
         return errors.response(NotFound())
     headers = {
-        "ETag": f'"{srl.sha256_of(name)}"',
-        "Cache-Control": served.CACHE_CONTROL,
+        "ETag": f'"{sha256_of(name)}"',
+        "Cache-Control": CACHE_CONTROL,
     }
     if matches(request, etag=headers["ETag"]):
         return Response(status_code=304, headers=headers)
-    if encoding := served.content_encoding(name):
+    if encoding := content_encoding(name):
         headers["Content-Encoding"] = encoding
-    return StoredFile(file, headers=headers, media_type=served.MEDIA_TYPE)
+    return StoredFile(file, headers=headers, media_type=MEDIA_TYPE)
 
 
 async def _nothing_there(_request: Request, _error: Exception) -> Response:

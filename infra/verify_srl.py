@@ -18,7 +18,7 @@ from infra import verifier_state
 from shared.errors import InvalidSettings, InvalidSrl
 from shared.model import identifiers, strict_json, times
 from shared.model.srl import verification as srl_verification
-from shared.model.srl.body import Payload
+from shared.model.srl.encoding import Payload
 from shared.model.srl.verifier import MAX_STEP, Policy, Told, verify_next
 
 _VALID, _NOT_VALID, _WRONG_USAGE, _REVOKED = range(4)

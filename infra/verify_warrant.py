@@ -18,7 +18,7 @@ from pathlib import Path
 from shared.errors import InvalidSrl, InvalidWarrant
 from shared.model import identifiers, times, warrant_verification
 from shared.model.srl import verification as srl_verification
-from shared.model.srl.body import Payload
+from shared.model.srl.encoding import Payload
 from shared.model.warrant_format import Claims
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from shared.model.srl import body as srl
+from shared.model.srl.head import head_address, publications
 from shared.operations.srl import publication as operation
 from tests.bench import (
     audit_log,
@@ -127,10 +127,10 @@ def test_a_watched_store_counts_what_is_read(tmp_path: Path) -> None:
     """Every item that is asked for by key or walked over counts, once."""
     with tenant(tmp_path, revoked=3) as filled:
         watched = Watched(filled.ports.store)
-        keys = [srl.head_address(filled.operator.tenant_id)] * 2
+        keys = [head_address(filled.operator.tenant_id)] * 2
         watched.get(keys[0])
         watched.get_many(keys)
-        list(watched.query(srl.publications(filled.operator.tenant_id)))
+        list(watched.query(publications(filled.operator.tenant_id)))
         assert watched.read == 1 + 2 + 2
 
 

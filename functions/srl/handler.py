@@ -12,8 +12,8 @@ from functions.srl.schemas import (
     SrlSigners,
 )
 from shared.errors import Conflict, InvalidState, NotFound
-from shared.model.srl import served
-from shared.model.srl.body import Form
+from shared.model.srl.blobs import CACHE_CONTROL, MEDIA_TYPE
+from shared.model.srl.head import Form
 from shared.operations.api import list_signers, srl, srl_allowance
 from shared.web.app import create_app, lambda_handler
 from shared.web.conditional import accepts_gzip, matches
@@ -103,7 +103,7 @@ async def get_srl(here: ApiRequest) -> Response:
     form = head.form(packed=accepts_gzip(here))
     headers = {
         "ETag": form.etag,
-        "Cache-Control": served.CACHE_CONTROL,
+        "Cache-Control": CACHE_CONTROL,
         "Vary": "Accept-Encoding",
         "X-SRL-Key-Id": head.key_id,
     }
@@ -121,9 +121,9 @@ def _whole(here: ApiRequest, form: Form, headers: dict[str, str]) -> Response:
         headers = headers | {"Content-Encoding": form.encoding}
     file = srl.file(here.ports, here.caller, of=form) if form.size > _READ_MAX else None
     if file is not None:
-        return StoredFile(file, headers=headers, media_type=served.MEDIA_TYPE)
+        return StoredFile(file, headers=headers, media_type=MEDIA_TYPE)
     body = srl.body(here.ports, here.caller, of=form)
-    return Response(body, headers=headers, media_type=served.MEDIA_TYPE)
+    return Response(body, headers=headers, media_type=MEDIA_TYPE)
 
 
 @routes.post("/v1/revocations/srl/regenerate")

@@ -13,7 +13,7 @@ from shared.adapters.aws import Lazy, code_of, translating_errors, unavailable
 from shared.adapters.preconditions import check_blob_name
 from shared.adapters.retries import PATIENCE, RetryPolicy
 from shared.errors import BlobExists, Corrupt, Unavailable
-from shared.model.srl import served
+from shared.model.srl.blobs import CACHE_CONTROL, MEDIA_TYPE, content_encoding
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -132,10 +132,10 @@ class S3Blobs:
         asked = {
             "Bucket": self._bucket,
             "Key": name,
-            "ResponseContentType": served.MEDIA_TYPE,
-            "ResponseCacheControl": served.CACHE_CONTROL,
+            "ResponseContentType": MEDIA_TYPE,
+            "ResponseCacheControl": CACHE_CONTROL,
         }
-        if encoding := served.content_encoding(name):
+        if encoding := content_encoding(name):
             asked["ResponseContentEncoding"] = encoding
         with translating_errors():
             return self._client().generate_presigned_url(

@@ -9,7 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from shared.model.srl import body as srl
+from shared.model.srl.blobs import lists_folder, sha256_of
+from shared.model.srl.head import head_address
 from shared.operations.rules import tenants
 from shared.operations.srl import blobs as srl_blobs
 from shared.operations.srl import publication
@@ -48,9 +49,9 @@ def lengthen(data: Path, *, size: int) -> None:
     with opened(data) as ports:
         tenant_id = tenants.find(ports, "local").tenant_id
         head = publication.current(ports, tenant_id)
-        blob = srl_blobs.put(ports, srl.lists_folder(tenant_id), head.version, bytes(size))
-        longer = replace(head, blob=blob, sha256=srl.sha256_of(blob), size=size)
-        ports.store.write(Put(srl.head_address(tenant_id), longer.to_item(), Expect.PRESENT))
+        blob = srl_blobs.put(ports, lists_folder(tenant_id), head.version, bytes(size))
+        longer = replace(head, blob=blob, sha256=sha256_of(blob), size=size)
+        ports.store.write(Put(head_address(tenant_id), longer.to_item(), Expect.PRESENT))
 
 
 def peak_mib(pid: int) -> float:

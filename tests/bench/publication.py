@@ -19,7 +19,7 @@ import cbor2
 
 from shared.model import seeds
 from shared.model.callers import Caller
-from shared.model.srl import body as srl
+from shared.model.srl import encoding as srl
 from shared.operations.srl import publication
 from shared.ports import Ports
 from shared.ports.store import Store

@@ -17,7 +17,8 @@ import requests
 
 from functions.srl import handler
 from infra import data_folder
-from shared.model.srl import body as model
+from shared.model.srl.blobs import folders, packed_folder
+from shared.model.srl.head import Head
 from shared.operations.operator import onboarding
 from shared.operations.srl import publication
 from shared.ports import Ports
@@ -239,14 +240,14 @@ def test_a_short_list_is_not_packed(ports: Ports) -> None:
     plain, asked = get(tenant), get(tenant, accept_encoding="gzip")
     assert "content-encoding" not in asked.headers
     assert asked.headers["etag"] == plain.headers["etag"]
-    assert list(ports.blobs.names(model.packed_folder(tenant.id))) == []
+    assert list(ports.blobs.names(packed_folder(tenant.id))) == []
 
 
 def test_a_list_of_an_earlier_edition_has_one_form(tenant: Tenant) -> None:
     """F123: a head that was stored before lists were packed names the plain one."""
     item = publication.current(tenant.ports, tenant.id).to_item()
     del item["packed"], item["packed_size"]
-    head = model.Head.from_item(item)
+    head = Head.from_item(item)
     assert head.form(packed=True) == head.form()
 
 
@@ -255,8 +256,8 @@ def test_what_is_packed_goes_with_its_list(tenant: Tenant, clock: Clock) -> None
     for _ in range(4):
         clock.advance(hours=2)
         publication.publish(tenant.ports, tenant.operator)
-    folders = [list(tenant.ports.blobs.names(each)) for each in model.folders(tenant.id)]
-    assert [len(names) for names in folders] == [3, 3, 3]
+    names = [list(tenant.ports.blobs.names(each)) for each in folders(tenant.id)]
+    assert [len(each) for each in names] == [3, 3, 3]
 
 
 # --- on Lambda ---
@@ -267,7 +268,7 @@ class World:
     """Functions on what the environment names, and an admin of its one tenant."""
 
     ports: Ports
-    head: model.Head
+    head: Head
     admin: Caller
 
     def get(self, method: str = "GET", **headers: str) -> Answer:

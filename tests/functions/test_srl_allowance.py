@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from shared.errors import RateLimited, Unavailable
-from shared.model.srl import body as model
+from shared.model.srl.head import head_address
 from shared.operations.api import srl_allowance
 from shared.operations.srl import publication, worker
 from shared.ports import Ports
@@ -22,7 +22,7 @@ def lengthen(tenant: Tenant, count: int) -> None:
     """Let the list in force say that it has so many warrants."""
     head = publication.current(tenant.ports, tenant.id)
     item = replace(head, count=count).to_item()
-    tenant.ports.store.write(Put(model.head_address(tenant.id), item, Expect.PRESENT))
+    tenant.ports.store.write(Put(head_address(tenant.id), item, Expect.PRESENT))
 
 
 def taken(tenant: Tenant) -> int:

@@ -10,7 +10,7 @@ import pytest
 from functions.srl_publication.handler import handler
 from shared import wiring
 from shared.errors import InvalidSettings
-from shared.model.srl.body import head_address
+from shared.model.srl.head import head_address
 from shared.model.srl.signers import signers
 from shared.operations.srl import publication
 from shared.ports import Ports

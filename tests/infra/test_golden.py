@@ -18,7 +18,8 @@ import pytest
 from shared.model import warrant_verification
 from shared.model.items import Item
 from shared.model.srl import signers as srl_signers
-from shared.model.srl.body import Payload, head_address, publications
+from shared.model.srl.encoding import Payload
+from shared.model.srl.head import head_address, publications
 from shared.model.srl.verification import verify
 from shared.operations.operator import onboarding
 from shared.operations.srl import publication

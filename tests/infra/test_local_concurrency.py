@@ -17,7 +17,7 @@ import pytest
 
 from infra import data_folder
 from shared.model.audit_log import Action, month
-from shared.model.srl import body as srl
+from shared.model.srl import encoding as srl
 from shared.model.srl.verification import public_key_bytes, verify
 from shared.operations.rules import tenants
 from tests.infra.crowd import HANDLE, Crowd

@@ -18,7 +18,7 @@ from shared.model import revocations as model
 from shared.model.callers import Caller
 from shared.model.signing_keys import Type
 from shared.model.srl import schedule as srl_schedule
-from shared.model.srl.body import head_address
+from shared.model.srl.head import head_address
 from shared.model.srl.schedule import IN_FLIGHT_MAX, Turn
 from shared.model.srl.signers import Status
 from shared.model.warrants import signed_by, warrant_address

@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from functions.srl.schemas import SrlSigner, SrlSigners
 from infra import verify_srl
 from shared.model import times
-from shared.model.srl import body as srl
+from shared.model.srl import encoding as srl
 from shared.model.srl.verifier import verify_next
 from shared.operations.api import list_signers
 from shared.operations.srl import publication, signers

@@ -12,7 +12,7 @@ from shared.model import seeds, signing_keys
 from shared.model.signing_keys import SigningKey
 from shared.model.srl import signers as srl_signers
 from shared.model.srl import state as srl_state
-from shared.model.srl.body import Payload, sign
+from shared.model.srl.encoding import Payload, sign
 from shared.model.srl.signers import ListSigner
 from shared.model.srl.state import LeftMark, State
 from shared.model.srl.tombstones import Status, Tombstone, Tombstones

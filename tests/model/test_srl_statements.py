@@ -9,8 +9,8 @@ import cbor2
 import pytest
 
 from shared.model import seeds
-from shared.model.srl import body as srl
-from shared.model.srl.body import Payload
+from shared.model.srl import encoding as srl
+from shared.model.srl.encoding import Payload
 from shared.model.srl.statements import Form, Statement, follow
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)

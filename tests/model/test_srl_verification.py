@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from shared.errors import InvalidSrl
 from shared.model import identifiers
-from shared.model.srl import body as srl
+from shared.model.srl import encoding as srl
 from shared.model.srl import verification as srl_verification
-from shared.model.srl.body import Payload
+from shared.model.srl.encoding import Payload
 from shared.model.srl.verification import verify, verify_own
 from shared.model.times import CLOCK_TOLERANCE
 

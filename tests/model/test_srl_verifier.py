@@ -10,8 +10,8 @@ import pytest
 
 from shared.errors import InvalidSrl
 from shared.model import seeds
-from shared.model.srl import body as srl
-from shared.model.srl.body import Payload
+from shared.model.srl import encoding as srl
+from shared.model.srl.encoding import Payload
 from shared.model.srl.verification import Reason
 from shared.model.srl.verifier import MAX_STEP, Policy, Seen, Told, verify_next
 from tests.processes import ROOT

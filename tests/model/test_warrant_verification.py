@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from shared.errors import InvalidWarrant
 from shared.model import cose, seeds, warrant_format
-from shared.model.srl import body as srl
-from shared.model.srl.body import Payload
+from shared.model.srl import encoding as srl
+from shared.model.srl.encoding import Payload
 from shared.model.warrant_format import Claims
 from shared.model.warrant_verification import CLOCK_TOLERANCE, verify
 

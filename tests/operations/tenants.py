@@ -15,7 +15,7 @@ from shared.model.items import Item, Partition, Table
 from shared.model.records import integer
 from shared.model.signing_keys import SigningKey, Status, Type
 from shared.model.srl import signers as srl_signers
-from shared.model.srl.body import Payload
+from shared.model.srl.encoding import Payload
 from shared.model.srl.verification import verify
 from shared.model.warrants import Standing, Warrant
 from shared.operations.api import key_revocation, revocations, signing_keys, srl, warrants

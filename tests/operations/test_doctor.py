@@ -16,8 +16,9 @@ from shared.adapters.s3 import S3Blobs
 from shared.errors import Unavailable
 from shared.model import tenants
 from shared.model.items import Table
-from shared.model.srl import body as srl
 from shared.model.srl import signers as srl_signers
+from shared.model.srl.blobs import blob_name, lists_folder
+from shared.model.srl.head import Head, head_address
 from shared.model.srl.schedule import Turn
 from shared.operations.api import list_signers
 from shared.operations.operator import doctor
@@ -61,7 +62,7 @@ def test_nothing_is_wrong(anywhere: Ports) -> None:
     assert findings(anywhere) == []
 
 
-def _head(ports: Ports, tenant: Tenant) -> srl.Head:
+def _head(ports: Ports, tenant: Tenant) -> Head:
     return publication.current(ports, tenant.id)
 
 
@@ -91,12 +92,12 @@ def _lose_marks(ports: Ports, tenant: Tenant, _folder: Path) -> None:
 
 
 def _store_newer(ports: Ports, tenant: Tenant, _folder: Path) -> None:
-    folder = srl.lists_folder(tenant.id)
-    ports.blobs.put(srl.blob_name(folder, version=3, sha256="0" * 64), b"{}")
+    folder = lists_folder(tenant.id)
+    ports.blobs.put(blob_name(folder, version=3, sha256="0" * 64), b"{}")
 
 
 def _store_stray(ports: Ports, tenant: Tenant, _folder: Path) -> None:
-    ports.blobs.put(f"{srl.lists_folder(tenant.id)}/notes.txt", b"")
+    ports.blobs.put(f"{lists_folder(tenant.id)}/notes.txt", b"")
 
 
 def _swap_seed(ports: Ports, tenant: Tenant, _folder: Path) -> None:
@@ -139,7 +140,7 @@ def _lose_settings(ports: Ports, tenant: Tenant, _folder: Path) -> None:
 
 
 def _lose_head(ports: Ports, tenant: Tenant, _folder: Path) -> None:
-    ports.store.write(Delete(srl.head_address(tenant.id), Expect.PRESENT))
+    ports.store.write(Delete(head_address(tenant.id), Expect.PRESENT))
 
 
 Break = Callable[[Ports, Tenant, Path], None]
@@ -236,7 +237,7 @@ def test_all_that_is_wrong_is_named_at_once(ports: Ports, tenant: Tenant, tmp_pa
     for name in ("missing blob", "missing turn", "missing marks", "seed of another key"):
         DAMAGE[name][0](ports, tenant, tmp_path)
     other = next(each for each in (t.tenant_id for t in _listing(ports)) if each != tenant.id)
-    ports.store.write(Delete(srl.head_address(other), Expect.PRESENT))
+    ports.store.write(Delete(head_address(other), Expect.PRESENT))
     found = findings(ports)
     assert len(found) == 5
     assert {subject for subject, _ in found} == {"acme", "before"}

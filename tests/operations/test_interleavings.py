@@ -23,10 +23,10 @@ from shared.model import revocations as revocation_model
 from shared.model.callers import Caller
 from shared.model.items import Address, Table
 from shared.model.records import integer
-from shared.model.srl import body as srl_model
 from shared.model.srl import schedule as schedule_model
-from shared.model.srl.body import Head, Payload
 from shared.model.srl.content import Content
+from shared.model.srl.encoding import Payload
+from shared.model.srl.head import Head, head_address
 from shared.model.srl.schedule import IN_FLIGHT_MAX, Mark
 from shared.model.srl.signers import ListSigner, Status, signers
 from shared.model.srl.state import State
@@ -117,7 +117,7 @@ class Scene:
 
     @property
     def head_address(self) -> Address:
-        return srl_model.head_address(self.tenant.id)
+        return head_address(self.tenant.id)
 
     def observe(self, run: Run) -> None:
         if not run.steps:
@@ -596,7 +596,7 @@ def _stored(ports: Ports, found: Found, version: int, signer: ListSigner | None 
 
 
 def _move(ports: Ports, caller: Caller, head: Head, expected: At | Expect) -> Head:
-    ports.store.write(Put(srl_model.head_address(caller.tenant_id), head.to_item(), expected))
+    ports.store.write(Put(head_address(caller.tenant_id), head.to_item(), expected))
     return head
 
 
@@ -722,7 +722,7 @@ def _whatever_it_became(_before: ListSigner, after: ListSigner) -> Put:
 def _over_any_head(
     ports: Ports, draft: publication._Draft, made: publication._Made, changes: Iterable[Change]
 ) -> None:
-    head = Put(srl_model.head_address(draft.tenant_id), made.head.to_item(), Expect.ANYTHING)
+    head = Put(head_address(draft.tenant_id), made.head.to_item(), Expect.ANYTHING)
     ports.store.write(head, *changes)
 
 

@@ -8,7 +8,7 @@ import pytest
 from shared.errors import Corrupt, Unavailable
 from shared.model import seeds
 from shared.model.signing_keys import SigningKey, Status, Type
-from shared.model.srl import body as srl
+from shared.model.srl.head import FORMAT, head_address
 from shared.model.srl.signers import ListSigner
 from shared.operations.operator import doctor, migration
 from shared.operations.srl import publication, signers
@@ -34,7 +34,7 @@ def aged_tenant(ports: Ports, handle: str = "acme") -> tuple[Tenant, list[Signin
     aged(ports, signers.current(ports, tenant.id))
     for key in keys:
         aged(ports, key)
-    place = srl.head_address(tenant.id)
+    place = head_address(tenant.id)
     head = dict(ports.store.get(place) or {})
     del head["format"]
     ports.store.write(Put(place, head, Expect.PRESENT))
@@ -135,4 +135,4 @@ def test_the_doctor_names_the_migration(ports: Ports) -> None:
     assert len(told) == 2
     migration.migrate(ports, tenant.operator)
     assert list(doctor.examine(ports)) == []
-    assert publication.current(ports, tenant.id).format == srl.FORMAT
+    assert publication.current(ports, tenant.id).format == FORMAT

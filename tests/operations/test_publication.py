@@ -13,8 +13,9 @@ import pytest
 
 from shared.errors import Corrupt, ExpectationLost, InvalidSrl, Unavailable
 from shared.model import revocations as model
-from shared.model.srl import body as srl_model
-from shared.model.srl.body import Payload
+from shared.model.srl import head as head_model
+from shared.model.srl.encoding import Payload
+from shared.model.srl.head import head_address, publications
 from shared.model.srl.verification import verify
 from shared.operations.api import list_signers, revocations, srl, warrants
 from shared.operations.api.warrants import Order
@@ -348,7 +349,7 @@ def test_a_malformed_identifier_stops_the_publication(ports: Ports, tenant: Tena
 def test_a_malformed_record_stops_the_publication(ports: Ports, tenant: Tenant, field: str) -> None:
     """F10: head, signer or settings that cannot be read are an error, never a default."""
     places = [
-        srl_model.head_address(tenant.id),
+        head_address(tenant.id),
         srl_signers.current(ports, tenant.id).address,
         Partition(srl_signers.current(ports, tenant.id).address.table, tenant.id).address(
             "settings"
@@ -494,10 +495,10 @@ def test_heads_are_not_kept_for_ever(
     ports: Ports, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """F131a: Only the heads of the last lists are kept."""
-    monkeypatch.setattr(srl_model, "HEADS_KEPT", 3)
+    monkeypatch.setattr(head_model, "HEADS_KEPT", 3)
     head = [publication.publish(ports, tenant.operator) for _ in range(7)][-1]
-    entries = list(ports.store.query(srl_model.publications(tenant.id)))
+    entries = list(ports.store.query(publications(tenant.id)))
     assert sorted(int(str(e.item["version"])) for e in entries) == [7, 8, 9, 9]
-    ports.store.write(Delete(srl_model.head_address(tenant.id), Expect.PRESENT))
+    ports.store.write(Delete(head_address(tenant.id), Expect.PRESENT))
     assert consistency.repair(ports, tenant.operator)
     assert publication.current(ports, tenant.id) == head

@@ -10,9 +10,10 @@ import pytest
 
 from shared.errors import Corrupt, InvalidSrl
 from shared.model.items import Table
-from shared.model.srl import body as model
+from shared.model.srl import encoding as model
 from shared.model.srl import signers as srl_signers
-from shared.model.srl.body import Payload
+from shared.model.srl.blobs import blob_name, lists_folder, states_folder, version_of
+from shared.model.srl.encoding import Payload
 from shared.model.srl.schedule import TURNS, Turn
 from shared.model.srl.verification import verify
 from shared.operations.api import revocations
@@ -174,8 +175,8 @@ def test_a_copy_of_records_whose_list_is_kept_no_longer(
         clock.advance(days=3)
         tenant.regenerate(ports)
     told = tenant.published(ports)
-    stored = list(ports.blobs.names(model.states_folder(tenant.id)))
-    assert min(map(model.version_of, stored)) == past.told.version + 1
+    stored = list(ports.blobs.names(states_folder(tenant.id)))
+    assert min(map(version_of, stored)) == past.told.version + 1
     deployment.restore(past.copy)
     head = publication.current(ports, tenant.id)
     assert ports.blobs.get(head.blob) is None
@@ -257,7 +258,7 @@ def test_two_lists_of_the_newest_version(deployment: Deployment, past: Past, clo
 def test_blobs_that_are_older_than_the_records(deployment: Deployment, past: Past) -> None:
     """Where blobs were lost, the version still rises above that of the records."""
     ports, tenant = deployment.ports, past.tenant
-    for path in (deployment.folder / "blobs" / model.lists_folder(tenant.id)).iterdir():
+    for path in (deployment.folder / "blobs" / lists_folder(tenant.id)).iterdir():
         path.unlink()
     recovered = recover(ports, tenant)
     assert (recovered.head.version, recovered.revoked_again) == (past.told.version + 1, [])
@@ -280,7 +281,7 @@ def test_a_newest_list_that_cannot_be_read_stops_it(deployment: Deployment, past
 
 def test_a_file_that_is_no_list_stops_it(deployment: Deployment, past: Past) -> None:
     """A name that tells no version is an error with words, not a crash."""
-    deployment.ports.blobs.put(f"{model.lists_folder(past.tenant.id)}/notes.txt", b"")
+    deployment.ports.blobs.put(f"{lists_folder(past.tenant.id)}/notes.txt", b"")
     with pytest.raises(Corrupt, match="another name"):
         recover(deployment.ports, past.tenant)
 
@@ -350,9 +351,7 @@ def test_a_list_under_another_version_is_not_believed(deployment: Deployment, pa
     """F98a: A list that is copied under a higher version does not use up versions."""
     ports, tenant = deployment.ports, past.tenant
     body = publication.read(ports, publication.current(ports, tenant.id))
-    name = model.blob_name(
-        model.lists_folder(tenant.id), version=10**12 - 2, sha256=sha256(body).hexdigest()
-    )
+    name = blob_name(lists_folder(tenant.id), version=10**12 - 2, sha256=sha256(body).hexdigest())
     ports.blobs.put(name, body)
     with pytest.raises(Corrupt):
         recover(ports, tenant)
@@ -368,9 +367,7 @@ def test_a_planted_list_is_not_believed(
     now = clock()
     payload = Payload(version, now, now + timedelta(hours=1), ["svc_wrt_innocent"])
     body = model.sign(payload, seed=bytes(32))
-    name = model.blob_name(
-        model.lists_folder(tenant.id), version=version, sha256=sha256(body).hexdigest()
-    )
+    name = blob_name(lists_folder(tenant.id), version=version, sha256=sha256(body).hexdigest())
     ports.blobs.put(name, body)
     with pytest.raises(Corrupt, match="signed by no key that the records know"):
         recover(ports, tenant)

@@ -9,8 +9,8 @@ from shared.model import revocations as model
 from shared.model import warrants
 from shared.model.items import Partition, Table
 from shared.model.revocations import Revocation, RevokedWarrant
-from shared.model.srl import body as srl_model
 from shared.model.srl import schedule as srl_schedule
+from shared.model.srl.blobs import states_folder
 from shared.model.warrants import Standing
 from shared.operations.api import revocations, srl
 from shared.operations.operator import doctor
@@ -156,7 +156,7 @@ def test_a_state_that_is_lost_leaves_its_marks_to_the_next_list(
     """F138: The marks that it told of are looked at again, as before."""
     tenant.revoke(ports, OLD)
     srl.regenerate(ports, tenant.operator)
-    ports.blobs.discard(srl_model.states_folder(tenant.id), before="~")
+    ports.blobs.discard(states_folder(tenant.id), before="~")
     assert worker.publish_if_due(ports, tenant.id)
     assert srl_marks.changed(ports, tenant.id, limit=10) == {}
     assert tenant.published(ports).revoked_ids == [OLD]

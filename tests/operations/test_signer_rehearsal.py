@@ -18,7 +18,7 @@ from functions.srl.schemas import SrlSigner, SrlSigners
 from infra import verifier_state
 from shared.errors import InvalidSrl
 from shared.model import seeds
-from shared.model.srl import body as srl
+from shared.model.srl import encoding as srl
 from shared.model.srl.statements import Statement
 from shared.model.srl.verifier import Policy, Seen, Told, verify_next
 from shared.operations.api import list_signers

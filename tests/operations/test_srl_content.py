@@ -18,7 +18,8 @@ from shared.model.api_keys import ApiKey
 from shared.model.callers import Scope
 from shared.model.service_accounts import ServiceAccount
 from shared.model.signing_keys import SigningKey
-from shared.model.srl import body as model
+from shared.model.srl import encoding
+from shared.model.srl.head import head_address
 from shared.operations.api import (
     api_keys,
     list_signers,
@@ -240,7 +241,7 @@ def test_a_list_that_fails_its_check_is_made_anew(
     body = publication.read(ports, head).replace(b'"svc_wrt_b"]', b'"svc_wrt_b","svc wrt"]')
     blob = srl_blobs.put(ports, "srl/damaged", head.version, body)
     damaged = {**head.to_item(), "blob": blob, "sha256": blob.rpartition("-")[2][:-5]}
-    place = model.head_address(tenant.id)
+    place = head_address(tenant.id)
     ports.store.write(Put(place, damaged, Expect.PRESENT))
     assert tenant.regenerate(ports).revoked_ids == ["svc_wrt_a", "svc_wrt_b"]
     assert "reading all records instead" in caplog.text
@@ -292,7 +293,7 @@ def test_a_short_list_starts_no_thread(ports: Ports, monkeypatch: pytest.MonkeyP
     assert started == []
     for number in range(3):
         tenant.revoke(ports, f"svc_wrt_{number}")
-    monkeypatch.setattr(model, "_PACKED_FROM", 100)
+    monkeypatch.setattr(encoding, "_PACKED_FROM", 100)
     tenant.regenerate(ports)
     assert started == ["pack_0"]
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from shared.errors import OutOfSpace, Unavailable
-from shared.model.srl import body as srl_model
+from shared.model.srl.blobs import lists_folder, states_folder, version_of
 from shared.operations.api import list_signers, srl, tenant_settings
 from shared.operations.srl import publication, worker
 from shared.ports import Ports
@@ -26,8 +26,8 @@ def tenant(ports: Ports) -> Tenant:
 
 def kept(ports: Ports, tenant: Tenant) -> list[int]:
     """The versions of which something is stored; of each, all that belongs to it."""
-    folders = srl_model.lists_folder(tenant.id), srl_model.states_folder(tenant.id)
-    lists, states = (list(map(srl_model.version_of, ports.blobs.names(each))) for each in folders)
+    folders = lists_folder(tenant.id), states_folder(tenant.id)
+    lists, states = (list(map(version_of, ports.blobs.names(each))) for each in folders)
     assert lists == states
     return lists
 

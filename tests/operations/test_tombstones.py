@@ -18,8 +18,9 @@ from shared.model.callers import Scope
 from shared.model.items import Table
 from shared.model.service_accounts import ServiceAccount
 from shared.model.signing_keys import SigningKey, Status
-from shared.model.srl import body as srl
-from shared.model.srl.body import Payload
+from shared.model.srl.blobs import states_folder
+from shared.model.srl.encoding import Payload
+from shared.model.srl.head import head_address
 from shared.model.srl.signers import Status as SignerStatus
 from shared.model.srl.state import State
 from shared.model.srl.tombstones import Status as EndedStatus
@@ -517,11 +518,11 @@ def _make_old(deployment: Deployment, tenant: Tenant) -> None:
     head = publication.current(ports, tenant.id)
     for path in _newest_state(deployment, tenant).parent.iterdir():
         path.unlink()
-    old = srl_blobs.put(ports, srl.states_folder(tenant.id), head.version, b'{"signers":[]}')
+    old = srl_blobs.put(ports, states_folder(tenant.id), head.version, b'{"signers":[]}')
     item = {**head.to_item(), "state": old}
     ports.store.write(
         Put(
-            srl.head_address(tenant.id),
+            head_address(tenant.id),
             {k: v for k, v in item.items() if k != "format"},
             Expect.PRESENT,
         )

@@ -10,7 +10,7 @@ import pytest
 from shared.errors import Unavailable
 from shared.model import api_keys, warrants
 from shared.model.items import Address, Item
-from shared.model.srl import body as srl
+from shared.model.srl.head import head_address
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
 from tests.api import Client, Tenant, serve
@@ -167,7 +167,7 @@ def test_a_malformed_record_fails_its_list(tenant: Tenant) -> None:
 @pytest.mark.parametrize("changes", [{"version": "1"}, {"sha256": "0" * 64}, {"blob": "srl/none"}])
 def test_a_malformed_head_serves_no_list(tenant: Tenant, changes: dict[str, Any]) -> None:
     """F10: a list that is not what its head says is 503; check goes on."""
-    stored(tenant, srl.head_address(tenant.id), **changes)
+    stored(tenant, head_address(tenant.id), **changes)
     unavailable(tenant.admin.get(SRL))
     assert tenant.admin.get(CHECK).status_code == 200
 

@@ -15,7 +15,7 @@ from shared.model.items import Address, Partition, Table
 from shared.model.records import Record
 
 if TYPE_CHECKING:
-    from shared.model.srl.body import Head
+    from shared.model.srl.head import Head
 
 # The next turn of every tenant, soonest first.
 TURNS: Final = Partition(Table.KEYS, "srl-turns")

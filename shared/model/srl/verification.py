@@ -17,8 +17,8 @@ import cbor2
 
 from shared.errors import InvalidSrl
 from shared.model import ed25519, identifiers, seeds, strict_json, times
-from shared.model.srl import body as srl
-from shared.model.srl.body import Payload
+from shared.model.srl import encoding as srl
+from shared.model.srl.encoding import Payload
 
 LIFETIME_MAX: Final = timedelta(days=7)
 

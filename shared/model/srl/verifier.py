@@ -8,7 +8,7 @@ from typing import Any, Final, Self
 
 from shared.errors import InvalidSrl
 from shared.model.srl import statements as srl_statements
-from shared.model.srl.body import Payload
+from shared.model.srl.encoding import Payload
 from shared.model.srl.signers import Status
 from shared.model.srl.statements import Form
 from shared.model.srl.verification import Reason, public_key_bytes, verify_by_one_of

@@ -15,7 +15,7 @@ from shared.model.audit_log import Action
 from shared.model.callers import Caller, Scope
 from shared.model.identifiers import SIGNING_KEY, is_identifier
 from shared.model.items import Value
-from shared.model.srl.body import Head
+from shared.model.srl.head import Head
 from shared.model.srl.signers import ListSigner, Status, signers
 from shared.model.srl.statements import Statement
 from shared.model.tenants import TenantSettings

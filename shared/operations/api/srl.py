@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from shared.model.callers import Caller, Scope
-from shared.model.srl import body as model
-from shared.model.srl.body import Form, Head
+from shared.model.srl.blobs import sha256_of
+from shared.model.srl.head import Form, Head
 from shared.operations.rules.operation import operation
 from shared.operations.srl import blobs as srl_blobs
 from shared.operations.srl import publication
@@ -32,7 +32,7 @@ def file(ports: Ports, _caller: Caller, *, of: Form) -> Path | None:
 
     Raises `Corrupt`, `Unavailable`.
     """
-    return ports.blobs.file(of.blob, sha256=model.sha256_of(of.blob))
+    return ports.blobs.file(of.blob, sha256=sha256_of(of.blob))
 
 
 @operation(Scope.ADMIN, Scope.AUTHORIZER)

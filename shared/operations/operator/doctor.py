@@ -9,7 +9,7 @@ from shared.errors import Corrupt, InvalidSrl, RescindError
 from shared.model import seeds, signing_keys
 from shared.model.items import Address, Table
 from shared.model.signing_keys import SigningKey, Status
-from shared.model.srl.body import Head
+from shared.model.srl.head import Head
 from shared.model.srl.schedule import TURNS, Turn
 from shared.model.srl.signers import ListSigner, signers
 from shared.model.srl.verification import verify

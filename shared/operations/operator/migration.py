@@ -16,8 +16,8 @@ from shared.model import signing_keys
 from shared.model.callers import Caller
 from shared.model.items import Address
 from shared.model.signing_keys import SigningKey
-from shared.model.srl import body as srl
 from shared.model.srl import signers as srl_signers
+from shared.model.srl.head import FORMAT
 from shared.model.srl.signers import ListSigner
 from shared.operations.rules import first_edition, seals
 from shared.operations.rules.operation import settle
@@ -62,7 +62,7 @@ def migrate(ports: Ports, operator: Caller) -> Migrated:
     srl_archive.move_all(ports, operator.tenant_id)
     # After the seeds: what ran before the upgrade signs no more, and so leaves nothing out.
     signed_by_end.migrate(ports, operator.tenant_id)
-    if not done.failed and publication.current(ports, operator.tenant_id).format != srl.FORMAT:
+    if not done.failed and publication.current(ports, operator.tenant_id).format != FORMAT:
         done.published = settle(lambda: publication.publish(ports, operator)).version
     return done
 

@@ -14,7 +14,8 @@ from shared.model import signing_keys
 from shared.model.items import Address, Item
 from shared.model.revoked_signers import LOST, Count, FirstEdition, Marker
 from shared.model.signing_keys import Signer, SigningKey
-from shared.model.srl import body as srl
+from shared.model.srl.blobs import VERSION_DIGITS
+from shared.model.srl.head import publications
 from shared.operations.rules.operation import settle
 from shared.ports import Ports
 from shared.ports.store import MOST_CHANGES, At, Delete, Expect, Put
@@ -43,10 +44,10 @@ def migrate(ports: Ports, tenant_id: str) -> bool:
 
 def forget_heads(ports: Ports, tenant_id: str) -> None:
     """Remove the heads of old lists, of which the first edition kept each. Raises `Unavailable`."""
-    history = srl.publications(tenant_id)
+    history = publications(tenant_id)
     # No other sort key is as long, and "head" is later.
     entries = ports.store.query(history, before="head")
-    old = (entry.sk for entry in entries if len(entry.sk) == srl.VERSION_DIGITS)
+    old = (entry.sk for entry in entries if len(entry.sk) == VERSION_DIGITS)
     while batch := list(islice(old, MOST_CHANGES)):
         ports.store.write(*(Delete(history.address(sk), Expect.ANYTHING) for sk in batch))
 

@@ -6,8 +6,8 @@ from contextlib import suppress
 from typing import Final
 
 from shared.errors import BlobExists, Corrupt, Unavailable
-from shared.model.srl import body as srl
-from shared.model.srl.body import Head
+from shared.model.srl.blobs import blob_name, folders, sha256_of, version_of, version_prefix
+from shared.model.srl.head import Head
 from shared.ports import Ports
 
 _log = logging.getLogger(__name__)
@@ -23,15 +23,15 @@ _KEPT_ALWAYS: Final = 2
 def read(ports: Ports, blob: str) -> bytes:
     """The content of a blob, unaltered. Raises `Corrupt` if it is not, `Unavailable`."""
     data = ports.blobs.get(blob)
-    if data is None or hashlib.sha256(data).hexdigest() != srl.sha256_of(blob):
-        raise Corrupt(f"the blob of version {srl.version_of(blob)} is missing or altered")
+    if data is None or hashlib.sha256(data).hexdigest() != sha256_of(blob):
+        raise Corrupt(f"the blob of version {version_of(blob)} is missing or altered")
     return data
 
 
 def put(ports: Ports, folder: str, version: int, data: bytes, *, suffix: str = "json") -> str:
     """Store a blob of this version, and return its name. Raises `OutOfSpace`, `Unavailable`."""
     sha256 = hashlib.sha256(data).hexdigest()
-    name = srl.blob_name(folder, version=version, sha256=sha256, suffix=suffix)
+    name = blob_name(folder, version=version, sha256=sha256, suffix=suffix)
     # A name that is taken holds these very bytes, left by a run that stopped here.
     with suppress(BlobExists):
         ports.blobs.put(name, data)
@@ -57,6 +57,6 @@ def discard_all_before(ports: Ports, tenant_id: str, head: Head) -> None:
 
 
 def _discard(ports: Ports, tenant_id: str, *, before: int, older_than: float | None = None) -> None:
-    oldest = srl.version_prefix(max(1, before))
-    for folder in srl.folders(tenant_id):
+    oldest = version_prefix(max(1, before))
+    for folder in folders(tenant_id):
         ports.blobs.discard(folder, before=oldest, older_than_seconds=older_than)

@@ -6,8 +6,7 @@ from datetime import datetime
 from shared import logs
 from shared.errors import Corrupt
 from shared.model import times
-from shared.model.srl import body as srl
-from shared.model.srl.body import Head
+from shared.model.srl.head import Head, head_address
 from shared.ports import Ports
 
 _log = logging.getLogger(__name__)
@@ -15,7 +14,7 @@ _log = logging.getLogger(__name__)
 
 def current(ports: Ports, tenant_id: str) -> Head:
     """The head of the tenant: which list is in force. Raises `Corrupt` if there is none."""
-    item = ports.store.get(srl.head_address(tenant_id))
+    item = ports.store.get(head_address(tenant_id))
     if item is None:
         raise Corrupt("a tenant has no published list")
     return Head.from_item(item)

@@ -27,7 +27,7 @@ from shared.ports.store import At, Change, Check, Delete, Expect, Put
 
 if TYPE_CHECKING:
     # The schedule reads marks, and loads nothing of what makes a list.
-    from shared.model.srl.body import Head
+    from shared.model.srl.head import Head
 
 _log = logging.getLogger(__name__)
 

@@ -18,10 +18,11 @@ from shared.model import times
 from shared.model.audit_log import Action
 from shared.model.callers import Caller
 from shared.model.items import Address
-from shared.model.srl import body as srl
+from shared.model.srl import encoding as srl
 from shared.model.srl import schedule as srl_schedule
-from shared.model.srl.body import Head, Payload
 from shared.model.srl.content import Content
+from shared.model.srl.encoding import Payload
+from shared.model.srl.head import FORMAT, Head, head_address
 from shared.model.srl.schedule import Turn
 from shared.model.srl.signers import ListSigner
 from shared.model.srl.state import State
@@ -189,7 +190,7 @@ def _followed(ports: Ports, draft: _Draft) -> _Made | None:
         draft.anew
         # A restore came between, or it is time to be sure.
         or draft.version != head.version + 1
-        or head.format != srl.FORMAT
+        or head.format != FORMAT
         or draft.version % _REBUILT_EVERY == 0
         # What had left the list may have to come back.
         or head.expires_at - head.issued_at != settings.srl_ttl
@@ -316,7 +317,7 @@ def _writes(tenant_id: str, head: Head, expected: At | Expect) -> list[Change]:
     turn = Turn.after(head, tenant_id)
     item = head.to_item()
     return [
-        Put(srl.head_address(tenant_id), item, expected),
+        Put(head_address(tenant_id), item, expected),
         Put(head.history_address(tenant_id), item, Expect.ANYTHING),
         Put(turn.address, turn.to_item(), Expect.ABSENT),
         Put(srl_schedule.issue_address(head, tenant_id), {}, Expect.ABSENT),

@@ -12,7 +12,7 @@ from shared.errors import Corrupt
 from shared.model import seeds
 from shared.model.identifiers import SIGNING_KEY
 from shared.model.seeds import Purpose
-from shared.model.srl.body import Head
+from shared.model.srl.head import Head
 from shared.model.srl.signers import ENDED, ListSigner, Status, archive, signers
 from shared.model.srl.statements import highest
 from shared.operations.rules import operation

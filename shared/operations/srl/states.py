@@ -3,8 +3,8 @@
 from typing import Final
 
 from shared.errors import Corrupt
-from shared.model.srl import body as srl
-from shared.model.srl.body import Head
+from shared.model.srl.blobs import states_folder, version_of
+from shared.model.srl.head import Head
 from shared.model.srl.signers import ListSigner, signers
 from shared.model.srl.state import State
 from shared.operations.srl import blobs as srl_blobs
@@ -15,7 +15,7 @@ _SUFFIX: Final = "cbor"
 
 def store(ports: Ports, state: State, *, seed: bytes) -> str:
     """Sign a state with the seed of its list's signer, store it, and return the blob's name."""
-    folder = srl.states_folder(state.tenant_id)
+    folder = states_folder(state.tenant_id)
     return srl_blobs.put(ports, folder, state.version, state.sign(seed=seed), suffix=_SUFFIX)
 
 
@@ -45,5 +45,5 @@ def opened(ports: Ports, blob: str, list_signer: ListSigner) -> State:
         srl_blobs.read(ports, blob),
         public_key=list_signer.public_bytes,
         tenant_id=list_signer.tenant_id,
-        version=srl.version_of(blob),
+        version=version_of(blob),
     )

@@ -6,8 +6,10 @@ from dataclasses import replace
 from datetime import datetime
 
 from shared.errors import Corrupt, InvalidSrl, OutOfSpace
-from shared.model.srl import body as srl
-from shared.model.srl.body import Head, Payload
+from shared.model.srl import encoding as srl
+from shared.model.srl.blobs import lists_folder, packed_folder, sha256_of
+from shared.model.srl.encoding import Payload
+from shared.model.srl.head import FORMAT, Head
 from shared.model.srl.signers import ListSigner
 from shared.model.srl.state import State
 from shared.model.srl.verification import verify_own
@@ -78,7 +80,7 @@ def _head(
     state: str,
     changes: int,
 ) -> Head:
-    blob = srl_blobs.put(ports, srl.lists_folder(list_signer.tenant_id), payload.version, body)
+    blob = srl_blobs.put(ports, lists_folder(list_signer.tenant_id), payload.version, body)
     return Head(
         version=payload.version,
         issued_at=payload.issued_at,
@@ -86,17 +88,17 @@ def _head(
         count=len(payload.revoked_ids),
         changes=changes,
         blob=blob,
-        sha256=srl.sha256_of(blob),
+        sha256=sha256_of(blob),
         size=len(body),
         key_id=list_signer.id,
         state=state,
-        format=srl.FORMAT,
+        format=FORMAT,
     )
 
 
 def _with_packed(ports: Ports, tenant_id: str, head: Head, packed: bytes | None) -> Head:
     if packed is None:
         return head
-    folder = srl.packed_folder(tenant_id)
+    folder = packed_folder(tenant_id)
     blob = srl_blobs.put(ports, folder, head.version, packed, suffix="json.gz")
     return replace(head, packed=blob, packed_size=len(packed))

@@ -4,9 +4,8 @@ from collections.abc import Iterator
 
 from shared.errors import Corrupt
 from shared.model import tenants as model
-from shared.model.srl import body as srl
 from shared.model.srl import schedule as srl_schedule
-from shared.model.srl.body import Head
+from shared.model.srl.head import Head, head_address, publications
 from shared.model.srl.schedule import Turn
 from shared.model.tenants import Listing, TenantSettings
 from shared.operations.operator.consistency.inconsistency import Inconsistency
@@ -58,7 +57,7 @@ def _without_settings(listing: Listing | None, tenant_id: str) -> Inconsistency:
 def _lists(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
     """The head is the newest version that was published, and has its turn and its issue."""
     published = newest(ports, tenant_id)
-    address = srl.head_address(tenant_id)
+    address = head_address(tenant_id)
     item = ports.store.get(address)
     head = None if item is None else Head.from_item(item)
     if published is not None and (head is None or published.version > head.version):
@@ -90,7 +89,7 @@ def _lists(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
 def newest(ports: Ports, tenant_id: str) -> Head | None:
     """The newest list that was published; None where no list is remembered."""
     # "head" sorts after the numbers of the others.
-    entries = ports.store.query(srl.publications(tenant_id), before="head")
+    entries = ports.store.query(publications(tenant_id), before="head")
     heads = (Head.from_item(entry.item) for entry in entries)
     return max(heads, key=lambda head: head.version, default=None)
 

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 from shared.errors import Corrupt
 from shared.model import revocations
-from shared.model.srl import body as srl
+from shared.model.srl import encoding as srl
 from shared.model.srl import schedule as srl_schedule
-from shared.model.srl.body import Head
+from shared.model.srl.head import FORMAT, Head
 from shared.operations.operator.consistency.inconsistency import Inconsistency
 from shared.operations.operator.consistency.revocations import published_again
 from shared.operations.rules import counters, revoked_signers, tenants
@@ -39,7 +39,7 @@ def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
     for warrant_id in sorted(listed - revoked - marked):
         yield _unmarked(tenant_id, warrant_id, f"the list has {warrant_id}, which is not revoked")
 
-    if not is_pending and head.format == srl.FORMAT:
+    if not is_pending and head.format == FORMAT:
         yield from _state(ports, tenant_id, head, counted.tombstones)
 
 

@@ -13,9 +13,10 @@ from itertools import groupby
 from typing import Final
 
 from shared.errors import Corrupt, InvalidSrl
-from shared.model.srl import body as srl
+from shared.model.srl import encoding as srl
 from shared.model.srl import state as srl_state
-from shared.model.srl.body import Payload
+from shared.model.srl.blobs import lists_folder, states_folder, version_of
+from shared.model.srl.encoding import Payload
 from shared.model.srl.signers import ENDED, ListSigner, Status, archive, signers
 from shared.model.srl.state import State
 from shared.model.srl.statements import Statement, follow
@@ -62,11 +63,11 @@ def find(ports: Ports, tenant_id: str, *, trusted: Collection[bytes] = ()) -> Ne
 
     Raises `Corrupt` if a newest list cannot be read or believed, `Unavailable`.
     """
-    blobs = list(ports.blobs.names(srl.lists_folder(tenant_id)))
+    blobs = list(ports.blobs.names(lists_folder(tenant_id)))
     version = highest(blobs)
     states = _stored_states(ports, tenant_id)
     keys = _believed(ports, tenant_id, states[:_ASKED], trusted)
-    lists = [_list(ports, blob, keys) for blob in blobs if srl.version_of(blob) == version]
+    lists = [_list(ports, blob, keys) for blob in blobs if version_of(blob) == version]
     found, doubts = _states(ports, tenant_id, states, keys)
     if lists and (not found or found[0].version < version):
         doubts.append(f"version {version} has no state that can be believed")
@@ -86,13 +87,13 @@ def beside(ports: Ports, tenant_id: str) -> Newest:
 
 def _stored_states(ports: Ports, tenant_id: str) -> list[str]:
     """The names of all signed states, the newest first."""
-    names = ports.blobs.names(srl.states_folder(tenant_id))
-    return sorted(filter(srl_states.is_signed, names), key=srl.version_of, reverse=True)
+    names = ports.blobs.names(states_folder(tenant_id))
+    return sorted(filter(srl_states.is_signed, names), key=version_of, reverse=True)
 
 
 def highest(blobs: Collection[str]) -> int:
     """The highest version among the names of lists; 0 if there is none."""
-    return max(map(srl.version_of, blobs), default=0)
+    return max(map(version_of, blobs), default=0)
 
 
 def _believed(
@@ -123,7 +124,7 @@ def _list(ports: Ports, blob: str, keys: set[bytes]) -> Payload:
     for key in keys:
         with suppress(InvalidSrl):
             payload = verify(body, public_key=key, now=srl.issued_at(body))
-            if payload.version == srl.version_of(blob):
+            if payload.version == version_of(blob):
                 return payload
     raise Corrupt(_UNKNOWN_SIGNER)
 
@@ -133,7 +134,7 @@ def _states(
 ) -> tuple[list[State], list[str]]:
     """The states of the newest version that has one to believe; what is wrong with others."""
     doubts: list[str] = []
-    for _version, same in groupby(blobs, key=srl.version_of):
+    for _version, same in groupby(blobs, key=version_of):
         found: list[State] = []
         for blob in same:
             try:
@@ -149,7 +150,5 @@ def _state(ports: Ports, tenant_id: str, blob: str, keys: set[bytes]) -> State:
     data = srl_blobs.read(ports, blob)
     for key in keys:
         with suppress(srl_state.NotSigned):
-            return State.opened(
-                data, public_key=key, tenant_id=tenant_id, version=srl.version_of(blob)
-            )
+            return State.opened(data, public_key=key, tenant_id=tenant_id, version=version_of(blob))
     raise Corrupt("it is not signed by a signer of this tenant")

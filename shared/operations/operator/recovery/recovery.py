@@ -12,8 +12,8 @@ from datetime import datetime
 
 from shared.model import times
 from shared.model.callers import Caller
-from shared.model.srl import body as srl
-from shared.model.srl.body import Head
+from shared.model.srl.blobs import lists_folder
+from shared.model.srl.head import Head, head_address
 from shared.model.srl.schedule import ISSUES, TURNS, Turn, issue_address, tenant_of
 from shared.model.srl.state import State
 from shared.operations.api import revocations
@@ -85,7 +85,7 @@ def recover(
 
 def newest_version(ports: Ports, tenant_id: str) -> int:
     """The highest version that was ever stored, in force or not; 0 where there is none."""
-    return srl_newest.highest(list(ports.blobs.names(srl.lists_folder(tenant_id))))
+    return srl_newest.highest(list(ports.blobs.names(lists_folder(tenant_id))))
 
 
 def _apply(scene: Scene, newest: Newest, state: State, tables: Behind) -> None:
@@ -128,7 +128,7 @@ def _remove_other_turns(ports: Ports, tenant_id: str) -> None:
     head = publication.current(ports, tenant_id)
     own = Turn.after(head, tenant_id).address, issue_address(head, tenant_id)
     # The schedule may publish meanwhile, and its turn is not to be taken for another moment's.
-    in_force = Check(srl.head_address(tenant_id), At(head.version))
+    in_force = Check(head_address(tenant_id), At(head.version))
     for partition in (TURNS, ISSUES):
         for entry in ports.store.query(partition):
             key = partition.address(entry.sk)

@@ -11,7 +11,7 @@ from shared.model.records import integer
 from shared.model.service_accounts import ServiceAccount
 from shared.model.signing_keys import SigningKey
 from shared.model.srl import schedule as srl_schedule
-from shared.model.srl.body import head_address
+from shared.model.srl.head import head_address
 from shared.model.srl.schedule import TURNS, Turn
 from shared.model.warrants import Warrant, left_behind
 from shared.operations.operator.recovery.newest import Newest

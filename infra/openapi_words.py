@@ -77,7 +77,7 @@ NAMES: Final = {
     "shared__model__service_accounts__Status": "ServiceAccountStatus",
     "shared__model__signing_keys__Status": "SigningKeyStatus",
     "Status-Input": "SigningKeyStatus",
-    "shared__model__srl_keys__Status": "SrlKeyStatus",
+    "shared__model__srl__signers__Status": "SrlKeyStatus",
     "ActivateSigner": "ActivateSrlKey",
     "AuditLog": "AuditEntryList",
     "CheckBatch": "CheckRevocations",

@@ -286,7 +286,7 @@ def _addition(change: Increment, condition: dict[str, Any]) -> dict[str, Any]:
 
 
 def _is_passing(error: ClientError, changes: Sequence[Change]) -> bool:
-    """Whether another attempt may succeed. Raises `ExpectationLost` where an expectation was lost."""
+    """Whether another attempt may succeed. Raises `ExpectationLost` if an expectation is lost."""
     code = code_of(error)
     if code != "TransactionCanceledException":
         return code == "TransactionInProgressException"

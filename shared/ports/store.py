@@ -192,7 +192,8 @@ class Store(Protocol):
 
         A retry inside the adapter does not apply the changes twice.
 
-        Raises `ExpectationLost`, with the keys whose expectation did not hold, and `Unavailable`, after
-        which the write has happened, has not, or is in flight; it never stays in part.
+        Raises `ExpectationLost`, with the addresses whose expectation did not hold. Raises
+        `Unavailable`, after which the write has happened, has not, or is in flight; it never stays
+        in part.
         """
         ...

@@ -337,7 +337,7 @@ def cancelled(*codes: str) -> Answer:
 def test_a_lost_expectation_is_a_conflict(
     dynamodb_client: DynamoDBClient, store: DynamoStore, codes: tuple[str, ...], lost: list[int]
 ) -> None:
-    """OPS-1, F24b: A failed condition of a DynamoDB transaction is a `ExpectationLost` that names keys."""
+    """OPS-1, F24b: A failed condition of a DynamoDB transaction raises `ExpectationLost`."""
     answers = Answers(dynamodb_client, cancelled(*codes))
     with pytest.raises(ExpectationLost) as caught:
         store.write(*CHANGES)

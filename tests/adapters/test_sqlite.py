@@ -73,7 +73,8 @@ def test_a_write_outlives_the_process(path: Path) -> None:
 import os
 from shared.adapters.sqlite import SqliteStore
 from shared.ports.store import Expect, Address, Put, Table
-SqliteStore({str(path)!r}).write(Put(Address(Table.KEYS, "t1", "settings"), {{"n": 1}}, Expect.ABSENT))
+address = Address(Table.KEYS, "t1", "settings")
+SqliteStore({str(path)!r}).write(Put(address, {{"n": 1}}, Expect.ABSENT))
 os._exit(0)
 """
     subprocess.run([sys.executable, "-c", killed], check=True)
@@ -135,7 +136,7 @@ def test_many_processes_open_one_new_file(path: Path) -> None:
     """F30: processes started at once make one store; each step of a version has one winner."""
     program = f"""
 from shared.adapters.sqlite import SqliteStore
-from shared.errors import Conflict
+from shared.errors import ExpectationLost
 from shared.ports.store import At, Expect, Increment, Address, Put, Table
 store = SqliteStore({str(path)!r})
 head = Address(Table.REVOCATIONS, "t1#srl", "head")
@@ -144,9 +145,9 @@ while (version := (store.get(head) or {{"version": 0}})["version"]) < 20:
     expect = At(version) if version else Expect.ABSENT
     try:
         store.write(Put(head, {{"version": version + 1}}, expect),
-                    Put(Address(Table.REVOCATIONS, "t1#srl", str(version + 1)), {{}}, Expect.ABSENT))
+                    Put(head._replace(sk=str(version + 1)), {{}}, Expect.ABSENT))
         won += 1
-    except Conflict:
+    except ExpectationLost:
         pass
 print(won)
 """

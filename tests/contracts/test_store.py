@@ -296,7 +296,7 @@ def outcome(kind: str, state: dict[str, Value] | None) -> dict[str, Value] | Non
 def test_a_change_happens_where_its_expectation_holds(
     store: Store, kind: str, expect: Expectation
 ) -> None:
-    """Each kind of change, under each expectation, on each state: applied whole, or `ExpectationLost`."""
+    """Each change, under each expectation, on each state: applied whole, or `ExpectationLost`."""
     if kind == "check" and expect is ANYTHING:
         pytest.skip("a check expects something")
     for name, state in STATES.items():

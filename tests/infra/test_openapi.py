@@ -378,7 +378,7 @@ def test_the_example_of_a_list_verifies() -> None:
     """F144c: The signed list, statement and warrant in the examples verify."""
     schemas = DOCUMENT["components"]["schemas"]
     (listed,), (signer,) = (
-        schemas[name]["examples"] for name in ("SignedRevocationList", "ListSigner")
+        schemas[name]["examples"] for name in ("SignedRevocationList", "SrlKey")
     )
     key = base64.b64decode(signer["public_key"])
     now = datetime(2026, 11, 21, 12, 1, tzinfo=UTC)

@@ -24,8 +24,8 @@ from shared.model.revocations import RevokedWarrant
 def kinds() -> list[type[Record]]:
     """Every record of the model."""
     modules = [
-        importlib.import_module(f"shared.model.{each.name}")
-        for each in pkgutil.iter_modules(shared.model.__path__)
+        importlib.import_module(each.name)
+        for each in pkgutil.walk_packages(shared.model.__path__, prefix="shared.model.")
     ]
     found = [value for module in modules for value in vars(module).values()]
     classes = [each for each in found if isinstance(each, type) and issubclass(each, Record)]

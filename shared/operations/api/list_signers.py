@@ -223,7 +223,10 @@ def _find(ports: Ports, caller: Caller, key_id: str) -> ListSigner:
 
 
 def _pending(ports: Ports, scene: _Scene) -> ListSigner | None:
-    """The key that the active one names as the next. Raises `ExpectationLost` if it is not pending."""
+    """The signer that the active one names as the next.
+
+    Raises `ExpectationLost` if it is not pending.
+    """
     if scene.active.pending_id is None:
         return None
     key = signers(scene.settings.tenant_id).address(scene.active.pending_id)

@@ -93,7 +93,7 @@ LOCKED := $(COMPILE) --constraint tests/requirements.lock
 lock: $(VENV)/.tests ## Renew the lock files (UPGRADE=--upgrade takes newer versions).
 	$(COMPILE) $(UPGRADE) pyproject.toml --group infra --group tests --output-file tests/requirements.lock
 	$(LOCKED) pyproject.toml --group infra --output-file infra/requirements.lock
-	$(LOCKED) pyproject.toml --output-file requirements.lock
+	$(LOCKED) --group functions --output-file requirements.lock
 	$(COMPILE) $(UPGRADE) --group awslambdaric --output-file tests/tools/awslambdaric.lock
 	for tool in $(TOOLS); do \
 		$(COMPILE) $(UPGRADE) --group tests/tools/pyproject.toml:$$tool --output-file tests/tools/$$tool.lock || exit; \

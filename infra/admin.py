@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from infra import backup, data_folder, os_user
+from infra import backup, command_line, data_folder, os_user
 from shared import wiring
 from shared.errors import InvalidSettings, RescindError
 from shared.model import tenants as model
@@ -60,11 +60,7 @@ def main() -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m infra.admin",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = command_line.parser("admin", __doc__)
     parser.add_argument("--data", type=Path, help="the data folder of `make run`, such as .data")
     parser.add_argument("--keys", type=Path, help="with --data: the master key, if kept elsewhere")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")

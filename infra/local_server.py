@@ -1,7 +1,5 @@
 """The whole service on one machine: every function behind one address, data in one folder.
 
-    python -m infra.local_server --host 127.0.0.1 --port 8080 --data .data --workers 1
-
 The first start makes the tenant `local` and its admin key. Lists are published once before the
 first request and then on a timer, by the same operation that the schedule runs on AWS.
 """
@@ -19,7 +17,7 @@ from typing import NoReturn
 
 import uvicorn
 
-from infra import data_folder, local_protocol, os_user
+from infra import command_line, data_folder, local_protocol, os_user
 from infra.local_timer import Timer
 from shared import logs, wiring
 from shared.errors import InvalidSettings, NotFound, RescindError
@@ -117,7 +115,7 @@ def _serve(ports: Ports, arguments: argparse.Namespace) -> None:
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m infra.local_server", description=__doc__)
+    parser = command_line.parser("local_server", __doc__)
     parser.add_argument(
         "--host",
         type=_address,
@@ -155,7 +153,7 @@ def _check_address(host: IPv4Address | IPv6Address, port: int) -> None:
             probe.bind((str(host), port))
     except (OSError, OverflowError) as error:
         problem = f"address {host}, port {port}: {error}"
-        raise InvalidSettings([f"{problem}. Try: make run PORT=8081"]) from error
+        raise InvalidSettings([f"{problem}. Try another: --port 8081, make run PORT=8081"]) from error
 
 
 def _ensure_tenant(ports: Ports, admin_key: Path) -> None:
@@ -179,7 +177,7 @@ def _say_hello(arguments: argparse.Namespace, admin_key: Path) -> None:
         print(f"Its admin key is in {admin_key}.")
     else:
         key = f" --keys {arguments.keys}" if arguments.keys else ""
-        command = f"python -m infra.admin --data {arguments.data}{key} admin-key {_TENANT}"
+        command = f"{command_line.program('admin')} --data {arguments.data}{key} admin-key {_TENANT}"
         print(f"There is no {admin_key}; for a new admin key run: {command}")
     host = arguments.host
     name = host if host.version == _IPV4 else f"[{host}]"

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from infra import verifier_state
+from infra import command_line, verifier_state
 from shared.errors import InvalidSettings, InvalidSrl
 from shared.model import identifiers, strict_json, times
 from shared.model.srl import verification as srl_verification
@@ -121,11 +121,7 @@ def _say(arguments: argparse.Namespace, document: dict[str, object], text: str) 
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m infra.verify_srl",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = command_line.parser("verify_srl", __doc__)
     add = parser.add_argument
     add("file", metavar="FILE", help="- for stdin")
     key = _checked(srl_verification.public_key_bytes)

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
+from infra import command_line
 from shared.errors import InvalidSrl, InvalidWarrant
 from shared.model import identifiers, times, warrant_verification
 from shared.model.srl import verification as srl_verification
@@ -87,11 +88,7 @@ def _read(name: str) -> bytes:
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m infra.verify_warrant",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = command_line.parser("verify_warrant", __doc__)
     add = parser.add_argument
     add("file", metavar="FILE", help="the warrant; - for stdin")
     add("--tenant", type=_tenant, required=True, metavar="ID", help="who must have issued it")

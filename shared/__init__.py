@@ -1,0 +1,3 @@
+"""What the functions and the programs share."""
+
+__version__ = "0.2.0"

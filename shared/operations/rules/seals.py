@@ -20,7 +20,7 @@ def opened(ports: Ports, key: SigningKey | ListSigner) -> bytes:
     except Corrupt as error:
         raise Corrupt(
             f"the sealed seed of {key.id} does not open; if an earlier version of the service "
-            "sealed it, run: python -m infra.admin migrate"
+            "sealed it, run: infra.admin migrate (rescind-admin migrate, if it is installed)"
         ) from error
 
 

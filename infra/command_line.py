@@ -1,0 +1,30 @@
+"""What the command lines of the programs have in common."""
+
+import argparse
+import sys
+from typing import Final
+
+from shared import __version__
+
+_SCRIPTS: Final = {
+    "local_server": "rescind-server",
+    "admin": "rescind-admin",
+    "verify_srl": "rescind-verify",
+}
+
+
+def program(module: str) -> str:
+    """How a user calls a module of this folder: by its script if the wheel is installed."""
+    installed = "rescind" in sys.modules and module in _SCRIPTS
+    return _SCRIPTS[module] if installed else f"python -m infra.{module}"
+
+
+def parser(module: str, description: str | None) -> argparse.ArgumentParser:
+    """A parser of this name that knows `--version`, and prints the description as it is."""
+    made = argparse.ArgumentParser(
+        prog=program(module),
+        description=description,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    made.add_argument("--version", action="version", version=f"rescind {__version__}")
+    return made

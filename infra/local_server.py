@@ -153,7 +153,9 @@ def _check_address(host: IPv4Address | IPv6Address, port: int) -> None:
             probe.bind((str(host), port))
     except (OSError, OverflowError) as error:
         problem = f"address {host}, port {port}: {error}"
-        raise InvalidSettings([f"{problem}. Try another: --port 8081, make run PORT=8081"]) from error
+        raise InvalidSettings(
+            [f"{problem}. Try another: --port 8081, make run PORT=8081"]
+        ) from error
 
 
 def _ensure_tenant(ports: Ports, admin_key: Path) -> None:
@@ -177,7 +179,9 @@ def _say_hello(arguments: argparse.Namespace, admin_key: Path) -> None:
         print(f"Its admin key is in {admin_key}.")
     else:
         key = f" --keys {arguments.keys}" if arguments.keys else ""
-        command = f"{command_line.program('admin')} --data {arguments.data}{key} admin-key {_TENANT}"
+        command = (
+            f"{command_line.program('admin')} --data {arguments.data}{key} admin-key {_TENANT}"
+        )
         print(f"There is no {admin_key}; for a new admin key run: {command}")
     host = arguments.host
     name = host if host.version == _IPV4 else f"[{host}]"

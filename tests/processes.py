@@ -11,7 +11,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +21,7 @@ from tests.surroundings import is_proxy
 
 ROOT: Final = Path(__file__).parent.parent
 HOST: Final = "127.0.0.1"
+_LOCAL_SERVER: Final = [sys.executable, "-m", "infra.local_server"]
 _START_SECONDS: Final = 30
 _STOP_SECONDS: Final = 10
 
@@ -144,6 +145,8 @@ def local_server(
     ready: bool = True,
     open_files: int | None = None,
     settings: dict[str, str] | None = None,
+    program: Sequence[str] = _LOCAL_SERVER,
+    cwd: Path = ROOT,
 ) -> Iterator[LocalServer]:
     """The real server on the folder `data`; it is gone at the end.
 
@@ -154,8 +157,10 @@ def local_server(
     output = data.with_name(f"{data.name}-{port}.log")
     with output.open("wb") as log:
         process = subprocess.Popen(
-            _limited(open_files, [*_command(data, port), "--workers", str(workers), *options]),
-            cwd=ROOT,
+            _limited(
+                open_files, [*program, *_places(data, port), "--workers", str(workers), *options]
+            ),
+            cwd=cwd,
             env=environment(settings),
             stdout=log,
             stderr=subprocess.STDOUT,
@@ -176,7 +181,7 @@ def local_server(
 
 def start_in_vain(data: Path, *options: str, port: int) -> subprocess.CompletedProcess[str]:
     """What a server says that ends by itself."""
-    return run(*_command(data, port)[1:], *options)
+    return run(*_LOCAL_SERVER[1:], *_places(data, port), *options)
 
 
 def run(
@@ -224,9 +229,8 @@ def free_port() -> int:
         return port
 
 
-def _command(data: Path, port: int) -> list[str]:
-    options = ["--port", str(port), "--data", str(data)]
-    return [sys.executable, "-m", "infra.local_server", *options]
+def _places(data: Path, port: int) -> list[str]:
+    return ["--port", str(port), "--data", str(data)]
 
 
 def _limited(open_files: int | None, command: list[str]) -> list[str]:

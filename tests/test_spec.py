@@ -14,6 +14,7 @@ from shared.model.srl import signers as srl_signers
 from shared.model.srl import verification as srl_verification
 from shared.model.srl import verifier as srl_verifier
 from shared.operations.rules import last_admin
+from shared.operations.srl import archive
 from shared.web import bodies, errors, paging
 from tests.processes import ROOT
 
@@ -69,6 +70,8 @@ _NUMBERS: Final[dict[str, Iterable[int]]] = {
     "KEY-12": (signing_keys.KEYS_MAX,),
     "WARRANT-4": (PAYLOAD_MAX,),
     "CHECK-4": (BATCH_MAX,),
+    "SIGNER-3": (archive.KEPT,),
+    "SIGNER-8": (archive.KEPT,),
     "VERIFY-1": (srl_verifier.MAX_STEP,),
     "TENANT-2": (
         tenants.SRL_TTL_SECONDS_MIN,

@@ -58,7 +58,7 @@ def _verified(arguments: argparse.Namespace) -> Payload:
     """The list, once it is accepted and the state says so. Raises `InvalidSrl`."""
     body = _use(arguments.file, _read)
     told = Told.all([_use(name, _told) for name in arguments.keys])
-    policy = Policy(arguments.address, told, arguments.min_version, arguments.max_step)
+    policy = Policy(arguments.key, told, arguments.min_version, arguments.max_step)
     state = Path(arguments.state) if arguments.state else None
     lock = verifier_state.locked(state) if state else nullcontext()
     try:

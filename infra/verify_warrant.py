@@ -43,7 +43,7 @@ def main() -> int:
 def _judge(warrant: bytes, listed: bytes, arguments: argparse.Namespace) -> int:
     now = datetime.now(UTC)
     claims = warrant_verification.verify(
-        _message(warrant), public_keys=arguments.address, tenant_id=arguments.tenant, now=now
+        _message(warrant), public_keys=arguments.key, tenant_id=arguments.tenant, now=now
     )
     revoked = srl_verification.verify(
         listed, public_key=arguments.list_key, now=now, min_version=arguments.min_version

@@ -150,6 +150,16 @@ def test_packages_come_from_where_pip_is_set_up_to_look(
 
 
 @pytest.mark.usefixtures("has_pip")
+def test_a_variable_of_pip_counts_more_than_its_file(
+    tmp_path: Path, index: Index, make: Callable[..., subprocess.CompletedProcess[str]]
+) -> None:
+    """F33: As for pip itself."""
+    with index.served() as address:
+        ran = make("index-url = http://index.invalid", PIP_INDEX_URL=f"{address}/simple")
+    assert _installed(ran, tmp_path)
+
+
+@pytest.mark.usefixtures("has_pip")
 def test_without_uv_pip_installs_the_one_that_is_locked(
     tmp_path: Path, index: Index, make: Callable[..., subprocess.CompletedProcess[str]]
 ) -> None:
@@ -200,8 +210,9 @@ def test_what_uv_says_is_shown(
 
 def test_no_lock_file_names_an_address() -> None:
     """F33k: Lock files name versions and hashes, and no address to download from."""
-    locks = [*ROOT.glob("*.lock"), *ROOT.glob("infra/*.lock"), *ROOT.glob("tests/**/*lock*")]
-    named = {lock for lock in locks if lock.is_file() and "://" in lock.read_text()}
+    places = ("*.lock", "infra/*.lock", "tests/**/*.lock", "tests/**/package-lock.json")
+    locks = [lock for place in places for lock in ROOT.glob(place)]
+    named = {lock for lock in locks if "://" in lock.read_text()}
     assert len(locks) > 10
     assert not named
 

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from fastapi.openapi.utils import get_openapi
-from fastapi.routing import APIRoute
 
 from infra.openapi_words import ERRORS, HEADERS, INFO, NAMES, TAGS
 from infra.routers import ROUTERS
@@ -28,6 +27,7 @@ from shared.web.errors import (
     code_of,
 )
 from shared.web.errors import response as response_to
+from shared.web.routes import ContractRoute
 
 PATH: Final = Path(__file__).parent.parent / "docs" / "openapi.json"
 
@@ -68,7 +68,9 @@ _REASON: Final = re.compile(r"(\d{3}): (.*)", re.DOTALL)
 
 def document(*servers: dict[str, Any]) -> dict[str, Any]:
     """The document, as JSON values; `servers` in place of the ones that anybody may have."""
-    routes = [route for router in ROUTERS for route in router.routes if isinstance(route, APIRoute)]
+    routes = [
+        route for router in ROUTERS for route in router.routes if isinstance(route, ContractRoute)
+    ]
     made = get_openapi(
         title="Rescind",
         version="1",
@@ -94,9 +96,9 @@ def text() -> str:
     return json.dumps(document(), indent=1, ensure_ascii=False) + "\n"
 
 
-def _complete(described: dict[str, Any], route: APIRoute) -> None:
+def _complete(described: dict[str, Any], route: ContractRoute) -> None:
     """Add what every operation has in common, and what its endpoint's docstring says."""
-    operation = route.endpoint.operation  # type: ignore[attr-defined]
+    operation = route.serving.operation
     summary, paragraphs, reasons = _words(route.endpoint.__doc__ or "")
     scopes = " or ".join(f"`{scope}`" for scope in operation.scopes)
     described["operationId"] = _camel_case(route.name)
@@ -166,18 +168,18 @@ def _describe(parameter: dict[str, Any]) -> None:
         schema |= kind
 
 
-def _raised(route: APIRoute) -> set[type[errors.RequestError]]:
-    raised = {*_ALWAYS, *route.endpoint.raises}  # type: ignore[attr-defined]
-    if set(route.endpoint.operation.scopes) != set(Scope):  # type: ignore[attr-defined]
+def _raised(route: ContractRoute) -> set[type[errors.RequestError]]:
+    raised = {*_ALWAYS, *route.serving.raises}
+    if set(route.serving.operation.scopes) != set(Scope):
         raised.add(errors.InsufficientScope)
     return raised
 
 
-def _codes(route: APIRoute) -> set[str]:
+def _codes(route: ContractRoute) -> set[str]:
     return {error.code for error in _raised(route)}
 
 
-def _statuses(route: APIRoute) -> list[str]:
+def _statuses(route: ContractRoute) -> list[str]:
     return sorted({str(STATUS[error]) for error in _raised(route)} | {"500", "503"})
 
 

@@ -7,12 +7,12 @@
     │   ├── InsufficientScope       insufficient_scope
     │   ├── NotFound                not_found
     │   ├── InvalidState            invalid_state
-    │   ├── RequestConflict         conflict
+    │   ├── Conflict                conflict
     │   └── RateLimited             rate_limited
     ├── Unavailable                 unavailable: a store or key service cannot answer now
     │   ├── Corrupt                 what was read cannot be trusted; never skipped
     │   └── OutOfSpace              the disk has no room for what was to be stored
-    ├── Conflict                    a write lost its expectation; operations know what to do
+    ├── ExpectationLost             a write lost its expectation; operations know what to do
     ├── BlobExists                  a blob of this name is stored already
     ├── InvalidSrl                  a Signed Revocation List that must not be believed
     ├── InvalidWarrant              a warrant that must not be accepted
@@ -24,6 +24,7 @@ submitted value, a secret or an internal name (API-9). HTTP statuses are in
 """
 
 from collections.abc import Iterable
+from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ class OutOfSpace(Unavailable):
 
 
 class ExpectationLost(RescindError):
-    """A write lost its expectation and changed nothing. `lost` has the keys of those items."""
+    """A write lost its expectation and changed nothing. `lost` has the addresses of those items."""
 
     def __init__(self, lost: Iterable["Address"]) -> None:
         self.lost: tuple[Address, ...] = tuple(lost)
@@ -132,18 +133,55 @@ class BlobExists(RescindError):
         super().__init__("a blob of this name exists")
 
 
-class InvalidSrl(RescindError):
-    """The list must not be believed. `reason` is one stable word for why."""
+class SrlReason(StrEnum):
+    """Why a list must not be believed; the first reason that applies, in this order.
 
-    def __init__(self, reason: str, message: str) -> None:
+    The words are stable: programs compare them (VERIFY-1).
+    """
+
+    MALFORMED = "malformed"
+    SIGNATURE = "signature"
+    ENCODING = "encoding"
+    CONTENT = "content"
+    MIXED = "mixed"
+    ORDER = "order"
+    TIMES = "times"
+    FUTURE = "future"
+    EXPIRED = "expired"
+    VERSION = "version"
+    ROLLBACK = "rollback"
+    EQUIVOCATION = "equivocation"
+    STEP = "step"
+
+
+class InvalidSrl(RescindError):
+    """The list must not be believed."""
+
+    def __init__(self, reason: SrlReason, message: str) -> None:
         self.reason = reason
         super().__init__(message)
 
 
-class InvalidWarrant(RescindError):
-    """The warrant must not be accepted. `reason` is one stable word for why."""
+class WarrantReason(StrEnum):
+    """Why a warrant must not be accepted; the first reason that applies, in this order.
 
-    def __init__(self, reason: str, message: str) -> None:
+    The words are stable: programs compare them (WARRANT-9).
+    """
+
+    MALFORMED = "malformed"
+    HEADER = "header"
+    SIGNATURE = "signature"
+    CLAIMS = "claims"
+    ISSUER = "issuer"
+    FUTURE = "future"
+    TIMES = "times"
+    EXPIRED = "expired"
+
+
+class InvalidWarrant(RescindError):
+    """The warrant must not be accepted."""
+
+    def __init__(self, reason: WarrantReason, message: str) -> None:
         self.reason = reason
         super().__init__(message)
 

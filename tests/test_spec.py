@@ -8,10 +8,10 @@ from typing import Final
 
 from functions.revocations.schemas import BATCH_BODY_MAX, BATCH_MAX
 from functions.signing_keys.schemas import PAYLOAD_MAX
+from shared.errors import SrlReason, WarrantReason
 from shared.model import rate_limit, service_accounts, signing_keys, tenants, text
 from shared.model.audit_log import Action
 from shared.model.srl import signers as srl_signers
-from shared.model.srl import verification as srl_verification
 from shared.model.srl import verifier as srl_verifier
 from shared.operations.rules import last_admin
 from shared.operations.srl import archive
@@ -98,7 +98,8 @@ def test_clauses_say_the_limits_of_the_code() -> None:
 
 def test_clauses_list_the_words_of_the_code() -> None:
     """Reasons in the order of the checks, states, errors with their statuses, audit actions."""
-    assert _words("VERIFY-1") == list(srl_verification.Reason)
+    assert _words("VERIFY-1") == list(SrlReason)
+    assert _words("WARRANT-9") == list(WarrantReason)
     assert _words("SIGNER-2") == list(srl_signers.Status)
     codes = re.findall(r"^\| (\d{3}) \| `(\w+)` \|", _text("API-10"), re.MULTILINE)
     raised = [(str(status), error.code) for error, status in errors.STATUS.items()]  # type: ignore[attr-defined]

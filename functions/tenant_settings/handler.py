@@ -1,6 +1,7 @@
 """Tenant settings over HTTP (TENANT-2)."""
 
 from functions.tenant_settings.schemas import TenantSettings, UpdateSettings
+from shared.model.tenants import SettingsChange
 from shared.operations.api import tenant_settings
 from shared.web.app import create_app, lambda_handler
 from shared.web.routes import ApiRequest, router, serves
@@ -23,8 +24,8 @@ async def update_tenant_settings(here: ApiRequest, body: UpdateSettings) -> Tena
     Settings that are not given stay as they are. A new lifetime applies to the lists that are
     published from then on.
     """
-    changes = body.model_dump(exclude_unset=True)
-    return TenantSettings.of(tenant_settings.update(here.ports, here.caller, changes=changes))
+    change = SettingsChange(**body.model_dump(exclude_unset=True))
+    return TenantSettings.of(tenant_settings.update(here.ports, here.caller, change=change))
 
 
 app = create_app(routes)

@@ -1,9 +1,9 @@
 """Tenants: who keeps keys and revocations apart from everyone else's."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
 from shared.model.items import Address, Partition, Table
 from shared.model.rate_limit import BURST, RATE_PER_SECOND
@@ -67,6 +67,21 @@ class TenantSettings(Record):
     def address(self) -> Address:
         """Where the settings are stored."""
         return settings_address(self.tenant_id)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingsChange:
+    """New values of the settings that a tenant may change; None leaves a setting as it is."""
+
+    name: str | None = None
+    srl_ttl_seconds: int | None = None
+    audit_retention_days: int | None = None
+    rotation_grace_seconds: int | None = None
+
+    def beside(self, settings: TenantSettings) -> dict[str, Any]:
+        """The new values that differ from those of `settings`, by name."""
+        values = asdict(self).items()
+        return {name: new for name, new in values if new not in (None, getattr(settings, name))}
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Final
 
-from shared.errors import InvalidWarrant
+from shared.errors import InvalidWarrant, WarrantReason
 from shared.model import cose, seeds, times
 from shared.model.warrant_format import CONTENT_TYPE, Claims
 
@@ -18,22 +18,25 @@ def verify(
     """What a warrant says, once every check has passed (WARRANT-9).
 
     `warrant` is the COSE_Sign1 message, `public_keys` are raw Ed25519 keys of 32 bytes: the message
-    must be signed by one of them, for this tenant. Raises `InvalidWarrant`; its `reason` is one of
-    `malformed`, `header`, `signature`, `claims`, `issuer`, `times`, `future`, `expired`.
+    must be signed by one of them, for this tenant. Raises `InvalidWarrant`.
     """
     try:
         message = cose.parse(warrant)
     except ValueError as error:
-        raise InvalidWarrant("malformed", f"not a warrant: {error}") from None
+        raise InvalidWarrant(WarrantReason.MALFORMED, f"not a warrant: {error}") from None
     try:
         cose.key_id_of(message.protected, content_type=CONTENT_TYPE)
     except ValueError as error:
-        raise InvalidWarrant("header", f"not a warrant of this service: {error}") from None
+        raise InvalidWarrant(
+            WarrantReason.HEADER, f"not a warrant of this service: {error}"
+        ) from None
     _check_signature(message, public_keys)
     try:
         claims = Claims.decode(message.payload)
     except ValueError as error:
-        raise InvalidWarrant("claims", f"the signed claims are not a warrant: {error}") from None
+        raise InvalidWarrant(
+            WarrantReason.CLAIMS, f"the signed claims are not a warrant: {error}"
+        ) from None
     _check(claims, tenant_id, now)
     return claims
 
@@ -42,18 +45,18 @@ def _check_signature(message: cose.Message, public_keys: Iterable[bytes]) -> Non
     # The identifier in the header is no proof: each key is tried.
     signed = message.signed
     if not any(seeds.is_signed(signed, message.signature, public_key=key) for key in public_keys):
-        raise InvalidWarrant("signature", "the signature is of none of the given keys")
+        raise InvalidWarrant(WarrantReason.SIGNATURE, "the signature is of none of the given keys")
 
 
 def _check(claims: Claims, tenant_id: str, now: datetime) -> None:
     if claims.tenant_id != tenant_id:
-        raise InvalidWarrant("issuer", "another tenant issued the warrant")
+        raise InvalidWarrant(WarrantReason.ISSUER, "another tenant issued the warrant")
     if claims.issued_at > now + CLOCK_TOLERANCE:
         issued = times.text(claims.issued_at)
-        raise InvalidWarrant("future", f"issued in the future, at {issued}")
+        raise InvalidWarrant(WarrantReason.FUTURE, f"issued in the future, at {issued}")
     if claims.expires_at is None:
         return
     if claims.expires_at <= claims.issued_at:
-        raise InvalidWarrant("times", "exp is not after iat")
+        raise InvalidWarrant(WarrantReason.TIMES, "exp is not after iat")
     if claims.expires_at <= now:
-        raise InvalidWarrant("expired", f"expired at {times.text(claims.expires_at)}")
+        raise InvalidWarrant(WarrantReason.EXPIRED, f"expired at {times.text(claims.expires_at)}")

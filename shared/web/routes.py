@@ -40,6 +40,19 @@ class Context(NamedTuple):
     work: Work
 
 
+class Serving(NamedTuple):
+    """What an endpoint serves: an operation, the bytes that a body may have, and what it raises.
+
+    `raises` are the errors of the operation, beside those that any endpoint answers with; `kind`
+    is what its work is like.
+    """
+
+    operation: Operation[Any, Any]
+    body_max: int
+    raises: tuple[type[RequestError], ...]
+    kind: Kind
+
+
 class ApiRequest(Request):
     """A request as its endpoint has it: with ports, caller, and a body that was read already.
 
@@ -67,24 +80,20 @@ def serves(
     raises: tuple[type[RequestError], ...] = (),
     kind: Kind = Kind.USUAL,
 ) -> Callable[[Endpoint], Endpoint]:
-    """Mark an endpoint with the operation that it calls, and the bytes that its body may have.
-
-    `raises` are the errors of the operation, beside those that any endpoint answers with; `kind`
-    is what its work is like.
-    """
+    """Mark an endpoint with the `Serving` of these."""
 
     def mark(endpoint: Endpoint) -> Endpoint:
-        endpoint.operation = operation  # type: ignore[attr-defined]
-        endpoint.body_max = body_max  # type: ignore[attr-defined]
-        endpoint.raises = raises  # type: ignore[attr-defined]
-        endpoint.kind = kind  # type: ignore[attr-defined]
+        vars(endpoint)["serving"] = Serving(operation, body_max, raises, kind)
         return endpoint
 
     return mark
 
 
 class ContractRoute(APIRoute):
-    """A route that checks scope, body and parameters in the contract's order and words."""
+    """A route that checks scope, body and parameters in the contract's order and words.
+
+    `serving` is what `serves` marked its endpoint with.
+    """
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
         # A field that a response does not set is absent from it, not null.
@@ -92,6 +101,7 @@ class ContractRoute(APIRoute):
         if options.get("status_code") == HTTPStatus.NO_CONTENT:
             # Nothing has no content type.
             options["response_class"] = Response
+        self.serving: Serving = vars(endpoint)["serving"]
         super().__init__(path, endpoint, **options)
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
@@ -102,9 +112,7 @@ class ContractRoute(APIRoute):
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """The function that Starlette calls with a request for this route."""
         answer = super().get_route_handler()
-        operation: Operation[Any, Any] = self.endpoint.operation  # type: ignore[attr-defined]
-        body_max: int = self.endpoint.body_max  # type: ignore[attr-defined]
-        kind: Kind = self.endpoint.kind  # type: ignore[attr-defined]
+        operation, body_max, _, kind = self.serving
         parameters = _names(self.dependant.query_params)
 
         async def handle(request: Request) -> Response:

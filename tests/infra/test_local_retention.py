@@ -9,6 +9,7 @@ import pytest
 from infra.local_retention import Retention
 from shared.adapters.sqlite import SqliteStore
 from shared.model.audit_log import month
+from shared.model.tenants import SettingsChange
 from shared.operations.api import tenant_settings
 from shared.ports import Ports
 from tests.operations.tenants import Tenant
@@ -37,7 +38,7 @@ def test_what_has_expired_is_removed(ports: Ports, clock: Clock) -> None:
     """F71: entries are gone from the file the day after they expired, others stay."""
     made_at = clock()
     tenant = Tenant.create(ports)
-    tenant_settings.update(ports, tenant.operator, changes={"audit_retention_days": 30})
+    tenant_settings.update(ports, tenant.operator, change=SettingsChange(audit_retention_days=30))
     for number in range(40):
         tenant.revoke(ports, f"svc_wrt_{number}")
     assert entries(ports, tenant, made_at) == 42

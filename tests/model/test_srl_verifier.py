@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from shared.errors import InvalidSrl
+from shared.errors import InvalidSrl, SrlReason
 from shared.model import seeds
 from shared.model.srl import encoding as srl
 from shared.model.srl.encoding import Payload
-from shared.model.srl.verification import Reason
 from shared.model.srl.verifier import MAX_STEP, Policy, Seen, Told, verify_next
 from tests.processes import ROOT
 
@@ -84,7 +83,7 @@ def test_a_revoked_key_stays_revoked() -> None:
 def test_the_page_explains_every_reason_in_order() -> None:
     """docs/srl.md has a row for each reason, in the order of the checks."""
     page = (ROOT / "docs" / "srl.md").read_text(encoding="utf-8").partition("## Clocks")[0]
-    assert re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE) == list(Reason)
+    assert re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE) == list(SrlReason)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import pytest
 from shared.errors import NotFound, RescindError, Unavailable
 from shared.model.callers import Scope
 from shared.model.signing_keys import SigningKey
+from shared.model.tenants import SettingsChange
 from shared.operations.api import (
     api_keys,
     key_revocation,
@@ -133,7 +134,9 @@ def _revoke_signer(ports: Ports, tenant: Tenant, key_id: str) -> object:
 
 
 def _update_settings(ports: Ports, tenant: Tenant, _id: str) -> object:
-    return tenant_settings.update(ports, tenant.operator, changes={"srl_ttl_seconds": 300})
+    return tenant_settings.update(
+        ports, tenant.operator, change=SettingsChange(srl_ttl_seconds=300)
+    )
 
 
 CASES = [

@@ -11,6 +11,7 @@ from shared.model import revoked_signers as signer_model
 from shared.model import signing_keys as model
 from shared.model import warrants as warrant_model
 from shared.model.signing_keys import SigningKey, Status, Type
+from shared.model.tenants import SettingsChange
 from shared.model.warrant_format import Format
 from shared.model.warrant_verification import verify
 from shared.model.warrants import Standing, Warrant
@@ -171,7 +172,7 @@ def test_a_longer_lifetime_brings_them_back(ports: Ports, tenant: Tenant, clock:
     tenant.revoke_key(ports, key)
     clock.advance(days=1, hours=1, seconds=1)
     assert tenant.regenerate(ports).revoked_ids == []
-    tenant_settings.update(ports, tenant.operator, changes={"srl_ttl_seconds": 7200})
+    tenant_settings.update(ports, tenant.operator, change=SettingsChange(srl_ttl_seconds=7200))
     assert tenant.regenerate(ports).revoked_ids == made
 
 

@@ -20,6 +20,7 @@ from shared.model.service_accounts import ServiceAccount
 from shared.model.signing_keys import SigningKey
 from shared.model.srl import encoding
 from shared.model.srl.head import head_address
+from shared.model.tenants import SettingsChange
 from shared.operations.api import (
     api_keys,
     list_signers,
@@ -119,8 +120,8 @@ class World:
         assert followed in {None, publication._rebuilt(self.ports, draft)}
 
     def lifetime(self, number: int) -> None:
-        changes: dict[str, str | int] = {"srl_ttl_seconds": 1800 * (number % 3 + 1)}
-        tenant_settings.update(self.ports, self.tenant.operator, changes=changes)
+        change = SettingsChange(srl_ttl_seconds=1800 * (number % 3 + 1))
+        tenant_settings.update(self.ports, self.tenant.operator, change=change)
 
 
 _STEPS: dict[str, Callable[[World, int], None]] = {

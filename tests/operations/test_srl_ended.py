@@ -8,6 +8,7 @@ from shared.errors import Unavailable
 from shared.model import revocations as model
 from shared.model import warrants
 from shared.model.srl import verification as srl_verification
+from shared.model.tenants import SettingsChange
 from shared.operations.api import revocations, tenant_settings
 from shared.operations.operator import consistency, doctor
 from shared.operations.srl import ended as srl_ended
@@ -153,13 +154,13 @@ def test_lists_that_live_longer_need_nothing_that_was_moved(
 ) -> None:
     """F152b: A longer lifetime of lists needs no revocation that was moved."""
     assert model.LONG_AGO > 2 * srl_verification.LIFETIME_MAX
-    tenant_settings.update(ports, tenant.operator, changes={"srl_ttl_seconds": 300})
+    tenant_settings.update(ports, tenant.operator, change=SettingsChange(srl_ttl_seconds=300))
     for days in range(40):
         revoke(ports, tenant, clock, f"svc_wrt_{days:02}", days=days)
     clock.advance(days=39, hours=1)
     tidy(ports, tenant)
     assert moved(ports, tenant) == [f"svc_wrt_{days:02}" for days in range(10)]
-    tenant_settings.update(ports, tenant.operator, changes={"srl_ttl_seconds": 604800})
+    tenant_settings.update(ports, tenant.operator, change=SettingsChange(srl_ttl_seconds=604800))
     assert tidy(ports, tenant) == [f"svc_wrt_{days:02}" for days in range(33, 40)]
     assert_sound(ports, tenant)
 

@@ -9,6 +9,7 @@ import pytest
 
 from shared.errors import OutOfSpace, Unavailable
 from shared.model.srl.blobs import lists_folder, states_folder, version_of
+from shared.model.tenants import SettingsChange
 from shared.operations.api import list_signers, srl, tenant_settings
 from shared.operations.srl import publication, worker
 from shared.ports import Ports
@@ -58,7 +59,7 @@ def test_expired_lists_go(ports: Ports, tenant: Tenant, clock: Clock) -> None:
 
 def test_the_lifetime_is_the_tenants_own(ports: Ports, tenant: Tenant, clock: Clock) -> None:
     """F119: lists that are valid for longer are kept for longer."""
-    tenant_settings.update(ports, tenant.operator, changes={"srl_ttl_seconds": 604_800})
+    tenant_settings.update(ports, tenant.operator, change=SettingsChange(srl_ttl_seconds=604_800))
     for _ in range(6):
         publication.publish(ports, tenant.operator)
         clock.advance(days=1)

@@ -17,6 +17,7 @@ from shared.model import revocations as revocation_model
 from shared.model.revoked_signers import count_address
 from shared.model.srl import schedule as model
 from shared.model.srl.schedule import Turn
+from shared.model.tenants import SettingsChange
 from shared.model.warrants import by_end
 from shared.operations.api import key_revocation, revocations, signing_keys, srl, tenant_settings
 from shared.operations.srl import marks as srl_marks
@@ -197,8 +198,10 @@ def test_a_list_of_the_future_is_late_and_due_at_once(
     Lists of any other lifetime are left alone.
     """
     other = Tenant.create(ports, "globex")
-    tenant_settings.update(ports, other.operator, changes={"srl_ttl_seconds": 604_800})
-    tenant_settings.update(ports, tenant.operator, changes={"srl_ttl_seconds": ttl_seconds})
+    tenant_settings.update(ports, other.operator, change=SettingsChange(srl_ttl_seconds=604_800))
+    tenant_settings.update(
+        ports, tenant.operator, change=SettingsChange(srl_ttl_seconds=ttl_seconds)
+    )
     for each in (other, tenant):
         each.regenerate(ports)
     clock.moment += ahead
@@ -237,7 +240,9 @@ def test_finder_and_worker_agree(
     ports: Ports, clock: Clock, tenant: Tenant, ttl_seconds: int
 ) -> None:
     """Whatever the lifetime, who is named is published, and who is not is not."""
-    tenant_settings.update(ports, tenant.operator, changes={"srl_ttl_seconds": ttl_seconds})
+    tenant_settings.update(
+        ports, tenant.operator, change=SettingsChange(srl_ttl_seconds=ttl_seconds)
+    )
     tenant.regenerate(ports)
     clock.advance(seconds=ttl_seconds // 2 - 1, microseconds=999_999)
     assert due(ports) == []

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import cbor2
 
-from shared.errors import InvalidSrl
+from shared.errors import InvalidSrl, SrlReason
 from shared.model import seeds, times
 
 # The shortest response body that is stored in gzip too. Below it, one more write to the bucket
@@ -116,4 +116,4 @@ def issued_at(body: bytes) -> datetime:
     try:
         return times.parse(json.loads(body)["payload"]["IssuedAt"])
     except (KeyError, TypeError, ValueError):
-        raise InvalidSrl("malformed", "not a response of the SRL endpoint") from None
+        raise InvalidSrl(SrlReason.MALFORMED, "not a response of the SRL endpoint") from None

@@ -8,14 +8,13 @@ import binascii
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from enum import StrEnum
 from itertools import islice
 from operator import lt
 from typing import Any, Final
 
 import cbor2
 
-from shared.errors import InvalidSrl
+from shared.errors import InvalidSrl, SrlReason
 from shared.model import ed25519, identifiers, seeds, strict_json, times
 from shared.model.srl import encoding as srl
 from shared.model.srl.encoding import Payload
@@ -27,27 +26,6 @@ _VERSION_MAX: Final = 10**12 - 1
 
 # Characters of base64 that stand for three bytes.
 _GROUP: Final = 4
-
-
-class Reason(StrEnum):
-    """Why a list must not be believed; the first reason that applies, in this order.
-
-    The words are stable: programs compare them (VERIFY-1).
-    """
-
-    MALFORMED = "malformed"
-    SIGNATURE = "signature"
-    ENCODING = "encoding"
-    CONTENT = "content"
-    MIXED = "mixed"
-    ORDER = "order"
-    TIMES = "times"
-    FUTURE = "future"
-    EXPIRED = "expired"
-    VERSION = "version"
-    ROLLBACK = "rollback"
-    EQUIVOCATION = "equivocation"
-    STEP = "step"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +41,7 @@ def verify(body: bytes, *, public_key: bytes, now: datetime, min_version: int = 
     """The content of a response body of the SRL endpoint, once every check has passed.
 
     `public_key` is the 32 raw bytes of the signer; a list below `min_version`, the highest version
-    seen so far, is a rollback. Raises `InvalidSrl` with a `Reason`.
+    seen so far, is a rollback. Raises `InvalidSrl`.
     """
     return verify_by_one_of(
         body, public_keys=[public_key], now=now, min_version=min_version
@@ -79,11 +57,11 @@ def verify_by_one_of(
     members = _decode(encoded)
     payload = _content(members)
     if not _same(shown, members):
-        raise InvalidSrl(Reason.MIXED, "payload does not say what the signed Payload says")
+        raise InvalidSrl(SrlReason.MIXED, "payload does not say what the signed Payload says")
     _check(payload, now)
     if payload.version < min_version:
         problem = f"version {payload.version} is older than {min_version}"
-        raise InvalidSrl(Reason.ROLLBACK, problem)
+        raise InvalidSrl(SrlReason.ROLLBACK, problem)
     return Verified(payload, encoded, signer)
 
 
@@ -99,13 +77,13 @@ def verify_own(body: bytes, payload: Payload, *, public_key: bytes, now: datetim
         members = cbor2.loads(encoded)
     except (ValueError, cbor2.CBORError) as error:
         raise InvalidSrl(
-            Reason.MALFORMED, f"not the response that was to be made: {error}"
+            SrlReason.MALFORMED, f"not the response that was to be made: {error}"
         ) from None
     _signer(encoded, signature, [public_key])
     if members != payload.members():
-        raise InvalidSrl(Reason.MIXED, "what is signed is not what was to be published")
+        raise InvalidSrl(SrlReason.MIXED, "what is signed is not what was to be published")
     if not identifiers.are_warrant_ids(payload.revoked_ids):
-        raise InvalidSrl(Reason.CONTENT, "RevokedIDs has what is no warrant identifier")
+        raise InvalidSrl(SrlReason.CONTENT, "RevokedIDs has what is no warrant identifier")
     _check(payload, now)
 
 
@@ -128,7 +106,9 @@ def _open(body: bytes) -> tuple[Any, bytes, bytes]:
         payload, signature = _members(signed, "Payload", "Signature")
         return shown, _base64(payload), _base64(signature)
     except (TypeError, ValueError) as error:
-        raise InvalidSrl(Reason.MALFORMED, f"not a response of the SRL endpoint: {error}") from None
+        raise InvalidSrl(
+            SrlReason.MALFORMED, f"not a response of the SRL endpoint: {error}"
+        ) from None
 
 
 def _members(value: Any, *names: str) -> list[Any]:
@@ -158,7 +138,7 @@ def _signer(encoded: bytes, signature: bytes, public_keys: Iterable[bytes]) -> b
     for key in public_keys:
         if seeds.is_signed(encoded, signature, public_key=key):
             return key
-    raise InvalidSrl(Reason.SIGNATURE, "the signature is of none of the given keys")
+    raise InvalidSrl(SrlReason.SIGNATURE, "the signature is of none of the given keys")
 
 
 def _decode(encoded: bytes) -> Any:
@@ -169,7 +149,7 @@ def _decode(encoded: bytes) -> Any:
             return members
     except (cbor2.CBORError, UnicodeError, RecursionError, TypeError, ValueError):
         pass
-    raise InvalidSrl(Reason.ENCODING, "Payload is not deterministically encoded CBOR")
+    raise InvalidSrl(SrlReason.ENCODING, "Payload is not deterministically encoded CBOR")
 
 
 def _content(members: Any) -> Payload:
@@ -183,7 +163,7 @@ def _content(members: Any) -> Payload:
             raise TypeError("RevokedIDs is an array of warrant identifiers")
         return Payload(version, _moment(issued_at), _moment(expires_at), revoked_ids)
     except (TypeError, ValueError) as error:
-        raise InvalidSrl(Reason.CONTENT, f"the signed content is not a list: {error}") from None
+        raise InvalidSrl(SrlReason.CONTENT, f"the signed content is not a list: {error}") from None
 
 
 def _are_warrant_ids(values: Any) -> bool:
@@ -209,14 +189,14 @@ def _check(payload: Payload, now: datetime) -> None:
     _check_order(payload)
     _check_times(payload, now)
     if payload.version > _VERSION_MAX:
-        raise InvalidSrl(Reason.VERSION, f"version {payload.version} is out of reach")
+        raise InvalidSrl(SrlReason.VERSION, f"version {payload.version} is out of reach")
 
 
 def _check_order(payload: Payload) -> None:
     ids = payload.revoked_ids
     if not all(map(lt, ids, islice(ids, 1, None))):
         raise InvalidSrl(
-            Reason.ORDER, "RevokedIDs is not sorted bytewise, or repeats an identifier"
+            SrlReason.ORDER, "RevokedIDs is not sorted bytewise, or repeats an identifier"
         )
 
 
@@ -224,8 +204,10 @@ def _check_times(payload: Payload, now: datetime) -> None:
     lifetime = payload.expires_at - payload.issued_at
     # Whoever believed a longer one could be kept from every list after it.
     if not timedelta(0) < lifetime <= LIFETIME_MAX:
-        raise InvalidSrl(Reason.TIMES, "ExpiresAt is not after IssuedAt, by at most 7 days")
+        raise InvalidSrl(SrlReason.TIMES, "ExpiresAt is not after IssuedAt, by at most 7 days")
     if times.is_ahead(payload.issued_at, now):
-        raise InvalidSrl(Reason.FUTURE, f"issued in the future, at {times.text(payload.issued_at)}")
+        raise InvalidSrl(
+            SrlReason.FUTURE, f"issued in the future, at {times.text(payload.issued_at)}"
+        )
     if payload.expires_at <= now:
-        raise InvalidSrl(Reason.EXPIRED, f"expired at {times.text(payload.expires_at)}")
+        raise InvalidSrl(SrlReason.EXPIRED, f"expired at {times.text(payload.expires_at)}")

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, Self
 
-from shared.errors import InvalidSrl
+from shared.errors import InvalidSrl, SrlReason
 from shared.model.srl import statements as srl_statements
 from shared.model.srl.encoding import Payload
 from shared.model.srl.signers import Status
 from shared.model.srl.statements import Form
-from shared.model.srl.verification import Reason, public_key_bytes, verify_by_one_of
+from shared.model.srl.verification import public_key_bytes, verify_by_one_of
 
 # A list a second for eleven days. A version far above this one would shut out all lists after it.
 MAX_STEP: Final = 1_000_000
@@ -96,12 +96,12 @@ def verify_next(
 
 def _check_step(version: int, sha256: str, seen: Seen, max_step: int) -> None:
     if version < seen.version:
-        raise InvalidSrl(Reason.ROLLBACK, f"version {version} is older than {seen.version}")
+        raise InvalidSrl(SrlReason.ROLLBACK, f"version {version} is older than {seen.version}")
     if version == seen.version and sha256 != seen.sha256:
         raise InvalidSrl(
-            Reason.EQUIVOCATION, f"another list of version {version} was accepted before"
+            SrlReason.EQUIVOCATION, f"another list of version {version} was accepted before"
         )
     if version - seen.version > max_step:
         raise InvalidSrl(
-            Reason.STEP, f"version {version} is {version - seen.version} above the last one"
+            SrlReason.STEP, f"version {version} is {version - seen.version} above the last one"
         )

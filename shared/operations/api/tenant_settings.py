@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from shared.model.audit_log import Action
 from shared.model.callers import Caller, Scope
-from shared.model.tenants import TenantSettings
+from shared.model.tenants import SettingsChange, TenantSettings
 from shared.operations.rules import audit, tenants
 from shared.operations.rules.operation import operation
 from shared.ports import Ports
@@ -18,16 +18,16 @@ def get(ports: Ports, caller: Caller) -> TenantSettings:
 
 
 @operation(Scope.ADMIN)
-def update(ports: Ports, caller: Caller, *, changes: dict[str, str | int]) -> TenantSettings:
+def update(ports: Ports, caller: Caller, *, change: SettingsChange) -> TenantSettings:
     """Change any of the settings that can be written; the list follows when next due.
 
     What is so already is not written.
     """
     settings = tenants.settings(ports, caller.tenant_id)
-    changed = {name: value for name, value in changes.items() if getattr(settings, name) != value}
+    changed = change.beside(settings)
     if not changed:
         return settings
-    updated = replace(settings, version=settings.version + 1, **changed)  # type: ignore[arg-type]
+    updated = replace(settings, version=settings.version + 1, **changed)
     ports.store.write(
         Put(settings.address, updated.to_item(), At(settings.version)),
         audit.entry(

@@ -1,1 +1,1 @@
-"""What things are: frozen records and pure rules. Time is an argument, nothing here does I/O."""
+"""The data model: frozen records and pure rules. It does no I/O, and callers pass the time in."""

@@ -1,4 +1,4 @@
-"""API keys: what a caller proves itself with (APIKEY-1, APIKEY-2)."""
+"""API keys, with which callers authenticate (APIKEY-1, APIKEY-2)."""
 
 import hashlib
 import secrets
@@ -24,7 +24,7 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ApiKey(Record):
-    """A key as its owners see it. `digest` finds its credential; the secret itself is not kept."""
+    """An API key without its secret, which is not stored. `digest` finds its `Credential`."""
 
     id: str
     tenant_id: str
@@ -54,10 +54,7 @@ class ApiKey(Record):
 
 @dataclass(frozen=True, slots=True)
 class Credential(Record):
-    """All that authentication needs to know of a key, in one item.
-
-    It goes when the key is revoked or deleted: what is not there cannot be let in.
-    """
+    """What authentication reads of an API key. It is deleted when the key is revoked or deleted."""
 
     digest: str
     tenant_id: str
@@ -73,16 +70,15 @@ class Credential(Record):
         return credential_address(self.digest)
 
     def opens(self, now: datetime) -> bool:
-        """Whether the key is accepted at `now` (APIKEY-5)."""
+        """Return whether the key is accepted at `now` (APIKEY-5)."""
         return not self.disabled and not times.has_passed(self.expires_at, now)
 
 
 @dataclass(frozen=True, slots=True)
 class Usage(Record):
-    """How often a key was used, apart from what authentication reads.
+    """How often a key was used. It is stored apart from what authentication reads.
 
-    `digest` is that of the key, to find its credential if the key's record was lost. Keys that an
-    older release created have none here.
+    `digest` finds the credential if the key's record was lost. Older releases did not store it.
     """
 
     request_count: int = 0
@@ -91,38 +87,38 @@ class Usage(Record):
 
 
 def new_secret() -> str:
-    """A fresh key string: `svc_` and 43 characters of base64url, 256 random bits."""
+    """Return a new key string: `svc_` and 43 characters of base64url, which are 256 random bits."""
     return "svc_" + secrets.token_urlsafe(_SECRET_BYTES)
 
 
 def digest(secret: str) -> str:
-    """What is stored of a key string: SHA-256 over the whole string, in hex.
+    """Return the SHA-256 of a key string in hex, the only form in which it is stored.
 
-    Never over the decoded bytes: four strings decode to the same 32 bytes.
+    The hash covers the text, not the decoded bytes: four texts decode to the same 32 bytes.
     """
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
 def records(tenant_id: str) -> Partition:
-    """A tenant's keys, in order of creation."""
+    """Return the partition of a tenant's API keys, in order of creation."""
     return Partition(Table.KEYS, f"{tenant_id}#api-keys")
 
 
 def usage(tenant_id: str) -> Partition:
-    """The usage of a tenant's keys, found by key identifier."""
+    """Return the partition of the usage of a tenant's API keys, by key identifier."""
     return Partition(Table.KEYS, f"{tenant_id}#usage")
 
 
 def owned_by(tenant_id: str, account_id: str) -> Partition:
-    """The identifiers of the keys that a service account owns, revoked ones too."""
+    """Return the partition of the identifiers of an account's keys, also of revoked ones."""
     return Partition(Table.KEYS, f"{tenant_id}#api-keys-of#{account_id}")
 
 
 def count_address(tenant_id: str) -> Address:
-    """The number of a tenant's keys, in the attribute `count`."""
+    """Return the address of the number of a tenant's API keys, in the attribute `count`."""
     return Address(Table.KEYS, tenant_id, "counts#api-keys")
 
 
 def credential_address(digest_: str) -> Address:
-    """Where the credential of a key string with this digest is stored."""
+    """Return the address of the credential of the key string with this digest."""
     return Address(Table.KEYS, f"api-key#{digest_}")

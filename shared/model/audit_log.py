@@ -1,4 +1,4 @@
-"""The audit log: what was done, by whom, from where (AUDIT-1)."""
+"""The audit log: what was done, by whom, and from which address (AUDIT-1)."""
 
 import hashlib
 from collections.abc import Iterator
@@ -11,12 +11,12 @@ from shared.model.identifiers import AUDIT_ENTRY, before_all_of
 from shared.model.items import Address, Partition, Table, Value
 from shared.model.records import Record
 
-# The partitions of a month, each of which takes 1,000 write units a second (docs/adr/0037).
+# Partitions per month. Each takes 1,000 write units a second (docs/adr/0037).
 SHARDS: Final = 8
 
 
 class Action(StrEnum):
-    """What was changed, and how. Each change leaves an entry."""
+    """A kind of change. Each change writes an entry."""
 
     API_KEY_CREATE = "api_key.create"
     API_KEY_REVOKE = "api_key.revoke"
@@ -44,11 +44,11 @@ class Action(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Entry(Record):
-    """One change, written in the same transaction as the change itself.
+    """One change, written in the same transaction as the change itself (AUDIT-2).
 
-    `source_ip`, `request_id` and `actor_key_id` (the API key's identifier) are None for what did
-    not come over HTTP. `actor_key_id` is also None in entries made before it was recorded. The
-    store drops the entry some time after `expires`, in seconds since the epoch.
+    `source_ip`, `request_id` and `actor_key_id` are None if the change did not come over HTTP.
+    `actor_key_id` is also None in entries of releases that did not record it. The store deletes the
+    entry some time after `expires`, which is in seconds since the epoch.
     """
 
     id: str
@@ -66,9 +66,9 @@ class Entry(Record):
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """Which entries are meant: all that are given must match.
+    """The entries to return: those that match all values that are not None (AUDIT-4).
 
-    The times are whole seconds, both included. The time of an entry is in its identifier.
+    `start` and `end` are whole seconds, and both are included.
     """
 
     start: datetime
@@ -81,7 +81,7 @@ class Filters:
 
     @property
     def values(self) -> dict[str, str]:
-        """The values that an entry must have, by the path of its attribute."""
+        """The values that an entry must have, by the path of the attribute."""
         values = {
             "action": self.action,
             "actor": self.actor,
@@ -93,31 +93,31 @@ class Filters:
 
     @property
     def after(self) -> str:
-        """What sorts before the identifier of every entry of these times."""
+        """A text that sorts before the identifiers of all entries in the range of time."""
         return before_all_of(self.start, kind=AUDIT_ENTRY)
 
     @property
     def before(self) -> str:
-        """What sorts after the identifier of every entry of these times."""
+        """A text that sorts after the identifiers of all entries in the range of time."""
         return before_all_of(self.end + timedelta(seconds=1), kind=AUDIT_ENTRY)
 
 
 def address(tenant_id: str, entry_id: str, moment: datetime) -> Address:
-    """Where an entry of `moment` is stored."""
+    """Return the address of an entry that was made at `moment`."""
     number = hashlib.sha256(entry_id.encode()).digest()[0] % SHARDS
     return month(tenant_id, moment)[number].address(entry_id)
 
 
 def month(tenant_id: str, moment: datetime) -> list[Partition]:
-    """Together, the entries of the month of `moment`; each partition is in order of time."""
+    """Return the partitions of the month of `moment`; the entries of each are in order of time."""
     name = f"{tenant_id}#{moment:%Y-%m}"
-    # The first is the one that all entries of earlier releases are in.
+    # Earlier releases stored all entries in the first partition.
     names = [name, *(f"{name}#{number}" for number in range(1, SHARDS))]
     return [Partition(Table.AUDIT, each) for each in names]
 
 
 def months(tenant_id: str, filters: Filters) -> Iterator[tuple[str, list[Partition]]]:
-    """The months that the filters reach over, newest first, each as text with its partitions."""
+    """Yield the months in the filters' range, newest first, as `YYYY-MM` with their partitions."""
     moment = filters.end
     while (moment.year, moment.month) >= (filters.start.year, filters.start.month):
         yield f"{moment:%Y-%m}", month(tenant_id, moment)

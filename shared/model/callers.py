@@ -1,4 +1,4 @@
-"""Who asks, and what they may ask for (AUTH-4, ACCOUNT-2)."""
+"""Callers and their scopes (AUTH-4, ACCOUNT-2)."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -7,7 +7,7 @@ from typing import Self
 
 
 class Scope(StrEnum):
-    """What an API key may do: everything, read and check lists, or read all else."""
+    """What an API key allows: everything, reading and checking lists, or reading all else."""
 
     ADMIN = "admin"
     AUTHORIZER = "authorizer"
@@ -16,11 +16,11 @@ class Scope(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Whoever calls an operation, within one tenant.
+    """The caller of an operation, within one tenant.
 
-    `identity` is e-mail-like and goes into records and the audit log. `key_id` is of the API key
-    and `key_expires_at` its end, if it has one; these, `source_ip` and `request_id` are None for
-    what does not come over HTTP. `operator` is the user of the machine who runs the operator's
+    `identity` has the form of an e-mail address. `key_id` is the identifier of the API key and
+    `key_expires_at` its end, if it has one. These two, `source_ip` and `request_id` are None if the
+    call did not come over HTTP. `operator` is the user of the machine who runs an operator's
     command, and None for every other caller.
     """
 
@@ -40,14 +40,14 @@ class Caller:
 
     @classmethod
     def inside(cls, tenant_id: str, *, name: str, handle: str, operator: str | None = None) -> Self:
-        """The service itself, such as its schedule, or the operator at the command line.
+        """Return the caller for the service itself, such as its schedule, or for a command.
 
-        No service account can be named so: a name has no `+`.
+        No service account can have this identity, because its name cannot contain `+`.
         """
         actor = identity(f"system+{name}", handle=handle)
         return cls(tenant_id, actor, (Scope.ADMIN,), operator=operator)
 
 
 def identity(name: str, *, handle: str) -> str:
-    """The e-mail-like identity of `name` in the tenant with this handle."""
+    """Return the identity of `name` in a tenant, in the form of an e-mail address."""
     return f"{name}@{handle}.svc"

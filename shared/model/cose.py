@@ -1,4 +1,4 @@
-"""COSE_Sign1 messages under Ed25519 (RFC 9052), as far as warrants need them (docs/adr/0022)."""
+"""COSE_Sign1 messages signed with Ed25519 (RFC 9052), as warrants use them (docs/adr/0022)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,10 +19,9 @@ _CONTEXT: Final = "Signature1"
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """The parts of a COSE_Sign1 message, as they were found: nothing of it is verified.
+    """The parts of a COSE_Sign1 message. Nothing of them has been verified.
 
-    `protected` and `payload` are encoded CBOR; `signature` is 64 bytes if the message is one of
-    ours.
+    `protected` and `payload` are encoded CBOR. `signature` is 64 bytes if this service made it.
     """
 
     protected: bytes
@@ -31,17 +30,17 @@ class Message:
 
     @property
     def signed(self) -> bytes:
-        """The bytes that the signature is over: the Sig_structure of RFC 9052 4.4."""
+        """The bytes that the signature covers: the Sig_structure of RFC 9052, section 4.4."""
         return cbor2.dumps([_CONTEXT, self.protected, b"", self.payload], canonical=True)
 
     def encode(self) -> bytes:
-        """The message with its tag, in the deterministic encoding of RFC 8949 4.2.1."""
+        """Return the message with its tag, in the deterministic encoding (RFC 8949, 4.2.1)."""
         parts = [self.protected, {}, self.payload, self.signature]
         return cbor2.dumps(cbor2.CBORTag(_TAG, parts), canonical=True)
 
 
 def header(*, key_id: bytes, content_type: int) -> bytes:
-    """The encoded protected header: EdDSA, the key's identifier, the type of the payload.
+    """Return an encoded protected header: algorithm EdDSA, content type, and key identifier.
 
     `content_type` is a number of the registry of CoAP content formats.
     """
@@ -50,31 +49,31 @@ def header(*, key_id: bytes, content_type: int) -> bytes:
 
 
 def sign(protected: bytes, payload: bytes, *, seed: bytes) -> Message:
-    """The message that the private key of this seed (32 bytes) signs."""
+    """Return the message, signed with the private key of this seed (32 bytes)."""
     unsigned = Message(protected, payload, b"")
     return Message(protected, payload, seeds.signature(unsigned.signed, seed=seed))
 
 
 def parse(data: bytes) -> Message:
-    """The parts of a tagged COSE_Sign1 message without unprotected headers.
+    """Return the parts of a tagged COSE_Sign1 message that has no unprotected header.
 
-    Raises ValueError for any other bytes, and for another encoding than the deterministic one.
+    Raises `ValueError` for any other bytes, also if the encoding is not the deterministic one.
     """
     match decode(data):
         case cbor2.CBORTag(value=[bytes(protected), Mapping(), bytes(payload), bytes(signature)]):
             message = Message(protected, payload, signature)
         case _:
             raise ValueError("a tagged COSE_Sign1 message is expected")
-    # The tag and the absence of unprotected headers are part of the encoding.
+    # Re-encoding also checks the tag and the empty unprotected header.
     if message.encode() != data:
         raise ValueError("deterministic encoding, without unprotected headers, is expected")
     return message
 
 
 def key_id_of(protected: bytes, *, content_type: int) -> bytes:
-    """The key's identifier in an encoded header that `header` made.
+    """Return the key identifier in an encoded header that `header` made.
 
-    Raises ValueError if the header is of another algorithm or content type, or has other fields.
+    Raises `ValueError` if the header has another algorithm, another content type or other fields.
     """
     fields = decode(protected)
     key_id = fields.get(_KEY_ID) if isinstance(fields, Mapping) else None
@@ -88,15 +87,16 @@ def key_id_of(protected: bytes, *, content_type: int) -> bytes:
 
 
 def decode(data: bytes) -> Any:
-    """The CBOR item that `data` begins with. Raises ValueError if it begins with none."""
+    """Return the CBOR item at the start of `data`. Raises `ValueError` if there is none."""
     try:
         return cbor2.loads(data)
     except (cbor2.CBORError, RecursionError, TypeError, UnicodeError) as error:
         raise ValueError("CBOR is expected") from error
 
 
-# What a signature or a MAC of COSE is over begins with one of these texts (RFC 9052 4.4, 5.3, 6.3,
-# RFC 9338 3.3): whoever signs such bytes as they come signs a message of COSE.
+# The structures that COSE signs or authenticates begin with one of these texts (RFC 9052, sections
+# 4.4, 5.3 and 6.3; RFC 9338, section 3.3). To sign a caller's bytes that begin so would be to sign
+# a COSE message.
 _CONTEXTS: Final = frozenset(
     {
         *("Signature", "Signature1", "MAC", "MAC0", "Encrypt", "Encrypt0"),
@@ -104,18 +104,18 @@ _CONTEXTS: Final = frozenset(
         *("CounterSignature", "CounterSignature0", "CounterSignatureV2", "CounterSignature0V2"),
     }
 )
-# The tags of the messages of COSE (RFC 9052 2, RFC 9338 3.1) and of a CWT (RFC 8392 6).
+# The tags of COSE messages (RFC 9052, 2; RFC 9338, 3.1) and of a CWT (RFC 8392, 6).
 _TAGS: Final = frozenset({16, 17, 18, 19, 61, 96, 97, 98})
 
 
 def is_cose(item: Any) -> bool:
-    """Whether a decoded CBOR item is a message of COSE, or what one of its signatures is over."""
+    """Return whether a decoded CBOR item is a COSE message, or a structure that COSE signs."""
     match item:
         case cbor2.CBORTag(tag=tag):
             return tag in _TAGS or is_cose(item.value)
         case [str(context), *_]:
             return context in _CONTEXTS
-        # Protected header, unprotected header, content, and more for some kinds of message.
+        # Untagged: protected header, unprotected header, content; more in some kinds.
         case [bytes(), Mapping(), _, *_]:
             return True
         case _:

@@ -1,22 +1,22 @@
-"""What an Ed25519 public key must be before anything is verified with it."""
+"""The check of an Ed25519 public key, made before anything is verified with it."""
 
 from typing import Final
 
 PUBLIC_KEY_BYTES: Final = 32
 
 _P: Final = 2**255 - 19
-# The y of the points of order 8; those of order 1, 2 and 4 are 1, -1 and 0.
+# The y coordinates of the points of order 8. Those of order 1, 2 and 4 have 1, -1 and 0.
 _Y_OF_ORDER_8: Final = 2707385501144840649318225287225658788936804267575313519463743609750303402022
 _SMALL: Final = frozenset({0, 1, _P - 1, _Y_OF_ORDER_8, _P - _Y_OF_ORDER_8})
 
 
 def is_safe(key: bytes) -> bool:
-    """Whether `key` has 32 bytes and is no point of small order.
+    """Return whether `key` has 32 bytes and is not a point of small order.
 
-    For a key of small order anybody can make signatures that verify, without a private key.
+    For a key of small order, anyone can make signatures that verify, without a private key.
     """
     if len(key) != PUBLIC_KEY_BYTES:
         return False
-    # The highest bit is the sign of x. A y of p or more stands for the same point as y - p.
+    # The highest bit is the sign of x. A y of p or more encodes the same point as y - p.
     y = int.from_bytes(key, "little") & (2**255 - 1)
     return y % _P not in _SMALL

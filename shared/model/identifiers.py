@@ -1,4 +1,4 @@
-"""Identifiers: `svc_<kind>_<ULID>`, which sort by creation (API-14)."""
+"""Identifiers of the form `svc_<kind>_<ULID>`, which sort by creation (API-14)."""
 
 import re
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ AUDIT_ENTRY: Final = "evt"
 TENANT: Final = "tnt"
 WARRANT: Final = "wrt"
 
-# A ULID has 128 bits in 26 digits of five, so its first digit is at most 7.
+# A ULID has 128 bits in 26 digits of five bits each, so its first digit is at most 7.
 ULID: Final = "[0-7][0-9a-hjkmnp-tv-z]{25}"
 _DIGITS: Final = "0123456789abcdefghjkmnpqrstvwxyz"
 _TIME_DIGITS: Final = 10
@@ -27,14 +27,14 @@ BEFORE_WARRANT_IDS: Final = "svc_wrt_"
 
 
 def is_identifier(value: str, *, kind: str) -> bool:
-    """Whether `value` has the form of an identifier of `kind` that this service makes."""
+    """Return whether `value` has the form of an identifier of `kind` that this service creates."""
     return re.fullmatch(f"svc_{kind}_{ULID}", value) is not None
 
 
 def before_all_of(moment: datetime, *, kind: str) -> str:
-    """A text that sorts before the identifiers of `kind` made at `moment`, after all earlier ones.
+    """Return a text that sorts before identifiers of `kind` made at `moment`, after earlier ones.
 
-    Moments before 1970 are taken for the beginning of 1970, which is where identifiers begin.
+    A moment before 1970 counts as the start of 1970, because a ULID has no earlier time.
     """
     left = max(int(moment.timestamp() * 1000), 0)
     digits = ""
@@ -45,25 +45,25 @@ def before_all_of(moment: datetime, *, kind: str) -> str:
 
 
 def is_warrant_id(value: str) -> bool:
-    """Whether `value` may name a warrant; callers bring identifiers of their own making."""
+    """Return whether `value` is a warrant identifier. Callers choose these themselves (API-15)."""
     return _WARRANT_ID.fullmatch(value) is not None
 
 
 def are_warrant_ids(values: Sequence[str]) -> bool:
-    """Whether all of `values` may name warrants: quicker than one by one where there are many."""
+    """Return whether all `values` are warrant identifiers: faster for many than one by one."""
     runs = (values[start : start + _RUN] for start in range(0, len(values), _RUN))
     return all(map(_are_lines, runs))
 
 
 def _are_lines(values: Sequence[str]) -> bool:
     lines = "\n".join(values)
-    # One of the values may hold a line feed, and look like two.
+    # A value that contains a line feed would otherwise pass for two.
     is_joined_once = lines.count("\n") == len(values) - 1
     return is_joined_once and _WARRANT_ID_LINES.fullmatch(lines) is not None
 
 
 def warrant_id(value: str) -> str:
-    """`value` itself. Raises ValueError, fit for the caller, where it cannot name a warrant."""
+    """Return `value`. Raises `ValueError`, for the caller, if it is no warrant identifier."""
     if not is_warrant_id(value):
         raise ValueError("must be svc_wrt_ followed by 1 to 64 letters, digits, '_' or '-'")
     return value

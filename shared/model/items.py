@@ -1,16 +1,16 @@
-"""The words for stored things: tables, keys, partitions, items."""
+"""The vocabulary of the stores: tables, addresses, partitions, items."""
 
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import NamedTuple, TypeAlias
 
-# What an item may hold: integers of at most 64 bits, strings without lone surrogates.
+# Integers have at most 64 bits, and strings have no lone surrogates.
 Value: TypeAlias = str | int | bool | bytes | list["Value"] | dict[str, "Value"] | None
 Item: TypeAlias = Mapping[str, Value]
 
 
 class Table(StrEnum):
-    """The tables of the data model."""
+    """A table of the data model."""
 
     KEYS = "keys"
     REVOCATIONS = "revocations"
@@ -18,7 +18,7 @@ class Table(StrEnum):
 
 
 class Address(NamedTuple):
-    """The address of an item. Neither `pk` nor `sk` is ever empty."""
+    """The table and the two keys of an item. Neither `pk` nor `sk` is ever empty."""
 
     table: Table
     pk: str
@@ -32,12 +32,12 @@ class Partition(NamedTuple):
     pk: str
 
     def address(self, sk: str) -> Address:
-        """The address of one item in this partition."""
+        """Return the address of the item with this sort key."""
         return Address(self.table, self.pk, sk)
 
 
 class Row(NamedTuple):
-    """One item of a partition, with its sort key."""
+    """An item of a partition, with its sort key."""
 
     sk: str
     item: Item

@@ -1,4 +1,4 @@
-"""Records to items and back, by the types that a record's fields declare."""
+"""Conversion of records to items and back, by the types that a record's fields declare."""
 
 from collections.abc import Callable
 from dataclasses import fields
@@ -13,7 +13,7 @@ from shared.model import times
 from shared.model.items import Item, Value
 
 _Read = Callable[[Value], Any]
-# Of a field: its name, the types that it keeps as they are stored, how any other value is read.
+# For a field: its name, the types that are stored unchanged, and how any other value is read.
 _Reader = tuple[str, frozenset[type], _Read]
 _PLAIN: Final = frozenset({str, int, bool, bytes})
 
@@ -21,20 +21,20 @@ _PLAIN: Final = frozenset({str, int, bool, bytes})
 class Record:
     """A frozen dataclass that is stored as one item.
 
-    Fields are strings, integers, booleans, bytes, moments, string enumerations, tuples of strings
-    or enumerations, or maps; a field that may be None is left out of the item when it is.
+    A field is a string, integer, boolean, bytes, moment, string enumeration, a tuple of strings or
+    enumerations, or a map. If a field is None, the item does not have it.
     """
 
     __slots__ = ()
 
     def to_item(self) -> dict[str, Value]:
-        """The item that `from_item` turns back into an equal record."""
+        """Return the item that `from_item` turns back into an equal record."""
         values = ((field.name, getattr(self, field.name)) for field in fields(self))  # type: ignore[arg-type]
         return {name: _written(value) for name, value in values if value is not None}
 
     @classmethod
     def from_item(cls, item: Item) -> Self:
-        """The record of an item. Raises `Corrupt` where a field is missing or of another type."""
+        """Return the record of an item. Raises `Corrupt` if a field is missing or malformed."""
         values = [
             value if type(value := item.get(name)) in as_stored else read(value)
             for name, as_stored, read in _readers(cls)  # type: ignore[arg-type]
@@ -53,7 +53,7 @@ def _written(value: Any) -> Value:
 
 
 def integer(item: Item, name: str) -> int:
-    """The integer that `item` holds under `name`. Raises `Corrupt` where there is none."""
+    """Return the integer in `item` under `name`. Raises `Corrupt` if there is none."""
     value = item.get(name)
     if type(value) is not int:
         raise Corrupt(f"stored counter {name} is malformed")
@@ -61,7 +61,7 @@ def integer(item: Item, name: str) -> int:
 
 
 def moment(value: Value, name: str) -> datetime | None:
-    """The moment stored under `name`, if any. Raises `Corrupt` for anything else."""
+    """Return the moment stored under `name`, or None. Raises `Corrupt` for any other value."""
     if value is None:
         return None
     try:
@@ -109,7 +109,7 @@ def _converter(kind: Any) -> Callable[[Any], Any]:
 
 
 def _exactly(kind: type, value: Any) -> Any:
-    # `bool` is an `int` to isinstance, and 1 is no flag.
+    # Not isinstance: `bool` is a subclass of `int`, and True is no number here.
     if type(value) is not kind:
         raise TypeError(kind.__name__)
     return value

@@ -1,4 +1,4 @@
-"""Revocations: warrants that hold no longer (REVOKE-1)."""
+"""Revocations of warrants (REVOKE-1)."""
 
 import hashlib
 from dataclasses import dataclass
@@ -8,26 +8,27 @@ from typing import Final
 from shared.model.items import Address, Partition, Table
 from shared.model.records import Record
 
-# Partitions of the revoked warrants, with their counters, and of the records: each of them takes
-# 1,000 write units a second (docs/adr/0037).
+# Partitions of the revoked warrants with their counters, and of the records. Each takes 1,000 write
+# units a second (docs/adr/0037).
 SHARDS: Final = 16
 RECORD_SHARDS: Final = 8
-# Counters a shard: enough that concurrent writes rarely meet on one, few enough to read at once.
+# Counters per shard: enough that concurrent writes rarely use the same one, and few enough to read
+# them all at once.
 COUNTERS: Final = 16
 
-# Moments before it come of a date that was never filled in, or was mistyped: no warrant ended then.
+# An earlier end is a date that was left empty or mistyped: no warrant ended then.
 EARLIEST_END: Final = datetime(2000, 1, 1, tzinfo=UTC)
 
-# A warrant that left the list longer ago does not come back, however long lists live from now on.
+# A warrant that left the list longer ago does not return, even if the lifetime of lists is raised.
 LONG_AGO: Final = timedelta(days=30)
 
-# The counters of a shard sort before every warrant identifier. The first edition had this one.
+# The counters sort before every warrant identifier. The first edition had one counter, at this key.
 _COUNTER: Final = "#count"
 
 
 @dataclass(frozen=True, slots=True)
 class Revocation(Record):
-    """The record of one revocation, in order of time: listed, and deleted by identifier."""
+    """The record of one revocation. Listed in order of time, and deleted by its identifier."""
 
     id: str
     warrant_id: str
@@ -38,9 +39,9 @@ class Revocation(Record):
 
 @dataclass(frozen=True, slots=True)
 class RevokedWarrant(Record):
-    """A warrant with a revocation, among all others that have one: what a publication reads.
+    """A revoked warrant, as a publication reads it from one of the `shards`.
 
-    `ends_at` is when the warrant ends, if that was signed or the administrator said so.
+    `ends_at` is when the warrant ends, if that was signed or given with the revocation.
     """
 
     ends_at: datetime | None = None
@@ -48,9 +49,9 @@ class RevokedWarrant(Record):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether a warrant still holds; when and why not, and when it would have ended anyway.
+    """Whether a warrant is revoked; if so, when and why; and when it ends, if that is known.
 
-    `by_key`: it has no revocation of its own, but the key that signed it is revoked.
+    `by_key`: the warrant has no revocation of its own, but the key that signed it is revoked.
     """
 
     warrant_id: str
@@ -61,34 +62,34 @@ class Verdict:
 
     @property
     def revoked(self) -> bool:
-        """True where the warrant holds no longer."""
+        """Whether the warrant is revoked."""
         return self.revoked_at is not None
 
 
 def records(tenant_id: str) -> list[Partition]:
-    """Together, a tenant's revocation records; each partition is in order of creation."""
+    """Return the partitions of a tenant's revocation records, each in order of creation."""
     return [_records(tenant_id, number) for number in range(RECORD_SHARDS)]
 
 
 def record_address(tenant_id: str, revocation_id: str) -> Address:
-    """Where a new record is stored."""
+    """Return the address at which a new record is stored."""
     number = _digest(revocation_id)[0] % RECORD_SHARDS
     return _records(tenant_id, number).address(revocation_id)
 
 
 def record_addresses(tenant_id: str, revocation_id: str) -> list[Address]:
-    """Where a record may be: where it is stored now, or where earlier releases stored it."""
+    """Return the addresses where a record may be: that of this release, and of earlier ones."""
     first = _records(tenant_id, 0).address(revocation_id)
     return list(dict.fromkeys([record_address(tenant_id, revocation_id), first]))
 
 
 def shards(tenant_id: str) -> list[Partition]:
-    """The partitions that together hold a tenant's revoked warrants."""
+    """Return the partitions of a tenant's revoked warrants."""
     return [_shard(tenant_id, number) for number in range(SHARDS)]
 
 
 def counter_address(tenant_id: str, warrant_id: str) -> Address:
-    """The counter of a warrant's shard that counts it: `count` of warrants, `changes` ever made.
+    """Return the address of the counter for a warrant: `count` of warrants, `changes` ever made.
 
     The numbers of a shard are the sums of all of its counters, which sort before its warrants.
     """
@@ -97,28 +98,28 @@ def counter_address(tenant_id: str, warrant_id: str) -> Address:
 
 
 def repaired_counter_address(shard: Partition) -> Address:
-    """The counter of a shard that a repair adds to."""
+    """Return the address of the counter of a shard that a repair adds to."""
     return shard.address(f"{_COUNTER}#00")
 
 
 def counter_number(name: str) -> int:
-    """Which of all counters of a tenant counts a warrant."""
+    """Return the number of the counter for a warrant, among all counters of a tenant."""
     digest = _digest(name)
     return digest[0] % SHARDS + SHARDS * (digest[1] % COUNTERS)
 
 
 def shard_of(tenant_id: str, warrant_id: str) -> Partition:
-    """The shard of a warrant."""
+    """Return the shard of a warrant."""
     return _shard(tenant_id, shard_number(warrant_id))
 
 
 def ended(shard: Partition) -> Partition:
-    """The warrants of a shard that ended long ago, in order of their ends (docs/adr/0019)."""
+    """Return the partition of a shard's long-ended warrants, in order of end (docs/adr/0019)."""
     return Partition(shard.table, f"{shard.pk}#ended")
 
 
 def shard_number(name: str) -> int:
-    """From a hash, so that no choice of names crowds one shard."""
+    """Return the shard number of `name`. It is from a hash, so that no names crowd one shard."""
     return _digest(name)[0] % SHARDS
 
 
@@ -127,7 +128,7 @@ def _digest(name: str) -> bytes:
 
 
 def _records(tenant_id: str, number: int) -> Partition:
-    # The first is the one that all records of earlier releases are in.
+    # Earlier releases stored all records in the first partition.
     return Partition(Table.REVOCATIONS, f"{tenant_id}#revocations" + (f"#{number}" * bool(number)))
 
 

@@ -1,4 +1,4 @@
-"""Private seeds: how they are made, what they sign, what they are sealed under."""
+"""Private seeds: creation, signatures, and the context that they are sealed under."""
 
 import base64
 import secrets
@@ -15,38 +15,38 @@ ALGORITHM: Final = "Ed25519"
 
 
 class Purpose(StrEnum):
-    """What a seed may sign. A seal made for one purpose does not open for another."""
+    """What a seed may sign. A seal for one purpose cannot be opened for another."""
 
     SRL = "srl"
     WARRANT = "warrant"
 
 
 def new() -> tuple[bytes, str]:
-    """A fresh seed of 32 bytes, and its public key: base64 of the 32 raw bytes."""
-    # From the kernel, not from OpenSSL's generator: its state would be the same in every process
-    # that Lambda restores from one snapshot.
+    """Return a new seed of 32 bytes, and its public key: base64 of the 32 raw bytes."""
+    # From the kernel: the state of OpenSSL's generator would be the same in every process that
+    # Lambda restores from one snapshot.
     seed = secrets.token_bytes(32)
     return seed, public_key(seed)
 
 
 def public_key(seed: bytes) -> str:
-    """The public key of a seed, in base64."""
+    """Return the public key of a seed, in base64."""
     raw = Ed25519PrivateKey.from_private_bytes(seed).public_key().public_bytes_raw()
     return base64.b64encode(raw).decode()
 
 
 def sign(data: bytes, *, seed: bytes) -> str:
-    """The Ed25519 signature over `data`, in base64."""
+    """Return the Ed25519 signature over `data`, in base64."""
     return base64.b64encode(signature(data, seed=seed)).decode()
 
 
 def signature(data: bytes, *, seed: bytes) -> bytes:
-    """The Ed25519 signature over `data`: 64 bytes."""
+    """Return the Ed25519 signature over `data`: 64 bytes."""
     return Ed25519PrivateKey.from_private_bytes(seed).sign(data)
 
 
 def is_signed(data: bytes, signature: bytes, *, public_key: bytes) -> bool:
-    """Whether `signature` over `data` is of the key whose public key is these 32 raw bytes."""
+    """Return whether `signature` over `data` verifies with this public key of 32 raw bytes."""
     try:
         Ed25519PublicKey.from_public_bytes(public_key).verify(signature, data)
     except InvalidSignature:
@@ -57,9 +57,9 @@ def is_signed(data: bytes, signature: bytes, *, public_key: bytes) -> bool:
 def seal_context(
     tenant_id: str, key_id: str, *, purpose: Purpose, version: int = 1
 ) -> dict[str, str]:
-    """The context that a sealed seed is bound to (KEY-2).
+    """Return the context of a sealed seed (KEY-2).
 
-    It opens only for this tenant, key, purpose and version of the key.
+    The seal can be opened only for this tenant, key, purpose and version of the key.
     """
     return {
         "tenant": tenant_id,
@@ -70,5 +70,5 @@ def seal_context(
 
 
 def first_seal_context(tenant_id: str, key_id: str) -> dict[str, str]:
-    """The context of seals that were made before they had a purpose; only to migrate them."""
+    """Return the context of seals of releases that had no purposes. Only migration needs it."""
     return {"tenant": tenant_id, "key": key_id}

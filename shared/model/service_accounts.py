@@ -1,4 +1,4 @@
-"""Service accounts: the programs that API keys belong to (ACCOUNT-1)."""
+"""Service accounts: the programs that own API keys (ACCOUNT-1)."""
 
 import re
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ServiceAccount(Record):
-    """An account. `api_key_count` counts the keys it owns, revoked ones too, until deleted."""
+    """A service account. `api_key_count` includes revoked keys, but not deleted ones."""
 
     id: str
     tenant_id: str
@@ -43,22 +43,22 @@ class ServiceAccount(Record):
 
 
 def name(value: str) -> str:
-    """`value` itself. Raises ValueError where it cannot be an account's name."""
+    """Return `value`. Raises `ValueError` if it cannot be the name of an account."""
     if not _NAME.fullmatch(value):
         raise ValueError("must be 1 to 63 lower-case letters, digits or '-'")
     return value
 
 
 def name_address(tenant_id: str, name_: str) -> Address:
-    """What keeps a name with one account, also after its deletion; holds its identifier."""
+    """Return the address of the item that reserves a name, for ever, and holds the account's id."""
     return Address(Table.KEYS, tenant_id, f"service-account-name#{name_}")
 
 
 def count_address(tenant_id: str) -> Address:
-    """The number of a tenant's accounts, in the attribute `count`."""
+    """Return the address of the number of a tenant's accounts, in the attribute `count`."""
     return Address(Table.KEYS, tenant_id, "counts#service-accounts")
 
 
 def accounts(tenant_id: str) -> Partition:
-    """A tenant's service accounts, in order of creation."""
+    """Return the partition of a tenant's service accounts, in order of creation."""
     return Partition(Table.KEYS, f"{tenant_id}#service-accounts")

@@ -1,4 +1,4 @@
-"""Signing keys: what signs warrants (KEY-3, KEY-6)."""
+"""Signing keys, which sign warrants (KEY-3, KEY-6)."""
 
 import base64
 from dataclasses import dataclass, field, replace
@@ -11,14 +11,14 @@ from shared.model.items import Address, Partition, Table
 from shared.model.records import Record
 from shared.model.seeds import Purpose
 
-# Active and suspended keys of a tenant; revoked and superseded ones do not count.
+# A tenant's active and suspended keys. Revoked keys and superseded versions do not count.
 KEYS_MAX: Final = 5000
-# Each signature reads them all.
+# Each signature reads all of them.
 ANCESTORS_MAX: Final = 32
 
 
 class Type(StrEnum):
-    """The place of a signing key among others: at the top, or below a root or an issuer."""
+    """The position of a signing key: at the top (root), or below a root or an issuer."""
 
     ROOT = "root"
     ISSUER = "issuer"
@@ -34,15 +34,15 @@ class Status(StrEnum):
     REVOKED = "revoked"
 
 
-# The types that a parent may have; a type without any has no parent.
+# The types that a parent may have. An empty set: the type has no parent.
 PARENTS: Final[dict[Type, frozenset[Type]]] = {
     Type.ROOT: frozenset(),
     Type.ISSUER: frozenset({Type.ROOT, Type.ISSUER}),
     Type.NOTARY: frozenset({Type.ROOT, Type.ISSUER}),
 }
 
-# The states that a transition may start from, by the state that it leads to. Rotating leads an
-# active key to itself, and its superseded version to `rotated`.
+# The states in which a transition may start, by the state that it leads to. `rotated` is the state
+# of the superseded version; the key that is rotated stays active.
 TRANSITIONS: Final[dict[Status, frozenset[Status]]] = {
     Status.ROTATED: frozenset({Status.ACTIVE}),
     Status.SUSPENDED: frozenset({Status.ACTIVE}),
@@ -55,9 +55,10 @@ TRANSITIONS: Final[dict[Status, frozenset[Status]]] = {
 class SigningKey(Record):
     """A key, or a superseded version of one.
 
-    `public_key` is base64 of the 32 raw bytes. `sealed_seed` is bound to tenant and key; a version
-    that was superseded has none, and `current_id` names the key that it was. `ancestors` are
-    parent, parent's parent and so on. `key_version` counts rotations from 1, `version` changes.
+    `public_key` is base64 of the 32 raw bytes. `sealed_seed` is bound to tenant, key and version; a
+    superseded version has none, and its `current_id` is the identifier of the key. `ancestors` are
+    the parent, its parent and so on. `key_version` is 1 for a new key and rises by 1 with each
+    rotation. `version` rises with each write.
     """
 
     id: str
@@ -87,7 +88,7 @@ class SigningKey(Record):
 
     @property
     def seal_context(self) -> dict[str, str]:
-        """What the sealed seed of this version is bound to."""
+        """The context that the sealed seed of this version is bound to."""
         return seeds.seal_context(
             self.tenant_id, self.id, purpose=Purpose.WARRANT, version=self.key_version
         )
@@ -99,34 +100,34 @@ class SigningKey(Record):
 
     @property
     def signer(self) -> "Signer":
-        """As what this key signed: a key by every version of it, a superseded version by itself."""
+        """What its signatures are attributed to: the key (all versions) or a superseded version."""
         if self.current_id is None:
             return Signer(self.id, None)
         return Signer(self.current_id, self.key_version)
 
     @property
     def superseded_at(self) -> datetime | None:
-        """When this version was superseded; None for the one in use, whenever it came."""
+        """When this version was superseded; None for the version in use."""
         return None if self.current_id is None else self.rotated_at
 
     def has_expired(self, now: datetime) -> bool:
-        """Whether `expires_at` has been reached; that changes no status, but ends signing."""
+        """Return whether the key has expired: its status stays, but it cannot sign."""
         return times.has_passed(self.expires_at, now)
 
     def suspended(self, now: datetime) -> "SigningKey":
-        """The key, disabled for a time."""
+        """Return the key, suspended."""
         return self._changed(status=Status.SUSPENDED, suspended_at=now)
 
     def enabled(self) -> "SigningKey":
-        """The key, back in use."""
+        """Return the key, active again."""
         return self._changed(status=Status.ACTIVE, suspended_at=None)
 
     def revoked(self, now: datetime, *, reason: str) -> "SigningKey":
-        """The key, revoked for good."""
+        """Return the key, revoked."""
         return self._changed(status=Status.REVOKED, revoked_at=now, revoked_reason=reason)
 
     def rotated(self, now: datetime, *, public_key: str, sealed_seed: bytes) -> "SigningKey":
-        """The key under its next version."""
+        """Return the key with its next version."""
         return self._changed(
             key_version=self.key_version + 1,
             public_key=public_key,
@@ -136,7 +137,7 @@ class SigningKey(Record):
         )
 
     def superseded(self, now: datetime, *, record_id: str) -> "SigningKey":
-        """The present version as a record of its own, which can sign no more."""
+        """Return the present version as a record of its own, which cannot sign."""
         return replace(
             self,
             id=record_id,
@@ -154,42 +155,42 @@ class SigningKey(Record):
 
 @dataclass(frozen=True, slots=True)
 class Signer:
-    """What signed a warrant, or what was revoked: a key, or only one version of it."""
+    """What signed a warrant or was revoked: a key (`key_version` None), or one version of it."""
 
     key_id: str
     key_version: int | None
 
     def __str__(self) -> str:
-        """As the sort key of its marker."""
+        """Return the sort key of its marker."""
         return self.key_id if self.key_version is None else f"{self.key_id}#{self.key_version}"
 
     @classmethod
     def parse(cls, text: str) -> "Signer":
-        """The signer that `str` made `text` of. Raises ValueError."""
+        """Return the signer whose `str` is `text`. Raises `ValueError`."""
         key_id, _, version = text.partition("#")
         return cls(key_id, int(version) if version else None)
 
 
 def keys(tenant_id: str) -> Partition:
-    """A tenant's keys and superseded versions, in order of creation."""
+    """Return the partition of a tenant's keys and superseded versions, in order of creation."""
     return Partition(Table.KEYS, f"{tenant_id}#keys")
 
 
 def versions(tenant_id: str, key_id: str) -> Partition:
-    """The superseded versions of a key, in order: each item names its record."""
+    """Return the partition of a key's superseded versions, in order. Each item names a record."""
     return Partition(Table.KEYS, f"{tenant_id}#versions#{key_id}")
 
 
 def version_sk(key_version: int) -> str:
-    """The place of a version among its key's."""
+    """Return the sort key of a version among the versions of its key."""
     return f"{key_version:09d}"
 
 
 def counts_address(tenant_id: str) -> Address:
-    """The number of keys of each type and status, each under `count_name`."""
+    """Return the address of the numbers of keys by type and status, each under `count_name`."""
     return Address(Table.KEYS, tenant_id, "counts#keys")
 
 
 def count_name(type_: Type, status: Status) -> str:
-    """The attribute that counts keys of this type and status."""
+    """Return the attribute that counts keys of this type and status."""
     return f"{type_}.{status}"

@@ -1,7 +1,7 @@
-"""JSON without the liberties that Python's parser takes (API-4).
+"""A JSON parser that is stricter than Python's (API-4).
 
-Duplicate keys, NaN and Infinity, numbers past 64 bits, lone surrogates, a byte order mark and any
-encoding but UTF-8 are errors.
+It refuses repeated keys, NaN and Infinity, integers of more than 64 bits, lone surrogates, a byte
+order mark, and any encoding but UTF-8.
 """
 
 import json
@@ -9,20 +9,20 @@ from collections.abc import Iterable
 from math import isfinite
 from typing import Any, Final, NoReturn
 
-# The longest integer of 64 bits, with its sign; converting longer text is work for nothing.
+# The length of the longest 64-bit integer. Longer text is refused before it is converted.
 _DIGITS_MAX: Final = 20
 _INTEGERS: Final = range(-(2**63), 2**64)
 
 
 def parse(data: bytes) -> Any:
-    """The value that `data` holds.
+    """Return the value in `data`.
 
-    Raises ValueError, with a message that repeats nothing of the input.
+    Raises `ValueError` with a message that repeats nothing of the input.
     """
     try:
         value = _decode(data.decode("utf-8"))
         if b"\\u" in data:
-            # Only an escape can smuggle in half a character.
+            # UTF-8 has no lone surrogates, so only an escape can make one.
             json.dumps(value, ensure_ascii=False).encode("utf-8")
     except UnicodeError:
         raise ValueError("must be UTF-8 without lone surrogates") from None

@@ -1,4 +1,4 @@
-"""Tenants: who keeps keys and revocations apart from everyone else's."""
+"""Tenants. Each has its own keys and revocations."""
 
 import re
 from dataclasses import asdict, dataclass
@@ -23,9 +23,9 @@ _HANDLE: Final = re.compile(r"[a-z0-9-]{1,63}")
 
 @dataclass(frozen=True, slots=True)
 class TenantSettings(Record):
-    """A tenant's settings. `handle` is what the operator named it, and never changes.
+    """A tenant's settings. The operator chose `handle` at creation, and it never changes.
 
-    `rotation_grace_seconds` is None until it is set: then one lifetime of a list applies.
+    `rotation_grace_seconds` is None until it is set. If it is None, one lifetime of a list applies.
     """
 
     tenant_id: str
@@ -39,12 +39,12 @@ class TenantSettings(Record):
 
     @property
     def rate_limit_per_second(self) -> int:
-        """The requests a second that the tenant's bucket allows."""
+        """The requests per second that the tenant's bucket allows."""
         return RATE_PER_SECOND
 
     @property
     def rate_limit_burst(self) -> int:
-        """The requests at once that a full bucket allows."""
+        """The requests that a full bucket allows at once."""
         return BURST
 
     @property
@@ -79,14 +79,14 @@ class SettingsChange:
     rotation_grace_seconds: int | None = None
 
     def beside(self, settings: TenantSettings) -> dict[str, Any]:
-        """The new values that differ from those of `settings`, by name."""
+        """Return the new values that differ from those of `settings`, by name."""
         values = asdict(self).items()
         return {name: new for name, new in values if new not in (None, getattr(settings, name))}
 
 
 @dataclass(frozen=True, slots=True)
 class Listing(Record):
-    """A tenant as the operator sees it."""
+    """A tenant in the operator's directory."""
 
     tenant_id: str
     handle: str
@@ -103,17 +103,17 @@ DIRECTORY: Final = Partition(Table.KEYS, "tenants")
 
 
 def handle(value: str) -> str:
-    """`value` itself. Raises ValueError where it cannot be a tenant's handle."""
+    """Return `value`. Raises `ValueError` if it cannot be a tenant's handle."""
     if not _HANDLE.fullmatch(value):
         raise ValueError("must be 1 to 63 lower-case letters, digits or '-'")
     return value
 
 
 def settings_address(tenant_id: str) -> Address:
-    """Where a tenant's settings are stored."""
+    """Return the address of a tenant's settings."""
     return Address(Table.KEYS, tenant_id, "settings")
 
 
 def handle_address(value: str) -> Address:
-    """What keeps a handle with one tenant; its item holds the tenant's identifier."""
+    """Return the address of the item that reserves a handle and holds the tenant's identifier."""
     return Address(Table.KEYS, f"tenant-handle#{value}")

@@ -6,22 +6,22 @@ from typing import Final
 NAME_MAX: Final = 255
 REASON_MAX: Final = 1024
 
-# Zero-width joiners. Scripts and emoji need them inside a word; elsewhere they only hide.
+# Zero-width joiners. Scripts and emoji need them inside a word. Elsewhere they are invisible.
 _JOINERS: Final = frozenset("\u200c\u200d")
-# Controls, formats, halves of surrogate pairs, unassigned code points, separators of lines.
+# Controls, formats, surrogates, unassigned code points, line and paragraph separators.
 _REFUSED: Final = frozenset({"Cc", "Cf", "Cs", "Cn", "Zl", "Zp"})
-# Letters and symbols that show nothing: fillers of Hangul, and the empty pattern of Braille.
+# Letters and symbols that are invisible: fillers of Hangul, and the empty Braille pattern.
 _BLANK: Final = frozenset("\u115f\u1160\u2800\u3164\uffa0")
 _VISIBLE: Final = frozenset("LNPS")
 
 
 def name(value: str) -> str:
-    """A trimmed name. Raises ValueError, with a message for the caller, if it is not acceptable."""
+    """Return the trimmed name. Raises `ValueError`, for the caller, if it is not allowed."""
     return _checked(value.strip(), most=NAME_MAX, breaks="")
 
 
 def reason(value: str) -> str:
-    """A trimmed reason, which may have several lines. Raises ValueError as `name` does."""
+    """Return the trimmed reason, of one or more lines. Raises `ValueError` as `name` does."""
     return _checked(value.strip(), most=REASON_MAX, breaks="\n\t")
 
 
@@ -41,7 +41,7 @@ def _is_visible(character: str) -> bool:
 
 
 def _is_within_word(text: str, address: int) -> bool:
-    """Whether the characters on both sides belong to a word; a mark belongs to what it marks."""
+    """Return whether both neighbours belong to a word. A combining mark belongs to its letter."""
     around = text[address - 1 : address] + text[address + 1 : address + 2]
     return len(around) == 2 and all(  # noqa: PLR2004 (both sides)
         _is_visible(each) or unicodedata.category(each)[0] == "M" for each in around

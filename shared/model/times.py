@@ -10,36 +10,36 @@ _RFC3339 = re.compile(
 )
 _SECONDS: Final = len("2026-11-21T00:10:32")
 
-# How far one clock may be ahead of another before what it stamped counts as from the future.
+# How far a clock may be ahead. A time stamp later than this counts as from the future.
 CLOCK_TOLERANCE: Final = timedelta(minutes=5)
 
 
 def text(moment: datetime) -> str:
-    """`moment` in UTC as `2026-11-21T00:10:32Z`, parts of a second cut off."""
-    # Not strftime: it does not pad the years before 1000.
+    """Return `moment` in UTC as `2026-11-21T00:10:32Z`, with fractions of a second cut off."""
+    # Not strftime, which does not pad years before 1000.
     return moment.astimezone(UTC).isoformat()[:_SECONDS] + "Z"
 
 
 def whole(moment: datetime) -> datetime:
-    """`moment` with parts of a second cut off."""
+    """Return `moment` with fractions of a second cut off."""
     return moment.replace(microsecond=0)
 
 
 def has_passed(moment: datetime | None, now: datetime) -> bool:
-    """Whether there is such a moment and it has come; one that is None never does."""
+    """Return whether `moment` has been reached at `now`; False if it is None."""
     return moment is not None and moment <= now
 
 
 def is_ahead(moment: datetime, now: datetime) -> bool:
-    """Whether `moment` is so far in the future that the clock that gave it must be wrong."""
+    """Return whether `moment` is more than `CLOCK_TOLERANCE` after `now`: a clock is wrong."""
     return moment > now + CLOCK_TOLERANCE
 
 
 def parse(value: str) -> datetime:
-    """The moment that a caller wrote, in UTC, parts of a second cut off.
+    """Return the moment in a caller's text, in UTC, with fractions of a second cut off.
 
-    Raises ValueError, with a message fit for the caller, for anything but RFC 3339 with seconds and
-    an offset; a leap second is refused too.
+    Raises `ValueError`, with a message for the caller, unless the text is RFC 3339 with seconds and
+    an offset. Leap seconds are refused.
     """
     if not _RFC3339.fullmatch(value):
         raise ValueError(_ALLOWED)

@@ -1,7 +1,7 @@
 """What the service signs: a warrant as a signed CWT, or the bytes of a caller's own format.
 
-A warrant is a COSE_Sign1 (RFC 9052) over a CWT claims set (RFC 8392), so that its signed bytes say
-under which identifier a verifier has to look it up, whose it is and when it ends (WARRANT-1,
+A warrant is a COSE_Sign1 message (RFC 9052) over a CWT claims set (RFC 8392). Its signed bytes name
+its tenant, the identifier under which a verifier looks it up, and its end (WARRANT-1,
 docs/adr/0022).
 """
 
@@ -19,7 +19,7 @@ from shared.model.cose import Message
 # application/cwt in the registry of CoAP content formats.
 CONTENT_TYPE: Final = 61
 
-# Claims by their number (RFC 8392 3.1). What is below -65536 is for private use (RFC 8392 9.1).
+# Claim numbers (RFC 8392, section 3.1). Those below -65536 are for private use (section 9.1).
 _ISSUER: Final = 1
 _EXPIRES_AT: Final = 4
 _ISSUED_AT: Final = 6
@@ -27,12 +27,12 @@ _ID: Final = 7
 PAYLOAD: Final = -65537
 
 _LIST_MEMBER: Final = "RevokedIDs"
-# What the service signs beside lists and warrants begins so (shared/model/srl/statements.py).
+# The prefix of what the service signs beside lists and warrants (shared/model/srl/statements.py).
 _OWN_PREFIX: Final = b"rescind-"
 
 
 class Format(StrEnum):
-    """How a warrant is signed: as a message with identifier and times, or as it came."""
+    """How a warrant is signed: as a message with identifier and times, or as bare bytes."""
 
     COSE = "cose"
     RAW = "raw"
@@ -40,7 +40,7 @@ class Format(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """What a warrant says. Times are whole seconds in UTC; `payload` is the caller's bytes."""
+    """The claims of a warrant. Times are whole seconds in UTC. `payload` is the caller's bytes."""
 
     tenant_id: str
     warrant_id: str
@@ -49,7 +49,7 @@ class Claims:
     payload: bytes
 
     def encode(self) -> bytes:
-        """The CWT claims set, in the deterministic encoding of RFC 8949 4.2.1."""
+        """Return the CWT claims set, in the deterministic encoding of RFC 8949, section 4.2.1."""
         claims: dict[int, str | int | bytes] = {
             _ISSUER: self.tenant_id,
             _ISSUED_AT: _seconds(self.issued_at),
@@ -62,7 +62,7 @@ class Claims:
 
     @classmethod
     def decode(cls, data: bytes) -> "Claims":
-        """The claims that `encode` made `data` of. Raises ValueError for any other bytes."""
+        """Return the claims in bytes that `encode` made. Raises `ValueError` for other bytes."""
         claims = cose.decode(data)
         if not isinstance(claims, Mapping):
             raise ValueError("a map of claims is expected")  # noqa: TRY004
@@ -73,24 +73,24 @@ class Claims:
             expires_at=_moment(claims, _EXPIRES_AT) if _EXPIRES_AT in claims else None,
             payload=_claim(claims, PAYLOAD, bytes),
         )
-        # Whatever differs has other claims, repeated ones, or another encoding.
+        # A difference means other claims, repeated claims, or another encoding.
         if decoded.encode() != data:
             raise ValueError("deterministic encoding and no other claims are expected")
         return decoded
 
 
 def sign(claims: Claims, *, key_id: str, key_version: int, seed: bytes) -> Message:
-    """The warrant that says this. `kid` is `<key identifier>#<version>` in ASCII."""
+    """Return the signed warrant. `kid` is `<key identifier>#<version>` in ASCII."""
     kid = f"{key_id}#{key_version}".encode()
     protected = cose.header(key_id=kid, content_type=CONTENT_TYPE)
     return cose.sign(protected, claims.encode(), seed=seed)
 
 
 def is_reserved(payload: bytes) -> bool:
-    """Whether bytes, signed as they come, could be taken for what only the service signs.
+    """Return whether `payload`, signed unchanged, could pass for what only the service signs.
 
-    That is a list, a message of COSE, and whatever else it signs after a prefix of its own. Bytes
-    that begin with such a CBOR item are as bad as those that are one (WARRANT-3).
+    That is a list, a COSE message, or bytes with the service's own prefix. Bytes that only begin
+    with such a CBOR item count too (WARRANT-3).
     """
     if payload.startswith(_OWN_PREFIX):
         return True

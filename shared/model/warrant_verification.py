@@ -1,4 +1,4 @@
-"""What a verifier checks before it accepts a warrant; whether it was revoked is for the list."""
+"""The checks of a warrant, without revocation: for that, a verifier uses the list (WARRANT-9)."""
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
@@ -8,17 +8,17 @@ from shared.errors import InvalidWarrant, WarrantReason
 from shared.model import cose, seeds, times
 from shared.model.warrant_format import CONTENT_TYPE, Claims
 
-# How far the clock of the service may be ahead of the verifier's.
+# How far the clock of the service may be ahead of the verifier's clock.
 CLOCK_TOLERANCE: Final = timedelta(minutes=5)
 
 
 def verify(
     warrant: bytes, *, public_keys: Iterable[bytes], tenant_id: str, now: datetime
 ) -> Claims:
-    """What a warrant says, once every check has passed (WARRANT-9).
+    """Return the claims of a warrant after every check has passed (WARRANT-9).
 
-    `warrant` is the COSE_Sign1 message, `public_keys` are raw Ed25519 keys of 32 bytes: the message
-    must be signed by one of them, for this tenant. Raises `InvalidWarrant`.
+    `warrant` is the COSE_Sign1 message. `public_keys` are raw Ed25519 keys of 32 bytes: one of them
+    must have signed the message, for this tenant. Raises `InvalidWarrant`.
     """
     try:
         message = cose.parse(warrant)
@@ -42,7 +42,7 @@ def verify(
 
 
 def _check_signature(message: cose.Message, public_keys: Iterable[bytes]) -> None:
-    # The identifier in the header is no proof: each key is tried.
+    # The key identifier in the header proves nothing, so each key is tried.
     signed = message.signed
     if not any(seeds.is_signed(signed, message.signature, public_key=key) for key in public_keys):
         raise InvalidWarrant(WarrantReason.SIGNATURE, "the signature is of none of the given keys")

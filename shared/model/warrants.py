@@ -10,7 +10,8 @@ from shared.model.items import Address, Item, Partition, Table
 from shared.model.records import Record, moment
 from shared.model.warrant_format import Format
 
-# Of one key: enough for some hundred signatures a second, few enough to read them in one request.
+# Counters per key: enough for several hundred signatures a second, and few enough to read them in
+# one request.
 COUNTERS: Final = 64
 # Sorts after every moment.
 _NEVER: Final = "~"
@@ -18,26 +19,26 @@ _NEVER: Final = "~"
 
 @dataclass(frozen=True, slots=True)
 class Warrant(Record):
-    """Which key signed a warrant, with which version of it, and when, as signed, it ends.
+    """Which version of which key signed a warrant, and when; and the end that was signed.
 
-    `ends_at` is None if the signed bytes do not say an end that this service knows of.
+    `ends_at` is None if the signed bytes have no end that this service can read.
     """
 
     warrant_id: str
     key_id: str
     key_version: int
     signed_at: datetime
-    # Not `expires_at`: under that name there are moments in the store that nobody signed.
+    # Not `expires_at`: older items have ends under that name that were not signed.
     ends_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
 class Standing(Record):
-    """All that is known of one warrant, in the one item that a check reads of it.
+    """All that is stored about one warrant, in the one item that a check reads.
 
-    Who signed it and in which format, if this service did; its own revocation, if it has one.
-    `ends_at` is the end that was signed, `said_to_end_at` the one that the administrator gave with
-    the revocation.
+    `key_id`, `key_version` and `format` are set if this service signed the warrant;
+    `revocation_id`, `revoked_at` and `reason` if it has a revocation of its own. `ends_at` is the
+    signed end. `said_to_end_at` is the end that was given with the revocation.
     """
 
     key_id: str | None = None
@@ -52,18 +53,18 @@ class Standing(Record):
 
     @classmethod
     def of(cls, item: Item | None) -> "Standing":
-        """What the item says; of an unknown warrant nothing is, under version 0."""
+        """Return the standing in an item. An unknown warrant has an empty one with version 0."""
         return cls(version=0) if item is None else cls.from_item(item)
 
     @property
     def end(self) -> datetime | None:
-        """When the warrant ends, if that is known: what was signed comes first."""
+        """When the warrant ends, if that is known. The signed end takes precedence."""
         return self.ends_at or self.said_to_end_at
 
     def revoked(
         self, revocation_id: str, *, at: datetime, reason: str, ends_at: datetime | None
     ) -> "Standing":
-        """The same with a revocation of its own; `ends_at` is what the administrator said."""
+        """Return the standing with a revocation; `ends_at` is the end that was given with it."""
         return replace(
             self,
             revocation_id=revocation_id,
@@ -74,7 +75,7 @@ class Standing(Record):
         )
 
     def restored(self) -> "Standing":
-        """The same without it."""
+        """Return the standing without a revocation."""
         return replace(
             self,
             revocation_id=None,
@@ -86,56 +87,56 @@ class Standing(Record):
 
 
 def left_behind(ends_at: datetime | None, now: datetime, *, ttl: timedelta) -> bool:
-    """Whether a warrant is known to have ended more than one list lifetime ago (SRL-9)."""
-    # Taken from `now`: a warrant may end at the very end of the calendar.
+    """Return whether a warrant is known to have ended more than one list lifetime ago (SRL-9)."""
+    # `ends_at + ttl` could overflow: a warrant may end in the year 9999.
     return ends_at is not None and ends_at < now - ttl
 
 
 def warrant_address(tenant_id: str, warrant_id: str) -> Address:
-    """Where the standing of a warrant is found."""
+    """Return the address of the standing of a warrant."""
     return Address(Table.REVOCATIONS, f"{tenant_id}#warrant#{warrant_id}")
 
 
 def signed_by(tenant_id: str, key_id: str) -> Partition:
-    """What a key signed, in order of time."""
+    """Return the partition of the warrants that a key signed, in order of time."""
     return Partition(Table.REVOCATIONS, f"{tenant_id}#signed#{key_id}")
 
 
 def by_end(tenant_id: str, key_id: str) -> Partition:
-    """The same in order of when the warrants end; each item has its `key_version`."""
+    """Return the partition of the same warrants in order of end; items have `key_version`."""
     return Partition(Table.REVOCATIONS, f"{tenant_id}#signed#{key_id}#by-end")
 
 
 def by_end_sk(warrant_id: str, ends_at: datetime | None) -> str:
-    """The place of a warrant among those of its key, in order of their ends."""
+    """Return the sort key of a warrant in the partition `by_end`."""
     return f"{_NEVER if ends_at is None else times.text(ends_at)}#{warrant_id}"
 
 
 def of_by_end(sk: str) -> tuple[str, datetime | None]:
-    """The warrant that `by_end_sk` made `sk` of, and its end. Raises `Corrupt`."""
+    """Return the warrant and its end from a sort key that `by_end_sk` made. Raises `Corrupt`."""
     end, _, warrant_id = sk.partition("#")
     return warrant_id, None if end == _NEVER else moment(end, "by-end")
 
 
 def is_by_end_address(tenant_id: str) -> Address:
-    """Where it is noted that all that the tenant's keys signed is in order of ends too."""
+    """Return the address of the note that all of a tenant's signed warrants are in `by_end` too."""
     return Address(Table.KEYS, tenant_id, "signed-by-end")
 
 
 def signed_counts(tenant_id: str, key_id: str) -> Partition:
-    """How many warrants a key signed: `count`, and by version under `version_count`.
+    """Return the partition of counts of a key's warrants: `count`, and `version_count` by version.
 
-    The numbers are the sums of all items. One item of an earlier release has what was counted then.
+    The numbers are the sums over all items, one of which earlier releases wrote.
     """
     return Partition(Table.REVOCATIONS, f"{tenant_id}#signed-count#{key_id}")
 
 
 def signed_count_address(tenant_id: str, key_id: str, warrant_id: str) -> Address:
-    """Where a warrant is counted among those that its key signed."""
+    """Return the address of the item that counts a warrant among those of its key."""
     number = hashlib.sha256(warrant_id.encode()).digest()[0] % COUNTERS
     return signed_counts(tenant_id, key_id).address(f"{number:02x}")
 
 
 def version_count(key_version: int) -> str:
-    """The attribute that counts the warrants of one version."""
+    """Return the attribute that counts the warrants of one version."""
     return f"version.{key_version}"

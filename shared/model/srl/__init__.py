@@ -1,1 +1,1 @@
-"""The Signed Revocation List: what it is made of, how it is signed and verified."""
+"""The Signed Revocation List: its content, signature, storage and verification."""

@@ -6,49 +6,49 @@ from shared.errors import Corrupt
 
 MEDIA_TYPE: Final = "application/json"
 
-# For its reader only, and to be asked for again each time: a 304 costs little.
+# Clients ask again each time: a 304 costs little (SRL-17).
 CACHE_CONTROL: Final = "private, no-cache"
 
 VERSION_DIGITS: Final = 12
 
 
 def lists_folder(tenant_id: str) -> str:
-    """Where the blobs of a tenant's lists are."""
+    """Return the folder of a tenant's lists."""
     return f"srl/{tenant_id}/lists"
 
 
 def states_folder(tenant_id: str) -> str:
-    """Where the blobs are that go beside the lists."""
+    """Return the folder of the signed states of a tenant's lists."""
     return f"srl/{tenant_id}/states"
 
 
 def packed_folder(tenant_id: str) -> str:
-    """Where the lists are in gzip; a folder of its own, so that none passes for a list."""
+    """Return the folder of the gzipped lists, apart from the lists so that none passes for one."""
     return f"srl/{tenant_id}/packed"
 
 
 def folders(tenant_id: str) -> tuple[str, ...]:
-    """All folders that hold something for each version."""
+    """Return all folders that hold a blob for each version."""
     return lists_folder(tenant_id), states_folder(tenant_id), packed_folder(tenant_id)
 
 
 def blob_name(folder: str, *, version: int, sha256: str, suffix: str = "json") -> str:
-    """A blob of a version: named by its content, so that a name never changes meaning."""
+    """Return the name of a blob. It contains the hash of the content, so no name is ever reused."""
     return f"{folder}/{_digits(version)}-{sha256}.{suffix}"
 
 
 def version_prefix(version: int) -> str:
-    """How the blobs of a version begin; blobs of earlier versions sort before it."""
+    """Return the start of the file names of a version. Those of earlier versions sort before it."""
     return _digits(version)
 
 
 def sha256_of(blob: str) -> str:
-    """The hash of its content, in hex, that a blob's name tells."""
+    """Return the SHA-256 of the content, in hex, from the name of a blob."""
     return blob.rpartition("-")[2].partition(".")[0]
 
 
 def version_of(blob: str) -> int:
-    """The version that a blob's name tells. Raises `Corrupt` where it tells none."""
+    """Return the version from the name of a blob. Raises `Corrupt` if it has none."""
     try:
         return int(blob.rpartition("/")[2].partition("-")[0])
     except ValueError:
@@ -60,5 +60,5 @@ def _digits(version: int) -> str:
 
 
 def content_encoding(name: str) -> str | None:
-    """The content coding of a blob of this name; None if it has none."""
+    """Return the content coding of a blob with this name, or None."""
     return "gzip" if name.endswith(".gz") else None

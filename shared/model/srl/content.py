@@ -1,4 +1,4 @@
-"""What a list is made of: the revoked warrants, and what the next list is to know of them."""
+"""The content of a list: the revoked warrants, and what the next list needs to know about them."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -14,10 +14,10 @@ _RUN: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """Revoked warrants, sorted bytewise, each once.
+    """The revoked warrants, sorted bytewise, each once.
 
-    `ends` has those that are known to end, and when, as RFC 3339 text in UTC; `signers` are the
-    revoked signers whose warrants are among them.
+    `ends` maps those whose end is known to it, as RFC 3339 text in UTC. `signers` are the revoked
+    signers whose warrants are included.
     """
 
     revoked_ids: list[str] = field(default_factory=list)
@@ -32,7 +32,7 @@ class Content:
         *,
         signers: tuple[str, ...],
     ) -> "Content":
-        """The content of these warrants, each once, in any order, with the known ends."""
+        """Return the content for these warrants, each given once, in any order."""
         return cls(sorted(revoked_ids), _texts(ends), signers)
 
     def changed(
@@ -42,18 +42,22 @@ class Content:
         *,
         signers: tuple[str, ...],
     ) -> "Content":
-        """With `looked_at` revoked if they are among `revoked`, and else not; the rest stays."""
+        """Return the content after a new look at some warrants.
+
+        Those of `looked_at` are listed if they are in `revoked`, and otherwise not. All others
+        stay.
+        """
         gone = {*looked_at, *revoked}
         ids = [*filterfalse(gone.__contains__, self.revoked_ids), *revoked]
         ids.sort()
-        # Of what was not looked at, an end that is known stays known.
+        # Known ends of the other warrants stay.
         ends = {each: at for each, at in self.ends.items() if each not in looked_at}
         return Content(ids, ends | _texts(revoked), signers)
 
     def missing(self, revoked_ids: Sequence[str]) -> set[str]:
-        """Those of `revoked_ids` that are not among ours; quickest where they are sorted too."""
+        """Return those of `revoked_ids` that are not listed here. Sorted input is fastest."""
         unseen: set[str] = set()
-        # By runs, nearly all of which are equal: quicker than one set of them all.
+        # Compare run by run. Nearly all runs are equal, which is faster than one set of all.
         for start in range(0, len(revoked_ids), _RUN):
             run = revoked_ids[start : start + _RUN]
             low = bisect_left(self.revoked_ids, run[0])
@@ -67,8 +71,8 @@ class Content:
         return self.revoked_ids[address : address + 1] == [warrant_id]
 
     def at(self, now: datetime, *, ttl: timedelta) -> "Content":
-        """Without those that ended more than one list lifetime before `now`, a whole second."""
-        # Texts of whole seconds in UTC are in order of time.
+        """Return the content at `now`, a whole second, without warrants that SRL-9 leaves out."""
+        # Texts of whole seconds in UTC sort by time.
         limit = times.text(now - ttl)
         gone = {each for each, at in self.ends.items() if at < limit}
         return self.changed(gone, {}, signers=self.signers) if gone else self

@@ -1,4 +1,4 @@
-"""The response body of a Signed Revocation List: content and signature (SRL-1, SRL-2)."""
+"""The response body of a Signed Revocation List: content and signature (SRL-1 to SRL-3)."""
 
 import base64
 import gzip
@@ -13,11 +13,11 @@ import cbor2
 from shared.errors import InvalidSrl, SrlReason
 from shared.model import seeds, times
 
-# The shortest response body that is stored in gzip too. Below it, one more write to the bucket
-# costs more than the bytes that it spares.
+# The shortest response body that is also stored in gzip. Below it, one more write to the bucket
+# costs more than the bytes it saves.
 _PACKED_FROM: Final = 16 * 1024
 
-# What stands in a response body between its parts.
+# The fixed text between the parts of a response body.
 _PAYLOAD: Final = b'{"payload":'
 
 _IDS: Final = b'"RevokedIDs":['
@@ -31,7 +31,7 @@ _END: Final = b'"}}'
 
 @dataclass(frozen=True)
 class Payload:
-    """What a list says. `revoked_ids` are warrant identifiers, sorted bytewise, each once."""
+    """The content of a list (SRL-2). `revoked_ids` are sorted bytewise, each once."""
 
     version: int
     issued_at: datetime
@@ -39,7 +39,7 @@ class Payload:
     revoked_ids: list[str]
 
     def members(self) -> dict[str, Any]:
-        """The four members, named and ordered as the contract has them."""
+        """Return the four members, with the names and in the order of SRL-2."""
         return {
             "Version": self.version,
             "IssuedAt": times.text(self.issued_at),
@@ -48,24 +48,24 @@ class Payload:
         }
 
     def encode(self) -> bytes:
-        """Deterministic CBOR; the members stand in the order of RFC 8949 4.2.1 already."""
+        """Return the deterministic CBOR. The members already have the order of RFC 8949, 4.2.1."""
         return cbor2.dumps(self.members(), canonical=True)
 
     @cached_property
     def shown(self) -> list[bytes]:
-        """The pieces of a response body up to what is signed."""
+        """The pieces of a response body before the signed part."""
         members = json.dumps(self.members() | {"RevokedIDs": []}, separators=(",", ":")).encode()
         before, after = members.split(b"[]")
-        # By hand: identifiers have nothing to escape, and an encoder looks at each character.
+        # Joined by hand: identifiers need no escapes, and an encoder would look at each character.
         ids = '","'.join(self.revoked_ids).encode()
         quote = b'"' if ids else b""
         return [_PAYLOAD + before + b"[" + quote, ids, quote + b"]" + after + _SIGNED]
 
 
 def sign(payload: Payload, *, seed: bytes) -> bytes:
-    """The response body of the SRL endpoint: payload, and its encoding signed with Ed25519.
+    """Return the response body for `payload`: the content, its encoding, and the signature (SRL-3).
 
-    `seed` is the 32 bytes of the private key. The signature is over the bytes in `Payload`.
+    `seed` is the 32 bytes of the Ed25519 private key.
     """
     encoded = payload.encode()
     signature = seeds.sign(encoded, seed=seed).encode()
@@ -73,23 +73,19 @@ def sign(payload: Payload, *, seed: bytes) -> bytes:
 
 
 def is_worth_packing(body: bytes) -> bool:
-    """Whether a response body is long enough for `pack`."""
+    """Return whether a response body is long enough for `pack`."""
     return len(body) >= _PACKED_FROM
 
 
 def pack(body: bytes) -> bytes:
-    """A response body in gzip.
-
-    The fastest level: identifiers and base64 leave the others two hundredths to gain, for several
-    times the work.
-    """
+    """Return a response body in gzip, at the fastest level: higher ones save 2 % more."""
     return gzip.compress(body, 1, mtime=0)
 
 
 def signed(body: bytes, *, shows: Payload) -> tuple[memoryview, memoryview]:
-    """What is signed in a response body that shows this payload, and the signature, in base64.
+    """Return the signed part and the signature, both in base64, of a body that `sign` made.
 
-    Raises ValueError where `sign` did not make the body of it.
+    Raises `ValueError` if `sign` did not make `body` from the payload `shows`.
     """
     start = 0
     for piece in shows.shown:
@@ -104,15 +100,15 @@ def signed(body: bytes, *, shows: Payload) -> tuple[memoryview, memoryview]:
 
 
 def revoked_ids(body: bytes) -> list[str]:
-    """The identifiers in a response body that this service made."""
-    # Cut out, as `sign` put them in: parsing takes several times as long.
+    """Return the identifiers in a response body that this service made."""
+    # Cut out of the text: parsing takes several times as long.
     start = body.index(_IDS) + len(_IDS)
     end = body.index(b"]", start)
     return str(memoryview(body)[start + 1 : end - 1], "ascii").split('","') if start < end else []
 
 
 def issued_at(body: bytes) -> datetime:
-    """When a response body says that it was issued. Raises `InvalidSrl` where it says nothing."""
+    """Return `IssuedAt` of a response body. Raises `InvalidSrl` if it has none."""
     try:
         return times.parse(json.loads(body)["payload"]["IssuedAt"])
     except (KeyError, TypeError, ValueError):

@@ -1,9 +1,10 @@
-"""Which tenants' lists are due, found without looking at any other tenant (SRL-11, docs/adr/0016).
+"""The items by which the schedule finds the tenants whose lists are due (SRL-11, docs/adr/0016).
 
-A *turn* says when a list is to be replaced; turns stand in order of time. A *mark* says that what
-the tenant revoked has changed; it is written with the change, at most one a counter, and one for
-its keys and accounts. A mark outlives the change by a while (docs/adr/0021). An *issue* says
-when the list in force was issued, so that lists issued in the future are found (docs/adr/0020).
+A *turn* is the time at which a list is to be replaced; turns are in order of time. A *mark* says
+that the tenant's revocations have changed. It is written with the change: at most one per counter,
+and one for keys and accounts. A mark is kept for some minutes after the change (docs/adr/0021). An
+*issue* says when the list in force was issued, so that lists issued in the future are found
+(docs/adr/0020).
 """
 
 from dataclasses import dataclass
@@ -17,23 +18,24 @@ from shared.model.records import Record
 if TYPE_CHECKING:
     from shared.model.srl.head import Head
 
-# The next turn of every tenant, soonest first.
+# The next turn of each tenant, earliest first.
 TURNS: Final = Partition(Table.KEYS, "srl-turns")
 
-# When each tenant's list in force was issued, in order of that time.
+# The issue of each tenant's list in force, in order of time.
 ISSUES: Final = Partition(Table.KEYS, "srl-issues")
 
-# A write that was acknowledged became visible whole in less than a minute; clocks may differ.
+# A write is visible as a whole less than a minute after its acknowledgement. Clocks may differ.
 IN_FLIGHT_MAX: Final = times.CLOCK_TOLERANCE + timedelta(minutes=1)
 
-# Few, since every tick reads them all; enough for the changes of all tenants (docs/adr/0037).
+# Each run of the schedule reads them all, so few; but enough for the changes of all tenants
+# (docs/adr/0037).
 MARK_PARTITIONS: Final = 16
 _OF_KEYS: Final = "#keys"
 
 
 @dataclass(frozen=True, slots=True)
 class Turn(Record):
-    """When the list of a tenant is to be replaced, which leaves time to fail and retry."""
+    """When the list of a tenant is to be replaced, early enough for retries."""
 
     tenant_id: str
     list_version: int
@@ -42,103 +44,103 @@ class Turn(Record):
 
     @classmethod
     def after(cls, head: "Head", tenant_id: str) -> "Turn":
-        """The turn that follows a publication: half of the list's lifetime in."""
+        """Return the turn after a publication: at half of the list's lifetime."""
         lifetime = head.expires_at - head.issued_at
         due_at = times.whole(head.issued_at + lifetime / 2)
         return cls(tenant_id, head.version, due_at, head.expires_at)
 
     def is_late(self, now: datetime) -> bool:
-        """Whether the list is older than it may be: half of the time for retries is gone."""
+        """Return whether half of the time between `due_at` and `expires_at` has passed."""
         return now >= self.due_at + (self.expires_at - self.due_at) / 2
 
     @property
     def address(self) -> Address:
-        """Where the turn is stored: in order of time, and never where another list's turn is."""
+        """Where the turn is stored: in order of time, with one address for each list."""
         return TURNS.address(f"{times.text(self.due_at)}#{self.tenant_id}#{self.list_version}")
 
 
 @dataclass(frozen=True, slots=True)
 class Mark(Record):
-    """A mark on a tenant. `version` is drawn anew whenever it is set or seen.
+    """A mark on a tenant. `version` is a new random number each time it is set or seen.
 
-    `seen_at` is when a worker first found it. The change that it announces may have been in flight
-    then, so there is another look at the tenant when that can no longer be.
+    `seen_at` is when a worker first read it. The change may not have been visible as a whole then,
+    so the worker looks again once it must be (SRL-12).
     """
 
     version: int
     seen_at: datetime | None = None
 
     def waits(self, now: datetime) -> bool:
-        """Whether it was seen, and it is not yet time for another look."""
+        """Return whether the mark was seen and it is too early for the second look."""
         if self.seen_at is None or times.is_ahead(self.seen_at, now):
             return False
         return now < self.seen_at + IN_FLIGHT_MAX
 
     def is_over(self, now: datetime) -> bool:
-        """Whether it was seen long enough ago for whatever it announces to be visible."""
+        """Return whether the mark was seen so long ago that its change must be visible."""
         return self.seen_at is not None and not self.waits(now)
 
 
 def issue_address(head: "Head", tenant_id: str) -> Address:
-    """Where it is stored when the list of `head` was issued; the item itself says nothing more."""
+    """Return the address of the issue of a list. The address holds all data; the item is empty."""
     return ISSUES.address(f"{times.text(head.issued_at)}#{tenant_id}#{head.version}")
 
 
 def tenant_of(sk: str) -> str:
-    """Whose turn or issue it is, by its sort key."""
+    """Return the tenant of a turn or an issue, from its sort key."""
     return sk.split("#")[1]
 
 
 def tenant_of_mark(sk: str) -> str:
-    """Whose mark it is, by its sort key."""
+    """Return the tenant of a mark, from its sort key."""
     return sk.partition("#")[0]
 
 
 def until(moment: datetime) -> str:
-    """The sort key after that of every turn, or issue, until `moment`."""
+    """Return a sort key that follows those of all turns, or issues, up to `moment`."""
     return f"{times.text(moment)}~"
 
 
 def marks() -> list[Partition]:
-    """The partitions that together hold the marks of all tenants."""
+    """Return the partitions of the marks of all tenants."""
     return [_marks(number) for number in range(MARK_PARTITIONS)]
 
 
 def around_marks_of(tenant_id: str) -> tuple[str, str]:
-    """What the sort keys of a tenant's marks are between, in each of the partitions."""
+    """Return two sort keys between which a tenant's marks are, in each of the partitions."""
     return f"{tenant_id}#", f"{tenant_id}$"
 
 
 def is_of_keys(mark: Address) -> bool:
-    """Whether a mark says that a key or an account was revoked, deleted or disabled."""
+    """Return whether a mark says that a key or an account was revoked, deleted or disabled."""
     return mark.sk.endswith(_OF_KEYS)
 
 
 def keys_mark_address(tenant_id: str) -> Address:
-    """Where to mark a tenant of whom a key or an account was revoked, deleted or disabled.
+    """Return the address of the mark for a revoked, deleted or disabled key or account.
 
-    These meet on a counter of the tenant's anyway.
+    There is one for each tenant, because these changes update one counter of the tenant anyway.
     """
     number = revocations.shard_number(tenant_id) % MARK_PARTITIONS
     return _marks(number).address(f"{tenant_id}{_OF_KEYS}")
 
 
 def mark_address(tenant_id: str, changed: str) -> Address:
-    """Where to mark a tenant of whom the warrant `changed` was revoked or restored.
+    """Return the address of the tenant's mark for the revoked or restored warrant `changed`.
 
-    One for each counter, so that marks meet only where counters do.
+    There is one for each counter, so marks contend only if counters do.
     """
     number = revocations.counter_number(changed)
     return _marks(number % MARK_PARTITIONS).address(f"{tenant_id}#{number:02x}")
 
 
 def changed(tenant_id: str) -> list[Partition]:
-    """Together, the warrants of a tenant that were revoked or restored since its list was made."""
+    """Return the partitions of warrants revoked or restored since the tenant's last list."""
     return [_changed(tenant_id, number) for number in range(revocations.SHARDS)]
 
 
 def changed_address(tenant_id: str, warrant_id: str) -> Address:
-    """Where to mark a warrant that was revoked or restored."""
+    """Return the address of the mark on a warrant that was revoked or restored."""
     return _changed(tenant_id, revocations.shard_number(warrant_id)).address(warrant_id)
 
 
@@ -147,6 +149,6 @@ def _marks(number: int) -> Partition:
 
 
 def _changed(tenant_id: str, number: int) -> Partition:
-    # The first is the one that all marks of earlier releases are in.
+    # Earlier releases stored all marks in the first partition.
     suffix = f"#{number:02x}" if number else ""
     return Partition(Table.REVOCATIONS, f"{tenant_id}#srl-changed{suffix}")

@@ -1,4 +1,4 @@
-"""The keys that sign a tenant's lists (SIGNER-2, docs/adr/0026)."""
+"""List signers: the keys that sign a tenant's lists (SIGNER-2, docs/adr/0026)."""
 
 import base64
 from dataclasses import dataclass, field, replace
@@ -11,12 +11,12 @@ from shared.model.items import Address, Partition, Table
 from shared.model.records import Record
 from shared.model.seeds import ALGORITHM, Purpose
 
-# What releases before 0.2 stored for a key that another one had replaced.
+# Releases before 0.2 stored this for a replaced key.
 _ROTATED: Final = "rotated"
 
 
 class Status(StrEnum):
-    """The state of a key that signs lists. One is active, at most one is pending."""
+    """The state of a list signer. One is active, and at most one is pending."""
 
     PENDING = "pending"
     ACTIVE = "active"
@@ -34,15 +34,15 @@ ENDED: Final = (Status.RETIRED, Status.REVOKED)
 
 @dataclass(frozen=True, slots=True)
 class ListSigner(Record):
-    """A signer of lists.
+    """A key that signs lists.
 
-    `public_key` is base64 of the 32 raw bytes. `sealed_seed` is the seed, sealed; a key that signs
-    no more has none. `activated_at` is None for a key that began to sign when it was created, or
-    never did. `listed_until` is when the last list of a retired key expires; None if an older
-    release retired it. `statement` is what the key in force said of this one (see
-    `shared.model.srl.statements`). `pending_id` names the pending key that is to follow the active
-    one: who creates, activates or revokes that key writes this record too, so they exclude each
-    other. `is_archived` is true for a retired or revoked key in the archive, else None.
+    `public_key` is base64 of the 32 raw bytes. `sealed_seed` is None if the key cannot sign any
+    more. `activated_at` is None for a key that was active from its creation or was never active.
+    `listed_until` is when the last list of a retired key expires; None if an older release retired
+    it. `statement` is the previous key's statement about this one (`shared.model.srl.statements`).
+    `pending_id`, of the active key, names the pending key. Whoever creates, activates or revokes
+    that key also writes this record, so that these operations exclude each other. `is_archived` is
+    True for a retired or revoked key in the archive, else None.
     """
 
     id: str
@@ -60,18 +60,18 @@ class ListSigner(Record):
 
     @property
     def algorithm(self) -> str:
-        """What the public key is for."""
+        """The algorithm of the key."""
         return ALGORITHM
 
     @property
     def address(self) -> Address:
-        """Where the signer is stored."""
+        """Where the record is stored."""
         partition = archive(self.tenant_id, self.status) if self.is_archived else None
         return (partition or signers(self.tenant_id)).address(self.id)
 
     @property
     def seal_context(self) -> dict[str, str]:
-        """What the sealed seed is bound to."""
+        """The context that the sealed seed is bound to."""
         return seeds.seal_context(self.tenant_id, self.id, purpose=Purpose.SRL)
 
     @property
@@ -80,31 +80,31 @@ class ListSigner(Record):
         return base64.b64decode(self.public_key)
 
     def activated(self, now: datetime) -> Self:
-        """The key as it signs from `now` on."""
+        """Return the key, active from `now` on."""
         return self._next(status=Status.ACTIVE, activated_at=now)
 
     def retired(self, *, listed_until: datetime) -> Self:
-        """The key as it is after another one took over."""
+        """Return the key, retired because another one became active."""
         return self._next(
             status=Status.RETIRED, listed_until=listed_until, sealed_seed=None, pending_id=None
         )
 
     def revoked(self) -> Self:
-        """The key as it is once nobody should believe it any more."""
+        """Return the key, revoked: verifiers must not accept it any more."""
         return self._next(
             status=Status.REVOKED, sealed_seed=None, pending_id=None, is_archived=None
         )
 
     def archived(self) -> Self:
-        """The key, retired or revoked, as it is kept in the archive."""
+        """Return the retired or revoked key as it is stored in the archive."""
         return self._next(sealed_seed=None, is_archived=True)
 
     def followed_by(self, pending_id: str | None) -> Self:
-        """The active key, with another pending one after it, or none."""
+        """Return the active key with this pending key after it, or with none."""
         return self._next(pending_id=pending_id)
 
     def unproved(self) -> Self:
-        """The key without the statement, which is worth nothing once its signer was stolen."""
+        """Return the key without its statement, which is void if its signer was stolen."""
         return replace(self, statement=None)
 
     def _next(self, **changes: object) -> Self:
@@ -112,13 +112,13 @@ class ListSigner(Record):
 
 
 def signers(tenant_id: str) -> Partition:
-    """A tenant's signers but those in the archive, in order of creation."""
+    """Return the partition of a tenant's unarchived list signers, in order of creation."""
     return Partition(Table.KEYS, f"{tenant_id}#srl-keys")
 
 
 def archive(tenant_id: str, status: Status) -> Partition:
-    """A tenant's archived signers, retired or revoked, in order of creation (docs/adr/0039).
+    """Return the partition of a tenant's archived signers with `status`, in order of creation.
 
-    None is ever removed, except that a retired one returns to the others if it is revoked.
+    None is ever removed, except that a retired signer leaves if it is revoked (docs/adr/0039).
     """
     return Partition(Table.KEYS, f"{tenant_id}#srl-keys-{status.value}")

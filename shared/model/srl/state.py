@@ -1,6 +1,6 @@
-"""The state of a list: what the list does not tell, for the next list and for a restore.
+"""The state of a list: data that is not in the list, for the next list and for a restore.
 
-It is stored beside its list, and signed by the same signer (OPS-8, docs/adr/0024).
+It is stored beside its list and signed by the same signer (OPS-8, docs/adr/0024).
 """
 
 import base64
@@ -18,19 +18,19 @@ from shared.model import seeds, times
 from shared.model.srl.signers import ListSigner
 from shared.model.srl.tombstones import Tombstones
 
-# A list's payload is a CBOR map, and no map begins with this: no state passes for a list.
+# The payload of a list is a CBOR map, which cannot begin with this. So no state passes for a list.
 PREFIX: Final = b"rescind-srl-state-v1\n"
 _SIGNATURE_BYTES: Final = 64
 
 
 class NotSigned(Corrupt):
-    """A state that another key signed, or nobody did."""
+    """A state whose signature is missing, or made by another key."""
 
 
 class LeftMark(NamedTuple):
-    """A mark on a warrant: where it is, as it was read, and what the list has of the warrant.
+    """A mark on a warrant that was left for the schedule, as it was read.
 
-    `revoked`: the list has the warrant by its own revocation.
+    `revoked`: the list has the warrant because of a revocation of its own.
     """
 
     pk: str
@@ -41,12 +41,12 @@ class LeftMark(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What goes with one version of a tenant's list.
+    """The state of one version of a tenant's list.
 
-    `ends` has the listed warrants whose end is known, and when it is, as RFC 3339 text in UTC;
-    `signers` are the revoked signers whose warrants are listed. `list_signers` are the signers of
-    the tenant's lists but the archived ones, without their seeds. `marks` are the marks on warrants
-    that the list covers and that its publisher left to the schedule.
+    `ends` maps listed warrants whose end is known to it, as RFC 3339 text in UTC. `signers` are the
+    revoked signers whose warrants are listed. `list_signers` are the tenant's list signers, without
+    the archived ones and without seeds. `marks` are marks on warrants that the list covers; the
+    publisher left them for the schedule to delete.
     """
 
     tenant_id: str
@@ -59,18 +59,19 @@ class State:
     marks: tuple[LeftMark, ...] = ()
 
     def sign(self, *, seed: bytes) -> bytes:
-        """The blob: the Ed25519 signature (64 bytes), the prefix, the state as CBOR.
+        """Return the blob: the Ed25519 signature (64 bytes), the prefix, the state as CBOR.
 
-        The signature covers all that follows it.
+        The signature covers everything after it.
         """
         signed = PREFIX + cbor2.dumps(self._members(), canonical=True)
         return base64.b64decode(seeds.sign(signed, seed=seed)) + signed
 
     @classmethod
     def opened(cls, blob: bytes, *, public_key: bytes, tenant_id: str, version: int) -> "State":
-        """The state in a blob that `sign` made for this version of this tenant's list.
+        """Return the state in a blob that `sign` made for this version of this tenant's list.
 
-        Raises `NotSigned` if the key did not sign it, `Corrupt` if it is the state of another list.
+        Raises `NotSigned` if the key did not sign it, and `Corrupt` if it is the state of another
+        list.
         """
         members = _members(blob, public_key)
         try:
@@ -82,7 +83,7 @@ class State:
                 tuple(members["Signers"]),
                 tuple(map(ListSigner.from_item, members["ListSigners"])),
                 Tombstones.of(members["Tombstones"]),
-                # The states of earlier releases have none.
+                # Earlier releases stored no marks.
                 tuple(LeftMark(*each) for each in members.get("Marks", ())),
             )
         except (AttributeError, KeyError, TypeError, ValueError):
@@ -105,9 +106,9 @@ class State:
 
 
 def claimed_statements(blob: bytes) -> list[dict[str, str]]:
-    """The statements about signers in a state, whoever signed it: each has to prove itself.
+    """Return the statements about signers in a state, whose signature is not checked.
 
-    Raises `Corrupt` if the blob is no state.
+    Each statement has a signature of its own. Raises `Corrupt` if the blob is not a state.
     """
     found = _decoded(blob[_SIGNATURE_BYTES:]).get("ListSigners")
     signers = found if isinstance(found, list) else []

@@ -1,8 +1,8 @@
-"""Statements: what the signer in force says of the key that is to follow it (SIGNER-6).
+"""Statements: the list signer in force vouches for the key that follows it (SIGNER-6).
 
 A statement (docs/adr/0026) is deterministic CBOR that names the tenant, the new key and the key
-that vouches for it. It is signed with the seed of the latter, over a prefix and the bytes, so that
-no statement can be taken for a list, and no list for a statement.
+that signs it. The signature covers a prefix and these bytes, so that no statement passes for a
+list, and no list for a statement.
 """
 
 import base64
@@ -19,15 +19,15 @@ _DOMAIN: Final = b"rescind-srl-signer-v1\n"
 _TEXTS: Final = ("KeyId", "Tenant", "IssuedAt")
 _KEYS: Final = ("Previous", "PublicKey")
 
-# The two members of a statement as the service shows it, both base64.
+# A statement as the API returns it: `Payload` and `Signature`, both base64.
 Form = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """That `public_key` may sign the lists of a tenant after `previous`; both are 32 raw bytes.
+    """A statement that `public_key` may follow `previous` (32 raw bytes each) as list signer.
 
-    `number` is higher than in any earlier statement of the tenant.
+    `number` is higher than in all earlier statements of the tenant.
     """
 
     tenant_id: str
@@ -38,7 +38,7 @@ class Statement:
     issued_at: datetime
 
     def signed(self, *, seed: bytes) -> dict[str, str]:
-        """The statement as the service shows it; `seed` is that of `previous`."""
+        """Return the statement as the API returns it. `seed` is the seed of `previous`."""
         encoded = self.encode()
         return {
             "Payload": base64.b64encode(encoded).decode(),
@@ -47,7 +47,7 @@ class Statement:
 
     @classmethod
     def opened(cls, form: Form) -> Self:
-        """The statement in what the service shows, its signature verified. Raises ValueError."""
+        """Return the statement in an API response. Raises `ValueError` if it is not signed."""
         encoded, signature = (
             base64.b64decode(form[name], validate=True) for name in ("Payload", "Signature")
         )
@@ -57,11 +57,11 @@ class Statement:
         return statement
 
     def may_precede(self, other: Self) -> bool:
-        """Whether `other` can be about a later signer of the same tenant."""
+        """Return whether `other` is of the same tenant and has a higher number."""
         return self.tenant_id == other.tenant_id and self.number < other.number
 
     def encode(self) -> bytes:
-        """The bytes that are signed, after the prefix."""
+        """Return the bytes that are signed after the prefix."""
         members = {
             "Tenant": self.tenant_id,
             "Number": self.number,
@@ -78,7 +78,7 @@ class Statement:
             statement = cls._of(cbor2.loads(encoded))
         except (cbor2.CBORError, KeyError, TypeError, UnicodeError, RecursionError) as error:
             raise ValueError(f"not a statement about a signer: {error}") from None
-        # Another encoding, or another member, is not what the service signs.
+        # A difference means another encoding or other members, which the service never signs.
         if statement.encode() != encoded:
             raise ValueError("a statement is not deterministically encoded")
         return statement
@@ -99,15 +99,15 @@ class Statement:
 def follow(
     pinned: Iterable[bytes], forms: Iterable[Form], *, revoked: frozenset[bytes] = frozenset()
 ) -> dict[bytes, list[Form]]:
-    """The keys that can be believed, each with the statements that lead to it from a pinned one.
+    """Return the keys to accept, each with the statements that lead to it from a pinned key.
 
-    `pinned` are believed without a statement. A key in `revoked` is not believed, and neither is
-    what it says of others. A statement is ignored if it is malformed, if it is not signed by the
-    key that it names, or if it is for another tenant or has a lower number than the one before it.
+    `pinned` keys need no statement. A key in `revoked` is not accepted, and its statements do not
+    count. A statement is ignored if it is malformed, if the key that it names did not sign it, or
+    if it is for another tenant or has a lower number than the statement before it.
     """
     believed: dict[bytes, list[Form]] = {key: [] for key in pinned if key not in revoked}
     last: dict[bytes, Statement] = {}
-    # Numbers rise along a chain, so that each statement comes after the one that it rests on.
+    # Numbers rise along a chain, so in this order each statement follows those that it depends on.
     for statement, form in sorted(_opened(forms), key=lambda each: each[0].number):
         chain, before = believed.get(statement.previous), last.get(statement.previous)
         if chain is None or statement.public_key in revoked or statement.public_key in believed:
@@ -120,7 +120,7 @@ def follow(
 
 
 def highest(forms: Iterable[Form]) -> int:
-    """The highest number in these statements, as far as they are well-formed; 0 if none is."""
+    """Return the highest number in the well-formed statements, or 0."""
     return max((statement.number for statement, _form in _opened(forms)), default=0)
 
 

@@ -1,4 +1,4 @@
-"""Tombstones: what was revoked, deleted or disabled, kept beside the lists (docs/adr/0024)."""
+"""Tombstones: what was revoked, deleted or disabled, stored with the lists (docs/adr/0024)."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from shared.model.signing_keys import SigningKey
 
 
 class Status(StrEnum):
-    """What ended an API key or a service account."""
+    """Why an API key or a service account ended."""
 
     REVOKED = "revoked"
     DELETED = "deleted"
@@ -22,7 +22,7 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Tombstone(Record):
-    """An API key or a service account that opens nothing any more.
+    """An API key or a service account that gives no access any more.
 
     `digest` finds the credential of an API key. `at` is when it was revoked or deleted.
     """
@@ -37,9 +37,8 @@ class Tombstone(Record):
 class Tombstones:
     """All tombstones of a tenant, each kind in order of identifier.
 
-    `changes` is the counter that was read before them: while it stays, they stay. `keys` are the
-    signing keys that are revoked or suspended, and all versions of those that were rotated, all
-    without their seeds.
+    `changes` is the counter that was read before them: while it is unchanged, so are they. `keys`
+    are signing keys that are revoked or suspended, and all versions of rotated keys, without seeds.
     """
 
     changes: int = 0
@@ -48,7 +47,7 @@ class Tombstones:
     keys: tuple[SigningKey, ...] = ()
 
     def members(self) -> dict[str, Any]:
-        """The tombstones as maps, lists and text."""
+        """Return the tombstones as maps, lists and text."""
         return {
             "Changes": self.changes,
             "ApiKeys": [each.to_item() for each in self.api_keys],
@@ -58,7 +57,7 @@ class Tombstones:
 
     @classmethod
     def of(cls, members: dict[str, Any]) -> "Tombstones":
-        """The tombstones that `members` made. Raises `Corrupt` if it did not make them."""
+        """Return the tombstones that `members` made. Raises `Corrupt` for anything else."""
         try:
             return cls(
                 changes=int(members["Changes"]),
@@ -71,15 +70,15 @@ class Tombstones:
 
 
 def sorted_by_id(tombstones: Iterable[Tombstone]) -> tuple[Tombstone, ...]:
-    """These tombstones in order of identifier."""
+    """Return these tombstones in order of identifier."""
     return tuple(sorted(tombstones, key=lambda each: each.id))
 
 
 def deleted(tenant_id: str) -> Partition:
-    """The tombstones of what has no record any more, found by its identifier."""
+    """Return the partition of the tombstones of deleted records, by identifier."""
     return Partition(Table.KEYS, f"{tenant_id}#tombstones")
 
 
 def counter_address(tenant_id: str) -> Address:
-    """The number of changes to a tenant's tombstones, in the attribute `changes`."""
+    """Return the address of the counter of changes to tombstones, in the attribute `changes`."""
     return Address(Table.KEYS, tenant_id, "counts#tombstones")

@@ -1,6 +1,6 @@
-"""What a stranger checks before believing a Signed Revocation List.
+"""The checks that a verifier makes before it accepts a Signed Revocation List (VERIFY-1).
 
-The publisher holds every list to the same checks before it lets it out.
+The publisher makes the same checks before it puts a list in force (SRL-8).
 """
 
 import base64
@@ -21,16 +21,17 @@ from shared.model.srl.encoding import Payload
 
 LIFETIME_MAX: Final = timedelta(days=7)
 
-# A list a second for thirty thousand years; whoever believed more would refuse every list after it.
+# A verifier that accepted a larger version would refuse every later list as a rollback. At one list
+# a second it is reached after thirty thousand years.
 _VERSION_MAX: Final = 10**12 - 1
 
-# Characters of base64 that stand for three bytes.
+# The characters of base64 that encode three bytes.
 _GROUP: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """A list that passed every check, the bytes that were signed, and the raw key that did it."""
+    """A list that passed every check, the signed bytes, and the raw public key of its signer."""
 
     payload: Payload
     signed: bytes
@@ -38,10 +39,10 @@ class Verified:
 
 
 def verify(body: bytes, *, public_key: bytes, now: datetime, min_version: int = 1) -> Payload:
-    """The content of a response body of the SRL endpoint, once every check has passed.
+    """Return the content of a response body of the SRL endpoint after all checks (VERIFY-1).
 
-    `public_key` is the 32 raw bytes of the signer; a list below `min_version`, the highest version
-    seen so far, is a rollback. Raises `InvalidSrl`.
+    `public_key` is the 32 raw bytes of the signer. A list below `min_version`, the highest version
+    accepted so far, is a rollback. Raises `InvalidSrl`.
     """
     return verify_by_one_of(
         body, public_keys=[public_key], now=now, min_version=min_version
@@ -51,7 +52,7 @@ def verify(body: bytes, *, public_key: bytes, now: datetime, min_version: int = 
 def verify_by_one_of(
     body: bytes, *, public_keys: Iterable[bytes], now: datetime, min_version: int = 1
 ) -> Verified:
-    """The same, for a list that any one of several keys may have signed."""
+    """Do the same as `verify` for a list that one of several keys signed."""
     shown, encoded, signature = _open(body)
     signer = _signer(encoded, signature, public_keys)
     members = _decode(encoded)
@@ -66,11 +67,10 @@ def verify_by_one_of(
 
 
 def verify_own(body: bytes, payload: Payload, *, public_key: bytes, now: datetime) -> None:
-    """Check that `body` is a response that says `payload`, and one that `verify` accepts now.
+    """Check that `body` shows `payload`, and that `verify` would accept it at `now`.
 
-    For the publisher, at less cost: it has just encoded the payload, and does not repeat that; it
-    knows every byte that the JSON should have, and does not parse it: with nothing but warrant
-    identifiers in it, it is JSON. Raises `InvalidSrl`.
+    The publisher uses this because it is faster than `verify`: it compares bytes that it knows, so
+    it does not parse the JSON and does not encode the payload again. Raises `InvalidSrl`.
     """
     try:
         encoded, signature = map(_decoded, srl.signed(body, shows=payload))
@@ -88,7 +88,7 @@ def verify_own(body: bytes, payload: Payload, *, public_key: bytes, now: datetim
 
 
 def public_key_bytes(value: str) -> bytes:
-    """The raw public key that `value` holds in base64. Raises ValueError."""
+    """Return the raw public key from base64. Raises `ValueError` if the key is not safe."""
     key = _base64(value)
     if len(key) != ed25519.PUBLIC_KEY_BYTES:
         raise ValueError(
@@ -128,7 +128,8 @@ def _decoded(text: bytes | memoryview) -> bytes:
         decoded = binascii.a2b_base64(text, strict_mode=True)
     except binascii.Error:
         raise ValueError("padded base64 of the standard alphabet is expected") from None
-    # Spare bits, in the last group, let several texts stand for the same bytes: one is right.
+    # Only zero spare bits in the last group are accepted. Otherwise several texts would stand for
+    # the same bytes.
     if not bytes(text[-_GROUP:]).endswith(base64.b64encode(decoded[len(decoded) // 3 * 3 :])):
         raise ValueError("base64 with zero spare bits is expected")
     return decoded
@@ -144,7 +145,7 @@ def _signer(encoded: bytes, signature: bytes, public_keys: Iterable[bytes]) -> b
 def _decode(encoded: bytes) -> Any:
     try:
         members = cbor2.loads(encoded)
-        # Whatever differs from its own re-encoding has duplicate keys, tags, or another order.
+        # A difference means duplicate keys, tags, or another order.
         if cbor2.dumps(members, canonical=True) == encoded:
             return members
     except (cbor2.CBORError, UnicodeError, RecursionError, TypeError, ValueError):
@@ -181,7 +182,7 @@ def _moment(value: Any) -> datetime:
 
 
 def _same(shown: Any, members: dict[str, Any]) -> bool:
-    # `1 == True == 1.0`, but a list that says so is not the signed one.
+    # Python has `1 == True == 1.0`, but only an integer is what was signed.
     return bool(shown == members) and type(shown["Version"]) is int
 
 
@@ -202,7 +203,7 @@ def _check_order(payload: Payload) -> None:
 
 def _check_times(payload: Payload, now: datetime) -> None:
     lifetime = payload.expires_at - payload.issued_at
-    # Whoever believed a longer one could be kept from every list after it.
+    # A list with a longer lifetime could be replayed in place of all later ones.
     if not timedelta(0) < lifetime <= LIFETIME_MAX:
         raise InvalidSrl(SrlReason.TIMES, "ExpiresAt is not after IssuedAt, by at most 7 days")
     if times.is_ahead(payload.issued_at, now):

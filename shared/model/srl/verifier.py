@@ -1,4 +1,4 @@
-"""What a verifier keeps from one list to the next, and what it then refuses (VERIFY-3)."""
+"""What a verifier keeps from one list to the next, and what it refuses because of it (VERIFY-3)."""
 
 import hashlib
 from collections.abc import Iterable
@@ -13,20 +13,21 @@ from shared.model.srl.signers import Status
 from shared.model.srl.statements import Form
 from shared.model.srl.verification import public_key_bytes, verify_by_one_of
 
-# A list a second for eleven days. A version far above this one would shut out all lists after it.
+# One list a second for eleven days. After a version far above this, all later lists would be
+# refused.
 MAX_STEP: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What an answer of GET …/srl/keys tells: statements, and the raw keys that are revoked."""
+    """The content of a response of GET …/srl/keys: statements, and the raw revoked keys."""
 
     statements: tuple[Form, ...] = ()
     revoked: frozenset[bytes] = frozenset()
 
     @classmethod
     def by(cls, answer: Any) -> Self:
-        """What the parsed answer tells. Raises ValueError if it is no such answer."""
+        """Return the content of a parsed response. Raises `ValueError` if it is malformed."""
         try:
             keys = answer["keys"]
             statements = [key["statement"] for key in keys if key["statement"] is not None]
@@ -37,7 +38,7 @@ class Told:
 
     @classmethod
     def all(cls, pages: Iterable["Told"]) -> Self:
-        """What the pages of one answer tell together."""
+        """Return the content of all pages of a response."""
         pages = list(pages)
         statements = tuple(form for page in pages for form in page.statements)
         return cls(statements, frozenset().union(*(page.revoked for page in pages)))
@@ -45,9 +46,9 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What a verifier believes: raw keys that it was given, and what it was told of others.
+    """What a verifier accepts: its `pinned` raw keys, and what the service `told` about others.
 
-    A list below `min_version` is refused, and one more than `max_step` versions above the last.
+    A list is refused if its version is below `min_version`, or more than `max_step` above the last.
     """
 
     pinned: Iterable[bytes]
@@ -60,8 +61,8 @@ class Policy:
 class Seen:
     """The last list that was accepted.
 
-    `sha256` is of the bytes that were signed, in hex; `signer` is the raw key that signed them;
-    `statements` lead to it from a pinned key. `revoked` are the raw keys that were ever told as
+    `sha256` is the hash of the signed bytes, in hex. `signer` is the raw key that signed them, and
+    `statements` lead to it from a pinned key. `revoked` are all raw keys that were ever reported as
     revoked.
     """
 
@@ -75,12 +76,12 @@ class Seen:
 def verify_next(
     body: bytes, policy: Policy, *, seen: Seen | None, now: datetime
 ) -> tuple[Payload, Seen]:
-    """The content of the next list that a verifier is offered, and what to keep of it.
+    """Return the content of the next list, and what the verifier must keep (VERIFY-3).
 
-    It must be signed by a pinned key, or by one that statements lead to from a pinned one, in what
-    was told or was `seen` before; by none that is revoked. After `seen`, its version must not be
-    lower, nor the same with another content, nor too much higher. Raises `InvalidSrl`, after the
-    checks of `verify`.
+    The signer must be a pinned key, or one that statements of `policy` or `seen` lead to from a
+    pinned key, and must not be revoked. The version must not be below that of `seen`, nor equal
+    with another content, nor more than `max_step` above it. Raises `InvalidSrl`, also if a check of
+    `verify` fails.
     """
     before = (seen.statements, seen.revoked) if seen else ((), frozenset[bytes]())
     revoked = before[1] | policy.told.revoked

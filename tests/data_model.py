@@ -1,0 +1,307 @@
+"""What docs/data-model.md says of the items in the store, and what the code does with them.
+
+The first part of the page is written by hand. `python -m tests.data_model` writes the rest: who
+writes and reads each item while the whole API is called, and the fields of the records.
+"""
+
+import re
+import sys
+import tempfile
+from collections import defaultdict
+from collections.abc import Collection, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field, fields, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+from pathlib import Path
+from types import FrameType, NoneType
+from typing import Any, Final, get_args, get_origin, get_type_hints
+from unittest.mock import patch
+
+from shared.adapters.sqlite_usage import SqliteUsage
+from shared.model import identifiers, times
+from shared.model.items import Address, Item, Partition, Table
+from shared.model.records import Record
+from shared.model.srl.blobs import folders
+from shared.operations.api import revocations
+from shared.operations.rules import operation
+from shared.operations.srl import archive, schedule, worker
+from shared.ports import Ports
+from shared.ports.store import Change, Check, Row
+from shared.ports.token_buckets import Lease
+from tests.api import Tenant, serve
+from tests.processes import ROOT
+from tests.web.endpoints import ENDPOINTS, call
+from tests.worlds import Clock, close, embedded
+
+PAGE: Final = ROOT / "docs" / "data-model.md"
+_MARK: Final = "<!-- The rest is written by `python -m tests.data_model`. -->\n"
+# The sections with items of this release, and those with items of earlier ones.
+TABLES: Final = tuple(f"Table `{table}`" for table in Table)
+EARLIER: Final = "Items of earlier releases"
+BLOBS: Final = "Blobs"
+# More functions than these are named by their modules alone.
+_NAMED_MAX: Final = 4
+
+_PLACEHOLDERS: Final = {
+    "tenant": f"svc_tnt_{identifiers.ULID}",
+    "account": f"svc_sa_{identifiers.ULID}",
+    "apikey": f"svc_ak_{identifiers.ULID}",
+    "key": f"svc_key_{identifiers.ULID}",
+    "revocation": f"svc_rev_{identifiers.ULID}",
+    "entry": f"svc_evt_{identifiers.ULID}",
+    "warrant": identifiers.WARRANT_ID_PATTERN,
+    "digest": "[0-9a-f]{64}",
+    "name": "[a-z0-9-]{1,63}",
+    "time": r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ",
+    "month": r"\d{4}-\d\d",
+    "n": "[0-9a-f]{1,2}",
+    "number": r"\d+",
+    "version": r"\d{9}(?:\d{3})?",
+    "type": "root|issuer|notary",
+    "status": "active|suspended|rotated|revoked",
+}
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A row of the page. Of `pk`, `sk` and `names`, each part is a pattern."""
+
+    table: str
+    pk: re.Pattern[str]
+    sk: re.Pattern[str]
+    what: str
+    records: tuple[type[Record], ...]
+    names: tuple[re.Pattern[str], ...]
+
+    def is_in(self, partition: Partition | Address) -> bool:
+        """Whether items in this partition can be of this kind."""
+        return self.table in (partition.table, "") and bool(self.pk.fullmatch(partition.pk))
+
+    def is_at(self, address: Address) -> bool:
+        """Whether an item at this address is of this kind."""
+        return self.is_in(address) and bool(self.sk.fullmatch(address.sk))
+
+    def has(self, item: Item) -> bool:
+        """Whether an item has the fields of this kind, and no other."""
+        for record in self.records:
+            record.from_item(item)
+        known = {each.name for record in self.records for each in fields(record)}  # type: ignore[arg-type]
+        return all(any(each.fullmatch(name) for each in self.names) for name in {*item} - known)
+
+
+def section(title: str) -> list[list[str]]:
+    """The rows of the table below a heading of the page, as cells."""
+    text = PAGE.read_text(encoding="utf-8").partition(f"\n## {title}\n")[2]
+    lines = text.partition("\n## ")[0].splitlines()
+    rows = [line.strip("| ").split(" | ") for line in lines if line.startswith("| ")]
+    return rows[2:]
+
+
+def kinds(title: str) -> list[Kind]:
+    """The kinds of items that a section names."""
+    table = title.removeprefix("Table ").strip("`") if title in TABLES else ""
+    found = []
+    for pk, sk, what, fields_, *_ in section(title):
+        names = re.findall(r"`(.+?)`", fields_)
+        records = tuple(_records()[name] for name in names if name[0].isupper())
+        plain = tuple(pattern(f"`{name}`") for name in names if not name[0].isupper())
+        found.append(Kind(table, pattern(pk), pattern(sk), what, records, plain))
+    return found
+
+
+def pattern(cell: str) -> re.Pattern[str]:
+    """The expression for the patterns in a cell, one of which must match: `a[#{n}]` or `b`."""
+    each = (re.escape(one) for one in re.findall(r"`(.+?)`", cell))
+    whole = "|".join(re.sub(r"\\\[(.+)\\\]", r"(?:\1)?", one) for one in each)
+    return re.compile(re.sub(r"\\{(\w+)\\}", lambda name: f"(?:{_PLACEHOLDERS[name[1]]})", whole))
+
+
+def _records() -> dict[str, type[Record]]:
+    return {each.__name__: each for each in Record.__subclasses__()}
+
+
+@dataclass
+class Seen:
+    """What was stored while the whole API was called, and by and for whom."""
+
+    items: list[tuple[Address, Item]] = field(default_factory=list)
+    written: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    read: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    blobs: list[str] = field(default_factory=list)
+
+
+class Watch:
+    """A store, and buckets, with all that is written to them and read from them noted."""
+
+    def __init__(self, ports: Ports, seen: Seen) -> None:
+        self._ports, self._seen = ports, seen
+        self._kinds = [kind for title in TABLES for kind in kinds(title)]
+
+    def get(self, address: Address) -> Item | None:
+        self._note(self._seen.read, [address])
+        return self._ports.store.get(address)
+
+    def get_many(self, addresses: Collection[Address]) -> dict[Address, Item]:
+        asked = list(addresses)
+        self._note(self._seen.read, asked)
+        return self._ports.store.get_many(asked)
+
+    def query(self, partition: Any, **options: Any) -> Iterator[Row]:
+        found = list(self._ports.store.query(partition, **options))
+        self._note_walk(partition, [row.sk for row in found])
+        return iter(found)
+
+    def count(self, partition: Any, **options: Any) -> int:
+        self.query(partition, **options)
+        return self._ports.store.count(partition, **options)
+
+    def column(self, partition: Any, attribute: str, **options: Any) -> Iterator[Any]:
+        pages = list(self._ports.store.column(partition, attribute, **options))
+        self._note_walk(partition, [sk for page in pages for sk, _ in page])
+        return iter(pages)
+
+    def write(self, *changes: Change) -> None:
+        self._ports.store.write(*changes)
+        changed = [each.address for each in changes if not isinstance(each, Check)]
+        self._note(self._seen.written, changed)
+        self._seen.items += self._ports.store.get_many(changed).items()
+
+    def lease(self, name: str, tokens: int, **options: Any) -> Lease:
+        lease = self._ports.buckets.lease(name, tokens, **options)
+        # Where `DynamoBuckets` keeps it.
+        address = Address(Table.KEYS, f"{name}#bucket")
+        for noted in (self._seen.read, self._seen.written):
+            self._note(noted, [address])
+        self._seen.items.append((address, {"full_at": lease.full_at}))
+        return lease
+
+    def _note_walk(self, partition: Partition, sks: Collection[str]) -> None:
+        self._note(self._seen.read, [partition.address(sk) for sk in sks])
+        # A walk that finds nothing looks for the one kind that there can be.
+        there = [kind for kind in self._kinds if kind.is_in(partition)]
+        if len(there) == 1:
+            self._seen.read[there[0].what].add(_function())
+
+    def _note(self, noted: dict[str, set[str]], addresses: Collection[Address]) -> None:
+        function = _function()
+        for address in addresses:
+            for kind in self._kinds:
+                if function and kind.is_at(address):
+                    noted[kind.what].add(function)
+
+
+def _function() -> str:
+    """The operation that is running; outside of one, the module of `shared.web`."""
+    frame: FrameType | None = sys._getframe(1)
+    found = ""
+    while frame is not None:
+        name = frame.f_globals["__name__"]
+        operation = name.removeprefix("shared.operations.")
+        if operation != name and not operation.startswith("rules."):
+            found = f"{operation}.{frame.f_code.co_name}"
+        elif name.startswith("shared.web.") and name != "shared.web.work" and not found:
+            found = name.removeprefix("shared.")
+        frame = frame.f_back
+    return found
+
+
+def drive(folder: Path) -> Seen:
+    """Call every endpoint, and the schedule until there is nothing left for it to do."""
+    seen, clock = Seen(), Clock()
+    with ExitStack() as stack:
+        # As if there were more list signers than are kept out of the archive.
+        stack.enter_context(patch.object(archive, "KEPT", 2))
+        at_once = operation.Pacing(pause=0, in_flight=0)
+        stack.enter_context(patch.object(operation, "PACING", at_once))
+        plain = embedded(folder, clock)
+        stack.callback(close, plain)
+        watch: Any = Watch(plain, seen)
+        ports = replace(plain, store=watch, buckets=watch, usage=SqliteUsage(watch))
+        tenant = Tenant(ports, serve(ports), handle="acme")
+        for key, endpoint in ENDPOINTS.items():
+            answer = call(key, tenant.admin, endpoint.target(tenant))
+            assert answer.status_code == endpoint.status, (key, answer.text)
+        _publish(tenant, clock)
+        _change_signers(tenant, clock)
+        for part in folders(tenant.id):
+            seen.blobs += ports.blobs.names(part)
+    return seen
+
+
+def _publish(tenant: Tenant, clock: Clock) -> None:
+    """Publish a list of many warrants, of a revoked key and of one that ended long ago."""
+    admin, now = tenant.admin, clock()
+    ended = times.text(now - timedelta(days=60))
+    body = {"warrant_id": "svc_wrt_ended", "reason": "lost", "warrant_expires_at": ended}
+    assert admin.post("/v1/revocations", json=body).status_code == 201
+    for number in range(230):
+        revocations.create(
+            tenant.ports, tenant.operator, warrant_id=f"svc_wrt_{number:064}", reason="stolen"
+        )
+    key_id = admin.post("/v1/keys", json={"type": "root", "name": "root"}).json()["id"]
+    order = {"payload": "aGVsbG8=", "expires_at": times.text(now + timedelta(days=1))}
+    assert admin.post(f"/v1/keys/{key_id}/sign", json=order).status_code == 201
+    admin.post(f"/v1/keys/{key_id}/rotate")
+    _, old = admin.get(f"/v1/keys/{key_id}/versions").json()["versions"]
+    assert admin.post(f"/v1/keys/{old['key_id']}/revoke", json={"reason": "lost"}).is_success
+    for _ in range(3):
+        for tenant_id in schedule.due(tenant.ports).tenant_ids:
+            worker.publish_if_due(tenant.ports, tenant_id)
+        clock.advance(minutes=10)
+
+
+def _change_signers(tenant: Tenant, clock: Clock) -> None:
+    """Change the list signer until retired and revoked ones are archived."""
+    path = "/v1/revocations/srl/keys"
+    for _ in range(archive.KEPT + 2):
+        clock.advance(hours=2)
+        assert tenant.admin.post(f"{path}/rotate").status_code == 201
+        pending = tenant.admin.post(path).json()["key_id"]
+        assert tenant.admin.post(f"{path}/{pending}/revoke").status_code == 200
+    cursor = tenant.admin.get(path).json()["cursor"]
+    assert tenant.admin.get(f"{path}?cursor={cursor}").json()["keys"]
+
+
+def page(seen: Seen) -> str:
+    """The page as it should be: its hand-written part as it is, and the rest."""
+    text = PAGE.read_text(encoding="utf-8").partition(_MARK)[0] + _MARK
+    text += "\n## Who writes and reads it\n\n| Item | Written by | Read by |\n| --- | --- | --- |\n"
+    for kind in (kind for title in TABLES for kind in kinds(title)):
+        by, for_ = _functions(seen.written[kind.what]), _functions(seen.read[kind.what])
+        text += f"| {kind.what} | {by} | {for_} |\n"
+    text += "\n## Fields of the records\n"
+    titles = (*TABLES, EARLIER)
+    used = {each for title in titles for kind in kinds(title) for each in kind.records}
+    return text + "".join(map(_described, sorted(used, key=lambda each: each.__name__)))
+
+
+def _functions(names: set[str]) -> str:
+    if len(names) > _NAMED_MAX:
+        names = {each if each.startswith("web.") else each.rpartition(".")[0] for each in names}
+    return ", ".join(f"`{each}`" for each in sorted(names)) or "the operator's commands"
+
+
+def _described(record: type[Record]) -> str:
+    path = record.__module__.replace(".", "/") + ".py"
+    hints = get_type_hints(record)
+    lines = (f"`{each.name}` {_type(hints[each.name])}" for each in fields(record))  # type: ignore[arg-type]
+    return f"\n**{record.__name__}** ([{path}](../{path})): {'; '.join(lines)}\n"
+
+
+def _type(declared: Any) -> str:
+    inner = [each for each in get_args(declared) if each not in (NoneType, ...)]
+    if NoneType in get_args(declared):
+        return f"{_type(inner[0])} or none"
+    if get_origin(declared) is tuple:
+        return f"list of {_type(inner[0])}"
+    if get_origin(declared) is dict:
+        return "map"
+    if issubclass(declared, StrEnum):
+        return f"{declared.__name__} ({', '.join(declared)})"
+    return {str: "text", int: "number", bool: "flag", bytes: "bytes", datetime: "time"}[declared]
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as folder:
+        PAGE.write_text(page(drive(Path(folder))), encoding="utf-8")

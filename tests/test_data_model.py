@@ -1,0 +1,86 @@
+"""docs/data-model.md names every item that the code stores, and no other."""
+
+import re
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from shared.errors import Corrupt
+from shared.model.items import Address, Item
+from tests import data_model
+from tests.data_model import EARLIER, PAGE, TABLES, Kind, Seen, kinds, section
+from tests.infra.folders import opened
+from tests.infra.test_golden import data as data  # a fixture
+from tests.worlds import Clock, close, embedded
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
+    return data_model.drive(tmp_path_factory.mktemp("driven"))
+
+
+def test_the_page_is_up_to_date(seen: Seen) -> None:
+    """The page is what `python -m tests.data_model` writes."""
+    assert PAGE.read_text(encoding="utf-8") == data_model.page(seen)
+
+
+def test_each_item_is_on_the_page_once(seen: Seen) -> None:
+    """Each stored item is of one kind, with its fields; each kind and each field is stored."""
+    known = [kind for title in TABLES for kind in kinds(title)]
+    names: dict[str, set[str]] = {kind.what: set() for kind in known}
+    found = set()
+    for address, item in seen.items:
+        (kind,) = [each for each in known if each.is_at(address)]
+        assert kind.has(item), (address, item)
+        found.add(kind.what)
+        names[kind.what] |= {*item}
+    assert found == {kind.what for kind in known}
+    for kind in known:
+        for name in kind.names:
+            assert any(map(name.fullmatch, names[kind.what])), (kind.what, name)
+
+
+def test_items_of_earlier_releases_are_on_the_page(data: Path) -> None:
+    """Each item of the first edition is of a kind, and each earlier kind is among its items."""
+    now, earlier = [kind for title in TABLES for kind in kinds(title)], kinds(EARLIER)
+    with sqlite3.connect(data / "svc.db") as file:
+        addresses = [Address(*row) for row in file.execute("SELECT tbl, pk, sk FROM items")]
+    file.close()
+    found = set()
+    with opened(data) as ports:
+        for address, item in ports.store.get_many(addresses).items():
+            if not any(_is(kind, address, item) for kind in now):
+                (kind,) = [each for each in earlier if _is(each, address, item)]
+                found.add(kind.what)
+    assert found == {kind.what for kind in earlier}
+
+
+def _is(kind: Kind, address: Address, item: Item) -> bool:
+    try:
+        return kind.is_at(address) and kind.has(item)
+    except Corrupt:
+        return False
+
+
+def test_each_blob_is_on_the_page_once(seen: Seen) -> None:
+    """Each stored blob has one of the names on the page, and each name is stored."""
+    patterns = [data_model.pattern(name) for name, *_ in section(data_model.BLOBS)]
+    found = [[each for each in patterns if each.fullmatch(blob)] for blob in seen.blobs]
+    assert {len(each) for each in found} == {1}
+    assert {each for (each,) in found} == {*patterns}
+
+
+def test_the_tables_of_sqlite_are_on_the_page(tmp_path: Path, clock: Clock) -> None:
+    """The page has each table of SQLite, with its columns."""
+    close(embedded(tmp_path, clock, store=str(tmp_path / "svc.db")))
+    said = {}
+    for _, table, columns, _ in section("SQLite tables"):
+        said[table.strip("`")] = re.findall(r"`(\w+)`", columns)
+    stored: dict[str, list[str]] = {}
+    with sqlite3.connect(tmp_path / "svc.db") as file:
+        for (table,) in file.execute("SELECT name FROM sqlite_master WHERE type = 'table'"):
+            names = file.execute("SELECT name FROM pragma_table_info(?)", (table,))
+            stored[table] = [name for (name,) in names]
+    file.close()
+    assert said == stored

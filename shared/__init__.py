@@ -1,3 +1,3 @@
-"""What the functions and the programs share."""
+"""Code that the functions and the programs share."""
 
 __version__ = "0.2.0"

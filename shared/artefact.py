@@ -1,4 +1,4 @@
-"""What the artefact was built for, held against where it runs (docs/adr/0031)."""
+"""The check that an artefact runs where it was built for (docs/adr/0031)."""
 
 import json
 import re
@@ -8,21 +8,21 @@ from typing import Final
 
 from shared.errors import InvalidSettings
 
-# Says what an artefact was built for; `infra.build` writes it. A checkout has none.
+# `infra.build` writes into it what the artefact was built for. A checkout has no such file.
 TARGET_FILE: Final = "target.json"
 
-# Lambda's names of architectures that Linux calls otherwise.
+# Lambda's names of architectures, by Linux's names that differ.
 _ARCHITECTURES: Final = {"aarch64": "arm64"}
-# The end of a table prefix; what a stage is called never ends like this (template.yaml).
+# The end of a table prefix. The name of a stage never ends like this (template.yaml).
 _RESTORED: Final = re.compile(r"-(r[1-9]-)$")
 
 
 def check(folder: Path, machine: str, environment: Mapping[str, str]) -> None:
     """Refuse to run an artefact that was built for another machine, or for other tables.
 
-    `folder` holds the artefact, `machine` is its processor as Linux names it, and `environment` has
+    `folder` holds the artefact, `machine` is the processor as Linux names it, and `environment` has
     the settings. A folder without an artefact passes. Raises `InvalidSettings`, which says what to
-    change; the alternative is an error deep in a library, or work on the wrong tables.
+    change. Without this check, a library would fail later, or the wrong tables would be used.
     """
     try:
         target = json.loads((folder / TARGET_FILE).read_text(encoding="utf-8"))

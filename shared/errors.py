@@ -32,23 +32,23 @@ if TYPE_CHECKING:
 
 
 class RescindError(Exception):
-    """Anything this service raises on purpose."""
+    """The base of all errors that this service raises."""
 
 
 class RequestError(RescindError):
-    """A request that is refused. `code` is the contract's (API-10)."""
+    """A refused request. `code` is the error code of API-10."""
 
     code: ClassVar[str]
 
 
 class InvalidRequest(RequestError):
-    """The body, a parameter or the cursor is not acceptable."""
+    """The body, a parameter or the cursor is not valid."""
 
     code = "invalid_request"
 
 
 class InvalidApiKey(RequestError):
-    """Malformed, unknown, revoked, expired or disabled: one answer, so none can be told apart."""
+    """The key is malformed, unknown, revoked, expired or disabled; the caller cannot tell which."""
 
     code = "invalid_api_key"
 
@@ -57,7 +57,7 @@ class InvalidApiKey(RequestError):
 
 
 class InsufficientScope(RequestError):
-    """The key lacks every one of the scopes that the operation accepts."""
+    """The key has none of the scopes that the operation accepts."""
 
     code = "insufficient_scope"
 
@@ -67,7 +67,7 @@ class InsufficientScope(RequestError):
 
 
 class NotFound(RequestError):
-    """No such resource for this tenant, or no such route."""
+    """The tenant has no such resource, or there is no such route."""
 
     code = "not_found"
 
@@ -76,13 +76,13 @@ class NotFound(RequestError):
 
 
 class InvalidState(RequestError):
-    """The transition is not allowed from the present state."""
+    """The present state does not allow the transition."""
 
     code = "invalid_state"
 
 
 class Conflict(RequestError):
-    """An identifier is taken, a quota is reached, or the last admin key would go."""
+    """An identifier is taken, a quota is reached, or the last admin key would be lost."""
 
     code = "conflict"
 
@@ -98,7 +98,7 @@ class RateLimited(RequestError):
 
 
 class Unavailable(RescindError):
-    """A port cannot answer now. Nothing is half done, and nothing may be concluded from it."""
+    """A port cannot answer now. Nothing may be concluded from it."""
 
     code = "unavailable"
     retry_after = 1
@@ -109,17 +109,17 @@ class Unavailable(RescindError):
 
 
 class Corrupt(Unavailable):
-    """A record, blob or sealed seed is not what was once written."""
+    """A stored record, blob or sealed seed is not as it was written."""
 
     says = "Stored data cannot be read as it was written."
 
 
 class OutOfSpace(Unavailable):
-    """The disk has no room for what was to be stored; nothing was."""
+    """The disk is full, and nothing was stored."""
 
 
 class ExpectationLost(RescindError):
-    """A write lost its expectation and changed nothing. `lost` has the addresses of those items."""
+    """An expectation of a write did not hold, so nothing was written. `lost` has the addresses."""
 
     def __init__(self, lost: Iterable["Address"]) -> None:
         self.lost: tuple[Address, ...] = tuple(lost)
@@ -127,16 +127,16 @@ class ExpectationLost(RescindError):
 
 
 class BlobExists(RescindError):
-    """A blob of this name is stored already, and never changes."""
+    """A blob of this name exists, and blobs never change."""
 
     def __init__(self) -> None:
         super().__init__("a blob of this name exists")
 
 
 class SrlReason(StrEnum):
-    """Why a list must not be believed; the first reason that applies, in this order.
+    """Why a list must not be accepted: the first check that failed, in this order.
 
-    The words are stable: programs compare them (VERIFY-1).
+    Programs compare these words, so they do not change (VERIFY-1).
     """
 
     MALFORMED = "malformed"
@@ -155,7 +155,7 @@ class SrlReason(StrEnum):
 
 
 class InvalidSrl(RescindError):
-    """The list must not be believed."""
+    """The list must not be accepted; `reason` is the first check that failed."""
 
     def __init__(self, reason: SrlReason, message: str) -> None:
         self.reason = reason
@@ -163,9 +163,9 @@ class InvalidSrl(RescindError):
 
 
 class WarrantReason(StrEnum):
-    """Why a warrant must not be accepted; the first reason that applies, in this order.
+    """Why a warrant must not be accepted: the first check that failed, in this order.
 
-    The words are stable: programs compare them (WARRANT-9).
+    Programs compare these words, so they do not change (WARRANT-9).
     """
 
     MALFORMED = "malformed"
@@ -179,7 +179,7 @@ class WarrantReason(StrEnum):
 
 
 class InvalidWarrant(RescindError):
-    """The warrant must not be accepted."""
+    """The warrant must not be accepted; `reason` is the first check that failed."""
 
     def __init__(self, reason: WarrantReason, message: str) -> None:
         self.reason = reason

@@ -1,8 +1,7 @@
-"""Logs as JSON, one object a line; metrics in CloudWatch's embedded format among them.
+"""Logs as JSON, one object per line, and metrics in CloudWatch's embedded metric format.
 
-What belongs to a line beside its message is passed as `extra`: `extra=fields(tenant_id=…)`. Numbers
-passed as `extra=fields(metrics={"LateLists": 0})` become metrics of the namespace `Rescind`. One
-whose name ends in `Seconds` is in seconds, any other a count.
+`extra=fields(tenant_id=…)` adds fields to a line. `extra=fields(metrics={"LateLists": 0})` emits
+metrics in the namespace `Rescind`. Their unit is seconds if the name ends in `Seconds`, else count.
 """
 
 import json
@@ -26,15 +25,15 @@ _Failure = tuple[type[BaseException], BaseException, TracebackType | None] | tup
 
 
 def fields(*, metrics: Mapping[str, float] | None = None, **values: object) -> dict[str, Any]:
-    """What a line of the log says beside its message; names of values as they shall appear."""
+    """Return the `extra` of a logging call: fields with these names, and metrics."""
     return {_FIELDS: {"metrics": metrics or {}, "values": values}}
 
 
 def for_one_machine(level: str) -> dict[str, Any]:
-    """The configuration (`logging.config`) of a server's processes on one machine.
+    """Return the `logging.config` of the processes of a server on one machine.
 
-    JSON lines on standard error: of the service from `level` up, of libraries only warnings. The
-    level `INFO` has a line for each request.
+    It writes JSON lines to standard error: the service's from `level` up, and warnings of
+    libraries. `INFO` has a line for each request.
     """
     ours = {"level": level.upper()}
     return {
@@ -49,9 +48,10 @@ def for_one_machine(level: str) -> dict[str, Any]:
 
 @cache
 def to_standard_output() -> None:
-    """Let this process log JSON, where Lambda runs it; once. Of libraries, only warnings.
+    """Configure JSON logs on standard output, once, if this process runs on Lambda.
 
-    Mangum would tell the path of each request, which is the caller's own text.
+    Libraries log only warnings: Mangum would log the path of each request, which is a caller's
+    text.
     """
     if "AWS_LAMBDA_FUNCTION_NAME" in os.environ:
         output = logging.StreamHandler(sys.stdout)
@@ -62,10 +62,10 @@ def to_standard_output() -> None:
 
 
 class JsonFormatter(logging.Formatter):
-    """Makes a JSON object of a record.
+    """Formats a log record as a JSON object.
 
-    `stage` is the metrics' one dimension. If it is None, metrics are plain members of the object,
-    because nothing reads CloudWatch's format.
+    `stage` is the only dimension of the metrics. If it is None, metrics are plain members of the
+    object, because nothing reads CloudWatch's format.
     """
 
     def __init__(self, *, stage: str | None) -> None:
@@ -73,7 +73,7 @@ class JsonFormatter(logging.Formatter):
         self._stage = stage
 
     def format(self, record: logging.LogRecord) -> str:
-        """The record as one line."""
+        """Return the record as one line."""
         given = getattr(record, _FIELDS, {"metrics": {}, "values": {}})
         line: dict[str, Any] = {
             "time": _time(record.created),
@@ -89,11 +89,11 @@ class JsonFormatter(logging.Formatter):
         try:
             return _ENCODER.encode(line)
         except (TypeError, ValueError):
-            # A key or number that JSON does not have, or a circle: told as text.
+            # A key or number that JSON does not allow, or a cycle: log all values as text.
             return json.dumps({name: str(value) for name, value in line.items()})
 
     def formatException(self, ei: _Failure) -> str:  # noqa: N802 (the base class names it)
-        """Where it happened and of what kind; the words of errors not our own may hold a secret."""
+        """Return tracebacks and types, and texts of our errors only: others may hold a secret."""
         if ei[1] is None:
             return ""
         return "\n".join(_described(error) for error in _chain(ei[1]))
@@ -117,7 +117,7 @@ def _unit(name: str) -> str:
 
 
 def _chain(error: BaseException | None) -> list[BaseException]:
-    """The error and what caused it, the first cause first."""
+    """Return the error and its causes, the first cause first."""
     errors: list[BaseException] = []
     while error is not None and error not in errors:
         errors.insert(0, error)

@@ -1,20 +1,20 @@
-"""The environment as settings: where things are kept, each named by a URI.
+"""The settings in the environment. Each store is named by a URI.
 
 | Variable    | Values                                                  |
 | ----------- | ------------------------------------------------------- |
 | `SVC_STORE` | `sqlite:<file>`, `dynamodb:<prefix of the table names>`  |
 | `SVC_BLOBS` | `file:<folder>`, `s3:<bucket>`                           |
 | `SVC_KEYS`  | `file:<key file>`, `kms:<key id, alias or ARN>`          |
-| `SVC_QUEUE` | `sqs:<queue's address>`, for the schedule alone          |
+| `SVC_QUEUE` | `sqs:<queue's address>`, only for the schedule           |
 
-`SVC_TRUSTED_PROXIES` holds networks such as `10.0.0.0/8,2001:db8::/32`: the proxies whose
-X-Forwarded-For is believed. Without it none is.
+`SVC_TRUSTED_PROXIES` has networks such as `10.0.0.0/8,2001:db8::/32`: the proxies whose
+X-Forwarded-For is used. The default is none.
 
-`SVC_BASE_PATH` holds the path below which API Gateway serves the API on a domain of its own, such
-as `auth`; no other server reads it. Without it the API is at the root.
+`SVC_BASE_PATH` is the path below which API Gateway serves the API on a custom domain, such as
+`auth`; other servers ignore it. The default is the root.
 
-`shared/wiring.py` has the adapters, and so the schemes that are allowed. AWS regions, credentials
-and endpoints are the SDK's own variables (`AWS_DEFAULT_REGION`, …).
+`shared/wiring.py` defines the schemes. AWS regions, credentials and endpoints are in the SDK's own
+variables (`AWS_DEFAULT_REGION`, …).
 """
 
 import re
@@ -31,14 +31,15 @@ _TRUSTED_PROXIES: Final = "SVC_TRUSTED_PROXIES"
 _BASE_PATH: Final = "SVC_BASE_PATH"
 # As in template.yaml.
 _BASE_PATHS: Final = re.compile(r"(?!v1(?:/|$))(?:[A-Za-z0-9._-]+(?:/[A-Za-z0-9._-]+)*)?")
-# What no function can do without, and what only the schedule needs; in the order of the fields.
+# All functions need the first three, and only the schedule needs the last. In the order of the
+# fields.
 _REQUIRED: Final = ("SVC_STORE", "SVC_BLOBS", "SVC_KEYS")
 _NAMES: Final = (*_REQUIRED, "SVC_QUEUE")
 
 
 @dataclass(frozen=True, slots=True)
 class Uri:
-    """A URI of a setting: which adapter, and where it keeps things."""
+    """The URI of a setting: `scheme` names an adapter, `location` the place of its data."""
 
     scheme: str
     location: str
@@ -46,7 +47,7 @@ class Uri:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the process was started with."""
+    """The settings of a process."""
 
     store: Uri
     blobs: Uri
@@ -57,9 +58,9 @@ class Settings:
     def load(
         cls, environment: Mapping[str, str], schemes: Mapping[str, Collection[str]]
     ) -> "Settings":
-        """The settings in `environment`; `schemes` has those that each variable may name.
+        """Return the settings in `environment`; `schemes` are those that each variable allows.
 
-        Raises `InvalidSettings`, naming every problem at once.
+        Raises `InvalidSettings`, which names all problems.
         """
         problems: list[str] = []
         places = [
@@ -83,7 +84,7 @@ def _place(name: str, value: str | None, schemes: Collection[str], problems: lis
 
 
 def trusted_proxies(environment: Mapping[str, str]) -> tuple[Network, ...]:
-    """The networks whose X-Forwarded-For is believed. Raises `InvalidSettings`."""
+    """Return the networks of proxies whose X-Forwarded-For is used. Raises `InvalidSettings`."""
     problems: list[str] = []
     networks = _networks(environment, problems)
     if problems:
@@ -92,9 +93,9 @@ def trusted_proxies(environment: Mapping[str, str]) -> tuple[Network, ...]:
 
 
 def base_path(environment: Mapping[str, str]) -> str:
-    """The path below which API Gateway serves the API: `/`, or such as `/auth`.
+    """Return the path below which API Gateway serves the API: `/`, or for example `/auth`.
 
-    Raises `InvalidSettings`. A path that begins with `v1` is refused, since the API's own paths do.
+    Raises `InvalidSettings`. A path that begins with `v1` is refused: the API's own paths do too.
     """
     value = environment.get(_BASE_PATH, "")
     if not _BASE_PATHS.fullmatch(value):

@@ -1,7 +1,7 @@
-"""From settings to ports: the one place that chooses adapters, and the only one to import them.
+"""Builds the ports from the settings. Only this module chooses and imports adapters.
 
-Each adapter is imported where it is chosen: a function on AWS loads no SQLite, a server on one
-machine no SDK.
+Each adapter is imported where it is chosen, so that a function on AWS does not load SQLite, and a
+server on one machine does not load the AWS SDK.
 """
 
 import logging
@@ -34,21 +34,21 @@ C = TypeVar("C")
 
 _log = logging.getLogger(__name__)
 
-# What holds records: items, rate limits, usage, and the way to read several at once.
+# The ports for records: items, rate limits, usage, and how to make several reads.
 Records: TypeAlias = tuple[Store, TokenBuckets, UsageCounts, Gather]
 
 
 @cache
 def from_environment() -> Ports:
-    """The ports of this process, built on first use. Raises `InvalidSettings`."""
+    """Return the ports of this process, built at the first call. Raises `InvalidSettings`."""
     return build(settings(os.environ))
 
 
 def before_snapshot() -> None:
-    """Build the ports of this process now if Lambda is about to take a snapshot of it.
+    """Build the ports of this process if Lambda is about to take a snapshot of it.
 
-    To make the clients of AWS takes longer than most requests; a restored instance then has them.
-    If that fails, it is logged, and the first request tries again.
+    To create the AWS clients takes longer than most requests; a restored instance has them already.
+    A failure is logged, and the first request tries again.
     """
     if _is_snapshotted():
         logs.to_standard_output()
@@ -63,7 +63,7 @@ def _is_snapshotted() -> bool:
 
 
 def _early(connect: Callable[[], C]) -> Callable[[], C]:
-    """`connect`; before a snapshot, the client is made here and now. No connection is opened."""
+    """Return `connect`, or before a snapshot a function that returns a client created now."""
     if not _is_snapshotted():
         return connect
     client = connect()
@@ -72,7 +72,7 @@ def _early(connect: Callable[[], C]) -> Callable[[], C]:
 
 @cache
 def queue_from_environment() -> Queue:
-    """The queue between the schedule and those who publish. Raises `InvalidSettings`."""
+    """Return the queue between the schedule and the publishers. Raises `InvalidSettings`."""
     place = settings(os.environ).queue
     if place is None:
         raise InvalidSettings(["SVC_QUEUE is not set; set it to sqs:…"])
@@ -80,25 +80,25 @@ def queue_from_environment() -> Queue:
 
 
 def settings(environment: Mapping[str, str]) -> Settings:
-    """The settings in `environment`. Raises `InvalidSettings`, naming every problem at once."""
+    """Return the settings in `environment`. Raises `InvalidSettings`, which names all problems."""
     return Settings.load(environment, _SCHEMES)
 
 
 @cache
 def trusted_proxies() -> tuple[Network, ...]:
-    """The networks whose X-Forwarded-For this process believes. Raises `InvalidSettings`."""
+    """Return the networks of proxies whose X-Forwarded-For is used. Raises `InvalidSettings`."""
     return load_trusted_proxies(os.environ)
 
 
 def base_path() -> str:
-    """The path below which API Gateway serves the API, or `/`. Raises `InvalidSettings`."""
+    """Return the path below which API Gateway serves the API, or `/`. Raises `InvalidSettings`."""
     return load_base_path(os.environ)
 
 
 def build(settings: Settings) -> Ports:
-    """The ports that the settings name. Raises `InvalidSettings` where a place cannot be used."""
+    """Return the ports for these settings. Raises `InvalidSettings` if one cannot be used."""
     open_store, open_blobs = _STORES[settings.store.scheme], _BLOBS[settings.blobs.scheme]
-    # First the sealer: without it nothing else is to be made.
+    # The sealer first: without it, no other file may be created.
     sealer = _KEYS[settings.keys.scheme](settings.keys.location)
     with ExitStack() as opened:
         with _naming("SVC_STORE", settings.store):
@@ -119,19 +119,19 @@ def build(settings: Settings) -> Ports:
 
 
 def create_master_key(file: Path) -> None:
-    """Make a master key of this machine. Raises `InvalidSettings` if the file exists already."""
+    """Create the master key of this machine. Raises `InvalidSettings` if the file exists."""
     from shared.adapters import file_sealer
 
     file_sealer.FileSealer.create(file)
 
 
 def now() -> datetime:
-    """The present time, in UTC."""
+    """Return the present time in UTC."""
     return datetime.now(UTC)
 
 
 def identifiers(clock: Callable[[], datetime]) -> NewId:
-    """A maker of identifiers; those of one maker sort by creation, whatever the clock does."""
+    """Return a maker of identifiers, which sort by creation even if the clock goes back."""
     ulids, of_moments = (ULIDGenerator(policy=LaxMonotonicPolicy()) for _ in range(2))
     lock = Lock()
     latest = datetime.min.replace(tzinfo=UTC)
@@ -163,7 +163,7 @@ def _sqlite(file: str, opened: ExitStack) -> Records:
     from shared.adapters import sqlite, sqlite_buckets, sqlite_usage
 
     store = opened.enter_context(closing(sqlite.SqliteStore(file)))
-    # Not in the store's file: a request would wait for whoever writes there.
+    # Not in the store's file, so that a request does not wait for writers of the store.
     limits = file if file == ":memory:" else f"{file}-limits"
     try:
         buckets = opened.enter_context(closing(sqlite_buckets.SqliteBuckets(limits)))
@@ -216,7 +216,7 @@ def _sqs(url: str) -> Queue:
     return sqs.SqsQueue(sqs.connect, url=url)
 
 
-# Every adapter, by the scheme that names it. What is not here cannot be chosen.
+# The adapters by scheme. No other adapter can be chosen.
 _STORES: Final[Mapping[str, Callable[[str, ExitStack], Records]]] = {
     "sqlite": _sqlite,
     "dynamodb": _dynamodb,

@@ -1,4 +1,4 @@
-"""What the AWS adapters share: how long a client tries, and what its errors mean."""
+"""What the AWS adapters share: timeouts and retries of clients, and what AWS errors mean."""
 
 import binascii
 from collections.abc import Callable, Iterator
@@ -22,7 +22,7 @@ from shared.errors import InvalidSettings, Unavailable
 
 C = TypeVar("C")
 
-# The request itself is wrong, and would be wrong again: a fault in the code, never an outage.
+# The request is wrong and would fail again: a bug, not an outage.
 _OUR_FAULTS = frozenset(
     {
         "IdempotentParameterMismatchException",
@@ -43,10 +43,10 @@ def connect(
     attempts: int = 3,
     **more: Any,
 ) -> Any:
-    """A client that gives up in seconds, where the defaults wait for minutes; `more` settings.
+    """Return a client that fails within seconds; `more` are settings of botocore's `Config`.
 
-    Region and address default to the process's AWS settings. Raises `InvalidSettings` where there
-    is no region.
+    Region and address default to the process's AWS settings. Raises `InvalidSettings` without a
+    region.
     """
     config = Config(
         connect_timeout=connect_timeout_seconds,
@@ -65,15 +65,15 @@ def connect(
 
 @cache
 def _session() -> Session:
-    # boto3 would make the same client, and load its transfers and resources first (ADR 3).
+    # boto3 would make the same client, but first load its transfers and resources (ADR 3).
     return get_session()
 
 
 class Lazy(Generic[C]):
-    """A client that `connect` makes at its first use, once for all threads.
+    """A client that `connect` creates at its first use, once for all threads.
 
-    To make one reads the description of its service. That takes longer than most requests do, and
-    most requests never call S3, KMS or SQS.
+    To create a client, botocore reads the description of the service. That takes longer than most
+    requests, and most requests never call S3, KMS or SQS.
     """
 
     def __init__(self, connect: Callable[[], C]) -> None:
@@ -82,7 +82,7 @@ class Lazy(Generic[C]):
         self._made: C | None = None
 
     def __call__(self) -> C:
-        """The client. Raises what `connect` raises; the next call then tries again."""
+        """Return the client. Raises what `connect` raises; the next call tries again."""
         with self._lock:
             if self._made is None:
                 self._made = self._connect()
@@ -90,17 +90,16 @@ class Lazy(Generic[C]):
 
 
 def reject_truncated_responses(client: Any) -> Any:
-    """The client, which then raises if a success came without its whole body of JSON.
+    """Return the client, which now raises if the body of a success is not whole JSON.
 
-    botocore reads a body that is no JSON as an empty answer, which would say "absent", and hands
-    out one of a wrong checksum once it has tried again.
+    botocore reads a body that is not JSON as an empty answer, which would mean "absent".
     """
     client.meta.events.register("after-call", _check_answer, unique_id="whole-answers")
     return client
 
 
 def _check_answer(http_response: Any, model: Any, **_: object) -> None:
-    # What answers with nothing has nothing to cut short.
+    # A call without an output has no body to check.
     if http_response.status_code >= HTTPStatus.MULTIPLE_CHOICES or model.output_shape is None:
         return
     body: bytes = http_response.content
@@ -112,19 +111,19 @@ def _check_answer(http_response: Any, model: Any, **_: object) -> None:
 
 
 def code_of(error: ClientError) -> str:
-    """The service's name for the error."""
+    """Return the error code of the service."""
     return str(error.response.get("Error", {}).get("Code", ""))
 
 
 def unavailable(error: ClientError | None) -> Unavailable:
-    """A fault that names the call that AWS refused and its error code, for the operator's log."""
+    """Return an `Unavailable` that names the call and the AWS error code for the log."""
     said = f" ({error.operation_name}: {code_of(error)})" if error else ""
     return Unavailable(Unavailable.says + said)
 
 
 @contextmanager
 def translating_errors() -> Iterator[None]:
-    """Raise `Unavailable` for every call inside that got no answer; faults of ours fly."""
+    """Translate AWS errors to `Unavailable`, except those that mean that our request was wrong."""
     try:
         yield
     except ParamValidationError:

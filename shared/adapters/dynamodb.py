@@ -1,7 +1,7 @@
-"""The store on DynamoDB: three tables, every read consistent, every write a transaction.
+"""The store on DynamoDB: three tables; every read is consistent, and every write is a transaction.
 
-A transaction costs twice a plain write, even for one change. It buys the request token: a write
-whose answer was lost is sent again and counts once, instead of failing on its own first attempt.
+A transaction costs twice as much as a plain write. In return it has a request token: if the answer
+to a write is lost, a retry is applied once, and does not fail because of the first attempt.
 """
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ if TYPE_CHECKING:
 
 _MOST_KEYS_IN_A_BATCH = 100
 
-# Reasons for a cancelled transaction that may be gone at the next attempt.
+# Cancellation reasons after which a retry may succeed.
 _PASSING = frozenset(
     {"TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded", "None"}
 )
 
 
 def connect(*, region: str | None = None, endpoint_url: str | None = None) -> DynamoDBClient:
-    """A client; both arguments default to the process's AWS settings."""
+    """Return a client. Both arguments default to the AWS settings of the process."""
     client: DynamoDBClient = aws.connect("dynamodb", region=region, endpoint_url=endpoint_url)
     return client
 
@@ -75,13 +75,13 @@ class DynamoStore:
         reject_truncated_responses(client)
         self._client: Any = client  # requests are built as plain dictionaries
         self._patience = patience
-        # Of its own: a read that others wait for in a pool must not wait for a place in it.
+        # A pool of its own: a read in the pool of the `Ports` must not wait for that pool.
         self._together = Threaded()
         self._names = {table: f"{table_prefix}{table}" for table in Table}
         self._tables = {name: table for table, name in self._names.items()}
 
     def get(self, address: Address) -> Item | None:
-        """The item, or None where there is none. Raises `Unavailable`."""
+        """Return the item, or None if there is none. Raises `Unavailable`."""
         with translating_errors():
             answer = self._client.get_item(
                 TableName=self._names[address.table],
@@ -92,7 +92,7 @@ class DynamoStore:
         return None if found is None else decode_item(found)
 
     def get_many(self, addresses: Iterable[Address]) -> dict[Address, Item]:
-        """The items that exist among `keys`. Raises `Unavailable` unless all were looked for."""
+        """Return the items that exist. Raises `Unavailable` unless all were looked up."""
         wanted = list(dict.fromkeys(addresses))
         batches = [
             wanted[start : start + _MOST_KEYS_IN_A_BATCH]
@@ -133,7 +133,7 @@ class DynamoStore:
         limit: int | None = None,
         where: Where = EVERYTHING,
     ) -> Iterator[Row]:
-        """The partition's entries in order, in pages of at most 1 MB. Raises `Unavailable`."""
+        """Yield the rows of the partition in order, by pages of 1 MB. Raises `Unavailable`."""
         if before is not None and before <= (after or ""):
             return
         request: dict[str, Any] = {
@@ -142,7 +142,7 @@ class DynamoStore:
             "ScanIndexForward": not newest_first,
             **matching(partition.pk, after or None, before, where),
         }
-        # DynamoDB limits what it reads, not what is left of that by the filter.
+        # DynamoDB applies the limit before the filter.
         if limit is not None and not where.equal:
             request["Limit"] = limit + 2  # the ends of a closed range are dropped below
         found = chain.from_iterable(self._pages(request))
@@ -158,7 +158,7 @@ class DynamoStore:
         before: str | None = None,
         where: Where = EVERYTHING,
     ) -> int:
-        """How many entries `query` would give, counted by DynamoDB. Raises `Unavailable`."""
+        """Return the number of rows that `query` would yield. Raises `Unavailable`."""
         if before is not None and before <= (after or ""):
             return 0
         request = {
@@ -170,14 +170,14 @@ class DynamoStore:
         total = sum(int(page["Count"]) for page in self._answers(request))
         if not after or before is None:
             return total
-        # A closed range holds its ends, which the caller does not mean.
+        # The bounds are exclusive, but a BETWEEN includes them.
         ends = self.get_many([partition.address(after), partition.address(before)])
         return total - sum(1 for item in ends.values() if where.holds(item))
 
     def column(
         self, partition: Partition, attribute: str, *, after: str | None = None
     ) -> Iterator[list[tuple[str, Value]]]:
-        """The sort keys above `after`, each with one attribute. Raises `Unavailable`."""
+        """Yield the sort keys after `after`, each with one attribute. Raises `Unavailable`."""
         request: dict[str, Any] = {
             "TableName": self._names[partition.table],
             "ConsistentRead": True,
@@ -199,20 +199,20 @@ class DynamoStore:
             with translating_errors():
                 page = self._client.query(**request)
             yield page
-            # An empty page is not the end: only a page without this key is.
+            # An empty page is not the end. A page without this key is.
             if "LastEvaluatedKey" not in page:
                 return
             request["ExclusiveStartKey"] = page["LastEvaluatedKey"]
 
     def write(self, *changes: Change) -> None:
-        """Apply every change or none.
+        """Apply all changes or none.
 
-        Raises `ExpectationLost` with the keys whose expectation did not hold, and `Unavailable`.
+        Raises `ExpectationLost`, with the addresses whose expectation failed, and `Unavailable`.
         """
         check_write(changes)
         request = {
             "TransactItems": [self._operation(change) for change in changes],
-            # DynamoDB applies a request that is sent again under its token only once.
+            # DynamoDB applies a request only once if it is repeated with the same token.
             "ClientRequestToken": str(uuid4()),
         }
         refused = None
@@ -265,7 +265,7 @@ def _expression(text: str, names: dict[str, str]) -> dict[str, Any]:
 
 
 def _addition(change: Increment, condition: dict[str, Any]) -> dict[str, Any]:
-    """An update expression, sharing its names and values with the condition."""
+    """Return an update expression that shares its names and values with the condition."""
     names: dict[str, str] = dict(condition.get("ExpressionAttributeNames", {}))
     values: dict[str, Attribute] = dict(condition.get("ExpressionAttributeValues", {}))
     terms = []
@@ -286,7 +286,7 @@ def _addition(change: Increment, condition: dict[str, Any]) -> dict[str, Any]:
 
 
 def _is_passing(error: ClientError, changes: Sequence[Change]) -> bool:
-    """Whether another attempt may succeed. Raises `ExpectationLost` if an expectation is lost."""
+    """Return whether a retry may succeed. Raises `ExpectationLost`."""
     code = code_of(error)
     if code != "TransactionCanceledException":
         return code == "TransactionInProgressException"

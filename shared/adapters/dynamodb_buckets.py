@@ -1,4 +1,4 @@
-"""The tenants' token buckets on DynamoDB: one item a bucket, in the keys table."""
+"""The token buckets on DynamoDB: one item per bucket, in the keys table."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from shared.ports.token_buckets import Lease
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
-# A round is lost only to another instance, which then had the tokens.
+# A round fails only if another instance took the tokens.
 _ROUNDS: Final = 4
 
 _NAMES: Final = {"#full": "full_at"}
-# Not yet full, and as many tokens in it as are asked for.
+# If the bucket is not full and has enough tokens.
 _TAKE: Final = {
     "UpdateExpression": "SET #full = #full + :cost",
     "ConditionExpression": "#full BETWEEN :now AND :latest",
 }
-# Full, never used, or ahead of every credible clock.
+# If the bucket is full, new, or ahead of every credible clock.
 _BEGIN: Final = {
     "UpdateExpression": "SET #full = :now + :cost",
     "ConditionExpression": "attribute_not_exists(#full) OR #full < :now OR #full > :far",
@@ -35,8 +35,8 @@ _BEGIN: Final = {
 class DynamoBuckets:
     """`TokenBuckets` in the table `<table_prefix>keys`.
 
-    A write here is plain, no transaction: counted twice after a lost answer, it takes too many
-    tokens, never too few.
+    Writes are plain, not transactions. A write whose answer was lost may count twice: then too many
+    tokens are taken, never too few.
     """
 
     def __init__(self, client: DynamoDBClient, *, table_prefix: str) -> None:
@@ -49,7 +49,7 @@ class DynamoBuckets:
         tokens = min(tokens, BURST - reserve)
         granted, full_at, refilled = False, None, False
         for _ in range(_ROUNDS):
-            # As long as nothing is known, take the bucket for one in use.
+            # Without a known state, assume that the bucket is in use.
             granted, full_at = self._update(name, _TAKE, tokens, now, reserve)
             if not granted and (full_at is None or not now <= full_at <= now + FULL_AT_MAX):
                 refilled = full_at is not None and full_at > now
@@ -64,7 +64,7 @@ class DynamoBuckets:
     def _update(
         self, name: str, update: dict[str, str], tokens: int, now: int, reserve: int
     ) -> tuple[bool, int | None]:
-        """Whether the bucket gave the tokens, and when it is full; None for one never used."""
+        """Return whether the bucket gave the tokens, and its `full_at`; None if it is new."""
         cost = tokens * INTERVAL
         values = {
             ":now": now,

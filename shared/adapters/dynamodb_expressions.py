@@ -1,4 +1,4 @@
-"""What a query to DynamoDB asks for, in its expressions."""
+"""The key conditions and filters of queries to DynamoDB."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from shared.ports.store import Where
 
 
 def matching(pk: str, after: str | None, before: str | None, where: Where) -> dict[str, Any]:
-    """The request's part that says which entries are meant. Two bounds make a closed range."""
+    """Return the part of a request that selects the rows. Two bounds make a closed range."""
     request = _range(pk, after, before)
     names: dict[str, str] = request["ExpressionAttributeNames"]
     values: dict[str, Attribute] = request["ExpressionAttributeValues"]
@@ -25,7 +25,7 @@ def matching(pk: str, after: str | None, before: str | None, where: Where) -> di
 
 
 def _range(pk: str, after: str | None, before: str | None) -> dict[str, Any]:
-    """The key condition: one on `sk` at most, so two bounds make a closed range."""
+    """Return the key condition. It may have only one term on `sk`, so two bounds make a BETWEEN."""
     match after, before:
         case None, None:
             condition = ""

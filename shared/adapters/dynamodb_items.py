@@ -1,4 +1,4 @@
-"""Items as DynamoDB holds them: attributes beside the keys `pk` and `sk`, each with its type."""
+"""The encoding of items for DynamoDB: attributes with types, and the keys `pk` and `sk`."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
@@ -11,12 +11,12 @@ Attributes: TypeAlias = Mapping[str, Attribute]
 
 
 def encode_address(address: Address) -> dict[str, Attribute]:
-    """The key attributes of an item."""
+    """Return the key attributes of an item."""
     return {"pk": {"S": address.pk}, "sk": {"S": address.sk}}
 
 
 def encode(value: Value) -> Attribute:
-    """One value with its type."""
+    """Return a value with its type."""
     match value:
         case str():
             attribute: Attribute = {"S": value}
@@ -36,12 +36,12 @@ def encode(value: Value) -> Attribute:
 
 
 def encode_item(item: Item) -> dict[str, Attribute]:
-    """Every value with its type, by name."""
+    """Return all values with their types, by name."""
     return {name: encode(value) for name, value in item.items()}
 
 
 def decode_item(attributes: Attributes) -> dict[str, Value]:
-    """The item without its keys. Raises `Corrupt` for a type that `encode` never writes."""
+    """Return the item without its keys. Raises `Corrupt` for a type that `encode` never writes."""
     return {
         name: decode(attribute)
         for name, attribute in attributes.items()
@@ -50,7 +50,7 @@ def decode_item(attributes: Attributes) -> dict[str, Value]:
 
 
 def decode(attribute: Attribute) -> Value:
-    """One value without its type. Raises `Corrupt` for a type that `encode` never writes."""
+    """Return a value without its type. Raises `Corrupt` for a type that `encode` never writes."""
     try:
         ((kind, held),) = attribute.items()
         return _DECODERS[kind](held)

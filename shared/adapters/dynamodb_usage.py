@@ -1,4 +1,4 @@
-"""The usage of API keys on DynamoDB: one item a key, in the keys table."""
+"""The usage of API keys on DynamoDB: one item per key, in the keys table."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from shared.ports.usage_counts import Used
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
-# A request waits for this at the worst. A write takes a few milliseconds.
+# The longest that a request waits for this. A write takes a few milliseconds.
 _TIMEOUT_SECONDS: Final = 0.25
 
 _COUNT: Final = {
@@ -36,7 +36,7 @@ _COUNT_ONLY: Final = {
 
 
 def connect(*, region: str | None = None, endpoint_url: str | None = None) -> DynamoDBClient:
-    """A client that makes one short attempt; both arguments default to the AWS settings."""
+    """Return a client that makes one short attempt. Both arguments default to the AWS settings."""
     client: DynamoDBClient = aws.connect(
         "dynamodb",
         region=region,
@@ -49,10 +49,10 @@ def connect(*, region: str | None = None, endpoint_url: str | None = None) -> Dy
 
 
 class DynamoUsage:
-    """`UsageCounts` in the table `<table_prefix>keys`; the client is one that does not repeat.
+    """`UsageCounts` in the table `<table_prefix>keys`. The client must not retry.
 
-    A write here is plain, no transaction: all instances that serve one key meet on its item, and
-    DynamoDB refuses transactions that meet, but puts plain writes in order.
+    Writes are plain, not transactions: all instances that serve one key write to its item. DynamoDB
+    refuses concurrent transactions, but serializes plain writes.
     """
 
     def __init__(self, client: DynamoDBClient, *, table_prefix: str) -> None:
@@ -60,7 +60,7 @@ class DynamoUsage:
         self._table = f"{table_prefix}{Table.KEYS}"
 
     def add(self, used: Used) -> None:
-        """Count what was used. Raises `Unavailable`."""
+        """Add to the count. Raises `Unavailable`."""
         request = {
             "TableName": self._table,
             "Key": encode_address(api_keys.usage(used.tenant_id).address(used.key_id)),
@@ -80,7 +80,7 @@ class DynamoUsage:
             self._update(request | _COUNT_ONLY)
 
     def _update(self, request: dict[str, Any]) -> bool:
-        """Whether the condition held."""
+        """Return whether the condition held."""
         with translating_errors():
             try:
                 self._client.update_item(**request)

@@ -1,7 +1,7 @@
-"""Seals under a key kept in a file, for one machine.
+"""Seals made with a key in a file, for one machine.
 
-Whoever reads the file can open every seal made with it, and without it no seal opens again: keep
-a copy away from the data.
+Anyone who can read the file can open every seal that was made with it. Without it, no seal can be
+opened: keep a copy away from the data.
 """
 
 import os
@@ -26,10 +26,10 @@ _HEAD_BYTES = len(_VERSION) + _NONCE_BYTES
 
 
 class FileSealer:
-    """A `Sealer`: AES-256-GCM under the key in the file at `path`.
+    """A `Sealer` with AES-256-GCM and the key in the file at `path`.
 
-    A seal is a version byte, the nonce of 12 bytes, the ciphertext and its tag. Raises
-    `InvalidSettings` where the file is missing, is no key, or is open to others.
+    A seal is a version byte, a nonce of 12 bytes, the ciphertext and its tag. Raises
+    `InvalidSettings` if the file is missing, is not a key, or is accessible to others.
     """
 
     def __init__(self, path: Path) -> None:
@@ -37,9 +37,9 @@ class FileSealer:
 
     @classmethod
     def create(cls, path: Path) -> Self:
-        """Make a new random key at `path` and open it.
+        """Create a random key at `path` and open it.
 
-        Raises `InvalidSettings` where a file is there already, or none can be made.
+        Raises `InvalidSettings` if the file exists or cannot be created.
         """
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -59,7 +59,7 @@ class FileSealer:
         return _VERSION + nonce + self._cipher.encrypt(nonce, secret, _bound(context))
 
     def unseal(self, sealed: bytes, *, context: Mapping[str, str]) -> bytes:
-        """Open what `wrap` sealed. Raises `Corrupt`."""
+        """Return the secret in a seal. Raises `Corrupt`."""
         check_context(context)
         nonce, ciphertext = sealed[len(_VERSION) : _HEAD_BYTES], sealed[_HEAD_BYTES:]
         if not sealed.startswith(_VERSION) or len(nonce) < _NONCE_BYTES:
@@ -71,7 +71,7 @@ class FileSealer:
 
 
 def _bound(context: Mapping[str, str]) -> bytes:
-    """The version and the context, in one encoding that no other context shares."""
+    """Return the version and the context, encoded so that no other context is encoded alike."""
     return _VERSION + cbor2.dumps(sorted(context.items()))
 
 

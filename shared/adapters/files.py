@@ -1,4 +1,4 @@
-"""Files that are whole or absent, whatever crashes, and that nobody else can read."""
+"""Files that are whole or absent even after a crash, and readable only by their owner."""
 
 import os
 import tempfile
@@ -6,12 +6,11 @@ from pathlib import Path
 
 
 def create(path: Path, data: bytes, *, root: Path, scratch: Path, at: float | None = None) -> None:
-    """Make a new file of mode 0600 that outlives a power cut.
+    """Create a file of mode 0600 that survives a power failure.
 
-    `scratch` takes the file while it is written; it lies on the same file system. `root` is the
-    highest folder that this call may have changed. The file says that it was modified `at`, in
-    seconds since the epoch; by default, when it was. Raises `FileExistsError` where the name is
-    taken, and other `OSError`.
+    `scratch` is a folder on the same file system for the file while it is written. `root` is the
+    highest folder that this call may have changed. The modification time is `at`, in seconds since
+    the epoch, or now. Raises `FileExistsError` if the name is taken, and other `OSError`.
     """
     handle, name = tempfile.mkstemp(dir=scratch)
     temporary = Path(name)
@@ -26,7 +25,7 @@ def create(path: Path, data: bytes, *, root: Path, scratch: Path, at: float | No
             # Unlike a rename, a link never replaces a file.
             os.link(temporary, path)
         finally:
-            # Also where the name is taken: its maker may not have come as far as this.
+            # Also if the name is taken: its creator may not have done this yet.
             _sync_folders(path.parent, root)
     finally:
         temporary.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Blobs as files below one folder, for one machine: any number of threads and processes."""
+"""Blobs as files below one folder, for one machine with any number of threads and processes."""
 
 import errno
 import hashlib
@@ -15,20 +15,21 @@ from shared.adapters import files
 from shared.adapters.preconditions import check_blob_name
 from shared.errors import BlobExists, Corrupt, OutOfSpace, Unavailable
 
-# No blob's name has a part that begins with a dot.
+# Blob names have no part that begins with a dot.
 _SCRATCH = ".tmp"
 _URL_KEY = ".url-key"
 _URL_KEY_BYTES = 32
-# What blobs leave free of the disk that the records may share: lists can wait, revocations cannot.
+# The space that blobs leave free for records on the same disk: a list can wait, a revocation
+# cannot.
 _SPARED_BYTES = 64 * 1024 * 1024
 _SPARED_PART = 8
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 class FileBlobs:
-    """A `BlobStore` below `root`, made where there is none.
+    """A `BlobStore` below `root`, which is created if it is missing.
 
-    `clock` gives seconds since the epoch. Raises `Unavailable`.
+    `clock` returns seconds since the epoch. Raises `Unavailable`.
     """
 
     def __init__(self, root: Path, *, clock: Callable[[], float] = time.time) -> None:
@@ -53,7 +54,7 @@ class FileBlobs:
                 raise BlobExists from error
 
     def _check_space(self, size: int) -> None:
-        """Raise `OutOfSpace` if `size` bytes more would leave too little of the disk free."""
+        """Raise `OutOfSpace` if `size` more bytes would leave too little free space."""
         disk = os.statvfs(self._root)
         spared = min(_SPARED_BYTES, disk.f_blocks * disk.f_frsize // _SPARED_PART)
         if disk.f_bavail * disk.f_frsize < size + spared:
@@ -63,7 +64,7 @@ class FileBlobs:
         files.create(path, data, root=self._root, scratch=self._scratch, at=self._clock())
 
     def get(self, name: str) -> bytes | None:
-        """The blob's bytes, or None where there is none. Raises `Unavailable`."""
+        """Return the bytes of a blob, or None if there is none. Raises `Unavailable`."""
         path = self._path(name)
         with _translating_errors():
             try:
@@ -74,7 +75,7 @@ class FileBlobs:
                 return None
 
     def names(self, folder: str) -> Iterator[str]:
-        """The names of the blobs below `folder`, in order. Raises `Unavailable`."""
+        """Yield the names of the blobs below `folder`, in order. Raises `Unavailable`."""
         path = self._path(folder)
         with _translating_errors():
             if not self._scratch.is_dir():
@@ -87,13 +88,16 @@ class FileBlobs:
         yield from sorted(found)
 
     def url(self, name: str, *, ttl_seconds: int) -> str:
-        """A reference, relative to the server's root, that `open_url` honours until it expires."""
+        """Return a relative reference that `open_url` accepts until it expires."""
         check_blob_name(name)
         expires = str(math.ceil(self._clock() + ttl_seconds))
         return f"/blobs/{name}?expires={expires}&signature={self._sign(name, expires)}"
 
     def file(self, name: str, *, sha256: str) -> Path:
-        """The file that holds a blob, checked as the port promises. Raises `Corrupt`."""
+        """Return the file of a blob, checked as the port demands.
+
+        Raises `Corrupt`, `Unavailable`.
+        """
         path = self._path(name)
         with _translating_errors():
             try:
@@ -106,15 +110,15 @@ class FileBlobs:
         return path
 
     def open_url(self, name: str, *, expires: str, signature: str) -> Path | None:
-        """The file of a blob that a reference of `url` stands for; its parts as they were received.
+        """Return the file for the parts of a reference that `url` made, as they were received.
 
-        None where the reference was altered or has expired, or the blob is gone. Raises
-        `Unavailable`.
+        Returns None if the reference was altered or has expired, or if there is no such blob.
+        Raises `Unavailable`.
         """
         expected = self._sign(name, expires).encode()
         if not hmac.compare_digest(expected, signature.encode(errors="replace")):
             return None
-        # Authentic from here on, so `expires` is a number and `name` is a blob's.
+        # The signature is valid, so `expires` is a number and `name` is the name of a blob.
         path = self._path(name)
         return path if self._clock() < int(expires) and path.is_file() else None
 
@@ -135,10 +139,7 @@ class FileBlobs:
                             each.unlink()
 
     def remove_leftovers(self, *, older_than_seconds: float) -> int:
-        """Remove what crashed writers left behind, above this age; say how many files.
-
-        Raises `Unavailable`.
-        """
+        """Remove old files of crashed writers, and return their number. Raises `Unavailable`."""
         oldest = self._clock() - older_than_seconds
         removed = 0
         with _translating_errors():
@@ -159,7 +160,7 @@ class FileBlobs:
         return hmac.new(self._url_key(), message, hashlib.sha256).hexdigest()
 
     def _url_key(self) -> bytes:
-        """The key that all processes on this folder share; the first of them makes it."""
+        """Return the key that all processes on this folder share. The first of them creates it."""
         path = self._root / _URL_KEY
         with _translating_errors():
             if not path.exists():
@@ -174,13 +175,13 @@ class FileBlobs:
 
 @lru_cache(maxsize=64)
 def _digest(path: Path, _inode: int, _modified_ns: int, _size: int) -> str:
-    """The SHA-256 of a file, in hex, found out once while it stays the same."""
+    """Return the SHA-256 of a file in hex, computed once while the file is unchanged."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _unless_absent(error: OSError) -> None:
-    # By itself, a walk leaves out what it may not read.
+    # By default, `os.walk` skips folders that it cannot read.
     if not isinstance(error, FileNotFoundError | NotADirectoryError):
         raise error
 

@@ -1,4 +1,4 @@
-"""Seals under a key of AWS KMS, which never leaves the service."""
+"""Seals made with a key of AWS KMS, which never leaves KMS."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _NOT_OURS = frozenset({"InvalidCiphertextException", "IncorrectKeyException"})
 
 
 def connect(*, region: str | None = None, endpoint_url: str | None = None) -> KMSClient:
-    """A client; both arguments default to the process's AWS settings."""
+    """Return a client. Both arguments default to the AWS settings of the process."""
     client: KMSClient = aws.connect("kms", region=region, endpoint_url=endpoint_url)
     return client
 
 
 class KmsSealer:
-    """A `Sealer` under the KMS key `key_id`: an identifier, ARN or alias."""
+    """A `Sealer` with the KMS key `key_id`: an identifier, ARN or alias."""
 
     def __init__(self, connect: Callable[[], KMSClient], *, key_id: str) -> None:
         self._client: Lazy[KMSClient] = Lazy(lambda: reject_truncated_responses(connect()))
@@ -42,7 +42,7 @@ class KmsSealer:
         return answer["CiphertextBlob"]
 
     def unseal(self, sealed: bytes, *, context: Mapping[str, str]) -> bytes:
-        """Open what `wrap` sealed. Raises `Corrupt`, `Unavailable`."""
+        """Return the secret in a seal. Raises `Corrupt`, `Unavailable`."""
         check_context(context)
         if not 0 < len(sealed) <= _MOST_SEALED_BYTES:
             raise Corrupt  # KMS would call the request invalid

@@ -1,6 +1,6 @@
-"""What every adapter asks of its caller, so that none is more lenient than the next.
+"""Checks of arguments that all adapters share, so that all accept the same.
 
-Whoever breaks one of these rules has a fault in the code: the errors are Python's own.
+A failed check is a bug in the calling code, so the exceptions are Python's own.
 """
 
 import re
@@ -10,12 +10,12 @@ from shared.ports.store import MOST_CHANGES, Change, Check, Expect, Increment, P
 
 _MOST_SECRET_BYTES = 4096
 
-# A part never begins with a dot: no `..`, and room for an adapter's own files.
+# No part begins with a dot: this excludes `..`, and keeps such names for an adapter's own files.
 _BLOB_NAME = re.compile(r"[a-z0-9_-][a-z0-9_.-]*(?:/[a-z0-9_-][a-z0-9_.-]*)*")
 
 
 def check_write(changes: Sequence[Change]) -> None:
-    """Refuse what no store could apply. Raises `ValueError`, `TypeError` for a value's type."""
+    """Check the changes of a write. Raises `ValueError`, or `TypeError` for the type of a value."""
     if not 0 < len(changes) <= MOST_CHANGES:
         raise ValueError(f"a write has 1 to {MOST_CHANGES} changes")
     if len({change.address for change in changes}) < len(changes):
@@ -39,7 +39,7 @@ def _check_change(change: Change) -> None:
 
 
 def _check_values(values: Iterable[object]) -> None:
-    """Engines read other types back as something else, or not at all."""
+    """Check types. Some engines change other types, or cannot store them."""
     for value in values:
         match value:
             case None | bool() | int() | str() | bytes():
@@ -55,19 +55,19 @@ def _check_values(values: Iterable[object]) -> None:
 
 
 def check_blob_name(name: str) -> None:
-    """Refuse what is no blob's name. Raises `ValueError`."""
+    """Raise `ValueError` unless `name` can name a blob."""
     if not _BLOB_NAME.fullmatch(name):
         raise ValueError("a blob's name has parts of a-z, 0-9, '-', '_' and '.', joined by '/'")
 
 
 def check_secret(secret: bytes, context: Mapping[str, str]) -> None:
-    """Refuse what no wrapper could seal. Raises `ValueError`."""
+    """Raise `ValueError` unless the secret can be sealed in this context."""
     if not 0 < len(secret) <= _MOST_SECRET_BYTES:
         raise ValueError(f"a secret has 1 to {_MOST_SECRET_BYTES} bytes")
     check_context(context)
 
 
 def check_context(context: Mapping[str, str]) -> None:
-    """Refuse to seal or open what is bound to nothing. Raises `ValueError`."""
+    """Raise `ValueError` if the context is empty."""
     if not context:
         raise ValueError("a context has at least one pair")

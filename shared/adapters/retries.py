@@ -1,4 +1,4 @@
-"""When to try again: full jitter between the attempts, until a deadline."""
+"""Retries: full jitter between the attempts, until a deadline."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -10,21 +10,21 @@ _FIRST_PAUSE_SECONDS = 0.025
 _LONGEST_PAUSE_SECONDS = 1.0
 _MOST_DOUBLINGS = 10
 
-# Drawn from the system: the state of any other generator would be the same in every instance that
-# starts from one snapshot, and their attempts would go on meeting each other.
+# From the operating system: all instances restored from one snapshot have the same state of any
+# other generator, so their attempts would continue to collide.
 _RANDOM: Final = SystemRandom()
 
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How long an adapter keeps trying; `sleep` and `clock` (seconds) are a test's to replace."""
+    """How long an adapter retries. Tests replace `sleep` and `clock` (both in seconds)."""
 
     deadline_seconds: float = 4.0
     sleep: Callable[[float], object] = time.sleep
     clock: Callable[[], float] = time.monotonic
 
     def attempts(self) -> Iterator[int]:
-        """Number the attempts from 0, pause between them, end when the deadline would pass."""
+        """Yield the numbers of the attempts from 0, with pauses, until the deadline would pass."""
         end = self.clock() + self.deadline_seconds
         attempt = 0
         while True:

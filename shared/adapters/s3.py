@@ -1,4 +1,4 @@
-"""Blobs as objects of one private S3 bucket."""
+"""Blobs as objects in one private S3 bucket."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 def connect(*, region: str | None = None, endpoint_url: str | None = None) -> S3Client:
-    """A client; both arguments default to the process's AWS settings."""
-    # A signed address must name the bucket's region: the global name answers with a redirect,
-    # which breaks the signature. Servers at an address of their own know only the path form.
+    """Return a client. Both arguments default to the AWS settings of the process."""
+    # A signed address must name the bucket's region: the global name redirects, which breaks the
+    # signature. A server with a custom endpoint supports only the path style.
     own = (
         endpoint_url or os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
     )
@@ -41,8 +41,8 @@ def connect(*, region: str | None = None, endpoint_url: str | None = None) -> S3
 class S3Blobs:
     """A `BlobStore` in `bucket`.
 
-    S3 says that an object is not there only to those who may list the bucket; to others it says
-    that access is denied, which is `Unavailable` here.
+    S3 reports a missing object only to callers who may list the bucket. To others it reports denied
+    access, which is `Unavailable` here.
     """
 
     def __init__(
@@ -80,13 +80,13 @@ class S3Blobs:
         except ClientError as error:
             if code_of(error) != "PreconditionFailed":
                 raise
-            # A repeated request may have met the object of its own first attempt.
+            # A retried request may have found the object of its own first attempt.
             repeated = error.response["ResponseMetadata"].get("RetryAttempts", 0) > 0
             if not (repeated and self.get(name) == data):
                 raise BlobExists from error
 
     def get(self, name: str) -> bytes | None:
-        """The blob's bytes, or None where there is none. Raises `Unavailable`."""
+        """Return the bytes of a blob, or None if there is none. Raises `Unavailable`."""
         check_blob_name(name)
         with translating_errors():
             try:
@@ -102,7 +102,7 @@ class S3Blobs:
                 return None
 
     def names(self, folder: str) -> Iterator[str]:
-        """The names of the blobs below `folder`, in order. Raises `Unavailable`."""
+        """Yield the names of the blobs below `folder`, in order. Raises `Unavailable`."""
         check_blob_name(folder)
         pages = (
             self._client()
@@ -111,7 +111,7 @@ class S3Blobs:
         )
         with translating_errors():
             for page in pages:
-                # botocore reads an answer without a body as one without objects.
+                # botocore reads an answer without a body as an empty listing.
                 if "KeyCount" not in page:
                     raise Unavailable
                 yield from (found["Key"] for found in page.get("Contents", ()))
@@ -123,11 +123,11 @@ class S3Blobs:
         before: str,  # noqa: ARG002 (the port's)
         older_than_seconds: float | None = None,  # noqa: ARG002 (the port's)
     ) -> None:
-        """Nothing: the bucket's lifecycle rule removes old blobs (infra/stateful.yaml)."""
+        """Do nothing: a lifecycle rule of the bucket removes old blobs (infra/stateful.yaml)."""
         check_blob_name(folder)
 
     def url(self, name: str, *, ttl_seconds: int) -> str:
-        """A presigned address; it ends earlier where the signing credentials do."""
+        """Return a presigned address. It expires earlier if the signing credentials do."""
         check_blob_name(name)
         asked = {
             "Bucket": self._bucket,
@@ -143,5 +143,5 @@ class S3Blobs:
             )
 
     def file(self, name: str, *, sha256: str) -> None:  # noqa: ARG002 (the port's)
-        """None: there are no files."""
+        """Return None: there are no files."""
         check_blob_name(name)

@@ -1,7 +1,6 @@
-"""The store in one SQLite file, for one machine: any number of threads and processes.
+"""The store in one SQLite file, for one machine with any number of threads and processes.
 
-Each write is one transaction, on the disk before it is acknowledged. With `:memory:` it is the
-test double.
+Each write is one transaction, which is on the disk before it is acknowledged. Tests use `:memory:`.
 """
 
 import sqlite3
@@ -31,20 +30,20 @@ _PAGE = 1000
 
 _COUNT = "SELECT count(*) FROM items WHERE tbl = ? AND pk = ? AND sk > ? AND sk < ?"
 _ITEMS = "SELECT sk, item, checksum FROM items WHERE tbl = ? AND pk = ?"
-# An encoded item has the names of its attributes, and its texts, in it.
+# An encoded item contains the names of its attributes and its texts as plain bytes.
 _COLUMN = """SELECT sk, CASE WHEN instr(item, ?) THEN item END, checksum
     FROM items WHERE tbl = ? AND pk = ?"""
 _NAMES = "SELECT sk FROM places WHERE partition = ?"
 _UP = " AND sk > ? AND sk < ? ORDER BY sk LIMIT ?"
 _DOWN = " AND sk > ? AND sk < ? ORDER BY sk DESC LIMIT ?"
 
-# Bounds that hold every sort key: none is empty, and SQLite sorts any blob after every text.
+# Bounds of all sort keys: no sort key is empty, and SQLite sorts every blob after every text.
 _LOWEST = ""
 _HIGHEST = b""
 
 
 class SqliteStore:
-    """A `Store` in the file at `path`, made new if need be, or `:memory:`.
+    """A `Store` in the file at `path`, which is created if it is missing, or `:memory:`.
 
     `busy_seconds` is how long to wait for another process.
     """
@@ -53,23 +52,23 @@ class SqliteStore:
         self._database = Database(path, sqlite_format.prepare, busy_seconds=busy_seconds)
 
     def close(self) -> None:
-        """Let go of the file; whatever is asked afterwards is `Unavailable`."""
+        """Close the file. Every later call raises `Unavailable`."""
         self._database.close()
 
     def problems(self, *, quickly: bool = False) -> Iterator[str]:
-        """What is wrong with the file itself, found by reading all of it. Raises `Unavailable`."""
+        """Read the whole file and yield a sentence for each problem. Raises `Unavailable`."""
         with self._database as connection:
             found = list(sqlite_format.problems(connection, quickly=quickly))
         yield from found
 
     def get(self, address: Address) -> Item | None:
-        """The item, or None where there is none. Raises `Unavailable`."""
+        """Return the item, or None if there is none. Raises `Unavailable`."""
         with self._database as connection:
             row = sqlite_items.stored(connection, address)
         return None if row is None else sqlite_items.decode_at(address, row)
 
     def get_many(self, addresses: Iterable[Address]) -> dict[Address, Item]:
-        """The items that exist among `keys`. Raises `Unavailable`."""
+        """Return the items that exist. Raises `Unavailable`."""
         wanted = dict.fromkeys(addresses)
         with self._database as connection:
             rows = [(key, sqlite_items.stored(connection, key)) for key in wanted]
@@ -85,7 +84,7 @@ class SqliteStore:
         limit: int | None = None,
         where: Where = EVERYTHING,
     ) -> Iterator[Row]:
-        """The partition's entries in order, a page at a time. Raises `Unavailable`."""
+        """Yield the rows of the partition in order, read by pages. Raises `Unavailable`."""
         span = _span(after, before)
         if where == EVERYTHING:
             return self._walk(partition, span, newest_first=newest_first, limit=limit)
@@ -100,7 +99,7 @@ class SqliteStore:
     def _matching(
         self, partition: Partition, span: Span, where: Where, *, newest_first: bool = False
     ) -> Iterator[Row]:
-        """The entries between the bounds that `where` means; only these are decoded."""
+        """Yield the rows between the bounds that match `where`; few others are decoded."""
         text = max(where.equal.values(), key=len, default="").encode()
         walk = self._walk(partition, span, newest_first=newest_first, text=text)
         return (entry for entry in walk if where.holds(entry.item))
@@ -114,7 +113,7 @@ class SqliteStore:
         limit: int | None = None,
         text: bytes = b"",
     ) -> Iterator[Row]:
-        """The entries between the bounds; with `text`, no others than have it anywhere in them."""
+        """Yield the rows between the bounds; with `text`, only those whose bytes contain it."""
         seed = sqlite_format.seed(*partition)
         order = _DOWN if newest_first else _UP
         low, high = span
@@ -137,7 +136,7 @@ class SqliteStore:
     def _parts(
         self, partition: Partition, span: Span, where: Where, *, newest_first: bool
     ) -> list[Span]:
-        """The parts of `span` that are to be read, in order of the walk."""
+        """Return the parts of `span` that must be read, in the order of the iteration."""
         if partition.table is not Table.AUDIT or not where.equal:
             return [span]
         with self._caught_up() as connection:
@@ -152,10 +151,10 @@ class SqliteStore:
         before: str | None = None,
         where: Where = EVERYTHING,
     ) -> int:
-        """How many entries `query` would give. Raises `Unavailable`.
+        """Return the number of rows that `query` would yield. Raises `Unavailable`.
 
-        Entries of the audit table are counted by the tallies of their blocks, if there are any
-        for what is looked for.
+        Entries of the audit table are counted by the tallies of their blocks, if there are tallies
+        for these values.
         """
         if partition.table is not Table.AUDIT or not sqlite_audit.is_tallied(where):
             return sum(1 for _ in self.query(partition, after=after, before=before, where=where))
@@ -180,7 +179,7 @@ class SqliteStore:
 
     @contextmanager
     def _caught_up(self) -> Iterator[sqlite3.Connection]:
-        """The connection, when the tallies of the audit table have all of its entries."""
+        """Yield the connection once the tallies include all entries of the audit table."""
         while True:
             with self._database as connection:
                 if not sqlite_audit.is_behind(connection):
@@ -193,8 +192,8 @@ class SqliteStore:
     def remove_expired(self, *, before: int, most: int = _PAGE) -> int:
         """Remove entries of the audit table that expired on a day before that of `before`.
 
-        `before` is in seconds since the epoch. Removes at most `most` entries of one hour or less
-        and says how many; 0 means that none is left. Raises `Unavailable`.
+        `before` is in seconds since the epoch. Removes at most `most` entries of one block and
+        returns their number; 0 means that none is left. Raises `Unavailable`.
         """
         with self._caught_up():
             pass
@@ -207,7 +206,7 @@ class SqliteStore:
     def column(
         self, partition: Partition, attribute: str, *, after: str | None = None
     ) -> Iterator[list[tuple[str, Value]]]:
-        """The sort keys after `after`, each with one attribute. Raises `Unavailable`."""
+        """Yield the sort keys after `after`, each with one attribute. Raises `Unavailable`."""
         seed = sqlite_format.seed(*partition)
         low = _LOWEST if after is None else after
         while True:
@@ -229,9 +228,9 @@ class SqliteStore:
         order: str,
         *first: bytes,
     ) -> list[tuple[Any, ...]]:
-        """The rows between the bounds. Raises `Corrupt` unless `places` has the same sort keys."""
+        """Return the rows between the bounds. Raises `Corrupt` if `places` has other sort keys."""
         place = sqlite_format.place(*partition)
-        # Neither lock nor cursor outlives a page: the caller may write between two.
+        # No lock or cursor stays open after a page: the caller may write between two pages.
         with self._database.snapshot() as connection:
             rows = connection.execute(statement, (*first, *partition, *bounds)).fetchall()
             names = connection.execute(_NAMES + order, (place, *bounds)).fetchall()
@@ -240,9 +239,9 @@ class SqliteStore:
         return rows
 
     def write(self, *changes: Change) -> None:
-        """Apply every change or none.
+        """Apply all changes or none.
 
-        Raises `ExpectationLost` with the keys whose expectation did not hold, and `Unavailable`.
+        Raises `ExpectationLost`, with the addresses whose expectation failed, and `Unavailable`.
         """
         check_write(changes)
         with self._database.transaction() as connection:

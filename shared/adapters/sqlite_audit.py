@@ -1,13 +1,13 @@
-"""How SQLite finds and counts entries of the audit table without reading all of them.
+"""The index by which SQLite finds and counts audit entries without reading all of them.
 
-Entries whose sort keys begin with the same `_BLOCK` characters form a block: those of an audit
-identifier are the kind and the time, cut to 17.5 minutes. For each block `tallies` holds how many
-entries there are, and how many have which value at each path of `SEARCHED`, or which values at
-several paths of `_COMBINED`. Whole blocks are
-counted by their tallies, and only blocks that can hold a match are read.
+Entries whose sort keys begin with the same `_BLOCK` characters form a block: for an audit
+identifier, these are the kind and the time, cut to 17.5 minutes. For each block, `tallies` has the
+number of entries, and how many have which value at each path of `SEARCHED`, or which values at
+several paths of `_COMBINED`. Whole blocks are counted by their tallies, and only blocks that can
+have a match are read.
 
-Triggers note every change of the table in `unindexed`, so that no change can be forgotten. A change
-that was made without `forget` is noted as `_STALE`: then all tallies are made anew.
+Triggers note each change of the table in `unindexed`. A change that was made without `forget` is
+noted as `_STALE`; all tallies are then rebuilt.
 """
 
 import json
@@ -20,11 +20,11 @@ import cbor2
 
 from shared.ports.store import SEARCHED, Table, Where, at_path
 
-# `svc_evt_` and six characters of time. The statements below have the number too.
+# `svc_evt_` and six characters of time. The statements below repeat the number.
 _BLOCK: Final = 14
 _PATHS: Final = SEARCHED[Table.AUDIT]
-# Paths with few values, whose combinations are tallied as well. A resource is one of them if it is
-# a signing key, which may sign a million warrants; few entries are about any other one.
+# Paths with few values. Tallies also count their combinations. A resource is included if it is a
+# signing key, which may sign a million warrants; other resources have few entries.
 _COMBINED: Final = ("action", "actor", "actor_key_id", "resource_id")
 _SIGNING_KEY: Final = "svc_key_"
 _EXPIRES: Final = "expires"
@@ -83,14 +83,14 @@ _DROP: Final = """DELETE FROM tallies
 
 
 class Span(NamedTuple):
-    """Sort keys between two bounds, both exclusive."""
+    """The sort keys between two exclusive bounds."""
 
     after: str
     before: str | bytes
 
 
 def forget(connection: sqlite3.Connection, pk: str, sk: str) -> None:
-    """Take an entry out of the tallies, before it is replaced or deleted in this transaction."""
+    """Remove an entry from the tallies before this transaction replaces or deletes it."""
     row = connection.execute(_ITEM, (pk, sk)).fetchone()
     if row is None:
         return
@@ -100,19 +100,19 @@ def forget(connection: sqlite3.Connection, pk: str, sk: str) -> None:
 
 
 def is_behind(connection: sqlite3.Connection) -> bool:
-    """Whether an entry is missing from the tallies."""
+    """Return whether an entry is missing from the tallies."""
     return connection.execute("SELECT 1 FROM unindexed LIMIT 1").fetchone() is not None
 
 
 def begin_anew_if_stale(connection: sqlite3.Connection) -> None:
-    """Make all tallies anew if somebody else changed the table."""
+    """Rebuild all tallies if a program that does not call `forget` changed the table."""
     if _is_stale(connection):
         for statement in ("DELETE FROM tallies", "DELETE FROM unindexed", _COUNT_ALL, _NOTE_ALL):
             connection.execute(statement)
 
 
 def catch_up(connection: sqlite3.Connection, most: int) -> None:
-    """Add at most so many entries to the tallies; none if all tallies must be made anew."""
+    """Add up to `most` entries to the tallies; none if all tallies must be rebuilt."""
     if _is_stale(connection):
         return
     noted = connection.execute("SELECT pk, sk FROM unindexed LIMIT ?", (most,)).fetchall()
@@ -123,25 +123,22 @@ def catch_up(connection: sqlite3.Connection, most: int) -> None:
 
 
 def is_tallied(where: Where) -> bool:
-    """Whether there are tallies of the values in `where`, all together."""
+    """Return whether there are tallies for the values in `where` together."""
     paths = where.equal.keys()
     return len(paths) < 2 or paths <= {*_combined(where.equal)}  # noqa: PLR2004 (one always is)
 
 
 def inside(connection: sqlite3.Connection, pk: str, where: Where, span: Span) -> int:
-    """How many entries of the whole blocks inside `span` have the values of `where`.
-
-    It must be tallied.
-    """
+    """Return how many entries of the whole blocks inside `span` match `where`, which is tallied."""
     bounds = (pk, span.after[:_BLOCK], span.before[:_BLOCK])
     (found,) = connection.execute(_INSIDE, (*_tally(where.equal), *bounds)).fetchone()
     return int(found)
 
 
 def edges(connection: sqlite3.Connection, pk: str, where: Where, span: Span) -> list[Span]:
-    """The parts of `span` in the blocks that it cuts, which `inside` leaves out.
+    """Return the parts of `span` in blocks that it contains only in part, which `inside` omits.
 
-    Parts that hold no entry as `where` asks are left out as well.
+    Parts without a match of `where` are omitted.
     """
     first, last = (bound[:_BLOCK] if isinstance(bound, str) else None for bound in span)
     if first and first == last:
@@ -155,7 +152,7 @@ def edges(connection: sqlite3.Connection, pk: str, where: Where, span: Span) -> 
 
 
 def holding(connection: sqlite3.Connection, pk: str, where: Where, span: Span) -> Iterator[Span]:
-    """The parts of `span` that can hold entries as `where` asks, in order."""
+    """Yield the parts of `span` that can have entries that match `where`, in order."""
     blocks: set[str] | None = None
     bounds = (pk, span.after[:_BLOCK], span.before[:_BLOCK])
     each = [where.equal] if is_tallied(where) else [dict([one]) for one in where.equal.items()]
@@ -167,7 +164,7 @@ def holding(connection: sqlite3.Connection, pk: str, where: Where, span: Span) -
 
 
 def expiring(connection: sqlite3.Connection, pk: str, where: Where, span: Span) -> Iterator[Span]:
-    """The parts of `span` that can hold entries that have expired, in order."""
+    """Yield the parts of `span` that can have expired entries, in order."""
     if where.alive_at is None:
         return iter(())
     bounds = (_day(where.alive_at), pk, span.after[:_BLOCK], span.before[:_BLOCK])
@@ -175,7 +172,7 @@ def expiring(connection: sqlite3.Connection, pk: str, where: Where, span: Span) 
 
 
 def expired(connection: sqlite3.Connection, before: int, most: int) -> list[tuple[str, str]]:
-    """Partition and sort key of entries that expired on a day before that of `before`."""
+    """Return partition and sort key of entries that expired on a day before that of `before`."""
     tally = connection.execute(_EXPIRED, (_day(before),)).fetchone()
     if tally is None:
         return []
@@ -197,7 +194,7 @@ def _add(connection: sqlite3.Connection, pk: str, sk: str, item: object, n: int)
 
 
 def _said(item: object) -> list[tuple[str, str]]:
-    """Each path with the value that the entry has there; nothing of an entry that is damaged."""
+    """Return the tallies that count an entry; none if the entry is damaged."""
     try:
         decoded = cbor2.loads(item) if isinstance(item, bytes) else None
     except cbor2.CBORDecodeError:
@@ -215,7 +212,7 @@ def _said(item: object) -> list[tuple[str, str]]:
 
 
 def _combined(values: Mapping[str, str]) -> list[str]:
-    """The paths among these whose values are tallied together."""
+    """Return those of the paths whose values are tallied in combination."""
     paths = [path for path in _COMBINED if path in values]
     if not values.get("resource_id", "").startswith(_SIGNING_KEY):
         paths = [path for path in paths if path != "resource_id"]
@@ -223,7 +220,7 @@ def _combined(values: Mapping[str, str]) -> list[str]:
 
 
 def _tally(equal: Mapping[str, str]) -> tuple[str, str]:
-    """Path and value of the tally of these values."""
+    """Return path and value of the tally for these values."""
     if len(equal) < 2:  # noqa: PLR2004 (one value stands for itself)
         return next(iter(equal.items()), ("", ""))
     paths = sorted(equal)
@@ -242,7 +239,7 @@ def _cut(span: Span, blocks: set[str]) -> Iterator[Span]:
 
 
 def _ahead_of(block: str) -> str:
-    """A bound before all sort keys of a block, which are ASCII, and after those of any before."""
+    """Return a bound between the sort keys (ASCII) of a block and those of earlier blocks."""
     return block[:-1] + chr(ord(block[-1]) - 1) + "\U0010ffff"
 
 

@@ -1,7 +1,7 @@
-"""The tenants' token buckets in a SQLite file, for one machine.
+"""The token buckets in a SQLite file, for one machine.
 
-They need not outlive a power failure, so no request waits for the disk to have its tokens. In a
-file of their own, none waits for a write of the store either.
+They need not survive a power failure, so a request does not wait for the disk. They are in a file
+of their own, so it does not wait for a write of the store either.
 """
 
 import sqlite3
@@ -22,7 +22,7 @@ _PUT: Final = "INSERT OR REPLACE INTO buckets (name, full_at) VALUES (?, ?)"
 
 
 class SqliteBuckets:
-    """`TokenBuckets` in the file at `path`, made new if need be, or `:memory:`.
+    """`TokenBuckets` in the file at `path`, which is created if it is missing, or `:memory:`.
 
     `busy_seconds` is how long to wait for another process.
     """
@@ -31,7 +31,7 @@ class SqliteBuckets:
         self._database = Database(path, _prepare, busy_seconds=busy_seconds, durable=False)
 
     def close(self) -> None:
-        """Let go of the file; whatever is asked afterwards is `Unavailable`."""
+        """Close the file. Every later call raises `Unavailable`."""
         self._database.close()
 
     def lease(self, name: str, tokens: int, *, now: int, reserve: int = 0) -> Lease:

@@ -1,6 +1,6 @@
-"""A SQLite file as adapters use it, and what goes wrong with it as `Unavailable`.
+"""Connections to a SQLite file, and the translation of SQLite's errors to `Unavailable`.
 
-Each thread that uses the file has a connection for as long as it does.
+Each thread that uses the file has a connection while it does.
 """
 
 import sqlite3
@@ -17,11 +17,11 @@ from shared.errors import Corrupt, Unavailable
 _MEMORY: Final = ":memory:"
 _Identity: TypeAlias = tuple[int, int]
 
-# Kept for as long as a database on the file is open.
+# An entry exists while a database on the file is open.
 _turns: Final[WeakValueDictionary[_Identity, threading.Lock]] = WeakValueDictionary()
 _turns_lock: Final = threading.Lock()
 
-# Text that is not UTF-8 can come from a damaged file alone, even as part of an error's message.
+# Text that is not UTF-8 comes only from a damaged file, also in the message of an error.
 _FAILURES: Final = (sqlite3.DatabaseError, OSError, UnicodeDecodeError)
 _DAMAGED: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 _MESSAGES: Final = {
@@ -32,13 +32,12 @@ _MESSAGES: Final = {
 
 
 class Database:
-    """The file at `path`, made new if need be, or `:memory:`; `prepare` makes its tables.
+    """The file at `path`, created if it is missing, or `:memory:`; `prepare` creates its tables.
 
-    A commit is on the disk before it returns. Where `durable` is false it is not: a power failure
-    may undo the last commits, in order, and a killed process undoes none. `busy_seconds` is how
-    long to wait for another thread or process that writes. Threads that read do not wait for each
-    other, nor for one that writes; they do in `:memory:`, which has one connection. Raises
-    `Unavailable`, and what `prepare` does.
+    A commit is on the disk before it returns. If `durable` is false, a power failure may undo the
+    last commits, in order; a killed process undoes none. `busy_seconds` is how long to wait for
+    another thread or process that writes. Readers wait neither for each other nor for a writer,
+    except in `:memory:`, which has one connection. Raises `Unavailable`, and what `prepare` raises.
     """
 
     def __init__(
@@ -50,7 +49,7 @@ class Database:
         durable: bool = True,
     ) -> None:
         self._path, self._busy_seconds, self._durable = path, busy_seconds, durable
-        # The one that was used last is used next: what it read lately is in its cache.
+        # The one that was used last is used next, because its cache is warm.
         self._idle: list[sqlite3.Connection] = []
         self._in_use = threading.local()
         self._closed = False
@@ -67,16 +66,13 @@ class Database:
         self._idle.append(self.connection)
 
     def close(self) -> None:
-        """Let go of the file; whatever is asked afterwards is `Unavailable`.
-
-        What another thread asked before is still answered.
-        """
+        """Close the file. Calls in progress are completed; later ones raise `Unavailable`."""
         self._closed = True
         while self._idle:
             self._idle.pop().close()
 
     def __enter__(self) -> sqlite3.Connection:
-        """A connection for this thread alone; what fails with it raises `Unavailable`."""
+        """Return a connection for this thread only. Its failures raise `Unavailable`."""
         if self._alone:
             self._alone.acquire()
         try:
@@ -98,7 +94,7 @@ class Database:
             raise _unavailable(error) from error
 
     def _another(self) -> sqlite3.Connection:
-        """One more connection; the first one where it is closed, which fails at any use."""
+        """Return one more connection, or, after `close`, the first one, which fails at any use."""
         if self._closed:
             return self.connection
         with _translated():
@@ -118,7 +114,7 @@ class Database:
 
     @contextmanager
     def snapshot(self) -> Iterator[sqlite3.Connection]:
-        """The connection, on which all reads of the body see one moment."""
+        """Yield a connection. All reads of the body see the same moment."""
         with self as connection:
             connection.execute("BEGIN")
             try:
@@ -129,9 +125,9 @@ class Database:
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Commit what the body did, or undo it where it raised."""
+        """Commit the changes of the body, or roll them back if it raised."""
         with self._turn_to_write(), self as connection:
-            # Takes the write lock at once: what the body reads stays true until it commits.
+            # Takes the write lock now, so that what the body reads is unchanged until it commits.
             connection.execute("BEGIN IMMEDIATE")
             try:
                 yield connection
@@ -144,8 +140,7 @@ class Database:
     def _turn_to_write(self) -> Iterator[None]:
         """Wait for the threads of this process that write to the file.
 
-        SQLite's own lock is between processes too, but whoever waits for it only looks now and then
-        whether it is free.
+        SQLite's own lock also excludes threads, but waits for it by polling.
         """
         if not self._writing.acquire(timeout=self._busy_seconds):
             raise Unavailable
@@ -164,7 +159,7 @@ def _translated() -> Iterator[None]:
 
 
 def _identity(path: str) -> _Identity | None:
-    """Which file it is, whatever its name; None for one in memory."""
+    """Return the device and inode of a file; None for `:memory:`."""
     if path == _MEMORY:
         return None
     found = Path(path).stat()
@@ -172,7 +167,7 @@ def _identity(path: str) -> _Identity | None:
 
 
 def _turn_of(file: _Identity | None) -> threading.Lock:
-    """What threads hold while they write to the file, the same in all of this process."""
+    """Return the lock for writers of a file, the same in all of this process."""
     if file is None:
         return threading.Lock()
     with _turns_lock:
@@ -194,7 +189,7 @@ def _configure(connection: sqlite3.Connection, busy_seconds: float, *, durable: 
             connection.execute("PRAGMA journal_mode = WAL")
             break
         except sqlite3.OperationalError as error:
-            # SQLite does not always wait by itself while another process changes the same mode.
+            # SQLite does not always wait while another process changes the same mode.
             if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() >= end:
                 raise
             time.sleep(0.01)
@@ -202,10 +197,10 @@ def _configure(connection: sqlite3.Connection, busy_seconds: float, *, durable: 
 
 
 def _unavailable(error: BaseException) -> Unavailable:
-    """What an operator has to know of a failure; the texts name no table and hold no data."""
+    """Return the error for a failure. The texts name no table and contain no data."""
     if isinstance(error, UnicodeDecodeError):
         return Corrupt()
-    # The low byte is the kind, the others say more of it. Errors of other origin have no code.
+    # The low byte is the primary code. Errors of other origin have no code.
     kind = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
     if kind in _DAMAGED:
         return Corrupt()

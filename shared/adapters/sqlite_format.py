@@ -1,8 +1,8 @@
-"""How a SQLite file holds items, so that one flipped bit is never read as "there is no such item".
+"""The format of the SQLite file. One flipped bit is never read as "there is no such item".
 
-Each item has a checksum over its key and its bytes. Each key is in two B-trees: `items`, with the
-item, and `places`, under a hash of its partition. A bit is in one tree or in the other, so a read
-that finds a key in only one of them is reported as corrupt (docs/adr/0025).
+Each item has a checksum over its key and its bytes. Each key is in two B-trees: in `items` with the
+item, and in `places` under a hash of its partition. A flipped bit changes only one of the trees, so
+a key that is in only one of them is reported as corrupt (docs/adr/0025).
 """
 
 import hashlib
@@ -14,7 +14,7 @@ from typing import Final
 from shared.adapters import sqlite_audit
 from shared.errors import InvalidSettings
 
-# In `PRAGMA user_version`. Files made before there were versions have 0, as new files have.
+# Stored in `PRAGMA user_version`, which is 0 in new files and in files of the first releases.
 FORMAT: Final = 3
 
 _ITEMS: Final = """
@@ -40,7 +40,7 @@ _UPGRADE: Final = (
     *sqlite_audit.SCHEMA,
 )
 
-# What is wrong, and how many items it concerns.
+# Each problem, and a query for the number of its items.
 _FAULTS: Final = {
     "items do not match their checksum": """
         SELECT count(*) FROM items WHERE checksum IS NOT checksum(tbl, pk, sk, item)""",
@@ -56,18 +56,18 @@ _FAULTS: Final = {
 
 
 def place(table: str, pk: str) -> int:
-    """The hash of a partition, in 64 bits with a sign, under which `places` has its sort keys."""
+    """Return the hash of a partition, a signed 64-bit integer, which is its key in `places`."""
     digest = hashlib.blake2b(_partition(table, pk), digest_size=8).digest()
     return int.from_bytes(digest, "big", signed=True)
 
 
 def seed(table: str, pk: str) -> int:
-    """What the checksums of a partition's items begin with."""
+    """Return the start of the checksums in a partition."""
     return zlib.crc32(_partition(table, pk))
 
 
 def checksum(seed_: int, sk: str, item: bytes) -> int:
-    """The CRC-32 of an item and its whole key; `seed_` is that of its partition."""
+    """Return the CRC-32 of an item and its whole key; `seed_` is that of its partition."""
     return zlib.crc32(item, zlib.crc32(sk.encode() + b"\0", seed_))
 
 
@@ -76,10 +76,10 @@ def _partition(table: str, pk: str) -> bytes:
 
 
 def prepare(connection: sqlite3.Connection) -> None:
-    """Make the tables in a new file, or bring those of an older file to this format.
+    """Create the tables in a new file, or upgrade an older file to this format.
 
-    A file stays as it was if that fails. Raises `InvalidSettings` for a file of a newer format,
-    `sqlite3.DatabaseError` for one that is damaged.
+    If that fails, the file is unchanged. Raises `InvalidSettings` for a file of a newer format, and
+    `sqlite3.DatabaseError` for a damaged one.
     """
     if _version(connection) == FORMAT:
         return
@@ -94,7 +94,7 @@ def prepare(connection: sqlite3.Connection) -> None:
 
 
 def problems(connection: sqlite3.Connection, *, quickly: bool) -> Iterator[str]:
-    """What is wrong with the file; `quickly` leaves out what takes a look at each item."""
+    """Yield a sentence for each problem of the file; `quickly` omits checks that read each item."""
     try:
         damage = list(_damage(connection, "quick_check" if quickly else "integrity_check"))
     except sqlite3.DatabaseError as error:
@@ -123,7 +123,7 @@ def _upgrade(connection: sqlite3.Connection) -> None:
     if found:  # Format 2, which lacks the tallies alone.
         statements: tuple[str, ...] = sqlite_audit.SCHEMA
     elif _has_items(connection):
-        # A checksum over what is damaged already would make it look sound.
+        # A new checksum would make damaged data look valid.
         for damage in _damage(connection, "integrity_check(1)"):
             raise sqlite3.DatabaseError(f"the file is damaged: {damage}")
         statements = _UPGRADE

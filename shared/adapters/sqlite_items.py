@@ -1,4 +1,4 @@
-"""Single items in the tables of a SQLite file, and the changes of a write."""
+"""Reads and changes of single items in a SQLite file."""
 
 import sqlite3
 from typing import TypeAlias
@@ -22,10 +22,10 @@ from shared.ports.store import (
 )
 
 _GET = "SELECT item, checksum FROM items WHERE tbl = ? AND pk = ? AND sk = ?"
-# One statement, so that no write comes between: a key that is in `places` alone has no item.
+# One statement, so that no write comes between. A key that is only in `places` has no item.
 _CONFIRM = """SELECT item, checksum FROM places
     LEFT JOIN items ON tbl = ? AND pk = ? AND items.sk = ? WHERE partition = ? AND places.sk = ?"""
-# Not INSERT OR REPLACE, which runs no trigger for the row that it replaces.
+# Not INSERT OR REPLACE, which runs no delete trigger for the replaced row.
 _PUT = """INSERT INTO items (tbl, pk, sk, item, checksum) VALUES (?, ?, ?, ?, ?)
     ON CONFLICT (tbl, pk, sk) DO UPDATE SET item = excluded.item, checksum = excluded.checksum"""
 _PUT_PLACE = "INSERT OR IGNORE INTO places (partition, sk) VALUES (?, ?)"
@@ -36,7 +36,7 @@ Row: TypeAlias = tuple[object, object]
 
 
 def stored(connection: sqlite3.Connection, address: Address) -> Row | None:
-    """The row of an item, or None. Raises `Corrupt` if only `places` has the key."""
+    """Return the row of an item, or None. Raises `Corrupt` if only `places` has the key."""
     row: Row | None = connection.execute(_GET, address).fetchone()
     if row is None:
         row = connection.execute(_CONFIRM, (*address, *_place(address))).fetchone()
@@ -50,7 +50,7 @@ def _place(address: Address) -> tuple[int, str]:
 
 
 def holds(connection: sqlite3.Connection, change: Change) -> bool:
-    """Whether the item is as the change expects. Raises `Corrupt` if it cannot be read."""
+    """Return whether the expectation of a change holds. Raises `Corrupt` if the item is damaged."""
     if change.expect is Expect.ANYTHING:
         return True
     row = stored(connection, change.address)
@@ -61,7 +61,7 @@ def holds(connection: sqlite3.Connection, change: Change) -> bool:
 
 
 def apply(connection: sqlite3.Connection, change: Change) -> None:
-    """Make one change in this transaction."""
+    """Apply one change in this transaction."""
     match change:
         case Put(address=key, item=item):
             _put(connection, key, item)
@@ -76,7 +76,7 @@ def apply(connection: sqlite3.Connection, change: Change) -> None:
 
 
 def delete(connection: sqlite3.Connection, address: Address) -> None:
-    """Delete an item, if it is there, in this transaction."""
+    """Delete an item in this transaction, if it exists."""
     if address.table is Table.AUDIT:
         sqlite_audit.forget(connection, address.pk, address.sk)
     connection.execute(_DELETE, address)
@@ -103,12 +103,12 @@ def _added(item: Item, change: Increment) -> dict[str, Value]:
 
 
 def decode_at(address: Address, row: Row) -> dict[str, Value]:
-    """The item of a row. Raises `Corrupt` for anything but what was stored under this key."""
+    """Return the item of a row. Raises `Corrupt` unless the row was stored under this key."""
     return decode(sqlite_format.seed(address.table, address.pk), address.sk, *row)
 
 
 def decode(seed: int, sk: str, encoded: object, checksum: object) -> dict[str, Value]:
-    """The item of a row; `seed` is that of its partition. Raises `Corrupt`."""
+    """Return the item of a row; `seed` is that of its partition. Raises `Corrupt`."""
     if type(encoded) is not bytes or checksum != sqlite_format.checksum(seed, sk, encoded):
         raise Corrupt
     try:

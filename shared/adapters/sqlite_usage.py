@@ -1,4 +1,4 @@
-"""The usage of API keys on one machine: in the store's file, by the store's own writes."""
+"""The usage of API keys on one machine, stored as items of the store."""
 
 from contextlib import suppress
 
@@ -10,20 +10,20 @@ from shared.ports.usage_counts import Used
 
 
 class SqliteUsage:
-    """`UsageCounts` in the items of a store whose writes wait for nothing but the disk."""
+    """`UsageCounts` in the items of a store on this machine."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     def add(self, used: Used) -> None:
-        """Count what was used. Raises `Unavailable`."""
+        """Add to the count. Raises `Unavailable`."""
         key = api_keys.usage(used.tenant_id).address(used.key_id)
         last_used_at = used.last_used_at
         if used.late:
             held = moment((self._store.get(key) or {}).get("last_used_at"), "last_used_at")
             last_used_at = max(last_used_at, held or last_used_at)
         assign = {"last_used_at": times.text(last_used_at)}
-        # A count that comes after its key was deleted must not bring the usage back.
+        # The usage of a deleted key must not be created again.
         with suppress(ExpectationLost):
             self._store.write(
                 Increment(key, {"request_count": used.requests}, Expect.PRESENT, assign=assign)

@@ -19,13 +19,13 @@ _MOST_IN_A_BATCH = 10
 
 
 def connect(*, region: str | None = None, endpoint_url: str | None = None) -> SQSClient:
-    """A client; both arguments default to the process's AWS settings."""
+    """Return a client. Both arguments default to the AWS settings of the process."""
     client: SQSClient = aws.connect("sqs", region=region, endpoint_url=endpoint_url)
     return client
 
 
 class SqsQueue:
-    """A `Queue` at the address `url`; a message of a caller's answer that got lost goes twice."""
+    """A `Queue` at the address `url`. If a response is lost, its messages may be sent twice."""
 
     def __init__(
         self, connect: Callable[[], SQSClient], *, url: str, patience: RetryPolicy = PATIENCE
@@ -35,7 +35,7 @@ class SqsQueue:
         self._patience = patience
 
     def send(self, messages: Iterable[str]) -> None:
-        """Hand over the messages, ten in a request. Raises `Unavailable`."""
+        """Send the messages, ten per request. Raises `Unavailable`."""
         for batch in _batches(messages):
             self._send(batch)
 
@@ -49,7 +49,7 @@ class SqsQueue:
                 answer = self._client().send_message_batch(
                     QueueUrl=self._url, Entries=list(pending.values())
                 )
-            # What is not said to be taken is not taken.
+            # A message that the response does not list as successful was not sent.
             for taken in answer.get("Successful", ()):
                 pending.pop(taken["Id"], None)
             if not pending:

@@ -1,4 +1,4 @@
-"""What the core needs from the world, and what each part of it promises."""
+"""The interfaces between the core and the outside, and the guarantees of each."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,13 +14,13 @@ from shared.ports.usage_counts import UsageCounts
 
 
 class NewId(Protocol):
-    """Makes fresh identifiers."""
+    """Creates identifiers."""
 
     def __call__(self, kind: str, at: datetime | None = None) -> str:
-        """An identifier of a kind (`ak`, `rev`, …) that sorts after those made before it.
+        """Return an identifier of `kind` (`ak`, `rev`, …) that sorts after those created before it.
 
-        With `at` it bears that moment, cut to milliseconds, and sorts after those made before it
-        with an earlier moment or the same.
+        With `at`, its time is that moment, in milliseconds, and it sorts after those created before
+        it with the same moment or an earlier one.
         """
         ...
 
@@ -31,10 +31,10 @@ def _nothing_to_close() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """The world, as one value that every operation takes first.
+    """All ports, as one value that every operation takes as its first argument.
 
-    `now` is the present time in UTC. `close` lets go of the files and connections that the
-    ports hold open; nothing may be asked of them afterwards.
+    `now` returns the present time in UTC. `close` closes the files and connections of the ports,
+    which cannot be used afterwards.
     """
 
     store: Store

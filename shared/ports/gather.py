@@ -1,4 +1,4 @@
-"""Independent reads: where each is a trip over the network, they need not wait for each other."""
+"""Independent reads, which can be made at the same time if each uses the network."""
 
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar, overload
@@ -9,10 +9,10 @@ C = TypeVar("C")
 
 
 class Gather(Protocol):
-    """Makes some reads, at once or in turn, and returns their answers in order.
+    """Makes some reads, at the same time or one by one, and returns their results in order.
 
-    Raises what the first of them in order raises, once none is under way any more. None of them may
-    call it itself.
+    Raises the first exception in this order, after all reads have ended. A read must not call
+    `Gather` itself.
     """
 
     @overload
@@ -26,5 +26,5 @@ class Gather(Protocol):
 
 
 def sequentially(*reads: Callable[[], Any]) -> Any:
-    """One after the other: the fastest way to what is on this machine."""
+    """Make the reads one by one, which is fastest if they do not use the network."""
     return tuple(read() for read in reads)

@@ -1,4 +1,4 @@
-"""What a server on one machine asks of its store and its blobs beyond the ports.
+"""What a server on one machine needs of its store and its blobs beyond the ports.
 
 Only adapters that keep their data on this machine's disk have these methods.
 """
@@ -13,9 +13,9 @@ class LocalStore(Protocol):
     """A store on this machine's disk."""
 
     def problems(self, *, quickly: bool = False) -> Iterator[str]:
-        """What is damaged, found by reading everything, as sentences without names of items.
+        """Read everything and yield a sentence for each problem, without names of items.
 
-        `quickly` leaves out what takes a look at each item. Raises `Unavailable`.
+        `quickly` omits the checks that read each item. Raises `Unavailable`.
         """
         ...
 
@@ -33,16 +33,13 @@ class LocalBlobs(Protocol):
     """Blobs in files on this machine's disk."""
 
     def open_url(self, name: str, *, expires: str, signature: str) -> Path | None:
-        """The file of a blob that an address of `BlobStore.url` stands for; its parts as received.
+        """Return the file for the parts of an address that `BlobStore.url` made, as received.
 
-        None if the address was altered or has expired, or if the blob is gone. Raises
+        Returns None if the address was altered or has expired, or if there is no such blob. Raises
         `Unavailable`.
         """
         ...
 
     def remove_leftovers(self, *, older_than_seconds: float) -> int:
-        """Remove what crashed writers left behind, if it is older; return how many files.
-
-        Raises `Unavailable`.
-        """
+        """Remove old files of crashed writers, and return their number. Raises `Unavailable`."""
         ...

@@ -1,4 +1,4 @@
-"""Work that is handed to other processes."""
+"""The queue that passes work to other processes."""
 
 from collections.abc import Iterable
 from typing import Protocol
@@ -7,11 +7,11 @@ from typing import Protocol
 class Queue(Protocol):
     """Messages, each delivered at least once, in any order.
 
-    - `send` returns when all of them will be delivered.
-    - Whatever cannot be answered is `Unavailable`; then some may be delivered all the same.
-    - Safe to share between threads.
+    - When `send` returns, all messages will be delivered.
+    - Every failure raises `Unavailable`. Some messages may be delivered nevertheless.
+    - It is safe to share between threads.
     """
 
     def send(self, messages: Iterable[str]) -> None:
-        """Hand over any number of short texts, none of them empty. Raises `Unavailable`."""
+        """Send any number of short texts, none of them empty. Raises `Unavailable`."""
         ...

@@ -1,15 +1,15 @@
-"""Who seals the private seeds of signing keys."""
+"""The sealer, which encrypts the private seeds of signing keys (KEY-2)."""
 
 from collections.abc import Mapping
 from typing import Protocol
 
 
 class Sealer(Protocol):
-    """Authenticated encryption of short secrets under a key that never leaves the wrapper.
+    """Authenticated encryption of short secrets with a key that never leaves the sealer.
 
-    - What was sealed under one context opens under that context only.
+    - A seal can be opened only with the context that it was made with.
     - Two seals of one secret differ.
-    - Safe to share between threads.
+    - It is safe to share between threads.
     """
 
     def seal(self, secret: bytes, *, context: Mapping[str, str]) -> bytes:
@@ -17,9 +17,9 @@ class Sealer(Protocol):
         ...
 
     def unseal(self, sealed: bytes, *, context: Mapping[str, str]) -> bytes:
-        """Open what `wrap` sealed.
+        """Return the secret in a seal that `seal` made.
 
-        Raises `Corrupt` where the bytes were altered, were sealed under another context or another
-        key, and `Unavailable` where the wrapper cannot answer.
+        Raises `Corrupt` if the bytes were altered, or sealed with another context or key, and
+        `Unavailable`.
         """
         ...

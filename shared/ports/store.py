@@ -1,7 +1,7 @@
-"""Where records live: three tables of items, each item found by a partition and a sort key.
+"""The store of records: three tables of items. A partition key and a sort key identify an item.
 
-The promises on `Store` are what the operations rely on; `tests/contracts/test_store.py` holds
-every adapter to them.
+The operations rely on the guarantees in `Store`. `tests/contracts/test_store.py` checks them for
+each adapter.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,8 +18,8 @@ from shared.model.items import Value as Value
 
 MOST_CHANGES = 100
 
-# By which values a store finds items, beside their keys. Each is text, at a path of attribute names
-# with dots between them.
+# The paths of text values by which a store can search, besides keys: attribute names joined by
+# dots.
 SEARCHED: Final[Mapping[Table, tuple[str, ...]]] = {
     Table.KEYS: (),
     Table.REVOCATIONS: (),
@@ -28,7 +28,7 @@ SEARCHED: Final[Mapping[Table, tuple[str, ...]]] = {
 
 
 class Expect(Enum):
-    """What a change takes for granted about the item that it finds."""
+    """What a change expects of the item."""
 
     ABSENT = "absent"
     PRESENT = "present"
@@ -37,9 +37,9 @@ class Expect(Enum):
 
 @dataclass(frozen=True, slots=True)
 class At:
-    """The item is present and its attribute `version` is this number.
+    """The item exists and its attribute `version` has this value.
 
-    The version belongs to the record: whoever puts the item writes the next number into it.
+    The record is responsible for it: the caller that puts an item writes the next number into it.
     """
 
     version: int
@@ -50,7 +50,7 @@ Expectation: TypeAlias = Expect | At
 
 @dataclass(frozen=True, slots=True)
 class Put:
-    """Write the whole item in place of whatever is there."""
+    """Write the whole item, replacing any that is there."""
 
     address: Address
     item: Item
@@ -59,7 +59,7 @@ class Put:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Remove the item; removing an absent one is no fault where the expectation allows it."""
+    """Remove the item. If the expectation allows it, the item may be absent."""
 
     address: Address
     expect: Expectation
@@ -67,7 +67,7 @@ class Delete:
 
 @dataclass(frozen=True, slots=True)
 class Increment:
-    """Add to integer attributes, taking absent ones (and an absent item) for zero.
+    """Add to integer attributes. An absent attribute, or an absent item, counts as zero.
 
     `assign` sets other attributes in the same change.
     """
@@ -80,7 +80,7 @@ class Increment:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Change nothing, but let the whole write depend on this."""
+    """Change nothing, but make the whole write depend on this expectation."""
 
     address: Address
     expect: Expectation
@@ -91,17 +91,17 @@ Change: TypeAlias = Put | Delete | Increment | Check
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """Which items of a partition are meant: all that is given must hold.
+    """A filter of items: all conditions must hold.
 
-    `equal` has values by their path (see `SEARCHED`). `alive_at` is a moment in seconds since the
-    epoch; an item is alive if its attribute `expires` is later, or absent.
+    `equal` has values by path (see `SEARCHED`). `alive_at` is in seconds since the epoch; an item
+    matches if its attribute `expires` is later, or absent.
     """
 
     equal: Mapping[str, str] = field(default_factory=dict)
     alive_at: int | None = None
 
     def holds(self, item: Item) -> bool:
-        """Whether `item` is meant."""
+        """Return whether `item` matches."""
         if any(at_path(item, path) != value for path, value in self.equal.items()):
             return False
         expires = item.get("expires")
@@ -112,7 +112,7 @@ EVERYTHING: Final = Where()
 
 
 def at_path(item: Item, path: str) -> Value:
-    """The value at a path of attribute names with dots between them, or None."""
+    """Return the value at a path, which is attribute names joined by dots, or None."""
     found: Value = dict(item)
     for name in path.split("."):
         found = found.get(name) if isinstance(found, dict) else None
@@ -120,30 +120,30 @@ def at_path(item: Item, path: str) -> Value:
 
 
 class Store(Protocol):
-    """Items in tables, strongly consistent.
+    """Items in tables, with strong consistency.
 
-    An item of the table `audit` with the attribute `expires`, in seconds since the epoch, may be
-    removed by the store at any time after that moment. No other item is ever removed.
+    The store may remove an item of the table `audit` at any time after its attribute `expires`, in
+    seconds since the epoch. It never removes any other item.
 
-    - Every read sees every write that was acknowledged before the read began.
-    - A write that is not acknowledged yet may be seen in part. Each of its items is visible as it
-      was before the write or as it is after it, one item before another in any order; once an item
-      is visible as it is after, it stays so. When the write is acknowledged, all are.
-    - While an item is not visible yet, any other write that changes it or depends on it waits.
-    - A read is complete or raises: a missing item means absent, never "not processed".
-    - Whatever cannot be answered (throttled, timed out, broken, unreadable) is `Unavailable`.
-      Contention and throttling are retried inside the adapter, with jitter, up to a deadline.
-    - Safe to share between threads.
+    - A read sees every write that was acknowledged before the read began.
+    - A write that is not acknowledged yet may be visible in part. Each of its items is visible as
+      it was before the write or as it is after it, in any order; once an item is visible as it is
+      after the write, it stays so. When the write is acknowledged, all items are.
+    - Until an item is visible, any other write that changes it or depends on it waits.
+    - A read is complete or raises: a missing item is absent, never "not processed".
+    - Every failure (throttling, timeout, damage) raises `Unavailable`. The adapter retries after
+      contention and throttling, with jitter, until a deadline.
+    - It is safe to share between threads.
     """
 
     def get(self, address: Address) -> Item | None:
-        """The item, or None where there is none. Raises `Unavailable`."""
+        """Return the item, or None if there is none. Raises `Unavailable`."""
         ...
 
     def get_many(self, addresses: Iterable[Address]) -> dict[Address, Item]:
-        """The items that exist among `keys`, of any number, repeats allowed.
+        """Return the items that exist among `addresses`, of any number, which may repeat.
 
-        Each item is read consistently; together they are no snapshot. Raises `Unavailable`.
+        Each item is read consistently, but together they are not a snapshot. Raises `Unavailable`.
         """
         ...
 
@@ -157,12 +157,12 @@ class Store(Protocol):
         limit: int | None = None,
         where: Where = EVERYTHING,
     ) -> Iterator[Row]:
-        """The partition's entries in order of sort key (bytewise), or in the reverse order.
+        """Yield the rows of the partition in order of sort key (bytewise), or in reverse order.
 
-        `after` and `before` bound the sort key on both sides, exclusively. At most `limit` entries
-        come back, only those that `where` means. The walk is no snapshot, but an item that is
-        present all through it comes exactly once. Raises `Unavailable` from any step, and then the
-        walk is void.
+        `after` and `before` are exclusive bounds of the sort key. At most `limit` rows that match
+        `where` are returned. The iteration is not a snapshot, but an item that exists throughout it
+        is returned exactly once. Each step may raise `Unavailable`; the rows so far must then not
+        be used.
         """
         ...
 
@@ -174,26 +174,25 @@ class Store(Protocol):
         before: str | None = None,
         where: Where = EVERYTHING,
     ) -> int:
-        """How many entries `query` would give. No item leaves the engine. Raises `Unavailable`."""
+        """Return how many rows `query` would yield, without reading them. Raises `Unavailable`."""
         ...
 
     def column(
         self, partition: Partition, attribute: str, *, after: str | None = None
     ) -> Iterator[list[tuple[str, Value]]]:
-        """The sort keys after `after`, each with one attribute of its item; in order, by the page.
+        """Yield pages of the sort keys after `after` and one attribute of each item, in order.
 
-        None stands for an attribute that is not there. The promises of `query` hold; this is
-        cheaper where there are many items of which little is wanted.
+        The value is None if the item does not have the attribute. The guarantees are those of
+        `query`. This is cheaper than `query` for many items.
         """
         ...
 
     def write(self, *changes: Change) -> None:
-        """Apply every change or none, durably; at most `MOST_CHANGES`, each to another key.
+        """Apply all changes or none, durably. There are at most `MOST_CHANGES`, one per item.
 
         A retry inside the adapter does not apply the changes twice.
 
         Raises `ExpectationLost`, with the addresses whose expectation did not hold. Raises
-        `Unavailable`, after which the write has happened, has not, or is in flight; it never stays
-        in part.
+        `Unavailable` if the outcome is unknown or still open; the write is never applied in part.
         """
         ...

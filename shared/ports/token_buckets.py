@@ -1,4 +1,4 @@
-"""Where the rate limit of each tenant is kept, for all instances together."""
+"""The token buckets of the rate limit, shared by all instances (AUTH-6)."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -6,9 +6,9 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """What a bucket gave, and when it is full again, in microseconds since the epoch.
+    """The tokens that were taken, and when the bucket is full, in microseconds since the epoch.
 
-    `refilled` says that the bucket was ahead of every credible clock, and was filled anew.
+    `refilled`: the stored value was later than any credible clock, and the bucket was filled again.
     """
 
     granted: int
@@ -17,21 +17,21 @@ class Lease:
 
 
 class TokenBuckets(Protocol):
-    """One bucket a name, each `shared.model.rate_limit.BURST` tokens deep and full at first.
+    """A bucket for each name, full at first with `shared.model.rate_limit.BURST` tokens.
 
-    - All instances together never get more tokens than there are.
-    - A bucket that is full more than `FULL_AT_MAX` from now was written under a wrong clock: it is
-      taken for a full one, and overwritten.
-    - Tokens are taken in one conditional write, without a read before it; only a bucket that is
-      full, new, or short of tokens costs a second one.
-    - Whatever cannot be answered is `Unavailable`.
-    - Safe to share between threads.
+    - All instances together never get more tokens than the bucket has.
+    - A bucket whose `full_at` is more than `FULL_AT_MAX` ahead was written by a wrong clock: it
+      counts as full, and is overwritten.
+    - Tokens are taken with one conditional write, without a read. Only a bucket that is full, new,
+      or short of tokens costs a second write.
+    - Every failure raises `Unavailable`.
+    - It is safe to share between threads.
     """
 
     def lease(self, name: str, tokens: int, *, now: int, reserve: int = 0) -> Lease:
         """Take up to `tokens` (at least 1) at `now`, in microseconds since the epoch.
 
-        `reserve` tokens stay in the bucket. Grants all that are asked for if there are as many,
-        else all there are, else none. Raises `Unavailable`.
+        `reserve` tokens stay in the bucket. If there are fewer than `tokens`, all that are there
+        are taken. Raises `Unavailable`.
         """
         ...

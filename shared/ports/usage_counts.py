@@ -1,4 +1,4 @@
-"""Where the usage of API keys is counted."""
+"""The counts of how often API keys are used."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -7,9 +7,9 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class Used:
-    """That an API key was used for so many `requests` more, the last of them at this time.
+    """A number of uses of an API key, the last of them at `last_used_at`.
 
-    `late`: another instance may have written a later use meanwhile.
+    `late`: another instance may have written a later use already.
     """
 
     tenant_id: str
@@ -20,16 +20,17 @@ class Used:
 
 
 class UsageCounts(Protocol):
-    """How often each API key was used, and when last.
+    """How often each API key was used, and when it was last used.
 
-    - A count is written in one short attempt, which is not repeated if its outcome is unknown: a
-      count too few is a lesser fault than a count too many, or than a caller who waits.
-    - A late count leaves a later `last_used_at` as it is: another instance has written that one.
-    - The count of a key that was deleted changes nothing, and is no fault.
-    - Whatever cannot be written is `Unavailable`, after which it may have been counted or not.
-    - Safe to share between threads.
+    - A count is written in one short attempt. If its outcome is unknown, the attempt is not
+      repeated: a count that is too low is better than one that is too high, or a caller who waits.
+    - A late count does not replace a later `last_used_at`.
+    - The count of a deleted key changes nothing and raises nothing.
+    - `Unavailable` is raised if a count could not be written; it may have been counted
+      nevertheless.
+    - It is safe to share between threads.
     """
 
     def add(self, used: Used) -> None:
-        """Count what was used. Raises `Unavailable`."""
+        """Add to the count. Raises `Unavailable`."""
         ...

@@ -1,4 +1,4 @@
-"""Where a request comes from: the peer, or what trusted proxies say of it (AUTH-9, ADR 0027)."""
+"""The source address of a request: the peer, or the client of trusted proxies (AUTH-9)."""
 
 from collections.abc import Sequence
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
@@ -7,17 +7,17 @@ from starlette.requests import Request
 
 from shared.settings import Network
 
-# A subscriber of IPv6 has this many bits of addresses to choose from.
+# The prefix length of one subscriber's IPv6 network.
 _IPV6_SUBSCRIBER_BITS = 64
 
 
 def source_address(request: Request, trusted: Sequence[Network]) -> str:
-    """The address that the request comes from, "unknown" if the server does not say.
+    """Return the address that the request comes from, or "unknown" if the server has none.
 
-    X-Forwarded-For is read from its right end, because each proxy appends the address of its own
-    peer. It is believed only as long as the address to its right is in a `trusted` network: the
-    result is the last hop that is not trusted. Text that is no address ends the walk, and the proxy
-    that sent it is the result, so that no caller's text gets into a log.
+    X-Forwarded-For is read from its right end, because each proxy appends the address of its peer.
+    An entry is used only if the address to its right is in a `trusted` network: the result is the
+    last address that is not trusted. Text that is not an address ends the search, and the proxy
+    that sent it is the result, so that no caller's text is logged.
     """
     peer = request.client.host if request.client else "unknown"
     current = _parsed(peer)
@@ -33,7 +33,7 @@ def source_address(request: Request, trusted: Sequence[Network]) -> str:
 
 
 def group(address: str) -> str:
-    """What strangers at `address` share a rate limit by: IPv4 an address, IPv6 a /64 network."""
+    """Return what unauthenticated callers share a rate limit by: an IPv4 address, an IPv6 /64."""
     parsed = _parsed(address)
     if isinstance(parsed, IPv6Address):
         return str(ip_network((parsed, _IPV6_SUBSCRIBER_BITS), strict=False))
@@ -45,5 +45,5 @@ def _parsed(text: str) -> IPv4Address | IPv6Address | None:
         parsed = ip_address(text)
     except ValueError:
         return None
-    # A server that listens on both kinds tells IPv4 peers in this form.
+    # A server that listens on both kinds reports IPv4 peers in this form.
     return (parsed.ipv4_mapped or parsed) if isinstance(parsed, IPv6Address) else parsed

@@ -1,4 +1,4 @@
-"""Bodies that show API keys: both a key's own endpoints and its account's answer with them."""
+"""Response bodies with API keys, of the endpoints of keys and of accounts."""
 
 from typing import Annotated, Any, Final, Self
 
@@ -62,7 +62,7 @@ class ApiKeySummary(ResponseBody):
 
     @classmethod
     def of(cls, used: tuple[ApiKey, Usage]) -> Self:
-        """The key with its usage."""
+        """Return the body for a key with its usage."""
         key, usage = used
         return cls(**key_fields(key), last_used_at=usage.last_used_at)
 
@@ -78,7 +78,7 @@ class ApiKeyList(PageBody):
 
 
 def key_fields(key: ApiKey) -> dict[str, Any]:
-    """The members that every response with a key has, by name."""
+    """Return the members that every response with a key has, by name."""
     return {
         "id": key.id,
         "name": key.name,

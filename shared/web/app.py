@@ -26,9 +26,9 @@ def create_app(
     trusted_proxies: Callable[[], Sequence[Network]] = wiring.trusted_proxies,
     work: Work = IN_PLACE,
 ) -> FastAPI:
-    """An application that serves the routes of `routers` and nothing else.
+    """Return an application that serves only the routes of `routers`.
 
-    `trusted_proxies` gives the networks whose X-Forwarded-For is believed; `work` runs the
+    `trusted_proxies` returns the networks whose X-Forwarded-For is used. `work` runs the
     operations.
     """
     routes = [route for each in routers for route in each.routes]
@@ -38,14 +38,14 @@ def create_app(
         raise MethodNotAllowed(methods) if methods else NotFound("There is no such endpoint.")
 
     app = _Application(ports, trusted_proxies, work)
-    # Not included, which would have each of them looked for twice.
+    # Not `include_router`, which would match each route twice.
     app.router.routes.extend(routes)
     app.router.default = no_route
     return app
 
 
 class _Application(FastAPI):
-    """FastAPI with nothing between router and gate, where every error becomes a response."""
+    """FastAPI without its own middleware: the gate turns every error into a response."""
 
     def __init__(
         self,
@@ -56,30 +56,31 @@ class _Application(FastAPI):
         super().__init__(
             openapi_url=None,
             redirect_slashes=False,
-            # It would tell of paths and queries, which anyone may fill; what is told is in the log.
+            # FastAPI's telemetry records paths and queries, which are callers' text. Our request
+            # log does not.
             telemetry={"tracing": False, "metrics": False, "logs": False},
             lifespan=_lifespan,
         )
         self.gate = Gate(AsyncExitStackMiddleware(self.router), ports, trusted_proxies, work)
 
     def build_middleware_stack(self) -> ASGIApp:
-        """What a request passes before a route is looked for (docs/adr/0008)."""
+        """Return the gate, which runs before routing (docs/adr/0008)."""
         return self.gate
 
 
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
-    """From the start of a server to its orderly stop; Lambda has neither (docs/adr/0012)."""
+    """Stop the gate when the server stops. Lambda has no such event (docs/adr/0012)."""
     yield
     cast("_Application", app).gate.stop()
 
 
 def lambda_handler(app: FastAPI) -> Callable[[dict[str, Any], Any], dict[str, Any]]:
-    """The entry point that Lambda calls with events of API Gateway, REST (1.0) or HTTP (2.0).
+    """Return the Lambda handler for events of API Gateway: REST (1.0) or HTTP (2.0).
 
-    If Lambda is about to take a snapshot, the clients of AWS are made now (docs/adr/0033). The base
-    path of a domain of its own is taken off a path that begins with it: events of format 1.0 have
-    it there, those of format 2.0 need not (docs/adr/0032). Raises `InvalidSettings`.
+    If Lambda is about to take a snapshot, the AWS clients are created now (docs/adr/0033). The base
+    path of a custom domain is removed from a path that begins with it: events of format 1.0 have it
+    there, those of format 2.0 may not (docs/adr/0032). Raises `InvalidSettings`.
     """
     wiring.before_snapshot()
     mangum = Mangum(app, lifespan="off", api_gateway_base_path=wiring.base_path())
@@ -91,7 +92,7 @@ def lambda_handler(app: FastAPI) -> Callable[[dict[str, Any], Any], dict[str, An
     return handler
 
 
-# Nothing here reads them; Mangum does, and fails on what a caller may have written there.
+# Nothing here reads these headers, but Mangum does, and fails if a caller sent malformed ones.
 _UNREAD: Final = {"host", "x-forwarded-port"}
 
 
@@ -105,10 +106,10 @@ def _without(names: set[str], event: dict[str, Any]) -> dict[str, Any]:
 
 
 def _methods(routes: list[BaseRoute], path: str) -> set[str]:
-    """The methods of every route that the path matches; Starlette names those of the first only."""
+    """Return the methods of all routes that match; Starlette has only those of the first."""
     ours = (route for route in routes if isinstance(route, APIRoute))
     matching = [route for route in ours if route.path_regex.match(path)]
-    # A path of its own is no identifier: /v1/revocations/check is not /v1/revocations/{id}.
+    # A literal path is not an identifier: /v1/revocations/check is not /v1/revocations/{id}.
     own = [route for route in matching if route.path == path]
     methods = {method for route in own or matching for method in route.methods or ()}
     return methods | ({"HEAD"} if "GET" in methods else set())

@@ -1,4 +1,4 @@
-"""The Authorization header, and the caller that its key stands for (AUTH-1, AUTH-2)."""
+"""Authentication: the Authorization header and the caller of its key (AUTH-1, AUTH-2)."""
 
 import re
 from typing import Final
@@ -15,13 +15,13 @@ _SECRET: Final = re.compile(r"svc_[A-Za-z0-9_-]{43}")
 
 
 def authenticate(ports: Ports, request: Request, *, source_ip: str, request_id: str) -> Caller:
-    """Who sends the request, by its key alone.
+    """Return the caller of the request, as identified by its API key.
 
-    Raises `Unauthorized` without a Bearer header, `InvalidApiKey` for any key that does not open,
-    `Unavailable` where the store cannot tell.
+    Raises `Unauthorized` without a Bearer header, `InvalidApiKey` for a key that is not accepted,
+    and `Unavailable` if the store cannot answer.
     """
     secret = _secret(request.headers.getlist("authorization"))
-    # A malformed key is looked up like any other, so that time tells nobody more than the answer.
+    # A malformed key is looked up like any other, so that response times reveal nothing.
     credential = api_keys.authenticate(ports, secret)
     if not _SECRET.fullmatch(secret):
         raise InvalidApiKey
@@ -41,10 +41,10 @@ def _secret(values: list[str]) -> str:
         raise Unauthorized("Authorization: the header is required, as Bearer and an API key.")
     value = ", ".join(values)
     if "," in value:
-        # Two headers, or what a gateway made of them: which key is meant is anyone's guess.
+        # Two headers, or one that a gateway made of them: neither key is used.
         return value
     scheme, _, secret = value.partition(" ")
-    # RFC 9110 11.1: a scheme has no case, and one space or more follows it.
+    # RFC 9110, 11.1: a scheme ignores case, and one or more spaces follow it.
     if scheme.lower() != "bearer":
         raise Unauthorized("Authorization: the scheme must be Bearer, with an API key.")
     return secret.lstrip(" ")

@@ -1,4 +1,4 @@
-"""Reading a request body: bounded, JSON, and strictly so (API-3)."""
+"""Request bodies: limited in size, and strict JSON (API-3)."""
 
 import re
 from contextlib import aclosing
@@ -12,19 +12,19 @@ from shared.web.errors import PayloadTooLarge, UnsupportedMediaType
 
 BODY_MAX: Final = 256 * 1024
 
-# JSON is UTF-8 whatever a parameter says (RFC 8259, 8.1 and 11), so parameters are ignored.
+# JSON is always UTF-8 (RFC 8259, 8.1 and 11), so parameters are ignored.
 _JSON: Final = re.compile(r"application/json\s*(;.*)?", re.IGNORECASE)
 
 
 class Body(NamedTuple):
-    """The body of a request as it came, and the JSON value that it is; None where it is empty."""
+    """The bytes of a request body and its JSON value; None if it is empty."""
 
     raw: bytes
     value: Any
 
 
 def parse(request: Request, raw: bytes) -> Body:
-    """The body of the request, whose bytes were read.
+    """Return the body of the request, with these bytes.
 
     Raises `UnsupportedMediaType`, `InvalidRequest`.
     """
@@ -47,13 +47,13 @@ def _check_type(request: Request) -> None:
 
 
 async def read(request: Request, *, limit: int) -> bytes:
-    """The bytes of the request's body, at most `limit`. Raises `PayloadTooLarge`."""
+    """Return the bytes of the request's body, at most `limit`. Raises `PayloadTooLarge`."""
     raw = bytearray()
-    # A generator that is left unfinished is closed by the garbage collector, in another task.
+    # The garbage collector would close an unfinished generator in another task.
     async with aclosing(request.stream()) as chunks:
         async for chunk in chunks:
             raw += chunk
-            # Stop reading: what is declared or chunked beyond this is never held in memory.
+            # Stop reading, so that a longer body is never held in memory.
             if len(raw) > limit:
                 raise PayloadTooLarge(limit)
     return bytes(raw)

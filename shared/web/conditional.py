@@ -1,26 +1,26 @@
-"""What a request says of the representation that it wants (SRL-16, SRL-18; RFC 9110)."""
+"""Conditional requests and content codings (SRL-16, SRL-18; RFC 9110)."""
 
 import re
 from typing import Final
 
 from starlette.requests import Request
 
-# An entry of a list of entity tags: what stands between the quotes may hold commas.
+# An entry of a list of entity tags. The quoted text may contain commas.
 _TAG: Final = re.compile(r'(?:^|,)\s*(?:W/)?("[^"]*")\s*(?=,|$)')
 
 _WEIGHT: Final = re.compile(r"[qQ]=(0(?:\.\d{0,3})?|1(?:\.0{0,3})?)")
 
 
 def matches(request: Request, *, etag: str) -> bool:
-    """Whether the caller holds what `etag` validates, so that 304 says it all."""
+    """Return whether the caller has the representation of `etag`, so that the answer is 304."""
     value = ",".join(request.headers.getlist("if-none-match")).strip()
     return value == "*" or etag in _TAG.findall(value)
 
 
 def accepts_gzip(request: Request) -> bool:
-    """Whether the caller names gzip among the codings that it takes, and does not prefer none.
+    """Return whether the caller names gzip among its codings and does not prefer identity.
 
-    By the standard a caller who says nothing takes any coding, but many such cannot read gzip.
+    By the standard, a caller who names no coding accepts any, but many of them cannot read gzip.
     """
     weights: dict[str, float] = {}
     for entry in ",".join(request.headers.getlist("accept-encoding")).split(","):

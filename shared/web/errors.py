@@ -1,4 +1,4 @@
-"""Errors as responses: the one table of statuses, the one body (API-9, API-10)."""
+"""Errors as responses: the table of statuses, and the body (API-9, API-10)."""
 
 import json
 from collections.abc import Iterable
@@ -11,13 +11,13 @@ from shared import errors
 
 
 class Unauthorized(errors.RequestError):
-    """There is no Authorization header, or it is not of the Bearer scheme."""
+    """There is no Authorization header, or its scheme is not Bearer."""
 
     code = "unauthorized"
 
 
 class MethodNotAllowed(errors.RequestError):
-    """The route exists, the method does not; `allow` lists those that do."""
+    """The route exists, but not with this method; `allow` has the methods that it has."""
 
     code = "method_not_allowed"
 
@@ -27,7 +27,7 @@ class MethodNotAllowed(errors.RequestError):
 
 
 class PayloadTooLarge(errors.RequestError):
-    """The body is larger than the endpoint takes."""
+    """The body is larger than the endpoint accepts."""
 
     code = "payload_too_large"
 
@@ -36,7 +36,7 @@ class PayloadTooLarge(errors.RequestError):
 
 
 class UnsupportedMediaType(errors.RequestError):
-    """A body came without the JSON content type, or packed."""
+    """The content type of the body is not JSON, or the body is compressed."""
 
     code = "unsupported_media_type"
 
@@ -60,7 +60,7 @@ _INTERNAL: Final = "The service failed; report the X-Request-Id of this response
 
 
 def code_of(error: Exception) -> str:
-    """The contract's word for the error, or what the log calls a caller who left."""
+    """Return the error code of API-10, or `client_disconnected`, which is only logged."""
     if isinstance(error, ClientDisconnect):
         return "client_disconnected"
     if isinstance(error, errors.RequestError | errors.Unavailable):
@@ -69,7 +69,7 @@ def code_of(error: Exception) -> str:
 
 
 def response(error: Exception) -> Response:
-    """The response that tells a caller of `error`; what is not theirs to know is left out."""
+    """Return the response for `error`. The text of an unexpected error is left out."""
     if isinstance(error, errors.RequestError):
         return _response(STATUS[type(error)], error, str(error), _headers(error))
     if isinstance(error, errors.Unavailable):

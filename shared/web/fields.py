@@ -18,9 +18,9 @@ from shared.model import identifiers, text, times
 
 
 def _text_schema(longest: int, *, controls: str) -> WithJsonSchema:
-    """A text without these control characters, except among the white space that is cut off.
+    """Return the schema of a text without these control characters, except in the trimmed space.
 
-    JavaScript's white space lacks some of Python's, so it is spelt out.
+    JavaScript's white space lacks some characters of Python's, so the pattern lists them.
     """
     space = r"[\s\x1c-\x1f\x85]*"
     pattern = f"^{space}[^{controls}]+{space}$"
@@ -42,7 +42,7 @@ WarrantId = Annotated[
 
 
 def _moment(value: Any) -> datetime:
-    # Only text: to pydantic, a number or a date is a moment too.
+    # Only text: pydantic would also convert a number or a date.
     if not isinstance(value, str):
         raise ValueError("must be an RFC 3339 timestamp in a string")  # noqa: TRY004 (pydantic's)
     return times.parse(value)
@@ -56,20 +56,20 @@ MomentOut = Annotated[datetime, PlainSerializer(times.text), _TIMESTAMP]
 
 
 def example(**members: JsonValue) -> ConfigDict:
-    """The configuration of a body that shows readers this example."""
+    """Return the configuration of a body with this example in the API document."""
     return ConfigDict(json_schema_extra={"examples": [members]})
 
 
 def shown(description: str, **schema: JsonValue) -> Any:
-    """A field of a response, for the API document: its text, and what is true of its values.
+    """Return a field of a response, with its description and schema for the API document.
 
-    Nothing of that is checked when a response is made.
+    Responses are not validated against this schema.
     """
     return Field(description=description, json_schema_extra=schema)
 
 
 def optional(description: str) -> Any:
-    """A field of a response that may be left out, and is never null."""
+    """Return a field of a response that may be absent but is never null."""
     return Field(default=None, description=description, json_schema_extra=_never_null)
 
 
@@ -80,18 +80,18 @@ def _never_null(schema: dict[str, Any]) -> None:
 
 
 def identifier(kind: str) -> dict[str, JsonValue]:
-    """What an API document says of the identifiers of this kind, with an example."""
+    """Return the schema of identifiers of this kind, with an example."""
     return {"pattern": f"^svc_{kind}_{identifiers.ULID}$", "examples": [sample(kind)]}
 
 
 def sample(kind: str) -> str:
-    """An identifier of this kind, for examples."""
+    """Return an identifier of this kind, for examples."""
     return f"svc_{kind}_01kbm4xt3rfz8c5w7y2q9n6d1e"
 
 
-# Padded, of the standard alphabet.
+# Padded, with the standard alphabet.
 BASE64: Final[dict[str, JsonValue]] = {"contentEncoding": "base64"}
-# An example of one that continues a list.
+# An example of a cursor.
 CURSOR: Final = "6t1Xw0eJ2m9Qb7kLc3ZyX3YxX2FrXzAxa2Jt"
 
 ApiKeyId = Annotated[str, shown("Identifier of the API key.", **identifier(identifiers.API_KEY))]
@@ -121,7 +121,7 @@ NextCursor = Annotated[
 
 
 class RequestBody(BaseModel):
-    """A JSON object with the declared fields only, each of exactly its type."""
+    """A JSON object with only the declared fields, each of exactly its type."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -139,5 +139,5 @@ class RecordBody(ResponseBody):
 
     @classmethod
     def of(cls, record: object) -> Self:
-        """The response that shows `record`."""
+        """Return the body for `record`."""
         return cls.model_validate(record)

@@ -1,8 +1,8 @@
-"""What every request passes before any route is looked for, and every response on its way out.
+"""The gate, which handles each request before routing, and each response on its way out.
 
-In: who calls, then the rate limit (API-6), so that a stranger learns
-nothing about routes or bodies. Out: the headers of every response, and the one place where an
-error becomes a response.
+It authenticates the caller, then applies the rate limit (API-6), so that unauthenticated callers
+learn nothing about routes or bodies. It adds the headers of every response, and it is the only
+place where an error becomes a response.
 """
 
 import logging
@@ -46,10 +46,10 @@ _CRASHED: Final = logs.fields(metrics={"Crashed": 1})
 
 
 class Gate:
-    """ASGI middleware; `ports` is asked at each request, so nothing is built before the first.
+    """ASGI middleware. It calls `ports` for each request, so nothing is built before the first.
 
-    `trusted_proxies` gives the networks whose X-Forwarded-For is believed; `work` does what may
-    have to wait.
+    `trusted_proxies` returns the networks whose X-Forwarded-For is used. `work` runs what may
+    block.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Gate:
             await self._app(scope, receive, send)
             return
         if scope["method"] == "HEAD":
-            # RFC 9110 9.3.2: as GET, without the body (API-2).
+            # RFC 9110, 9.3.2: like GET, without the body (API-2).
             scope, send = {**scope, "method": "GET", HEAD: True}, _without_body(send)
         exchange, call = _Exchange(send), None
         try:
@@ -83,7 +83,7 @@ class Gate:
             scope["call"] = call
             await self._app(scope, receive, exchange.send)
         except ClientDisconnect as error:
-            # The body ended before its end. Nothing failed here, and nobody reads an answer.
+            # The caller disconnected. The service did not fail, and nobody reads a response.
             exchange.error = error
         except Exception as error:
             exchange.error = error
@@ -94,11 +94,11 @@ class Gate:
         finally:
             exchange.log(scope)
             if call is not None:
-                # Only now that the answer is on its way.
+                # After the response, so that the caller does not wait for it.
                 await self._usage.count(call.ports, call.caller)
 
     def stop(self) -> None:
-        """Finish what is under way, and write the usage counts that are not written yet."""
+        """Wait for the work in progress, and write the usage counts that are not written yet."""
         self._work.stop()
         self._usage.flush(self._ports)
 
@@ -120,31 +120,30 @@ class Gate:
 
 
 def headers_of_every_response(request_id: str, figures: Figures) -> list[tuple[bytes, bytes]]:
-    """The headers that every response carries, whatever its status (API-8)."""
+    """Return the headers that every response has, with any status (API-8)."""
     return [
         (b"x-request-id", request_id.encode()),
-        # Browsers must not guess that some JSON is a script or a page.
+        # Browsers must not treat JSON as a script or a page.
         (b"x-content-type-options", b"nosniff"),
         *rate_limit.headers(figures),
     ]
 
 
 def _is_ambiguous(scope: Scope) -> bool:
-    """Whether a proxy may see another path than the router, which has the decoded one.
+    """Return whether a proxy may read another path than the router, which has the decoded one.
 
-    An encoded slash separates nothing for a proxy. Starlette's patterns would match up to a line
-    break at the end.
+    A proxy does not split at an encoded slash. Starlette's patterns accept a final line break.
     """
     return "\n" in scope["path"] or b"%2f" in (scope.get("raw_path") or b"").lower()
 
 
 class _Exchange:
-    """One response on its way out, and what its headers have to say."""
+    """One response on its way out, and the data for its headers and its log line."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
         self.request_id = secrets.token_hex(16)
-        # A full bucket, until it is known which one the request draws on.
+        # A full bucket, until the bucket of the request is known.
         self.figures: Callable[[], Figures] = lambda: Figures(RATE_PER_SECOND, int(time.time()))
         self.status: int | None = None
         self.error: Exception | None = None
@@ -154,11 +153,11 @@ class _Exchange:
 
     @property
     def started(self) -> bool:
-        """Whether the caller has the head of the response already."""
+        """Whether the head of the response has been sent."""
         return self.status is not None
 
     async def send(self, message: Message) -> None:
-        """Send on, with the headers of every response (API-8)."""
+        """Send a message, with the headers of every response (API-8)."""
         if message["type"] == "http.response.start":
             self.status = message["status"]
             MutableHeaders(scope=message).setdefault("Cache-Control", "no-store")
@@ -166,9 +165,9 @@ class _Exchange:
         await self._send(message)
 
     def log(self, scope: Scope) -> None:
-        """Log who asked what, from where, and what came of it; never the caller's own text.
+        """Log who requested which operation, from where, and the outcome; never the caller's text.
 
-        A refused call is counted as well, so that an alarm can tell of many.
+        A refused call is also counted, for an alarm.
         """
         if not _log.isEnabledFor(logging.INFO):
             return
@@ -199,14 +198,14 @@ def _without_body(send: Send) -> Send:
 
 
 def _gateway_request_id(scope: Scope) -> str | None:
-    """The identifier that API Gateway's access log has for the request; None without a gateway."""
+    """Return the request identifier in API Gateway's access log; None without a gateway."""
     context = scope.get("aws.event", {}).get("requestContext", {})
     request_id = context.get("requestId")
     return None if request_id is None else str(request_id)
 
 
 def _report(error: Exception, request_id: str) -> None:
-    """Log what an operator has to know. A bug's own text may hold a secret, so it stays out."""
+    """Log an error for the operator, without the text of a bug, which may hold a secret."""
     if isinstance(error, RequestError):
         return
     if isinstance(error, Unavailable):

@@ -18,13 +18,13 @@ LIMIT_DEFAULT: Final = 50
 LIMIT_MAX: Final = 100
 
 _DECIMAL: Final = re.compile(r"0|[1-9][0-9]{0,8}")
-# No position is longer, or has other characters; some stores take no longer sort key.
+# All positions match this. Some stores accept no longer sort key.
 _POSITION: Final = re.compile(r"[!-~]{1,200}")
 _CHECK_BYTES: Final = 12
 
 
 def _plain_decimal(value: object) -> object:
-    # Python and pydantic take `+5`, ` 5` and `1_0` for integers; the contract does not.
+    # Python and pydantic accept `+5`, ` 5` and `1_0` as integers; the contract does not.
     if isinstance(value, str) and not _DECIMAL.fullmatch(value):
         raise ValueError(f"must be a whole number from 1 to {LIMIT_MAX}")
     return value
@@ -33,7 +33,7 @@ def _plain_decimal(value: object) -> object:
 class PageQuery(BaseModel):
     """The query of a list endpoint."""
 
-    # In this order: what follows a validator is checked, and is not in the API document.
+    # The order matters: what follows a validator is checked, but is not in the API document.
     limit: Annotated[int, Field(ge=1, le=LIMIT_MAX), BeforeValidator(_plain_decimal)] = Field(
         default=LIMIT_DEFAULT, description="Most entries that the page may have."
     )
@@ -48,10 +48,10 @@ Paging = Annotated[PageQuery, Query()]
 
 @dataclass(frozen=True, slots=True)
 class Pager:
-    """The way from page to page of one list of a tenant; `endpoint` names its filters too.
+    """The position in one list of a tenant; `endpoint` names the list and its filters.
 
-    `cursor` is what the request gave. A cursor carries a checksum, no secret: whoever forges one
-    reaches nothing but another place in a list of their own.
+    `cursor` is the request's. A cursor has a checksum, not a secret: a forged one can only name
+    another position in a list of the same tenant.
     """
 
     caller: Caller
@@ -60,7 +60,7 @@ class Pager:
 
     @property
     def before(self) -> str | None:
-        """The position that the cursor was made of. Raises `InvalidRequest` for any other text."""
+        """The position in the cursor. Raises `InvalidRequest` if the cursor is not of this list."""
         if self.cursor is None:
             return None
         padding = "=" * (-len(self.cursor) % 4)
@@ -74,7 +74,7 @@ class Pager:
         return position
 
     def after(self, position: str | None) -> str | None:
-        """The cursor that continues after `position`; None if there is nothing to continue."""
+        """Return the cursor that continues after `position`; None if `position` is None."""
         if position is None:
             return None
         bound = f"{self.caller.tenant_id}\n{self.endpoint}\n{position}"
@@ -87,7 +87,7 @@ class PageBody(ResponseBody):
 
     @classmethod
     def of(cls, page: Page[Any], pager: Pager) -> Self:
-        """The page, with the cursor to the next."""
+        """Return the body for `page`, with the cursor for the next page."""
         name, field = next(iter(cls.model_fields.items()))
         (entry,) = get_args(field.annotation)
         entries = [entry.of(each) for each in page.entries]
@@ -97,5 +97,5 @@ class PageBody(ResponseBody):
 
 
 def refused() -> InvalidRequest:
-    """The error for a cursor that this list did not give out for these filters."""
+    """Return the error for a cursor that was not made for this list and these filters."""
     return InvalidRequest("cursor: must come from the page before, with the same filters.")

@@ -1,10 +1,9 @@
-"""The rate limit: a bucket for each tenant, shared by all instances, and one for each stranger.
+"""The rate limit: one bucket per tenant, shared by all instances, and one per anonymous source.
 
-Keys that are not admin keys leave the last tenth of a tenant's bucket to those that are.
-A write for every request would make the bucket's item the bottleneck that it is to prevent. So an
-instance leases tokens, as many as it lately used in a tenth of a second, but few where few are
-left; what it has not used within a second lapses. Where it got too few, it remembers for a while
-that there are no more.
+Only admin keys may take the last tenth of a tenant's bucket (AUTH-8). With a write for every
+request, the item of the bucket would become a bottleneck. So an instance leases tokens: as many as
+it recently used in a tenth of a second, but fewer if few are left. Unused tokens lapse after a
+second. If an instance gets too few tokens, it does not ask again for a short time.
 """
 
 import asyncio
@@ -36,24 +35,24 @@ from shared.web.work import IN_PLACE, Kind, Work
 
 _log = logging.getLogger(__name__)
 
-# Bounds the memory that strangers can take; the bucket longest unused is forgotten first.
+# Limits the memory for anonymous callers. The least recently used bucket is forgotten first.
 _BUCKETS_MAX: Final = 10_000
 _WINDOW: Final = SECOND // 10
-# What one instance may lease at a time of the tokens that are left. Tokens that lapse are lost to
-# all, so it is a small part; but the last tokens must not cost a write each.
+# An instance leases at most the tokens left divided by this, or `_LEASE_LEAST` if that is more. The
+# share is small because lapsed tokens are lost to all.
 _SHARE: Final = 32
 _LEASE_LEAST: Final = 8
 _LAPSE: Final = SECOND
 _REFUSED_MIN: Final = SECOND // 10
 _REFUSED_MAX: Final = 4 * SECOND // 10
 _RETRY_AFTER_SECONDS: Final = 1
-# Not the module's own generator: its state is the same in every restored snapshot.
+# Not the module's generator, whose state is the same in every restored snapshot.
 _JITTER: Final = SystemRandom()
 _OPEN: Final = logs.fields(metrics={"LimiterOpen": 1})
 
 
 def headers(figures: Figures) -> list[tuple[bytes, bytes]]:
-    """What every response says of the bucket that its request drew on (AUTH-7)."""
+    """Return the headers for the bucket of the request (AUTH-7)."""
     return [
         (b"x-ratelimit-limit", b"%d" % RATE_PER_SECOND),
         (b"x-ratelimit-remaining", b"%d" % figures.remaining),
@@ -62,18 +61,18 @@ def headers(figures: Figures) -> list[tuple[bytes, bytes]]:
 
 
 class AnonymousLimiter:
-    """Buckets in this instance's memory, found by source address."""
+    """Buckets in the memory of this instance, one per source address."""
 
     def __init__(self, now: Callable[[], datetime]) -> None:
         self._now = now
         self._full_at: OrderedDict[str, int] = OrderedDict()
 
     def look(self, address: str) -> Figures:
-        """What the headers say while nothing is taken."""
+        """Return the values for the headers, without taking a token."""
         return Figures.of(self._bucket(address))
 
     def take(self, address: str) -> None:
-        """Take a token. Raises `RateLimited` where there is none."""
+        """Take a token. Raises `RateLimited` if there is none."""
         bucket = self._bucket(address)
         left = bucket.take(1) if bucket.tokens else bucket
         self._full_at[address] = left.full_at
@@ -85,15 +84,15 @@ class AnonymousLimiter:
 
     def _bucket(self, address: str) -> Bucket:
         now = microseconds(self._now())
-        # However far the clock stepped back, a bucket is no more than empty.
+        # If the clock stepped back, the bucket is at most empty.
         return Bucket(min(self._full_at.get(address, now), now + BURST * INTERVAL), now)
 
 
 @dataclass(slots=True)
 class _Account:
-    """What this instance holds of a tenant's bucket, and how fast it uses it.
+    """This instance's leased tokens of a tenant's bucket, and its recent rate of use.
 
-    `reserve` tokens of the bucket are not for the keys of this account.
+    The keys of this account may not take the last `reserve` tokens of the bucket.
     """
 
     reserve: int = 0
@@ -109,7 +108,7 @@ class _Account:
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def count(self, now: int) -> None:
-        """Count a request in the present tenth of a second."""
+        """Count a request in the current tenth of a second."""
         window = now // _WINDOW
         if window != self.window:
             self.used_before = self.used if window == self.window + 1 else 0
@@ -117,35 +116,35 @@ class _Account:
         self.used += 1
 
     def hold(self, tokens: int, now: int) -> None:
-        """Have that many tokens in hand until they lapse."""
+        """Hold this number of tokens until they lapse."""
         self.leased, self.lapses_at = tokens, now + _LAPSE
 
     def enter(self, lease: Lease, wanted: int, now: int) -> None:
-        """Hold what was granted; less than was wanted is all that there was."""
+        """Hold the granted tokens. If they are fewer than `wanted`, the bucket has no more."""
         self.full_at = lease.full_at
         self.hold(lease.granted, now)
         was_short, self.short = self.short, lease.granted < wanted
         if self.short:
-            # Short twice in a row, others are after the same tokens: leave them a turn.
+            # Two short leases in a row mean contention: wait for a random time.
             wait = _JITTER.randint(_REFUSED_MIN, _REFUSED_MAX) if was_short else _REFUSED_MIN
             self.refused_until = now + wait
 
     def in_hand(self, now: int) -> int:
-        """The leased tokens that have not lapsed, nor were leased under a clock that was ahead."""
+        """Return the tokens held: 0 if they lapsed or were leased by a clock that was ahead."""
         lapsed = now >= self.lapses_at
         return 0 if lapsed or is_of_another_clock(self.lapses_at, now) else self.leased
 
     def is_refused(self, now: int) -> bool:
-        """Whether it is too early to ask for more; a clock stepping back does not make it so."""
+        """Return whether it is too early for the next lease; false if the clock stepped back."""
         return now < self.refused_until <= now + _REFUSED_MAX
 
     def wanted(self, now: int) -> int:
-        """How many tokens to lease: what a tenth of a second lately took, in measure."""
+        """Return the number of tokens to lease: the recent use in a tenth of a second, limited."""
         left = Bucket(self.full_at, now).above(self.reserve)
         return min(max(self.used, self.used_before), max(left // _SHARE, _LEASE_LEAST))
 
     def figures(self, now: int) -> Figures:
-        """What the headers say: nothing more can be had while it is too early to ask."""
+        """Return the values for the headers: only tokens in hand if it is too early to lease."""
         bucket = Bucket(self.full_at, now)
         known = Figures.of(
             bucket if bucket.is_credible else Bucket(now, now),
@@ -158,9 +157,9 @@ class _Account:
 
 
 class TenantLimiter:
-    """Tokens of the tenants' shared buckets, leased by this instance as it needs them.
+    """Leases tokens of the tenants' shared buckets for this instance.
 
-    `work` asks the buckets; all else is for one thread alone.
+    `work` calls the buckets. All other code runs in one thread.
     """
 
     def __init__(self, ports: Callable[[], Ports], work: Work = IN_PLACE) -> None:
@@ -169,15 +168,15 @@ class TenantLimiter:
         self._accounts: OrderedDict[tuple[str, bool], _Account] = OrderedDict()
 
     def look(self, tenant_id: str, *, is_admin: bool) -> Figures:
-        """What the headers say, as far as this instance knows."""
+        """Return the values for the headers, as far as this instance knows them."""
         account = self._accounts.get((tenant_id, is_admin)) or _account(is_admin=is_admin)
         return account.figures(self._now())
 
     async def take(self, tenant_id: str, *, is_admin: bool) -> None:
-        """Take a token for a request with an admin key, or with another one.
+        """Take a token for a request with an admin key, or with another key.
 
-        Raises `RateLimited` if there is none. If the buckets cannot answer, the request is
-        admitted, and that is logged (AUTH-10).
+        Raises `RateLimited` if there is none. If the buckets cannot answer, the request is admitted
+        and a line is logged (AUTH-10).
         """
         account = self._account(tenant_id, is_admin=is_admin)
         account.count(self._now())

@@ -1,7 +1,7 @@
-"""Routes: what stands between a matched path and the function that serves it.
+"""Routes: the checks between a matched path and its endpoint.
 
-In this order (API-6): scope, body, parameters. The caller is known and
-has a token of the rate limit before any route is looked for: see `shared.web.gate`.
+In this order (API-6): scope, body, parameters. `shared.web.gate` has authenticated the caller and
+taken a token of the rate limit before that.
 """
 
 from collections.abc import Callable, Coroutine, Iterable
@@ -33,7 +33,7 @@ _SENTENCES_MAX: Final = 10
 
 
 class Context(NamedTuple):
-    """What calls an operation: on whose behalf, with which ports, and what runs it."""
+    """What an endpoint needs to call an operation."""
 
     ports: Ports
     caller: Caller
@@ -41,10 +41,10 @@ class Context(NamedTuple):
 
 
 class Serving(NamedTuple):
-    """What an endpoint serves: an operation, the bytes that a body may have, and what it raises.
+    """What an endpoint serves: an operation, the maximum bytes of a body, and the errors.
 
-    `raises` are the errors of the operation, beside those that any endpoint answers with; `kind`
-    is what its work is like.
+    `raises` has the errors of the operation beside those of every endpoint. `kind` is the kind of
+    its work.
     """
 
     operation: Operation[Any, Any]
@@ -54,9 +54,9 @@ class Serving(NamedTuple):
 
 
 class ApiRequest(Request):
-    """A request as its endpoint has it: with ports, caller, and a body that was read already.
+    """A request with its ports, its caller and its body, as endpoints receive it.
 
-    FastAPI hands it over unchanged, which costs less than a dependency.
+    FastAPI passes the object on unchanged, which is cheaper than a dependency.
     """
 
     def __init__(self, request: Request, call: Context, body: Body) -> None:
@@ -65,11 +65,11 @@ class ApiRequest(Request):
         self._read = body
 
     async def body(self) -> bytes:
-        """The body as it came."""
+        """Return the bytes of the body."""
         return self._read.raw
 
     async def json(self) -> Any:
-        """The value of the body."""
+        """Return the value of the body."""
         return self._read.value
 
 
@@ -90,27 +90,24 @@ def serves(
 
 
 class ContractRoute(APIRoute):
-    """A route that checks scope, body and parameters in the contract's order and words.
-
-    `serving` is what `serves` marked its endpoint with.
-    """
+    """A route that checks scope, body and parameters in the order of API-6."""
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
-        # A field that a response does not set is absent from it, not null.
+        # A field that a response does not set is absent, not null.
         options["response_model_exclude_unset"] = True
         if options.get("status_code") == HTTPStatus.NO_CONTENT:
-            # Nothing has no content type.
+            # Without content there is no content type.
             options["response_class"] = Response
         self.serving: Serving = vars(endpoint)["serving"]
         super().__init__(path, endpoint, **options)
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """Whether it serves the path by this method; another method is as no route here."""
+        """Return whether this route serves the path by this method; another one is no match."""
         match, found = super().matches(scope)
         return (match, found) if match is Match.FULL else (Match.NONE, {})
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """The function that Starlette calls with a request for this route."""
+        """Return the function that Starlette calls with a request for this route."""
         answer = super().get_route_handler()
         operation, body_max, _, kind = self.serving
         parameters = _names(self.dependant.query_params)
@@ -131,7 +128,7 @@ class ContractRoute(APIRoute):
             try:
                 return result_of(answer(here))
             except RequestValidationError as error:
-                # Not chained: the original repeats what was submitted.
+                # Not chained: the original repeats the caller's input.
                 raise InvalidRequest(self._explain(error)) from None
 
         return handle
@@ -143,13 +140,13 @@ class ContractRoute(APIRoute):
     def _explain(self, error: RequestValidationError) -> str:
         fields = [] if self.body_field is None else [self.body_field]
         allowed = _names(fields)
-        # The same fault many times over is one sentence, and nobody reads a thousand.
+        # Repeated faults give one sentence, and the number of sentences is limited.
         sentences = dict.fromkeys(_sentence(each, allowed=allowed) for each in error.errors())
         return " ".join(islice(sentences, _SENTENCES_MAX))
 
 
 def router(tag: str) -> APIRouter:
-    """An empty router whose routes keep to the contract; `tag` groups them in the API document.
+    """Return an empty router of `ContractRoute`; `tag` groups its routes in the API document.
 
     The docstring of each endpoint is its text in that document: see CONTRIBUTING.
     """
@@ -181,7 +178,7 @@ def _listed(names: set[str]) -> str:
 
 
 def _sentence(error: dict[str, Any], *, allowed: set[str]) -> str:
-    """What is wrong with one field, and what is allowed; never what was submitted."""
+    """Return what is wrong with one field and what is allowed, without the submitted value."""
     if error["type"] == "extra_forbidden":
         return f"body: unknown field; allowed: {_listed(allowed)}."
     path = ".".join(str(part) for part in error["loc"][1:]) or error["loc"][0]

@@ -1,4 +1,4 @@
-"""Stored files as responses that are streamed, so that they take no memory (RFC 9110, 14)."""
+"""Responses with stored files, streamed to save memory (RFC 9110, 14)."""
 
 import re
 from collections.abc import Mapping
@@ -11,16 +11,16 @@ from starlette.types import Receive, Scope, Send
 
 from shared.errors import Corrupt
 
-# Set by the gate, which turns HEAD into GET.
+# The gate sets this and turns HEAD into GET.
 HEAD: Final = "rescind.head"
 
 _RANGE: Final = re.compile(r"bytes=(?:(\d{1,15})-(\d{0,15})|-(\d{1,15}))")
 
 
 class StoredFile(FileResponse):
-    """A file, or one part of it if that is asked for; any other range is answered with all of it.
+    """A file, or one range of it. Any other range request is answered with the whole file.
 
-    Raises `Corrupt` if the file is not there.
+    Raises `Corrupt` if there is no such file.
     """
 
     def __init__(self, path: Path, *, headers: Mapping[str, str], media_type: str) -> None:
@@ -32,16 +32,16 @@ class StoredFile(FileResponse):
         self._size = found.st_size
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the head, and unless HEAD was asked for, the content piece by piece."""
+        """Send the head and, unless the request is HEAD, the content piece by piece."""
         method = "HEAD" if scope.get(HEAD) else scope["method"]
-        # A range has no meaning for HEAD (RFC 9110, 14.2).
+        # HEAD ignores ranges (RFC 9110, 14.2).
         if method == "HEAD" or not self._can_serve(Headers(scope=scope).getlist("range")):
             headers = [each for each in scope["headers"] if each[0] != b"range"]
             scope = {**scope, "headers": headers}
         await super().__call__({**scope, "method": method}, receive, send)
 
     def _can_serve(self, asked: list[str]) -> bool:
-        """Whether one range is asked for that begins within the file and is not empty."""
+        """Return whether the request has one range that begins within the file and is not empty."""
         match = _RANGE.fullmatch(asked[0].strip()) if len(asked) == 1 else None
         if match is None:
             return False

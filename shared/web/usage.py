@@ -1,8 +1,8 @@
-"""Usage counts of API keys: added up here, written at most once a second a key (APIKEY-8).
+"""Usage counts of API keys: added up here, written at most once per second and key (APIKEY-8).
 
-An instance that is killed loses what it has not written: for a key in use, a second of counts. An
-orderly stop writes them all. A key that falls silent is written during the requests of others, one
-key a request.
+An instance that is killed loses the counts that it has not written: for a key in use, one second.
+An orderly stop writes all of them. The count of a key that is no longer used is written during
+requests of other keys, one per request.
 """
 
 import logging
@@ -37,9 +37,10 @@ class _Tally:
 
 
 class UsageCounter:
-    """The counts of the keys that this instance wrote within a second, or has still to write.
+    """The counts of keys that this instance wrote within the last second, or has yet to write.
 
-    The longest unwritten come first. `work` writes them; all else is for one thread alone.
+    The keys whose counts were not written for longest come first. `work` writes the counts; all
+    other code runs in one thread.
     """
 
     def __init__(self, work: Work = IN_PLACE) -> None:
@@ -47,7 +48,7 @@ class UsageCounter:
         self._tallies: OrderedDict[str, _Tally] = OrderedDict()
 
     async def count(self, ports: Ports, caller: Caller) -> None:
-        """Count a request of the caller's key; it goes on even where that cannot be written."""
+        """Count a request of the caller's key. If the count cannot be written, that is logged."""
         if caller.key_id is None:
             return
         now = ports.now()
@@ -59,7 +60,7 @@ class UsageCounter:
         await self._write_a_silent_one(ports)
 
     def flush(self, ports: Callable[[], Ports]) -> None:
-        """Write every count that is not written yet; `ports` is called only if there is one."""
+        """Write all counts that are not written yet; `ports` is called only if there is one."""
         waiting = [(key_id, tally) for key_id, tally in self._tallies.items() if tally.requests]
         for key_id, tally in waiting:
             self._writer(ports(), key_id, tally, tally.last_used_at)()
@@ -73,7 +74,7 @@ class UsageCounter:
             if tally.requests:
                 await self._write(ports, key_id, tally, now)
                 return
-            # Nothing to remember: a key that is not known is due as well.
+            # A missing key is due as well, so this entry is not needed.
             del self._tallies[key_id]
 
     async def _write(self, ports: Ports, key_id: str, tally: _Tally, now: datetime) -> None:
@@ -83,7 +84,7 @@ class UsageCounter:
     def _writer(
         self, ports: Ports, key_id: str, tally: _Tally, now: datetime
     ) -> Callable[[], None]:
-        """What writes the count of a key, which from here on begins anew."""
+        """Return a function that writes the count of a key, and restart the count at zero."""
         requests, tally.requests, tally.written_at = tally.requests, 0, now
         self._tallies.move_to_end(key_id)
         used = Used(tally.tenant_id, key_id, requests, tally.last_used_at)
@@ -95,5 +96,5 @@ def _add(ports: Ports, used: Used) -> None:
     try:
         ports.usage.add(replace(used, late=late))
     except Unavailable:
-        # Counted again, they might count twice: a count too few is the lesser fault.
+        # Not repeated: a count that is too low is better than one that is too high.
         _log.exception("%d requests of key %s were not counted", used.requests, used.key_id)

@@ -1,8 +1,8 @@
-"""Where the synchronous work of a request is done: in place, or in threads.
+"""How the synchronous work of a request is run: directly, or in threads.
 
-Operations and ports are synchronous. Lambda gives an instance one request at a time, so there they
-run in place. A server that answers many callers at once runs them in threads, so that one which
-takes long holds up no other (docs/adr/0034).
+Operations and ports are synchronous. Lambda gives an instance one request at a time, so there the
+work runs directly. A server that handles many requests at the same time runs them in threads, so
+that a slow one does not delay the others (docs/adr/0034).
 """
 
 from collections.abc import Callable, Coroutine
@@ -13,32 +13,32 @@ T = TypeVar("T")
 
 
 class Kind(Enum):
-    """What a piece of work is like."""
+    """A kind of work."""
 
-    # Reads a few items by their keys: done sooner than a thread could take it over.
+    # Reads a few items by address, which takes less time than to start it in a thread.
     QUICK = auto()
-    # Anything else that an endpoint does.
+    # Any other work of an endpoint.
     USUAL = auto()
-    # Makes a list. Two at once for one tenant would only compete for the same head.
+    # Makes a list. Two publications of one tenant would compete for the same head.
     PUBLICATION = auto()
-    # What the gate writes before a request is let in.
+    # What the gate does before it admits a request.
     ADMISSION = auto()
 
 
 class Work(Protocol):
-    """Does a piece of work on behalf of a tenant."""
+    """Runs a piece of work on behalf of a tenant."""
 
     async def __call__(self, call: Callable[[], T], kind: Kind, *, tenant_id: str) -> T:
-        """What `call` returns. Raises what it raises."""
+        """Return what `call` returns. Raises what it raises."""
         ...
 
     def stop(self) -> None:
-        """Wait for what is under way, and take on nothing more."""
+        """Wait for the work in progress, and accept no more."""
         ...
 
 
 class InPlace:
-    """`Work` that is done at once, while everything else waits."""
+    """`Work` that runs directly, while the event loop waits."""
 
     async def __call__(
         self,
@@ -47,18 +47,18 @@ class InPlace:
         *,
         tenant_id: str,  # noqa: ARG002
     ) -> T:
-        """What `call` returns. Raises what it raises."""
+        """Return what `call` returns. Raises what it raises."""
         return call()
 
     def stop(self) -> None:
-        """Nothing is ever under way."""
+        """Do nothing: no work is ever in progress."""
 
 
 IN_PLACE = InPlace()
 
 
 def result_of(coroutine: Coroutine[Any, Any, T]) -> T:
-    """What a coroutine returns that waits for nothing, so that any thread can run it."""
+    """Return the result of a coroutine that never waits, so that any thread can run it."""
     try:
         coroutine.send(None)
     except StopIteration as finished:

@@ -222,11 +222,35 @@ def drive(folder: Path) -> Seen:
         for key, endpoint in ENDPOINTS.items():
             answer = call(key, tenant.admin, endpoint.target(tenant))
             assert answer.status_code == endpoint.status, (key, answer.text)
+        _give_and_take(tenant)
         _publish(tenant, clock)
+        _publish_anew(tenant, clock)
         _change_signers(tenant, clock)
         for part in folders(tenant.id):
             seen.blobs += ports.blobs.names(part)
     return seen
+
+
+def _done(tenant: Tenant, path: str, **body: Any) -> Any:
+    answer = tenant.admin.post(f"/v1/{path}", json=body)
+    assert answer.is_success, answer.text
+    return answer.json()
+
+
+def _give_and_take(tenant: Tenant) -> None:
+    """An account with a key, and a key that has signed what is then revoked."""
+    account = _done(tenant, "service-accounts", name="owner")["id"]
+    key = _done(tenant, "api-keys", name="k", scopes=["admin"], service_account_id=account)["id"]
+    for action in ("disable", "enable"):
+        _done(tenant, f"service-accounts/{account}/{action}")
+    assert tenant.admin.delete(f"/v1/api-keys/{key}").status_code == 204
+    root = _done(tenant, "keys", type="root", name="root")["id"]
+    signed = _done(tenant, f"keys/{root}/sign", payload="aGVsbG8=")["warrant_id"]
+    revocation = _done(tenant, "revocations", warrant_id=signed, reason="lost")["id"]
+    assert tenant.admin.delete(f"/v1/revocations/{revocation}").status_code == 204
+    for is_rehearsal in (True, False):
+        _done(tenant, f"keys/{root}/revoke", reason="lost", dry_run=is_rehearsal)
+    assert tenant.admin.get(f"/v1/revocations/check?warrant_id={signed}").json()["revoked"]
 
 
 def _publish(tenant: Tenant, clock: Clock) -> None:
@@ -234,21 +258,40 @@ def _publish(tenant: Tenant, clock: Clock) -> None:
     admin, now = tenant.admin, clock()
     ended = times.text(now - timedelta(days=60))
     body = {"warrant_id": "svc_wrt_ended", "reason": "lost", "warrant_expires_at": ended}
-    assert admin.post("/v1/revocations", json=body).status_code == 201
+    revocation = _done(tenant, "revocations", **body)["id"]
     for number in range(230):
         revocations.create(
             tenant.ports, tenant.operator, warrant_id=f"svc_wrt_{number:064}", reason="stolen"
         )
-    key_id = admin.post("/v1/keys", json={"type": "root", "name": "root"}).json()["id"]
-    order = {"payload": "aGVsbG8=", "expires_at": times.text(now + timedelta(days=1))}
-    assert admin.post(f"/v1/keys/{key_id}/sign", json=order).status_code == 201
-    admin.post(f"/v1/keys/{key_id}/rotate")
+    key_id = _done(tenant, "keys", type="root", name="root")["id"]
+    later = times.text(now + timedelta(days=1))
+    _done(tenant, f"keys/{key_id}/sign", payload="aGVsbG8=", expires_at=later)
+    _done(tenant, f"keys/{key_id}/rotate")
     _, old = admin.get(f"/v1/keys/{key_id}/versions").json()["versions"]
-    assert admin.post(f"/v1/keys/{old['key_id']}/revoke", json={"reason": "lost"}).is_success
+    _done(tenant, f"keys/{old['key_id']}/revoke", reason="lost")
     for _ in range(3):
         for tenant_id in schedule.due(tenant.ports).tenant_ids:
             worker.publish_if_due(tenant.ports, tenant_id)
         clock.advance(minutes=10)
+    assert admin.delete(f"/v1/revocations/{revocation}").status_code == 204
+
+
+def _publish_anew(tenant: Tenant, clock: Clock) -> None:
+    """Publish lists that are made from all records, as each is after a change of its lifetime."""
+    path = "revocations/srl/keys"
+    clock.advance(hours=2)
+    pending = _done(tenant, path)["key_id"]
+    lists: list[tuple[str, dict[str, Any]]] = [
+        ("revocations/srl/regenerate", {}),
+        (f"{path}/{pending}/activate", {"force": True}),
+        (f"{path}/{pending}/revoke", {}),
+        (f"{path}/rotate", {}),
+    ]
+    for seconds, (publish, body) in enumerate(lists, 600):
+        clock.advance(hours=2)
+        settings = {"srl_ttl_seconds": seconds}
+        assert tenant.admin.request("PATCH", "/v1/tenant/settings", json=settings).is_success
+        _done(tenant, publish, **body)
 
 
 def _change_signers(tenant: Tenant, clock: Clock) -> None:

@@ -1,1 +1,1 @@
-"""What runs the service: the local server, the operator's commands, the stacks."""
+"""Programs and templates that run the service: local server, commands, stacks."""

@@ -1,8 +1,8 @@
-"""The operator's command line, on whatever store the environment names (see shared/settings.py).
+"""The operator's command line, for the store that the environment names (see shared/settings.py).
 
-A new key is the only thing on standard output; all else goes to standard error.
-Exit codes: 0 done, 1 refused or failed, 2 wrong usage or settings, 3 recovered, but not all that
-happened since the restored moment is known: review what the command lists.
+A new key is printed on standard output; all messages are printed on standard error.
+Exit codes: 0 done, 1 refused or failed, 2 wrong usage or settings, 3 recovered, but some changes
+since the restored moment are unknown: review what the command lists.
 """
 
 import argparse
@@ -181,7 +181,7 @@ def _examine(ports: Ports, arguments: argparse.Namespace) -> None:
 
 
 def _warn_of_old_admin_key(ports: Ports, folder: Path | None) -> None:
-    """Say so if the first admin key still lies beside the data, and still opens."""
+    """Print a warning if the file of the first admin key is old and its key is still accepted."""
     if folder is None or not (path := folder / "admin.key").exists():
         return
     written = datetime.fromtimestamp(path.stat().st_mtime, UTC)
@@ -235,7 +235,7 @@ def _operator(ports: Ports, handle: str) -> Caller:
 
 
 class Unhealthy(RescindError):
-    """The doctor found something."""
+    """The doctor found a problem, or a key could not be migrated."""
 
 
 class Unpublished(RescindError):
@@ -243,7 +243,7 @@ class Unpublished(RescindError):
 
 
 def _described(error: BaseException) -> str:
-    """The kind and the text of an error, and those of its causes, each on a line of its own."""
+    """Return type and text of an error and of its causes, one per line."""
     lines = [f"{type(error).__name__}: {error}"]
     while error.__cause__ is not None:
         error = error.__cause__
@@ -261,6 +261,6 @@ def _say(text: str) -> None:
 
 
 if __name__ == "__main__":
-    # Every file that this process makes is private, whatever the folder's mode.
+    # All files of this process are private, also in a folder that is not.
     os.umask(0o077)
     sys.exit(main())

@@ -1,10 +1,10 @@
-"""An AWS of one machine, for SAM local and for trying the operator's commands on it.
+"""Run AWS on this machine, for SAM local and for trials of the operator's commands.
 
     python -m infra.aws_local --port 4566 --host 127.0.0.1
 
-Starts ministack, makes the stack of `stateful.yaml` and the queue of `template.yaml` there, and
-stops it at Ctrl-C. Everything in it is gone then. `--host 0.0.0.0` lets containers reach it, and
-everyone else on the network too.
+Starts ministack, and creates in it the stack of `stateful.yaml` and the queue of `template.yaml`.
+Ctrl-C stops it and deletes everything in it. With `--host 0.0.0.0`, containers can reach it, and
+so can everyone else on the network.
 """
 
 import argparse
@@ -28,7 +28,7 @@ QUEUE: Final = f"rescind-{STAGE}-publication"
 _MINISTACK: Final = ROOT / ".tools" / "ministack" / "bin" / "ministack"
 _REGION: Final = "eu-west-1"
 _START_SECONDS: Final = 60
-# What is known to nobody else: whoever may reach the port may do anything.
+# Not a secret: anyone who can reach the port can do anything.
 _CREDENTIALS: Final = {
     "AWS_ACCESS_KEY_ID": "000000000000",
     "AWS_SECRET_ACCESS_KEY": "local",
@@ -55,13 +55,13 @@ def main() -> int:
 
 
 def is_installed() -> bool:
-    """Whether ministack is there: `make .tools/ministack/.installed` puts it there."""
+    """Return whether `make .tools/ministack/.installed` has installed ministack."""
     return _MINISTACK.exists()
 
 
 @contextmanager
 def serving(port: int, *, host: str = "127.0.0.1") -> Iterator[dict[str, str]]:
-    """A running AWS with the stage's resources in it; the environment that leads there."""
+    """Run AWS with the resources of the stage, and yield the environment for its clients."""
     process = subprocess.Popen(  # noqa: S603 (a fixed path, no argument)
         [_MINISTACK],
         env=os.environ | {"GATEWAY_PORT": str(port), "BIND_HOST": host, "LOG_LEVEL": "WARNING"},
@@ -93,7 +93,7 @@ def _wait_until_it_answers(endpoint: str, process: "subprocess.Popen[bytes]") ->
 
 
 def _deploy(endpoint: str) -> dict[str, str]:
-    """Make what `stateful.yaml` says, and the queue; the settings that name it."""
+    """Create the stack of `stateful.yaml` and the queue, and return the environment for clients."""
     session = boto3.Session(
         aws_access_key_id=_CREDENTIALS["AWS_ACCESS_KEY_ID"],
         aws_secret_access_key=_CREDENTIALS["AWS_SECRET_ACCESS_KEY"],

@@ -1,4 +1,4 @@
-"""A copy of the store of one machine, made while the server runs."""
+"""Copies of the store of one machine, made while the server runs."""
 
 import os
 import sqlite3
@@ -15,8 +15,8 @@ class BackupFailed(RescindError):
 def copy_store(source: Path, destination: Path) -> None:
     """Copy the SQLite store at `source` to the new file `destination`, for its owner only.
 
-    The copy holds every write that was acknowledged before the call, and passes SQLite's own check.
-    Raises `BackupFailed` if the destination exists or the copy cannot be made; it leaves no part.
+    The copy has every write that was acknowledged before the call, and passes SQLite's own check.
+    Raises `BackupFailed` if the destination exists or the copy fails; no file is left then.
     """
     try:
         os.close(os.open(destination, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))

@@ -1,8 +1,8 @@
-"""Stage what Lambda runs: one folder for all functions (`make build`).
+"""Build the artefact that Lambda runs: one folder for all functions (`make build`).
 
-It holds `functions/`, `shared/` and what `requirements.lock` names, in wheels for Lambda's
-platform, whatever machine this is. The same inputs make the same bytes. A build that fails leaves
-the artefact before it as it was. docs/adr/0014-packaging.md says why it is so.
+It has `functions/`, `shared/` and what `requirements.lock` pins, as wheels for Lambda's platform.
+The same inputs give the same bytes on any machine. If a build fails, the previous artefact stays.
+docs/adr/0014-packaging.md has the reasons.
 
 Exit codes: 0 done, 1 failed, 2 wrong usage.
 """
@@ -25,25 +25,24 @@ from shared.artefact import TARGET_FILE
 
 ROOT: Final = Path(__file__).parent.parent
 
-# The services that the adapters call. botocore knows some four hundred.
+# The services that the adapters call. botocore has some four hundred.
 SERVICES: Final = frozenset({"dynamodb", "kms", "s3", "sqs"})
 
-# The same for `sam --parameter-overrides file://…`, which reads YAML: the template is deployed for
-# what the artefact was built for.
+# The same values as parameters of the template, for `sam --parameter-overrides file://…` (YAML).
 PARAMETERS_FILE: Final = "parameters.yaml"
 
 # The parameters of the template that become settings of all functions. SAM publishes a version if
-# the code or the template's text has changed, and not if the value of a parameter has: such a
-# change has to be in the artefact.
+# the code or the text of the template changed, but not if only a parameter did: so the artefact
+# must change with these parameters.
 SETTINGS: Final = frozenset({"BasePath", "RestoredAs", "TrustedProxies"})
 
 _SOURCES: Final = ("functions", "shared")
 _PLATFORMS: Final = {"arm64": "aarch64-manylinux_2_28", "x86_64": "x86_64-manylinux_2_28"}
 
-# Where Lambda unpacks the artefact, and so the path in tracebacks.
+# Where Lambda unpacks the artefact: the path in tracebacks.
 _TASK_ROOT: Final = "/var/task"
 
-# What no function reads of the packages. `boto3/docs` and `botocore/docs` are code.
+# Files of the packages that no function reads. `boto3/docs` and `botocore/docs` are code.
 _UNUSED: Final = (
     ".lock",
     "bin",
@@ -55,24 +54,24 @@ _UNUSED: Final = (
     "**/*.pyi",
     "**/py.typed",
 )
-# What importlib.metadata and vulnerability scanners read. Licences stay beside these.
+# Files that importlib.metadata and vulnerability scanners read. Licences are kept too.
 _METADATA: Final = frozenset({"METADATA", "entry_points.txt", "sboms"})
 _LICENCES: Final = ("licen", "copying", "notice", "authors")
 
-# The first moment that a zip file can name in every time zone: 2 January 1980.
+# The first time that a zip file can store in every time zone: 2 January 1980.
 _MOMENT: Final = 315_619_200
 
 
 class BuildFailed(Exception):
-    """There is no new artefact; the message says why."""
+    """No artefact was built; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What the artefact is for: an architecture of Lambda, a version of Python, and settings.
+    """What the artefact is built for: an architecture of Lambda, a Python version, and settings.
 
-    `parameters` has parameters of `template.yaml` that become settings of the functions, by name;
-    what is not in it stays as it was deployed before (docs/adr/0031).
+    `parameters` has parameters of `template.yaml` that become settings of the functions, by name.
+    Those that are not in it keep their deployed values (docs/adr/0031).
     """
 
     architecture: str = "arm64"
@@ -80,10 +79,10 @@ class Target:
     parameters: Mapping[str, str] = field(default_factory=dict)
 
     def write(self, app: Path) -> None:
-        """Say in the artefact what it is for: to `shared.artefact`, and to SAM."""
+        """Write the target into the artefact, for `shared.artefact` and for SAM."""
         (app / TARGET_FILE).write_text(json.dumps(asdict(self)) + "\n")
         parameters = {"Architecture": self.architecture} | dict(self.parameters)
-        # Every JSON text is YAML.
+        # JSON is valid YAML.
         (app / PARAMETERS_FILE).write_text(json.dumps(parameters) + "\n")
 
 
@@ -104,10 +103,10 @@ def main() -> int:
 def build(
     output: Path, target: Target, *, interpreter: str | None = None, root: Path = ROOT
 ) -> None:
-    """Put the artefact of the sources in `root` at `output`, in place of the one before.
+    """Build the artefact from the sources in `root`, and replace the one at `output`.
 
-    `interpreter` is a Python of the target's version that makes the bytecode; by default it is
-    looked for. Raises `BuildFailed`.
+    `interpreter` is a Python of the target's version that compiles the bytecode; by default one is
+    searched. Raises `BuildFailed`.
     """
     if output.exists() and not (output / TARGET_FILE).is_file():
         raise BuildFailed(f"{output} is no artefact, and is not replaced")
@@ -122,10 +121,10 @@ def build(
 
 
 def install(lock: Path, folder: Path, target: Target) -> None:
-    """Put what a lock file names into `folder`, as wheels for the target. Raises `BuildFailed`."""
+    """Install what a lock file pins into `folder`, for the target. Raises `BuildFailed`."""
     options = ["--python-platform", _PLATFORMS[target.architecture]]
     options += ["--python-version", target.python, "--only-binary", ":all:"]
-    # Files are dated and thinned here, which must not reach uv's cache.
+    # The files are changed here, so they must not be links into uv's cache.
     options += ["--no-compile-bytecode", "--link-mode", "copy", "--target", str(folder)]
     uv = [sys.executable, "-m", "uv"]
     try:
@@ -135,9 +134,9 @@ def install(lock: Path, folder: Path, target: Target) -> None:
 
 
 def add_bytecode(folder: Path, compiler: str) -> None:
-    """Put bytecode beside the sources, which stay: tracebacks show their lines."""
-    # Zip files round times, and Lambda's file system shows others again: bytecode that is checked
-    # against its source's time would be made anew at every cold start, with nowhere to keep it.
+    """Compile bytecode beside the sources, which are kept for the lines of tracebacks."""
+    # Zip files round times, and Lambda's file system shows other ones. Bytecode that is checked
+    # against the time of its source would be compiled again at each cold start.
     options = ["--invalidation-mode", "unchecked-hash", "-o", "0"]
     paths = ["-s", str(folder), "-p", _TASK_ROOT]
     compileall = [compiler, "-I", "-W", "ignore", "-m", "compileall", "-q", "-j", "0"]
@@ -145,7 +144,7 @@ def add_bytecode(folder: Path, compiler: str) -> None:
 
 
 def find_python(version: str) -> str | None:
-    """The path of an interpreter of this version: the running one, or one on PATH."""
+    """Return the path of an interpreter of this version: the running one, or one on PATH."""
     found = (_of_version(name, version) for name in (sys.executable, f"python{version}"))
     return next(filter(None, found), None)
 
@@ -171,7 +170,7 @@ def _stage(app: Path, target: Target, compiler: str | None, root: Path) -> None:
 
 
 def _thin(app: Path) -> None:
-    """Remove of the packages what no function reads."""
+    """Remove files of the packages that no function reads."""
     services = app.glob("botocore/data/*/")
     _remove(each for each in services if each.is_dir() and each.name not in SERVICES)
     for pattern in _UNUSED:
@@ -182,7 +181,7 @@ def _thin(app: Path) -> None:
 
 
 def _thin_endpoints(path: Path) -> None:
-    """Leave the services in use only: every client that is made reads all that is there."""
+    """Keep only the services in use: each new client reads the whole file."""
     known = json.loads(path.read_text())
     for partition in known["partitions"]:
         used = SERVICES & partition["services"].keys()
@@ -203,7 +202,7 @@ def _remove(paths: Iterable[Path]) -> None:
 
 
 def _settle(app: Path) -> None:
-    """Give every file one time and one mode, whoever builds and when; Lambda must read them."""
+    """Give every file the same time and mode, for equal bytes, and so that Lambda can read them."""
     for path in (app, *app.rglob("*")):
         path.chmod(0o755 if path.is_dir() else 0o644)
         os.utime(path, (_MOMENT, _MOMENT))
@@ -217,9 +216,9 @@ def _given(interpreter: str, version: str) -> str:
 
 
 def _of_version(interpreter: str, version: str) -> str | None:
-    """The path of the interpreter where it is CPython of this version."""
+    """Return the path of the interpreter if it is CPython of this version, else None."""
     ask = "import sys; print(sys.implementation.cache_tag, sys.executable)"
-    # pyenv's stand-ins on PATH start a version only where it is named.
+    # pyenv's wrappers on PATH start a version only if it is named.
     environment = os.environ | {"PYENV_VERSION": version}
     try:
         told = subprocess.run(  # noqa: S603 (an interpreter on PATH, or of the caller's choice)
@@ -244,7 +243,7 @@ def _run(command: list[str]) -> None:
 
 
 def _sizes(app: Path) -> tuple[int, int]:
-    """Bytes of the artefact, unzipped and zipped; Lambda takes 250 MB unzipped."""
+    """Return the bytes of the artefact, unzipped and zipped. Lambda's limit is 250 MB unzipped."""
     files = [path for path in sorted(app.rglob("*")) if path.is_file()]
     with tempfile.TemporaryFile() as archive:
         with ZipFile(archive, "w", ZIP_DEFLATED) as zipped:

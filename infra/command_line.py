@@ -1,4 +1,4 @@
-"""What the command lines of the programs have in common."""
+"""What the command line programs share."""
 
 import argparse
 import sys
@@ -14,13 +14,13 @@ _SCRIPTS: Final = {
 
 
 def program(module: str) -> str:
-    """How a user calls a module of this folder: by its script if the wheel is installed."""
+    """Return the command of a module: its script if the wheel is installed, else `python -m`."""
     installed = "rescind" in sys.modules and module in _SCRIPTS
     return _SCRIPTS[module] if installed else f"python -m infra.{module}"
 
 
 def parser(module: str, description: str | None) -> argparse.ArgumentParser:
-    """A parser of this name that knows `--version`, and prints the description as it is."""
+    """Return a parser for this program, with `--version` and the description as it is."""
     made = argparse.ArgumentParser(
         prog=program(module),
         description=description,

@@ -1,9 +1,9 @@
-"""What the service costs on AWS: counted calls, times prices.
+"""Print what the service costs on AWS: counted calls multiplied by prices.
 
     python -m infra.cost --read-unit 0.15 --milliseconds 20
 
-The counts are in `cost.csv` beside this file; `python -m tests.costs` counts them anew. The prices
-are list prices of one region (us-east-1, arm64) on one day: give your own.
+The counts are in `cost.csv` beside this file; `python -m tests.costs` renews them. The default
+prices are list prices of one region (us-east-1, arm64) on one day.
 """
 
 import argparse
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 COUNTS: Final = Path(__file__).with_name("cost.csv")
-# What is deployed: the memory of functions in megabytes, and what each stage has of the rest.
+# What is deployed: the memory of the functions in megabytes, and the other resources of a stage.
 MEMORY: Final = {
     "Revocations": 512,
     "SigningKeys": 512,
@@ -27,7 +27,7 @@ MEMORY: Final = {
 SNAPSHOTS: Final = ("Revocations", "Srl")
 # An alarm is billed by the metrics that it watches.
 ALARM_METRICS: Final = 33
-# Those that a stage without faults emits: three of the schedule, two of publications.
+# The metrics that a stage without faults emits: three of the schedule, two of publications.
 METRICS: Final = 5
 FLEETS: Final = (100, 1_000, 10_000)
 
@@ -37,20 +37,20 @@ PUBLICATION: Final = "a publication"
 
 _MONTH: Final = 30 * 24 * 3600
 _POLLS: Final = _MONTH // 30
-# A list whose content stays the same is published at half of its lifetime, which is an hour.
+# Without changes, a list is published at half of its lifetime, which is an hour.
 _LISTS: Final = _MONTH // 1800
 _TICKS: Final = _MONTH // 60
-# An HTTP API counts each 512 KiB of an answer as a request.
+# An HTTP API bills each 512 KiB of a response as a request.
 _METERED_BYTES: Final = 512 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """Dollars, and what only a deployment can measure.
+    """Prices in dollars, and three values that only a deployment can measure.
 
-    Dollars a million down to `snapshot_gigabyte_second`, then a gigabyte, then a month.
-    `milliseconds` is how long a function runs for a request or a tick, `publication_milliseconds`
-    for a publication; `line_bytes` is what AWS logs of a request, beside our own line.
+    Prices are per million down to `snapshot_gigabyte_second`, then per gigabyte, then per month.
+    `milliseconds` is the run time of a function for a request or a tick, `publication_milliseconds`
+    for a publication. `line_bytes` is what AWS logs of a request, without our own line.
     """
 
     read_unit: float = 0.125
@@ -74,7 +74,7 @@ class Prices:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """What a call takes, on average; `requests` are all that it makes to DynamoDB, S3 and KMS."""
+    """What a call uses on average. `requests` are all its requests to DynamoDB, S3 and KMS."""
 
     what: str
     function: str
@@ -88,7 +88,7 @@ class Counted:
     answer_bytes: float
 
     def dollars(self, prices: Prices) -> float:
-        """What a million of them cost."""
+        """Return the price of a million calls."""
         publication = self.what == PUBLICATION
         milliseconds = prices.publication_milliseconds if publication else prices.milliseconds
         gigabytes = MEMORY[self.function] / 1024
@@ -108,7 +108,7 @@ class Counted:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the tables at the prices given."""
+    """Print the tables for the given prices."""
     parser = argparse.ArgumentParser(prog="python -m infra.cost", description=__doc__)
     for price in fields(Prices):
         option = f"--{price.name.replace('_', '-')}"
@@ -119,14 +119,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def counted() -> list[Counted]:
-    """The counts, as `tests.costs` found them."""
+    """Return the counts of `tests.costs`."""
     with COUNTS.open(newline="") as file:
         rows = list(csv.reader(file))[1:]
     return [Counted(what, function, *map(float, averages)) for what, function, *averages in rows]
 
 
 def tables(prices: Prices) -> list[str]:
-    """Of each call, of fleets of authorizers, and of a stage that nobody calls, in Markdown."""
+    """Return tables in Markdown: calls, fleets of authorizers, and an idle stage."""
     figures = ("requests", "read_units", "write_units", "kms", "s3_gets", "s3_puts")
     calls = (
         [
@@ -147,9 +147,9 @@ def tables(prices: Prices) -> list[str]:
 
 
 def fleet(size: int, prices: Prices) -> float:
-    """A month of so many authorizers of one tenant, in dollars.
+    """Return the dollars per month for `size` authorizers of one tenant.
 
-    Each has a key of its own, asks every 30 seconds for a list, and gets each new one once.
+    Each has its own key, requests the list every 30 seconds, and downloads each new list once.
     """
     row = {each.what: each.dollars(prices) / 1_000_000 for each in counted()}
     fetch = row[POLL.removesuffix(" (304)")]
@@ -157,7 +157,7 @@ def fleet(size: int, prices: Prices) -> float:
 
 
 def idle(prices: Prices) -> dict[str, float]:
-    """A month of a stage with one tenant that nobody calls, in dollars, part by part."""
+    """Return the dollars per month of each part of a stage with one tenant and no requests."""
     row = {each.what: each.dollars(prices) / 1_000_000 for each in counted()}
     gigabytes = sum(MEMORY[name] for name in SNAPSHOTS) / 1024
     parts = {

@@ -1,4 +1,4 @@
-"""The data folder of a deployment on one machine: store, blobs and, by default, keys."""
+"""The data folder of a deployment on one machine: store, blobs and, by default, the master key."""
 
 import os
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from shared.model.srl.blobs import version_of
 
 _STORE = "svc.db"
 _MASTER_KEY = "master.key"
-# SQLite keeps recent writes in two more files beside the store.
+# SQLite has recent writes in two more files beside the store.
 _LIMITS = f"{_STORE}-limits"
 _PRIVATE = (
     *(f"{each}{part}" for each in (_STORE, _LIMITS) for part in ("", "-wal", "-shm")),
@@ -20,7 +20,7 @@ _PRIVATE = (
 
 
 def environment(folder: Path, key: Path | None = None) -> dict[str, str]:
-    """The settings that keep everything in `folder`, the master key at `key` if one is given.
+    """Return the settings for the data in `folder`, with the master key at `key` if it is given.
 
     The names are those of `shared.settings`.
     """
@@ -32,25 +32,25 @@ def environment(folder: Path, key: Path | None = None) -> dict[str, str]:
 
 
 def master_key(folder: Path, chosen: Path | None, environment_: Mapping[str, str]) -> Path:
-    """The path of the master key of `folder`.
+    """Return the path of the master key of `folder`.
 
-    It is `chosen` (`--keys`) if that is given, else `master.key` in the folder if it is there,
-    else the file that `SVC_KEYS` names, else `master.key` in the folder, which is to be made.
+    It is `chosen` (`--keys`) if that is given, else `master.key` in the folder if it exists, else
+    the file that `SVC_KEYS` names, else `master.key` in the folder, which does not exist yet.
     """
     own = folder / _MASTER_KEY
     scheme, _, location = environment_.get("SVC_KEYS", "").partition(":")
     if chosen is not None:
         return chosen
-    # An environment that names another deployment must not lend its key to this folder.
+    # The environment may be of another deployment, so the key in the folder comes first.
     return own if own.exists() or scheme != "file" or not location else Path(location)
 
 
 def prepare(folder: Path, key: Path | None = None) -> None:
-    """Make the folder and its master key, for their owner only, unless they exist.
+    """Create the folder and its master key, for their owner only, unless they exist.
 
-    Raises `InvalidSettings` if the folder cannot be made or is not private, if it has data and the
-    key is missing (a new key would open none of the seeds that the old one sealed), and as
-    `check_whole` does.
+    Raises `InvalidSettings` if the folder cannot be created or is not private, if it has data and
+    the key is missing (a new key could not open the seals of the old one), and as `check_whole`
+    does.
     """
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -62,9 +62,9 @@ def prepare(folder: Path, key: Path | None = None) -> None:
 
 
 def check_whole(folder: Path, *, has_tenants: bool = True) -> None:
-    """Refuse an empty store beside what is left of an older one, whose records it lacks.
+    """Refuse an empty store beside files of an older one, whose records are lost.
 
-    `has_tenants` is false if the store was opened and holds no tenant. Raises `InvalidSettings`.
+    `has_tenants` is false if the store was opened and has no tenant. Raises `InvalidSettings`.
     """
     database = folder / "svc.db"
     is_empty = not database.is_file() or database.stat().st_size == 0 or not has_tenants
@@ -81,7 +81,7 @@ def check_whole(folder: Path, *, has_tenants: bool = True) -> None:
 
 
 def _has_served(folder: Path) -> bool:
-    """Whether a service has run here. A first start that was stopped leaves one empty list."""
+    """Return whether a service ran here. A first start that was stopped leaves one empty list."""
     lists = folder.glob("blobs/srl/*/lists/*.json")
     return (folder / "admin.key").exists() or any(version_of(each.name) > 1 for each in lists)
 
@@ -89,10 +89,10 @@ def _has_served(folder: Path) -> bool:
 def chosen(
     folder: Path | None, key: Path | None, environment_: Mapping[str, str]
 ) -> dict[str, str]:
-    """The environment; if `folder` is given, with the settings of that folder and its key.
+    """Return the environment, with the settings of `folder` and its key if it is given.
 
-    Raises `InvalidSettings` if `folder` is not a data folder (opening it would start a new one),
-    or is not private, or if its key is missing.
+    Raises `InvalidSettings` if `folder` is not a data folder (opening it would create one) or is
+    not private, or if its key is missing.
     """
     if folder is None:
         return dict(environment_)
@@ -107,7 +107,7 @@ def chosen(
 
 
 def _checked(folder: Path, key: Path | None) -> Path:
-    """The path of the master key, after the folder, its files and the key were checked."""
+    """Check the folder, its files and the master key, and return the path of the key."""
     private_files.check_folder(folder)
     for name in _PRIVATE:
         private_files.check_file(folder / name)
@@ -117,7 +117,7 @@ def _checked(folder: Path, key: Path | None) -> Path:
         problem = f"{path} is missing, but {folder} has data. "
         remedy = "Restore its copy, or say where it is (make run KEYS=…, or the option --keys)."
         raise InvalidSettings([problem + remedy])
-    # Its mode is checked where it is read.
+    # The mode is checked when the file is read.
     private_files.check_owner(path)
     return path
 

@@ -1,8 +1,8 @@
-"""Make a virtual environment of what a lock file pins: `python infra/environment.py FOLDER LOCK`.
+"""Create a virtual environment from a lock file: `python infra/environment.py FOLDER LOCK`.
 
-It needs nothing but Python. uv installs the packages: the one on PATH if it is new enough, else the
-one that the lock file pins, which pip installs first. uv does not read pip's configuration, so what
-that says of indexes, certificates and proxies is passed on.
+It needs only Python. uv installs the packages: the one on PATH if it is new enough, else the one
+that the lock file pins, which pip installs first. uv does not read pip's configuration, so this
+program passes on its indexes, certificates and proxies.
 """
 
 import ast
@@ -19,7 +19,7 @@ from typing import Final
 
 _UV_SINCE: Final = (0, 13)
 
-# What pip's configuration says, and the variable by which uv is told the same.
+# Settings of pip's configuration, and the variable of uv with the same meaning.
 _VARIABLES: Final = {
     "index-url": "UV_DEFAULT_INDEX",
     "extra-index-url": "UV_INDEX",
@@ -30,16 +30,16 @@ _VARIABLES: Final = {
     "proxy": "ALL_PROXY",
 }
 _COMMAS: Final = {"UV_FIND_LINKS"}
-# A user's own variable stands, also under its older name.
+# Variables of the user take precedence, also under their older names.
 _OLDER: Final = {"UV_DEFAULT_INDEX": "UV_INDEX_URL", "UV_INDEX": "UV_EXTRA_INDEX_URL"}
 
 
 class CannotInstall(Exception):
-    """What is missing, or what pip or uv printed."""
+    """What is missing, or the output of pip or uv."""
 
 
 def main() -> None:
-    """Make the environment, or add what it lacks."""
+    """Create the environment, or add what it lacks."""
     folder, lock = map(Path, sys.argv[1:])
     print(f"Installing what {lock} names in {folder} (once)", flush=True)
     python = folder / "bin" / "python"
@@ -57,7 +57,7 @@ def install(
 ) -> None:
     """Install what a lock file pins, by hash, with this command of uv. Raises `CannotInstall`.
 
-    Of `pythons` and the running Python, the first that has pip says how pip is configured.
+    pip's configuration is read with the first of `pythons` and the running Python that has pip.
     """
     settings = _pip_settings([*pythons, sys.executable, f"{sys.base_prefix}/bin/python3"])
     command = [*uv, "pip", "install", "--quiet", "--require-hashes", "--no-deps", *options]
@@ -67,7 +67,7 @@ def install(
 
 
 def _uv(folder: Path) -> str | None:
-    """A uv that is there: in the environment, beside this Python, or on PATH and new enough."""
+    """Return an existing uv: in the environment, beside this Python, or on PATH and new enough."""
     for beside in (folder / "bin" / "uv", Path(sys.executable).with_name("uv")):
         if beside.exists():
             return str(beside)
@@ -77,11 +77,11 @@ def _uv(folder: Path) -> str | None:
 
 
 def _uv_by_pip(folder: Path, lock: Path) -> str:
-    """The uv that the lock file pins, installed by pip in a new environment."""
+    """Install the uv that the lock file pins into a new environment, with pip; return its path."""
     python = str(folder / "bin" / "python")
     make = [sys.executable, "-m", "venv", str(folder)]
     if importlib.util.find_spec("pip"):
-        # To borrow this Python's pip takes less time than to install another.
+        # This Python's pip takes less time than to install another one.
         _run([*make, "--without-pip"])
         pip = [sys.executable, "-m", "pip", "--python", python]
     elif importlib.util.find_spec("ensurepip"):
@@ -105,7 +105,7 @@ def _no_pip() -> str:
 
 
 def _pip_settings(pythons: Iterable[str]) -> dict[str, str]:
-    """What the configuration of pip says for `pip install`, by option; nothing without a pip."""
+    """Return pip's configuration for `pip install`, by option; empty without a pip."""
     for python in dict.fromkeys(pythons):
         with suppress(CannotInstall, OSError):
             listed = _run([python, "-m", "pip", "config", "list"])
@@ -114,7 +114,7 @@ def _pip_settings(pythons: Iterable[str]) -> dict[str, str]:
         return {}
     lines = [line.partition("=") for line in listed.splitlines()]
     settings = {name: str(ast.literal_eval(value)) for name, _, value in lines}
-    # As pip has it, a later one wins.
+    # As in pip, later sections take precedence.
     return {
         name.removeprefix(section): value
         for section in ("global.", "install.", ":env:.")
@@ -124,13 +124,13 @@ def _pip_settings(pythons: Iterable[str]) -> dict[str, str]:
 
 
 def _variables(settings: dict[str, str]) -> dict[str, str]:
-    """The variables by which uv is told what pip's configuration says, under those of the user."""
+    """Return the environment for uv with pip's configuration; variables of the user come first."""
     told = {
         variable: ("," if variable in _COMMAS else " ").join(settings[option].split())
         for option, variable in _VARIABLES.items()
         if option in settings and _OLDER.get(variable, variable) not in os.environ
     }
-    # Of several indexes pip takes what matches, wherever it is; the hashes decide what does.
+    # With several indexes, pip accepts a match from any; the hashes decide.
     return {"UV_INDEX_STRATEGY": "unsafe-best-match"} | told | os.environ
 
 

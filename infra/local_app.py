@@ -1,4 +1,4 @@
-"""All functions as one ASGI application, with the documents and the addresses of stored lists."""
+"""All functions as one ASGI application, with the API document and the addresses of blobs."""
 
 from functools import partial
 from typing import Final
@@ -28,7 +28,7 @@ _FOLDERS: Final = ("/blobs/", "/static-offline-docs/")
 
 
 async def _blob(request: Request) -> Response:
-    """What S3 does with a signed address: serve the blob to whoever holds it."""
+    """Serve a blob by its signed address, as S3 does."""
     blobs = wiring.from_environment().blobs
     parts = request.query_params
     if not isinstance(blobs, LocalBlobs):
@@ -73,7 +73,7 @@ _beside.add_exception_handler(HTTPException, _nothing_there)
 
 
 async def app(scope: Scope, receive: Receive, send: Send) -> None:
-    """The contract, and beside it what only this server has, which is only read."""
+    """Serve the API, and the read-only paths that only this server has."""
     await (_beside if _is_beside(scope) else _contract)(scope, receive, send)
 
 

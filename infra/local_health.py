@@ -1,6 +1,6 @@
-"""Whether this process lives and can serve, for those who start and watch it (docs/adr/0042).
+"""Health checks for the programs that start and watch this process (docs/adr/0042).
 
-Needs no key. However often it is asked, the places that hold data are asked once in a while only.
+They need no key. The stores are checked at most once in `_FRESH_SECONDS`.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from shared.operations.operator.readiness import Lists, NotReady
 from shared.ports import Ports
 from shared.web.work import Kind, Work
 
-# How long an answer is repeated, and how long a new one is waited for.
+# How long an answer is repeated, and the longest wait for a new one.
 _FRESH_SECONDS: Final = 2.0
 _PATIENCE_SECONDS: Final = 5.0
 _HEADERS: Final = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
@@ -42,12 +42,12 @@ class _Answer(NamedTuple):
 
 
 async def alive(_request: Request) -> Response:
-    """`GET /healthz`: this process answers. Asks nothing of any place that holds data."""
+    """`GET /healthz`: 200 if this process answers. Checks no store."""
     return _Answer(HTTPStatus.OK, {"status": "alive"}).response()
 
 
 class Health:
-    """Looks whether `ports` can be used, by `work`; repeats what it saw for a short time."""
+    """Checks with `work` whether `ports` can be used, and repeats the result for a short time."""
 
     def __init__(
         self, ports: Callable[[], Ports], work: Work, clock: Callable[[], float] = time.monotonic
@@ -58,7 +58,7 @@ class Health:
         self._looking: asyncio.Task[None] | None = None
 
     async def ready(self, _request: Request) -> Response:
-        """`GET /readyz`: 200 with the ages of the lists, or 503 if a place does not answer."""
+        """`GET /readyz`: 200 with the ages of the lists, or 503 if a store does not answer."""
         if (seen := self._fresh()) is None:
             await self._look_once()
             seen = self._fresh() or _unavailable("A place that holds data takes too long.")
@@ -68,7 +68,7 @@ class Health:
         return self._last if self._clock() - self._seen_at < _FRESH_SECONDS else None
 
     async def _look_once(self) -> None:
-        """Look, or wait for the look that is under way; in all no longer than the patience."""
+        """Start a check or wait for the one in progress, for at most `_PATIENCE_SECONDS` in all."""
         if self._looking is None or self._looking.done():
             self._began_at = self._clock()
             self._looking = asyncio.create_task(self._look())
@@ -84,7 +84,7 @@ class Health:
             _log.error("not ready: %s: %s", error, error.__cause__)
         except Exception as error:  # noqa: BLE001 (whoever watches is to hear of a bug, too)
             answer = _unavailable("The service failed; its log says where.")
-            # Not its text, which may hold anything.
+            # Not the text, which may hold a secret.
             frames = "".join(traceback.format_tb(error.__traceback__))
             _log.critical("not ready: %s at\n%s", type(error).__name__, frames)
         self._last, self._seen_at = answer, self._clock()

@@ -1,8 +1,7 @@
 """HTTP/1.1 for the local server: uvicorn's protocol with deadlines and a limit on connections.
 
-By itself uvicorn waits for a header, a body, or a caller that does not read for as long as the
-connection lasts, and accepts connections until the process can open no more files, its own data
-among them (docs/adr/0028).
+uvicorn itself waits without limit for a header, a body, or a caller that does not read, and accepts
+connections until the process can open no more files, also for its own data (docs/adr/0028).
 """
 
 import asyncio
@@ -36,12 +35,12 @@ class _Waiting(Enum):
     RESPONSE = auto()
 
 
-# How long each may take; for a response, how long the caller may read nothing of it.
+# The longest time for each. For a response: the longest time in which the caller reads nothing.
 _SECONDS: Final = {_Waiting.HEADER: 10.0, _Waiting.BODY: 30.0, _Waiting.RESPONSE: 30.0}
 
 
 class Limits(NamedTuple):
-    """How many connections a process keeps, and how many more may wait to be accepted."""
+    """The number of connections that a process keeps, and of those that may wait for acceptance."""
 
     connections: int
     backlog: int
@@ -49,20 +48,20 @@ class Limits(NamedTuple):
 
 @cache
 def limits() -> Limits:
-    """The limits that leave a quarter of the files that this process may open to its data."""
+    """Return limits that leave a quarter of the files that this process may open to its data."""
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if files == resource.RLIM_INFINITY:
         return Limits(_CONNECTIONS_MAX, _BACKLOG_MAX)
-    # asyncio accepts a whole backlog in each turn of its loop, and up to four turns pass until a
-    # connection that is over the limit is closed: a quarter of the files.
+    # asyncio accepts a whole backlog in each turn of its loop, and up to four turns pass until an
+    # excess connection is closed: a quarter of the files.
     return Limits(min(_CONNECTIONS_MAX, files // 2), min(_BACKLOG_MAX, files // 16))
 
 
 class _StrictConnection(h11.Connection):
-    """An HTTP/1.1 connection that refuses requests which a proxy may read in another way."""
+    """An HTTP/1.1 connection that refuses requests that a proxy may read differently."""
 
     def next_event(self) -> Any:
-        """The next event. Raises `h11.RemoteProtocolError`."""
+        """Return the next event. Raises `h11.RemoteProtocolError`."""
         head = self.trailing_data[0] if self.their_state is h11.IDLE else b""
         event = super().next_event()
         if isinstance(event, h11.Request) and _is_ambiguous(event, head):
@@ -71,7 +70,7 @@ class _StrictConnection(h11.Connection):
 
 
 _END_OF_HEADER: Final = re.compile(rb"\n\r?\n")
-# A line that ends without CR, or that goes on in the next one (RFC 9112, 2.2 and 5.2).
+# A line that ends without CR, or that continues in the next one (RFC 9112, 2.2 and 5.2).
 _LOOSE_LINE: Final = re.compile(rb"(?<!\r)\n|\n[ \t]")
 
 
@@ -84,7 +83,7 @@ def _is_ambiguous(request: h11.Request, head: bytes) -> bool:
 
 
 class LocalProtocol(H11Protocol):
-    """One connection. It is closed if the caller takes too long, or to make room for others."""
+    """A connection. It is closed if the caller takes too long, or to make room for others."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -95,9 +94,9 @@ class LocalProtocol(H11Protocol):
         self._deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin to wait for a header; close another connection if there are too many."""
+        """Wait for a header. If there are too many connections, close another one."""
         super().connection_made(transport)
-        # Without it the kernel holds back the end of a response for 40 ms. asyncio sets it only on
+        # Otherwise the kernel delays the end of a response by 40 ms. asyncio sets this only on
         # sockets that name their protocol, and those of several workers do not.
         peer = transport.get_extra_info("socket")
         peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -105,31 +104,31 @@ class LocalProtocol(H11Protocol):
         self._make_room()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell the application, and wait for nothing any more."""
+        """Notify the application, and cancel the deadline."""
         super().connection_lost(exc)
         if self._deadline:
             self._deadline.cancel()
 
     def handle_events(self) -> None:
-        """Act on what was received."""
+        """Handle received events."""
         super().handle_events()
         self._watch()
 
     def on_response_complete(self) -> None:
-        """Begin to wait for the next request."""
+        """Wait for the next request."""
         super().on_response_complete()
         self._watch()
 
     def shutdown(self) -> None:
-        """End the connection once its response is sent, and in any case `STOP_SECONDS` later."""
+        """Close the connection after its response, and after `STOP_SECONDS` in any case."""
         super().shutdown()
         self.loop.call_later(STOP_SECONDS, self.transport.abort)
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002 (uvicorn's own words)
-        """Answer a request that cannot be parsed in the contract's shape (API-9)."""
+        """Answer a request that cannot be parsed with the error body of API-9."""
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
-            # The application has loaded them. Loading them with this module would take a starting
-            # worker so long that uvicorn's supervisor might take it for dead.
+            # The application has loaded these modules. If this module loaded them, a worker would
+            # start so slowly that uvicorn's supervisor might restart it.
             from shared.web import errors, gate  # noqa: PLC0415
 
             answer = errors.response(InvalidRequest("The request is not well-formed HTTP/1.1."))
@@ -140,7 +139,7 @@ class LocalProtocol(H11Protocol):
             head = h11.Response(status_code=400, headers=headers, reason=b"Bad Request")
             for event in (head, h11.Data(data=bytes(answer.body)), h11.EndOfMessage()):
                 self.transport.write(self.conn.send(event))
-        # Otherwise a response has begun, and the rest of the body is what cannot be parsed.
+        # Otherwise a response has begun, and the rest of the body cannot be parsed.
         self.transport.close()
 
     @property
@@ -151,7 +150,7 @@ class LocalProtocol(H11Protocol):
         return _Waiting.BODY if cycle.more_body else _Waiting.RESPONSE
 
     def _watch(self) -> None:
-        """Set a deadline for what the connection waits for now, unless it has one."""
+        """Set a deadline if the connection waits for something new."""
         state = (self._waiting, self.cycle)
         if state != self._state:
             self._state, self._since, self._unsent = state, self.loop.time(), math.inf
@@ -166,14 +165,14 @@ class LocalProtocol(H11Protocol):
         unsent = self.transport.get_write_buffer_size()
         is_at_work = self._waiting is _Waiting.RESPONSE and not unsent
         if is_at_work or 0 < unsent < self._unsent:
-            # The application has not answered yet, or the caller reads, if slowly.
+            # The application has not answered yet, or the caller reads slowly.
             self._unsent = unsent or math.inf
             self._set_deadline()
         else:
             self.transport.abort()
 
     def _make_room(self) -> None:
-        """Close the connection that has waited for a header the longest, or this one."""
+        """Close the connection that has waited longest for a header, or this one."""
         connections = cast("set[LocalProtocol]", self.connections)
         if len(connections) <= limits().connections:
             return

@@ -1,4 +1,4 @@
-"""Removal of expired audit entries on one machine, which DynamoDB does by itself."""
+"""Removal of expired audit entries on one machine; DynamoDB does this itself."""
 
 import logging
 from collections import deque
@@ -14,10 +14,10 @@ _log = logging.getLogger("rescind")
 
 
 class Retention:
-    """Removes what has expired, a part at each call.
+    """Removes expired audit entries, a part at each call.
 
-    What is removed cannot be brought back, and a clock may be wrong for a while. So the time is the
-    earliest that the clock said in the last `readings` calls, and nothing is removed before that.
+    A removal is final, and a clock may be wrong for some time. So nothing is removed in the first
+    `readings` calls; then the time is the earliest of the last `readings` calls.
     """
 
     def __init__(self, ports: Ports, *, readings: int = _READINGS) -> None:
@@ -25,10 +25,7 @@ class Retention:
         self._said: deque[int] = deque(maxlen=readings)
 
     def apply(self) -> None:
-        """Remove some of the entries that expired before the day that it is now.
-
-        A fault is logged; the next call goes on.
-        """
+        """Remove some of the entries that expired before today. A fault is logged."""
         self._said.append(int(self._ports.now().timestamp()))
         store = self._ports.store
         if len(self._said) < (self._said.maxlen or 0) or not isinstance(store, LocalStore):

@@ -1,7 +1,7 @@
-"""The whole service on one machine: every function behind one address, data in one folder.
+"""Run the whole service on one machine: all functions at one address, data in one folder.
 
-The first start makes the tenant `local` and its admin key. Lists are published once before the
-first request and then on a timer, by the same operation that the schedule runs on AWS.
+The first start creates the tenant `local` and its admin key. Due lists are published at the start
+and then every minute, by the operation that the schedule runs on AWS.
 """
 
 import argparse
@@ -34,11 +34,11 @@ _log = logging.getLogger("rescind")
 
 
 def main() -> int:
-    """Serve until interrupted; 0, or 1 with a message where the service cannot start."""
+    """Serve until interrupted. Return 0, or 1 after a message if the service cannot start."""
     arguments = _arguments()
     logging.config.dictConfig(logs.for_one_machine(arguments.log_level))
-    # Wherever Ctrl-C comes, it is a stop like any other. Not KeyboardInterrupt: Python would end by
-    # the signal for one that it saw pass through `exec`, though it was caught.
+    # Ctrl-C stops the process in the same way at any time. KeyboardInterrupt is not used: Python
+    # exits by the signal if that passed through `exec`, even if it was caught.
     signal.signal(signal.SIGINT, _stop)
     with suppress(_Stopped):
         try:
@@ -63,7 +63,7 @@ def _prepare(arguments: argparse.Namespace) -> Ports:
     _check_address(arguments.host, arguments.port)
     key = data_folder.master_key(arguments.data, arguments.keys, os.environ)
     data_folder.prepare(arguments.data, key)
-    # Worker processes find the data by these.
+    # Worker processes read these.
     os.environ.update(data_folder.environment(arguments.data, key))
     ports = wiring.from_environment()
     _check_store(ports, arguments.data)
@@ -72,7 +72,7 @@ def _prepare(arguments: argparse.Namespace) -> Ports:
 
 
 def _check_store(ports: Ports, data: Path) -> None:
-    """Raise `InvalidSettings` where the database is damaged."""
+    """Raise `InvalidSettings` if the database is damaged."""
     if not isinstance(ports.store, LocalStore):
         return
     damage = next(ports.store.problems(quickly=True), None)
@@ -95,18 +95,18 @@ def _serve(ports: Ports, arguments: argparse.Namespace) -> None:
             host=str(arguments.host),
             port=arguments.port,
             workers=arguments.workers,
-            # A worker that starts on a busy machine is slow, not dead.
+            # A worker may start slowly on a busy machine.
             timeout_worker_healthcheck=30,
             log_config=logs.for_one_machine(arguments.log_level),
-            # Warnings tell of malformed requests, which any caller can send without end.
+            # Warnings report malformed requests, of which any caller can send any number.
             log_level="error",
             lifespan="on",
             ws="none",
             http=local_protocol.LocalProtocol,
             backlog=local_protocol.limits().backlog,
-            # Connections close by themselves before that.
+            # Connections close themselves before that.
             timeout_graceful_shutdown=local_protocol.STOP_SECONDS + 2,
-            # Which forwarded addresses are believed is the gate's to decide.
+            # The gate decides which forwarded addresses are used.
             proxy_headers=False,
             server_header=False,
         )
@@ -159,7 +159,7 @@ def _check_address(host: IPv4Address | IPv6Address, port: int) -> None:
 
 
 def _ensure_tenant(ports: Ports, admin_key: Path) -> None:
-    """Create the tenant with its first admin key, unless it exists."""
+    """Create the tenant and its first admin key, unless the tenant exists."""
     try:
         tenants.find(ports, _TENANT)
     except NotFound:
@@ -195,6 +195,6 @@ def _say_hello(arguments: argparse.Namespace, admin_key: Path) -> None:
 
 
 if __name__ == "__main__":
-    # Every file that this process makes is private, whatever the folder's mode.
+    # All files of this process are private, also in a folder that is not.
     os.umask(0o077)
     sys.exit(main())

@@ -1,4 +1,4 @@
-"""Threads for the work of requests, so that a slow one holds up nobody else (docs/adr/0034)."""
+"""Threads for the work of requests, so that a slow one does not delay others (docs/adr/0034)."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -13,14 +13,13 @@ T = TypeVar("T")
 
 _THREADS: Final = 16
 _ADMISSION_THREADS: Final = 4
-# How many pieces of work of a kind one tenant may have under way; more of them wait for their turn,
-# and take no thread meanwhile.
+# How many pieces of work of a kind may run for one tenant. Others wait and use no thread.
 _SHARE: Final = {Kind.USUAL: 4, Kind.PUBLICATION: 1, Kind.ADMISSION: 2}
 
 
 @dataclass(slots=True)
 class _Turns:
-    """The turns that a tenant has for a kind of work, and how many pieces have or await one."""
+    """The turns of a tenant for a kind of work; `users` is how many pieces have or await one."""
 
     free: asyncio.Semaphore
     users: int = 0
@@ -28,19 +27,19 @@ class _Turns:
 
 @dataclass(slots=True)
 class Threads:
-    """`Work` in threads; what is quick is done in place."""
+    """`Work` in threads; quick work runs directly."""
 
     _pool: ThreadPoolExecutor = field(
         default_factory=lambda: ThreadPoolExecutor(_THREADS, thread_name_prefix="work")
     )
-    # Apart from the others: whoever is let in must not wait for those who are at work.
+    # A pool of its own, so that admission does not wait for other work.
     _admissions: ThreadPoolExecutor = field(
         default_factory=lambda: ThreadPoolExecutor(_ADMISSION_THREADS, thread_name_prefix="admit")
     )
     _turns: dict[tuple[str, Kind], _Turns] = field(default_factory=dict)
 
     async def __call__(self, call: Callable[[], T], kind: Kind, *, tenant_id: str) -> T:
-        """What `call` returns, once the tenant has a turn and a thread is free."""
+        """Return what `call` returns, once the tenant has a turn and a thread is free."""
         if kind is Kind.QUICK:
             return call()
         pool = self._admissions if kind is Kind.ADMISSION else self._pool
@@ -48,7 +47,7 @@ class Threads:
             return await asyncio.get_running_loop().run_in_executor(pool, call)
 
     def stop(self) -> None:
-        """Wait for what is under way; what has no thread yet is not begun."""
+        """Wait for the work in progress. Work that has no thread yet is cancelled."""
         for pool in (self._pool, self._admissions):
             pool.shutdown(cancel_futures=True)
 

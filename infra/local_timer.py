@@ -1,4 +1,4 @@
-"""What the schedule does on AWS, on one machine: a thread that publishes what is due."""
+"""The schedule on one machine: a thread that publishes due lists."""
 
 import logging
 import threading
@@ -10,8 +10,8 @@ from shared.ports import Ports
 from shared.ports.one_machine import LocalBlobs
 
 _PUBLISH_SECONDS: Final = 60
-# How long a start waits for the first round: far longer than a round takes, unless there are
-# thousands of tenants or the disk hardly answers.
+# How long the start waits for the first round, which takes longer only with thousands of tenants or
+# a very slow disk.
 _FIRST_SECONDS: Final = 30
 # Far longer than any write takes.
 _LEFTOVER_SECONDS: Final = 24 * 3600
@@ -20,7 +20,7 @@ _log = logging.getLogger("rescind")
 
 
 class Timer:
-    """Publishes every list that is due at the start, and then every minute."""
+    """Publishes all due lists at the start, and then every minute."""
 
     def __init__(self, ports: Ports) -> None:
         self._ports = ports
@@ -28,11 +28,11 @@ class Timer:
         self._thread = threading.Thread(target=self._run, name="timer")
 
     def start(self) -> None:
-        """Begin. Return once the first round is over, or after `_FIRST_SECONDS`.
+        """Start the thread. Return after the first round, or after `_FIRST_SECONDS`.
 
-        After a pause every list may have expired, and no verifier accepts an expired one. The most
-        urgent lists are published first. What cannot be published is logged, and tried again with
-        the next round; it does not keep the server from starting.
+        After a pause all lists may have expired, and verifiers accept no expired list. The most
+        urgent lists are published first. A failure is logged and retried in the next round; it does
+        not prevent the start.
         """
         self._thread.start()
         if not self._first_is_over.wait(_FIRST_SECONDS):
@@ -43,11 +43,11 @@ class Timer:
             )
 
     def stop(self) -> None:
-        """Begin with no other list. The one that is being published is finished in its thread."""
+        """Start no further publication. The one in progress is completed in its thread."""
         self._stopped.set()
 
     def is_alive(self) -> bool:
-        """Whether anything may still be published."""
+        """Return whether anything may still be published."""
         return self._thread.is_alive()
 
     def _run(self) -> None:
@@ -59,9 +59,10 @@ class Timer:
             retention.apply()
 
     def _round(self) -> None:
-        """Publish every list that is due, and remove what crashed writers left behind.
+        """Remove files of crashed writers, then publish all due lists.
 
-        The removal comes first and does not depend on the rest: it may make the room for a list.
+        The removal comes first because it may free space for a list. Each step runs even if the
+        other fails.
         """
         for step in (self._remove_leftovers, self._publish_due):
             try:

@@ -1,8 +1,8 @@
 """The OpenAPI document of the whole API, made from the routes (`make openapi` writes it to docs/).
 
-FastAPI describes paths, parameters and bodies. Added here are names that clients are generated
-with, the texts of the endpoints' docstrings, the scopes of the operations, the headers of every
-response and the errors. What is said of the API as a whole is in `infra.openapi_words`.
+FastAPI describes paths, parameters and bodies. This module adds the names for generated clients,
+the texts of the endpoints' docstrings, the scopes of the operations, the headers of every response,
+and the errors. `infra.openapi_words` has the texts about the API as a whole.
 """
 
 import inspect
@@ -31,7 +31,7 @@ from shared.web.routes import ContractRoute
 
 PATH: Final = Path(__file__).parent.parent / "docs" / "openapi.json"
 
-# Whatever the operation, these can come of its caller, its parameters or its body.
+# Errors of every operation: of its caller, its parameters or its body.
 _ALWAYS: Final = (
     errors.InvalidRequest,
     Unauthorized,
@@ -52,7 +52,7 @@ _AWS: Final = {
         }
     },
 }
-# As the server that shows the document to a browser has it.
+# For the document in the server's own pages.
 HERE: Final = {"url": "/", "description": "This server"}
 
 # The headers of every response, and those of some statuses.
@@ -67,7 +67,7 @@ _REASON: Final = re.compile(r"(\d{3}): (.*)", re.DOTALL)
 
 
 def document(*servers: dict[str, Any]) -> dict[str, Any]:
-    """The document, as JSON values; `servers` in place of the ones that anybody may have."""
+    """Return the document as JSON values, with these `servers` or the general ones."""
     routes = [
         route for router in ROUTERS for route in router.routes if isinstance(route, ContractRoute)
     ]
@@ -92,19 +92,19 @@ def document(*servers: dict[str, Any]) -> dict[str, Any]:
 
 
 def text() -> str:
-    """The document as it is kept."""
+    """Return the document as it is stored."""
     return json.dumps(document(), indent=1, ensure_ascii=False) + "\n"
 
 
 def _complete(described: dict[str, Any], route: ContractRoute) -> None:
-    """Add what every operation has in common, and what its endpoint's docstring says."""
+    """Add what all operations share, and the texts of the endpoint's docstring."""
     operation = route.serving.operation
     summary, paragraphs, reasons = _words(route.endpoint.__doc__ or "")
     scopes = " or ".join(f"`{scope}`" for scope in operation.scopes)
     described["operationId"] = _camel_case(route.name)
     described["summary"] = summary
     described["description"] = "\n\n".join([*paragraphs, f"Accepts keys with the scope {scopes}."])
-    # Any one of these opens it.
+    # Any one of these scopes is enough.
     described["security"] = [{"apiKey": [scope]} for scope in operation.scopes]
     for parameter in described.get("parameters", []):
         _describe(parameter)
@@ -124,7 +124,7 @@ def _complete(described: dict[str, Any], route: ContractRoute) -> None:
 
 
 def _name_successes(responses: dict[str, Any], schemas: dict[str, Any]) -> None:
-    """Describe what FastAPI calls successful by what is in it."""
+    """Describe successful responses by their content."""
     for response in responses.values():
         if response.get("description") == "Successful Response":
             body = response.get("content", {}).get("application/json", {}).get("schema", {})
@@ -136,8 +136,9 @@ def _name_successes(responses: dict[str, Any], schemas: dict[str, Any]) -> None:
 
 
 def _words(docstring: str) -> tuple[str, list[str], dict[str, str]]:
-    """The summary, the paragraphs after it, and the reasons of errors, as in `409: why`."""
-    # Python 3.13 takes the indentation out of a docstring when it compiles it; the others do not.
+    """Return the summary, the paragraphs after it, and the reasons of errors (`409: why`)."""
+    # Python 3.13 removes the indentation of docstrings when it compiles them; older versions do
+    # not.
     first, *others = inspect.cleandoc(docstring).split("\n\n")
     matches = {each: _REASON.fullmatch(each) for each in others}
     reasons = {found[1]: _sentence(found[2]) for found in matches.values() if found}
@@ -160,7 +161,7 @@ def _camel_case(name: str) -> str:
 
 
 def _describe(parameter: dict[str, Any]) -> None:
-    """Say what FastAPI says twice once, and that a query has no null."""
+    """Remove the repeated description of a parameter, and its null, which a query cannot have."""
     schema = parameter["schema"]
     schema.pop("description", None)
     kinds = [each for each in schema.pop("anyOf", []) if each != {"type": "null"}]
@@ -189,7 +190,7 @@ def _headers(status: str) -> dict[str, Any]:
 
 
 def _error(status: str, codes: Iterable[str]) -> dict[str, Any]:
-    """The response of this status with the errors of these codes."""
+    """Return the response of this status, with examples of the errors with these codes."""
     examples = {
         code_of(error): {"value": json.loads(bytes(response_to(error).body))}
         for error in ERRORS[status].examples
@@ -207,7 +208,7 @@ def _components(schemas: dict[str, Any]) -> dict[str, Any]:
     codes = [code_of(error) for answer in ERRORS.values() for error in answer.examples]
     return {
         "schemas": _named(schemas) | _error_schemas(codes),
-        # Why there is a conflict, each operation says for itself.
+        # Each operation describes its own conflicts.
         "responses": {
             each.name: _error(status, codes) for status, each in ERRORS.items() if status != "409"
         },
@@ -232,12 +233,12 @@ def _components(schemas: dict[str, Any]) -> dict[str, Any]:
 
 
 def _named(schemas: dict[str, Any]) -> dict[str, Any]:
-    """The schemas under the names that clients are generated with."""
+    """Return the schemas by the names for generated clients."""
     named: dict[str, Any] = {}
     for name, schema in schemas.items():
         if name in {"HTTPValidationError", "ValidationError"}:
             continue
-        # What is taken and what is given may be two schemas, which FastAPI calls by two names.
+        # A schema may differ in requests and responses; FastAPI then gives it two names.
         if named.setdefault(NAMES.get(name, name), schema) != schema:
             raise ValueError(f"two schemas have the name {NAMES[name]}")
     return named
@@ -271,7 +272,7 @@ def _object(description: str, properties: dict[str, Any]) -> dict[str, Any]:
 
 
 def _tidied(value: Any, *, of: str = "") -> Any:
-    """`value` under the names of clients, without titles, which only repeat names."""
+    """Return `value` with the names for clients and without titles, which repeat names."""
     if isinstance(value, dict):
         return {
             name: _tidied(member, of=name)
@@ -283,7 +284,7 @@ def _tidied(value: Any, *, of: str = "") -> Any:
     if of == "$ref":
         path, _, name = value.rpartition("/")
         return f"{path}/{NAMES.get(name, name)}"
-    # FastAPI keeps bounds as floating-point numbers.
+    # FastAPI stores bounds as floating-point numbers.
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 

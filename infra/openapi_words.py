@@ -1,7 +1,7 @@
-"""What the API document says about the API as a whole, written for those who use it.
+"""The texts of the API document about the API as a whole, for its users.
 
-The text of an operation is the docstring of its endpoint, the text of a field is its description in
-the function's schemas.
+The text of an operation is the docstring of its endpoint, and the text of a field is its
+description in the schemas of the function.
 """
 
 from typing import Final, NamedTuple
@@ -56,7 +56,7 @@ kept for admin keys. Every response says how much is left in the headers `X-Rate
 `X-RateLimit-Remaining` and `X-RateLimit-Reset`. Above the limit the status is 429, and
 `Retry-After` says how many seconds to wait."""
 
-# In the order of the document, as the routers of the functions name them.
+# In the order of the document.
 TAGS: Final = {
     "Revocations": "Revoke warrants, and check whether a warrant is revoked.",
     "Signed Revocation List": "The signed list of revoked warrants, and the keys that sign it.",
@@ -67,8 +67,8 @@ TAGS: Final = {
     "Tenant settings": "What a tenant can set for itself.",
 }
 
-# Schemas whose class has another name in the code; clients are generated with these. Names of
-# classes that are there twice come with their module.
+# Names for generated clients, by the names in the code. If two classes have the same name, FastAPI
+# adds the module.
 NAMES: Final = {
     "Action": "AuditAction",
     "Format": "WarrantFormat",
@@ -107,7 +107,7 @@ NAMES: Final = {
 
 
 class Answer(NamedTuple):
-    """An error response: its name, what it means, the errors that it can carry."""
+    """An error response: its name, its meaning, and the errors that it can have."""
 
     name: str
     meaning: str
@@ -172,7 +172,7 @@ ERRORS: Final = {
 
 
 class Header(NamedTuple):
-    """A header of responses: its type, what it says, an example."""
+    """A header of responses: its type, its meaning, an example."""
 
     kind: str
     meaning: str

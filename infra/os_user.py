@@ -1,4 +1,4 @@
-"""The user of the machine, for the audit log: the operator's commands have no API key."""
+"""The operating system's user, for audit entries of commands, which have no API key."""
 
 import os
 import pwd
@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 
 def name(environment: Mapping[str, str] = os.environ) -> str:
-    """The name of the user who runs this process, or the user's number if it has no name.
+    """Return the name of the user who runs this process, or the number if there is no name.
 
-    If `sudo` started the process, also the user who called it, as sudo says in `environment`:
+    If `sudo` started the process, the result also has the user who called it, from `environment`:
     `root (sudo by alice)`.
     """
     number = os.getuid()

@@ -1,4 +1,4 @@
-"""Checks that a folder and the files in it are ours and that nobody else can use them."""
+"""Checks that a folder and its files belong to this user and that nobody else can use them."""
 
 import logging
 import os
@@ -19,8 +19,8 @@ _log = logging.getLogger("rescind")
 def check_folder(folder: Path) -> None:
     """Check that the folder is ours, and make it private if others can only read it.
 
-    Raises `InvalidSettings` if it belongs to somebody else, is reached by somebody else's link, or
-    is writable by others, who may have put files into it.
+    Raises `InvalidSettings` if it belongs to another user, is reached by another user's link, or is
+    writable by others, who may have put files into it.
     """
     link = folder.lstat()
     if stat.S_ISLNK(link.st_mode) and link.st_uid not in (os.geteuid(), _ROOT):
@@ -52,9 +52,9 @@ def check_file(path: Path) -> None:
 
 
 def check_owner(path: Path) -> None:
-    """Check that the file, if it exists, is a file of ours and is reached by no other name.
+    """Check that the file, if it exists, is a regular file of ours with only one name.
 
-    Raises `InvalidSettings` if it belongs to somebody else, is a link, or has a second name.
+    Raises `InvalidSettings` if it belongs to another user, is a link, or has a second name.
     """
     try:
         status = path.lstat()

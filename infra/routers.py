@@ -1,4 +1,4 @@
-"""The routes of every HTTP function: what the local server serves and OpenAPI describes."""
+"""The routes of all HTTP functions, for the local server and the OpenAPI document."""
 
 from typing import Final
 
@@ -11,7 +11,7 @@ from functions.srl import handler as srl
 from functions.tenant_settings import handler as tenant_settings
 
 ROUTERS: Final = (
-    # Routes are tried in this order: first what authorizers ask all the time.
+    # Routes are tried in this order: first those that authorizers use most.
     revocations.routes,
     srl.routes,
     api_keys.routes,

@@ -1,4 +1,4 @@
-"""The file in which a verifier keeps what it accepted last (docs/srl.md)."""
+"""The file in which a verifier stores what it accepted last (docs/srl.md)."""
 
 import base64
 import fcntl
@@ -21,8 +21,8 @@ _MEMBERS = {"version", "sha256", "signer", "statements", "revoked"}
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Keep out other verifiers that use this state until the block ends. Raises OSError."""
-    # A lock on the file itself would be on one that is about to be replaced.
+    """Keep out other verifiers with this state until the block ends. Raises `OSError`."""
+    # The folder is locked, because the file itself is replaced.
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(folder, fcntl.LOCK_EX)
@@ -32,9 +32,9 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def load(path: Path) -> Seen | None:
-    """What was accepted last; None if there is no such file yet.
+    """Return what was accepted last, or None if there is no file.
 
-    Raises OSError, `InvalidSettings` if others can write to the file, ValueError if it is damaged.
+    Raises `OSError`, `InvalidSettings` if others can write to it, `ValueError` if it is damaged.
     """
     private_files.check_file(path)
     try:
@@ -51,7 +51,7 @@ def load(path: Path) -> Seen | None:
 
 
 def save(path: Path, seen: Seen) -> None:
-    """Put the file in place in one step, on the disk before this returns. Raises OSError."""
+    """Replace the file in one step, and write it to the disk. Raises `OSError`."""
     document = {
         "version": seen.version,
         "sha256": seen.sha256,
@@ -59,7 +59,7 @@ def save(path: Path, seen: Seen) -> None:
         "statements": [dict(each) for each in seen.statements],
         "revoked": sorted(base64.b64encode(each).decode() for each in seen.revoked),
     }
-    # For its owner only: `mkstemp` makes it so.
+    # `mkstemp` creates it for its owner only.
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(descriptor, "w") as file:

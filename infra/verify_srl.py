@@ -34,7 +34,7 @@ _HELP: Final = {
 
 
 class _CannotUse(Exception):
-    """A file that cannot be used, and why."""
+    """A file cannot be used; the message says why."""
 
 
 def main() -> int:
@@ -55,7 +55,7 @@ def main() -> int:
 
 
 def _verified(arguments: argparse.Namespace) -> Payload:
-    """The list, once it is accepted and the state says so. Raises `InvalidSrl`."""
+    """Return the list after it is accepted and the state is saved. Raises `InvalidSrl`."""
     body = _use(arguments.file, _read)
     told = Told.all([_use(name, _told) for name in arguments.keys])
     policy = Policy(arguments.key, told, arguments.min_version, arguments.max_step)

@@ -1,8 +1,8 @@
 """Verify a warrant offline, and look it up in a Signed Revocation List.
 
-FILE is the `warrant` that the sign endpoint answered: base64, or the bytes that it stands for. The
-list is the response of the SRL endpoint, saved to a file. Take both keys and the tenant's
-identifier from the administrator of the tenant, not from whoever shows the warrant.
+FILE has the `warrant` from the response of the sign endpoint, in base64 or decoded. The list is the
+response of the SRL endpoint, saved to a file. Take both keys and the tenant's identifier from the
+administrator of the tenant, not from the person who shows the warrant.
 
 Exit codes: 0 holds, 1 not valid (warrant or list), 2 wrong usage, 3 revoked.
 """
@@ -67,7 +67,7 @@ def _show(claims: Claims, listed: Payload) -> None:
 
 
 def _text(payload: bytes) -> str | None:
-    """The payload as text if a terminal shows all of it as it is."""
+    """Return the payload as text, or None if a terminal cannot show all of it."""
     try:
         text = payload.decode()
     except UnicodeDecodeError:
@@ -76,7 +76,7 @@ def _text(payload: bytes) -> str | None:
 
 
 def _message(data: bytes) -> bytes:
-    """The message in a file, which may hold its base64 instead."""
+    """Return the message in a file, which may have it in base64."""
     try:
         return binascii.a2b_base64(data.strip(), strict_mode=True)
     except ValueError:

@@ -32,7 +32,7 @@ _OWN_PREFIX: Final = b"rescind-"
 
 
 class Format(StrEnum):
-    """How a warrant is signed: as a message with identifier and times, or as bare bytes."""
+    """How a warrant is signed: as a message with identifier and times, or only its payload."""
 
     COSE = "cose"
     RAW = "raw"

@@ -51,10 +51,10 @@ def main() -> int:
         with closing(wiring.build(settings)) as ports:
             code = arguments.run(ports, arguments)
     except InvalidSettings as error:
-        _say(f"{error}\nSet them in the environment, or name a data folder with --data.")
+        _report(f"{error}\nSet them in the environment, or name a data folder with --data.")
         return 2
     except RescindError as error:
-        _say(_described(error))
+        _report(_described(error))
         return 1
     return code or 0
 
@@ -146,13 +146,13 @@ def _duration(value: str) -> timedelta:
 
 def _create_tenant(ports: Ports, arguments: argparse.Namespace) -> None:
     settings, created = onboarding.create_tenant(ports, handle=arguments.name, user=os_user.name())
-    _say(f"Created tenant {settings.handle} ({settings.tenant_id}).")
+    _report(f"Created tenant {settings.handle} ({settings.tenant_id}).")
     _show(created)
 
 
 def _list_tenants(ports: Ports, _arguments: argparse.Namespace) -> None:
-    for listing in tenants.listing(ports):
-        print(listing.handle, listing.tenant_id, times.text(listing.created_at))
+    for each in tenants.directory(ports):
+        print(each.handle, each.tenant_id, times.text(each.created_at))
 
 
 def _mint_admin_key(ports: Ports, arguments: argparse.Namespace) -> None:
@@ -166,7 +166,7 @@ def _backup(_ports: Ports, arguments: argparse.Namespace) -> None:
     if arguments.data is None:
         raise InvalidSettings(["backup copies the store of a data folder."])
     backup.copy_store(arguments.data / "svc.db", arguments.destination)
-    _say(f"Copied the store to {arguments.destination}.\n{_LEFT_OUT}")
+    _report(f"Copied the store to {arguments.destination}.\n{_LEFT_OUT}")
 
 
 def _examine(ports: Ports, arguments: argparse.Namespace) -> None:
@@ -174,10 +174,10 @@ def _examine(ports: Ports, arguments: argparse.Namespace) -> None:
     findings = 0
     for finding in doctor.examine(ports):
         findings += 1
-        _say(f"{finding.subject}: {finding.problem}\n  → {finding.remedy}")
+        _report(f"{finding.subject}: {finding.problem}\n  → {finding.remedy}")
     if findings:
         raise Unhealthy(f"{findings} problem(s) found")
-    _say("All is well.")
+    _report("All is well.")
 
 
 def _warn_of_old_admin_key(ports: Ports, folder: Path | None) -> None:
@@ -189,44 +189,46 @@ def _warn_of_old_admin_key(ports: Ports, folder: Path | None) -> None:
         return
     with suppress(RescindError):
         api_keys.authenticate(ports, path.read_text(encoding="ascii", errors="replace").strip())
-        _say(f"{path} is {(ports.now() - written).days} days old, and its key is still in force.")
-        _say("  → make the keys that you need, revoke this one, and remove the file")
+        _report(
+            f"{path} is {(ports.now() - written).days} days old, and its key is still in force."
+        )
+        _report("  → make the keys that you need, revoke this one, and remove the file")
 
 
 def _migrate(ports: Ports, arguments: argparse.Namespace) -> None:
-    handles = [each.handle for each in tenants.listing(ports)]
+    handles = [each.handle for each in tenants.directory(ports)]
     failed = 0
     for handle in [arguments.name] if arguments.name else handles:
         done = migration.migrate(ports, _operator(ports, handle))
         failed += len(done.failed)
         for key_id, reason in done.failed.items():
-            _say(f"{handle}: the key {key_id} cannot be migrated: {reason}")
+            _report(f"{handle}: the key {key_id} cannot be migrated: {reason}")
         listed = "no list was due" if done.published is None else f"list {done.published} published"
-        _say(f"{handle}: {done.resealed} seeds sealed anew, {done.dropped} dropped, {listed}.")
+        _report(f"{handle}: {done.resealed} seeds sealed anew, {done.dropped} dropped, {listed}.")
     if failed:
         raise Unhealthy(f"{failed} key(s) could not be migrated")
 
 
 def _publish(ports: Ports, _arguments: argparse.Namespace) -> None:
-    handles = {each.tenant_id: each.handle for each in tenants.listing(ports)}
+    handles = {each.tenant_id: each.handle for each in tenants.directory(ports)}
     tick = worker.publish_due(ports)
     for tenant_id in tick.published:
         head = publication.current(ports, tenant_id)
         handle = handles.get(tenant_id, tenant_id)
-        _say(f"{handle}: published version {head.version} with {head.count} warrants.")
+        _report(f"{handle}: published version {head.version} with {head.count} warrants.")
     for tenant_id, error in tick.failed.items():
-        _say(f"{handles.get(tenant_id, tenant_id)}: not published: {_described(error)}")
+        _report(f"{handles.get(tenant_id, tenant_id)}: not published: {_described(error)}")
     if tick.failed:
         raise Unpublished(f"{len(tick.failed)} list(s) could not be published")
-    _say(f"{len(tick.published)} list(s) published; no other was due.")
+    _report(f"{len(tick.published)} list(s) published; no other was due.")
 
 
 def _recover(ports: Ports, arguments: argparse.Namespace) -> int:
     operator = _operator(ports, arguments.name)
-    recovered = recovery.recover(ports, operator, tell=_say, trusted=arguments.signer)
-    _say(f"Published version {recovered.head.version} with {recovered.head.count} warrants.")
+    recovered = recovery.recover(ports, operator, report=_report, trusted=arguments.signer)
+    _report(f"Published version {recovered.head.version} with {recovered.head.count} warrants.")
     if recovered.locked_out:
-        _say(f"No admin key is left; for a new one, run: admin-key {arguments.name}")
+        _report(f"No admin key is left; for a new one, run: admin-key {arguments.name}")
     return _EXIT_UNKNOWN if recovered.unknown else 0
 
 
@@ -252,11 +254,11 @@ def _described(error: BaseException) -> str:
 
 
 def _show(created: Created) -> None:
-    _say(f"Admin key {created.api_key.id}; its secret is shown this once:")
+    _report(f"Admin key {created.api_key.id}; its secret is shown this once:")
     print(created.secret)
 
 
-def _say(text: str) -> None:
+def _report(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 

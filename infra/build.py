@@ -221,7 +221,7 @@ def _of_version(interpreter: str, version: str) -> str | None:
     # pyenv's wrappers on PATH start a version only if it is named.
     environment = os.environ | {"PYENV_VERSION": version}
     try:
-        told = subprocess.run(  # noqa: S603 (an interpreter on PATH, or of the caller's choice)
+        printed = subprocess.run(  # noqa: S603 (an interpreter on PATH, or of the caller's choice)
             [interpreter, "-I", "-c", ask],
             env=environment,
             capture_output=True,
@@ -230,7 +230,7 @@ def _of_version(interpreter: str, version: str) -> str | None:
         )
     except (OSError, subprocess.CalledProcessError):
         return None
-    tag, path = told.stdout.rstrip("\n").split(" ", 1)
+    tag, path = printed.stdout.rstrip("\n").split(" ", 1)
     return path if tag == f"cpython-{version.replace('.', '')}" else None
 
 

@@ -125,13 +125,13 @@ def _pip_settings(pythons: Iterable[str]) -> dict[str, str]:
 
 def _variables(settings: dict[str, str]) -> dict[str, str]:
     """Return the environment for uv with pip's configuration; variables of the user come first."""
-    told = {
+    from_pip = {
         variable: ("," if variable in _COMMAS else " ").join(settings[option].split())
         for option, variable in _VARIABLES.items()
         if option in settings and _OLDER.get(variable, variable) not in os.environ
     }
     # With several indexes, pip accepts a match from any; the hashes decide.
-    return {"UV_INDEX_STRATEGY": "unsafe-best-match"} | told | os.environ
+    return {"UV_INDEX_STRATEGY": "unsafe-best-match"} | from_pip | os.environ
 
 
 def _run(command: list[str], *, given: str = "", variables: Mapping[str, str] | None = None) -> str:

@@ -89,7 +89,7 @@ def _serve(ports: Ports, arguments: argparse.Namespace) -> None:
     timer = Timer(ports)
     try:
         timer.start()
-        _say_hello(arguments, arguments.data / "admin.key")
+        _print_summary(arguments, arguments.data / "admin.key")
         uvicorn.run(
             "infra.local_app:app",
             host=str(arguments.host),
@@ -163,7 +163,7 @@ def _ensure_tenant(ports: Ports, admin_key: Path) -> None:
     try:
         tenants.find(ports, _TENANT)
     except NotFound:
-        has_tenants = any(True for _ in tenants.listing(ports))
+        has_tenants = any(True for _ in tenants.directory(ports))
         data_folder.check_whole(admin_key.parent, has_tenants=has_tenants)
         if admin_key.exists():
             raise InvalidSettings(
@@ -174,7 +174,7 @@ def _ensure_tenant(ports: Ports, admin_key: Path) -> None:
         print(f"Created the tenant {_TENANT}.")
 
 
-def _say_hello(arguments: argparse.Namespace, admin_key: Path) -> None:
+def _print_summary(arguments: argparse.Namespace, admin_key: Path) -> None:
     if admin_key.exists():
         print(f"Its admin key is in {admin_key}.")
     else:

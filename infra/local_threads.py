@@ -53,10 +53,10 @@ class Threads:
 
     @asynccontextmanager
     async def _turn(self, tenant_id: str, kind: Kind) -> AsyncIterator[None]:
-        place = tenant_id, kind
-        turns = self._turns.get(place)
+        share = tenant_id, kind
+        turns = self._turns.get(share)
         if turns is None:
-            turns = self._turns[place] = _Turns(asyncio.Semaphore(_SHARE[kind]))
+            turns = self._turns[share] = _Turns(asyncio.Semaphore(_SHARE[kind]))
         turns.users += 1
         try:
             async with turns.free:
@@ -64,4 +64,4 @@ class Threads:
         finally:
             turns.users -= 1
             if not turns.users:
-                del self._turns[place]
+                del self._turns[share]

@@ -19,7 +19,7 @@ from shared.errors import InvalidSettings, InvalidSrl
 from shared.model import identifiers, strict_json, times
 from shared.model.srl import verification as srl_verification
 from shared.model.srl.encoding import Payload
-from shared.model.srl.verifier import MAX_STEP, Policy, Told, verify_next
+from shared.model.srl.verifier import MAX_STEP, Policy, ReportedSigners, verify_next
 
 _VALID, _NOT_VALID, _WRONG_USAGE, _REVOKED = range(4)
 
@@ -47,18 +47,18 @@ def main() -> int:
         return _WRONG_USAGE
     except InvalidSrl as error:
         refused = {"valid": False, "reason": error.reason, "message": str(error)}
-        _say(arguments, refused, f"not valid ({error.reason}): {error}")
+        _print(arguments, refused, f"not valid ({error.reason}): {error}")
         return _NOT_VALID
     warrants = {each: _is_listed(payload, each) for each in arguments.warrant}
-    _say(arguments, _summary(payload, warrants), _lines(payload, warrants))
+    _print(arguments, _summary(payload, warrants), _lines(payload, warrants))
     return _REVOKED if any(warrants.values()) else _VALID
 
 
 def _verified(arguments: argparse.Namespace) -> Payload:
     """Return the list after it is accepted and the state is saved. Raises `InvalidSrl`."""
     body = _use(arguments.file, _read)
-    told = Told.all([_use(name, _told) for name in arguments.keys])
-    policy = Policy(arguments.key, told, arguments.min_version, arguments.max_step)
+    reported = ReportedSigners.all([_use(name, _reported) for name in arguments.keys])
+    policy = Policy(arguments.key, reported, arguments.min_version, arguments.max_step)
     state = Path(arguments.state) if arguments.state else None
     lock = verifier_state.locked(state) if state else nullcontext()
     try:
@@ -87,8 +87,8 @@ def _read(name: str) -> bytes:
     return sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
 
 
-def _told(name: str) -> Told:
-    return Told.by(strict_json.parse(Path(name).read_bytes()))
+def _reported(name: str) -> ReportedSigners:
+    return ReportedSigners.by(strict_json.parse(Path(name).read_bytes()))
 
 
 def _is_listed(payload: Payload, warrant_id: str) -> bool:
@@ -116,7 +116,7 @@ def _lines(payload: Payload, warrants: dict[str, bool]) -> str:
     return "\n".join([first, *(f"{each}: {words[listed]}" for each, listed in warrants.items())])
 
 
-def _say(arguments: argparse.Namespace, document: dict[str, object], text: str) -> None:
+def _print(arguments: argparse.Namespace, document: dict[str, object], text: str) -> None:
     print(json.dumps(document) if arguments.json else text)
 
 

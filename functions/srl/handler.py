@@ -141,7 +141,7 @@ async def regenerate_srl(here: ApiRequest) -> Regenerated:
 
 
 @routes.get("/v1/revocations/srl/keys")
-@serves(list_signers.listing)
+@serves(list_signers.page)
 async def list_srl_keys(here: ApiRequest, cursor: Cursor = None) -> SrlSigners:
     """List the keys that sign the Signed Revocation List.
 
@@ -150,10 +150,10 @@ async def list_srl_keys(here: ApiRequest, cursor: Cursor = None) -> SrlSigners:
     that it was revoked. If more than 100 are revoked, the oldest of them are on further pages.
     """
     pages = Pager(here.caller, cursor, "srl/keys")
-    listing = list_signers.listing(here.ports, here.caller, before=pages.before)
+    page = list_signers.page(here.ports, here.caller, before=pages.before)
     return SrlSigners(
-        keys=[SrlSigner.of(each) for each in listing.signers],
-        cursor=pages.after(listing.next_before),
+        keys=[SrlSigner.of(each) for each in page.signers],
+        cursor=pages.after(page.next_before),
     )
 
 

@@ -85,7 +85,7 @@ class SettingsChange:
 
 
 @dataclass(frozen=True, slots=True)
-class Listing(Record):
+class DirectoryEntry(Record):
     """A tenant in the operator's directory."""
 
     tenant_id: str

@@ -64,7 +64,7 @@ class Gate:
         self._trusted_proxies = trusted_proxies
         self._work = work
         self._tenants = TenantLimiter(ports, work)
-        self._strangers = AnonymousLimiter(lambda: ports().now())
+        self._anonymous = AnonymousLimiter(lambda: ports().now())
         self._usage = UsageCounter(work)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -106,11 +106,11 @@ class Gate:
         ports = self._ports()
         address = source_address(request, self._trusted_proxies())
         exchange.source_ip = address
-        exchange.figures = partial(self._strangers.look, group(address))
+        exchange.figures = partial(self._anonymous.look, group(address))
         try:
             caller = authenticate(ports, request, source_ip=address, request_id=exchange.request_id)
         except (errors.Unauthorized, InvalidApiKey):
-            self._strangers.take(group(address))
+            self._anonymous.take(group(address))
             raise
         exchange.caller = caller
         is_admin = caller.is_admin

@@ -89,10 +89,10 @@ class AnonymousLimiter:
 
 
 @dataclass(slots=True)
-class _Account:
+class _LocalBucket:
     """This instance's leased tokens of a tenant's bucket, and its recent rate of use.
 
-    The keys of this account may not take the last `reserve` tokens of the bucket.
+    The keys that use it may not take the last `reserve` tokens of the bucket.
     """
 
     reserve: int = 0
@@ -165,12 +165,12 @@ class TenantLimiter:
     def __init__(self, ports: Callable[[], Ports], work: Work = IN_PLACE) -> None:
         self._ports = ports
         self._work = work
-        self._accounts: OrderedDict[tuple[str, bool], _Account] = OrderedDict()
+        self._buckets: OrderedDict[tuple[str, bool], _LocalBucket] = OrderedDict()
 
     def look(self, tenant_id: str, *, is_admin: bool) -> Figures:
         """Return the values for the headers, as far as this instance knows them."""
-        account = self._accounts.get((tenant_id, is_admin)) or _account(is_admin=is_admin)
-        return account.figures(self._now())
+        bucket = self._buckets.get((tenant_id, is_admin)) or _local_bucket(is_admin=is_admin)
+        return bucket.figures(self._now())
 
     async def take(self, tenant_id: str, *, is_admin: bool) -> None:
         """Take a token for a request with an admin key, or with another key.
@@ -178,18 +178,18 @@ class TenantLimiter:
         Raises `RateLimited` if there is none. If the buckets cannot answer, the request is admitted
         and a line is logged (AUTH-10).
         """
-        account = self._account(tenant_id, is_admin=is_admin)
-        account.count(self._now())
-        async with account.turn:
+        bucket = self._bucket(tenant_id, is_admin=is_admin)
+        bucket.count(self._now())
+        async with bucket.turn:
             now = self._now()
-            if not account.in_hand(now):
-                await self._lease(tenant_id, account, now)
-            account.leased -= 1
+            if not bucket.in_hand(now):
+                await self._lease(tenant_id, bucket, now)
+            bucket.leased -= 1
 
-    async def _lease(self, tenant_id: str, account: _Account, now: int) -> None:
-        if account.is_refused(now):
+    async def _lease(self, tenant_id: str, bucket: _LocalBucket, now: int) -> None:
+        if bucket.is_refused(now):
             raise RateLimited(retry_after=_RETRY_AFTER_SECONDS)
-        wanted = account.wanted(now)
+        wanted = bucket.wanted(now)
         try:
             lease = await self._work(
                 partial(
@@ -197,7 +197,7 @@ class TenantLimiter:
                     tenant_id,
                     wanted,
                     now=now,
-                    reserve=account.reserve,
+                    reserve=bucket.reserve,
                 ),
                 Kind.ADMISSION,
                 tenant_id=tenant_id,
@@ -206,37 +206,37 @@ class TenantLimiter:
             _log.exception(
                 "the rate limit cannot be read; admitting for a second without it", extra=_OPEN
             )
-            account.hold(BURST, now)
+            bucket.hold(BURST, now)
             return
         if is_of_another_clock(lease.full_at, now):
             _log.error(
                 "the rate limit is ahead of this clock; admitting for a second without it",
                 extra=_OPEN,
             )
-            account.hold(BURST, now)
+            bucket.hold(BURST, now)
             return
         if lease.refilled:
             _log.error(
                 "a rate limit had been written under a clock that was ahead; it begins anew",
                 extra=_OPEN,
             )
-        account.enter(lease, wanted, now)
+        bucket.enter(lease, wanted, now)
         if not lease.granted:
             raise RateLimited(retry_after=_RETRY_AFTER_SECONDS)
 
-    def _account(self, tenant_id: str, *, is_admin: bool) -> _Account:
-        place = tenant_id, is_admin
-        account = self._accounts.get(place)
-        if account is None:
-            account = self._accounts[place] = _account(is_admin=is_admin)
-        self._accounts.move_to_end(place)
-        if len(self._accounts) > _BUCKETS_MAX:
-            self._accounts.popitem(last=False)
-        return account
+    def _bucket(self, tenant_id: str, *, is_admin: bool) -> _LocalBucket:
+        holder = tenant_id, is_admin
+        bucket = self._buckets.get(holder)
+        if bucket is None:
+            bucket = self._buckets[holder] = _local_bucket(is_admin=is_admin)
+        self._buckets.move_to_end(holder)
+        if len(self._buckets) > _BUCKETS_MAX:
+            self._buckets.popitem(last=False)
+        return bucket
 
     def _now(self) -> int:
         return microseconds(self._ports().now())
 
 
-def _account(*, is_admin: bool) -> _Account:
-    return _Account(reserve=0 if is_admin else RESERVE)
+def _local_bucket(*, is_admin: bool) -> _LocalBucket:
+    return _LocalBucket(reserve=0 if is_admin else RESERVE)

@@ -144,7 +144,7 @@ def test_a_name_that_is_taken_is_refused(operator: Command, data: Path) -> None:
     assert (second.code, second.out) == (1, "")
     assert "exists" in second.err
     with opened(data) as ports:
-        assert len(list(tenants.listing(ports))) == 1
+        assert len(list(tenants.directory(ports))) == 1
         api_keys.authenticate(ports, first.out.strip())
 
 

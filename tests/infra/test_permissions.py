@@ -100,7 +100,7 @@ def test_the_operator_may_do_what_the_commands_do(world: World) -> None:
     onboarding.mint_admin_key(ports, handle="globex")
     operator = onboarding.operator(ports, handle="globex")
     _lose_a_revocation(world.tenant.ports, operator, "svc_wrt_lost")
-    assert [each.handle for each in tenants.listing(ports)] == ["acme", "globex"]
+    assert [each.handle for each in tenants.directory(ports)] == ["acme", "globex"]
     _tear(world.tenant.ports, operator)
     list(doctor.examine(ports))
     _age_the_seals(world.tenant.ports, operator)

@@ -267,7 +267,7 @@ class Deployment:
 
     def keys(self) -> str:
         """The file with the answer of the endpoint that lists the keys."""
-        listed = list_signers.listing(self.ports, self.tenant.operator).signers
+        listed = list_signers.page(self.ports, self.tenant.operator).signers
         body = SrlSigners(
             keys=[SrlSigner.of(each) for each in listed], cursor=None
         ).model_dump_json()

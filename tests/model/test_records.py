@@ -95,7 +95,7 @@ def test_there_are_records() -> None:
     """The search for records finds those that it must not miss."""
     names = {kind.__name__ for kind in KINDS}
     assert {"ApiKey", "Credential", "Usage", "Revocation", "RevokedWarrant", "Head"} <= names
-    assert {"TenantSettings", "Listing", "ListSigner", "ServiceAccount"} <= names
+    assert {"TenantSettings", "DirectoryEntry", "ListSigner", "ServiceAccount"} <= names
 
 
 @EACH

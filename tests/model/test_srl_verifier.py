@@ -12,7 +12,7 @@ from shared.errors import InvalidSrl, SrlReason
 from shared.model import seeds
 from shared.model.srl import encoding as srl
 from shared.model.srl.encoding import Payload
-from shared.model.srl.verifier import MAX_STEP, Policy, Seen, Told, verify_next
+from shared.model.srl.verifier import MAX_STEP, Policy, ReportedSigners, Seen, verify_next
 from tests.processes import ROOT
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -74,9 +74,9 @@ def test_a_revoked_key_stays_revoked() -> None:
     """F63: also once the answer that told so is not given any more."""
     policy = Policy([public(SEED), public(OTHER)])
     seen = accept(listing(7), None, policy)
-    told = Told(revoked=frozenset({public(SEED)}))
-    refused("signature", listing(8), seen, replace(policy, told=told))
-    seen = accept(listing(8, seed=OTHER), seen, replace(policy, told=told))
+    reported = ReportedSigners(revoked=frozenset({public(SEED)}))
+    refused("signature", listing(8), seen, replace(policy, reported=reported))
+    seen = accept(listing(8, seed=OTHER), seen, replace(policy, reported=reported))
     refused("signature", listing(9), seen, policy)
 
 
@@ -103,4 +103,4 @@ def test_the_page_explains_every_reason_in_order() -> None:
 def test_what_is_no_answer_about_keys(answer: Any) -> None:
     """It is refused whole, never read as one that tells nothing."""
     with pytest.raises(ValueError, match=r"answer|base64"):
-        Told.by(answer)
+        ReportedSigners.by(answer)

@@ -243,8 +243,8 @@ def test_all_that_is_wrong_is_named_at_once(ports: Ports, tenant: Tenant, tmp_pa
     assert {subject for subject, _ in found} == {"acme", "before"}
 
 
-def _listing(ports: Ports) -> list[tenants.Listing]:
-    return [tenants.Listing.from_item(e.item) for e in ports.store.query(tenants.DIRECTORY)]
+def _listing(ports: Ports) -> list[tenants.DirectoryEntry]:
+    return [tenants.DirectoryEntry.from_item(e.item) for e in ports.store.query(tenants.DIRECTORY)]
 
 
 # --- while others work ---

@@ -20,7 +20,7 @@ from shared.errors import InvalidSrl
 from shared.model import seeds
 from shared.model.srl import encoding as srl
 from shared.model.srl.statements import Statement
-from shared.model.srl.verifier import Policy, Seen, Told, verify_next
+from shared.model.srl.verifier import Policy, ReportedSigners, Seen, verify_next
 from shared.operations.api import list_signers
 from shared.operations.rules import seals
 from shared.operations.srl import publication, worker
@@ -36,7 +36,7 @@ _THIEFS_OWN = b"\x07" * 32
 
 def _answer(ports: Ports, tenant: Tenant) -> Any:
     """What GET …/srl/keys answers."""
-    listed = list_signers.listing(ports, tenant.operator).signers
+    listed = list_signers.page(ports, tenant.operator).signers
     body = SrlSigners(keys=[SrlSigner.of(each) for each in listed], cursor=None)
     return json.loads(body.model_dump_json())
 
@@ -73,12 +73,12 @@ class Verifier:
 
 def _believes_the_listing(answer: Any) -> Policy:
     """Whoever trusts the service's own word, over TLS."""
-    return Policy(_raw(answer["keys"]), Told.by(answer))
+    return Policy(_raw(answer["keys"]), ReportedSigners.by(answer))
 
 
 def _pins(key: bytes) -> Callable[[Any], Policy]:
     """Whoever was given one key once, and follows statements."""
-    return lambda answer: Policy([key], Told.by(answer))
+    return lambda answer: Policy([key], ReportedSigners.by(answer))
 
 
 @dataclass

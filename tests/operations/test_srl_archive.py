@@ -50,7 +50,7 @@ def listed(ports: Ports, tenant: Tenant) -> list[tuple[str, Status]]:
     """All pages of the list of keys."""
     pages, before = [], None
     while True:
-        page = list_signers.listing(ports, tenant.operator, before=before)
+        page = list_signers.page(ports, tenant.operator, before=before)
         pages += [(each.record.id, each.record.status) for each in page.signers]
         before = page.next_before
         if before is None:
@@ -70,7 +70,7 @@ def test_what_happens_often_does_not_read_all_signers(ports: Ports, tenant: Tena
     stored_signers(ports, tenant.id, 1000, Status.RETIRED, first=1000, listed_until=then)
     migration.migrate(ports, tenant.operator)
     with reading(ports) as (watched, reads):
-        list_signers.listing(watched, tenant.operator)
+        list_signers.page(watched, tenant.operator)
     assert reads.items < _MOST + 10
     with reading(ports) as (watched, reads):
         srl.regenerate(watched, tenant.operator)
@@ -107,7 +107,7 @@ def test_revoked_signers_are_on_further_pages(ports: Ports, tenant: Tenant) -> N
     newest_first = [(each.id, Status.REVOKED) for each in reversed(old)]
     assert listed(ports, tenant) == [(active.id, Status.ACTIVE), *newest_first]
     with reading(ports) as (watched, reads):
-        list_signers.listing(watched, tenant.operator)
+        list_signers.page(watched, tenant.operator)
     assert reads.items < _MOST + 10
 
 

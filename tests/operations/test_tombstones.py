@@ -149,7 +149,7 @@ def signs(ports: Ports, tenant: Tenant, key: SigningKey) -> bool:
 
 def recovered(ports: Ports, story: Story) -> tuple[recovery.Recovered, list[str]]:
     lines: list[str] = []
-    return recovery.recover(ports, story.tenant.operator, tell=lines.append), lines
+    return recovery.recover(ports, story.tenant.operator, report=lines.append), lines
 
 
 # Each table is of the copy or of now; none of the copy is no restore.

@@ -337,8 +337,8 @@ def test_tenants_take_bounded_memory(
     empty(ports, clock)
     for number in range(10_500):
         result_of(limiter.take(f"t{number}", is_admin=True))
-    assert len(limiter._accounts) <= 10_000
-    seen = {tenant_id for tenant_id, _ in limiter._accounts}
+    assert len(limiter._buckets) <= 10_000
+    seen = {tenant_id for tenant_id, _ in limiter._buckets}
     assert {"t10499", "t500"} <= seen
     assert "t499" not in seen
     assert take(limiter) == 0

@@ -19,7 +19,7 @@ MAX_STEP: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ReportedSigners:
     """The content of a response of GET …/srl/keys: statements, and the raw revoked keys."""
 
     statements: tuple[Form, ...] = ()
@@ -37,7 +37,7 @@ class Told:
             raise ValueError("not an answer of GET /v1/revocations/srl/keys") from None
 
     @classmethod
-    def all(cls, pages: Iterable["Told"]) -> Self:
+    def all(cls, pages: Iterable["ReportedSigners"]) -> Self:
         """Return the content of all pages of a response."""
         pages = list(pages)
         statements = tuple(form for page in pages for form in page.statements)
@@ -46,13 +46,13 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What a verifier accepts: its `pinned` raw keys, and what the service `told` about others.
+    """What a verifier accepts: its `pinned` raw keys, and what the service `reported` about others.
 
     A list is refused if its version is below `min_version`, or more than `max_step` above the last.
     """
 
     pinned: Iterable[bytes]
-    told: Told = field(default_factory=Told)
+    reported: ReportedSigners = field(default_factory=ReportedSigners)
     min_version: int = 1
     max_step: int = MAX_STEP
 
@@ -84,8 +84,8 @@ def verify_next(
     `verify` fails.
     """
     before = (seen.statements, seen.revoked) if seen else ((), frozenset[bytes]())
-    revoked = before[1] | policy.told.revoked
-    statements = [*before[0], *policy.told.statements]
+    revoked = before[1] | policy.reported.revoked
+    statements = [*before[0], *policy.reported.statements]
     believed = srl_statements.follow(policy.pinned, statements, revoked=revoked)
     verified = verify_by_one_of(body, public_keys=believed, now=now, min_version=policy.min_version)
     version, sha256 = verified.payload.version, hashlib.sha256(verified.signed).hexdigest()

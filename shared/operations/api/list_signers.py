@@ -46,7 +46,7 @@ class Signer:
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class SignerPage:
     """A page of signers. `next_before` is where the next one begins; None on the last."""
 
     signers: list[Signer]
@@ -54,7 +54,7 @@ class Listing:
 
 
 @dataclass(frozen=True, slots=True)
-class _Scene:
+class _Facts:
     """What a change of signers is decided on."""
 
     settings: TenantSettings
@@ -66,7 +66,7 @@ class _Scene:
 
 
 @operation(Scope.ADMIN, Scope.AUTHORIZER, Scope.READ_ONLY)
-def listing(ports: Ports, caller: Caller, *, before: str | None = None) -> Listing:
+def page(ports: Ports, caller: Caller, *, before: str | None = None) -> SignerPage:
     """The tenant's signers, the one that signed the list in force first, then the newest first.
 
     A retired one is left out once its last list has expired. A revoked one stays, so that whoever
@@ -76,7 +76,7 @@ def listing(ports: Ports, caller: Caller, *, before: str | None = None) -> Listi
     tenant_id, now = caller.tenant_id, ports.now()
     if before is not None:
         archived, position = srl_archive.page(ports, tenant_id, before=before)
-        return Listing([Signer(each, None) for each in archived], position)
+        return SignerPage([Signer(each, None) for each in archived], position)
     settings, head = ports.gather(
         lambda: tenants.settings(ports, tenant_id), lambda: srl_heads.current(ports, tenant_id)
     )
@@ -86,7 +86,7 @@ def listing(ports: Ports, caller: Caller, *, before: str | None = None) -> Listi
     first = [each for each in records if each.id == head.key_id]
     others = [each for each in listed if each.id != head.key_id]
     shown = [_shown(each, settings) for each in (*first, *others)]
-    return Listing(shown, srl_archive.first_page(ports, tenant_id))
+    return SignerPage(shown, srl_archive.first_page(ports, tenant_id))
 
 
 @operation(Scope.ADMIN)
@@ -96,18 +96,18 @@ def create(ports: Ports, caller: Caller) -> Signer:
     Raises `InvalidState` if there is one already, `Conflict` if too many retired ones are
     listed, `Corrupt` if the seed of the active key does not open.
     """
-    scene = _scene(ports, caller)
-    if scene.active.pending_id is not None:
+    facts = _facts(ports, caller)
+    if facts.active.pending_id is not None:
         raise InvalidState(_ONE_PENDING)
-    pending = _new(ports, scene, Status.PENDING)
+    pending = _new(ports, facts, Status.PENDING)
     if pending.statement is None:
         raise Corrupt("the seed of the list signer does not open, so it cannot vouch for another")
     ports.store.write(
         Put(pending.address, pending.to_item(), Expect.ABSENT),
-        _update(scene.active, scene.active.followed_by(pending.id)),
-        _entry(ports, caller, scene, Action.SRL_CREATE_KEY, pending),
+        _update(facts.active, facts.active.followed_by(pending.id)),
+        _entry(ports, caller, facts, Action.SRL_CREATE_KEY, pending),
     )
-    return scene.shown(pending)
+    return facts.shown(pending)
 
 
 @operation(Scope.ADMIN)
@@ -117,18 +117,18 @@ def activate(ports: Ports, caller: Caller, *, key_id: str, force: bool = False) 
     Raises `NotFound`, and `InvalidState` if the key was never pending or is no more, or if it is
     too early and `force` is not given.
     """
-    scene = _scene(ports, caller)
+    facts = _facts(ports, caller)
     found = _find(ports, caller, key_id)
     if found.status is Status.ACTIVE:
-        return scene.shown(found)
+        return facts.shown(found)
     if found.status is not Status.PENDING:
         raise InvalidState(f"A {found.status} signer cannot be activated; create another one.")
-    if not force and ports.now() < found.created_at + scene.settings.rotation_grace:
+    if not force and ports.now() < found.created_at + facts.settings.rotation_grace:
         raise InvalidState(
             "Verifiers may not know this signer yet; wait until its activates_at, or give force."
         )
-    entry = _entry(ports, caller, scene, Action.SRL_ACTIVATE_KEY, found, force=force)
-    return _succeed(ports, caller, scene, found, entry)
+    entry = _entry(ports, caller, facts, Action.SRL_ACTIVATE_KEY, found, force=force)
+    return _succeed(ports, caller, facts, found, entry)
 
 
 @operation(Scope.ADMIN)
@@ -137,10 +137,10 @@ def rotate(ports: Ports, caller: Caller) -> Signer:
 
     Raises `Conflict` if it would be a new one and too many retired ones are listed.
     """
-    scene = _scene(ports, caller)
-    successor = _pending(ports, scene) or _new(ports, scene, Status.ACTIVE)
-    entry = _entry(ports, caller, scene, Action.SRL_ROTATE_KEY, successor)
-    return _succeed(ports, caller, scene, successor, entry)
+    facts = _facts(ports, caller)
+    successor = _pending(ports, facts) or _new(ports, facts, Status.ACTIVE)
+    entry = _entry(ports, caller, facts, Action.SRL_ROTATE_KEY, successor)
+    return _succeed(ports, caller, facts, successor, entry)
 
 
 @operation(Scope.ADMIN)
@@ -150,51 +150,51 @@ def revoke(ports: Ports, caller: Caller, *, key_id: str) -> Signer:
     That other key has no statement: the stolen key could have made one for the thief's key too.
     Raises `NotFound`.
     """
-    scene = _scene(ports, caller)
+    facts = _facts(ports, caller)
     found = _find(ports, caller, key_id)
     if found.status is Status.REVOKED:
-        return scene.shown(found)
-    if found.id in (scene.active.id, scene.head.key_id):
-        _replace_stolen(ports, caller, scene, found)
+        return facts.shown(found)
+    if found.id in (facts.active.id, facts.head.key_id):
+        _replace_stolen(ports, caller, facts, found)
     else:
-        _drop(ports, caller, scene, found)
-    return scene.shown(found.revoked())
+        _drop(ports, caller, facts, found)
+    return facts.shown(found.revoked())
 
 
-def _drop(ports: Ports, caller: Caller, scene: _Scene, stolen: ListSigner) -> None:
+def _drop(ports: Ports, caller: Caller, facts: _Facts, stolen: ListSigner) -> None:
     """Revoke a key that signs nothing now."""
     changes = srl_signers.replaced(stolen, stolen.revoked())
-    if scene.active.pending_id == stolen.id:
-        changes.append(_update(scene.active, scene.active.followed_by(None)))
+    if facts.active.pending_id == stolen.id:
+        changes.append(_update(facts.active, facts.active.followed_by(None)))
     details: dict[str, Value] = {"was": stolen.status.value}
-    entry = _entry(ports, caller, scene, Action.SRL_REVOKE_KEY, stolen, **details)
+    entry = _entry(ports, caller, facts, Action.SRL_REVOKE_KEY, stolen, **details)
     moves = srl_archive.moves(ports, caller.tenant_id, changed=[stolen.id])
     ports.store.write(*changes, *tombstones.changed(caller.tenant_id), entry, *moves)
 
 
-def _replace_stolen(ports: Ports, caller: Caller, scene: _Scene, stolen: ListSigner) -> None:
+def _replace_stolen(ports: Ports, caller: Caller, facts: _Facts, stolen: ListSigner) -> None:
     """Revoke the key that signs, or that signed the list in force; publish under another."""
-    signer, change = scene.active, _unchanged(scene.active)
-    if stolen.id == scene.active.id:
-        successor = _pending(ports, scene) or srl_signers.make(ports, caller.tenant_id)
+    signer, change = facts.active, _unchanged(facts.active)
+    if stolen.id == facts.active.id:
+        successor = _pending(ports, facts) or srl_signers.make(ports, caller.tenant_id)
         signer, change = _takes_over(ports, successor.unproved())
     details: dict[str, Value] = {"was": stolen.status.value, "successor": signer.id}
-    entry = _entry(ports, caller, scene, Action.SRL_REVOKE_KEY, stolen, **details)
+    entry = _entry(ports, caller, facts, Action.SRL_REVOKE_KEY, stolen, **details)
     moves = srl_archive.moves(ports, caller.tenant_id, changed=[stolen.id])
     changes = [change, *srl_signers.replaced(stolen, stolen.revoked()), entry, *moves]
-    publication.hand_over(ports, caller, scene.head, signer, changes)
+    publication.hand_over(ports, caller, facts.head, signer, changes)
 
 
 def _succeed(
-    ports: Ports, caller: Caller, scene: _Scene, successor: ListSigner, entry: Change
+    ports: Ports, caller: Caller, facts: _Facts, successor: ListSigner, entry: Change
 ) -> Signer:
     """Retire the active key, and publish under its successor."""
     signer, change = _takes_over(ports, successor)
-    retired = scene.active.retired(listed_until=scene.head.expires_at)
+    retired = facts.active.retired(listed_until=facts.head.expires_at)
     moves = srl_archive.moves(ports, caller.tenant_id, changed=[retired.id])
-    changes = [change, _update(scene.active, retired), entry, *moves]
-    publication.hand_over(ports, caller, scene.head, signer, changes)
-    return scene.shown(signer)
+    changes = [change, _update(facts.active, retired), entry, *moves]
+    publication.hand_over(ports, caller, facts.head, signer, changes)
+    return facts.shown(signer)
 
 
 def _takes_over(ports: Ports, successor: ListSigner) -> tuple[ListSigner, Change]:
@@ -205,12 +205,12 @@ def _takes_over(ports: Ports, successor: ListSigner) -> tuple[ListSigner, Change
     return activated, _update(successor, activated)
 
 
-def _scene(ports: Ports, caller: Caller) -> _Scene:
+def _facts(ports: Ports, caller: Caller) -> _Facts:
     settings, (head, active) = ports.gather(
         lambda: tenants.settings(ports, caller.tenant_id),
         lambda: srl_signers.head_and_signer(ports, caller.tenant_id),
     )
-    return _Scene(settings, head, active)
+    return _Facts(settings, head, active)
 
 
 def _find(ports: Ports, caller: Caller, key_id: str) -> ListSigner:
@@ -222,14 +222,14 @@ def _find(ports: Ports, caller: Caller, key_id: str) -> ListSigner:
     return found[key_id]
 
 
-def _pending(ports: Ports, scene: _Scene) -> ListSigner | None:
+def _pending(ports: Ports, facts: _Facts) -> ListSigner | None:
     """The signer that the active one names as the next.
 
     Raises `ExpectationLost` if it is not pending.
     """
-    if scene.active.pending_id is None:
+    if facts.active.pending_id is None:
         return None
-    key = signers(scene.settings.tenant_id).address(scene.active.pending_id)
+    key = signers(facts.settings.tenant_id).address(facts.active.pending_id)
     item = ports.store.get(key)
     pending = None if item is None else ListSigner.from_item(item)
     if pending is None or pending.status is not Status.PENDING:
@@ -238,13 +238,13 @@ def _pending(ports: Ports, scene: _Scene) -> ListSigner | None:
     return pending
 
 
-def _new(ports: Ports, scene: _Scene, status: Status) -> ListSigner:
+def _new(ports: Ports, facts: _Facts, status: Status) -> ListSigner:
     """A new signer, with a statement by the active one if that one's seed opens."""
-    records = srl_archive.read(ports, scene.settings.tenant_id)
+    records = srl_archive.read(ports, facts.settings.tenant_id)
     _check_room(records, ports.now())
-    signer = srl_signers.make(ports, scene.settings.tenant_id, status)
+    signer = srl_signers.make(ports, facts.settings.tenant_id, status)
     try:
-        seed = seals.opened(ports, scene.active)
+        seed = seals.opened(ports, facts.active)
     except Corrupt:
         # After the loss of the key that sealed it, a rotation is the way out.
         _log.warning("the seed of the list signer does not open; its successor has no statement")
@@ -254,7 +254,7 @@ def _new(ports: Ports, scene: _Scene, status: Status) -> ListSigner:
         number=srl_signers.next_number(records),
         key_id=signer.id,
         public_key=signer.public_bytes,
-        previous=scene.active.public_bytes,
+        previous=facts.active.public_bytes,
         issued_at=signer.created_at,
     )
     return replace(signer, statement=statement.signed(seed=seed))
@@ -272,12 +272,12 @@ def _check_room(records: list[ListSigner], now: datetime) -> None:
 def _entry(
     ports: Ports,
     caller: Caller,
-    scene: _Scene,
+    facts: _Facts,
     action: Action,
     list_signer: ListSigner,
     **details: Value,
 ) -> Change:
-    settings, active_id = scene.settings, scene.active.id
+    settings, active_id = facts.settings, facts.active.id
     return audit.entry(
         ports, caller, action, list_signer.id, settings=settings, active=active_id, **details
     )

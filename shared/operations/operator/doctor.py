@@ -13,7 +13,7 @@ from shared.model.srl.head import Head
 from shared.model.srl.schedule import TURNS, Turn
 from shared.model.srl.signers import ListSigner, signers
 from shared.model.srl.verification import verify
-from shared.model.tenants import Listing
+from shared.model.tenants import DirectoryEntry
 from shared.operations.operator import consistency, probes
 from shared.operations.operator.recovery import differences as recovery_differences
 from shared.operations.operator.recovery import recovery
@@ -94,17 +94,17 @@ def _damage(ports: Ports) -> Iterator[Finding]:
         yield Finding("SVC_STORE", f"its file cannot be checked: {_cause(error)}", _GUIDE)
 
 
-def _tenants(ports: Ports) -> Iterator[Listing]:
+def _tenants(ports: Ports) -> Iterator[DirectoryEntry]:
     """All tenants, and those that only the schedule knows."""
     known = set()
-    for listing in tenants.listing(ports):
+    for listing in tenants.directory(ports):
         known.add(listing.tenant_id)
         yield listing
     for entry in ports.store.query(TURNS):
         turn = Turn.from_item(entry.item)
         if turn.tenant_id not in known:
             known.add(turn.tenant_id)
-            yield Listing(turn.tenant_id, _handle(ports, turn.tenant_id), turn.due_at)
+            yield DirectoryEntry(turn.tenant_id, _handle(ports, turn.tenant_id), turn.due_at)
 
 
 def _handle(ports: Ports, tenant_id: str) -> str:
@@ -114,7 +114,7 @@ def _handle(ports: Ports, tenant_id: str) -> str:
         return tenant_id  # The comparison of records says what is missing.
 
 
-def _tenant(ports: Ports, listing: Listing) -> Iterator[Finding]:
+def _tenant(ports: Ports, listing: DirectoryEntry) -> Iterator[Finding]:
     found: dict[str, Finding] = {}
     examined = None
     try:
@@ -133,8 +133,8 @@ def _tenant(ports: Ports, listing: Listing) -> Iterator[Finding]:
             yield each
 
 
-def _findings(ports: Ports, listing: Listing, head: Head) -> Iterator[Finding]:
-    checks: tuple[Callable[[Ports, Listing, Head], Iterator[Finding]], ...] = (
+def _findings(ports: Ports, listing: DirectoryEntry, head: Head) -> Iterator[Finding]:
+    checks: tuple[Callable[[Ports, DirectoryEntry, Head], Iterator[Finding]], ...] = (
         _list_is_valid,
         _list_is_newest,
         _nothing_has_returned,
@@ -149,7 +149,7 @@ def _findings(ports: Ports, listing: Listing, head: Head) -> Iterator[Finding]:
             yield Finding(listing.handle, str(error), _restore_and_recover(listing))
 
 
-def _inconsistencies(ports: Ports, listing: Listing) -> Iterator[Finding]:
+def _inconsistencies(ports: Ports, listing: DirectoryEntry) -> Iterator[Finding]:
     try:
         for each in consistency.examine(ports, listing.tenant_id):
             remedy = _recover(listing) if each.changes else _restore_and_recover(listing)
@@ -159,15 +159,15 @@ def _inconsistencies(ports: Ports, listing: Listing) -> Iterator[Finding]:
         yield Finding(listing.handle, problem, _restore_and_recover(listing))
 
 
-def _recover(listing: Listing) -> str:
+def _recover(listing: DirectoryEntry) -> str:
     return f"run: recover {listing.handle}"
 
 
-def _restore_and_recover(listing: Listing) -> str:
+def _restore_and_recover(listing: DirectoryEntry) -> str:
     return f"{_GUIDE}, then {_recover(listing)}"
 
 
-def _list_is_valid(ports: Ports, listing: Listing, head: Head) -> Iterator[Finding]:
+def _list_is_valid(ports: Ports, listing: DirectoryEntry, head: Head) -> Iterator[Finding]:
     handle = listing.handle
     item = ports.store.get(signers(listing.tenant_id).address(head.key_id))
     if item is None:
@@ -183,7 +183,7 @@ def _list_is_valid(ports: Ports, listing: Listing, head: Head) -> Iterator[Findi
         yield Finding(handle, f"its list is not valid: {error}", remedy)
 
 
-def _list_is_newest(ports: Ports, listing: Listing, head: Head) -> Iterator[Finding]:
+def _list_is_newest(ports: Ports, listing: DirectoryEntry, head: Head) -> Iterator[Finding]:
     if recovery.newest_version(ports, listing.tenant_id) > head.version:
         yield Finding(
             listing.handle,
@@ -193,19 +193,19 @@ def _list_is_newest(ports: Ports, listing: Listing, head: Head) -> Iterator[Find
         )
 
 
-def _nothing_has_returned(ports: Ports, listing: Listing, _head: Head) -> Iterator[Finding]:
+def _nothing_has_returned(ports: Ports, listing: DirectoryEntry, _head: Head) -> Iterator[Finding]:
     """A restore brings back what was revoked, deleted or disabled (docs/adr/0024)."""
     for problem in recovery_differences.examine(ports, listing.tenant_id):
         yield Finding(listing.handle, problem, _recover(listing))
 
 
-def _list_is_on_time(ports: Ports, listing: Listing, head: Head) -> Iterator[Finding]:
+def _list_is_on_time(ports: Ports, listing: DirectoryEntry, head: Head) -> Iterator[Finding]:
     if Turn.after(head, listing.tenant_id).is_late(ports.now()):
         remedy = f"see that the schedule runs; its log says what failed for {listing.tenant_id}"
         yield Finding(listing.handle, "its list is late", remedy)
 
 
-def _signer_can_sign(ports: Ports, listing: Listing, _head: Head) -> Iterator[Finding]:
+def _signer_can_sign(ports: Ports, listing: DirectoryEntry, _head: Head) -> Iterator[Finding]:
     try:
         signer = srl_signers.current(ports, listing.tenant_id)
     except Corrupt:
@@ -213,7 +213,7 @@ def _signer_can_sign(ports: Ports, listing: Listing, _head: Head) -> Iterator[Fi
     yield from _seal(ports, listing, signer, "list signer")
 
 
-def _keys_can_sign(ports: Ports, listing: Listing, _head: Head) -> Iterator[Finding]:
+def _keys_can_sign(ports: Ports, listing: DirectoryEntry, _head: Head) -> Iterator[Finding]:
     for entry in ports.store.query(signing_keys.keys(listing.tenant_id)):
         key = SigningKey.from_item(entry.item)
         if key.sealed_seed is None or key.status is Status.REVOKED:
@@ -225,7 +225,7 @@ def _keys_can_sign(ports: Ports, listing: Listing, _head: Head) -> Iterator[Find
 
 
 def _seal(
-    ports: Ports, listing: Listing, key: SigningKey | ListSigner, name: str
+    ports: Ports, listing: DirectoryEntry, key: SigningKey | ListSigner, name: str
 ) -> Iterator[Finding]:
     handle = listing.handle
     try:

@@ -8,7 +8,7 @@ from shared.model.audit_log import Action
 from shared.model.callers import Caller, Scope, identity
 from shared.model.identifiers import SERVICE_ACCOUNT, TENANT
 from shared.model.service_accounts import ServiceAccount, Status
-from shared.model.tenants import Listing, TenantSettings
+from shared.model.tenants import DirectoryEntry, TenantSettings
 from shared.operations.api import api_keys, service_accounts
 from shared.operations.api.api_keys import Created
 from shared.operations.rules import audit, tenants
@@ -44,11 +44,11 @@ def _create_tenant(ports: Ports, handle: str, user: str | None) -> tuple[TenantS
         ports, settings, name=_ADMIN, scopes=(Scope.ADMIN,), account=account
     )
     caller = Caller.inside(settings.tenant_id, name=_OPERATOR, handle=handle, operator=user)
-    listing = Listing(settings.tenant_id, handle, settings.created_at)
+    entry = DirectoryEntry(settings.tenant_id, handle, settings.created_at)
     ports.store.write(
         Put(model.handle_address(handle), {"tenant_id": settings.tenant_id}, Expect.ABSENT),
         Put(settings.address, settings.to_item(), Expect.ABSENT),
-        Put(listing.address, listing.to_item(), Expect.ABSENT),
+        Put(entry.address, entry.to_item(), Expect.ABSENT),
         Put(signer.address, signer.to_item(), Expect.ABSENT),
         *service_accounts.creation(account),
         *changes,

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from shared.errors import Corrupt, NotFound
 from shared.model import tenants as model
-from shared.model.tenants import Listing, TenantSettings
+from shared.model.tenants import DirectoryEntry, TenantSettings
 from shared.ports import Ports
 
 
@@ -16,9 +16,9 @@ def settings(ports: Ports, tenant_id: str) -> TenantSettings:
     return TenantSettings.from_item(item)
 
 
-def listing(ports: Ports) -> Iterator[Listing]:
+def directory(ports: Ports) -> Iterator[DirectoryEntry]:
     """All tenants, oldest first."""
-    return (Listing.from_item(entry.item) for entry in ports.store.query(model.DIRECTORY))
+    return (DirectoryEntry.from_item(entry.item) for entry in ports.store.query(model.DIRECTORY))
 
 
 def find(ports: Ports, handle: str) -> TenantSettings:
@@ -34,7 +34,7 @@ def identifier(ports: Ports, handle: str) -> str:
     item = ports.store.get(model.handle_address(handle))
     if item is not None:
         return str(item["tenant_id"])
-    for each in listing(ports):
+    for each in directory(ports):
         if each.handle == handle:
             return each.tenant_id
     raise NotFound("There is no tenant of this name; `tenant list` shows those there are.")

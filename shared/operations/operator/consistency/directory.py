@@ -1,4 +1,4 @@
-"""A tenant's own records: settings, handle, listing, and the lists that were published."""
+"""A tenant's own records: settings, handle, directory entry, and the lists that were published."""
 
 from collections.abc import Iterator
 
@@ -7,7 +7,7 @@ from shared.model import tenants as model
 from shared.model.srl import schedule as srl_schedule
 from shared.model.srl.head import Head, head_address, publications
 from shared.model.srl.schedule import Turn
-from shared.model.tenants import Listing, TenantSettings
+from shared.model.tenants import DirectoryEntry, TenantSettings
 from shared.operations.operator.consistency.inconsistency import Inconsistency
 from shared.operations.rules import counters
 from shared.operations.srl import marks as srl_marks
@@ -26,12 +26,14 @@ def _names(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
     listed = ports.store.get(address)
     item = ports.store.get(model.settings_address(tenant_id))
     if item is None:
-        yield _without_settings(None if listed is None else Listing.from_item(listed), tenant_id)
+        yield _without_settings(
+            None if listed is None else DirectoryEntry.from_item(listed), tenant_id
+        )
         return
     settings = TenantSettings.from_item(item)
     if listed is None:
-        listing = Listing(tenant_id, settings.handle, settings.created_at)
-        change = Put(address, listing.to_item(), Expect.ABSENT)
+        entry = DirectoryEntry(tenant_id, settings.handle, settings.created_at)
+        change = Put(address, entry.to_item(), Expect.ABSENT)
         yield Inconsistency(f"the tenant {tenant_id} is not in the list of tenants", (change,))
     handle = model.handle_address(settings.handle)
     if ports.store.get(handle) is None:
@@ -39,17 +41,17 @@ def _names(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
         yield Inconsistency(f"the name of the tenant {tenant_id} is not taken", (change,))
 
 
-def _without_settings(listing: Listing | None, tenant_id: str) -> Inconsistency:
+def _without_settings(entry: DirectoryEntry | None, tenant_id: str) -> Inconsistency:
     problem = f"the tenant {tenant_id} has no settings"
-    if listing is None:
+    if entry is None:
         return Inconsistency(problem)
     settings = TenantSettings(
         tenant_id=tenant_id,
-        handle=listing.handle,
-        name=listing.handle,
+        handle=entry.handle,
+        name=entry.handle,
         srl_ttl_seconds=model.SRL_TTL_SECONDS_DEFAULT,
         audit_retention_days=model.AUDIT_RETENTION_DAYS_DEFAULT,
-        created_at=listing.created_at,
+        created_at=entry.created_at,
     )
     return Inconsistency(problem, (Put(settings.address, settings.to_item(), Expect.ABSENT),))
 

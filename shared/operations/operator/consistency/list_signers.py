@@ -51,9 +51,8 @@ def _pending(current: ListSigner, keys: dict[str, ListSigner]) -> Iterator[Incon
         )
     for key in keys.values():
         if key.status is Status.PENDING and key.id != named:
-            yield _ended(
-                key, f"the list signer {key.id} is pending, and the active one is not told"
-            )
+            problem = f"the list signer {key.id} is pending, and the active one does not name it"
+            yield _ended(key, problem)
 
 
 def _ended(key: ListSigner, problem: str) -> Inconsistency:

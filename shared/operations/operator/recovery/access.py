@@ -14,20 +14,20 @@ from shared.model.audit_log import Action
 from shared.model.service_accounts import ServiceAccount
 from shared.model.srl import tombstones as model
 from shared.model.srl.tombstones import Status, Tombstone
-from shared.operations.operator.recovery.scene import Scene
+from shared.operations.operator.recovery.run import Run
 from shared.operations.rules.operation import settle
 from shared.operations.srl import tombstones
 from shared.ports.store import At, Change, Delete, Expect, Increment, Put
 
 
-def apply_to_keys(scene: Scene, found: Iterable[Tombstone]) -> None:
+def apply_to_keys(run: Run, found: Iterable[Tombstone]) -> None:
     """Revoke and delete again the API keys of these tombstones; no credential of theirs is left."""
     for tombstone in found:
-        if line := settle(partial(_key, scene, tombstone)):
-            scene.tell(line)
+        if line := settle(partial(_key, run, tombstone)):
+            run.report(line)
 
 
-def apply_to_accounts(scene: Scene, found: Iterable[Tombstone], *, is_behind: bool) -> None:
+def apply_to_accounts(run: Run, found: Iterable[Tombstone], *, is_behind: bool) -> None:
     """Delete again the accounts of these tombstones.
 
     Those that are disabled are disabled again if the table of keys is behind: else they may have
@@ -35,105 +35,105 @@ def apply_to_accounts(scene: Scene, found: Iterable[Tombstone], *, is_behind: bo
     """
     for tombstone in found:
         applies = is_behind or tombstone.status is Status.DELETED
-        if applies and (line := settle(partial(_account, scene, tombstone))):
-            scene.tell(line)
+        if applies and (line := settle(partial(_account, run, tombstone))):
+            run.report(line)
 
 
-def _key(scene: Scene, tombstone: Tombstone) -> str | None:
-    item = scene.ports.store.get(api_keys.records(scene.tenant_id).address(tombstone.id))
+def _key(run: Run, tombstone: Tombstone) -> str | None:
+    item = run.ports.store.get(api_keys.records(run.tenant_id).address(tombstone.id))
     key = None if item is None else ApiKey.from_item(item)
     if key is None:
-        _keep(scene, tombstone)
-        return _without_credential(scene, tombstone)
+        _keep(run, tombstone)
+        return _without_credential(run, tombstone)
     if tombstone.status is Status.DELETED:
-        scene.ports.store.write(*_deletion(scene, key, tombstone))
+        run.ports.store.write(*_deletion(run, key, tombstone))
         return f'Deleted again: API key {key.id} "{key.name}"'
     if key.status is api_keys.Status.REVOKED:
-        return _without_credential(scene, tombstone)
+        return _without_credential(run, tombstone)
     revoked = replace(
         key,
         status=api_keys.Status.REVOKED,
-        revoked_at=tombstone.at or scene.ports.now(),
+        revoked_at=tombstone.at or run.ports.now(),
         version=key.version + 1,
     )
-    scene.ports.store.write(
+    run.ports.store.write(
         Put(key.address, revoked.to_item(), At(key.version)),
         Delete(api_keys.credential_address(key.digest), Expect.ANYTHING),
-        *tombstones.changed(scene.tenant_id),
-        scene.entry(Action.API_KEY_REVOKE, key.id, name=key.name),
+        *tombstones.changed(run.tenant_id),
+        run.entry(Action.API_KEY_REVOKE, key.id, name=key.name),
     )
     return f'Revoked again: API key {key.id} "{key.name}"'
 
 
-def _without_credential(scene: Scene, tombstone: Tombstone) -> str | None:
+def _without_credential(run: Run, tombstone: Tombstone) -> str | None:
     """Remove the credential that is there without a record, or beside one that is revoked."""
     address = api_keys.credential_address(tombstone.digest or "")
-    if tombstone.digest is None or scene.ports.store.get(address) is None:
+    if tombstone.digest is None or run.ports.store.get(address) is None:
         return None
-    scene.ports.store.write(
-        Delete(address, Expect.PRESENT), scene.entry(Action.API_KEY_REVOKE, tombstone.id)
+    run.ports.store.write(
+        Delete(address, Expect.PRESENT), run.entry(Action.API_KEY_REVOKE, tombstone.id)
     )
     return f"Removed: the credential of the API key {tombstone.id}"
 
 
-def _deletion(scene: Scene, key: ApiKey, tombstone: Tombstone) -> Iterator[Change]:
+def _deletion(run: Run, key: ApiKey, tombstone: Tombstone) -> Iterator[Change]:
     yield Delete(key.address, At(key.version))
     yield Delete(api_keys.credential_address(key.digest), Expect.ANYTHING)
-    yield Delete(api_keys.usage(scene.tenant_id).address(key.id), Expect.ANYTHING)
-    yield Increment(api_keys.count_address(scene.tenant_id), {"count": -1}, Expect.ANYTHING)
+    yield Delete(api_keys.usage(run.tenant_id).address(key.id), Expect.ANYTHING)
+    yield Increment(api_keys.count_address(run.tenant_id), {"count": -1}, Expect.ANYTHING)
     owner = key.service_account_id
     if owner is not None:
-        account = service_accounts.accounts(scene.tenant_id).address(owner)
-        yield Delete(api_keys.owned_by(scene.tenant_id, owner).address(key.id), Expect.ANYTHING)
-        if scene.ports.store.get(account) is not None:
+        account = service_accounts.accounts(run.tenant_id).address(owner)
+        yield Delete(api_keys.owned_by(run.tenant_id, owner).address(key.id), Expect.ANYTHING)
+        if run.ports.store.get(account) is not None:
             yield Increment(account, {"api_key_count": -1, "version": 1}, Expect.PRESENT)
-    yield from tombstones.left(scene.tenant_id, tombstone)
-    yield scene.entry(Action.API_KEY_DELETE, key.id, name=key.name)
+    yield from tombstones.left(run.tenant_id, tombstone)
+    yield run.entry(Action.API_KEY_DELETE, key.id, name=key.name)
 
 
-def _account(scene: Scene, tombstone: Tombstone) -> str | None:
-    item = scene.ports.store.get(service_accounts.accounts(scene.tenant_id).address(tombstone.id))
+def _account(run: Run, tombstone: Tombstone) -> str | None:
+    item = run.ports.store.get(service_accounts.accounts(run.tenant_id).address(tombstone.id))
     account = None if item is None else ServiceAccount.from_item(item)
     if account is None:
-        _keep(scene, tombstone)
+        _keep(run, tombstone)
         return None
     if tombstone.status is Status.DELETED and not account.api_key_count:
-        scene.ports.store.write(
+        run.ports.store.write(
             Delete(account.address, At(account.version)),
             Increment(
-                service_accounts.count_address(scene.tenant_id), {"count": -1}, Expect.ANYTHING
+                service_accounts.count_address(run.tenant_id), {"count": -1}, Expect.ANYTHING
             ),
-            *tombstones.left(scene.tenant_id, tombstone),
-            scene.entry(Action.SERVICE_ACCOUNT_DELETE, account.id, name=account.name),
+            *tombstones.left(run.tenant_id, tombstone),
+            run.entry(Action.SERVICE_ACCOUNT_DELETE, account.id, name=account.name),
         )
         return f'Deleted again: service account {account.id} "{account.name}"'
-    credentials = list(_credentials(scene, account))
+    credentials = list(_credentials(run, account))
     if account.status is service_accounts.Status.DISABLED and not credentials:
         return None
     disabled = replace(
         account, status=service_accounts.Status.DISABLED, version=account.version + 1
     )
-    scene.ports.store.write(
+    run.ports.store.write(
         Put(account.address, disabled.to_item(), At(account.version)),
         *credentials,
-        *tombstones.changed(scene.tenant_id),
-        scene.entry(Action.SERVICE_ACCOUNT_DISABLE, account.id, name=account.name),
+        *tombstones.changed(run.tenant_id),
+        run.entry(Action.SERVICE_ACCOUNT_DISABLE, account.id, name=account.name),
     )
     return f'Disabled again: service account {account.id} "{account.name}"'
 
 
-def _keep(scene: Scene, tombstone: Tombstone) -> None:
+def _keep(run: Run, tombstone: Tombstone) -> None:
     """Keep a tombstone that has no record, for a restore of a later copy that has one."""
-    address = model.deleted(scene.tenant_id).address(tombstone.id)
-    if scene.ports.store.get(address) is None:
-        scene.ports.store.write(*tombstones.left(scene.tenant_id, tombstone))
+    address = model.deleted(run.tenant_id).address(tombstone.id)
+    if run.ports.store.get(address) is None:
+        run.ports.store.write(*tombstones.left(run.tenant_id, tombstone))
 
 
-def _credentials(scene: Scene, account: ServiceAccount) -> Iterator[Change]:
+def _credentials(run: Run, account: ServiceAccount) -> Iterator[Change]:
     """The credentials of the account's keys that still open, disabled."""
-    store = scene.ports.store
-    owned = store.query(api_keys.owned_by(scene.tenant_id, account.id))
-    records = api_keys.records(scene.tenant_id)
+    store = run.ports.store
+    owned = store.query(api_keys.owned_by(run.tenant_id, account.id))
+    records = api_keys.records(run.tenant_id)
     keys = map(
         ApiKey.from_item, store.get_many(records.address(each.sk) for each in owned).values()
     )

@@ -37,40 +37,40 @@ def examine(ports: Ports, tenant_id: str) -> Iterator[str]:
         yield from _signers(ports, tenant_id, state)
 
 
-def _access(told: Tombstones, now: Tombstones, *, is_behind: bool) -> Iterator[str]:
+def _access(recorded: Tombstones, now: Tombstones, *, is_behind: bool) -> Iterator[str]:
     ended = {each.id for each in (*now.api_keys, *now.accounts)}
-    for each in told.api_keys:
+    for each in recorded.api_keys:
         if each.id not in ended:
             yield f"the API key {each.id} was {each.status}, and is not"
-    for each in told.accounts:
+    for each in recorded.accounts:
         if each.id not in ended and (is_behind or each.status is Ended.DELETED):
             yield f"the service account {each.id} was {each.status}, and is not"
 
 
-def _keys(told: Tombstones, now: Tombstones, *, is_behind: bool) -> Iterator[str]:
+def _keys(recorded: Tombstones, now: Tombstones, *, is_behind: bool) -> Iterator[str]:
     found = {key.id: key for key in now.keys}
-    for key in told.keys:
+    for key in recorded.keys:
         if _has_returned(key, found.get(key.id), is_behind=is_behind):
             was = f"{key.status} in version {key.key_version}"
             yield f"the signing key {key.id} was {was}, and is not"
 
 
-def _has_returned(told: SigningKey, now: SigningKey | None, *, is_behind: bool) -> bool:
+def _has_returned(recorded: SigningKey, now: SigningKey | None, *, is_behind: bool) -> bool:
     if now is None:
         # One that was suspended and never rotated has no tombstone once it is enabled.
-        was_enabled = told.status is Status.SUSPENDED and told.key_version == 1
+        was_enabled = recorded.status is Status.SUSPENDED and recorded.key_version == 1
         return is_behind or not was_enabled
-    if told.status is Status.REVOKED and now.status is not Status.REVOKED:
+    if recorded.status is Status.REVOKED and now.status is not Status.REVOKED:
         return True
-    if is_behind and told.status is Status.SUSPENDED and now.status is Status.ACTIVE:
+    if is_behind and recorded.status is Status.SUSPENDED and now.status is Status.ACTIVE:
         return True
-    return now.key_version < told.key_version
+    return now.key_version < recorded.key_version
 
 
 def _signers(ports: Ports, tenant_id: str, state: State) -> Iterator[str]:
-    told = {each.id: each for each in state.list_signers if each.status in ENDED}
-    found = srl_signers.find(ports, tenant_id, told)
-    for each in told.values():
+    recorded = {each.id: each for each in state.list_signers if each.status in ENDED}
+    found = srl_signers.find(ports, tenant_id, recorded)
+    for each in recorded.values():
         if each.id not in found or found[each.id].status not in ENDED:
             yield f"the list signer {each.id} was {each.status}, and is not"
     for each in srl_archive.missing(srl_signers.all_of(ports, tenant_id), state.list_signers):

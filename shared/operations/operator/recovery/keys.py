@@ -10,7 +10,7 @@ from shared.model.identifiers import SIGNING_KEY
 from shared.model.revoked_signers import Marker, marker_address
 from shared.model.signing_keys import SigningKey, Status
 from shared.operations.api import signing_keys
-from shared.operations.operator.recovery.scene import Scene
+from shared.operations.operator.recovery.run import Run
 from shared.operations.rules import revoked_signers
 from shared.operations.rules.operation import settle
 from shared.operations.srl import marks as srl_marks
@@ -21,7 +21,7 @@ from shared.ports.store import At, Change, Expect, Put
 _VERSIONS_A_WRITE = 40
 
 
-def apply(scene: Scene, found: Iterable[SigningKey], *, is_behind: bool) -> None:
+def apply(run: Run, found: Iterable[SigningKey], *, is_behind: bool) -> None:
     """Bring every key of these tombstones to where it was.
 
     A key that was rotated signs under a version that nobody has seen; versions in between get
@@ -35,49 +35,47 @@ def apply(scene: Scene, found: Iterable[SigningKey], *, is_behind: bool) -> None
             superseded.setdefault(tomb.current_id, []).append(tomb)
     for tomb in tombs:
         if tomb.current_id is None:
-            _tell(scene, partial(_rotated, scene, tomb, superseded.get(tomb.id, [])))
+            _report(run, partial(_rotated, run, tomb, superseded.get(tomb.id, [])))
     for tomb in tombs:
         if tomb.status is Status.REVOKED:
-            _tell(scene, partial(_revoked, scene, tomb))
+            _report(run, partial(_revoked, run, tomb))
         elif tomb.status is Status.SUSPENDED and is_behind:
-            _tell(scene, partial(_suspended, scene, tomb))
+            _report(run, partial(_suspended, run, tomb))
 
 
-def _tell(scene: Scene, step: "partial[str | None]") -> None:
+def _report(run: Run, step: "partial[str | None]") -> None:
     if line := settle(step):
-        scene.tell(line)
+        run.report(line)
 
 
-def _record(scene: Scene, key_id: str) -> SigningKey | None:
-    item = scene.ports.store.get(model.keys(scene.tenant_id).address(key_id))
+def _record(run: Run, key_id: str) -> SigningKey | None:
+    item = run.ports.store.get(model.keys(run.tenant_id).address(key_id))
     return None if item is None else SigningKey.from_item(item)
 
 
-def _rotated(scene: Scene, tomb: SigningKey, superseded: list[SigningKey]) -> str | None:
+def _rotated(run: Run, tomb: SigningKey, superseded: list[SigningKey]) -> str | None:
     """Every lost version as a record, then the key itself beyond the last of them."""
-    key = _record(scene, tomb.id)
+    key = _record(run, tomb.id)
     if key is None:
-        return _without_seed(scene, tomb, superseded)
+        return _without_seed(run, tomb, superseded)
     if key.key_version >= tomb.key_version:
         return None
-    now = scene.ports.now()
-    last = tomb.superseded(now, record_id=scene.ports.new_id(SIGNING_KEY))
+    now = run.ports.now()
+    last = tomb.superseded(now, record_id=run.ports.new_id(SIGNING_KEY))
     # Whatever became of the key, this version of it was only replaced.
     last = replace(last, suspended_at=None, revoked_at=None, revoked_reason=None)
-    _restore_versions(scene, superseded)
+    _restore_versions(run, superseded)
     number = tomb.key_version + 1
-    public_key, sealed = signing_keys.new_seed(
-        scene.ports, scene.tenant_id, key.id, key_version=number
-    )
+    public_key, sealed = signing_keys.new_seed(run.ports, run.tenant_id, key.id, key_version=number)
     rotated = replace(
         key.rotated(now, public_key=public_key, sealed_seed=sealed), key_version=number
     )
-    scene.ports.store.write(
+    run.ports.store.write(
         Put(key.address, rotated.to_item(), At(key.version)),
         *_version(last),
-        _counted(scene, [(last, 1)]),
-        *tombstones.changed(scene.tenant_id),
-        scene.entry(Action.KEY_ROTATE, key.id, superseded_id=last.id, key_version=number),
+        _counted(run, [(last, 1)]),
+        *tombstones.changed(run.tenant_id),
+        run.entry(Action.KEY_ROTATE, key.id, superseded_id=last.id, key_version=number),
     )
     return (
         f'Rotated again: signing key {key.id} "{key.name}", since version {tomb.key_version - 1} '
@@ -85,22 +83,22 @@ def _rotated(scene: Scene, tomb: SigningKey, superseded: list[SigningKey]) -> st
     )
 
 
-def _without_seed(scene: Scene, tomb: SigningKey, superseded: list[SigningKey]) -> str | None:
+def _without_seed(run: Run, tomb: SigningKey, superseded: list[SigningKey]) -> str | None:
     """A key that was created since the restored moment: its seed is lost, its past is not."""
-    _restore_versions(scene, superseded)
+    _restore_versions(run, superseded)
     if tomb.status is Status.REVOKED:
         return None
     suspended = replace(
         tomb,
         status=Status.SUSPENDED,
-        suspended_at=tomb.suspended_at or scene.ports.now(),
+        suspended_at=tomb.suspended_at or run.ports.now(),
         sealed_seed=None,
     )
-    scene.ports.store.write(
+    run.ports.store.write(
         Put(suspended.address, suspended.to_item(), Expect.ABSENT),
-        _counted(scene, [(suspended, 1)]),
-        *tombstones.changed(scene.tenant_id),
-        scene.entry(Action.KEY_SUSPEND, tomb.id),
+        _counted(run, [(suspended, 1)]),
+        *tombstones.changed(run.tenant_id),
+        run.entry(Action.KEY_SUSPEND, tomb.id),
     )
     return (
         f'Restored as suspended: signing key {tomb.id} "{tomb.name}", whose seed is lost; '
@@ -108,18 +106,18 @@ def _without_seed(scene: Scene, tomb: SigningKey, superseded: list[SigningKey]) 
     )
 
 
-def _restore_versions(scene: Scene, superseded: list[SigningKey]) -> None:
+def _restore_versions(run: Run, superseded: list[SigningKey]) -> None:
     """The records of superseded versions that are missing; revoked ones are revoked later."""
     missing = [
         replace(each, status=Status.ROTATED, revoked_at=None, revoked_reason=None)
         for each in superseded
-        if _record(scene, each.id) is None
+        if _record(run, each.id) is None
     ]
     while missing:
         batch, missing = missing[:_VERSIONS_A_WRITE], missing[_VERSIONS_A_WRITE:]
-        scene.ports.store.write(
+        run.ports.store.write(
             *(change for each in batch for change in _version(each)),
-            _counted(scene, [(each, 1) for each in batch]),
+            _counted(run, [(each, 1) for each in batch]),
         )
 
 
@@ -136,42 +134,42 @@ def _version(superseded: SigningKey) -> list[Change]:
     ]
 
 
-def _revoked(scene: Scene, tomb: SigningKey) -> str | None:
-    key = _record(scene, tomb.id)
-    is_marked = scene.ports.store.get(marker_address(scene.tenant_id, tomb.signer)) is not None
+def _revoked(run: Run, tomb: SigningKey) -> str | None:
+    key = _record(run, tomb.id)
+    is_marked = run.ports.store.get(marker_address(run.tenant_id, tomb.signer)) is not None
     if is_marked and key is not None and key.status is Status.REVOKED:
         return None
-    at = tomb.revoked_at or scene.ports.now()
-    revoked = (key or tomb).revoked(at, reason=tomb.revoked_reason or scene.reason)
-    marker = Marker(at, revoked.revoked_reason or scene.reason)
+    at = tomb.revoked_at or run.ports.now()
+    revoked = (key or tomb).revoked(at, reason=tomb.revoked_reason or run.reason)
+    marker = Marker(at, revoked.revoked_reason or run.reason)
     before = [] if key is None else [(key, -1)]
-    scene.ports.store.write(
+    run.ports.store.write(
         Put(revoked.address, revoked.to_item(), At(key.version) if key else Expect.ABSENT),
-        *revoked_signers.added(scene.ports, scene.tenant_id, {tomb.signer: marker}),
-        srl_marks.on_keys(scene.tenant_id),
-        _counted(scene, [*before, (revoked, 1)]),
-        scene.entry(Action.KEY_REVOKE, tomb.id, reason=revoked.revoked_reason),
+        *revoked_signers.added(run.ports, run.tenant_id, {tomb.signer: marker}),
+        srl_marks.on_keys(run.tenant_id),
+        _counted(run, [*before, (revoked, 1)]),
+        run.entry(Action.KEY_REVOKE, tomb.id, reason=revoked.revoked_reason),
     )
     return f'Revoked again: signing key {tomb.id} "{tomb.name}"'
 
 
-def _suspended(scene: Scene, tomb: SigningKey) -> str | None:
-    key = _record(scene, tomb.id)
+def _suspended(run: Run, tomb: SigningKey) -> str | None:
+    key = _record(run, tomb.id)
     if key is None or key.status is not Status.ACTIVE:
         return None
-    suspended = key.suspended(tomb.suspended_at or scene.ports.now())
-    scene.ports.store.write(
+    suspended = key.suspended(tomb.suspended_at or run.ports.now())
+    run.ports.store.write(
         Put(key.address, suspended.to_item(), At(key.version)),
-        _counted(scene, [(key, -1), (suspended, 1)]),
-        *tombstones.changed(scene.tenant_id),
-        scene.entry(Action.KEY_SUSPEND, key.id),
+        _counted(run, [(key, -1), (suspended, 1)]),
+        *tombstones.changed(run.tenant_id),
+        run.entry(Action.KEY_SUSPEND, key.id),
     )
     return f'Suspended again: signing key {key.id} "{key.name}"'
 
 
-def _counted(scene: Scene, amounts: Iterable[tuple[SigningKey, int]]) -> Change:
+def _counted(run: Run, amounts: Iterable[tuple[SigningKey, int]]) -> Change:
     sums: dict[str, int] = {}
     for key, amount in amounts:
         name = model.count_name(key.type, key.status)
         sums[name] = sums.get(name, 0) + amount
-    return signing_keys.counted(scene.tenant_id, sums)
+    return signing_keys.counted(run.tenant_id, sums)

@@ -8,7 +8,7 @@ from shared.errors import Corrupt
 from shared.model.audit_log import Action
 from shared.model.srl.signers import ListSigner, Status, signers
 from shared.model.srl.statements import Statement
-from shared.operations.operator.recovery.scene import Scene
+from shared.operations.operator.recovery.run import Run
 from shared.operations.rules import seals
 from shared.operations.rules.operation import settle
 from shared.operations.srl import archive as srl_archive
@@ -19,28 +19,28 @@ from shared.ports.store import Expect, Put
 _ORDER = [Status.PENDING, Status.ACTIVE, Status.RETIRED, Status.REVOKED]
 
 
-def apply(scene: Scene, found: tuple[ListSigner, ...], *, listed_until: datetime) -> None:
+def apply(run: Run, found: tuple[ListSigner, ...], *, listed_until: datetime) -> None:
     """Bring the tenant's signers to where they were; start a new one if none can sign.
 
     A signer without a record lost its seed: it is listed as retired until `listed_until`, when
     the newest list expires. A signer that signs by its record and was archived by then was retired
     or revoked, which is not known; so it is revoked.
     """
-    records = {each.id: each for each in _records(scene)}
+    records = {each.id: each for each in _records(run)}
     archived = [each.revoked() for each in srl_archive.missing(records.values(), found)]
     found = (*found, *archived)
-    records |= srl_signers.find(scene.ports, scene.tenant_id, [each.id for each in found])
+    records |= srl_signers.find(run.ports, run.tenant_id, [each.id for each in found])
     vouching = _vouching(records, found)
     for each in found:
-        step = partial(_brought, scene, records.get(each.id), each, listed_until)
+        step = partial(_brought, run, records.get(each.id), each, listed_until)
         if line := settle(step):
-            scene.tell(line)
-    if not any(each.status is Status.ACTIVE for each in _records(scene)):
-        scene.tell(settle(partial(_started, scene, vouching)))
+            run.report(line)
+    if not any(each.status is Status.ACTIVE for each in _records(run)):
+        run.report(settle(partial(_started, run, vouching)))
 
 
-def _records(scene: Scene) -> list[ListSigner]:
-    entries = scene.ports.store.query(signers(scene.tenant_id))
+def _records(run: Run) -> list[ListSigner]:
+    entries = run.ports.store.query(signers(run.tenant_id))
     return [ListSigner.from_item(entry.item) for entry in entries]
 
 
@@ -58,15 +58,15 @@ def _vouching(records: dict[str, ListSigner], found: tuple[ListSigner, ...]) -> 
 
 
 def _brought(
-    scene: Scene, record: ListSigner | None, tomb: ListSigner, listed_until: datetime
+    run: Run, record: ListSigner | None, tomb: ListSigner, listed_until: datetime
 ) -> str | None:
     if record is None:
         status = Status.REVOKED if tomb.status is Status.REVOKED else Status.RETIRED
         until = tomb.listed_until if tomb.status is Status.RETIRED else listed_until
         lost = replace(tomb, status=status, listed_until=until, sealed_seed=None, pending_id=None)
-        scene.ports.store.write(
+        run.ports.store.write(
             Put(lost.address, lost.to_item(), Expect.ABSENT),
-            *tombstones.changed(scene.tenant_id),
+            *tombstones.changed(run.tenant_id),
         )
         return f"Listed again: list signer {lost.id}, {lost.status}; its seed is lost"
     if _ORDER.index(record.status) >= _ORDER.index(tomb.status):
@@ -77,25 +77,25 @@ def _brought(
         moved = record.retired(listed_until=tomb.listed_until or listed_until)
         action = Action.SRL_ROTATE_KEY
     else:
-        moved = record.activated(tomb.activated_at or scene.ports.now())
+        moved = record.activated(tomb.activated_at or run.ports.now())
         action = Action.SRL_ACTIVATE_KEY
-    scene.ports.store.write(
+    run.ports.store.write(
         *srl_signers.replaced(record, moved),
-        *tombstones.changed(scene.tenant_id),
-        scene.entry(action, moved.id),
+        *tombstones.changed(run.tenant_id),
+        run.entry(action, moved.id),
     )
     return f"Again {moved.status}: list signer {moved.id}"
 
 
-def _started(scene: Scene, vouching: ListSigner | None) -> str:
+def _started(run: Run, vouching: ListSigner | None) -> str:
     """A new signer, with a statement if a sound signer can vouch for it."""
-    new = srl_signers.make(scene.ports, scene.tenant_id)
+    new = srl_signers.make(run.ports, run.tenant_id)
     if vouching is not None:
-        new = _vouched(scene, new, vouching)
-    scene.ports.store.write(
+        new = _vouched(run, new, vouching)
+    run.ports.store.write(
         Put(new.address, new.to_item(), Expect.ABSENT),
-        *tombstones.changed(scene.tenant_id),
-        scene.entry(Action.SRL_ROTATE_KEY, new.id),
+        *tombstones.changed(run.tenant_id),
+        run.entry(Action.SRL_ROTATE_KEY, new.id),
     )
     return (
         f"New list signer: {new.id}, since the seed of the one in force is lost or revoked. "
@@ -103,14 +103,14 @@ def _started(scene: Scene, vouching: ListSigner | None) -> str:
     )
 
 
-def _vouched(scene: Scene, new: ListSigner, vouching: ListSigner) -> ListSigner:
+def _vouched(run: Run, new: ListSigner, vouching: ListSigner) -> ListSigner:
     try:
-        seed = seals.opened(scene.ports, vouching)
+        seed = seals.opened(run.ports, vouching)
     except Corrupt:
         return new
     statement = Statement(
         tenant_id=new.tenant_id,
-        number=srl_signers.next_number(_records(scene)),
+        number=srl_signers.next_number(_records(run)),
         key_id=new.id,
         public_key=new.public_bytes,
         previous=vouching.public_bytes,

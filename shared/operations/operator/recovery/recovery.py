@@ -24,7 +24,7 @@ from shared.operations.operator.recovery import list_signers as recovery_signers
 from shared.operations.operator.recovery import newest as srl_newest
 from shared.operations.operator.recovery import unknown as recovery_unknown
 from shared.operations.operator.recovery.newest import Newest
-from shared.operations.operator.recovery.scene import Scene
+from shared.operations.operator.recovery.run import Run
 from shared.operations.operator.recovery.unknown import Behind, Unknown
 from shared.operations.rules import last_admin, tenants
 from shared.operations.rules.operation import settle
@@ -53,14 +53,14 @@ def recover(
     ports: Ports,
     operator: Caller,
     *,
-    tell: Callable[[str], None] = lambda _line: None,
+    report: Callable[[str], None] = lambda _line: None,
     trusted: Collection[bytes] = (),
 ) -> Recovered:
     """Repair what is half there, apply what the newest list and its state tell, publish above it.
 
     Repeating it does no harm.
 
-    `tell` takes each thing that is done, and what is unknown before the list is published: a
+    `report` takes each thing that is done, and what is unknown before the list is published: a
     repetition would not find that again. `trusted` are public keys (32 bytes) of list signers that
     the operator vouches for. Raises `Unavailable`, `Corrupt` if the newest list cannot be believed.
     """
@@ -68,16 +68,16 @@ def recover(
     newest = srl_newest.find(ports, tenant_id, trusted=trusted)
     tables = recovery_unknown.behind(ports, tenant_id, newest)
     settings = tenants.settings(ports, tenant_id)
-    scene = Scene(ports, operator, settings, newest.version, tell)
+    run = Run(ports, operator, settings, newest.version, report)
     repaired = consistency.repair(ports, operator)
     for each in repaired:
-        tell(f"Repaired: {each}")
+        report(f"Repaired: {each}")
     for state in newest.states:
-        _apply(scene, newest, state, tables)
-    lost = _revoke_again(scene, newest)
+        _apply(run, newest, state, tables)
+    lost = _revoke_again(run, newest)
     unknown = recovery_unknown.unknown(ports, tenant_id, newest, tables)
     for line in unknown.lines():
-        tell(line)
+        report(line)
     head = settle(lambda: publication.publish(ports, operator, above=newest.version))
     settle(lambda: _remove_other_turns(ports, tenant_id))
     return Recovered(head, lost, repaired, unknown, not last_admin.is_left(ports, tenant_id))
@@ -88,36 +88,36 @@ def newest_version(ports: Ports, tenant_id: str) -> int:
     return srl_newest.highest(list(ports.blobs.names(lists_folder(tenant_id))))
 
 
-def _apply(scene: Scene, newest: Newest, state: State, tables: Behind) -> None:
+def _apply(run: Run, newest: Newest, state: State, tables: Behind) -> None:
     """Bring the records to where the tombstones of a state have them."""
     found = state.tombstones
-    recovery_keys.apply(scene, found.keys, is_behind=tables.keys)
-    recovery_access.apply_to_keys(scene, found.api_keys)
-    recovery_access.apply_to_accounts(scene, found.accounts, is_behind=tables.keys)
-    until = max((each.expires_at for each in newest.lists), default=scene.ports.now())
-    recovery_signers.apply(scene, state.list_signers, listed_until=until)
+    recovery_keys.apply(run, found.keys, is_behind=tables.keys)
+    recovery_access.apply_to_keys(run, found.api_keys)
+    recovery_access.apply_to_accounts(run, found.accounts, is_behind=tables.keys)
+    until = max((each.expires_at for each in newest.lists), default=run.ports.now())
+    recovery_signers.apply(run, state.list_signers, listed_until=until)
 
 
-def _revoke_again(scene: Scene, newest: Newest) -> list[str]:
+def _revoke_again(run: Run, newest: Newest) -> list[str]:
     listed = newest.revoked_ids
-    found = verdicts(scene.ports, scene.tenant_id, listed)
+    found = verdicts(run.ports, run.tenant_id, listed)
     lost = [each for each in listed if not found[each].revoked]
     ends = {each: at for state in newest.states for each, at in state.ends.items()}
     for warrant_id in lost:
         revocations.create(
-            scene.ports,
-            scene.operator,
+            run.ports,
+            run.operator,
             warrant_id=warrant_id,
-            reason=scene.reason,
+            reason=run.reason,
             warrant_expires_at=_end(found[warrant_id].ends_at, ends.get(warrant_id)),
         )
-        scene.tell(f"Revoked again: {warrant_id}")
+        run.report(f"Revoked again: {warrant_id}")
     return lost
 
 
-def _end(signed: datetime | None, told: str | None) -> datetime | None:
+def _end(signed: datetime | None, recorded: str | None) -> datetime | None:
     """When a warrant ends by the newest state, unless its own record says when."""
-    return times.parse(told) if told is not None and signed is None else None
+    return times.parse(recorded) if recorded is not None and signed is None else None
 
 
 def _remove_other_turns(ports: Ports, tenant_id: str) -> None:

@@ -57,13 +57,12 @@ def behind(ports: Ports, tenant_id: str, newest: Newest) -> Behind:
     """Compare the tables with the newest list and state."""
     head = ports.store.get(head_address(tenant_id))
     published = 0 if head is None else integer(head, "version")
-    told = scheduled(ports, tenant_id)
     counted = counters.counted(ports, tenant_id).tombstones
     fewer = any(counted < state.tombstones.changes for state in newest.states)
     # Two lists of one version: one was published on restored tables, and nobody can tell which.
     forked = len(newest.lists) > 1
     return Behind(
-        keys=told < newest.version or fewer or forked,
+        keys=scheduled(ports, tenant_id) < newest.version or fewer or forked,
         revocations=published < newest.version or forked,
     )
 
@@ -128,15 +127,15 @@ def _disabled_since(ports: Ports, tenant_id: str, newest: Newest) -> Iterator[st
     """What the records have disabled or suspended, and the newest state has not."""
     if not newest.states:
         return
-    told = {key.id for state in newest.states for key in state.tombstones.keys}
-    told |= {each.id for state in newest.states for each in state.tombstones.accounts}
+    recorded = {key.id for state in newest.states for key in state.tombstones.keys}
+    recorded |= {each.id for state in newest.states for each in state.tombstones.accounts}
     for entry in ports.store.query(signing_keys.keys(tenant_id)):
         key = SigningKey.from_item(entry.item)
-        if key.status is signing_keys.Status.SUSPENDED and key.id not in told:
+        if key.status is signing_keys.Status.SUSPENDED and key.id not in recorded:
             yield f'suspended signing key {key.id} "{key.name}", which had been enabled since'
     for entry in ports.store.query(service_accounts.accounts(tenant_id)):
         account = ServiceAccount.from_item(entry.item)
-        if account.status is service_accounts.Status.DISABLED and account.id not in told:
+        if account.status is service_accounts.Status.DISABLED and account.id not in recorded:
             yield f'disabled account {account.id} "{account.name}", which had been enabled since'
 
 

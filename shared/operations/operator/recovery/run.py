@@ -1,4 +1,4 @@
-"""What each step of a recovery needs, and how it tells what it did."""
+"""One run of a recovery: what each of its steps needs, and how it reports what it did."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,17 +13,17 @@ from shared.ports.store import Put
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class Run:
     """A tenant that is recovered by an operator from the tombstones beside a version of its list.
 
-    `tell` takes each line for the operator, when the step that it is about is done.
+    `report` takes each line for the operator, when the step that it is about is done.
     """
 
     ports: Ports
     operator: Caller
     settings: TenantSettings
     version: int
-    tell: Callable[[str], None]
+    report: Callable[[str], None]
 
     @property
     def tenant_id(self) -> str:

@@ -159,7 +159,7 @@ DAMAGE: dict[str, tuple[Break, str]] = {
     ),
     "malformed settings": (
         _garble_settings,
-        "its records cannot be read: stored field Settings.handle is malformed",
+        "its records cannot be read: stored field TenantSettings.handle is malformed",
     ),
     "missing settings": (_lose_settings, "its records cannot be read: a tenant has no settings"),
     "missing head": (_lose_head, "its records cannot be read: a tenant has no published list"),

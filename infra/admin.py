@@ -26,7 +26,7 @@ from shared.operations.api.api_keys import Created
 from shared.operations.operator import doctor, migration, onboarding
 from shared.operations.operator.recovery import recovery
 from shared.operations.rules import tenants
-from shared.operations.srl import publication, worker
+from shared.operations.srl import in_force, worker
 from shared.ports import Ports
 
 if TYPE_CHECKING:
@@ -213,7 +213,7 @@ def _publish(ports: Ports, _arguments: argparse.Namespace) -> None:
     handles = {each.tenant_id: each.handle for each in tenants.directory(ports)}
     tick = worker.publish_due(ports)
     for tenant_id in tick.published:
-        head = publication.current(ports, tenant_id)
+        head = in_force.head(ports, tenant_id)
         handle = handles.get(tenant_id, tenant_id)
         _report(f"{handle}: published version {head.version} with {head.count} warrants.")
     for tenant_id, error in tick.failed.items():

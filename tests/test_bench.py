@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from shared.model.srl.head import head_address, publications
-from shared.operations.srl import publication as operation
+from shared.operations.srl import in_force
 from tests.bench import (
     audit_log,
     cold_start,
@@ -119,7 +119,7 @@ def test_the_warrants_of_a_benchmark_are_revoked(tmp_path: Path) -> None:
     with tenant(tmp_path, revoked=40) as filled:
         revoke(filled.ports, filled.operator, warrant_ids("n"), 2)
         publication.from_all_records(filled.ports, filled.operator)
-        head = operation.current(filled.ports, filled.operator.tenant_id)
+        head = in_force.head(filled.ports, filled.operator.tenant_id)
         assert (head.count, head.changes) == (42, 42)
 
 

@@ -12,8 +12,7 @@ from typing import Final
 from shared.model.srl.blobs import lists_folder, sha256_of
 from shared.model.srl.head import head_address
 from shared.operations.rules import tenants
-from shared.operations.srl import blobs as srl_blobs
-from shared.operations.srl import publication
+from shared.operations.srl import in_force, storage
 from shared.ports.store import Expect, Put
 from tests.bench.report import NotMeasured, Row
 from tests.bench.scratch import scratch
@@ -48,8 +47,8 @@ def lengthen(data: Path, *, size: int) -> None:
     """Put a file of this many bytes in force as the list of the tenant; it is never verified."""
     with opened(data) as ports:
         tenant_id = tenants.find(ports, "local").tenant_id
-        head = publication.current(ports, tenant_id)
-        blob = srl_blobs.put(ports, lists_folder(tenant_id), head.version, bytes(size))
+        head = in_force.head(ports, tenant_id)
+        blob = storage.put(ports, lists_folder(tenant_id), head.version, bytes(size))
         longer = replace(head, blob=blob, sha256=sha256_of(blob), size=size)
         ports.store.write(Put(head_address(tenant_id), longer.to_item(), Expect.PRESENT))
 

@@ -20,7 +20,7 @@ import cbor2
 from shared.model import seeds
 from shared.model.callers import Caller
 from shared.model.srl import encoding as srl
-from shared.operations.srl import publication
+from shared.operations.srl import in_force, publication, snapshot
 from shared.ports import Ports
 from shared.ports.store import Store
 from tests.bench import crl
@@ -73,7 +73,7 @@ def run(sizes: Sequence[Size] = SIZES, *, changes: int = 1000) -> Iterator[Row]:
 
 def from_all_records(ports: Ports, caller: Caller) -> None:
     """Publish a list that follows from no other."""
-    with mock.patch.object(publication, "_REBUILT_EVERY", 1):
+    with mock.patch.object(snapshot, "_REBUILT_EVERY", 1):
         publication.publish(ports, caller)
 
 
@@ -98,8 +98,8 @@ def _from_all(filled: Tenant, folder: Path, size: Size) -> tuple[list[float], li
 
 def _floor(filled: Tenant, folder: Path) -> Callable[[], None]:
     """What signs and keeps the tenant's list as it is now, and does nothing else."""
-    head = publication.current(filled.ports, filled.operator.tenant_id)
-    ids = srl.revoked_ids(publication.read(filled.ports, head))
+    head = in_force.head(filled.ports, filled.operator.tenant_id)
+    ids = srl.revoked_ids(in_force.body(filled.ports, head))
     seed, _ = seeds.new()
 
     def floor() -> None:

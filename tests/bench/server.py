@@ -13,7 +13,7 @@ from pathlib import Path
 
 from infra import data_folder
 from shared.operations.operator import onboarding
-from shared.operations.srl import publication
+from shared.operations.srl import in_force
 from tests.bench.measure import Side, alternate
 from tests.bench.report import NotMeasured, Row, compared, progress
 from tests.bench.scratch import scratch
@@ -69,7 +69,7 @@ def callers(data: Path, tenants: int) -> Iterator[str]:
     with opened(data) as ports:
         for number in range(tenants):
             settings, key = onboarding.create_tenant(ports, handle=f"bench{number}")
-            etag = publication.current(ports, settings.tenant_id).form().etag
+            etag = in_force.head(ports, settings.tenant_id).form().etag
             yield f"{{Authorization = 'Bearer {key.secret}', ['If-None-Match'] = '{etag}'}}"
 
 

@@ -20,7 +20,7 @@ from infra import data_folder
 from shared.model.srl.blobs import folders, packed_folder
 from shared.model.srl.head import Head
 from shared.operations.operator import onboarding
-from shared.operations.srl import publication
+from shared.operations.srl import in_force, publication
 from shared.ports import Ports
 from shared.web.stored import StoredFile
 from tests import asgi
@@ -55,7 +55,7 @@ def get(tenant: Tenant, method: str = "GET", **headers: str) -> Any:
 
 
 def body_of(tenant: Tenant) -> bytes:
-    return publication.read(tenant.ports, publication.current(tenant.ports, tenant.id))
+    return in_force.body(tenant.ports, in_force.head(tenant.ports, tenant.id))
 
 
 # --- where lists are files ---
@@ -169,7 +169,7 @@ def test_a_long_list_that_is_damaged_is_not_sent(
     tenant: Tenant, tmp_path: Path, damage: bytes, *, packed: bool
 ) -> None:
     """F122c: A list that is missing or damaged on the disk is answered with 503."""
-    form = publication.current(tenant.ports, tenant.id).form(packed=packed)
+    form = in_force.head(tenant.ports, tenant.id).form(packed=packed)
     blob = tmp_path / "blobs" / form.blob
     accept = {"accept_encoding": "gzip"} if packed else {}
     assert get(tenant, **accept).status_code == 200
@@ -245,7 +245,7 @@ def test_a_short_list_is_not_packed(ports: Ports) -> None:
 
 def test_a_list_of_an_earlier_edition_has_one_form(tenant: Tenant) -> None:
     """F123: a head that was stored before lists were packed names the plain one."""
-    item = publication.current(tenant.ports, tenant.id).to_item()
+    item = in_force.head(tenant.ports, tenant.id).to_item()
     del item["packed"], item["packed_size"]
     head = Head.from_item(item)
     assert head.form(packed=True) == head.form()
@@ -331,7 +331,7 @@ def _check_elsewhere(on_lambda: World, accept: str) -> None:
     assert answer.headers["vary"] == "Accept-Encoding"
     assert "content-encoding" not in answer.headers
     stored = requests.get(answer.headers["location"], timeout=5)
-    assert stored.content == publication.read(on_lambda.ports, on_lambda.head)
+    assert stored.content == in_force.body(on_lambda.ports, on_lambda.head)
     assert stored.headers["content-type"] == "application/json"
     assert stored.headers["cache-control"] == "private, no-cache"
     assert stored.headers.get("content-encoding") == form.encoding
@@ -345,6 +345,6 @@ def test_a_packed_list_passes_through_lambda(with_files: World) -> None:
     answer = with_files.get(accept_encoding="gzip")
     assert (answer.status, answer.headers["content-encoding"]) == (200, "gzip")
     body = gzip.decompress(answer.body)
-    assert body == publication.read(with_files.ports, with_files.head)
+    assert body == in_force.body(with_files.ports, with_files.head)
     assert len(json.loads(body)["payload"]["RevokedIDs"]) == MANY
     assert with_files.get(accept_encoding="identity").status == 307

@@ -22,7 +22,7 @@ from shared.adapters.filesystem import FileBlobs
 from shared.model import revocations
 from shared.model.revocations import RevokedWarrant
 from shared.model.srl.verification import verify
-from shared.operations.srl import publication
+from shared.operations.srl import in_force, snapshot
 from shared.ports.store import Expect, Put
 from tests.api import Client, Instance, Tenant
 from tests.worlds import Clock
@@ -298,7 +298,7 @@ def test_a_long_list_is_served_from_where_it_is_stored(
 ) -> None:
     """SRL-19, F27a: A list up to 4 MiB is sent; on Lambda a longer one is a 307 to its bytes."""
     # From all records: those that `fill` writes have no marks.
-    monkeypatch.setattr(publication, "_REBUILT_EVERY", 1)
+    monkeypatch.setattr(snapshot, "_REBUILT_EVERY", 1)
     fresh = names("a")
     fill(tenant, [next(fresh) for _ in range(24_000)])
     regenerate(tenant)
@@ -314,7 +314,7 @@ def test_a_long_list_is_served_from_where_it_is_stored(
     answer = on_lambda(tenant).get(SIGNED)
     assert answer.status_code == 307
     assert answer.content == b""
-    head = publication.current(tenant.ports, tenant.id)
+    head = in_force.head(tenant.ports, tenant.id)
     assert answer.headers["etag"] == head.form().etag
     assert answer.headers["x-srl-key-id"] == head.key_id
     assert answer.headers["cache-control"] == under.headers["cache-control"]

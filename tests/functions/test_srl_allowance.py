@@ -7,7 +7,7 @@ import pytest
 from shared.errors import RateLimited, Unavailable
 from shared.model.srl.head import head_address
 from shared.operations.api import srl_allowance
-from shared.operations.srl import publication, worker
+from shared.operations.srl import in_force, worker
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
 from tests.api import Tenant, serve
@@ -20,7 +20,7 @@ LONGEST = 5_000_000
 
 def lengthen(tenant: Tenant, count: int) -> None:
     """Let the list in force say that it has so many warrants."""
-    head = publication.current(tenant.ports, tenant.id)
+    head = in_force.head(tenant.ports, tenant.id)
     item = replace(head, count=count).to_item()
     tenant.ports.store.write(Put(head_address(tenant.id), item, Expect.PRESENT))
 
@@ -86,7 +86,7 @@ def test_the_schedule_needs_no_allowance(tenant: Tenant) -> None:
     assert taken(tenant)
     tenant.revoke("svc_wrt_a")
     assert worker.publish_due(tenant.ports).published == [tenant.id]
-    assert publication.current(tenant.ports, tenant.id).count == 1
+    assert in_force.head(tenant.ports, tenant.id).count == 1
 
 
 def test_only_an_admin_uses_the_allowance(tenant: Tenant) -> None:

@@ -12,7 +12,7 @@ from shared import wiring
 from shared.errors import InvalidSettings
 from shared.model.srl.head import head_address
 from shared.model.srl.signers import signers
-from shared.operations.srl import publication
+from shared.operations.srl import in_force
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
 from tests.lambda_events import load, queued
@@ -46,7 +46,7 @@ def changed(ports: Ports, *handles: str) -> list[Tenant]:
 
 
 def versions(ports: Ports, *tenants: Tenant) -> list[int]:
-    return [publication.current(ports, each.id).version for each in tenants]
+    return [in_force.head(ports, each.id).version for each in tenants]
 
 
 def test_it_publishes_those_in_the_queue(ports: Ports) -> None:
@@ -144,7 +144,7 @@ def test_wrong_settings_fail_the_batch(ports: Ports, monkeypatch: pytest.MonkeyP
 
 def _age(ports: Ports, tenant: Tenant, *, minutes: float) -> None:
     """Let the tenant's list have been issued earlier, as time would have done."""
-    head = publication.current(ports, tenant.id)
+    head = in_force.head(ports, tenant.id)
     earlier = timedelta(minutes=minutes)
     aged = replace(head, issued_at=head.issued_at - earlier, expires_at=head.expires_at - earlier)
     ports.store.write(Put(head_address(tenant.id), aged.to_item(), Expect.PRESENT))

@@ -19,8 +19,8 @@ from shared import wiring
 from shared.adapters import sqs
 from shared.errors import InvalidSettings, Unavailable
 from shared.model.srl.schedule import Turn
+from shared.operations.srl import in_force
 from shared.operations.srl import marks as srl_marks
-from shared.operations.srl import publication
 from shared.ports import Ports
 from shared.ports.store import MOST_CHANGES, Expect, Put
 from tests.adapters.answers import Answer
@@ -88,7 +88,7 @@ def test_it_queues_whoever_is_due_and_nobody_else(ports: Ports, received: Receiv
     changed.revoke(ports, "svc_wrt_a")
     assert tick() == {"queued": 1, "late": 0}
     assert received() == [[changed.id]]
-    assert publication.current(ports, changed.id).version == 1
+    assert in_force.head(ports, changed.id).version == 1
 
 
 def test_nobody_is_due(ports: Ports, received: Received) -> None:

@@ -13,6 +13,7 @@ from shared.model.srl.signers import Status
 from shared.model.srl.statements import Statement
 from shared.model.srl.verification import verify
 from shared.operations.srl import archive as srl_archive
+from shared.operations.srl import in_force
 from shared.operations.srl import signers as srl_signers
 from shared.ports.store import Expect, Put, Value
 from tests.api import Tenant
@@ -325,7 +326,7 @@ def test_no_answer_has_a_seed(tenant: Tenant) -> None:
 )
 def test_a_key_that_signs_no_more_has_no_seed(tenant: Tenant, end: Callable[[Tenant], Any]) -> None:
     """SIGNER-2: A list signer that no longer signs has no stored seed."""
-    signer = srl_signers.current(tenant.ports, tenant.id)
+    signer = in_force.signer(tenant.ports, tenant.id)
     done(end(tenant))
     item = tenant.ports.store.get(signer.address)
     assert item is not None
@@ -337,7 +338,7 @@ def test_a_key_that_signs_no_more_has_no_seed(tenant: Tenant, end: Callable[[Ten
 
 def _as_older_release(tenant: Tenant, *, published: bool) -> tuple[Any, Any]:
     """Two signers as releases before 0.2 left them: the second active, the first rotated."""
-    first = srl_signers.current(tenant.ports, tenant.id)
+    first = in_force.signer(tenant.ports, tenant.id)
     old = signers(tenant)[0]
     second = srl_signers.make(tenant.ports, tenant.id)
     items: list[dict[str, Value]] = [

@@ -28,7 +28,7 @@ from shared.model.srl import signers as srl_signers
 from shared.model.srl.head import Head, publications
 from shared.model.srl.verification import verify
 from shared.operations.operator import onboarding
-from shared.operations.srl import publication
+from shared.operations.srl import in_force
 from shared.ports import Ports
 from tests.infra.published import published_versions
 from tests.operations.tenants import Tenant
@@ -269,7 +269,7 @@ class Crowd:
         item = ports.store.get(srl_signers.signers(tenant_id).address(head.key_id))
         assert item is not None
         key = srl_signers.ListSigner.from_item(item).public_bytes
-        payload = verify(publication.read(ports, head), public_key=key, now=head.issued_at)
+        payload = verify(in_force.body(ports, head), public_key=key, now=head.issued_at)
         assert payload.version == head.version
         return set(payload.revoked_ids)
 

@@ -20,7 +20,7 @@ from shared.model.srl.signers import signers
 from shared.operations.api import api_keys, audit_log, revocations, srl
 from shared.operations.operator import onboarding
 from shared.operations.rules import tenants
-from shared.operations.srl import publication
+from shared.operations.srl import in_force
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Increment, Put
 from tests import processes
@@ -54,7 +54,7 @@ def test_a_new_tenant_comes_with_a_key_that_works(operator: Command, data: Path)
         credential = api_keys.authenticate(ports, done.out.removesuffix("\n"))
         assert credential.tenant_id == tenants.find(ports, "acme").tenant_id
         assert credential.scopes == (Scope.ADMIN,)
-        assert publication.current(ports, credential.tenant_id).version == 1
+        assert in_force.head(ports, credential.tenant_id).version == 1
 
 
 def test_the_audit_log_names_who_ran_the_command(operator: Command, data: Path) -> None:
@@ -167,7 +167,7 @@ def test_the_doctor_says_what_is_wrong_and_what_to_do(operator: Command, data: P
     operator.run("--data", data, "tenant", "create", "acme")
     operator.run("--data", data, "tenant", "create", "globex")
     with opened(data) as ports:
-        head = publication.current(ports, tenants.find(ports, "acme").tenant_id)
+        head = in_force.head(ports, tenants.find(ports, "acme").tenant_id)
     (data / "blobs" / head.blob).unlink()
     told = operator.run("--data", data, "doctor")
     assert (told.code, told.out) == (1, "")

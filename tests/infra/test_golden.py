@@ -22,7 +22,7 @@ from shared.model.srl.encoding import Payload
 from shared.model.srl.head import head_address, publications
 from shared.model.srl.verification import verify
 from shared.operations.operator import onboarding
-from shared.operations.srl import publication
+from shared.operations.srl import in_force, publication
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
 from tests import processes
@@ -80,11 +80,11 @@ def client(ports: Ports) -> Client:
 
 def published(ports: Ports, *, now: datetime | None = None) -> Payload:
     """The list in force, verified as a stranger would."""
-    head = publication.current(ports, FACTS["tenant_id"])
+    head = in_force.head(ports, FACTS["tenant_id"])
     item = ports.store.get(srl_signers.signers(FACTS["tenant_id"]).address(head.key_id))
     assert item is not None
     signer = srl_signers.ListSigner.from_item(item)
-    body = publication.read(ports, head)
+    body = in_force.body(ports, head)
     return verify(body, public_key=signer.public_bytes, now=now or ports.now())
 
 
@@ -118,7 +118,7 @@ def test_after_the_migration(data: Path, migrated: Ports) -> None:
     assert (examined.returncode, examined.stderr) == (0, "All is well.\n")
     again = command(data, "migrate", "local")
     assert again.stderr == "local: 0 seeds sealed anew, 0 dropped, no list was due.\n"
-    assert publication.current(migrated, FACTS["tenant_id"]).version == 5
+    assert in_force.head(migrated, FACTS["tenant_id"]).version == 5
 
 
 def test_the_migrated_keys_sign(migrated: Ports) -> None:
@@ -163,10 +163,10 @@ def test_what_was_never_signed_ends_nothing(migrated: Ports) -> None:
     ports = replace(migrated, now=lambda: later)
     tenant_id = FACTS["tenant_id"]
     assert client(migrated).post("/v1/revocations/srl/regenerate").status_code == 200
-    signer = publication.current(ports, tenant_id).key_id
+    signer = in_force.head(ports, tenant_id).key_id
     publication.publish(ports, onboarding.operator(ports, handle="local"))
     assert published(ports).revoked_ids == LISTED
-    assert publication.current(ports, tenant_id).key_id == signer
+    assert in_force.head(ports, tenant_id).key_id == signer
 
 
 def test_heads_of_old_lists_are_removed(migrated: Ports) -> None:

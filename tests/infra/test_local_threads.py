@@ -79,14 +79,14 @@ class Running:
     slow: SlowAudit
     pool: ThreadPoolExecutor
 
-    def tenant(self, handle: str) -> "Address":
+    def tenant(self, handle: str) -> "AdminKey":
         """The admin key of a new tenant."""
         settings, created = onboarding.create_tenant(self.ports, handle=handle)
-        return Address(self, created.secret, settings.tenant_id)
+        return AdminKey(self, created.secret, settings.tenant_id)
 
 
 @dataclass(frozen=True)
-class Address:
+class AdminKey:
     """A caller, who opens a connection for each request."""
 
     running: Running

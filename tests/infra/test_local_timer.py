@@ -21,7 +21,7 @@ from shared.model.srl.schedule import TURNS
 from shared.model.srl.verification import public_key_bytes, verify
 from shared.model.tenants import settings_address
 from shared.operations.operator import onboarding
-from shared.operations.srl import publication
+from shared.operations.srl import in_force
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect
 from tests.infra.folders import opened
@@ -37,10 +37,10 @@ def test_the_timer_publishes_what_changed(tmp_path: Path, monkeypatch: pytest.Mo
     tenant = Tenant.create(ports)
     tenant.revoke(ports, "svc_wrt_a")
     with _timer(ports, monkeypatch):
-        _wait_until(lambda: publication.current(ports, tenant.id).version == 2)
+        _wait_until(lambda: in_force.head(ports, tenant.id).version == 2)
         assert tenant.published(ports).revoked_ids == ["svc_wrt_a"]
         time.sleep(0.2)
-    assert publication.current(ports, tenant.id).version == 2
+    assert in_force.head(ports, tenant.id).version == 2
 
 
 def test_a_list_that_expired_in_a_pause_is_not_served(tmp_path: Path) -> None:
@@ -84,9 +84,9 @@ def test_a_start_does_not_wait_for_ever(
     slow = Intercepted(ports.store, wait)
     with _timer(replace(ports, store=slow), monkeypatch):
         assert [record.levelname for record in caplog.records] == ["WARNING"]
-        assert publication.current(ports, tenant.id).version == 1
+        assert in_force.head(ports, tenant.id).version == 1
         may_answer.set()
-        _wait_until(lambda: publication.current(ports, tenant.id).version == 2)
+        _wait_until(lambda: in_force.head(ports, tenant.id).version == 2)
 
 
 def test_a_stop_waits_for_one_list_at_most(tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_a_stop_waits_for_one_list_at_most(tmp_path: Path) -> None:
     timer = Timer(replace(ports, blobs=Intercepted(ports.blobs, stop)))
     timer.start()
     _wait_until(lambda: not timer.is_alive())
-    versions = [publication.current(ports, tenant.id).version for tenant in tenants]
+    versions = [in_force.head(ports, tenant.id).version for tenant in tenants]
     assert sorted(versions) == [1, 1, 2]
 
 
@@ -120,7 +120,7 @@ def test_the_timer_goes_on_after_a_tick_that_failed(
     with _timer(ports, monkeypatch):
         _wait_until(lambda: bool(caplog.records))
         _execute(file, "ALTER TABLE elsewhere RENAME TO items")
-        _wait_until(lambda: publication.current(ports, tenant.id).count == 1)
+        _wait_until(lambda: in_force.head(ports, tenant.id).count == 1)
 
 
 def test_the_timer_removes_what_crashed_writers_left(
@@ -131,7 +131,7 @@ def test_the_timer_removes_what_crashed_writers_left(
     tenant = Tenant.create(ports)
     part = tmp_path / "blobs" / ".tmp" / "part"
     part.write_bytes(b"{")
-    blob = tmp_path / "blobs" / publication.current(ports, tenant.id).blob
+    blob = tmp_path / "blobs" / in_force.head(ports, tenant.id).blob
     age = (_now() - timedelta(days=31)).timestamp()
     for each in (part, blob):
         os.utime(each, (age, age))

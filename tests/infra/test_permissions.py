@@ -28,9 +28,8 @@ from shared.operations.operator import doctor, migration, onboarding
 from shared.operations.operator.recovery import recovery
 from shared.operations.rules import tenants
 from shared.operations.srl import ended as srl_ended
+from shared.operations.srl import in_force, worker
 from shared.operations.srl import marks as srl_marks
-from shared.operations.srl import publication, worker
-from shared.operations.srl import signers as srl_signers
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Increment, Put
 from shared.web.app import create_app
@@ -122,7 +121,7 @@ def test_the_operator_may_do_what_the_commands_do(world: World) -> None:
 
 def _tear(ports: Ports, operator: Caller) -> None:
     """Lose the turn of the list, and from the list of what a key signed a warrant."""
-    head = publication.current(ports, operator.tenant_id)
+    head = in_force.head(ports, operator.tenant_id)
     key = signing_keys.create(ports, operator, type_=Type.ROOT, name="k")
     warrants.sign(ports, operator, key_id=key.id, order=Order(payload=b"grant"))
     (signed_,) = ports.store.query(signed_by(operator.tenant_id, key.id))
@@ -243,7 +242,7 @@ def _lists_that_change(tenant: Tenant, admin: Client) -> None:
 
 def _a_long_list(tenant: Tenant, admin: Client) -> None:
     """A list too long for an answer is left to whoever holds its signed address."""
-    head = publication.current(tenant.ports, tenant.id)
+    head = in_force.head(tenant.ports, tenant.id)
     long = replace(head, size=5 * 1024 * 1024)
     tenant.ports.store.write(Put(head_address(tenant.id), long.to_item(), Expect.PRESENT))
     assert admin.get(SRL).status_code == 307
@@ -290,9 +289,9 @@ def _publish(tenant: Tenant) -> None:
     _revoked_by_keys(tenant)
     module = import_module("functions.srl_publication.handler")
     event = {"Records": [{"messageId": "1", "body": tenant.id}]}
-    before = publication.current(tenant.ports, tenant.id)
+    before = in_force.head(tenant.ports, tenant.id)
     assert module.handler(event, None)["failed"] == 0
-    assert publication.current(tenant.ports, tenant.id).version == before.version + 1
+    assert in_force.head(tenant.ports, tenant.id).version == before.version + 1
     _age_marks(tenant)
     assert module.handler(event, None)["failed"] == 0
     assert srl_marks.marks_of(tenant.ports, tenant.id) == {}
@@ -332,7 +331,7 @@ def _lose_a_revocation(ports: Ports, operator: Caller, warrant_id: str) -> None:
 def _age_the_seals(ports: Ports, operator: Caller) -> None:
     """A list signer and a signing key are sealed as earlier versions did."""
     key = signing_keys.create(ports, operator, type_=Type.ROOT, name="k")
-    for each in (key, srl_signers.current(ports, operator.tenant_id)):
+    for each in (key, in_force.signer(ports, operator.tenant_id)):
         aged(ports, each)
 
 

@@ -11,7 +11,7 @@ from tests.infra.templates import LAMBDAS, ROLES, of_kind, statements
 from tests.recorded_calls import granted
 
 ACCOUNT: Final = "arn:aws:iam::123456789012"
-KEY_POLICY: Final[list[dict[str, Any]]] = stack()["Address"]["Properties"]["KeyPolicy"]["Statement"]
+KEY_POLICY: Final[list[dict[str, Any]]] = stack()["Key"]["Properties"]["KeyPolicy"]["Statement"]
 USE: Final = re.compile(r"kms:(\*|CreateGrant|Decrypt|Encrypt|GenerateDataKey.*|ReEncrypt.*)")
 THROUGH: Final = {f"{service}.{REGION}.amazonaws.com" for service in ("dynamodb", "s3")}
 

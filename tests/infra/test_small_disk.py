@@ -10,7 +10,7 @@ import httpx2
 import pytest
 
 from shared.operations.rules import tenants
-from shared.operations.srl import publication
+from shared.operations.srl import in_force
 from tests.infra.folders import opened, revoke_many
 from tests.processes import LocalServer, local_server
 
@@ -57,7 +57,7 @@ def test_regenerations_in_a_loop_leave_room_for_revocations(small_disk: Path) ->
             assert 200 in _regenerate(http, seconds=1)
     with opened(small_disk / "data") as ports:
         tenant_id = tenants.find(ports, "local").tenant_id
-        assert publication.current(ports, tenant_id).count == _REVOKED + 21
+        assert in_force.head(ports, tenant_id).count == _REVOKED + 21
 
 
 def _client(server: LocalServer) -> httpx2.Client:

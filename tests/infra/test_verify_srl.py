@@ -25,7 +25,7 @@ from shared.model import times
 from shared.model.srl import encoding as srl
 from shared.model.srl.verifier import verify_next
 from shared.operations.api import list_signers
-from shared.operations.srl import publication, signers
+from shared.operations.srl import in_force
 from shared.ports import Ports
 from tests import processes
 from tests.infra.commands import Command
@@ -259,11 +259,11 @@ class Deployment:
 
     @property
     def body(self) -> bytes:
-        return publication.read(self.ports, publication.current(self.ports, self.tenant.id))
+        return in_force.body(self.ports, in_force.head(self.ports, self.tenant.id))
 
     @property
     def key(self) -> str:
-        return signers.current(self.ports, self.tenant.id).public_key
+        return in_force.signer(self.ports, self.tenant.id).public_key
 
     def keys(self) -> str:
         """The file with the answer of the endpoint that lists the keys."""
@@ -312,7 +312,7 @@ def test_a_revoked_key_is_dropped(verifier: Verifier, deployment: Deployment) ->
     stolen, body = deployment.key, deployment.body
     options = ["--key", stolen, "--state", str(deployment.folder / "state")]
     assert verifier.run(body, *options)[0] == 0
-    signer_id = signers.current(deployment.ports, deployment.tenant.id).id
+    signer_id = in_force.signer(deployment.ports, deployment.tenant.id).id
     list_signers.revoke(deployment.ports, deployment.tenant.operator, key_id=signer_id)
     keys = deployment.keys()
     _assert_refused(verifier.run(body, *options, "--keys", keys), "signature")
@@ -542,8 +542,8 @@ def _published(folder: Path, clock: Clock) -> Signed:
     tenant = Tenant.create(ports)
     tenant.revoke(ports, "svc_wrt_a")
     tenant.regenerate(ports)
-    body = publication.read(ports, publication.current(ports, tenant.id))
-    return Signed(body, signers.current(ports, tenant.id).public_key, clock())
+    body = in_force.body(ports, in_force.head(ports, tenant.id))
+    return Signed(body, in_force.signer(ports, tenant.id).public_key, clock())
 
 
 def _sign(encoded: bytes) -> tuple[bytes, str]:

@@ -15,7 +15,7 @@ from shared.model.signing_keys import SigningKey
 from shared.model.warrant_format import Format
 from shared.operations.api import warrants
 from shared.operations.api.warrants import Order
-from shared.operations.srl import publication, signers
+from shared.operations.srl import in_force
 from shared.ports import Ports
 from tests import processes
 from tests.infra.commands import Command
@@ -44,8 +44,8 @@ class World:
 
     def publish(self) -> None:
         self.tenant.regenerate(self.ports)
-        head = publication.current(self.ports, self.tenant.id)
-        (self.folder / "srl.json").write_bytes(publication.read(self.ports, head))
+        head = in_force.head(self.ports, self.tenant.id)
+        (self.folder / "srl.json").write_bytes(in_force.body(self.ports, head))
 
     def arguments(self, warrant: str | bytes, **options: str) -> list[str]:
         file = self.folder / "warrant"
@@ -54,7 +54,7 @@ class World:
             "tenant": self.tenant.id,
             "key": self.key.public_key,
             "list": str(self.folder / "srl.json"),
-            "list_key": signers.current(self.ports, self.tenant.id).public_key,
+            "list_key": in_force.signer(self.ports, self.tenant.id).public_key,
         } | options
         pairs = ([f"--{name.replace('_', '-')}", value] for name, value in given.items())
         return [*(each for pair in pairs for each in pair), str(file)]

@@ -22,7 +22,7 @@ from shared.operations.api import key_revocation, revocations, signing_keys, srl
 from shared.operations.api.warrants import Order
 from shared.operations.operator import onboarding
 from shared.operations.rules import counters, revoked_signers
-from shared.operations.srl import publication
+from shared.operations.srl import in_force
 from shared.ports import Ports
 
 
@@ -70,11 +70,11 @@ class Tenant:
 
     def published(self, ports: Ports) -> Payload:
         """The list in force, verified as a stranger would, under the key that its head names."""
-        head = publication.current(ports, self.id)
+        head = in_force.head(ports, self.id)
         item = ports.store.get(srl_signers.signers(self.id).address(head.key_id))
         assert item is not None
         signer = srl_signers.ListSigner.from_item(item)
-        body = publication.read(ports, head)
+        body = in_force.body(ports, head)
         return verify(body, public_key=signer.public_bytes, now=head.issued_at)
 
     def actions(self, ports: Ports) -> list[str]:

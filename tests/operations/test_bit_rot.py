@@ -82,7 +82,8 @@ def _check(ports: Ports, image: Image, warrant_id: str) -> str:
 
 def _rebuild(ports: Ports, image: Image) -> str:
     try:
-        listed = srl_content.rebuilt(ports, image.tenant_id, image.signers).content.revoked_ids
+        found = srl_content.of_all_records(ports, image.tenant_id, image.signers)
+        listed = found.content.revoked_ids
     except Unavailable:
         return "no list"
     return "right list" if listed == image.revoked else "wrong list"

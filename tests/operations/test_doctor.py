@@ -23,8 +23,8 @@ from shared.model.srl.schedule import Turn
 from shared.operations.api import list_signers
 from shared.operations.operator import doctor
 from shared.operations.operator.recovery import recovery
+from shared.operations.srl import in_force
 from shared.operations.srl import marks as srl_marks
-from shared.operations.srl import publication, signers
 from shared.operations.srl.worker import publish_due, publish_if_due
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Put
@@ -63,7 +63,7 @@ def test_nothing_is_wrong(anywhere: Ports) -> None:
 
 
 def _head(ports: Ports, tenant: Tenant) -> Head:
-    return publication.current(ports, tenant.id)
+    return in_force.head(ports, tenant.id)
 
 
 def _blob(ports: Ports, tenant: Tenant, folder: Path) -> Path:
@@ -101,14 +101,14 @@ def _store_stray(ports: Ports, tenant: Tenant, _folder: Path) -> None:
 
 
 def _swap_seed(ports: Ports, tenant: Tenant, _folder: Path) -> None:
-    signer = signers.current(ports, tenant.id)
+    signer = in_force.signer(ports, tenant.id)
     sealed = ports.sealer.seal(b"\x01" * 32, context=signer.seal_context)
     swapped = replace(signer, sealed_seed=sealed)
     ports.store.write(Put(signer.address, swapped.to_item(), Expect.PRESENT))
 
 
 def _lose_master_key(ports: Ports, tenant: Tenant, folder: Path) -> None:
-    signer = signers.current(ports, tenant.id)
+    signer = in_force.signer(ports, tenant.id)
     another = FileSealer.create(folder / "another.key")
     sealed = another.seal(b"\x01" * 32, context=signer.seal_context)
     ports.store.write(
@@ -117,7 +117,7 @@ def _lose_master_key(ports: Ports, tenant: Tenant, folder: Path) -> None:
 
 
 def _lose_signer(ports: Ports, tenant: Tenant, _folder: Path) -> None:
-    old = signers.current(ports, tenant.id)
+    old = in_force.signer(ports, tenant.id)
     new = list_signers.rotate(ports, tenant.operator).record
     ports.store.write(
         Put(old.address, old.to_item(), Expect.PRESENT), Delete(new.address, Expect.PRESENT)
@@ -125,7 +125,7 @@ def _lose_signer(ports: Ports, tenant: Tenant, _folder: Path) -> None:
 
 
 def _lose_active_signer(ports: Ports, tenant: Tenant, _folder: Path) -> None:
-    signer = signers.current(ports, tenant.id)
+    signer = in_force.signer(ports, tenant.id)
     retired = replace(signer, status=srl_signers.Status.RETIRED)
     ports.store.write(Put(signer.address, retired.to_item(), Expect.PRESENT))
 
@@ -180,7 +180,7 @@ def test_a_signer_that_came_back_in_place_of_another(
     ports: Ports, tenant: Tenant, tmp_path: Path
 ) -> None:
     """A record that is missing, and one that is older than the list, are two findings."""
-    old = signers.current(ports, tenant.id)
+    old = in_force.signer(ports, tenant.id)
     _lose_signer(ports, tenant, tmp_path)
     assert findings(ports) == [
         ("acme", "the key that signed the list in force has no record"),
@@ -257,7 +257,7 @@ def test_a_publication_meanwhile_is_no_finding(ports: Ports, tenant: Tenant, str
     assert list(doctor.examine(scripted(ports, rehearsal))) == []
 
     def publish() -> None:
-        number = publication.current(ports, tenant.id).version
+        number = in_force.head(ports, tenant.id).version
         tenant.revoke(ports, f"svc_wrt_{number}")
         publish_if_due(ports, tenant.id)
 

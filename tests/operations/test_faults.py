@@ -20,7 +20,7 @@ from shared.operations.api import (
     warrants,
 )
 from shared.operations.api.warrants import Order
-from shared.operations.srl import signers as srl_signers
+from shared.operations.srl import in_force
 from shared.ports import Ports
 from tests.faults import Crash, Hook, Script, raises, scripted
 from tests.operations.tenants import Tenant
@@ -118,7 +118,7 @@ def _disabled(ports: Ports, tenant: Tenant) -> str:
 
 
 def _signer(ports: Ports, tenant: Tenant) -> str:
-    return srl_signers.current(ports, tenant.id).id
+    return in_force.signer(ports, tenant.id).id
 
 
 def _pending_signer(ports: Ports, tenant: Tenant) -> str:

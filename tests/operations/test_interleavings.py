@@ -37,11 +37,10 @@ from shared.operations.rules import counters, operation, revoked_signers, tenant
 from shared.operations.rules.operation import settle
 from shared.operations.rules.verdicts import verdicts
 from shared.operations.srl import content as srl_content
+from shared.operations.srl import in_force, publication, snapshot, storage, worker
 from shared.operations.srl import marks as srl_marks
-from shared.operations.srl import publication, worker
 from shared.operations.srl import schedule as srl_schedule
-from shared.operations.srl import signers as srl_signers
-from shared.operations.srl import storage as srl_storage
+from shared.operations.srl.snapshot import Snapshot
 from shared.ports import Ports
 from shared.ports.store import At, Change, Delete, Expect, Put
 from tests.faults import Crash
@@ -101,7 +100,7 @@ class Scene:
         tenant.sign(ports, key, SIGNED)
         revocation_id = tenant.revoke(ports, BEFORE)
         assert worker.publish_if_due(ports, tenant.id)
-        signer_id = srl_signers.current(ports, tenant.id).id
+        signer_id = in_force.signer(ports, tenant.id).id
         world = World(ports, folder / "blobs")
         return cls(world, clock, tenant, revocation_id, key.id, signer_id, "")
 
@@ -126,8 +125,8 @@ class Scene:
             self.clock.moment = Clock().moment
         unsure = self._look(run)
         ports, tenant_id = self.ports, self.tenant.id
-        head = publication.current(ports, tenant_id)
-        signer_id = srl_signers.current(ports, tenant_id).id
+        head = in_force.head(ports, tenant_id)
+        signer_id = in_force.signer(ports, tenant_id).id
         revoked, possible = self.accepted - unsure, self.accepted | unsure
         moment = Moment(len(run.steps), revoked, possible, head, self._listed(), signer_id)
         self.moments.append(moment)
@@ -350,7 +349,7 @@ def staged(scene: Scene, run: Run) -> None:
         ListSigner.from_item(entry.item)
         for entry in scene.ports.store.query(signers(scene.tenant.id))
     ]
-    head = publication.current(scene.ports, scene.tenant.id)
+    head = in_force.head(scene.ports, scene.tenant.id)
     assert [each.id for each in records if each.status is Status.ACTIVE] == [head.key_id]
     active = next(each for each in records if each.id == head.key_id)
     pending = [each for each in records if each.status is Status.PENDING]
@@ -583,16 +582,16 @@ def _found(ports: Ports, caller: Caller) -> Found:
     settings = tenants.settings(ports, caller.tenant_id)
     changes, _ = counters.counted(ports, caller.tenant_id)
     signers = revoked_signers.read(ports, caller.tenant_id)
-    content = srl_content.rebuilt(ports, caller.tenant_id, signers).content
+    content = srl_content.of_all_records(ports, caller.tenant_id, signers).content
     return Found(settings, changes, content)
 
 
 def _stored(ports: Ports, found: Found, version: int, signer: ListSigner | None = None) -> Head:
-    now, signer = ports.now(), signer or srl_signers.current(ports, found.settings.tenant_id)
+    now, signer = ports.now(), signer or in_force.signer(ports, found.settings.tenant_id)
     content = found.content
     payload = Payload(version, now, now + found.settings.srl_ttl, content.revoked_ids)
     state = State(signer.tenant_id, version, now, content.ends, content.signers)
-    return srl_storage.store(ports, signer, payload, state=state, changes=found.changes)
+    return storage.store(ports, signer, payload, state=state, changes=found.changes)
 
 
 def _move(ports: Ports, caller: Caller, head: Head, expected: At | Expect) -> Head:
@@ -605,18 +604,18 @@ def _in_order(ports: Ports, caller: Caller, *, anew: bool = True, tidies: bool =
 
     Each list is made from all records, so `anew` is always true; no marks are cleared.
     """
-    head, signer = srl_signers.head_and_signer(ports, caller.tenant_id)
+    head, signer = in_force.head_and_signer(ports, caller.tenant_id)
     made = _stored(ports, _found(ports, caller), head.version + 1, signer)
     return _move(ports, caller, made, At(head.version))
 
 
 def _head_before_blob(ports: Ports, caller: Caller) -> Head:
-    head = publication.current(ports, caller.tenant_id)
+    head = in_force.head(ports, caller.tenant_id)
     with TemporaryDirectory() as folder:
         elsewhere = FileBlobs(Path(folder))
         found = _found(ports, caller)
         made = _stored(replace(ports, blobs=elsewhere), found, head.version + 1)
-        body = publication.read(replace(ports, blobs=elsewhere), made)
+        body = in_force.body(replace(ports, blobs=elsewhere), made)
     _move(ports, caller, made, At(head.version))
     ports.blobs.put(made.blob, body)
     return made
@@ -624,12 +623,12 @@ def _head_before_blob(ports: Ports, caller: Caller) -> Head:
 
 def _identifiers_before_head(ports: Ports, caller: Caller) -> Head:
     found = _found(ports, caller)
-    head = publication.current(ports, caller.tenant_id)
+    head = in_force.head(ports, caller.tenant_id)
     return _move(ports, caller, _stored(ports, found, head.version + 1), At(head.version))
 
 
 def _last_writer_wins(ports: Ports, caller: Caller) -> Head:
-    head = publication.current(ports, caller.tenant_id)
+    head = in_force.head(ports, caller.tenant_id)
     made = _stored(ports, _found(ports, caller), head.version + 1)
     return _move(ports, caller, made, Expect.ANYTHING)
 
@@ -648,7 +647,7 @@ def _version_first(ports: Ports, caller: Caller) -> Head:
         return last + 1
 
     def move() -> Head:
-        head = publication.current(ports, caller.tenant_id)
+        head = in_force.head(ports, caller.tenant_id)
         if head.version > version:
             return head
         return _move(ports, caller, made, At(head.version))
@@ -674,15 +673,16 @@ def _marks_read_afterwards(ports: Ports, tenant_id: str) -> bool:
 
 def _changed_read_afterwards(ports: Ports, caller: Caller, **_: bool) -> Head:
     """Follows what was marked at first, and clears what is marked at last."""
-    draft = publication._draft(ports, caller.tenant_id, above=0)
-    made = publication._followed(ports, draft)
-    assert made is not None
-    _move(ports, caller, made.head, At(draft.head.version))
+    taken = snapshot.take(ports, caller.tenant_id)
+    assert taken.follows
+    followed = srl_content.followed(ports, taken)
+    head = publication._store(ports, taken, followed, keeps_marks=True)
+    _move(ports, caller, head, At(taken.head.version))
     marks = srl_marks.changed(ports, caller.tenant_id, limit=1000)
     found = verdicts(ports, caller.tenant_id, [key.sk for key in marks])
     revoked = {each for each, verdict in found.items() if verdict.revoked}
     srl_marks.clear(ports, caller.tenant_id, marks, revoked=revoked)
-    return made.head
+    return head
 
 
 def _marks_cleared_as_they_are(ports: Ports, marks: Mapping[Address, Mark]) -> None:
@@ -719,11 +719,9 @@ def _whatever_it_became(_before: ListSigner, after: ListSigner) -> Put:
     return Put(after.address, after.to_item(), Expect.ANYTHING)
 
 
-def _over_any_head(
-    ports: Ports, draft: publication._Draft, made: publication._Made, changes: Iterable[Change]
-) -> None:
-    head = Put(head_address(draft.tenant_id), made.head.to_item(), Expect.ANYTHING)
-    ports.store.write(head, *changes)
+def _over_any_head(ports: Ports, taken: Snapshot, head: Head, changes: Iterable[Change]) -> None:
+    moved = Put(head_address(taken.tenant_id), head.to_item(), Expect.ANYTHING)
+    ports.store.write(moved, *changes)
 
 
 class Wrong(NamedTuple):

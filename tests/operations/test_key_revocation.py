@@ -26,7 +26,7 @@ from shared.operations.api import (
 from shared.operations.api.warrants import Order
 from shared.operations.operator import consistency
 from shared.operations.rules import counters, first_edition, operation, revoked_signers
-from shared.operations.srl import publication, signed_by_end, worker
+from shared.operations.srl import in_force, publication, signed_by_end, worker
 from shared.ports import Ports
 from shared.ports.store import Change, Delete, Expect, Increment, Put
 from tests.faults import Crash, Script, raises, scripted
@@ -303,7 +303,7 @@ def test_a_key_that_is_revoked_during_a_publication(ports: Ports) -> None:
         lambda through, world: world[0].revoke_key(through, world[1]),
     ):
         tenant, _, warrant_id = race.world
-        head = publication.current(ports, tenant.id)
+        head = in_force.head(ports, tenant.id)
         changes = counters.counted(ports, tenant.id).changes
         assert warrant_id in tenant.published(ports).revoked_ids or head.changes < changes
         assert tenant.regenerate(ports).revoked_ids == [warrant_id]

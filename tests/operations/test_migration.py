@@ -11,7 +11,7 @@ from shared.model.signing_keys import SigningKey, Status, Type
 from shared.model.srl.head import FORMAT, head_address
 from shared.model.srl.signers import ListSigner
 from shared.operations.operator import doctor, migration
-from shared.operations.srl import publication, signers
+from shared.operations.srl import in_force
 from shared.ports import Ports
 from shared.ports.store import At, Expect, Put
 from tests.faults import Crash, Script, raises, scripted
@@ -31,7 +31,7 @@ def aged_tenant(ports: Ports, handle: str = "acme") -> tuple[Tenant, list[Signin
     """A tenant with two keys, a list signer and a list, all as of an earlier version."""
     tenant = Tenant.create(ports, handle)
     keys = [tenant.key(ports), tenant.key(ports)]
-    aged(ports, signers.current(ports, tenant.id))
+    aged(ports, in_force.signer(ports, tenant.id))
     for key in keys:
         aged(ports, key)
     place = head_address(tenant.id)
@@ -68,7 +68,7 @@ def test_a_migration_that_is_stopped(ports: Ports, stride: int) -> None:
 def test_a_planted_list_signer_is_not_migrated(ports: Ports) -> None:
     """F46c, F44: The migration seals no list signer as a signing key."""
     tenant, keys = aged_tenant(ports)
-    signer = signers.current(ports, tenant.id)
+    signer = in_force.signer(ports, tenant.id)
     planted = replace(
         keys[0], id=signer.id, public_key=signer.public_key, sealed_seed=signer.sealed_seed
     )
@@ -135,4 +135,4 @@ def test_the_doctor_names_the_migration(ports: Ports) -> None:
     assert len(told) == 2
     migration.migrate(ports, tenant.operator)
     assert list(doctor.examine(ports)) == []
-    assert publication.current(ports, tenant.id).format == FORMAT
+    assert in_force.head(ports, tenant.id).format == FORMAT

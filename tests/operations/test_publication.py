@@ -21,7 +21,7 @@ from shared.operations.api import list_signers, revocations, srl, warrants
 from shared.operations.api.warrants import Order
 from shared.operations.operator import consistency
 from shared.operations.rules import counters, operation
-from shared.operations.srl import publication, worker
+from shared.operations.srl import in_force, publication, snapshot, worker
 from shared.operations.srl import signers as srl_signers
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Partition, Put
@@ -42,13 +42,13 @@ def tenant(ports: Ports) -> Tenant:
 
 # The calls of one publication, in order, for either way to make the list.
 _SHARDS = ["query"] * model.SHARDS
-# The counters, the signers, the marks.
-_DRAFT = ["get", "get", "get", "get_many", *_SHARDS, "query", *_SHARDS]
+# Settings, head, signer, the counters, the signers, the marks, the list in force and its state.
+_SNAPSHOT = ["get", "get", "get", "get_many", *_SHARDS, "query", *_SHARDS, *["get_blob"] * 2]
 _ORDERS = {
-    "followed": [*_DRAFT, *["get_blob"] * 2, "get_many", "unseal", "put", "put", "write"],
+    "followed": [*_SNAPSHOT, "get_many", "unseal", "put", "put", "write"],
     "rebuilt": [
         # The revoked keys, then the shards, each with what was moved out of it.
-        *[*_DRAFT, "get", "column", *["column"] * 2 * model.SHARDS, "get_blob", "get_many"],
+        *[*_SNAPSHOT, "get", "column", *["column"] * 2 * model.SHARDS, "get_many"],
         # The tombstones, of four kinds.
         *[*["query"] * 4, "unseal", "put", "put", "write"],
     ],
@@ -78,7 +78,7 @@ def go(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     """Make lists in one of the two ways from here on."""
 
     def go(way: str) -> None:
-        monkeypatch.setattr(publication, "_REBUILT_EVERY", 1 if way == "rebuilt" else 10**9)
+        monkeypatch.setattr(snapshot, "_REBUILT_EVERY", 1 if way == "rebuilt" else 10**9)
 
     return go
 
@@ -242,14 +242,14 @@ def test_a_rotation_of_the_signer_fences_too(ports: Ports, tenant: Tenant) -> No
     with pytest.raises(ExpectationLost):
         publication.publish(scripted(ports, script), tenant.operator)
     new_head = srl.regenerate(ports, tenant.operator)
-    assert new_head.key_id == srl_signers.current(ports, tenant.id).id
+    assert new_head.key_id == in_force.signer(ports, tenant.id).id
 
 
 def believed(ports: Ports, tenant: Tenant) -> Payload:
     """The list in force, as a verifier sees it whose clock is that of `ports`."""
-    head = publication.current(ports, tenant.id)
-    public_key = srl_signers.current(ports, tenant.id).public_bytes
-    return verify(publication.read(ports, head), public_key=public_key, now=ports.now())
+    head = in_force.head(ports, tenant.id)
+    public_key = in_force.signer(ports, tenant.id).public_bytes
+    return verify(in_force.body(ports, head), public_key=public_key, now=ports.now())
 
 
 @pytest.mark.parametrize("step_back", [timedelta(seconds=1), timedelta(minutes=5)])
@@ -330,7 +330,7 @@ def test_a_clock_that_jumps_back_during_a_publication(
     script = Script(before={_AT_REST - 3: set_back})
     with pytest.raises(Corrupt, match="issued in the future"):
         publication.publish(scripted(ports, script), tenant.operator)
-    assert publication.current(ports, tenant.id).version == 2
+    assert in_force.head(ports, tenant.id).version == 2
     tenant.regenerate(ports)
     assert believed(ports, tenant).version == 3
 
@@ -350,10 +350,8 @@ def test_a_malformed_record_stops_the_publication(ports: Ports, tenant: Tenant, 
     """F10: head, signer or settings that cannot be read are an error, never a default."""
     places = [
         head_address(tenant.id),
-        srl_signers.current(ports, tenant.id).address,
-        Partition(srl_signers.current(ports, tenant.id).address.table, tenant.id).address(
-            "settings"
-        ),
+        in_force.signer(ports, tenant.id).address,
+        Partition(in_force.signer(ports, tenant.id).address.table, tenant.id).address("settings"),
     ]
     for place in places:
         item = dict(ports.store.get(place) or {})
@@ -427,24 +425,24 @@ def test_a_missing_previous_list_is_rebuilt(
     ports: Ports, tenant: Tenant, tmp_path: Path, damage: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     """OPS-3, S5: A missing or altered list is served to nobody, and the next run makes it anew."""
-    head = publication.current(ports, tenant.id)
+    head = in_force.head(ports, tenant.id)
     blob = tmp_path / "blobs" / head.blob
     blob.write_bytes(damage) if damage else blob.unlink()
     with pytest.raises(Corrupt):
         srl.body(ports, tenant.operator, of=head.form())
     assert tenant.regenerate(ports).revoked_ids == ["svc_wrt_before"]
-    assert "previous list cannot be read" in caplog.text
+    assert "list in force cannot be read" in caplog.text
 
 
 def test_a_seed_of_another_key_publishes_nothing(ports: Ports, tenant: Tenant) -> None:
     """The self-check refuses a list that its own key does not verify."""
-    signer = srl_signers.current(ports, tenant.id)
+    signer = in_force.signer(ports, tenant.id)
     stranger = srl_signers.make(ports, tenant.id)
     wrong = replace(signer, public_key=stranger.public_key, version=signer.version + 1)
     ports.store.write(Put(signer.address, wrong.to_item(), Expect.PRESENT))
     with pytest.raises(Corrupt, match="refusing to publish"):
         srl.regenerate(ports, tenant.operator)
-    assert publication.current(ports, tenant.id).version == 2
+    assert in_force.head(ports, tenant.id).version == 2
 
 
 def test_the_schedule_publishes_what_is_due(ports: Ports, clock: Clock, tenant: Tenant) -> None:
@@ -484,7 +482,7 @@ def test_a_tenant_that_fails_holds_back_no_other(ports: Ports, tenant: Tenant) -
     second = Tenant.create(ports, "globex")
     for each in (tenant, second):
         each.revoke(ports, "svc_wrt_new")
-    signer = srl_signers.current(ports, tenant.id)
+    signer = in_force.signer(ports, tenant.id)
     ports.store.write(Put(signer.address, {"id": signer.id}, Expect.PRESENT))
     tick = worker.publish_due(ports)
     assert tick.published == [second.id]
@@ -501,4 +499,4 @@ def test_heads_are_not_kept_for_ever(
     assert sorted(int(str(e.item["version"])) for e in entries) == [7, 8, 9, 9]
     ports.store.write(Delete(head_address(tenant.id), Expect.PRESENT))
     assert consistency.repair(ports, tenant.operator)
-    assert publication.current(ports, tenant.id) == head
+    assert in_force.head(ports, tenant.id) == head

@@ -19,7 +19,7 @@ from shared.model.srl.verification import verify
 from shared.operations.api import revocations
 from shared.operations.operator import doctor
 from shared.operations.operator.recovery import recovery
-from shared.operations.srl import publication, worker
+from shared.operations.srl import in_force, publication, worker
 from shared.operations.srl import schedule as srl_schedule
 from shared.ports import Ports
 from tests.faults import Crash, Script, raises, scripted
@@ -67,11 +67,11 @@ def recover(ports: Ports, tenant: Tenant) -> recovery.Recovered:
 
 def believed(ports: Ports, past: Past, clock: Clock) -> Payload:
     """The list in force, as one verifies it who has seen the newest before."""
-    head = publication.current(ports, past.tenant.id)
+    head = in_force.head(ports, past.tenant.id)
     item = ports.store.get(srl_signers.signers(past.tenant.id).address(head.key_id))
     assert item is not None
     return verify(
-        publication.read(ports, head),
+        in_force.body(ports, head),
         public_key=srl_signers.ListSigner.from_item(item).public_bytes,
         now=clock(),
         min_version=past.told.version,
@@ -81,7 +81,7 @@ def believed(ports: Ports, past: Past, clock: Clock) -> Payload:
 def assert_one_turn(ports: Ports, tenant: Tenant) -> None:
     """Of turns from two moments, that of the list in force is left."""
     (entry,) = ports.store.query(TURNS)
-    head = publication.current(ports, tenant.id)
+    head = in_force.head(ports, tenant.id)
     assert Turn.from_item(entry.item) == Turn.after(head, tenant.id)
 
 
@@ -91,7 +91,7 @@ def assert_healthy(ports: Ports, past: Past) -> None:
     assert list(doctor.examine(ports)) == []
     assert worker.publish_due(ports) == worker.Tick()
     assert srl_schedule.due(ports) == srl_schedule.Due([], late=0)
-    version = publication.current(ports, past.tenant.id).version
+    version = in_force.head(ports, past.tenant.id).version
     past.tenant.revoke(ports, "svc_wrt_after")
     assert worker.publish_due(ports).published == [past.tenant.id]
     assert past.tenant.published(ports).version == version + 1
@@ -178,7 +178,7 @@ def test_a_copy_of_records_whose_list_is_kept_no_longer(
     stored = list(ports.blobs.names(states_folder(tenant.id)))
     assert min(map(version_of, stored)) == past.told.version + 1
     deployment.restore(past.copy)
-    head = publication.current(ports, tenant.id)
+    head = in_force.head(ports, tenant.id)
     assert ports.blobs.get(head.blob) is None
     assert list(doctor.examine(ports))
     recovered = recover(ports, tenant)
@@ -230,7 +230,7 @@ def test_an_orphan_above_the_head(deployment: Deployment, past: Past, clock: Clo
     stopped = Script(before={calls.calls.index("write"): raises(Crash())})
     with pytest.raises(Crash):
         publication.publish(scripted(ports, stopped), tenant.operator)
-    orphan = publication.current(ports, tenant.id).version + 1
+    orphan = in_force.head(ports, tenant.id).version + 1
     deployment.restore(past.copy)
     recovered = recover(ports, tenant)
     assert recovered.head.version == orphan + 1
@@ -269,13 +269,13 @@ def test_blobs_that_are_older_than_the_records(deployment: Deployment, past: Pas
 def test_a_newest_list_that_cannot_be_read_stops_it(deployment: Deployment, past: Past) -> None:
     """F10: what an altered list revoked is not guessed; nothing is published or revoked."""
     ports, tenant = deployment.ports, past.tenant
-    newest = publication.current(ports, tenant.id)
+    newest = in_force.head(ports, tenant.id)
     deployment.restore(past.copy)
-    before = publication.current(ports, tenant.id)
+    before = in_force.head(ports, tenant.id)
     (deployment.folder / "blobs" / newest.blob).write_bytes(b"{}")
     with pytest.raises(Corrupt, match=f"version {newest.version} is missing or altered"):
         recover(ports, tenant)
-    assert publication.current(ports, tenant.id) == before
+    assert in_force.head(ports, tenant.id) == before
     assert not tenant.is_revoked(ports, "svc_wrt_late")
 
 
@@ -350,12 +350,12 @@ def test_the_schedule_at_any_moment(
 def test_a_list_under_another_version_is_not_believed(deployment: Deployment, past: Past) -> None:
     """F98a: A list that is copied under a higher version does not use up versions."""
     ports, tenant = deployment.ports, past.tenant
-    body = publication.read(ports, publication.current(ports, tenant.id))
+    body = in_force.body(ports, in_force.head(ports, tenant.id))
     name = blob_name(lists_folder(tenant.id), version=10**12 - 2, sha256=sha256(body).hexdigest())
     ports.blobs.put(name, body)
     with pytest.raises(Corrupt):
         recover(ports, tenant)
-    assert publication.current(ports, tenant.id).version < 100
+    assert in_force.head(ports, tenant.id).version < 100
 
 
 @pytest.mark.parametrize("version", [9, 10**12 - 2])

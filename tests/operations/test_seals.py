@@ -11,7 +11,7 @@ from shared.model.signing_keys import SigningKey, Status, Type
 from shared.model.warrant_format import Format
 from shared.operations.api import warrants
 from shared.operations.api.warrants import Order
-from shared.operations.srl import publication, signers
+from shared.operations.srl import in_force
 from shared.ports import Ports
 from shared.ports.store import At, Expect, Put
 from tests.operations.tenants import Tenant
@@ -33,7 +33,7 @@ def signed_nothing(ports: Ports, tenant: Tenant, key_id: str, order: Order) -> s
 
 def test_a_planted_list_signer_signs_no_warrant(ports: Ports, tenant: Tenant) -> None:
     """SIGNER-1, F44a, S3: A list signer that is copied among the signing keys signs no warrant."""
-    signer = signers.current(ports, tenant.id)
+    signer = in_force.signer(ports, tenant.id)
     planted = SigningKey(
         id=signer.id,
         tenant_id=tenant.id,
@@ -58,8 +58,8 @@ def test_a_planted_list_signer_signs_no_warrant(ports: Ports, tenant: Tenant) ->
 def test_a_planted_signing_key_signs_no_list(ports: Ports, tenant: Tenant) -> None:
     """SIGNER-1, F44, S3: The seed of a signing key signs no list."""
     key = tenant.key(ports)
-    signer = signers.current(ports, tenant.id)
-    before = publication.current(ports, tenant.id)
+    signer = in_force.signer(ports, tenant.id)
+    before = in_force.head(ports, tenant.id)
     assert key.sealed_seed is not None
     planted = replace(
         signer, sealed_seed=key.sealed_seed, public_key=key.public_key, version=signer.version + 1
@@ -67,7 +67,7 @@ def test_a_planted_signing_key_signs_no_list(ports: Ports, tenant: Tenant) -> No
     ports.store.write(Put(signer.address, planted.to_item(), At(signer.version)))
     with pytest.raises(Corrupt, match="does not open"):
         tenant.regenerate(ports)
-    assert publication.current(ports, tenant.id) == before
+    assert in_force.head(ports, tenant.id) == before
 
 
 def test_the_seal_of_an_earlier_version_of_a_key(ports: Ports, tenant: Tenant) -> None:

@@ -14,9 +14,8 @@ from shared.model.srl.blobs import states_folder
 from shared.model.warrants import Standing
 from shared.operations.api import revocations, srl
 from shared.operations.operator import doctor
-from shared.operations.srl import left_marks as srl_left
+from shared.operations.srl import in_force, publication, worker
 from shared.operations.srl import marks as srl_marks
-from shared.operations.srl import publication, worker
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
 from tests.faults import Script, scripted
@@ -122,7 +121,7 @@ def test_a_caller_waits_for_no_marks(ports: Ports, tenant: Tenant) -> None:
     assert len(srl_marks.changed(ports, tenant.id, limit=1000)) == 130
     assert not worker.publish_if_due(ports, tenant.id)
     assert srl_marks.changed(ports, tenant.id, limit=1000) == {}
-    assert publication.current(ports, tenant.id).version == 2
+    assert in_force.head(ports, tenant.id).version == 2
 
 
 def test_a_mark_that_the_list_does_not_cover(ports: Ports, tenant: Tenant) -> None:
@@ -136,11 +135,11 @@ def test_a_mark_that_the_list_does_not_cover(ports: Ports, tenant: Tenant) -> No
 
     def meanwhile() -> None:
         revocations.delete(ports, tenant.operator, revocation_id=record.id)
-        srl_left.clear(ports, tenant.id)
+        worker._clear_left(ports, tenant.id)
         tenant.revoke(ports, OLD)
-        srl_left.clear(ports, tenant.id)
+        worker._clear_left(ports, tenant.id)
 
-    srl_left.clear(ports, tenant.id)
+    worker._clear_left(ports, tenant.id)
     rehearsal = Script()
     publication.publish(scripted(ports, rehearsal), tenant.operator)
     last = rehearsal.calls.index("write")

@@ -23,8 +23,7 @@ from shared.model.srl.statements import Statement
 from shared.model.srl.verifier import Policy, ReportedSigners, Seen, verify_next
 from shared.operations.api import list_signers
 from shared.operations.rules import seals
-from shared.operations.srl import publication, worker
-from shared.operations.srl import signers as srl_signers
+from shared.operations.srl import in_force, worker
 from shared.ports import Ports
 from tests.operations.tenants import Tenant
 from tests.worlds import Clock
@@ -61,7 +60,7 @@ class Verifier:
         """What it does at this second of the rehearsal. Raises `InvalidSrl`."""
         if second % self.refresh == self.offset or second == 0:
             self.policy = self.policy_of(_answer(ports, tenant))
-        self.accept(publication.read(ports, publication.current(ports, tenant.id)), ports)
+        self.accept(in_force.body(ports, in_force.head(ports, tenant.id)), ports)
 
     def accept(self, body: bytes, ports: Ports) -> None:
         """Believe a list from now on. Raises `InvalidSrl`."""
@@ -113,11 +112,11 @@ class Rehearsal:
     @property
     def seed(self) -> bytes:
         """The seed of the key that signs now, as a thief would have it."""
-        return seals.opened(self.ports, srl_signers.current(self.ports, self.tenant.id))
+        return seals.opened(self.ports, in_force.signer(self.ports, self.tenant.id))
 
     @property
     def version(self) -> int:
-        return publication.current(self.ports, self.tenant.id).version
+        return in_force.head(self.ports, self.tenant.id).version
 
 
 def _fleet(first: bytes, folder: Path) -> Iterator[Verifier]:
@@ -132,7 +131,7 @@ def _fleet(first: bytes, folder: Path) -> Iterator[Verifier]:
 @pytest.fixture
 def rehearsal(ports: Ports, clock: Clock, tmp_path: Path) -> Rehearsal:
     tenant = Tenant.create(ports)
-    first = srl_signers.current(ports, tenant.id).public_bytes
+    first = in_force.signer(ports, tenant.id).public_bytes
     return Rehearsal(ports, clock, tenant, list(_fleet(first, tmp_path)))
 
 
@@ -164,12 +163,10 @@ def test_whoever_refreshed_refuses_the_lists_of_a_stolen_key(rehearsal: Rehearsa
     rehearsal.run(20 * _MINUTE)
     rehearsal.rotate()
     rehearsal.run(_HOUR)
-    stolen, signer = rehearsal.seed, srl_signers.current(rehearsal.ports, rehearsal.tenant.id)
+    stolen, signer = rehearsal.seed, in_force.signer(rehearsal.ports, rehearsal.tenant.id)
     list_signers.revoke(rehearsal.ports, rehearsal.tenant.operator, key_id=signer.id)
     answer = _answer(rehearsal.ports, rehearsal.tenant)
-    true = publication.read(
-        rehearsal.ports, publication.current(rehearsal.ports, rehearsal.tenant.id)
-    )
+    true = in_force.body(rehearsal.ports, in_force.head(rehearsal.ports, rehearsal.tenant.id))
     now = rehearsal.ports.now()
     forged = srl.Payload(rehearsal.version + 1, now, now + timedelta(hours=1), [])
     lies = _with_the_thiefs_own(answer, rehearsal.tenant, stolen)

@@ -14,9 +14,8 @@ from shared.operations.api import list_signers, srl
 from shared.operations.operator import doctor, migration
 from shared.operations.operator.recovery import recovery
 from shared.operations.srl import archive as srl_archive
-from shared.operations.srl import publication
+from shared.operations.srl import in_force
 from shared.operations.srl import signers as srl_signers
-from shared.operations.srl import states as srl_states
 from shared.ports import Ports
 from tests.operations.restores import Deployment, deployed
 from tests.operations.signers import store, stored_signers
@@ -59,8 +58,8 @@ def listed(ports: Ports, tenant: Tenant) -> list[tuple[str, Status]]:
 
 def told(ports: Ports, tenant: Tenant) -> tuple[ListSigner, ...]:
     """The signers in the state of the list in force."""
-    head = publication.current(ports, tenant.id)
-    return srl_states.of_head(ports, head, srl_signers.current(ports, tenant.id)).list_signers
+    head = in_force.head(ports, tenant.id)
+    return in_force.state(ports, head, in_force.signer(ports, tenant.id)).list_signers
 
 
 def test_what_happens_often_does_not_read_all_signers(ports: Ports, tenant: Tenant) -> None:
@@ -82,7 +81,7 @@ def test_what_happens_often_does_not_read_all_signers(ports: Ports, tenant: Tena
 def test_a_rotation_archives_some(ports: Ports, tenant: Tenant) -> None:
     """F146b: Each rotation archives old signers, and numbers of statements rise meanwhile."""
     old = stored_signers(ports, tenant.id, _MOST + 30, Status.RETIRED)
-    pinned = srl_signers.current(ports, tenant.id).public_bytes
+    pinned = in_force.signer(ports, tenant.id).public_bytes
     left = []
     for _ in range(3):
         rotate(ports, tenant)
@@ -94,7 +93,7 @@ def test_a_rotation_archives_some(ports: Ports, tenant: Tenant) -> None:
     found = srl_signers.find(ports, tenant.id, [each.id for each in old])
     assert [found[each.id].is_archived for each in old] == [True] * 32 + [None] * (_MOST - 2)
     forms = [each.statement for each in srl_signers.all_of(ports, tenant.id) if each.statement]
-    last = srl_signers.current(ports, tenant.id)
+    last = in_force.signer(ports, tenant.id)
     assert last.public_bytes in srl_statements.follow([pinned], forms)
     assert list(doctor.examine(ports)) == []
 
@@ -103,7 +102,7 @@ def test_revoked_signers_are_on_further_pages(ports: Ports, tenant: Tenant) -> N
     """F147a: The pages of the list of keys name each revoked signer once."""
     old = stored_signers(ports, tenant.id, 2 * _MOST + 50, Status.REVOKED)
     srl_archive.move_all(ports, tenant.id)
-    active = srl_signers.current(ports, tenant.id)
+    active = in_force.signer(ports, tenant.id)
     newest_first = [(each.id, Status.REVOKED) for each in reversed(old)]
     assert listed(ports, tenant) == [(active.id, Status.ACTIVE), *newest_first]
     with reading(ports) as (watched, reads):
@@ -140,7 +139,7 @@ def test_rotations_in_a_loop_are_refused(ports: Ports, tenant: Tenant, clock: Cl
     for refused in (list_signers.rotate, list_signers.create):
         with pytest.raises(Conflict, match="At most 100 retired signers"):
             refused(ports, tenant.operator)
-    revoke(ports, tenant, srl_signers.current(ports, tenant.id))
+    revoke(ports, tenant, in_force.signer(ports, tenant.id))
     clock.advance(hours=1)
     assert rotate(ports, tenant).status is Status.ACTIVE
 
@@ -151,7 +150,7 @@ def test_a_restored_signer_that_was_archived_signs_no_more(
     """F149a: A restore that brings back an archived signer revokes it."""
     ports = deployment.ports
     tenant = Tenant.create(ports)
-    first = srl_signers.current(ports, tenant.id)
+    first = in_force.signer(ports, tenant.id)
     copy = deployment.copy()
     clock.advance(hours=1)
     _retired_later(ports, first, _MOST)
@@ -165,7 +164,7 @@ def test_a_restored_signer_that_was_archived_signs_no_more(
     recovery.recover(ports, tenant.operator)
     now = {each.id: each.status for each in srl_signers.all_of(ports, tenant.id)}
     assert (now[first.id], now[last.id]) == (Status.REVOKED, Status.RETIRED)
-    assert srl_signers.current(ports, tenant.id).id not in (first.id, last.id)
+    assert in_force.signer(ports, tenant.id).id not in (first.id, last.id)
     assert list(doctor.examine(ports)) == []
 
 

@@ -31,9 +31,8 @@ from shared.operations.api import (
     warrants,
 )
 from shared.operations.api.warrants import Order
-from shared.operations.srl import blobs as srl_blobs
+from shared.operations.srl import content, in_force, publication, snapshot, storage, worker
 from shared.operations.srl import marks as srl_marks
-from shared.operations.srl import publication, worker
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
 from tests.faults import Script, scripted
@@ -115,9 +114,12 @@ class World:
 
     def compare(self) -> None:
         """Hold the next list, made from the one before, to the one made from all records."""
-        draft = publication._draft(self.ports, self.tenant.id, above=0)
-        followed = publication._followed(self.ports, draft)
-        assert followed in {None, publication._rebuilt(self.ports, draft)}
+        taken = snapshot.take(self.ports, self.tenant.id)
+        if not taken.follows:
+            return
+        both = (content.followed(self.ports, taken), content.rebuilt(self.ports, taken))
+        heads = {publication._store(self.ports, taken, each, keeps_marks=True) for each in both}
+        assert len(heads) == 1
 
     def lifetime(self, number: int) -> None:
         change = SettingsChange(srl_ttl_seconds=1800 * (number % 3 + 1))
@@ -221,7 +223,7 @@ def test_without_its_state_a_list_is_made_anew(
     signed = tenant.sign(ports, key)
     tenant.revoke_key(ports, key)
     tenant.regenerate(ports)
-    state = publication.current(ports, tenant.id).state
+    state = in_force.head(ports, tenant.id).state
     assert state is not None
     path = tmp_path / "blobs" / state
     path.write_bytes(damage) if damage else path.unlink()
@@ -238,9 +240,9 @@ def test_a_list_that_fails_its_check_is_made_anew(
     for name in ("svc_wrt_a", "svc_wrt_b"):
         tenant.revoke(ports, name)
     tenant.regenerate(ports)
-    head = publication.current(ports, tenant.id)
-    body = publication.read(ports, head).replace(b'"svc_wrt_b"]', b'"svc_wrt_b","svc wrt"]')
-    blob = srl_blobs.put(ports, "srl/damaged", head.version, body)
+    head = in_force.head(ports, tenant.id)
+    body = in_force.body(ports, head).replace(b'"svc_wrt_b"]', b'"svc_wrt_b","svc wrt"]')
+    blob = storage.put(ports, "srl/damaged", head.version, body)
     damaged = {**head.to_item(), "blob": blob, "sha256": blob.rpartition("-")[2][:-5]}
     place = head_address(tenant.id)
     ports.store.write(Put(place, damaged, Expect.PRESENT))

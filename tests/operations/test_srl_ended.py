@@ -12,8 +12,8 @@ from shared.model.tenants import SettingsChange
 from shared.operations.api import revocations, tenant_settings
 from shared.operations.operator import consistency, doctor
 from shared.operations.srl import ended as srl_ended
+from shared.operations.srl import in_force, publication, worker
 from shared.operations.srl import marks as srl_marks
-from shared.operations.srl import publication, worker
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
 from tests.faults import Script, raises, scripted
@@ -207,12 +207,12 @@ def test_a_move_that_fails(ports: Ports, tenant: Tenant, clock: Clock) -> None:
     tidy(ports, tenant)
     clock.advance(days=100)
     rehearsal = Script()
-    version = publication.current(ports, tenant.id).version
+    version = in_force.head(ports, tenant.id).version
     publication.publish(scripted(ports, rehearsal), tenant.operator, anew=True)
     calls = len(rehearsal.calls)
     failing = scripted(ports, Script(before={calls: raises(Unavailable())}))
     assert tidy(failing, tenant) == []
-    assert publication.current(ports, tenant.id).version == version + 2
+    assert in_force.head(ports, tenant.id).version == version + 2
     assert moved(ports, tenant) == []
     assert tidy(ports, tenant) == []
     assert len(moved(ports, tenant)) == 3

@@ -11,7 +11,7 @@ from shared.errors import OutOfSpace, Unavailable
 from shared.model.srl.blobs import lists_folder, states_folder, version_of
 from shared.model.tenants import SettingsChange
 from shared.operations.api import list_signers, srl, tenant_settings
-from shared.operations.srl import publication, worker
+from shared.operations.srl import in_force, publication, worker
 from shared.ports import Ports
 from shared.ports.blobs import BlobStore
 from tests import disks
@@ -78,7 +78,7 @@ def _rotate(ports: Ports, tenant: Tenant) -> None:
 
 
 def _by_schedule(ports: Ports, tenant: Tenant) -> None:
-    version = publication.current(ports, tenant.id).version
+    version = in_force.head(ports, tenant.id).version
     tenant.revoke(ports, f"svc_wrt_{version}")
     assert worker.publish_due(ports).published == [tenant.id]
 
@@ -113,7 +113,7 @@ def test_a_disk_without_room_for_old_lists(
     for number in range(50):
         tenant.revoke(ports, f"svc_wrt_{number:064}")
     publication.publish(ports, tenant.operator)
-    size = 12 * publication.current(ports, tenant.id).size
+    size = 12 * in_force.head(ports, tenant.id).size
     used = disks.limited(monkeypatch, tmp_path / "blobs", size=size)
     for version in range(3, 40):
         assert publication.publish(ports, tenant.operator).version == version
@@ -150,7 +150,7 @@ def test_lists_that_cannot_be_removed_stop_no_publication(
     """F89: the next list is made all the same; that old ones stay is logged."""
     stuck = _broken(ports.blobs, "discard", Unavailable("no permission"))
     head = srl.regenerate(replace(ports, blobs=stuck), tenant.operator)
-    assert publication.current(ports, tenant.id) == head
+    assert in_force.head(ports, tenant.id) == head
     assert "could not be removed" in caplog.text
 
 

@@ -20,8 +20,8 @@ from shared.model.srl.schedule import Turn
 from shared.model.tenants import SettingsChange
 from shared.model.warrants import by_end
 from shared.operations.api import key_revocation, revocations, signing_keys, srl, tenant_settings
+from shared.operations.srl import in_force, worker
 from shared.operations.srl import marks as srl_marks
-from shared.operations.srl import publication, worker
 from shared.operations.srl import schedule as srl_schedule
 from shared.ports import Ports
 from shared.ports.store import (
@@ -136,7 +136,7 @@ def test_a_change_makes_due(
     assert due(anywhere) == [tenant.id]
     assert worker.publish_if_due(anywhere, tenant.id)
     assert due(anywhere) == []
-    assert publication.current(anywhere, other.id).version == 1
+    assert in_force.head(anywhere, other.id).version == 1
 
 
 def test_each_is_named_once_the_most_urgent_first(ports: Ports, clock: Clock) -> None:
@@ -171,7 +171,7 @@ def test_late_is_what_three_quarters_of_the_lifetime_passed(
 
 def test_expired_is_what_no_verifier_accepts(ports: Ports, clock: Clock, tenant: Tenant) -> None:
     """F110a: A list counts as expired from the moment at which verifiers refuse it."""
-    expires_at = publication.current(ports, tenant.id).expires_at
+    expires_at = in_force.head(ports, tenant.id).expires_at
     clock.moment = expires_at - SECOND
     assert srl_schedule.due(ports).expired == 0
     clock.moment = expires_at
@@ -209,7 +209,7 @@ def test_a_list_of_the_future_is_late_and_due_at_once(
     clock.moment -= ahead
     assert srl_schedule.due(ports) == srl_schedule.Due([tenant.id], late=1)
     assert worker.publish_due(ports) == worker.Tick(published=[tenant.id])
-    assert publication.current(ports, tenant.id).issued_at == clock()
+    assert in_force.head(ports, tenant.id).issued_at == clock()
     assert srl_schedule.due(ports) == srl_schedule.Due([], late=0)
 
 
@@ -232,7 +232,7 @@ def test_a_list_of_a_clock_that_was_behind_is_replaced(
     clock.moment += behind
     assert srl_schedule.due(ports) == srl_schedule.Due([tenant.id], late=1, expired=1)
     assert worker.publish_due(ports) == worker.Tick(published=[tenant.id])
-    assert publication.current(ports, tenant.id).issued_at == clock()
+    assert in_force.head(ports, tenant.id).issued_at == clock()
 
 
 @pytest.mark.parametrize("ttl_seconds", [300, 301, 604_800])
@@ -274,7 +274,7 @@ def _nothing_else(call: Context) -> Any:
 def test_finding_costs_by_who_is_due(ports: Ports, clock: Clock, tenants: int) -> None:
     """Two due by time and one by a change are three items read, however many tenants there are."""
     now = ports.now()
-    first = publication.current(ports, Tenant.create(ports).id)
+    first = in_force.head(ports, Tenant.create(ports).id)
     for number in range(tenants + 2):
         late = number < 2
         issued_at = now - HALF if late else now - HALF + SECOND * (1 + number % 1000)
@@ -543,7 +543,7 @@ def test_a_mark_that_outlived_its_reason_costs_one_look(ports: Ports, tenant: Te
     assert due(ports) == [tenant.id]
     assert not worker.publish_if_due(ports, tenant.id)
     assert due(ports) == []
-    assert publication.current(ports, tenant.id).version == 2
+    assert in_force.head(ports, tenant.id).version == 2
 
 
 def test_many_marks_are_cleared_together(ports: Ports, clock: Clock, tenant: Tenant) -> None:
@@ -610,7 +610,7 @@ def test_there_is_one_turn_a_tenant(ports: Ports, clock: Clock, tenant: Tenant) 
     for seconds in (0, 1, 3600, -7200, 0):
         clock.advance(seconds=seconds)
         tenant.regenerate(ports)
-        head = publication.current(ports, tenant.id)
+        head = in_force.head(ports, tenant.id)
         (entry,) = ports.store.query(model.TURNS)
         turn = Turn.from_item(entry.item)
         assert turn == Turn.after(head, tenant.id)
@@ -624,7 +624,7 @@ def test_a_turn_that_cannot_be_read_holds_back_nobody(
 ) -> None:
     """F10: it is loud and counts as late; its tenant is named all the same, as the others are."""
     broken, other = Tenant.create(ports), Tenant.create(ports, "globex")
-    turn = Turn.after(publication.current(ports, broken.id), broken.id)
+    turn = Turn.after(in_force.head(ports, broken.id), broken.id)
     ports.store.write(Put(turn.address, {"due_at": 1}, Expect.PRESENT))
     clock.advance(minutes=30)
     due = srl_schedule.due(ports)

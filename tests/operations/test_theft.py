@@ -10,7 +10,7 @@ from shared.adapters.file_sealer import FileSealer
 from shared.errors import Corrupt
 from shared.model.srl.signers import ListSigner
 from shared.operations.api import list_signers, signing_keys
-from shared.operations.srl import signers as srl_signers
+from shared.operations.srl import in_force
 from shared.ports import Ports
 from tests.operations.tenants import Tenant
 
@@ -22,9 +22,9 @@ def _rotated(ports: Ports, tenant: Tenant) -> ListSigner:
 def _revoked(ports: Ports, tenant: Tenant) -> ListSigner:
     with pytest.raises(Corrupt, match="cannot vouch"):
         list_signers.create(ports, tenant.operator)
-    stolen = srl_signers.current(ports, tenant.id)
+    stolen = in_force.signer(ports, tenant.id)
     list_signers.revoke(ports, tenant.operator, key_id=stolen.id)
-    return srl_signers.current(ports, tenant.id)
+    return in_force.signer(ports, tenant.id)
 
 
 @pytest.mark.parametrize("replace_signer", [_rotated, _revoked])

@@ -36,10 +36,8 @@ from shared.operations.api import (
 from shared.operations.api.api_keys import Created
 from shared.operations.operator import doctor
 from shared.operations.operator.recovery import recovery
-from shared.operations.srl import blobs as srl_blobs
-from shared.operations.srl import publication, worker
+from shared.operations.srl import in_force, storage, worker
 from shared.operations.srl import signers as srl_signers
-from shared.operations.srl import states as srl_states
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
 from tests.operations.restores import Deployment
@@ -413,7 +411,7 @@ def test_the_doctor_lets_be_what_was_enabled_since(deployment: Deployment, story
 
 
 def _newest_state(deployment: Deployment, tenant: Tenant) -> Path:
-    head = publication.current(deployment.ports, tenant.id)
+    head = in_force.head(deployment.ports, tenant.id)
     assert head.state is not None
     return deployment.folder / "blobs" / head.state
 
@@ -476,7 +474,7 @@ def test_a_planted_state_revokes_nothing(deployment: Deployment) -> None:
     key = api_keys.create(ports, tenant.operator, name="k", scopes=(Scope.ADMIN,))
     tombstone = Tombstone(key.api_key.id, EndedStatus.REVOKED, digest=key.api_key.digest)
     state = State(tenant.id, 9, ports.now(), tombstones=Tombstones(9, (tombstone,)))
-    blob = srl_states.store(ports, state, seed=b"\x01" * 32)
+    blob = storage.put_state(ports, state, seed=b"\x01" * 32)
     result = recovery.recover(ports, tenant.operator)
     assert opens(ports, key)
     assert any(blob in reason for reason in result.unknown.reasons)
@@ -515,10 +513,10 @@ def test_a_restore_when_no_list_has_a_signed_state(deployment: Deployment) -> No
 def _make_old(deployment: Deployment, tenant: Tenant) -> None:
     """Let the list in force be one of an earlier release, with a state that nobody signed."""
     ports = deployment.ports
-    head = publication.current(ports, tenant.id)
+    head = in_force.head(ports, tenant.id)
     for path in _newest_state(deployment, tenant).parent.iterdir():
         path.unlink()
-    old = srl_blobs.put(ports, states_folder(tenant.id), head.version, b'{"signers":[]}')
+    old = storage.put(ports, states_folder(tenant.id), head.version, b'{"signers":[]}')
     item = {**head.to_item(), "state": old}
     ports.store.write(
         Put(
@@ -533,12 +531,12 @@ def test_a_signer_that_followed_a_stolen_one(deployment: Deployment) -> None:
     """F51c: After a restore, a list signer that was revoked as stolen does not sign again."""
     ports = deployment.ports
     tenant = Tenant.create(ports)
-    stolen = srl_signers.current(ports, tenant.id)
+    stolen = in_force.signer(ports, tenant.id)
     leaked = api_keys.create(ports, tenant.operator, name="k", scopes=(Scope.ADMIN,))
     copy = deployment.copy()
     api_keys.revoke(ports, tenant.operator, key_id=leaked.api_key.id)
     list_signers.revoke(ports, tenant.operator, key_id=stolen.id)
-    successor = srl_signers.current(ports, tenant.id)
+    successor = in_force.signer(ports, tenant.id)
     deployment.restore(copy)
     with pytest.raises(Corrupt, match="--signer PUBLIC_KEY"):
         recovery.recover(ports, tenant.operator)
@@ -548,10 +546,10 @@ def test_a_signer_that_followed_a_stolen_one(deployment: Deployment) -> None:
     signers = {each.id: each for each in srl_signers.all_of(ports, tenant.id)}
     assert signers[stolen.id].status is SignerStatus.REVOKED
     assert signers[successor.id].status is SignerStatus.RETIRED
-    current = srl_signers.current(ports, tenant.id)
+    current = in_force.signer(ports, tenant.id)
     assert current.id not in (stolen.id, successor.id)
     assert current.statement is None
-    assert publication.current(ports, tenant.id).key_id == current.id
+    assert in_force.head(ports, tenant.id).key_id == current.id
 
 
 def test_a_pending_signer_that_was_activated_since(deployment: Deployment) -> None:
@@ -563,7 +561,7 @@ def test_a_pending_signer_that_was_activated_since(deployment: Deployment) -> No
     list_signers.activate(ports, tenant.operator, key_id=pending.id, force=True)
     deployment.restore(copy)
     recovery.recover(ports, tenant.operator)
-    assert publication.current(ports, tenant.id).key_id == pending.id
+    assert in_force.head(ports, tenant.id).key_id == pending.id
     assert len(srl_signers.all_of(ports, tenant.id)) == 2
 
 

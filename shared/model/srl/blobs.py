@@ -11,6 +11,9 @@ CACHE_CONTROL: Final = "private, no-cache"
 
 VERSION_DIGITS: Final = 12
 
+# How the names of signed states end. States of the first edition are not signed.
+STATE_SUFFIX: Final = "cbor"
+
 
 def lists_folder(tenant_id: str) -> str:
     """Return the folder of a tenant's lists."""
@@ -40,6 +43,11 @@ def blob_name(folder: str, *, version: int, sha256: str, suffix: str = "json") -
 def version_prefix(version: int) -> str:
     """Return the start of the file names of a version. Those of earlier versions sort before it."""
     return _digits(version)
+
+
+def is_signed(state_blob: str) -> bool:
+    """Whether the state in a blob should be signed, as all are but those of the first edition."""
+    return state_blob.endswith(f".{STATE_SUFFIX}")
 
 
 def sha256_of(blob: str) -> str:

@@ -22,8 +22,7 @@ from shared.model.tenants import TenantSettings
 from shared.operations.rules import audit, seals, tenants
 from shared.operations.rules.operation import operation
 from shared.operations.srl import archive as srl_archive
-from shared.operations.srl import heads as srl_heads
-from shared.operations.srl import publication, tombstones
+from shared.operations.srl import in_force, publication, tombstones
 from shared.operations.srl import signers as srl_signers
 from shared.ports import Ports
 from shared.ports.store import At, Change, Check, Expect, Put
@@ -78,7 +77,7 @@ def page(ports: Ports, caller: Caller, *, before: str | None = None) -> SignerPa
         archived, position = srl_archive.page(ports, tenant_id, before=before)
         return SignerPage([Signer(each, None) for each in archived], position)
     settings, head = ports.gather(
-        lambda: tenants.settings(ports, tenant_id), lambda: srl_heads.current(ports, tenant_id)
+        lambda: tenants.settings(ports, tenant_id), lambda: in_force.head(ports, tenant_id)
     )
     # The head first: whatever key it names is among the records that are read after it.
     records = srl_archive.read(ports, tenant_id)
@@ -208,7 +207,7 @@ def _takes_over(ports: Ports, successor: ListSigner) -> tuple[ListSigner, Change
 def _facts(ports: Ports, caller: Caller) -> _Facts:
     settings, (head, active) = ports.gather(
         lambda: tenants.settings(ports, caller.tenant_id),
-        lambda: srl_signers.head_and_signer(ports, caller.tenant_id),
+        lambda: in_force.head_and_signer(ports, caller.tenant_id),
     )
     return _Facts(settings, head, active)
 

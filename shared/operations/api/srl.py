@@ -6,8 +6,7 @@ from shared.model.callers import Caller, Scope
 from shared.model.srl.blobs import sha256_of
 from shared.model.srl.head import Form, Head
 from shared.operations.rules.operation import operation
-from shared.operations.srl import blobs as srl_blobs
-from shared.operations.srl import publication
+from shared.operations.srl import in_force, publication
 from shared.ports import Ports
 
 # How long an address of the stored list may be used.
@@ -17,13 +16,13 @@ URL_TTL_SECONDS = 300
 @operation(Scope.ADMIN, Scope.AUTHORIZER)
 def head(ports: Ports, caller: Caller) -> Head:
     """Which list of the tenant is in force."""
-    return publication.current(ports, caller.tenant_id)
+    return in_force.head(ports, caller.tenant_id)
 
 
 @operation(Scope.ADMIN, Scope.AUTHORIZER)
 def body(ports: Ports, _caller: Caller, *, of: Form) -> bytes:
     """A stored response body, checked against its name. Raises `Corrupt`, `Unavailable`."""
-    return srl_blobs.read(ports, of.blob)
+    return in_force.read(ports, of.blob)
 
 
 @operation(Scope.ADMIN, Scope.AUTHORIZER)

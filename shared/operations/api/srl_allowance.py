@@ -14,7 +14,7 @@ from shared.model.rate_limit import (
     microseconds,
 )
 from shared.operations.rules.operation import operation
-from shared.operations.srl import heads as srl_heads
+from shared.operations.srl import in_force
 from shared.ports import Ports
 
 _log = logging.getLogger(__name__)
@@ -34,7 +34,7 @@ def take(ports: Ports, caller: Caller) -> None:
     answer, or a clock that was ahead has written this one, the publication is admitted, and that is
     logged.
     """
-    count = srl_heads.current(ports, caller.tenant_id).count
+    count = in_force.head(ports, caller.tenant_id).count
     cost = min(BURST, _LEAST + count // _WARRANTS_A_TOKEN)
     name, now = f"{caller.tenant_id}#publications", microseconds(ports.now())
     try:

@@ -18,8 +18,7 @@ from shared.operations.operator import consistency, probes
 from shared.operations.operator.recovery import differences as recovery_differences
 from shared.operations.operator.recovery import recovery
 from shared.operations.rules import seals, tenants
-from shared.operations.srl import publication
-from shared.operations.srl import signers as srl_signers
+from shared.operations.srl import in_force
 from shared.ports import Ports
 from shared.ports.one_machine import LocalStore
 from shared.ports.store import Delete, Expect, Put
@@ -120,7 +119,7 @@ def _tenant(ports: Ports, listing: DirectoryEntry) -> Iterator[Finding]:
     try:
         tenants.settings(ports, listing.tenant_id)
         # A list that was published meanwhile explains what seemed amiss with the one before it.
-        while (head := publication.current(ports, listing.tenant_id)) != examined:
+        while (head := in_force.head(ports, listing.tenant_id)) != examined:
             examined = head
             found = {each.problem: each for each in _findings(ports, listing, head)}
     except RescindError as error:
@@ -176,7 +175,7 @@ def _list_is_valid(ports: Ports, listing: DirectoryEntry, head: Head) -> Iterato
         return
     signer = ListSigner.from_item(item)
     try:
-        verify(publication.read(ports, head), public_key=signer.public_bytes, now=ports.now())
+        verify(in_force.body(ports, head), public_key=signer.public_bytes, now=ports.now())
     except InvalidSrl as error:
         clocks = "the clocks are right and " if head.is_ahead(ports.now()) else ""
         remedy = f"see that {clocks}the schedule runs, or {_recover(listing)}"
@@ -207,7 +206,7 @@ def _list_is_on_time(ports: Ports, listing: DirectoryEntry, head: Head) -> Itera
 
 def _signer_can_sign(ports: Ports, listing: DirectoryEntry, _head: Head) -> Iterator[Finding]:
     try:
-        signer = srl_signers.current(ports, listing.tenant_id)
+        signer = in_force.signer(ports, listing.tenant_id)
     except Corrupt:
         return  # Found by the comparison of records.
     yield from _seal(ports, listing, signer, "list signer")

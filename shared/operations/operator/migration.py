@@ -22,7 +22,7 @@ from shared.model.srl.signers import ListSigner
 from shared.operations.rules import first_edition, seals
 from shared.operations.rules.operation import settle
 from shared.operations.srl import archive as srl_archive
-from shared.operations.srl import publication, signed_by_end
+from shared.operations.srl import in_force, publication, signed_by_end
 from shared.ports import Ports
 from shared.ports.store import At, Put
 
@@ -62,7 +62,7 @@ def migrate(ports: Ports, operator: Caller) -> Migrated:
     srl_archive.move_all(ports, operator.tenant_id)
     # After the seeds: what ran before the upgrade signs no more, and so leaves nothing out.
     signed_by_end.migrate(ports, operator.tenant_id)
-    if not done.failed and publication.current(ports, operator.tenant_id).format != FORMAT:
+    if not done.failed and in_force.head(ports, operator.tenant_id).format != FORMAT:
         done.published = settle(lambda: publication.publish(ports, operator)).version
     return done
 

@@ -1,38 +1,79 @@
-"""What is revoked now: read anew, or followed from the list before (docs/adr/0019)."""
+"""What the next list has: read anew, or followed from the list before (docs/adr/0019)."""
 
 from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from itertools import chain, islice
-from typing import NamedTuple
 
+from shared.errors import Corrupt
 from shared.model import identifiers, revocations, warrants
 from shared.model.items import Partition
 from shared.model.records import moment
 from shared.model.revocations import LONG_AGO
 from shared.model.revoked_signers import by_key
 from shared.model.srl.content import Content
-from shared.model.warrants import Warrant
+from shared.model.srl.tombstones import Tombstones
+from shared.model.warrants import Warrant, left_behind
+from shared.operations.rules import revoked_signers
 from shared.operations.rules.verdicts import verdicts
-from shared.operations.srl import ended as srl_ended
-from shared.operations.srl import signed_by_end
+from shared.operations.srl import ended, signed_by_end, tombstones
+from shared.operations.srl.snapshot import Snapshot
 from shared.ports import Ports
 
 _Ends = dict[str, datetime | None]
 
 
-class Found(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Found:
     """The content of a list, and which of the changed warrants have a revocation of their own.
 
-    `misplaced` are warrants that ended long ago and are still read, or the reverse (`srl_ended`).
+    `misplaced` are warrants that ended long ago and are still read, or the reverse (`ended`).
+    `tombstones` are those that go into the state beside the list.
     """
 
     content: Content
     revoked: frozenset[str]
     misplaced: tuple[str, ...] = ()
+    tombstones: Tombstones = field(default_factory=Tombstones)
 
 
-def rebuilt(
+def followed(ports: Ports, snapshot: Snapshot) -> Found:
+    """The content of the list in force, with what is true now of what changed since.
+
+    Reads in proportion to the changes. Raises `Corrupt`, also if the snapshot has no whole list,
+    and `Unavailable`.
+    """
+    ids, state = snapshot.previous
+    if ids is None or state is None:
+        raise Corrupt("the list in force cannot be followed")
+    tenant_id, changed = snapshot.tenant_id, snapshot.changed
+    base = Content(ids, state.ends, state.signers)
+    signers, kept = base.signers, state.tombstones
+    if kept.changes != snapshot.counted.tombstones:
+        signers = revoked_signers.read(ports, tenant_id)
+        kept = _tombstones(ports, snapshot)
+    found = verdicts(ports, tenant_id, changed) if changed else {}
+    revoked: _Ends = {each: v.ends_at for each, v in found.items() if v.revoked}
+    own = frozenset(each for each in revoked if not found[each].by_key)
+    new = set(signers).difference(base.signers)
+    revoked = _signed(ports, tenant_id, new, snapshot.listed_since) | revoked
+    return Found(base.changed(changed, revoked, signers=signers), own, tombstones=kept)
+
+
+def rebuilt(ports: Ports, snapshot: Snapshot) -> Found:
+    """The content of the next list, from all records.
+
+    Raises `Corrupt` if a revoked warrant of the list in force is missing, `Unavailable`.
+    """
+    tenant_id, since = snapshot.tenant_id, snapshot.listed_since
+    signers = revoked_signers.read(ports, tenant_id)
+    found = of_all_records(ports, tenant_id, signers, changed=snapshot.changed, since=since)
+    _check_departures(ports, snapshot, found.content)
+    return replace(found, tombstones=_tombstones(ports, snapshot))
+
+
+def of_all_records(
     ports: Ports,
     tenant_id: str,
     signers: tuple[str, ...],
@@ -56,7 +97,7 @@ def rebuilt(
             ending = ((warrant_id, at) for warrant_id, at in page if at is not None)
             ends.update((warrant_id, moment(at, "ends_at")) for warrant_id, at in ending)
         # Only now: what is moved meanwhile is found in one place or in both.
-        moved.update(srl_ended.read(ports, shard, since=since))
+        moved.update(ended.read(ports, shard, since=since))
         return ids
 
     walks = ports.gather(*(partial(walk, each) for each in revocations.shards(tenant_id)))
@@ -68,34 +109,29 @@ def rebuilt(
     return Found(content, revoked, _misplaced(ends, moved, since))
 
 
-def followed(
-    ports: Ports,
-    tenant_id: str,
-    base: Content,
-    *,
-    changed: Collection[str],
-    signers: tuple[str, ...],
-    since: datetime | None = None,
-) -> Found:
-    """`base` with what is true now of the warrants in `changed`, and with those of new `signers`.
+def _tombstones(ports: Ports, snapshot: Snapshot) -> Tombstones:
+    changes = snapshot.counted.tombstones
+    return tombstones.gathered(ports, snapshot.tenant_id, changes=changes)
 
-    `since` is as in `rebuilt`.
 
-    Reads in proportion to both. Raises `Corrupt`, `Unavailable`.
-    """
-    found = verdicts(ports, tenant_id, changed) if changed else {}
-    revoked: _Ends = {each: v.ends_at for each, v in found.items() if v.revoked}
-    own = frozenset(each for each in revoked if not found[each].by_key)
-    new = set(signers).difference(base.signers)
-    revoked = _signed(ports, tenant_id, new, since) | revoked
-    return Found(base.changed(changed, revoked, signers=signers), own)
+def _check_departures(ports: Ports, snapshot: Snapshot, content: Content) -> None:
+    """Let no identifier leave the list that is still revoked. Raises `Corrupt` if one would."""
+    gone = content.missing(snapshot.previous.revoked_ids or [])
+    still_revoked = [
+        warrant_id
+        for warrant_id, verdict in verdicts(ports, snapshot.tenant_id, gone).items()
+        if verdict.revoked
+        and not left_behind(verdict.ends_at, snapshot.issued_at, ttl=snapshot.lifetime)
+    ]
+    if still_revoked:
+        raise Corrupt(f"a revoked warrant is missing from its shard: {min(still_revoked)}")
 
 
 def _misplaced(ends: _Ends, moved: _Ends, since: datetime | None) -> tuple[str, ...]:
     if since is None:
         return ()
     over = (each for each, at in ends.items() if at is not None and at < since - LONG_AGO)
-    return tuple(islice(chain(moved, over), srl_ended.MOVED_A_LIST))
+    return tuple(islice(chain(moved, over), ended.MOVED_A_LIST))
 
 
 def _signed(

@@ -1,24 +1,72 @@
-"""Storing a list and its state, so that a head can point to them (docs/adr/0004, step 4)."""
+"""The blobs of lists and of the state beside each: stored once, under a name with their hash.
 
+A list and its state are stored before a head points to them (docs/adr/0004, step 4; 0024).
+"""
+
+import hashlib
 import logging
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
+from typing import Final
 
-from shared.errors import Corrupt, InvalidSrl, OutOfSpace
-from shared.model.srl import encoding as srl
-from shared.model.srl.blobs import lists_folder, packed_folder, sha256_of
+from shared.errors import BlobExists, Corrupt, InvalidSrl, OutOfSpace, Unavailable
+from shared.model.srl import encoding
+from shared.model.srl.blobs import (
+    STATE_SUFFIX,
+    blob_name,
+    folders,
+    lists_folder,
+    packed_folder,
+    sha256_of,
+    states_folder,
+    version_prefix,
+)
 from shared.model.srl.encoding import Payload
 from shared.model.srl.head import FORMAT, Head
 from shared.model.srl.signers import ListSigner
 from shared.model.srl.state import State
 from shared.model.srl.verification import verify_own
 from shared.operations.rules import seals
-from shared.operations.srl import blobs as srl_blobs
-from shared.operations.srl import states as srl_states
 from shared.ports import Ports
 
 _log = logging.getLogger(__name__)
+
+# How many lists are kept when the next one is made, the one in force among them (docs/adr/0035): so
+# many of those that have not expired, and so many in any case. Readers fetch the one in force;
+# whoever was given the address of an older list fetches it within minutes; a restore needs the
+# newest.
+_KEPT_VALID: Final = 20
+_KEPT_ALWAYS: Final = 2
+
+
+def put(ports: Ports, folder: str, version: int, data: bytes, *, suffix: str = "json") -> str:
+    """Store a blob of this version, and return its name. Raises `OutOfSpace`, `Unavailable`."""
+    sha256 = hashlib.sha256(data).hexdigest()
+    name = blob_name(folder, version=version, sha256=sha256, suffix=suffix)
+    # A name that is taken holds these very bytes, left by a run that stopped here.
+    with suppress(BlobExists):
+        ports.blobs.put(name, data)
+    return name
+
+
+def discard_old(ports: Ports, tenant_id: str, head: Head) -> None:
+    """Remove what is kept no longer of the lists before `head`, which is in force.
+
+    Blobs of later versions stay, whoever is about to publish them. A failure is only logged.
+    """
+    lifetime = (head.expires_at - head.issued_at).total_seconds()
+    try:
+        _discard(ports, tenant_id, before=head.version - _KEPT_VALID + 1)
+        _discard(ports, tenant_id, before=head.version - _KEPT_ALWAYS + 1, older_than=lifetime)
+    except Unavailable:
+        _log.warning("old lists of tenant %s could not be removed", tenant_id, exc_info=True)
+
+
+def discard_all_before(ports: Ports, tenant_id: str, head: Head) -> None:
+    """Remove all lists before `head`, which is in force, to make room. Raises `Unavailable`."""
+    _discard(ports, tenant_id, before=head.version)
 
 
 def store(
@@ -36,11 +84,11 @@ def store(
     `Corrupt` if the list would not be valid, `Unavailable`.
     """
     seed = seals.opened(ports, list_signer)
-    body = srl.sign(payload, seed=seed)
+    body = encoding.sign(payload, seed=seed)
 
-    def put() -> Head:
+    def put_all() -> Head:
         # Before its list: a restore that finds the list finds what belongs to it.
-        state_blob = srl_states.store(ports, state, seed=seed)
+        state_blob = put_state(ports, state, seed=seed)
         head = _head(ports, list_signer, payload, body=body, state=state_blob, changes=changes)
         return _with_packed(
             ports, list_signer.tenant_id, head, packing.result() if packing else None
@@ -49,18 +97,18 @@ def store(
     # Packing takes as long as the rest together, and holds up no other thread. Nothing is started
     # for a short list.
     with ThreadPoolExecutor(1, thread_name_prefix="pack") as pool:
-        packing = pool.submit(srl.pack, body) if srl.is_worth_packing(body) else None
+        packing = pool.submit(encoding.pack, body) if encoding.is_worth_packing(body) else None
         _check(body, payload, list_signer, now=ports.now())
         try:
-            return put()
+            return put_all()
         except OutOfSpace:
             if in_force is None:
                 raise
         _log.warning(
             "the disk is full; the old lists of tenant %s are removed", list_signer.tenant_id
         )
-        srl_blobs.discard_all_before(ports, list_signer.tenant_id, in_force)
-        return put()
+        discard_all_before(ports, list_signer.tenant_id, in_force)
+        return put_all()
 
 
 def _check(body: bytes, payload: Payload, list_signer: ListSigner, *, now: datetime) -> None:
@@ -80,7 +128,7 @@ def _head(
     state: str,
     changes: int,
 ) -> Head:
-    blob = srl_blobs.put(ports, lists_folder(list_signer.tenant_id), payload.version, body)
+    blob = put(ports, lists_folder(list_signer.tenant_id), payload.version, body)
     return Head(
         version=payload.version,
         issued_at=payload.issued_at,
@@ -100,5 +148,17 @@ def _with_packed(ports: Ports, tenant_id: str, head: Head, packed: bytes | None)
     if packed is None:
         return head
     folder = packed_folder(tenant_id)
-    blob = srl_blobs.put(ports, folder, head.version, packed, suffix="json.gz")
+    blob = put(ports, folder, head.version, packed, suffix="json.gz")
     return replace(head, packed=blob, packed_size=len(packed))
+
+
+def put_state(ports: Ports, state: State, *, seed: bytes) -> str:
+    """Sign a state with the seed of its list's signer, store it, and return the blob's name."""
+    folder = states_folder(state.tenant_id)
+    return put(ports, folder, state.version, state.sign(seed=seed), suffix=STATE_SUFFIX)
+
+
+def _discard(ports: Ports, tenant_id: str, *, before: int, older_than: float | None = None) -> None:
+    oldest = version_prefix(max(1, before))
+    for folder in folders(tenant_id):
+        ports.blobs.discard(folder, before=oldest, older_than_seconds=older_than)

@@ -1,17 +1,20 @@
 """Publishing for tenants that may be due, one by one (docs/adr/0016)."""
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from shared.errors import Corrupt
 from shared.model.callers import Caller
+from shared.model.items import Address, Table
 from shared.model.srl.schedule import Turn, is_of_keys
 from shared.operations.rules import counters, tenants
 from shared.operations.rules.operation import settle
-from shared.operations.srl import left_marks as srl_left
-from shared.operations.srl import marks as srl_marks
-from shared.operations.srl import publication
-from shared.operations.srl import schedule as srl_schedule
+from shared.operations.srl import in_force, marks, publication, schedule
 from shared.ports import Ports
+from shared.ports.store import At
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +31,10 @@ def publish_if_due(ports: Ports, tenant_id: str) -> bool:
     Twice, or twice at once, is harmless. Raises `Unavailable` where it could not be published.
     """
     # Before anything else: what is marked from here on keeps its mark.
-    marks = srl_marks.marks_of(ports, tenant_id)
+    on_tenant = marks.marks_of(ports, tenant_id)
     # What a write left behind that was in flight when the last list was made is read now.
     now = ports.now()
-    anew = any(is_of_keys(key) and mark.is_over(now) for key, mark in marks.items())
+    anew = any(is_of_keys(key) and mark.is_over(now) for key, mark in on_tenant.items())
     handle = tenants.settings(ports, tenant_id).handle
     caller = Caller.inside(tenant_id, name="schedule", handle=handle)
 
@@ -42,7 +45,7 @@ def publish_if_due(ports: Ports, tenant_id: str) -> bool:
         return True
 
     published = settle(attempt)
-    srl_marks.see(ports, marks)
+    marks.see(ports, on_tenant)
     return published
 
 
@@ -54,7 +57,7 @@ def publish_due(ports: Ports, *, until: Callable[[], bool] = lambda: False) -> T
     Raises `Unavailable` if it cannot be read who is due.
     """
     tick = Tick()
-    for tenant_id in srl_schedule.due(ports).tenant_ids:
+    for tenant_id in schedule.due(ports).tenant_ids:
         if until():
             break
         try:
@@ -66,7 +69,7 @@ def publish_due(ports: Ports, *, until: Callable[[], bool] = lambda: False) -> T
 
 
 def _is_due(ports: Ports, tenant_id: str) -> bool:
-    head, now = publication.current(ports, tenant_id), ports.now()
+    head, now = in_force.head(ports, tenant_id), ports.now()
     if head.is_ahead(now) or Turn.after(head, tenant_id).due_at <= now:
         return True
     return counters.counted(ports, tenant_id).changes != head.changes
@@ -77,7 +80,24 @@ def _is_marked(ports: Ports, tenant_id: str) -> bool:
 
     A change may have been counted before its mark was visible.
     """
-    if not srl_marks.changed(ports, tenant_id, limit=1):
+    if not marks.changed(ports, tenant_id, limit=1):
         return False
-    srl_left.clear(ports, tenant_id)
-    return bool(srl_marks.changed(ports, tenant_id, limit=1))
+    _clear_left(ports, tenant_id)
+    return bool(marks.changed(ports, tenant_id, limit=1))
+
+
+def _clear_left(ports: Ports, tenant_id: str) -> None:
+    """Remove the marks that the list in force covers. Raises `Unavailable`.
+
+    They were read before this list was in force, just as those that a publisher removes itself. A
+    mark that was set since then stays, so a list that is being made meanwhile loses nothing.
+    """
+    head, signer = in_force.head_and_signer(ports, tenant_id)
+    try:
+        left = in_force.state(ports, head, signer).marks
+    except Corrupt:
+        _log.exception("the state of the list in force cannot be read; the next list has its marks")
+        return
+    read = {Address(Table.REVOCATIONS, each.pk, each.warrant_id): At(each.version) for each in left}
+    revoked = {each.warrant_id for each in left if each.revoked}
+    marks.clear(ports, tenant_id, read, revoked=revoked)

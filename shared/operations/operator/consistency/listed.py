@@ -11,21 +11,19 @@ from shared.operations.operator.consistency.inconsistency import Inconsistency
 from shared.operations.operator.consistency.revocations import published_again
 from shared.operations.rules import counters, revoked_signers, tenants
 from shared.operations.srl import content as srl_content
-from shared.operations.srl import publication, tombstones
-from shared.operations.srl import signers as srl_signers
-from shared.operations.srl import states as srl_states
+from shared.operations.srl import in_force, tombstones
 from shared.ports import Ports
 
 
 def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
     """Which warrants the next list would leave as they are, wrongly. Raises `Unavailable`."""
-    head = publication.current(ports, tenant_id)
+    head = in_force.head(ports, tenant_id)
     ttl = tenants.settings(ports, tenant_id).srl_ttl
     counted = counters.counted(ports, tenant_id)
     is_pending = counted.changes != head.changes
-    listed = set(srl.revoked_ids(publication.read(ports, head)))
+    listed = set(srl.revoked_ids(in_force.body(ports, head)))
     signers = revoked_signers.read(ports, tenant_id)
-    content = srl_content.rebuilt(ports, tenant_id, signers).content
+    content = srl_content.of_all_records(ports, tenant_id, signers).content
     revoked = set(content.revoked_ids)
     wanted = set(content.at(head.issued_at, ttl=ttl).revoked_ids)
     changed = srl_schedule.changed(tenant_id)
@@ -46,10 +44,10 @@ def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
 def _state(ports: Ports, tenant_id: str, head: Head, changes: int) -> Iterator[Inconsistency]:
     """What was revoked, deleted or disabled is in the state beside the list (docs/adr/0024)."""
     try:
-        signer = srl_signers.current(ports, tenant_id)
+        signer = in_force.signer(ports, tenant_id)
     except Corrupt:
         return  # Said of the signers.
-    state = srl_states.of_head(ports, head, signer)
+    state = in_force.state(ports, head, signer)
     if state.tombstones != tombstones.gathered(ports, tenant_id, changes=changes):
         yield Inconsistency(
             "the state beside its list lacks something that was revoked, deleted or disabled",

@@ -15,14 +15,13 @@ from typing import Final
 from shared.errors import Corrupt, InvalidSrl
 from shared.model.srl import encoding as srl
 from shared.model.srl import state as srl_state
-from shared.model.srl.blobs import lists_folder, states_folder, version_of
+from shared.model.srl.blobs import is_signed, lists_folder, states_folder, version_of
 from shared.model.srl.encoding import Payload
 from shared.model.srl.signers import ENDED, ListSigner, Status, archive, signers
 from shared.model.srl.state import State
 from shared.model.srl.statements import Statement, follow
 from shared.model.srl.verification import verify
-from shared.operations.srl import blobs as srl_blobs
-from shared.operations.srl import states as srl_states
+from shared.operations.srl import in_force
 from shared.ports import Ports
 
 # Statements are looked for in so many states: anybody may have put some of them there.
@@ -88,7 +87,7 @@ def beside(ports: Ports, tenant_id: str) -> Newest:
 def _stored_states(ports: Ports, tenant_id: str) -> list[str]:
     """The names of all signed states, the newest first."""
     names = ports.blobs.names(states_folder(tenant_id))
-    return sorted(filter(srl_states.is_signed, names), key=version_of, reverse=True)
+    return sorted(filter(is_signed, names), key=version_of, reverse=True)
 
 
 def highest(blobs: Collection[str]) -> int:
@@ -112,7 +111,7 @@ def _believed(
 
 def _statements(ports: Ports, tenant_id: str, blob: str) -> Iterator[dict[str, str]]:
     with suppress(Corrupt):
-        for form in srl_state.claimed_statements(srl_blobs.read(ports, blob)):
+        for form in srl_state.claimed_statements(in_force.read(ports, blob)):
             with suppress(KeyError, TypeError, ValueError):
                 if Statement.opened(form).tenant_id == tenant_id:
                     yield form
@@ -120,7 +119,7 @@ def _statements(ports: Ports, tenant_id: str, blob: str) -> Iterator[dict[str, s
 
 def _list(ports: Ports, blob: str, keys: set[bytes]) -> Payload:
     """The list in a blob: whoever may write there must not revoke, nor use up the versions."""
-    body = srl_blobs.read(ports, blob)
+    body = in_force.read(ports, blob)
     for key in keys:
         with suppress(InvalidSrl):
             payload = verify(body, public_key=key, now=srl.issued_at(body))
@@ -147,7 +146,7 @@ def _states(
 
 
 def _state(ports: Ports, tenant_id: str, blob: str, keys: set[bytes]) -> State:
-    data = srl_blobs.read(ports, blob)
+    data = in_force.read(ports, blob)
     for key in keys:
         with suppress(srl_state.NotSigned):
             return State.opened(data, public_key=key, tenant_id=tenant_id, version=version_of(blob))

@@ -29,7 +29,7 @@ from shared.operations.operator.recovery.unknown import Behind, Unknown
 from shared.operations.rules import last_admin, tenants
 from shared.operations.rules.operation import settle
 from shared.operations.rules.verdicts import verdicts
-from shared.operations.srl import publication
+from shared.operations.srl import in_force, publication
 from shared.ports import Ports
 from shared.ports.store import At, Check, Delete, Expect
 
@@ -125,12 +125,12 @@ def _remove_other_turns(ports: Ports, tenant_id: str) -> None:
 
     So it is with the times of issue.
     """
-    head = publication.current(ports, tenant_id)
+    head = in_force.head(ports, tenant_id)
     own = Turn.after(head, tenant_id).address, issue_address(head, tenant_id)
     # The schedule may publish meanwhile, and its turn is not to be taken for another moment's.
-    in_force = Check(head_address(tenant_id), At(head.version))
+    unchanged = Check(head_address(tenant_id), At(head.version))
     for partition in (TURNS, ISSUES):
         for entry in ports.store.query(partition):
             key = partition.address(entry.sk)
             if key not in own and tenant_of(entry.sk) == tenant_id:
-                ports.store.write(Delete(key, Expect.ANYTHING), in_force)
+                ports.store.write(Delete(key, Expect.ANYTHING), unchanged)

@@ -1,0 +1,143 @@
+"""What a publication takes for granted, read in one place (docs/adr/0004, steps 1 and 2)."""
+
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import islice
+from typing import Final
+
+from shared import logs
+from shared.model import times
+from shared.model.items import Address
+from shared.model.srl.head import FORMAT, Head
+from shared.model.srl.signers import ListSigner
+from shared.model.tenants import TenantSettings
+from shared.operations.rules import counters, tenants
+from shared.operations.rules.counters import Counted
+from shared.operations.srl import in_force, marks, signers, storage
+from shared.operations.srl.in_force import Previous
+from shared.ports import Ports
+from shared.ports.store import At, Change
+
+_log = logging.getLogger(__name__)
+
+# A list follows from the one before; every so often it is made from all records, to be sure.
+_REBUILT_EVERY: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The facts that a list is made from. The write that publishes it expects them.
+
+    `marks` are the marks on changed warrants; if there are too many of them, not all. `version` and
+    `issued_at` are those of the list to be made. `previous` is
+    what can be read of the list in force.
+    """
+
+    settings: TenantSettings
+    head: Head
+    list_signer: ListSigner
+    counted: Counted
+    list_signers: tuple[ListSigner, ...]
+    marks: Mapping[Address, At]
+    version: int
+    issued_at: datetime
+    previous: Previous
+
+    @property
+    def tenant_id(self) -> str:
+        """Whose list it is."""
+        return self.settings.tenant_id
+
+    @property
+    def lifetime(self) -> timedelta:
+        """From the issue of the next list to its end."""
+        return self.settings.srl_ttl
+
+    @property
+    def listed_since(self) -> datetime:
+        """What ended before is not on the list (SRL-9)."""
+        return self.issued_at - self.lifetime
+
+    @property
+    def changed(self) -> list[str]:
+        """The warrants that have a mark."""
+        return [address.sk for address in self.marks]
+
+    @property
+    def cleared(self) -> dict[Address, At]:
+        """The marks that are removed with this list, by its publisher or by the schedule."""
+        return dict(islice(self.marks.items(), marks.CLEARED_A_LIST))
+
+    @property
+    def follows(self) -> bool:
+        """Whether the next list can be made from the one in force, and need not be made anew."""
+        head = self.head
+        return self.previous.is_whole and not (
+            # A restore came between, or it is time to be sure.
+            self.version != head.version + 1
+            or head.format != FORMAT
+            or self.version % _REBUILT_EVERY == 0
+            # What had left the list may have to come back.
+            or head.expires_at - head.issued_at != self.lifetime
+            or self.issued_at < head.issued_at
+            or len(self.marks) >= marks.followable(head)
+        )
+
+
+def take(ports: Ports, tenant_id: str, *, above: int = 0) -> Snapshot:
+    """The snapshot of now; the next version is higher than `above`.
+
+    Raises `Corrupt`, `Unavailable`.
+    """
+    settings, (head, list_signer) = ports.gather(
+        lambda: tenants.settings(ports, tenant_id),
+        lambda: in_force.head_and_signer(ports, tenant_id),
+    )
+    return of_head(ports, settings, head, list_signer, above=above)
+
+
+def of_head(
+    ports: Ports,
+    settings: TenantSettings,
+    head: Head,
+    list_signer: ListSigner,
+    *,
+    above: int = 0,
+    changes: Iterable[Change] = (),
+) -> Snapshot:
+    """The snapshot on top of this head, for a list that `list_signer` signs.
+
+    `changes` are written together with the list: its state has the list signers as they are then.
+    Raises `Corrupt`, `Unavailable`.
+    """
+    tenant_id, issued_at = settings.tenant_id, _issue_time(ports, settings.tenant_id, head)
+    # Before anything is stored: what is kept of old lists must not stop the next one.
+    storage.discard_old(ports, tenant_id, head)
+    return Snapshot(
+        settings,
+        head,
+        list_signer,
+        # Only now that the head is known: what is revoked after this read may not be in the list.
+        counted=counters.counted(ports, tenant_id),
+        list_signers=signers.all_of(ports, tenant_id, changes),
+        marks=marks.changed(ports, tenant_id, limit=marks.followable(head)),
+        version=max(head.version, above) + 1,
+        issued_at=issued_at,
+        previous=in_force.previous(ports, head, list_signer),
+    )
+
+
+def _issue_time(ports: Ports, tenant_id: str, head: Head) -> datetime:
+    """When the list after that of `head` is issued, if it is made now (docs/adr/0020)."""
+    now = ports.now()
+    if not head.is_ahead(now):
+        return times.whole(max(now, head.issued_at))
+    # One of two clocks is wrong. To go on from the list's would keep every later list invalid.
+    _log.error(
+        "the list in force was issued in the future, at %s; the next one is issued by this clock",
+        times.text(head.issued_at),
+        extra=logs.fields(tenant_id=tenant_id, metrics={"HeadInFuture": 1}),
+    )
+    return times.whole(now)

@@ -30,7 +30,7 @@ from shared.operations.srl import in_force, worker
 from shared.ports import Ports
 
 if TYPE_CHECKING:
-    _Commands = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001 (its only name)
+    _Commands = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001 (not public)
 
 _EXIT_UNKNOWN = 3
 _UNITS = {"d": timedelta(days=1), "h": timedelta(hours=1), "m": timedelta(minutes=1)}

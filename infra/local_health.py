@@ -82,9 +82,9 @@ class Health:
         except NotReady as error:
             answer = _unavailable(f"The {_NAMES[error.setting]} does not answer.")
             _log.error("not ready: %s: %s", error, error.__cause__)
-        except Exception as error:  # noqa: BLE001 (whoever watches is to hear of a bug, too)
+        except Exception as error:  # noqa: BLE001 (a bug is also reported as not ready)
             answer = _unavailable("The service failed; its log says where.")
-            # Not the text, which may hold a secret.
+            # Not the text: it may hold a secret.
             frames = "".join(traceback.format_tb(error.__traceback__))
             _log.critical("not ready: %s at\n%s", type(error).__name__, frames)
         self._last, self._seen_at = answer, self._clock()

@@ -94,7 +94,7 @@ class LocalProtocol(H11Protocol):
         self._deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Wait for a header. If there are too many connections, close another one."""
+        """Wait for a header. If there are too many connections, close one."""
         super().connection_made(transport)
         # Otherwise the kernel delays the end of a response by 40 ms. asyncio sets this only on
         # sockets that name their protocol, and those of several workers do not.

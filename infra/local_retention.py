@@ -34,5 +34,5 @@ class Retention:
             for _ in range(_BATCHES):
                 if not store.remove_expired(before=min(self._said)):
                     break
-        except Exception:  # noqa: BLE001 (the caller has more to do than this)
+        except Exception:  # noqa: BLE001 (the caller must go on)
             _log.exception("expired audit entries could not be removed; the next attempt follows")

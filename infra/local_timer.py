@@ -67,7 +67,7 @@ class Timer:
         for step in (self._remove_leftovers, self._publish_due):
             try:
                 step()
-            except Exception:  # noqa: BLE001 (without a next attempt every list would expire)
+            except Exception:  # noqa: BLE001 (without a retry, lists would expire)
                 _log.exception("%s failed; the next attempt follows", step.__name__.strip("_"))
 
     def _remove_leftovers(self) -> None:

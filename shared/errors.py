@@ -1,7 +1,7 @@
-"""What can go wrong, in the words of the service.
+"""The errors of the service.
 
     RescindError
-    ├── RequestError                the caller's to mend; each has a code of the contract
+    ├── RequestError                the caller can correct it; `code` is one of API-10
     │   ├── InvalidRequest          invalid_request
     │   ├── InvalidApiKey           invalid_api_key
     │   ├── InsufficientScope       insufficient_scope
@@ -10,11 +10,11 @@
     │   ├── Conflict                conflict
     │   └── RateLimited             rate_limited
     ├── Unavailable                 unavailable: a store or key service cannot answer now
-    │   ├── Corrupt                 what was read cannot be trusted; never skipped
-    │   └── OutOfSpace              the disk has no room for what was to be stored
-    ├── ExpectationLost             a write lost its expectation; operations know what to do
-    ├── BlobExists                  a blob of this name is stored already
-    ├── InvalidSrl                  a Signed Revocation List that must not be believed
+    │   ├── Corrupt                 stored data is damaged; it is never skipped
+    │   └── OutOfSpace              the disk is full; nothing was stored
+    ├── ExpectationLost             an expectation of a write did not hold; operations handle it
+    ├── BlobExists                  a blob of this name exists
+    ├── InvalidSrl                  a Signed Revocation List that must not be accepted
     ├── InvalidWarrant              a warrant that must not be accepted
     └── InvalidSettings             the process cannot start with these settings
 

@@ -54,7 +54,7 @@ def before_snapshot() -> None:
         logs.to_standard_output()
         try:
             from_environment()
-        except Exception:  # noqa: BLE001 (the first request raises it again, and is answered)
+        except Exception:  # noqa: BLE001 (the first request raises it again)
             _log.exception("the clients could not be made before the snapshot")
 
 

@@ -144,7 +144,7 @@ class DynamoStore:
         }
         # DynamoDB applies the limit before the filter.
         if limit is not None and not where.equal:
-            request["Limit"] = limit + 2  # the ends of a closed range are dropped below
+            request["Limit"] = limit + 2  # the bounds of a BETWEEN are dropped below
         found = chain.from_iterable(self._pages(request))
         entries = (Row(each["sk"]["S"], decode_item(each)) for each in found)
         inside = (entry for entry in entries if entry.sk not in {after, before})

@@ -20,7 +20,7 @@ def encode(value: Value) -> Attribute:
     match value:
         case str():
             attribute: Attribute = {"S": value}
-        case bool():  # before int, of which it is a kind
+        case bool():  # first, because bool is a subclass of int
             attribute = {"BOOL": value}
         case int():
             attribute = {"N": str(int(value))}

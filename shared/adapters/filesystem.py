@@ -70,7 +70,7 @@ class FileBlobs:
             try:
                 return path.read_bytes()
             except FileNotFoundError:
-                if not self._scratch.is_dir():  # the whole folder is gone: that says nothing
+                if not self._scratch.is_dir():  # without the folder, nothing is known
                     raise
                 return None
 
@@ -169,7 +169,7 @@ class FileBlobs:
                     self._create(path, made)
             key = path.read_bytes()
         if len(key) != _URL_KEY_BYTES:
-            raise Corrupt  # a short key would let others sign
+            raise Corrupt  # others could guess a short key
         return key
 
 

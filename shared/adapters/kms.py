@@ -45,7 +45,7 @@ class KmsSealer:
         """Return the secret in a seal. Raises `Corrupt`, `Unavailable`."""
         check_context(context)
         if not 0 < len(sealed) <= _MOST_SEALED_BYTES:
-            raise Corrupt  # KMS would call the request invalid
+            raise Corrupt  # KMS would reject the request
         with translating_errors():
             try:
                 answer = self._client().decrypt(

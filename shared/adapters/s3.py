@@ -63,7 +63,7 @@ class S3Blobs:
                 except ClientError as error:
                     if code_of(error) != "ConditionalRequestConflict":
                         raise
-                    refused = error  # another writer is at this name; who won shows next time
+                    refused = error  # another writer; the next attempt shows who won
                 else:
                     return
         raise unavailable(refused) from refused

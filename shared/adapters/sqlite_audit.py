@@ -179,7 +179,7 @@ def expired(connection: sqlite3.Connection, before: int, most: int) -> list[tupl
     day, pk, block = tally
     rows = connection.execute(_OF_BLOCK, (pk, block, _past(block)))
     found = [(pk, sk) for sk, item in rows if (_EXPIRES, day) in _said(item)]
-    if not found:  # Nothing can be read there any more, so look no further there.
+    if not found:  # Its entries are damaged, so do not find it again.
         connection.execute(_DROP, tally)
     return found[:most]
 

@@ -112,7 +112,7 @@ def problems(connection: sqlite3.Connection, *, quickly: bool) -> Iterator[str]:
 def _upgrade(connection: sqlite3.Connection) -> None:
     found = _version(connection)
     if found == FORMAT:
-        return  # Another process was first.
+        return  # Another process has upgraded it.
     if found > FORMAT:
         raise InvalidSettings(
             [
@@ -120,7 +120,7 @@ def _upgrade(connection: sqlite3.Connection) -> None:
                 "Use the release that wrote the database, or a newer one.",
             ]
         )
-    if found:  # Format 2, which lacks the tallies alone.
+    if found:  # Format 2 lacks only the tallies.
         statements: tuple[str, ...] = sqlite_audit.SCHEMA
     elif _has_items(connection):
         # A new checksum would make damaged data look valid.

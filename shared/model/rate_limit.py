@@ -54,7 +54,7 @@ class Bucket(NamedTuple):
 
     @property
     def is_credible(self) -> bool:
-        """Whether `full_at` is late by less than `FULL_AT_MAX`, so that it can be believed."""
+        """Whether `full_at` is at most `FULL_AT_MAX` ahead, so that it can be trusted."""
         return self.full_at <= self.now + FULL_AT_MAX
 
     def above(self, reserve: int) -> int:

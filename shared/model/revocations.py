@@ -28,7 +28,7 @@ _COUNTER: Final = "#count"
 
 @dataclass(frozen=True, slots=True)
 class Revocation(Record):
-    """The record of one revocation. Listed in order of time, and deleted by its identifier."""
+    """The record of a revocation: listed in order of time, and deleted by its identifier."""
 
     id: str
     warrant_id: str

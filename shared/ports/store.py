@@ -174,7 +174,7 @@ class Store(Protocol):
         before: str | None = None,
         where: Where = EVERYTHING,
     ) -> int:
-        """Return how many rows `query` would yield, without reading them. Raises `Unavailable`."""
+        """Return how many rows `query` would yield; no item is returned. Raises `Unavailable`."""
         ...
 
     def column(

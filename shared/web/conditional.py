@@ -27,7 +27,7 @@ def accepts_gzip(request: Request) -> bool:
         coding, _, parameter = entry.partition(";")
         weight = _WEIGHT.fullmatch(parameter.strip()) if parameter else None
         if parameter and weight is None:
-            continue  # malformed: as if it were not there
+            continue  # malformed, so ignored
         weights[coding.strip().lower()] = float(weight[1]) if weight else 1.0
     gzip = weights.get("gzip", 0.0)
     return gzip > 0 and gzip >= weights.get("identity", 0.0)

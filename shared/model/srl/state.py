@@ -106,7 +106,7 @@ class State:
 
 
 def claimed_statements(blob: bytes) -> list[dict[str, str]]:
-    """Return the statements about signers in a state, whose signature is not checked.
+    """Return the statements in a state, without a check of the state's signature.
 
     Each statement has a signature of its own. Raises `Corrupt` if the blob is not a state.
     """

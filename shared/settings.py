@@ -31,8 +31,7 @@ _TRUSTED_PROXIES: Final = "SVC_TRUSTED_PROXIES"
 _BASE_PATH: Final = "SVC_BASE_PATH"
 # As in template.yaml.
 _BASE_PATHS: Final = re.compile(r"(?!v1(?:/|$))(?:[A-Za-z0-9._-]+(?:/[A-Za-z0-9._-]+)*)?")
-# All functions need the first three, and only the schedule needs the last. In the order of the
-# fields.
+# All functions need the first three; only the schedule needs the last. In the order of `Settings`.
 _REQUIRED: Final = ("SVC_STORE", "SVC_BLOBS", "SVC_KEYS")
 _NAMES: Final = (*_REQUIRED, "SVC_QUEUE")
 

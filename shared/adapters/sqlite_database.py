@@ -140,7 +140,7 @@ class Database:
     def _turn_to_write(self) -> Iterator[None]:
         """Wait for the threads of this process that write to the file.
 
-        SQLite's own lock also excludes threads, but waits for it by polling.
+        SQLite's own lock also excludes threads, but SQLite waits for it by polling.
         """
         if not self._writing.acquire(timeout=self._busy_seconds):
             raise Unavailable

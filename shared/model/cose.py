@@ -19,7 +19,7 @@ _CONTEXT: Final = "Signature1"
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """The parts of a COSE_Sign1 message. Nothing of them has been verified.
+    """The parts of a COSE_Sign1 message. None of them is verified.
 
     `protected` and `payload` are encoded CBOR. `signature` is 64 bytes if this service made it.
     """
@@ -94,9 +94,9 @@ def decode(data: bytes) -> Any:
         raise ValueError("CBOR is expected") from error
 
 
-# The structures that COSE signs or authenticates begin with one of these texts (RFC 9052, sections
-# 4.4, 5.3 and 6.3; RFC 9338, section 3.3). To sign a caller's bytes that begin so would be to sign
-# a COSE message.
+# The structures that COSE signs or authenticates begin with one of these texts (RFC 9052, 4.4, 5.3
+# and 6.3; RFC 9338, 3.3). A signature over a caller's bytes that begin so would sign a COSE
+# message.
 _CONTEXTS: Final = frozenset(
     {
         *("Signature", "Signature1", "MAC", "MAC0", "Encrypt", "Encrypt0"),

@@ -12,8 +12,7 @@ from shared.model.records import Record
 # units a second (docs/adr/0037).
 SHARDS: Final = 16
 RECORD_SHARDS: Final = 8
-# Counters per shard: enough that concurrent writes rarely use the same one, and few enough to read
-# them all at once.
+# Counters per shard: enough that concurrent writes rarely share one, few enough to read at once.
 COUNTERS: Final = 16
 
 # An earlier end is a date that was left empty or mistyped: no warrant ended then.

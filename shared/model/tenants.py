@@ -94,7 +94,7 @@ class DirectoryEntry(Record):
 
     @property
     def address(self) -> Address:
-        """Where the listing is stored."""
+        """Where the entry is stored."""
         return DIRECTORY.address(self.tenant_id)
 
 

@@ -1,7 +1,7 @@
 """Routes: the checks between a matched path and its endpoint.
 
-In this order (API-6): scope, body, parameters. `shared.web.gate` has authenticated the caller and
-taken a token of the rate limit before that.
+The order is that of API-6: scope, body, parameters. Before that, `shared.web.gate` authenticates
+the caller and takes a token of the rate limit.
 """
 
 from collections.abc import Callable, Coroutine, Iterable

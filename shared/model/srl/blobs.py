@@ -36,7 +36,7 @@ def folders(tenant_id: str) -> tuple[str, ...]:
 
 
 def blob_name(folder: str, *, version: int, sha256: str, suffix: str = "json") -> str:
-    """Return the name of a blob. It contains the hash of the content, so no name is ever reused."""
+    """Return the name of a blob. It has the hash of the content, so it always means the same."""
     return f"{folder}/{_digits(version)}-{sha256}.{suffix}"
 
 
@@ -46,7 +46,10 @@ def version_prefix(version: int) -> str:
 
 
 def is_signed(state_blob: str) -> bool:
-    """Whether the state in a blob should be signed, as all are but those of the first edition."""
+    """Return whether the state in a blob must be signed.
+
+    Only those of the first edition are not.
+    """
     return state_blob.endswith(f".{STATE_SUFFIX}")
 
 

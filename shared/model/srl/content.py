@@ -16,8 +16,8 @@ _RUN: Final = 1000
 class Content:
     """The revoked warrants, sorted bytewise, each once.
 
-    `ends` maps those whose end is known to it, as RFC 3339 text in UTC. `signers` are the revoked
-    signers whose warrants are included.
+    `ends` has the known ends by warrant, as RFC 3339 text in UTC. `signers` are the revoked signers
+    whose warrants are included.
     """
 
     revoked_ids: list[str] = field(default_factory=list)

@@ -24,7 +24,7 @@ TURNS: Final = Partition(Table.KEYS, "srl-turns")
 # The issue of each tenant's list in force, in order of time.
 ISSUES: Final = Partition(Table.KEYS, "srl-issues")
 
-# A write is visible as a whole less than a minute after its acknowledgement. Clocks may differ.
+# A write ends less than a minute after its first item is visible. Clocks may differ.
 IN_FLIGHT_MAX: Final = times.CLOCK_TOLERANCE + timedelta(minutes=1)
 
 # Each run of the schedule reads them all, so few; but enough for the changes of all tenants

@@ -43,9 +43,9 @@ class LeftMark(NamedTuple):
 class State:
     """The state of one version of a tenant's list.
 
-    `ends` maps listed warrants whose end is known to it, as RFC 3339 text in UTC. `signers` are the
-    revoked signers whose warrants are listed. `list_signers` are the tenant's list signers, without
-    the archived ones and without seeds. `marks` are marks on warrants that the list covers; the
+    `ends` has the known ends of listed warrants, as RFC 3339 text in UTC. `signers` are the revoked
+    signers whose warrants are listed. `list_signers` are the tenant's list signers, without the
+    archived ones and without seeds. `marks` are marks on warrants that the list covers; the
     publisher left them for the schedule to delete.
     """
 

@@ -72,7 +72,7 @@ class Tenant:
         self.admin = Client(http, created.secret, created.api_key.id)
         self.authorizer = self.client(Scope.AUTHORIZER)
         self.read_only = self.client(Scope.READ_ONLY)
-        self.stranger = Client(http, None)
+        self.anonymous = Client(http, None)
 
     def client(self, *scopes: Scope, **options: Any) -> Client:
         """A client with a new key of these scopes."""

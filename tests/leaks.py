@@ -119,14 +119,14 @@ def pytest_runtest_teardown() -> Generator[None]:
         pytest.fail("\n".join(["Secrets got out (F17):", *leaks]), pytrace=False)
 
 
-def _observe(owner: Any, name: str, tell: Callable[..., None]) -> None:
-    """Have `tell` hear of each call that returned: the result, then the arguments."""
+def _observe(owner: Any, name: str, report: Callable[..., None]) -> None:
+    """Have `report` hear of each call that returned: the result, then the arguments."""
     inner = getattr(owner, name)
 
     @functools.wraps(inner)
     def observed(*args: Any, **kwargs: Any) -> Any:
         result = inner(*args, **kwargs)
-        tell(result, *args, **kwargs)
+        report(result, *args, **kwargs)
         return result
 
     bound = hasattr(inner, "__self__")  # a class method, which knows its class already
@@ -207,12 +207,12 @@ def _watched_answers(serve: Callable[..., Any]) -> Callable[..., Any]:
     async def watched(self: gate.Gate, scope: Scope, receive: Receive, send: Send) -> None:
         sent: list[Message] = []
 
-        async def tell(message: Message) -> None:
+        async def report(message: Message) -> None:
             sent.append(message)
             await send(message)
 
         try:
-            await serve(self, scope, receive, tell)
+            await serve(self, scope, receive, report)
         finally:
             if scope["type"] == "http" and sent:
                 _search_answer(scope, sent)

@@ -257,7 +257,7 @@ def _answers(server: LocalServer) -> bool:
 
 
 def answers(port: int, status: int) -> bool:
-    """Whether whoever listens on the port says this to a stranger."""
+    """Whether whoever listens on the port says this to an anonymous caller."""
     connection = http.client.HTTPConnection(HOST, port, timeout=5)
     try:
         connection.request("GET", "/")

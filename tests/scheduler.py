@@ -180,13 +180,13 @@ class Run:
 
     def __str__(self) -> str:
         """The calls that changed something, or that another actor's calls mind, in order."""
-        told = [(step.actor, text) for step in self.steps if (text := self._tell(step))]
+        described = [(step.actor, text) for step in self.steps if (text := self._describe(step))]
         lines = [f"  ({self.stop})"] if self.stopped else []
-        for actor, calls in groupby(told, key=itemgetter(0)):
+        for actor, calls in groupby(described, key=itemgetter(0)):
             lines.append(f"  {actor}: " + "; ".join(text for _, text in calls))
         return "\n".join(lines)
 
-    def _tell(self, step: Step) -> str:
+    def _describe(self, step: Step) -> str:
         footprint = step.footprint
         others = [each.footprint for each in self.steps if each.actor != step.actor]
         minded = {place for each in others for place in each.shared(footprint)} - {_ORDER}

@@ -78,7 +78,7 @@ def test_a_key_string_is_found_in_every_form(shown: object) -> None:
 @pytest.mark.parametrize(
     "shown", [api_keys.digest(SECRET), SECRET[:20], "svc_", {"a": 1}, b"", None]
 )
-def test_what_tells_nothing_is_no_find(shown: object) -> None:
+def test_what_reveals_nothing_is_no_find(shown: object) -> None:
     """A digest, and the beginning of a key."""
     assert not found(lambda watch: watch.note("an API key", SECRET), shown)
 

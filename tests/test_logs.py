@@ -59,18 +59,18 @@ def test_the_time_is_in_utc_wherever_the_machine_is(monkeypatch: pytest.MonkeyPa
     """The machine's own time zone changes nothing."""
     monkeypatch.setenv("TZ", "Asia/Kathmandu")
     time.tzset()
-    told = datetime.fromisoformat(read(formatted(record()))["time"])
+    logged = datetime.fromisoformat(read(formatted(record()))["time"])
     monkeypatch.undo()
     time.tzset()
-    assert abs((datetime.now(UTC) - told).total_seconds()) < 60
+    assert abs((datetime.now(UTC) - logged).total_seconds()) < 60
 
 
 def test_values_stand_beside_the_message() -> None:
     """What was passed as `extra` is found by its name, as JSON has it."""
-    told = line(tenant_id="svc_tnt_a", status=200, none=None, parts=[1, {"a": "b"}])
-    assert (told["tenant_id"], told["status"], told["none"]) == ("svc_tnt_a", 200, None)
-    assert told["parts"] == [1, {"a": "b"}]
-    assert "_aws" not in told
+    logged = line(tenant_id="svc_tnt_a", status=200, none=None, parts=[1, {"a": "b"}])
+    assert (logged["tenant_id"], logged["status"], logged["none"]) == ("svc_tnt_a", 200, None)
+    assert logged["parts"] == [1, {"a": "b"}]
+    assert "_aws" not in logged
 
 
 AWKWARD = [
@@ -100,8 +100,8 @@ def test_whatever_is_in_it_a_line_is_one_json_object(value: Any) -> None:
 @given(st.text(st.characters(codec=None)), st.text(st.characters(codec=None)))
 def test_any_text_comes_back(message: str, value: str) -> None:
     """A message and a value are told as they are."""
-    told = read(formatted(record(message.replace("%", ""), **logs.fields(value=value))))
-    assert (told["message"], told["value"]) == (message.replace("%", ""), value)
+    logged = read(formatted(record(message.replace("%", ""), **logs.fields(value=value))))
+    assert (logged["message"], logged["value"]) == (message.replace("%", ""), value)
 
 
 def test_lines_of_others_are_lines_too() -> None:
@@ -116,20 +116,20 @@ def test_lines_of_others_are_lines_too() -> None:
 def test_metrics_are_in_the_embedded_format() -> None:
     """Namespace, one dimension, a unit for each, its value beside it, the time in milliseconds."""
     figures = {"Published": 1, "PublicationSeconds": 0.25, "LateLists": 0}
-    told = line(metrics=figures, tenant_id="t")
-    assert metrics(told) == {
+    logged = line(metrics=figures, tenant_id="t")
+    assert metrics(logged) == {
         "Published": (1, "Count"),
         "PublicationSeconds": (0.25, "Seconds"),
         "LateLists": (0, "Count"),
     }
-    assert told["tenant_id"] == "t"
+    assert logged["tenant_id"] == "t"
 
 
 def test_the_time_of_a_metric_is_that_of_its_line() -> None:
     """Both tell one moment."""
-    told = line(metrics={"Published": 1})
-    moment = datetime.fromisoformat(told["time"])
-    assert told["_aws"]["Timestamp"] == round(moment.timestamp() * 1000)
+    logged = line(metrics={"Published": 1})
+    moment = datetime.fromisoformat(logged["time"])
+    assert logged["_aws"]["Timestamp"] == round(moment.timestamp() * 1000)
 
 
 @pytest.mark.parametrize("given_", [None, {}])
@@ -146,18 +146,18 @@ def test_the_words_of_foreign_errors_stay_out() -> None:
     error = RuntimeError(SECRET)
     error.__cause__ = KeyError(SECRET)
     error.add_note(SECRET)
-    told = failure(error)
-    assert SECRET not in json.dumps(told)
-    assert "RuntimeError" in told["error"]
-    assert "KeyError" in told["error"]
-    assert "test_logs.py" in told["error"]
-    assert "in failure" in told["error"]
+    logged = failure(error)
+    assert SECRET not in json.dumps(logged)
+    assert "RuntimeError" in logged["error"]
+    assert "KeyError" in logged["error"]
+    assert "test_logs.py" in logged["error"]
+    assert "in failure" in logged["error"]
 
 
 @pytest.mark.parametrize(
     "error", [Corrupt("no head"), Unavailable("down"), InvalidSettings(["SVC_STORE is not set"])]
 )
-def test_the_words_of_our_own_errors_are_told(error: Exception) -> None:
+def test_the_text_of_our_own_errors_is_logged(error: Exception) -> None:
     """They were written for whoever reads them."""
     assert failure(error)["error"].endswith(f"{type(error).__name__}: {error}")
 
@@ -166,12 +166,12 @@ def test_causes_come_first() -> None:
     """What led to an error stands before it, also where one came while another was handled."""
     error = Corrupt("malformed")
     error.__context__ = KeyError(SECRET)
-    told = failure(error)["error"]
-    assert told.index("KeyError") < told.index("Corrupt: malformed")
-    assert SECRET not in told
+    logged = failure(error)["error"]
+    assert logged.index("KeyError") < logged.index("Corrupt: malformed")
+    assert SECRET not in logged
 
 
-def test_a_suppressed_cause_is_not_told() -> None:
+def test_a_suppressed_cause_is_not_logged() -> None:
     """`from None` holds in the log too."""
     error = Corrupt("malformed")
     error.__context__ = KeyError(SECRET)
@@ -213,8 +213,8 @@ def test_lambda_logs_json_to_standard_output(
     log.debug("not this")
     log.info("this", extra=logs.fields(metrics={"Published": 1}))
     printed = capsys.readouterr()
-    (told,) = map(read, printed.out.splitlines())
-    assert metrics(told) == {"Published": (1, "Count")}
+    (logged,) = map(read, printed.out.splitlines())
+    assert metrics(logged) == {"Published": (1, "Count")}
     assert printed.err == ""
 
 
@@ -227,8 +227,8 @@ def test_of_libraries_lambda_logs_warnings_alone(
     logging.getLogger("mangum.http").info("GET /v1/keys/%s 404", SECRET)
     logging.getLogger("botocore.credentials").warning("expired")
     logging.getLogger("functions.some").info("this")
-    told = [read(line)["message"] for line in capsys.readouterr().out.splitlines()]
-    assert told == ["expired", "this"]
+    logged = [read(line)["message"] for line in capsys.readouterr().out.splitlines()]
+    assert logged == ["expired", "this"]
 
 
 def test_elsewhere_the_log_is_whose_process_it_is(
@@ -241,9 +241,9 @@ def test_elsewhere_the_log_is_whose_process_it_is(
     assert (root.handlers[:], root.level) == before
 
 
-@pytest.mark.parametrize(("level", "told"), [("info", ["a", "b"]), ("warning", ["b"])])
+@pytest.mark.parametrize(("level", "logged"), [("info", ["a", "b"]), ("warning", ["b"])])
 def test_one_machine_logs_json_to_standard_error(
-    root: logging.Logger, capsys: pytest.CaptureFixture[str], level: str, told: list[str]
+    root: logging.Logger, capsys: pytest.CaptureFixture[str], level: str, logged: list[str]
 ) -> None:
     """F72: lines have their time, metrics are plain numbers; the level holds for our own lines."""
     logging.config.dictConfig(logs.for_one_machine(level))
@@ -253,7 +253,7 @@ def test_one_machine_logs_json_to_standard_error(
     printed = capsys.readouterr()
     found = [read(line) for line in printed.err.splitlines()]
     assert printed.out == ""
-    assert [line["message"] for line in found] == told
+    assert [line["message"] for line in found] == logged
     assert all(datetime.fromisoformat(line["time"]).tzinfo for line in found)
     assert "_aws" not in found[0]
     if level == "info":

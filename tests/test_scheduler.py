@@ -297,18 +297,18 @@ def test_no_read_of_many_is_a_snapshot(world: World) -> None:
 
 def test_an_actor_dies_at_any_step(world: World) -> None:
     """Before its first change, and after each, whether or not it hears of it."""
-    told: list[str] = []
+    trace: list[str] = []
 
     def actor(ports: Ports) -> None:
-        told.clear()
+        trace.clear()
         for key in PLACES:
             add(key, ports)
-            told.append(key.sk)
+            trace.append(key.sk)
 
     left = set()
     for _ in explore_stops(world, {"actor": actor}, ["actor"]):
         versions = [(world.ports.store.get(key) or {}).get("version") for key in PLACES]
-        left.add((*versions, "".join(told)))
+        left.add((*versions, "".join(trace)))
     assert left == {(1, 1, ""), (2, 1, ""), (2, 1, "a"), (2, 2, "a")}
 
 
@@ -358,7 +358,7 @@ def test_an_actor_must_do_the_same_again(world: World) -> None:
         list(explore(world, actors))
 
 
-def test_a_schedule_is_told(world: World) -> None:
+def test_a_schedule_is_described(world: World) -> None:
     """By the calls that changed something or that others mind, and who lost."""
     actors = {name: doing([partial(look, B), partial(bump, A)]) for name in "ab"}
     run = play(world, actors, follow("aabbab"))

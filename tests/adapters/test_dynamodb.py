@@ -76,7 +76,7 @@ def test_an_outage_is_unavailable(
 
 
 @pytest.mark.parametrize(
-    ("call", "outage", "told"),
+    ("call", "outage", "message"),
     [
         ("get", "denied", "(GetItem: AccessDeniedException)"),
         ("query", "gone", "(Query: ResourceNotFoundException)"),
@@ -84,13 +84,13 @@ def test_an_outage_is_unavailable(
     ],
 )
 def test_an_outage_names_call_and_code(
-    dynamodb_client: DynamoDBClient, store: DynamoStore, call: str, outage: str, told: str
+    dynamodb_client: DynamoDBClient, store: DynamoStore, call: str, outage: str, message: str
 ) -> None:
     """F22: an error that AWS answered with says which call it was and what AWS calls the error."""
     Answers(dynamodb_client, OUTAGES[outage])
     with pytest.raises(Unavailable) as caught:
         CALLS[call](store)
-    assert str(caught.value).endswith(told)
+    assert str(caught.value).endswith(message)
 
 
 @pytest.mark.parametrize("call", CALLS)

@@ -345,7 +345,7 @@ def test_no_more_than_64_mib_are_spared(blobs: FileBlobs, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
-def test_a_disk_that_is_full_is_told_from_one_that_fails(
+def test_a_full_disk_is_distinguished_from_a_failing_one(
     blobs: FileBlobs, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     """F120: a write for which there is no room is `OutOfSpace`, and leaves nothing."""

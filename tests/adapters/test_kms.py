@@ -52,11 +52,11 @@ def test_an_outage_is_unavailable(kms_client: KMSClient, keys: KmsSealer, name: 
 @pytest.mark.parametrize("name", PASSING)
 def test_a_short_outage_is_not_noticed(kms_client: KMSClient, keys: KmsSealer, name: str) -> None:
     """F22: what succeeds at a further try is a success."""
-    told = base64.b64encode(b"told").decode()
-    done = Answer({"CiphertextBlob": told, "Plaintext": told})
+    encoded = base64.b64encode(b"answered").decode()
+    done = Answer({"CiphertextBlob": encoded, "Plaintext": encoded})
     answers = Answers(kms_client, PASSING[name], done, PASSING[name], done)
     for call in (keys.seal, keys.unseal):
-        assert call(b"bytes", context=CONTEXT) == b"told"
+        assert call(b"bytes", context=CONTEXT) == b"answered"
     assert len(answers.requests) == 4
 
 
@@ -73,10 +73,10 @@ def test_a_seal_that_is_not_ours_is_corrupt(
 
 def test_both_ways_name_key_and_context(kms_client: KMSClient, keys: KmsSealer) -> None:
     """F12: KMS itself binds a seal to its context and refuses one of another key."""
-    told = base64.b64encode(b"told").decode()
-    answers = Answers(kms_client, Answer({"CiphertextBlob": told, "Plaintext": told}))
-    assert keys.seal(b"secret", context=CONTEXT) == b"told"
-    assert keys.unseal(b"sealed", context=CONTEXT) == b"told"
+    encoded = base64.b64encode(b"answered").decode()
+    answers = Answers(kms_client, Answer({"CiphertextBlob": encoded, "Plaintext": encoded}))
+    assert keys.seal(b"secret", context=CONTEXT) == b"answered"
+    assert keys.unseal(b"sealed", context=CONTEXT) == b"answered"
     for body in answers.bodies:
         assert body["KeyId"] == "alias/a-key"
         assert body["EncryptionContext"] == CONTEXT

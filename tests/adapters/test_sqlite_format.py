@@ -281,7 +281,7 @@ def test_the_release_before_cannot_write_to_an_upgraded_file(
 # --- what an operator is told ---
 
 
-def test_a_full_disk_is_told(store: SqliteStore) -> None:
+def test_a_full_disk_is_reported(store: SqliteStore) -> None:
     """F57a: If the disk is full, the error says so and stored data can still be read."""
     store._database.connection.execute("PRAGMA max_page_count = 1")
     with pytest.raises(Unavailable, match="The disk is full"):
@@ -291,7 +291,7 @@ def test_a_full_disk_is_told(store: SqliteStore) -> None:
     assert store.get(KEY) == {"n": 1, "version": 1}
 
 
-def test_a_read_only_file_is_told(store: SqliteStore) -> None:
+def test_a_read_only_file_is_reported(store: SqliteStore) -> None:
     """F57: where this user may not write, the error says so."""
     store._database.connection.execute("PRAGMA query_only = 1")
     with pytest.raises(Unavailable, match="read-only"):

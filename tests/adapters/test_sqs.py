@@ -40,7 +40,7 @@ def queue(sqs_client: SQSClient, fake_time: FakeTime) -> SqsQueue:
     return SqsQueue(lambda: sqs_client, url=URL, patience=fake_time.patience())
 
 
-def told(*taken: int, failed: tuple[int, ...] = (), sender: bool = False) -> Answer:
+def batch(*taken: int, failed: tuple[int, ...] = (), sender: bool = False) -> Answer:
     """What SQS says of a batch: which entries it took, and which not."""
     successful = [
         {"Id": str(number), "MessageId": f"m{number}", "MD5OfMessageBody": "0" * 32}
@@ -71,21 +71,21 @@ def test_an_outage_is_unavailable(sqs_client: SQSClient, queue: SqsQueue, outage
 @pytest.mark.parametrize("outage", outages.PASSING)
 def test_a_passing_outage_is_survived(sqs_client: SQSClient, queue: SqsQueue, outage: str) -> None:
     """F22: what a further attempt mends is never seen."""
-    answers = Answers(sqs_client, outages.PASSING[outage], told(0, 1))
+    answers = Answers(sqs_client, outages.PASSING[outage], batch(0, 1))
     queue.send(["a", "b"])
     assert sent(answers) == [["a", "b"]] * 2
 
 
 def test_a_lost_answer_sends_again(sqs_client: SQSClient, queue: SqsQueue) -> None:
     """F22: not knowing is not having sent; that some are delivered twice is what readers expect."""
-    answers = Answers(sqs_client, LOST, told(0))
+    answers = Answers(sqs_client, LOST, batch(0))
     queue.send(["a"])
     assert sent(answers) == [["a"], ["a"]]
 
 
 def test_ten_go_in_a_request(sqs_client: SQSClient, queue: SqsQueue) -> None:
     """SQS takes no more at once; each batch goes once, to the queue that was named."""
-    answers = Answers(sqs_client, told(*range(10)), told(*range(10)), told(0))
+    answers = Answers(sqs_client, batch(*range(10)), batch(*range(10)), batch(0))
     messages = [f"m{number}" for number in range(21)]
     queue.send(messages)
     assert sent(answers) == [messages[:10], messages[10:20], messages[20:]]
@@ -103,7 +103,7 @@ def test_only_what_was_not_taken_goes_again(
     sqs_client: SQSClient, queue: SqsQueue, fake_time: FakeTime
 ) -> None:
     """F23: entries that failed, or of which nothing was said, are sent again, and no others."""
-    answers = Answers(sqs_client, told(0, 3, failed=(1,)), told(2, failed=(1,)), told(1))
+    answers = Answers(sqs_client, batch(0, 3, failed=(1,)), batch(2, failed=(1,)), batch(1))
     queue.send(["a", "b", "c", "d"])
     assert sent(answers) == [["a", "b", "c", "d"], ["b", "c"], ["b"]]
     assert len(fake_time.slept) == 2
@@ -111,7 +111,13 @@ def test_only_what_was_not_taken_goes_again(
 
 @pytest.mark.parametrize(
     "answer",
-    [told(0, failed=(1,)), told(0, failed=(1,), sender=True), told(0), told(), told(0, 7)],
+    [
+        batch(0, failed=(1,)),
+        batch(0, failed=(1,), sender=True),
+        batch(0),
+        batch(),
+        batch(0, 7),
+    ],
     ids=["failed", "refused", "not said", "nothing said", "another said"],
 )
 def test_what_is_never_taken_is_unavailable(
@@ -127,7 +133,7 @@ def test_what_is_never_taken_is_unavailable(
 
 def test_a_batch_that_fails_stops_those_after_it(sqs_client: SQSClient, queue: SqsQueue) -> None:
     """Where the queue does not answer, a thousand batches do not wait for it one by one."""
-    answers = Answers(sqs_client, told(*range(10)), error("AccessDeniedException"))
+    answers = Answers(sqs_client, batch(*range(10)), error("AccessDeniedException"))
     with pytest.raises(Unavailable):
         queue.send(f"m{number}" for number in range(1000))
     assert len(answers.requests) == 2

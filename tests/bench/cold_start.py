@@ -132,8 +132,8 @@ class _Code:
 
 
 def _is_good(answer: bytes) -> bool:
-    told = json.loads(answer or b'{"statusCode": null}')
-    return told.get("statusCode", 200) in {200, 304} and not told.get("failed")
+    result = json.loads(answer or b'{"statusCode": null}')
+    return result.get("statusCode", 200) in {200, 304} and not result.get("failed")
 
 
 def _artefact(folder: Path) -> _Code:

@@ -520,7 +520,7 @@ ACTORS = ("a@t.svc", "b@t.svc", "")
 IDS = [f"svc_evt_01m7yz{block}{number:018}" for block in "0012z" for number in range(7)]
 
 
-def told(number: int) -> dict[str, Value]:
+def entry_fields(number: int) -> dict[str, Value]:
     """An entry; some lack an attribute, have another type there, or never expire."""
     item: dict[str, Value] = {
         "action": ("key.sign", "key.create")[number % 2],
@@ -580,9 +580,9 @@ BOUNDS: list[dict[str, str]] = [
 def test_entries_are_found_and_counted_by_what_they_say(store: Store) -> None:
     """For any filter and bounds, `query` gives those that match and `count` their number."""
     ids = list(dict.fromkeys(IDS))
-    entries = {sk: told(number) for number, sk in enumerate(ids)}
+    entries = {sk: entry_fields(number) for number, sk in enumerate(ids)}
     store.write(*(Put(AUDIT.address(sk), item, ABSENT) for sk, item in entries.items()))
-    store.write(Put(Address(Table.AUDIT, "t2#2026-01", ids[0]), told(1), ABSENT))
+    store.write(Put(Address(Table.AUDIT, "t2#2026-01", ids[0]), entry_fields(1), ABSENT))
     # Each way to walk comes with each filter, and with each bound: not with all pairs of them.
     ways = list(itertools.product([False, True], [None, 0, 1, 3]))
     for (w, where), (b, bounds) in itertools.product(enumerate(WHERE), enumerate(BOUNDS)):
@@ -598,12 +598,12 @@ def test_entries_are_found_and_counted_by_what_they_say(store: Store) -> None:
 def test_what_is_changed_is_found_by_what_it_says_then(store: Store) -> None:
     """An entry that is replaced, incremented or deleted counts as it is now."""
     first, second, third = (AUDIT.address(sk) for sk in IDS[:3])
-    store.write(*(Put(key, told(1), ABSENT) for key in (first, second, third)))
-    store.write(Put(first, told(2), PRESENT), Delete(second, PRESENT))
+    store.write(*(Put(key, entry_fields(1), ABSENT) for key in (first, second, third)))
+    store.write(Put(first, entry_fields(2), PRESENT), Delete(second, PRESENT))
     store.write(Increment(third, {"n": 1}, PRESENT, {"actor": "c@t.svc"}))
     counts = [store.count(AUDIT, where=Where({"actor": f"{each}@t.svc"})) for each in "abc"]
     assert counts == [0, 0, 1]
-    assert store.count(AUDIT, where=Where({"actor": told(2)["actor"]})) == 1  # type: ignore[dict-item]
+    assert store.count(AUDIT, where=Where({"actor": entry_fields(2)["actor"]})) == 1  # type: ignore[dict-item]
     assert store.count(AUDIT) == 2
     store.write(Delete(first, PRESENT), Delete(third, PRESENT))
     assert store.count(AUDIT) == store.count(AUDIT, where=Where({"actor": "c@t.svc"})) == 0

@@ -32,9 +32,15 @@ class Outcome:
 
 def run(engine: Engine, suite: str, settings: dict[str, str], folder: Path) -> Outcome:
     """Run the suite on the engine that the settings lead to; `folder` gets what pytest says."""
-    told = folder / f"{suite}.xml"
+    report = folder / f"{suite}.xml"
     command = [sys.executable, "-m", "pytest", "--numprocesses", "2", "-p", "no:cacheprovider"]
-    command += ["--junitxml", str(told), "--basetemp", str(folder / suite), *chosen(engine, suite)]
+    command += [
+        "--junitxml",
+        str(report),
+        "--basetemp",
+        str(folder / suite),
+        *chosen(engine, suite),
+    ]
     try:
         with (folder / f"{suite}.log").open("wb") as log:
             done = subprocess.run(
@@ -50,7 +56,7 @@ def run(engine: Engine, suite: str, settings: dict[str, str], folder: Path) -> O
         return Outcome(fault=f"no end after {_SECONDS[suite]} s")
     if done.returncode not in _RAN:
         return Outcome(fault=f"pytest ended with {done.returncode}")
-    return read(told)
+    return read(report)
 
 
 def chosen(engine: Engine, suite: str) -> Sequence[str]:
@@ -62,10 +68,10 @@ def chosen(engine: Engine, suite: str) -> Sequence[str]:
     return ["tests/engines/test_chosen.py", *files, "-m", "not slow", *here]
 
 
-def read(told: Path) -> Outcome:
+def read(report: Path) -> Outcome:
     """What pytest's XML says."""
     passed, failed = 0, set()
-    for case in ET.parse(told).getroot().iter("testcase"):
+    for case in ET.parse(report).getroot().iter("testcase"):
         kinds = {child.tag for child in case}
         if kinds & {"failure", "error"}:
             failed.add(case.attrib["name"].partition("[")[0])

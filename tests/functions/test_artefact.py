@@ -90,7 +90,7 @@ def ports(data: Path) -> Iterator[Ports]:
 def test_each_function_answers_from_the_artefact(
     artefact: Artefact, data: Path, ports: Ports, group: Group
 ) -> None:
-    """From a cold start, both forms of API Gateway's event are answered, and strangers refused."""
+    """From a cold start, both forms of API Gateway's event are answered, and anonymous calls refused."""
     authorization = (_admin(ports, Tenant.create(ports)),)
     request = Request("GET", group.path, headers=authorization)
     handler = f"functions.{group.name}.handler.handler"
@@ -98,8 +98,8 @@ def test_each_function_answers_from_the_artefact(
         for event in (request.http_api(), request.rest_api()):
             answer = Answer.of(function.invoke(event))
             assert (answer.status, "error" in answer.json()) == (200, False)
-        stranger = Answer.of(function.invoke(Request("GET", group.path).http_api()))
-        assert_error(stranger, 401, "unauthorized")
+        anonymous = Answer.of(function.invoke(Request("GET", group.path).http_api()))
+        assert_error(anonymous, 401, "unauthorized")
 
 
 def test_from_the_schedule_over_the_queue_to_the_list(
@@ -148,10 +148,10 @@ def test_the_worker_logs_each_tenant(artefact: Artefact, data: Path, ports: Port
     with emulator(artefact, "functions.srl_publication.handler.handler", settings) as function:
         assert function.invoke(queued(tenant.id))["published"] == 1
         assert function.invoke(queued(tenant.id, "nobody"))["failed"] == 1
-        told = function.logged()
-    assert [line.get("outcome") for line in told] == ["published", "not due", None]
-    assert metrics(told[0])["Published"] == (1, "Count")
-    assert metrics(told[2]) == {"PublicationFailed": (1, "Count")}
+        output = function.logged()
+    assert [line.get("outcome") for line in output] == ["published", "not due", None]
+    assert metrics(output[0])["Published"] == (1, "Count")
+    assert metrics(output[2]) == {"PublicationFailed": (1, "Count")}
     assert tenant.published(ports).revoked_ids == ["svc_wrt_a"]
 
 
@@ -168,16 +168,16 @@ def test_a_request_is_one_line_of_standard_output(
         for blob in (data / "blobs" / "srl").rglob("*.json"):
             blob.unlink()
         failed = Answer.of(function.invoke(request.rest_api()))
-        told = function.logged()
+        output = function.logged()
     assert (served.status, failed.status) == (200, 503)
-    first, outage, second = told
+    first, outage, second = output
     for line, answer in ((first, served), (second, failed)):
         assert line["message"] == "request"
         assert line["request_id"] == answer.headers["x-request-id"]
         assert (line["tenant_id"], line["status"]) == (tenant.id, answer.status)
     assert (first["outcome"], second["outcome"]) == ("ok", "unavailable")
     assert metrics(outage) == {"Unavailable": (1, "Count")}
-    assert authorization[1].split()[1] not in str(told)
+    assert authorization[1].split()[1] not in str(output)
 
 
 def test_a_schedule_without_a_queue_fails_by_name(artefact: Artefact, data: Path) -> None:
@@ -235,10 +235,10 @@ def test_a_function_sees_nothing_but_the_artefact(probe: Artefact) -> None:
     """Neither the repository nor any installed package can be imported in the emulator."""
     names = ["functions", "shared", "tests", "infra", "boto3", "pytest", "pip"]
     with emulator(probe, "probe.imports", {}) as function:
-        told = function.invoke({"names": names})
-    assert told["found"] == []
-    assert told["path"][:2] == [str(probe.task), str(probe.runtime)]
-    assert not [each for each in told["path"] if "site-packages" in each]
+        output = function.invoke({"names": names})
+    assert output["found"] == []
+    assert output["path"][:2] == [str(probe.task), str(probe.runtime)]
+    assert not [each for each in output["path"] if "site-packages" in each]
 
 
 def test_a_timeout_is_an_error_and_the_next_event_is_answered(probe: Artefact) -> None:

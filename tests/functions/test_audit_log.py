@@ -133,7 +133,7 @@ def test_the_details_of_signing_keys(tenant: Tenant) -> None:
     ]
 
 
-def test_a_borrowed_identity_is_told_apart(tenant: Tenant, clock: Clock) -> None:
+def test_a_borrowed_identity_is_recognised(tenant: Tenant, clock: Clock) -> None:
     """AUDIT-2, F67a, S7: The audit log names a deleted or borrowed key in all that it did."""
     made = tenant.admin.post("/v1/service-accounts", json={"name": "alice"}).json()
     body = {

@@ -71,7 +71,7 @@ def test_no_key_is_unauthorized(standing: Tenant, key: Key) -> None:
     """Without an Authorization header every endpoint answers 401 unauthorized and does nothing."""
     target = ENDPOINTS[key].target(standing)
     entries = audit_entries(standing)
-    answer = call(key, standing.stranger, target)
+    answer = call(key, standing.anonymous, target)
     assert answer.status_code == 401
     assert error(answer)["code"] == "unauthorized"
     assert answer.headers["www-authenticate"] == "Bearer"

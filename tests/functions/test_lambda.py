@@ -182,13 +182,13 @@ def test_two_keys_are_none(embedded: World, form: Format) -> None:
 
 @each_format
 @each_group
-def test_without_a_key_nothing_is_told(embedded: World, form: Format, group: Group) -> None:
+def test_without_a_key_nothing_is_revealed(embedded: World, form: Format, group: Group) -> None:
     """F15: without a key, any route, method and body is answered alike."""
-    stranger = Caller(form, None)
+    anonymous = Caller(form, None)
     answers = [
-        stranger.call(group.handler, "GET", group.path),
-        stranger.call(group.handler, "PUT", group.path, body=b"{"),
-        stranger.call(group.handler, "GET", "/nothing/here"),
+        anonymous.call(group.handler, "GET", group.path),
+        anonymous.call(group.handler, "PUT", group.path, body=b"{"),
+        anonymous.call(group.handler, "GET", "/nothing/here"),
     ]
     for answer in answers:
         assert_error(answer, 401, "unauthorized")

@@ -588,7 +588,7 @@ def test_each_version_has_a_seed_of_its_own(tenant: Tenant) -> None:
         assert base64.b64encode(private.public_key().public_bytes_raw()).decode() == public_key
 
 
-def test_the_expiry_is_told_as_it_was_given(tenant: Tenant, clock: Clock) -> None:
+def test_the_expiry_is_shown_as_it_was_given(tenant: Tenant, clock: Clock) -> None:
     """Times are answered in UTC with whole seconds, whatever offset they came with."""
     moment = clock() + timedelta(days=1)
     key = create(tenant, expires_at=moment.isoformat(timespec="milliseconds"))

@@ -179,7 +179,7 @@ def test_the_signature_verifies_with_openssl(tenant: Tenant, tmp_path: Path) -> 
         assert (result.returncode == 0) is expected, result
 
 
-def test_a_stranger_believes_the_list(tenant: Tenant, clock: Clock) -> None:
+def test_a_verifier_accepts_the_list(tenant: Tenant, clock: Clock) -> None:
     """F06: the answer as it stands passes every check of a verifier, and no other tenant's key."""
     tenant.revoke("svc_wrt_a")
     regenerate(tenant)

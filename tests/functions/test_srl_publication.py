@@ -130,8 +130,8 @@ def test_a_failure_reaches_the_log_that_alarms_read(
     monkeypatch.setenv("SVC_STAGE", STAGE)
     with set_up_anew():
         work(UNKNOWN)
-    told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [metrics(line) for line in told] == [{"PublicationFailed": (1, "Count")}]
+    logged = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [metrics(line) for line in logged] == [{"PublicationFailed": (1, "Count")}]
 
 
 def test_wrong_settings_fail_the_batch(ports: Ports, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -81,7 +81,7 @@ def tick() -> dict[str, int]:
     return handler(load("schedule"), None)
 
 
-def test_it_queues_whoever_is_due_and_nobody_else(ports: Ports, received: Received) -> None:
+def test_it_queues_those_that_are_due_and_no_others(ports: Ports, received: Received) -> None:
     """A tenant whose revocations changed is queued, by its identifier; another one is not."""
     changed = Tenant.create(ports, "acme")
     Tenant.create(ports, "globex")
@@ -120,8 +120,8 @@ def test_it_says_how_many_are_due_and_late(
     _add_turns(ports, datetime.now(UTC) - timedelta(minutes=20), number=2)
     _add_turns(ports, datetime.now(UTC) - timedelta(minutes=10), number=1)
     tick()
-    told = [metrics(line) for line in lines(caplog, "schedule")]
-    assert told == [
+    output = [metrics(line) for line in lines(caplog, "schedule")]
+    assert output == [
         dict.fromkeys(("DueTenants", "LateLists", "ExpiredLists"), (0, "Count")),
         {"DueTenants": (3, "Count"), "LateLists": (2, "Count"), "ExpiredLists": (0, "Count")},
     ]
@@ -265,6 +265,6 @@ def _loaded_by(source: str, *, settings: dict[str, str] | None = None) -> set[st
     """The packages that a fresh process has loaded after running `source`."""
     # Measuring coverage would load modules of its own.
     alone = {"COVERAGE_PROCESS_CONFIG": "", "COVERAGE_PROCESS_START": ""} | (settings or {})
-    told = run("-c", f"{source}\nimport sys\nprint(*sys.modules)", settings=alone)
-    assert told.returncode == 0, told.stderr
-    return {name.partition(".")[0] for name in told.stdout.split()}
+    output = run("-c", f"{source}\nimport sys\nprint(*sys.modules)", settings=alone)
+    assert output.returncode == 0, output.stderr
+    return {name.partition(".")[0] for name in output.stdout.split()}

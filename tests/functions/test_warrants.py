@@ -49,7 +49,7 @@ def encode(payload: bytes) -> str:
 
 
 def verify(answer: dict[str, Any], payload: bytes) -> None:
-    """Verify a raw signature as a stranger would. Raises `InvalidSignature`."""
+    """Verify a raw signature as a verifier would. Raises `InvalidSignature`."""
     public = Ed25519PublicKey.from_public_bytes(base64.b64decode(answer["public_key"]))
     public.verify(base64.b64decode(answer["signature"], validate=True), payload)
 
@@ -119,8 +119,8 @@ def test_one_payload_under_two_identifiers(tenant: Tenant) -> None:
     assert [claims(tenant, each).warrant_id for each in made] == names
     assert made[0]["warrant"] != made[1]["warrant"]
     tenant.revoke("svc_wrt_a")
-    told = [is_revoked(tenant, claims(tenant, each).warrant_id) for each in made]
-    assert told == [True, False]
+    result = [is_revoked(tenant, claims(tenant, each).warrant_id) for each in made]
+    assert result == [True, False]
 
 
 def test_the_key_and_its_version_are_in_the_warrant(tenant: Tenant) -> None:
@@ -464,7 +464,7 @@ def test_revoking_a_key_reaches_all_its_versions(tenant: Tenant) -> None:
 
 
 @pytest.mark.parametrize("first", ["key", "version"])
-def test_the_first_revocation_tells_when_and_why(tenant: Tenant, clock: Clock, first: str) -> None:
+def test_the_first_revocation_says_when_and_why(tenant: Tenant, clock: Clock, first: str) -> None:
     """A warrant revoked by version and key stays revoked since the first, for its reason."""
     key_id = create(tenant)["id"]
     warrant_id = signed(tenant, key_id)
@@ -521,11 +521,11 @@ def test_a_dry_run(tenant: Tenant, cascade: bool) -> None:
     moved(tenant, issuer["id"], "rotate")
     made.append(signed(tenant, issuer["id"]))
     before = signing.stored(tenant)
-    told = moved(tenant, root["id"], "revoke", dry_run=True, cascade=cascade)
+    result = moved(tenant, root["id"], "revoke", dry_run=True, cascade=cascade)
     # The issuer and its superseded version are a record each.
     expected = {"keys": 3, "warrants": 3} if cascade else {"keys": 1, "warrants": 1}
     stays = {} if cascade else {"descendants": 1}
-    assert told == root | {"revoked_at": None, "reason": None} | stays | expected
+    assert result == root | {"revoked_at": None, "reason": None} | stays | expected
     assert signing.stored(tenant) == before
     assert not any(is_revoked(tenant, each) for each in made)
     done = moved(tenant, root["id"], "revoke", cascade=cascade)
@@ -543,10 +543,10 @@ def test_a_dry_run_of_a_superseded_version(tenant: Tenant) -> None:
         signed(tenant, key_id)
     old = signing.superseded(tenant, key_id)
     signed(tenant, key_id)
-    told = moved(tenant, old, "revoke", dry_run=True)
-    assert (told["keys"], told["warrants"], told["status"]) == (1, 2, "rotated")
-    told = moved(tenant, key_id, "revoke", dry_run=True)
-    assert (told["keys"], told["warrants"], told["status"]) == (1, 3, "active")
+    result = moved(tenant, old, "revoke", dry_run=True)
+    assert (result["keys"], result["warrants"], result["status"]) == (1, 2, "rotated")
+    result = moved(tenant, key_id, "revoke", dry_run=True)
+    assert (result["keys"], result["warrants"], result["status"]) == (1, 3, "active")
 
 
 def test_a_cascade_after_the_key_was_revoked(tenant: Tenant, clock: Clock) -> None:

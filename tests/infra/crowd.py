@@ -92,11 +92,11 @@ class Crowd:
         for task in self._tasks:
             task.result()
 
-    def wait_for(self, many: int, told: Callable[["Crowd"], list[str]]) -> None:
+    def wait_for(self, many: int, count_of: Callable[["Crowd"], list[str]]) -> None:
         """Wait until so many more are in the list, and nobody has given up."""
-        wanted = len(told(self)) + many
+        wanted = len(count_of(self)) + many
         deadline = time.monotonic() + 60
-        while len(told(self)) < wanted:
+        while len(count_of(self)) < wanted:
             for task in self._tasks:
                 assert not task.done(), f"a caller gave up: {task.exception()!r}"
             assert time.monotonic() < deadline, "the service does not come back"
@@ -127,26 +127,26 @@ class Crowd:
         if kind in {"keep", "lift"}:
             record = self._revoke(http, subject)
             if kind == "lift":
-                self._told(http, "DELETE", f"/v1/revocations/{record}", {204})
+                self._answered(http, "DELETE", f"/v1/revocations/{record}", {204})
                 self.lifted.append(subject)
             else:
                 self.kept.append(subject)
             return
         key = self._create_key(http, subject)
         if kind == "delete":
-            self._told(http, "DELETE", f"/v1/api-keys/{key[0]}", {204})
+            self._answered(http, "DELETE", f"/v1/api-keys/{key[0]}", {204})
             self.deleted.append(key)
         else:
             self.keys.append(key)
 
     def _revoke(self, http: httpx2.Client, subject: str) -> str:
         body = {"warrant_id": _warrant(subject), "reason": "stolen"}
-        answer = self._told(http, "POST", "/v1/revocations", {201}, json=body)
+        answer = self._answered(http, "POST", "/v1/revocations", {201}, json=body)
         return str(answer.json()["id"])
 
     def _create_key(self, http: httpx2.Client, subject: str) -> tuple[str, str]:
         body = {"name": subject, "scopes": ["authorizer"]}
-        made = self._told(http, "POST", "/v1/api-keys", {201}, json=body).json()
+        made = self._answered(http, "POST", "/v1/api-keys", {201}, json=body).json()
         return made["id"], made["key"]
 
     def _publish(self, http: httpx2.Client, _subject: str) -> None:
@@ -177,7 +177,7 @@ class Crowd:
         results = answer.json()["results"]
         return {each: results[_warrant(each)]["revoked"] for each in subjects}
 
-    def _told(self, http: httpx2.Client, *request: Any, **options: Any) -> httpx2.Response:
+    def _answered(self, http: httpx2.Client, *request: Any, **options: Any) -> httpx2.Response:
         answer = self._ask(http, *request, **options)
         self.acknowledged.append(request[0])
         return answer

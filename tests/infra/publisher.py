@@ -42,10 +42,10 @@ def publishing(folder: Path, handle: str, settings: dict[str, str]) -> Group:
 
 def check_published(publisher: Group, ports: Ports, tenant_id: str) -> None:
     """Every version that it has ever told of is there, and none was told twice."""
-    told = [int(line) for line in publisher.output.read_text().splitlines()]
-    assert told, "it has published nothing"
-    assert told == sorted(set(told))
-    assert set(told) <= set(published_versions(ports, tenant_id))
+    reported = [int(line) for line in publisher.output.read_text().splitlines()]
+    assert reported, "it has published nothing"
+    assert reported == sorted(set(reported))
+    assert set(reported) <= set(published_versions(ports, tenant_id))
 
 
 if __name__ == "__main__":

@@ -169,11 +169,11 @@ def test_the_doctor_says_what_is_wrong_and_what_to_do(operator: Command, data: P
     with opened(data) as ports:
         head = in_force.head(ports, tenants.find(ports, "acme").tenant_id)
     (data / "blobs" / head.blob).unlink()
-    told = operator.run("--data", data, "doctor")
-    assert (told.code, told.out) == (1, "")
-    assert "acme: the blob of version 1 is missing or altered\n  → restore " in told.err
-    assert "globex" not in told.err
-    assert "1 problem(s) found" in told.err
+    result = operator.run("--data", data, "doctor")
+    assert (result.code, result.out) == (1, "")
+    assert "acme: the blob of version 1 is missing or altered\n  → restore " in result.err
+    assert "globex" not in result.err
+    assert "1 problem(s) found" in result.err
     assert operator.run("--data", data, "recover", "acme").code == 0
     assert operator.run("--data", data, "doctor").code == 0
 
@@ -183,9 +183,9 @@ def test_the_doctor_with_another_master_key(operator: Command, data: Path) -> No
     operator.run("--data", data, "tenant", "create", "acme")
     (data / "master.key").unlink()
     FileSealer.create(data / "master.key")
-    told = operator.run("--data", data, "doctor")
-    assert told.code == 1
-    assert "acme: the seed of its list signer does not open" in told.err
+    result = operator.run("--data", data, "doctor")
+    assert result.code == 1
+    assert "acme: the seed of its list signer does not open" in result.err
 
 
 @pytest.mark.parametrize("command", ["doctor", "recover acme"])
@@ -205,9 +205,9 @@ def test_publish_publishes_who_is_due(operator: Command, data: Path) -> None:
     with opened(data) as ports:
         caller = onboarding.operator(ports, handle="acme")
         revocations.create(ports, caller, warrant_id="svc_wrt_a", reason="stolen")
-    told = operator.run("--data", data, "publish")
+    result = operator.run("--data", data, "publish")
     published = "acme: published version 2 with 1 warrants.\n"
-    assert told == Ended(0, "", f"{published}1 list(s) published; no other was due.\n")
+    assert result == Ended(0, "", f"{published}1 list(s) published; no other was due.\n")
     again = operator.run("--data", data, "publish")
     assert again == Ended(0, "", "0 list(s) published; no other was due.\n")
 
@@ -223,12 +223,12 @@ def test_publish_says_what_it_could_not_publish(operator: Command, data: Path) -
         (entry,) = ports.store.query(signers(tenants.find(ports, "acme").tenant_id))
         place = signers(tenants.find(ports, "acme").tenant_id).address(entry.sk)
         ports.store.write(Put(place, {**entry.item, "public_key": 1}, Expect.PRESENT))
-    told = operator.run("--data", data, "publish")
-    assert (told.code, told.out) == (1, "")
-    assert "globex: published version 2 with 1 warrants.\n" in told.err
-    assert "acme: not published: Corrupt: " in told.err
-    assert "ListSigner.public_key" in told.err
-    assert told.err.endswith("Unpublished: 1 list(s) could not be published\n")
+    result = operator.run("--data", data, "publish")
+    assert (result.code, result.out) == (1, "")
+    assert "globex: published version 2 with 1 warrants.\n" in result.err
+    assert "acme: not published: Corrupt: " in result.err
+    assert "ListSigner.public_key" in result.err
+    assert result.err.endswith("Unpublished: 1 list(s) could not be published\n")
 
 
 def test_recovery_says_what_it_did(operator: Command, data: Path) -> None:
@@ -384,9 +384,9 @@ def test_publish_works_on_aws_and_an_outage_names_its_cause(
         operator.run("tenant", "create", "acme")
         assert operator.run("publish").code == 0
         account.dynamodb.delete_table(TableName=f"{account.table_prefix}keys")
-        told = operator.run("publish")
-    assert (told.code, told.out) == (1, "")
-    first, cause, *_ = told.err.splitlines()
+        result = operator.run("publish")
+    assert (result.code, result.out) == (1, "")
+    first, cause, *_ = result.err.splitlines()
     assert first.startswith("Unavailable: ")
     assert "Query: ResourceNotFoundException" in first
     assert cause.startswith("  caused by ResourceNotFoundException: An error occurred")

@@ -18,7 +18,7 @@ RULES: Final = of_kind("AWS::Events::Rule", ALARMS)
 
 
 @pytest.mark.parametrize("name", ALARMED)
-def test_an_alarm_tells_somebody_what_to_do(name: str) -> None:
+def test_an_alarm_says_what_to_do(name: str) -> None:
     """An alarm goes to the topic, both ways, and names its section of the runbook."""
     alarm = ALARMED[name]
     anchor = re.sub(r"(?<!^)([A-Z])", r"-\1", name).lower()
@@ -61,7 +61,7 @@ def _call_of_kms(name: str, key: str = _KEY) -> Any:
     return {"source": "aws.kms", "detail-type": kind, "account": "123456789012", "detail": detail}
 
 
-def test_it_is_told_when_the_key_is_switched_off() -> None:
+def test_an_alarm_fires_when_the_key_is_disabled() -> None:
     """F110b: An alarm fires if the KMS key is disabled or its deletion is scheduled."""
     (rule,) = RULES.values()
     written = json.dumps(rule["EventPattern"]).replace(f"rescind-{STAGE}-key-arn", _KEY)
@@ -112,7 +112,7 @@ def shown() -> set[str]:
     return metrics
 
 
-def test_what_is_watched_is_told() -> None:
+def test_what_is_watched_is_logged() -> None:
     """Every metric of ours that an alarm or the dashboard shows is one that the code tells."""
     code = "".join(
         each.read_text() for room in ("functions", "shared") for each in (ROOT / room).rglob("*.py")

@@ -107,12 +107,12 @@ def test_a_client_calls_the_address_that_it_would_call_otherwise(artefact: Artef
         "        meta = client.meta\n"
         "        print(service, region, meta.endpoint_url, meta.config.signature_version)\n"
     )
-    told = _run(artefact, clients)
-    assert told.count("https://") == len(build.SERVICES) * len(regions)
+    printed = _run(artefact, clients)
+    assert printed.count("https://") == len(build.SERVICES) * len(regions)
     otherwise = subprocess.run(
         [sys.executable, "-I", "-c", clients], capture_output=True, text=True, check=True
     )
-    assert told == otherwise.stdout
+    assert printed == otherwise.stdout
 
 
 def test_only_the_services_in_use_are_described(deployed: Path) -> None:

@@ -118,9 +118,9 @@ def test_the_readme(tmp_path: Path, server: LocalServer) -> None:
     """F102: the operator's commands of the README, beside a server's data."""
     (block,) = console.blocks("README.md")
     with _Terminal(tmp_path) as terminal:
-        told = terminal.type(block.replace("/backups/", f"{tmp_path}/"))
-    assert re.search(r"^acme +svc_tnt_", told, re.MULTILINE)
-    assert told.endswith("All is well.\n")
+        output = terminal.type(block.replace("/backups/", f"{tmp_path}/"))
+    assert re.search(r"^acme +svc_tnt_", output, re.MULTILINE)
+    assert output.endswith("All is well.\n")
     assert (tmp_path / "monday.db").stat().st_mode & 0o077 == 0
 
 
@@ -140,9 +140,9 @@ def test_the_page_on_lists(tmp_path: Path) -> None:
     (block,) = console.blocks("docs/srl.md")
     with local_server(tmp_path / ".data") as server, _Terminal(tmp_path) as terminal:
         terminal.type(f"URL={server.url}\n{_BEFORE}")
-        told = terminal.type(f"{block} || test $? -eq 3")
-    assert "valid: version 2, " in told
-    assert "svc_wrt_laptop-17: revoked" in told
+        output = terminal.type(f"{block} || test $? -eq 3")
+    assert "valid: version 2, " in output
+    assert "svc_wrt_laptop-17: revoked" in output
 
 
 @pytest.mark.slow
@@ -150,5 +150,5 @@ def test_the_page_on_one_machine(tmp_path: Path) -> None:
     """F102: without a key, the ages of the lists."""
     (block,) = [each for each in console.blocks("docs/one-machine.md") if "/readyz" in each]
     with local_server(tmp_path / ".data") as server, _Terminal(tmp_path) as terminal:
-        told = terminal.type(block.replace("http://127.0.0.1:8080", server.url))
-    assert json.loads(told)["lists"]["late"] == 0
+        output = terminal.type(block.replace("http://127.0.0.1:8080", server.url))
+    assert json.loads(output)["lists"]["late"] == 0

@@ -23,10 +23,12 @@ def counted() -> list[cost.Counted]:
 def test_calls_cost_what_is_documented(counted: list[cost.Counted]) -> None:
     """Requests, capacity and bytes; the length of a line of the log is not always the same."""
     assert [each.what for each in counted] == [each.what for each in cost.counted()]
-    for found, told in zip(counted, cost.counted(), strict=True):
-        assert asdict(found) == pytest.approx(asdict(told), abs=20), found.what
+    for found, recorded in zip(counted, cost.counted(), strict=True):
+        assert asdict(found) == pytest.approx(asdict(recorded), abs=20), found.what
         exact = ("read_units", "write_units", "requests", "kms", "s3_gets", "s3_puts")
-        assert [getattr(found, name) for name in exact] == [getattr(told, name) for name in exact]
+        assert [getattr(found, name) for name in exact] == [
+            getattr(recorded, name) for name in exact
+        ]
 
 
 def test_the_document_shows_what_the_command_prints(capsys: pytest.CaptureFixture[str]) -> None:

@@ -218,12 +218,12 @@ def test_the_documented_restore_works(tmp_path: Path) -> None:
             terminal.type(prepare.replace(_URL, server.url))
             assert '"status":"revoked"' in terminal.type(theft)
             server.interrupt()
-        told = terminal.type(restore)
-        assert "Revoked again: API key svc_ak_" in told
-        assert "Revoked again: signing key svc_key_" in told
-        assert "Unknown: The tables (keys and revocations) are older than version " in told
-        assert "Review: active API key svc_ak_" in told
-        assert told.endswith("All is well.\n")
+        output = terminal.type(restore)
+        assert "Revoked again: API key svc_ak_" in output
+        assert "Revoked again: signing key svc_key_" in output
+        assert "Unknown: The tables (keys and revocations) are older than version " in output
+        assert "Review: active API key svc_ak_" in output
+        assert output.endswith("All is well.\n")
         with local_server(tmp_path / ".data") as server:
             seen = terminal.type(proof.replace(_URL, server.url))
     assert seen.startswith("401\n")
@@ -349,9 +349,9 @@ def _end_the_incidents(terminal: _Terminal, blocks: list[str]) -> None:
     assert '"warrants":1' in reach
     assert '"status":"revoked"' in reach
     assert '"revoked"' in terminal.type(signer)
-    told = terminal.type(expired)
-    assert "All is well.\n" in told
-    assert "list(s) published; no other was due." in told
+    output = terminal.type(expired)
+    assert "All is well.\n" in output
+    assert "list(s) published; no other was due." in output
     listed = terminal.type(mistake)
     assert listed.count("svc_rev_") == 3
     assert "was not deleted" not in terminal.type(undo)
@@ -390,11 +390,11 @@ def test_the_documented_restore_on_aws_works(
         terminal = stack.enter_context(_Terminal(tmp_path, settings))
         terminal.type(restore)
         _after_the_theft(ports, leaked, stolen)
-        told = terminal.type(recover)
-        assert f"Revoked again: API key {leaked.api_key.id}" in told
-        assert f"Revoked again: signing key {stolen.id}" in told
-        assert "Review: active API key svc_ak_" in told
-        assert told.endswith("All is well.\n")
+        output = terminal.type(recover)
+        assert f"Revoked again: API key {leaked.api_key.id}" in output
+        assert f"Revoked again: signing key {stolen.id}" in output
+        assert "Review: active API key svc_ak_" in output
+        assert output.endswith("All is well.\n")
         assert '"key.revoke"' in terminal.type(read)
         there = settings | {"SVC_STORE": f"{settings['SVC_STORE']}r1-"}
         restored = stack.enter_context(closing(wiring.build(wiring.settings(there))))

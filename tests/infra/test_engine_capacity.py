@@ -45,9 +45,9 @@ class Capacity:
         return params | {"ReturnConsumedCapacity": "TOTAL"}
 
     def _add(self, parsed: dict[str, Any], **_: Any) -> None:
-        told = parsed["ConsumedCapacity"]
+        consumed = parsed["ConsumedCapacity"]
         self.units += sum(
-            each["CapacityUnits"] for each in ([told] if "TableName" in told else told)
+            each["CapacityUnits"] for each in ([consumed] if "TableName" in consumed else consumed)
         )
 
 

@@ -66,7 +66,7 @@ def _settings(folder: Path, endpoint: str, environment: pytest.MonkeyPatch) -> d
     return places | {name: os.environ[name] for name in os.environ if name.startswith("AWS_")}
 
 
-def test_nothing_acknowledged_is_lost_whoever_is_killed(
+def test_nothing_acknowledged_is_lost_if_a_process_is_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """F22, F24, F31: the engine itself among the dead; until it is back, callers get 503."""
@@ -86,15 +86,15 @@ def test_nothing_acknowledged_is_lost_whoever_is_killed(
         crowd = Crowd(url, admin.secret)
         with crowd.working():
             for victim in random.sample(_VICTIMS, len(_VICTIMS)):
-                crowd.wait_for(random.randint(20, 150), lambda told: told.acknowledged)
+                crowd.wait_for(random.randint(20, 150), lambda crowd: crowd.acknowledged)
                 if victim == "worker":
                     server.kill_worker(random.randrange(2))
                     continue
                 groups[victim].kill()
                 if victim == "engine":
-                    crowd.wait_for(1, lambda told: told.refused)
+                    crowd.wait_for(1, lambda crowd: crowd.refused)
                 groups[victim].start()
-            crowd.wait_for(100, lambda told: told.acknowledged)
+            crowd.wait_for(100, lambda crowd: crowd.acknowledged)
         publisher.kill()
         killed = sum(group.killed for group in groups.values())
         print(f"{killed} processes killed, {crowd.figures()}")

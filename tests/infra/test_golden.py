@@ -79,7 +79,7 @@ def client(ports: Ports) -> Client:
 
 
 def published(ports: Ports, *, now: datetime | None = None) -> Payload:
-    """The list in force, verified as a stranger would."""
+    """The list in force, as a verifier accepts it."""
     head = in_force.head(ports, FACTS["tenant_id"])
     item = ports.store.get(srl_signers.signers(FACTS["tenant_id"]).address(head.key_id))
     assert item is not None

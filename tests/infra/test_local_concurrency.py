@@ -120,7 +120,7 @@ def test_two_workers_killed_together_lose_nothing(tmp_path: Path) -> None:
     _check_all(tmp_path / "data", callers, workers=2)
 
 
-def test_nothing_acknowledged_is_lost_whoever_is_killed(tmp_path: Path) -> None:
+def test_nothing_acknowledged_is_lost_if_a_process_is_killed(tmp_path: Path) -> None:
     """F01, F03, F31: workers, publisher or all of them killed at random, over and over."""
     data, port = tmp_path / "data", free_port()
     options = ["--port", str(port), "--data", str(data), "--workers", "2"]
@@ -138,14 +138,14 @@ def test_nothing_acknowledged_is_lost_whoever_is_killed(tmp_path: Path) -> None:
         crowd = Crowd(f"http://{HOST}:{port}", (data / "admin.key").read_text().strip())
         with crowd.working():
             for victim in random.sample(_VICTIMS, len(_VICTIMS)):
-                crowd.wait_for(random.randint(50, 350), lambda told: told.acknowledged)
+                crowd.wait_for(random.randint(50, 350), lambda crowd: crowd.acknowledged)
                 if victim == "worker":
                     server.kill_worker(random.randrange(2))
                 else:
                     group = server if victim == "server" else publisher
                     group.kill()
                     group.start()
-            crowd.wait_for(100, lambda told: told.acknowledged)
+            crowd.wait_for(100, lambda crowd: crowd.acknowledged)
         publisher.kill()
         print(f"{server.killed + publisher.killed} processes killed, {crowd.figures()}")
         with opened(data) as ports:

@@ -117,7 +117,7 @@ def test_a_flood_while_a_place_hangs_takes_one_thread(ports: Ports) -> None:
 @pytest.mark.parametrize(
     "failure", [Unavailable("svc_tnt_01 of acme"), RuntimeError("svc_tnt_01 of acme")]
 )
-def test_a_failure_tells_strangers_nothing(
+def test_a_failure_reveals_nothing(
     ports: Ports, caplog: pytest.LogCaptureFixture, failure: Exception
 ) -> None:
     """F155c, S8: `/readyz` names no tenant and no fault to a caller without a key."""

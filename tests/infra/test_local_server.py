@@ -75,7 +75,7 @@ def test_a_host_is_an_ip_address(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_each_request_leaves_a_line_with_its_time(tmp_path: Path, workers: int) -> None:
-    """F72: a stranger's call is logged by every worker: when, from where, and what came of it."""
+    """F72: an anonymous call is logged by every worker: when, from where, and what came of it."""
     with processes.local_server(tmp_path / "data", workers=workers) as server:
         answer = httpx2.get(f"{server.url}/v1/keys", headers={"Authorization": "Bearer svc_x"})
         assert server.interrupt() == 0
@@ -83,8 +83,8 @@ def test_each_request_leaves_a_line_with_its_time(tmp_path: Path, workers: int) 
     logged = [json.loads(line) for line in said if line.startswith("{")]
     (line,) = [each for each in logged if each["request_id"] == answer.headers["x-request-id"]]
     assert datetime.fromisoformat(line["time"]).tzinfo is not None
-    told = (line["status"], line["outcome"], line["source_ip"], line["Refused401"])
-    assert told == (401, "invalid_api_key", HOST, 1)
+    result = (line["status"], line["outcome"], line["source_ip"], line["Refused401"])
+    assert result == (401, "invalid_api_key", HOST, 1)
 
 
 def test_requests_may_be_left_out_of_the_log(tmp_path: Path) -> None:
@@ -236,9 +236,9 @@ def test_lost_records_are_not_replaced_by_an_empty_store(
     refused = start_in_vain(tmp_path, port=free_port())
     _assert_refused(refused, "lost or incomplete", "Restore svc.db", "recover")
     if loss != "without its log":
-        told = processes.run("-m", "infra.admin", "--data", str(tmp_path), "doctor")
-        assert told.returncode == 2
-        assert "lost or incomplete" in told.stderr
+        result = processes.run("-m", "infra.admin", "--data", str(tmp_path), "doctor")
+        assert result.returncode == 2
+        assert "lost or incomplete" in result.stderr
 
 
 def _lose_records(folder: Path, loss: str) -> None:

@@ -231,7 +231,7 @@ def _connected(server: LocalServer) -> socket.socket:
 
 
 def _seconds_of_a_probe(server: LocalServer) -> float:
-    """How long a stranger waits for the answer to a request on a new connection."""
+    """How long an anonymous caller waits for the answer to a request on a new connection."""
     began = time.monotonic()
     answer = _all_of(server, b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
     assert answer.startswith(b"HTTP/1.1 401 "), answer

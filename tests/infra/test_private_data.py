@@ -37,8 +37,8 @@ def test_a_folder_that_others_could_read_is_made_private(tmp_path: Path) -> None
         assert stat.S_IMODE(data.stat().st_mode) == 0o700
         assert "0700 now" in server.output.read_text()
         # The folder is opened again by a command of the operator, also under umask 022.
-        told = run("-m", "infra.admin", "--data", str(data), "tenant", "create", "acme")
-        assert told.returncode == 0, told.stderr
+        result = run("-m", "infra.admin", "--data", str(data), "tenant", "create", "acme")
+        assert result.returncode == 0, result.stderr
         assert {path.stat().st_mode & 0o077 for path in data.rglob("*")} == {0}
 
 
@@ -233,7 +233,7 @@ def test_a_backup_needs_a_data_folder(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("days", "is_in_force", "warned"), [(31, True, True), (31, False, False), (29, True, False)]
 )
-def test_the_doctor_tells_of_an_old_admin_key(
+def test_the_doctor_reports_an_old_admin_key(
     tmp_path: Path, days: int, is_in_force: bool, warned: bool
 ) -> None:
     """F75d: The doctor reports a first admin key that still works after a month."""
@@ -244,10 +244,10 @@ def test_the_doctor_tells_of_an_old_admin_key(
     data_folder.write_secret(tmp_path / "admin.key", secret)
     moment = time.time() - days * 24 * 3600
     os.utime(tmp_path / "admin.key", (moment, moment))
-    told = run("-m", "infra.admin", "--data", str(tmp_path), "doctor")
-    assert told.returncode == 0, told.stderr
-    assert ("31 days old" in told.stderr) == warned
-    assert created.secret not in told.stderr
+    result = run("-m", "infra.admin", "--data", str(tmp_path), "doctor")
+    assert result.returncode == 0, result.stderr
+    assert ("31 days old" in result.stderr) == warned
+    assert created.secret not in result.stderr
 
 
 def _revoke(server: LocalServer, warrant_id: str) -> None:

@@ -81,9 +81,9 @@ def test_lambda_reports_each_invocation() -> None:
 def test_the_access_log_holds_nothing_that_a_caller_wrote() -> None:
     """A path, a query or a header may hold a secret; a route and a method do not."""
     written = RESOURCES["Api"]["Properties"]["AccessLogSettings"]["Format"]
-    told = set(re.findall(r"[$]context[.]([A-Za-z.]+)", written))
-    assert "routeKey" in told
-    assert not {name for name in told if "path" in name.lower() or "header" in name.lower()}
+    given = set(re.findall(r"[$]context[.]([A-Za-z.]+)", written))
+    assert "routeKey" in given
+    assert not {name for name in given if "path" in name.lower() or "header" in name.lower()}
 
 
 def test_requests_cannot_stop_the_publications() -> None:
@@ -156,11 +156,11 @@ def test_every_setting_can_be_in_the_artefact() -> None:
     assert named - {"Stage"} == build.SETTINGS
 
 
-def test_the_operator_is_told_the_settings() -> None:
+def test_the_outputs_give_the_operator_the_settings() -> None:
     """The command line works on what the functions work on."""
     outputs = template(FUNCTIONS)["Outputs"]
-    told = {f"SVC_{name.upper()}": outputs[name]["Value"] for name in ("Store", "Blobs", "Keys")}
-    assert told.items() <= variables("Srl").items()
+    given = {f"SVC_{name.upper()}": outputs[name]["Value"] for name in ("Store", "Blobs", "Keys")}
+    assert given.items() <= variables("Srl").items()
 
 
 # --- routes ---
@@ -247,7 +247,7 @@ def test_a_message_is_tried_to_the_end() -> None:
     assert queue["MessageRetentionPeriod"] > attempts * queue["VisibilityTimeout"]
 
 
-def test_one_failure_rings_no_alarm_about_the_queue() -> None:
+def test_one_failure_fires_no_alarm_about_the_queue() -> None:
     """F108a: A failed publication's message is visible again before the queue's alarm fires."""
     queue = RESOURCES["PublicationQueue"]["Properties"]
     behind = of_kind("AWS::CloudWatch::Alarm", ALARMS)["PublicationsBehind"]

@@ -27,11 +27,11 @@ def run(tool: str, *arguments: str, folder: Path, home: Path) -> str:
         "PATH": os.defpath,
         "SAM_CLI_TELEMETRY": "0",
     }
-    told = subprocess.run(
+    result = subprocess.run(
         [path, *arguments], cwd=folder, env=environment, capture_output=True, text=True, check=False
     )
-    assert told.returncode == 0, told.stdout + told.stderr
-    return told.stdout
+    assert result.returncode == 0, result.stdout + result.stderr
+    return result.stdout
 
 
 def test_cfn_lint_finds_nothing(tmp_path: Path) -> None:
@@ -49,8 +49,8 @@ def test_a_deployment_deletes_what_it_replaces(tmp_path: Path) -> None:
     """F107c: A deployment deletes each function version that it replaces."""
     script = tmp_path / "transform.py"
     script.write_text(_TRANSFORM)
-    told = run("sam/bin/python", str(script), folder=ROOT, home=tmp_path)
-    versions = json.loads(told)
+    result = run("sam/bin/python", str(script), folder=ROOT, home=tmp_path)
+    versions = json.loads(result)
     assert sorted(name for name, _ in versions) == sorted(LAMBDAS)
     assert {policy for _, policy in versions} == {"Delete"}
 

@@ -79,7 +79,7 @@ def signed(tmp_path: Path) -> Signed:
     return _published(tmp_path, Clock(datetime.now(UTC)))
 
 
-def test_a_valid_list_is_told_in_one_line(verifier: Verifier, signed: Signed) -> None:
+def test_a_valid_list_is_reported_in_one_line(verifier: Verifier, signed: Signed) -> None:
     """A list in force is valid: exit code 0 and one line with all that matters of it."""
     payload = signed.payload
     issued_at, expires_at = times.text(payload.issued_at), times.text(payload.expires_at)

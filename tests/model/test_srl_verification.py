@@ -1,4 +1,4 @@
-"""What a stranger checks before believing a list (F06)."""
+"""What a verifier checks before it accepts a list (F06)."""
 
 import base64
 import json
@@ -432,7 +432,7 @@ def test_the_publisher_signs_what_it_shows() -> None:
     [(NOW - CLOCK_TOLERANCE - SECOND, "future"), (NOW + HOUR, "expired")],
 )
 def test_the_publisher_goes_by_its_own_clock(now: datetime, reason: str) -> None:
-    """F35: a list that strangers would refuse at this time is withheld, whatever it says itself."""
+    """F35: a list that verifiers would refuse at this time is withheld, whatever it says itself."""
     with pytest.raises(InvalidSrl) as caught:
         verify_own(srl.sign(PAYLOAD, seed=SEED), PAYLOAD, public_key=public(), now=now)
     assert caught.value.reason == reason
@@ -452,7 +452,7 @@ def test_the_publisher_goes_by_its_own_clock(now: datetime, reason: str) -> None
     ids=str,
 )
 def test_the_publisher_lets_no_wrong_list_out(other: dict[str, Any], reason: str) -> None:
-    """What strangers would refuse is withheld, even if it was to be published so."""
+    """What verifiers would refuse is withheld, even if it was to be published so."""
     payload = replace(PAYLOAD, **other)
     served = srl.sign(payload, seed=SEED)
     withheld(served, reason, payload=payload)

@@ -69,7 +69,7 @@ class Tenant:
         return self.published(ports)
 
     def published(self, ports: Ports) -> Payload:
-        """The list in force, verified as a stranger would, under the key that its head names."""
+        """The list in force, as a verifier accepts it, under the key that its head names."""
         head = in_force.head(ports, self.id)
         item = ports.store.get(srl_signers.signers(self.id).address(head.key_id))
         assert item is not None

@@ -195,9 +195,9 @@ def test_a_revocation_without_a_part_is_recovered(ports: Ports, part: str) -> No
     tenant.revoke(ports, "svc_wrt_a")
     tenant.regenerate(ports)
     ports.store.write(Delete(PARTS[part](tenant.id), Expect.PRESENT))
-    told = [(each.subject, each.remedy) for each in doctor.examine(ports)]
-    assert told
-    assert set(told) == {("acme", "run: recover acme")}
+    findings = [(each.subject, each.remedy) for each in doctor.examine(ports)]
+    assert findings
+    assert set(findings) == {("acme", "run: recover acme")}
     recovered = recovery.recover(ports, tenant.operator)
     assert recovered.repaired
     assert recovered.revoked_again == []

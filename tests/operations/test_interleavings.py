@@ -421,14 +421,14 @@ def prove(scene: Scene, names: str, runs: Iterable[Run]) -> None:
     for run in runs:
         number += 1
         for guarantee in GUARANTEES:
-            with _telling(guarantee, run):
+            with _reporting(guarantee, run):
                 guarantee(scene, run)
     print(f"{names}: {number} schedules")
     assert number
 
 
 @contextmanager
-def _telling(guarantee: Guarantee, run: Run) -> Iterator[None]:
+def _reporting(guarantee: Guarantee, run: Run) -> Iterator[None]:
     try:
         yield
     except Exception as error:

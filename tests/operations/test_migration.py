@@ -130,9 +130,9 @@ def test_what_signs_no_more_loses_its_seed(ports: Ports) -> None:
 def test_the_doctor_names_the_migration(ports: Ports) -> None:
     """F46: before it the doctor names the command, for signer and keys; after it all is well."""
     tenant, _ = aged_tenant(ports)
-    told = {finding.problem: finding.remedy for finding in doctor.examine(ports)}
-    assert set(told.values()) == {"run: migrate acme"}
-    assert len(told) == 2
+    remedies = {finding.problem: finding.remedy for finding in doctor.examine(ports)}
+    assert set(remedies.values()) == {"run: migrate acme"}
+    assert len(remedies) == 2
     migration.migrate(ports, tenant.operator)
     assert list(doctor.examine(ports)) == []
     assert in_force.head(ports, tenant.id).format == FORMAT

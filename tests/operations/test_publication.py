@@ -437,8 +437,8 @@ def test_a_missing_previous_list_is_rebuilt(
 def test_a_seed_of_another_key_publishes_nothing(ports: Ports, tenant: Tenant) -> None:
     """The self-check refuses a list that its own key does not verify."""
     signer = in_force.signer(ports, tenant.id)
-    stranger = srl_signers.make(ports, tenant.id)
-    wrong = replace(signer, public_key=stranger.public_key, version=signer.version + 1)
+    other = srl_signers.make(ports, tenant.id)
+    wrong = replace(signer, public_key=other.public_key, version=signer.version + 1)
     ports.store.write(Put(signer.address, wrong.to_item(), Expect.PRESENT))
     with pytest.raises(Corrupt, match="refusing to publish"):
         srl.regenerate(ports, tenant.operator)

@@ -36,7 +36,7 @@ class Past:
 
     tenant: Tenant
     copy: Path
-    told: Payload  # the newest list, which verifiers have seen
+    seen: Payload  # the newest list, which verifiers have seen
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ def believed(ports: Ports, past: Past, clock: Clock) -> Payload:
         in_force.body(ports, head),
         public_key=srl_signers.ListSigner.from_item(item).public_bytes,
         now=clock(),
-        min_version=past.told.version,
+        min_version=past.seen.version,
     )
 
 
@@ -107,16 +107,16 @@ _EACH_MOMENT = pytest.mark.parametrize("tables", MOMENTS.values(), ids=MOMENTS)
 
 
 @_EACH_MOMENT
-def test_what_the_world_was_told_holds_on(
+def test_published_revocations_survive_a_restore(
     deployment: Deployment, past: Past, clock: Clock, tables: tuple[Table, ...]
 ) -> None:
     """OPS-9, S5: After a restore of any tables, versions rise and no listed revocation is lost."""
     ports = deployment.ports
     deployment.restore(past.copy, *tables)
     recovered = recover(ports, past.tenant)
-    assert recovered.head.version == past.told.version + 1
-    assert believed(ports, past, clock).revoked_ids == past.told.revoked_ids
-    assert all(past.tenant.is_revoked(ports, each) for each in past.told.revoked_ids)
+    assert recovered.head.version == past.seen.version + 1
+    assert believed(ports, past, clock).revoked_ids == past.seen.revoked_ids
+    assert all(past.tenant.is_revoked(ports, each) for each in past.seen.revoked_ids)
     past.tenant._check_revocations(ports)
     assert_healthy(ports, past)
 
@@ -129,7 +129,7 @@ def test_it_says_what_it_revoked_again(deployment: Deployment, past: Past) -> No
     # The key that signed `svc_wrt_signed-early` is revoked again; of the other nothing is known.
     assert recovered.revoked_again == ["svc_wrt_last", "svc_wrt_late", "svc_wrt_signed-late"]
     found = revocations.check(ports, past.tenant.operator, warrant_id="svc_wrt_late")
-    assert found.reason == f"restored from version {past.told.version} of the list"
+    assert found.reason == f"restored from version {past.seen.version} of the list"
 
 
 def test_without_it_verifiers_refuse_what_is_published(
@@ -147,20 +147,20 @@ def test_again_and_again(deployment: Deployment, past: Past, clock: Clock) -> No
     ports = deployment.ports
     deployment.restore(past.copy)
     recover(ports, past.tenant)
-    for version in (past.told.version + 2, past.told.version + 3):
+    for version in (past.seen.version + 2, past.seen.version + 3):
         recovered = recover(ports, past.tenant)
         assert (recovered.head.version, recovered.revoked_again) == (version, [])
-        assert believed(ports, past, clock).revoked_ids == past.told.revoked_ids
+        assert believed(ports, past, clock).revoked_ids == past.seen.revoked_ids
     assert_healthy(ports, past)
 
 
 def test_a_second_restore(deployment: Deployment, past: Past, clock: Clock) -> None:
     """The same copy put back again is recovered above all that was published in between."""
     ports = deployment.ports
-    for version in (past.told.version + 1, past.told.version + 2):
+    for version in (past.seen.version + 1, past.seen.version + 2):
         deployment.restore(past.copy)
         assert recover(ports, past.tenant).head.version == version
-    assert believed(ports, past, clock).revoked_ids == past.told.revoked_ids
+    assert believed(ports, past, clock).revoked_ids == past.seen.revoked_ids
 
 
 def test_a_copy_of_records_whose_list_is_kept_no_longer(
@@ -174,25 +174,25 @@ def test_a_copy_of_records_whose_list_is_kept_no_longer(
     for _ in range(3):
         clock.advance(days=3)
         tenant.regenerate(ports)
-    told = tenant.published(ports)
+    seen = tenant.published(ports)
     stored = list(ports.blobs.names(states_folder(tenant.id)))
-    assert min(map(version_of, stored)) == past.told.version + 1
+    assert min(map(version_of, stored)) == past.seen.version + 1
     deployment.restore(past.copy)
     head = in_force.head(ports, tenant.id)
     assert ports.blobs.get(head.blob) is None
     assert list(doctor.examine(ports))
     recovered = recover(ports, tenant)
-    assert recovered.head.version == told.version + 1
+    assert recovered.head.version == seen.version + 1
     assert recovered.revoked_again == ["svc_wrt_last", "svc_wrt_late", "svc_wrt_signed-late"]
-    assert believed(ports, past, clock).revoked_ids == past.told.revoked_ids
+    assert believed(ports, past, clock).revoked_ids == past.seen.revoked_ids
     assert_healthy(ports, past)
 
 
 def test_on_records_that_lack_nothing(deployment: Deployment, past: Past, clock: Clock) -> None:
     """Without a restore it is a publication like any other."""
     recovered = recover(deployment.ports, past.tenant)
-    assert (recovered.head.version, recovered.revoked_again) == (past.told.version + 1, [])
-    assert believed(deployment.ports, past, clock).revoked_ids == past.told.revoked_ids
+    assert (recovered.head.version, recovered.revoked_again) == (past.seen.version + 1, [])
+    assert believed(deployment.ports, past, clock).revoked_ids == past.seen.revoked_ids
 
 
 def test_what_was_taken_back_since_is_revoked_again(deployment: Deployment, past: Past) -> None:
@@ -215,8 +215,8 @@ def test_what_the_schedule_published_meanwhile_is_surpassed(
     deployment.restore(past.copy)
     clock.advance(minutes=30)
     assert worker.publish_due(ports).published == [past.tenant.id]
-    assert recover(ports, past.tenant).head.version == past.told.version + 1
-    assert believed(ports, past, clock).revoked_ids == past.told.revoked_ids
+    assert recover(ports, past.tenant).head.version == past.seen.version + 1
+    assert believed(ports, past, clock).revoked_ids == past.seen.revoked_ids
     assert_healthy(ports, past)
 
 
@@ -235,7 +235,7 @@ def test_an_orphan_above_the_head(deployment: Deployment, past: Past, clock: Clo
     recovered = recover(ports, tenant)
     assert recovered.head.version == orphan + 1
     assert "svc_wrt_orphan-2" in recovered.revoked_again
-    assert set(past.told.revoked_ids) < set(believed(ports, past, clock).revoked_ids)
+    assert set(past.seen.revoked_ids) < set(believed(ports, past, clock).revoked_ids)
 
 
 def test_two_lists_of_the_newest_version(deployment: Deployment, past: Past, clock: Clock) -> None:
@@ -251,8 +251,8 @@ def test_two_lists_of_the_newest_version(deployment: Deployment, past: Past, clo
     assert (other.version, other.blob != newest.blob) == (newest.version, True)
     deployment.restore(past.copy)
     recover(ports, tenant)
-    told = {*past.told.revoked_ids, "svc_wrt_of-the-other"}
-    assert set(believed(ports, past, clock).revoked_ids) == told
+    seen = {*past.seen.revoked_ids, "svc_wrt_of-the-other"}
+    assert set(believed(ports, past, clock).revoked_ids) == seen
 
 
 def test_blobs_that_are_older_than_the_records(deployment: Deployment, past: Past) -> None:
@@ -261,8 +261,8 @@ def test_blobs_that_are_older_than_the_records(deployment: Deployment, past: Pas
     for path in (deployment.folder / "blobs" / lists_folder(tenant.id)).iterdir():
         path.unlink()
     recovered = recover(ports, tenant)
-    assert (recovered.head.version, recovered.revoked_again) == (past.told.version + 1, [])
-    assert tenant.published(ports).revoked_ids == past.told.revoked_ids
+    assert (recovered.head.version, recovered.revoked_again) == (past.seen.version + 1, [])
+    assert tenant.published(ports).revoked_ids == past.seen.revoked_ids
     assert list(doctor.examine(ports)) == []
 
 
@@ -323,7 +323,7 @@ def test_stopped_anywhere_it_is_healed_by_repeating(
         with pytest.raises(Crash):
             recover(scripted(ports, script), past.tenant)
         recover(ports, past.tenant)
-        assert believed(ports, past, clock).revoked_ids == past.told.revoked_ids
+        assert believed(ports, past, clock).revoked_ids == past.seen.revoked_ids
         assert list(doctor.examine(ports)) == []
         assert worker.publish_due(ports) == worker.Tick()
 
@@ -343,7 +343,7 @@ def test_the_schedule_at_any_moment(
     for step in range(len(rehearsal.calls)):
         deployment.restore(restored)
         recover(scripted(ports, Script(before={step: publish})), tenant)
-        assert believed(ports, past, clock).revoked_ids == past.told.revoked_ids
+        assert believed(ports, past, clock).revoked_ids == past.seen.revoked_ids
         assert_one_turn(ports, tenant)
 
 

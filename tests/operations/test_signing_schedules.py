@@ -119,7 +119,7 @@ def _prove(scene: Scene, run: Run) -> bool:
 
 
 @contextmanager
-def _telling(run: Run) -> Iterator[None]:
+def _reporting(run: Run) -> Iterator[None]:
     try:
         yield
     except AssertionError as error:
@@ -132,7 +132,7 @@ def prove(scene: Scene, names: str, torn: str = "") -> None:
     outcomes = list[bool]()
     mutable = [each for each in torn.split(", ") if each]
     for run in explore(scene.world, cast(scene, names), torn=mutable):
-        with _telling(run):
+        with _reporting(run):
             outcomes.append(_prove(scene, run))
     print(f"{names}: {len(outcomes)} schedules, handed out in {sum(outcomes)}")
     assert set(outcomes) == {True, False}

@@ -56,7 +56,7 @@ def listed(ports: Ports, tenant: Tenant) -> list[tuple[str, Status]]:
             return pages
 
 
-def told(ports: Ports, tenant: Tenant) -> tuple[ListSigner, ...]:
+def recorded(ports: Ports, tenant: Tenant) -> tuple[ListSigner, ...]:
     """The signers in the state of the list in force."""
     head = in_force.head(ports, tenant.id)
     return in_force.state(ports, head, in_force.signer(ports, tenant.id)).list_signers
@@ -74,7 +74,7 @@ def test_what_happens_often_does_not_read_all_signers(ports: Ports, tenant: Tena
     with reading(ports) as (watched, reads):
         srl.regenerate(watched, tenant.operator)
     assert reads.items < _MOST + 100
-    assert len(told(ports, tenant)) == _MOST + 1
+    assert len(recorded(ports, tenant)) == _MOST + 1
     assert list(doctor.examine(ports)) == []
 
 
@@ -86,7 +86,7 @@ def test_a_rotation_archives_some(ports: Ports, tenant: Tenant) -> None:
     for _ in range(3):
         rotate(ports, tenant)
         left.append(len(srl_signers.all_of(ports, tenant.id)))
-        assert [each.id for each in told(ports, tenant)] == [
+        assert [each.id for each in recorded(ports, tenant)] == [
             each.id for each in srl_signers.all_of(ports, tenant.id)
         ]
     assert left == [_MOST + 12, _MOST + 2, _MOST + 2]
@@ -114,11 +114,11 @@ def test_an_archived_signer_can_be_revoked(ports: Ports, tenant: Tenant) -> None
     """SIGNER-7, F147b: An archived list signer that is revoked is listed as revoked."""
     oldest, *_ = stored_signers(ports, tenant.id, _MOST + 1, Status.RETIRED)
     srl_archive.move_all(ports, tenant.id)
-    assert oldest.id not in [each.id for each in told(ports, tenant)]
+    assert oldest.id not in [each.id for each in recorded(ports, tenant)]
     revoke(ports, tenant, oldest)
     srl.regenerate(ports, tenant.operator)
     assert listed(ports, tenant).count((oldest.id, Status.REVOKED)) == 1
-    assert {each.id: each.status for each in told(ports, tenant)}[oldest.id] is Status.REVOKED
+    assert {each.id: each.status for each in recorded(ports, tenant)}[oldest.id] is Status.REVOKED
     assert list(doctor.examine(ports)) == []
 
 
@@ -157,7 +157,7 @@ def test_a_restored_signer_that_was_archived_signs_no_more(
     rotate(ports, tenant)
     clock.advance(hours=2)
     last = rotate(ports, tenant)
-    assert first.id not in [each.id for each in told(ports, tenant)]
+    assert first.id not in [each.id for each in recorded(ports, tenant)]
     deployment.restore(copy)
     problem = f"the list signer {first.id} was archived, and is active"
     assert problem in [each.problem for each in doctor.examine(ports)]

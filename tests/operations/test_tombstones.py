@@ -51,7 +51,7 @@ class Story:
 
     tenant: Tenant
     copy: Path
-    told: Payload
+    published_list: Payload
     api_keys: dict[str, Created]
     accounts: dict[str, ServiceAccount]
     keys: dict[str, SigningKey]
@@ -96,8 +96,8 @@ def story(deployment: Deployment, clock: Clock) -> Story:
     public_keys = {1: keys["rotated twice"].public_key}
     _end_everything(ports, tenant, created, accounts, keys, public_keys)
     clock.advance(minutes=5)
-    told = tenant.regenerate(ports)
-    return Story(tenant, copy, told, created, accounts, keys, warrants, public_keys)
+    published_list = tenant.regenerate(ports)
+    return Story(tenant, copy, published_list, created, accounts, keys, warrants, public_keys)
 
 
 def _end_everything(
@@ -213,9 +213,9 @@ def test_the_list_lacks_nothing_and_its_old_signer_is_not_used(
     old = srl_signers.all_of(ports, tenant.id)[0]
     deployment.restore(story.copy, *tables)
     result, _ = recovered(ports, story)
-    assert result.head.version == story.told.version + 1
+    assert result.head.version == story.published_list.version + 1
     assert result.head.key_id != old.id
-    assert set(tenant.published(ports).revoked_ids) >= set(story.told.revoked_ids)
+    assert set(tenant.published(ports).revoked_ids) >= set(story.published_list.revoked_ids)
     signers = {each.id: each.status for each in srl_signers.all_of(ports, tenant.id)}
     assert signers[old.id] is SignerStatus.RETIRED
     assert list(signers.values()).count(SignerStatus.ACTIVE) == 1
@@ -260,17 +260,17 @@ def test_it_says_what_it_did_and_what_it_cannot_know(deployment: Deployment, sto
     """OPS-10, F52a: `recover` reports what it did again and what it cannot know."""
     deployment.restore(story.copy)
     result, lines = recovered(deployment.ports, story)
-    told = "\n".join(lines)
+    reported = "\n".join(lines)
     for name in ("deleted", "of an account that went"):
-        assert f'Deleted again: API key {story.api_keys[name].api_key.id} "{name}"' in told
-    assert f"Revoked again: API key {story.api_keys['revoked'].api_key.id}" in told
-    assert f"Disabled again: service account {story.accounts['robot'].id}" in told
-    assert f"Deleted again: service account {story.accounts['gone'].id}" in told
-    assert f"Revoked again: signing key {story.keys['stolen'].id}" in told
-    assert f"Suspended again: signing key {story.keys['paused'].id}" in told
-    assert f"Rotated again: signing key {story.keys['rotated'].id}" in told
-    assert "New list signer: " in told
-    assert f"older than version {story.told.version} of the list" in told
+        assert f'Deleted again: API key {story.api_keys[name].api_key.id} "{name}"' in reported
+    assert f"Revoked again: API key {story.api_keys['revoked'].api_key.id}" in reported
+    assert f"Disabled again: service account {story.accounts['robot'].id}" in reported
+    assert f"Deleted again: service account {story.accounts['gone'].id}" in reported
+    assert f"Revoked again: signing key {story.keys['stolen'].id}" in reported
+    assert f"Suspended again: signing key {story.keys['paused'].id}" in reported
+    assert f"Rotated again: signing key {story.keys['rotated'].id}" in reported
+    assert "New list signer: " in reported
+    assert f"older than version {story.published_list.version} of the list" in reported
     assert result.unknown
     review = "\n".join(result.unknown.review)
     assert f"active API key {story.api_keys['kept'].api_key.id}" in review
@@ -384,17 +384,17 @@ def test_the_doctor_names_what_a_restore_brought_back(deployment: Deployment, st
     ports = deployment.ports
     assert list(doctor.examine(ports)) == []
     deployment.restore(story.copy, Table.KEYS)
-    told = "\n".join(each.problem for each in doctor.examine(ports))
-    assert "its table of keys is older than its newest list" in told
+    reported = "\n".join(each.problem for each in doctor.examine(ports))
+    assert "its table of keys is older than its newest list" in reported
     for name in ("revoked", "deleted", "of an account that went"):
-        assert f"the API key {story.api_keys[name].api_key.id} was" in told
+        assert f"the API key {story.api_keys[name].api_key.id} was" in reported
     for name in ("robot", "gone"):
-        assert f"the service account {story.accounts[name].id} was" in told
+        assert f"the service account {story.accounts[name].id} was" in reported
     for name in ("stolen", "paused", "rotated", "rotated twice"):
-        assert f"the signing key {story.keys[name].id} was" in told
-    assert "the list signer " in told
+        assert f"the signing key {story.keys[name].id} was" in reported
+    assert "the list signer " in reported
     for name in ("resumed", "untouched"):
-        assert story.keys[name].id not in told
+        assert story.keys[name].id not in reported
     recovered(ports, story)
     assert list(doctor.examine(ports)) == []
 

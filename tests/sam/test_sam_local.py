@@ -110,8 +110,8 @@ def _described(template: Path, port: int) -> list[dict[str, Any]]:
     for_here = template.with_name("environment.json")
     address = f"{HOST}:{port}"
     for_here.write_text(_ENVIRONMENT.read_text().replace("host.docker.internal:4566", address))
-    told = _sam(template.parent, "python", _GATEWAY, "functions", template, for_here)
-    described: list[dict[str, Any]] = json.loads(told)
+    output = _sam(template.parent, "python", _GATEWAY, "functions", template, for_here)
+    described: list[dict[str, Any]] = json.loads(output)
     return described
 
 

@@ -61,9 +61,9 @@ class ApiKeyRules(Machine):
         def effect(done: Done) -> None:
             key = lasting(done.fields)
             secret = key.pop("key", None)
-            told = {"id": key["id"], "status": "active", "created_at": key["created_at"]}
+            generated = {"id": key["id"], "status": "active", "created_at": key["created_at"]}
             shown = {name: value for name, value in body.items() if name != "service_account_id"}
-            assert key == {"expires_at": None} | shown | told
+            assert key == {"expires_at": None} | shown | generated
             assert between(key["created_at"], done.span)
             books.api_keys[key["id"]] = key
             if owner is not None:

@@ -49,8 +49,8 @@ class RevocationRules(Machine):
             record = done.fields
             existing = books.revocation_of(warrant_id)
             if existing is None:
-                told = {name: record[name] for name in ("id", "created_at")}
-                assert record == body | told | {"created_by": done.actor}
+                generated = {name: record[name] for name in ("id", "created_at")}
+                assert record == body | generated | {"created_by": done.actor}
                 assert between(record["created_at"], done.span)
                 books.revocations[record["id"]] = record
                 if said:

@@ -195,6 +195,6 @@ def _check_error(answer: httpx2.Response) -> None:
 
 def between(moment: str | datetime, span: tuple[datetime, datetime]) -> bool:
     """Whether a moment, told in whole seconds, lies in a span of the clock."""
-    told = datetime.fromisoformat(moment) if isinstance(moment, str) else moment
+    shown = datetime.fromisoformat(moment) if isinstance(moment, str) else moment
     first, last = (each.replace(microsecond=0) for each in span)
-    return first <= told <= last
+    return first <= shown <= last

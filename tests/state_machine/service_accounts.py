@@ -28,9 +28,9 @@ class ServiceAccountRules(ApiKeyRules):
 
         def effect(done: Done) -> None:
             account = done.fields
-            told = {"id": account["id"], "created_at": account["created_at"]}
+            generated = {"id": account["id"], "created_at": account["created_at"]}
             email = f"{name}@{handle}.svc"
-            assert account == body | told | {"email": email, "status": "active"}
+            assert account == body | generated | {"email": email, "status": "active"}
             assert between(account["created_at"], done.span)
             books.accounts[account["id"]] = account
             books.names.add(name)

@@ -94,11 +94,11 @@ class SigningKeyRules(Machine):
         def effect(done: Done) -> None:
             for each in books.doomed(key_id, cascade=cascade):
                 self._enter_revocation(books, each, body["reason"], done)
-            told = self._told(books, key_id)
-            assert done.fields in ({}, told)
+            answered = self._answered(books, key_id)
+            assert done.fields in ({}, answered)
             below = (books.keys[each] for each in books.keys if key_id in books.ancestors(each))
             staying = sum(each["status"] in ("active", "suspended") for each in below)
-            assert told.get("descendants", 0) == staying
+            assert answered.get("descendants", 0) == staying
 
         self.attempt(
             books,
@@ -147,9 +147,9 @@ class SigningKeyRules(Machine):
         def effect(done: Done) -> None:
             key = done.fields
             parent = books.keys.get(body.get("parent_id", ""), {})
-            told = {name: key[name] for name in ("id", "public_key", "created_at")}
+            answered = {name: key[name] for name in ("id", "public_key", "created_at")}
             inherited = {"parent_id": None, "expires_at": parent.get("expires_at")}
-            assert key == inherited | body | told | {"status": "active"}
+            assert key == inherited | body | answered | {"status": "active"}
             assert between(key["created_at"], done.span)
             books.keys[key["id"]] = key
             books.since[key["id"]] = key["created_at"]
@@ -212,14 +212,14 @@ class SigningKeyRules(Machine):
         key["public_key"] = current["public_key"]
 
     def _enter_revocation(self, books: Books, key_id: str, reason: str, done: Done) -> None:
-        told = self._told(books, key_id)
-        assert told["reason"] == reason
-        assert between(told["revoked_at"], done.span)
+        answered = self._answered(books, key_id)
+        assert answered["reason"] == reason
+        assert between(answered["revoked_at"], done.span)
         books.keys[key_id]["status"] = "revoked"
-        books.revoked_keys[key_id] = {"revoked_at": told["revoked_at"], "reason": reason}
+        books.revoked_keys[key_id] = {"revoked_at": answered["revoked_at"], "reason": reason}
         books.enter("key.revoke", key_id, done.actor)
 
-    def _told(self, books: Books, key_id: str) -> Fields:
+    def _answered(self, books: Books, key_id: str) -> Fields:
         """What a revoked key answers to another revocation: it stays as it stands."""
         fields: Fields = self.ask_of(books)(f"/v1/keys/{key_id}/revoke", {"reason": "again"}).json()
         return fields

@@ -67,15 +67,15 @@ class SrlRules(Machine):
         start = self.clock()
         with self.service.storming(faults):
             try:
-                told: worker.Tick | None = worker.publish_due(self.service.ports)
+                tick: worker.Tick | None = worker.publish_due(self.service.ports)
             except (Crash, Unavailable):
                 assert self.service.broke()
-                told = None
+                tick = None
         broke, span = self.service.broke(), (start, self.clock())
         for books in self.books.values():
-            self._check_schedule(books, told, span, broke=broke)
+            self._check_schedule(books, tick, span, broke=broke)
         self.touched.update(self.books)
-        self.count_success(bool(told and told.published))
+        self.count_success(bool(tick and tick.published))
 
     def end(self) -> None:
         """Whatever was revoked in the end is in a list."""
@@ -84,7 +84,7 @@ class SrlRules(Machine):
         super().end()
 
     def _check_schedule(
-        self, books: Books, told: worker.Tick | None, span: Span, *, broke: bool
+        self, books: Books, tick: worker.Tick | None, span: Span, *, broke: bool
     ) -> None:
         due = {books.is_due(each) for each in span}
         published = self._newer(books) is not None
@@ -92,10 +92,10 @@ class SrlRules(Machine):
             assert books.may_be_marked
             books.may_be_marked = False
         assert published or False in due or broke
-        if told is not None:
-            assert published or books.id not in told.published
-            assert books.id in {*told.published, *told.failed} or not published
-            assert broke or not told.failed
+        if tick is not None:
+            assert published or books.id not in tick.published
+            assert books.id in {*tick.published, *tick.failed} or not published
+            assert broke or not tick.failed
         if published:
             books.may_be_marked |= broke
             self.enter_list(books, span)

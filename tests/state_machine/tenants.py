@@ -47,8 +47,8 @@ class TenantRules(Machine):
             assert done.fields == books.settings
 
         def evidence() -> Fields | None:
-            told: Fields = self.ask(books, path).json()
-            return None if told == books.settings else told
+            answered: Fields = self.ask(books, path).json()
+            return None if answered == books.settings else answered
 
         self.attempt(
             books, how, "PATCH", path, lambda _: OK, body=changes, effect=effect, evidence=evidence

@@ -90,12 +90,12 @@ def test_the_audit_log_has_the_address(tenant: Tenant, peer: str, expected: str)
         ("unknown", "unknown"),
     ],
 )
-def test_strangers_share_a_limit_by_network(address: str, expected: str) -> None:
+def test_anonymous_callers_share_a_limit_by_network(address: str, expected: str) -> None:
     """An IPv6 subscriber has many addresses in a /64 and gets one limit for all of them."""
     assert group(address) == expected
 
 
-def test_a_stranger_gains_nothing_by_another_address_of_its_network(tenant: Tenant) -> None:
+def test_another_address_of_the_network_gives_no_second_limit(tenant: Tenant) -> None:
     """What one address takes is taken from all addresses of its /64."""
     left = [
         send(tenant.admin.http.app, "GET", "/v1/keys", peer=peer).headers["x-ratelimit-remaining"]

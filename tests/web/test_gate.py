@@ -48,7 +48,7 @@ def broken(tenant: Tenant, error: BaseException, fails: Fails = behind_the_gate)
 
 
 def drained(tenant: Tenant) -> Answer:
-    """The answer to one request more than a stranger may send at once."""
+    """The answer to one request more than an anonymous caller may send at once."""
 
     async def burst() -> Answer:
         for _ in range(2000):
@@ -161,14 +161,14 @@ BROKEN = {"headers": {"Content-Type": "application/json"}, "content": b"{"}
 def test_who_calls_comes_first(tenant: Tenant) -> None:
     """S1: A caller without a valid key learns nothing of routes, methods or bodies."""
     for method, path in (("POST", KEYS), ("GET", "/nowhere"), ("PUT", KEYS), ("POST", "/v1")):
-        answer = tenant.stranger.request(method, path, **BROKEN)
+        answer = tenant.anonymous.request(method, path, **BROKEN)
         assert answer.status_code == 401
         assert answer.json()["error"]["code"] == "unauthorized"
 
 
-def test_a_stranger_may_send_any_body(tenant: Tenant) -> None:
+def test_an_anonymous_caller_may_send_any_body(tenant: Tenant) -> None:
     """A body that is far too large, or not JSON, is 401 without a key."""
-    assert tenant.stranger.post(KEYS, content=BIG).status_code == 401
+    assert tenant.anonymous.post(KEYS, content=BIG).status_code == 401
 
 
 @pytest.mark.parametrize("body", [b"{", b"\xff", BIG, b"[]"])
@@ -207,7 +207,7 @@ def secretive() -> RuntimeError:
 
 @pytest.mark.parametrize("fails", [on_authentication, behind_the_gate])
 @pytest.mark.parametrize("path", [KEYS, f"{REVOCATIONS}/check?warrant_id=svc_wrt_a", SRL])
-def test_a_bug_tells_nobody_its_text(
+def test_a_bug_does_not_reveal_its_text(
     tenant: Tenant, caplog: pytest.LogCaptureFixture, path: str, fails: Fails
 ) -> None:
     """OPS-5, F17a, S7: A crash is answered with 500; its text is in no answer and no log."""
@@ -294,10 +294,10 @@ def test_every_request_is_one_line(
     assert line["duration_ms"] >= 0
     assert line["source_ip"] == "203.0.113.1"
     assert line["gateway_request_id"] is None
-    stranger = status in {401, 429}
-    assert line["tenant_id"] == (None if stranger else tenant.id)
+    anonymous = status in {401, 429}
+    assert line["tenant_id"] == (None if anonymous else tenant.id)
     client = tenant.authorizer if status == 403 else tenant.admin
-    assert line["key_id"] == (None if stranger else client.key_id)
+    assert line["key_id"] == (None if anonymous else client.key_id)
     counted = metrics(line)
     assert counted == ({REFUSED[status]: (1, "Count")} if status in REFUSED else {})
     assert set(line) - {"_aws", "Stage", *counted} == {*COMMON, *REQUEST}
@@ -335,7 +335,7 @@ OPERATIONS = {
 def test_a_line_names_the_operation(
     tenant: Tenant, caplog: pytest.LogCaptureFixture, status: int
 ) -> None:
-    """An endpoint that was reached is named by its function; a stranger reaches none."""
+    """An endpoint that was reached is named by its function; an anonymous call reaches none."""
     caplog.set_level(logging.INFO, logger="shared.web.gate")
     SITUATIONS[status](tenant)
     assert lines(caplog, "request")[-1]["operation"] == OPERATIONS[status]
@@ -347,14 +347,14 @@ def test_a_line_repeats_nothing_of_the_request(
     """OPS-6, F17, S7: The request log repeats nothing that a caller sent."""
     caplog.set_level(logging.INFO)
     warrant = {"warrant_id": "svc_wrt_peculiar", "reason": "peculiar"}
-    for caller in (tenant.admin, tenant.stranger, tenant.holding("svc_peculiar")):
+    for caller in (tenant.admin, tenant.anonymous, tenant.holding("svc_peculiar")):
         caller.post(REVOCATIONS, json=warrant, headers={"User-Agent": "peculiar"})
         caller.get("/v1/peculiar?peculiar=peculiar")
         caller.get(f"{REVOCATIONS}/check?warrant_id=svc_wrt_peculiar")
     broken(tenant, RuntimeError("peculiar")).get(f"{KEYS}/svc_ak_peculiar")
-    told = lines(caplog)
-    assert len([line for line in told if line["message"] == "request"]) == 10
-    text = json.dumps(told)
+    logged = lines(caplog)
+    assert len([line for line in logged if line["message"] == "request"]) == 10
+    text = json.dumps(logged)
     assert "peculiar" not in text
     assert str(tenant.admin.secret) not in text
 

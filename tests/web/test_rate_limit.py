@@ -61,7 +61,7 @@ def drained(tmp_path_factory: pytest.TempPathFactory) -> Tenant:
     admitted = many(tenant.admin, BURST + 50)
     assert LEAST * BURST <= admitted[404] <= BURST
     assert admitted[429] == BURST + 50 - admitted[404]
-    assert many(tenant.stranger, BURST + 50) == {401: BURST, 429: 50}
+    assert many(tenant.anonymous, BURST + 50) == {401: BURST, 429: 50}
     return tenant
 
 
@@ -132,7 +132,7 @@ def test_a_clock_that_steps_back_leaves_the_figures_sound(tenant: Tenant, clock:
     """F09: after the clock stepped back Remaining is not negative, and Reset not in the past."""
     assert one(tenant.admin).status_code == 404
     clock.advance(minutes=-10)
-    for client in (tenant.admin, tenant.stranger):
+    for client in (tenant.admin, tenant.anonymous):
         limit, remaining, reset = figures(one(client))
         assert limit == RATE
         assert 0 <= remaining <= RATE
@@ -149,18 +149,18 @@ def test_instances_share_the_bucket_of_a_tenant(tenant: Tenant) -> None:
     assert 0.9 * BURST <= admitted[404] <= BURST
 
 
-# --- strangers ---
+# --- anonymous callers ---
 
 
-def test_strangers_are_limited_by_address(drained: Tenant) -> None:
+def test_anonymous_callers_are_limited_by_address(drained: Tenant) -> None:
     """AUTH-9: Requests without a valid key are limited by the address of the caller."""
-    answer = one(drained.stranger)
+    answer = one(drained.anonymous)
     assert answer.status_code == 429
     assert answer.json()["error"]["code"] == "rate_limited"
     assert "www-authenticate" not in answer.headers
     assert int(answer.headers["retry-after"]) >= 1
     assert figures(answer)[:2] == (RATE, 0)
-    assert one(drained.stranger, peer="203.0.113.2").status_code == 401
+    assert one(drained.anonymous, peer="203.0.113.2").status_code == 401
 
 
 def test_an_invalid_key_draws_on_the_address(drained: Tenant) -> None:
@@ -177,25 +177,25 @@ def test_a_valid_key_is_served_from_any_address(drained: Tenant) -> None:
 
 @pytest.mark.parametrize("name", ["X-Forwarded-For", "Forwarded", "X-Real-IP", "True-Client-IP"])
 def test_a_forged_address_changes_nothing(drained: Tenant, name: str) -> None:
-    """F15: no header gives a stranger a bucket of another address."""
+    """F15: no header gives an anonymous caller a bucket of another address."""
     for value in ("198.51.100.1", "for=198.51.100.1", "unknown"):
-        assert one(drained.stranger, **{name: value}).status_code == 429
+        assert one(drained.anonymous, **{name: value}).status_code == 429
 
 
-def test_a_stranger_is_admitted_again(tenant: Tenant, clock: Clock) -> None:
+def test_an_anonymous_caller_is_admitted_again(tenant: Tenant, clock: Clock) -> None:
     """After a second 1000 more requests without a key get their 401, and not one more."""
-    many(tenant.stranger, BURST + 5)
-    clock.advance(seconds=int(one(tenant.stranger).headers["retry-after"]))
-    assert many(tenant.stranger, RATE + 5) == {401: RATE, 429: 5}
+    many(tenant.anonymous, BURST + 5)
+    clock.advance(seconds=int(one(tenant.anonymous).headers["retry-after"]))
+    assert many(tenant.anonymous, RATE + 5) == {401: RATE, 429: 5}
 
 
 def test_a_request_without_address_is_limited_too(tenant: Tenant) -> None:
     """Where the server knows no peer, all such requests share one bucket."""
-    assert many(tenant.stranger, BURST + 5, peer=None) == {401: BURST, 429: 5}
+    assert many(tenant.anonymous, BURST + 5, peer=None) == {401: BURST, 429: 5}
 
 
 def test_addresses_take_bounded_memory(clock: Clock) -> None:
-    """S6: The addresses of strangers take bounded memory."""
+    """S6: The addresses of anonymous callers take bounded memory."""
     limiter = AnonymousLimiter(clock)
     for address in ("first",) * RATE + tuple(map(str, range(11_000))) + ("last",) * RATE:
         limiter.take(address)

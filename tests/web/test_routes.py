@@ -130,7 +130,9 @@ def test_a_line_break_behind_an_action_does_not_act(tenant: Tenant) -> None:
 
 @pytest.mark.parametrize("path", ["/nowhere", "/v1/api-keys/", "/"])
 @pytest.mark.parametrize("method", METHODS)
-def test_a_stranger_cannot_tell_paths_apart(standing: Tenant, path: str, method: str) -> None:
+def test_an_anonymous_caller_sees_no_difference_between_paths(
+    standing: Tenant, path: str, method: str
+) -> None:
     """API-6, F21: A caller without a valid key gets the same answer for known and unknown paths."""
     answers = [send(standing.admin.http.app, method, each) for each in (path, "/v1/api-keys")]
     assert answers[0].status_code == answers[1].status_code == 401

@@ -375,7 +375,7 @@ def test_keys_and_instances_share_what_tenants_do_not(
 ) -> None:
     """F32: the last ten tokens of a tenant are for all its keys at all instances, and for no more.
 
-    Another tenant, and strangers, have buckets of their own.
+    Another tenant, and anonymous callers, have buckets of their own.
     """
     tenant.ports.buckets.lease(tenant.id, BURST - 10, now=microseconds(clock))
     one, another = two_instances
@@ -387,8 +387,8 @@ def test_keys_and_instances_share_what_tenants_do_not(
     assert 6 <= statuses.count(404) <= 10
     assert set(statuses) == {404, 429}
     other = Client(one.http, other_tenant.admin.secret)
-    stranger = Client(one.http, None)
-    assert [client.get("/nowhere").status_code for client in (other, stranger)] == [404, 401]
+    anonymous = Client(one.http, None)
+    assert [client.get("/nowhere").status_code for client in (other, anonymous)] == [404, 401]
 
 
 def test_a_flood_by_another_key_leaves_the_admin_able_to_act(tenant: Tenant, clock: Clock) -> None:

@@ -136,7 +136,7 @@ def test_what_is_refused_with_a_key_counts_and_what_is_not_admitted_does_not(
     assert used(tenant, tenant.authorizer).request_count == 2
 
 
-def test_whoever_has_no_key_is_not_counted(tenant: Tenant, watched: Ports, script: Script) -> None:
+def test_an_anonymous_caller_is_not_counted(tenant: Tenant, watched: Ports, script: Script) -> None:
     """What the service does by itself is nobody's use."""
     result_of(UsageCounter().count(watched, tenant.operator))
     assert script.calls == []

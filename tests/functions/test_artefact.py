@@ -90,7 +90,7 @@ def ports(data: Path) -> Iterator[Ports]:
 def test_each_function_answers_from_the_artefact(
     artefact: Artefact, data: Path, ports: Ports, group: Group
 ) -> None:
-    """From a cold start, both forms of API Gateway's event are answered, and anonymous calls refused."""
+    """Cold, each function answers both forms of API Gateway's event; without a key, with 401."""
     authorization = (_admin(ports, Tenant.create(ports)),)
     request = Request("GET", group.path, headers=authorization)
     handler = f"functions.{group.name}.handler.handler"

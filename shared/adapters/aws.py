@@ -92,7 +92,8 @@ class Lazy(Generic[C]):
 def reject_truncated_responses(client: Any) -> Any:
     """Return the client, which now raises if the body of a success is not whole JSON.
 
-    botocore reads a body that is not JSON as an empty answer, which would mean "absent".
+    botocore reads a body that is not JSON as an empty answer, which would mean "absent". After its
+    retries, it accepts a wrong checksum.
     """
     client.meta.events.register("after-call", _check_answer, unique_id="whole-answers")
     return client

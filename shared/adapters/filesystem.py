@@ -94,10 +94,7 @@ class FileBlobs:
         return f"/blobs/{name}?expires={expires}&signature={self._sign(name, expires)}"
 
     def file(self, name: str, *, sha256: str) -> Path:
-        """Return the file of a blob, checked as the port demands.
-
-        Raises `Corrupt`, `Unavailable`.
-        """
+        """Return the file of a blob, checked by its hash. Raises `Corrupt`, `Unavailable`."""
         path = self._path(name)
         with _translating_errors():
             try:

@@ -41,8 +41,7 @@ def _secret(values: list[str]) -> str:
         raise Unauthorized("Authorization: the header is required, as Bearer and an API key.")
     value = ", ".join(values)
     if "," in value:
-        # Two headers, or one that a gateway joined: it is unclear which key is meant, so none is
-        # valid.
+        # Two headers, or one that a gateway joined: it is unclear which key is meant.
         return value
     scheme, _, secret = value.partition(" ")
     # RFC 9110, 11.1: a scheme ignores case, and one or more spaces follow it.

@@ -46,10 +46,7 @@ def version_prefix(version: int) -> str:
 
 
 def is_signed(state_blob: str) -> bool:
-    """Return whether the state in a blob must be signed.
-
-    Only those of the first edition are not.
-    """
+    """Return whether the state in a blob must be signed: not if it is of the first edition."""
     return state_blob.endswith(f".{STATE_SUFFIX}")
 
 

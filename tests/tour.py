@@ -1,0 +1,105 @@
+"""A tour of the whole API: every endpoint, and the schedule, so that each item is stored once."""
+
+from datetime import timedelta
+from typing import Any
+from unittest.mock import patch
+
+from shared.model import times
+from shared.operations.api import revocations
+from shared.operations.rules import operation
+from shared.operations.srl import archive, schedule, worker
+from shared.ports import Ports
+from tests.api import Tenant, serve
+from tests.web.endpoints import ENDPOINTS, call
+from tests.worlds import Clock
+
+
+def take(ports: Ports, clock: Clock) -> Tenant:
+    """Take the tour with a new tenant, without pauses between attempts, and return the tenant."""
+    at_once = operation.Pacing(pause=0, in_flight=0)
+    # As if there were more list signers than are kept out of the archive.
+    with patch.object(archive, "KEPT", 2), patch.object(operation, "PACING", at_once):
+        tenant = Tenant(ports, serve(ports), handle="acme")
+        for key, endpoint in ENDPOINTS.items():
+            answer = call(key, tenant.admin, endpoint.target(tenant))
+            assert answer.status_code == endpoint.status, (key, answer.text)
+        _give_and_take(tenant)
+        _publish(tenant, clock)
+        _publish_anew(tenant, clock)
+        _change_signers(tenant, clock)
+    return tenant
+
+
+def _done(tenant: Tenant, path: str, **body: Any) -> Any:
+    answer = tenant.admin.post(f"/v1/{path}", json=body)
+    assert answer.is_success, answer.text
+    return answer.json()
+
+
+def _give_and_take(tenant: Tenant) -> None:
+    """An account with a key, and a key that has signed what is then revoked."""
+    account = _done(tenant, "service-accounts", name="owner")["id"]
+    key = _done(tenant, "api-keys", name="k", scopes=["admin"], service_account_id=account)["id"]
+    for action in ("disable", "enable"):
+        _done(tenant, f"service-accounts/{account}/{action}")
+    assert tenant.admin.delete(f"/v1/api-keys/{key}").status_code == 204
+    root = _done(tenant, "keys", type="root", name="root")["id"]
+    signed = _done(tenant, f"keys/{root}/sign", payload="aGVsbG8=")["warrant_id"]
+    revocation = _done(tenant, "revocations", warrant_id=signed, reason="lost")["id"]
+    assert tenant.admin.delete(f"/v1/revocations/{revocation}").status_code == 204
+    for is_rehearsal in (True, False):
+        _done(tenant, f"keys/{root}/revoke", reason="lost", dry_run=is_rehearsal)
+    assert tenant.admin.get(f"/v1/revocations/check?warrant_id={signed}").json()["revoked"]
+
+
+def _publish(tenant: Tenant, clock: Clock) -> None:
+    """Publish a list of many warrants, of a revoked key and of one that ended long ago."""
+    admin, now = tenant.admin, clock()
+    ended = times.text(now - timedelta(days=60))
+    body = {"warrant_id": "svc_wrt_ended", "reason": "lost", "warrant_expires_at": ended}
+    revocation = _done(tenant, "revocations", **body)["id"]
+    for number in range(230):
+        revocations.create(
+            tenant.ports, tenant.operator, warrant_id=f"svc_wrt_{number:064}", reason="stolen"
+        )
+    key_id = _done(tenant, "keys", type="root", name="root")["id"]
+    later = times.text(now + timedelta(days=1))
+    _done(tenant, f"keys/{key_id}/sign", payload="aGVsbG8=", expires_at=later)
+    _done(tenant, f"keys/{key_id}/rotate")
+    _, old = admin.get(f"/v1/keys/{key_id}/versions").json()["versions"]
+    _done(tenant, f"keys/{old['key_id']}/revoke", reason="lost")
+    for _ in range(3):
+        for tenant_id in schedule.due(tenant.ports).tenant_ids:
+            worker.publish_if_due(tenant.ports, tenant_id)
+        clock.advance(minutes=10)
+    assert admin.delete(f"/v1/revocations/{revocation}").status_code == 204
+
+
+def _publish_anew(tenant: Tenant, clock: Clock) -> None:
+    """Publish lists that are made from all records, as each is after a change of its lifetime."""
+    path = "revocations/srl/keys"
+    clock.advance(hours=2)
+    pending = _done(tenant, path)["key_id"]
+    lists: list[tuple[str, dict[str, Any]]] = [
+        ("revocations/srl/regenerate", {}),
+        (f"{path}/{pending}/activate", {"force": True}),
+        (f"{path}/{pending}/revoke", {}),
+        (f"{path}/rotate", {}),
+    ]
+    for seconds, (publish, body) in enumerate(lists, 600):
+        clock.advance(hours=2)
+        settings = {"srl_ttl_seconds": seconds}
+        assert tenant.admin.request("PATCH", "/v1/tenant/settings", json=settings).is_success
+        _done(tenant, publish, **body)
+
+
+def _change_signers(tenant: Tenant, clock: Clock) -> None:
+    """Change the list signer until retired and revoked ones are archived."""
+    path = "/v1/revocations/srl/keys"
+    for _ in range(archive.KEPT + 2):
+        clock.advance(hours=2)
+        assert tenant.admin.post(f"{path}/rotate").status_code == 201
+        pending = tenant.admin.post(path).json()["key_id"]
+        assert tenant.admin.post(f"{path}/{pending}/revoke").status_code == 200
+    cursor = tenant.admin.get(path).json()["cursor"]
+    assert tenant.admin.get(f"{path}?cursor={cursor}").json()["keys"]

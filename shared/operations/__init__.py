@@ -1,1 +1,1 @@
-"""What the service does: one function an operation, with the ports passed in."""
+"""What the service does, without HTTP: each operation is a function that is given the ports."""

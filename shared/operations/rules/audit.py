@@ -1,4 +1,4 @@
-"""The audit entry that is stored in the write of its change (AUDIT-1)."""
+"""Audit entries; each is stored in the same write as its change (AUDIT-1)."""
 
 from shared.model import audit_log as model
 from shared.model.audit_log import Action, Entry
@@ -19,14 +19,14 @@ def entry(
     settings: TenantSettings,
     **details: Value,
 ) -> Put:
-    """The change that records `action` on `resource_id`; `details` must hold no secret.
+    """Return the change that stores an audit entry; `details` must not contain a secret.
 
-    The entry is kept for the retention of `settings`. If an operator acts, `details` also says
-    which user of the machine that is.
+    The entry expires after the audit retention of `settings`. If an operator acts, the details
+    also name the operator's account on the machine.
     """
     now = ports.now()
     made = Entry(
-        # Of the same moment: a window of time is looked for by identifiers alone.
+        # The identifier holds the same time: queries for a period compare identifiers only.
         id=ports.new_id(AUDIT_ENTRY, at=now),
         timestamp=now,
         actor=caller.identity,

@@ -1,4 +1,4 @@
-"""Sums of what is counted in many items, so that writes rarely meet on one (docs/adr/0037)."""
+"""Totals of sharded counters, which concurrent writes rarely contend for (docs/adr/0037)."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -15,10 +15,10 @@ from shared.ports import Ports
 
 
 class Counted(NamedTuple):
-    """How often what the tenant has revoked, deleted or disabled was changed.
+    """How many changes the tenant has made that a list or its state must contain.
 
-    `changes` is of all of it; `tombstones` is the part of it that concerns tombstones and revoked
-    signers: while that stays, both stay.
+    `changes` counts all of them. `tombstones` counts only changes of tombstones and revoked
+    signers: if it is the same as before, both are the same as before.
     """
 
     changes: int
@@ -26,39 +26,34 @@ class Counted(NamedTuple):
 
 
 def counted(ports: Ports, tenant_id: str) -> Counted:
-    """The counters of the tenant. Raises `Corrupt`, `Unavailable`."""
-    signers, others = (
-        revoked_signers.count_address(tenant_id),
-        tombstones.counter_address(tenant_id),
+    """Read the counters of the tenant. Raises `Corrupt`, `Unavailable`."""
+    signers = revoked_signers.count_address(tenant_id)
+    items = ports.store.get_many([tombstones.counter_address(tenant_id), signers])
+    ended = sum(
+        integer(item, "version" if key == signers else "changes") for key, item in items.items()
     )
-    items = ports.store.get_many([others, signers])
-    counts = {
-        key: integer(item, "version" if key == signers else "changes")
-        for key, item in items.items()
-    }
-    changes = of_revocations(ports, tenant_id)["changes"]
-    return Counted(changes + sum(counts.values()), sum(counts.values()))
+    return Counted(of_revocations(ports, tenant_id)["changes"] + ended, ended)
 
 
 def of_revocations(ports: Ports, tenant_id: str) -> Counter[str]:
-    """The `count` of a tenant's revoked warrants and their `changes`. Raises `Corrupt`."""
+    """Sum `count` (revoked warrants) and `changes` over all shards. Raises `Corrupt`."""
     shards = revocations.shards(tenant_id)
     return total(ports.gather(*(partial(of_shard, ports, each) for each in shards)))
 
 
 def of_shard(ports: Ports, shard: Partition) -> Counter[str]:
-    """The same of one shard."""
+    """Sum `count` and `changes` of one shard. Raises `Corrupt`."""
     return total(entry.item for entry in ports.store.query(shard, before=BEFORE_WARRANT_IDS))
 
 
 def of_signed(ports: Ports, tenant_id: str, key_id: str) -> Counter[str]:
-    """How many warrants a key signed, by the names of its counts. Raises `Corrupt`."""
+    """Sum the counters of the warrants that a key signed, by name. Raises `Corrupt`."""
     partition = warrant_model.signed_counts(tenant_id, key_id)
     return total(entry.item for entry in ports.store.query(partition))
 
 
 def total(items: Iterable[Item]) -> Counter[str]:
-    """The sums of items that count. Raises `Corrupt`."""
+    """Sum the attributes of counter items by name. Raises `Corrupt` if one is no integer."""
     sums: Counter[str] = Counter()
     for item in items:
         sums.update({name: integer(item, name) for name in item})

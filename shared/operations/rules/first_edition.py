@@ -1,8 +1,8 @@
-"""What the first edition stored in another way, and how it is migrated (docs/adr/0036).
+"""Migration of the formats of the first release (docs/adr/0036).
 
-It had all revoked signers in one item, which has only their names. They are read from that item
-until a migration, or the next revocation of a key, has made a marker of each. The item is replaced
-once all markers are there, so that a revoked key is never missing from both.
+It stored the names of all revoked signers in one item. They are read from that item until a
+migration, or the next revocation of a key, has created a marker for each. The item is replaced
+after all markers exist, so a revoked key is always in one of the two places.
 """
 
 from collections.abc import Collection
@@ -24,9 +24,9 @@ from shared.ports.store import MOST_CHANGES, At, Delete, Expect, Put
 def markers(
     ports: Ports, tenant_id: str, item: Item, signers: Collection[Signer] | None = None
 ) -> dict[Signer, Marker]:
-    """The markers of those of `signers` that the item names, or of all.
+    """Return the markers of the revoked signers that `item` names, or of those in `signers`.
 
-    When and why a key was revoked is in its record. Raises `Corrupt`, `Unavailable`.
+    Time and reason come from the record of each key. Raises `Corrupt`, `Unavailable`.
     """
     named = {Signer.parse(each) for each in FirstEdition.from_item(item).signers}
     records = _records(ports, tenant_id, named if signers is None else named.intersection(signers))
@@ -34,18 +34,18 @@ def markers(
 
 
 def migrate(ports: Ports, tenant_id: str) -> bool:
-    """Make a marker of each signer that one item names, then the count in place of that item.
+    """Store a marker for each revoked signer, then replace the old item by a count.
 
-    Whoever revokes a key meanwhile, or stops this anywhere, loses nothing. Returns whether there
-    was anything to do. Raises `Corrupt`, `Unavailable`.
+    An interruption or a concurrent revocation loses nothing. Returns whether there was anything
+    to migrate. Raises `Corrupt`, `Unavailable`.
     """
     return settle(lambda: _migrate(ports, tenant_id))
 
 
 def forget_heads(ports: Ports, tenant_id: str) -> None:
-    """Remove the heads of old lists, of which the first edition kept each. Raises `Unavailable`."""
+    """Delete the heads of old lists, all of which the first release kept. Raises `Unavailable`."""
     history = publications(tenant_id)
-    # No other sort key is as long, and "head" is later.
+    # Sort keys of old heads are versions, which sort before "head"; no others have this length.
     entries = ports.store.query(history, before="head")
     old = (entry.sk for entry in entries if len(entry.sk) == VERSION_DIGITS)
     while batch := list(islice(old, MOST_CHANGES)):
@@ -65,14 +65,14 @@ def _migrate(ports: Ports, tenant_id: str) -> bool:
         ports.store.write(*made[start : start + MOST_CHANGES])
     before = FirstEdition.from_item(item)
     count = Count.counting(map(Signer.parse, set(before.signers)))
-    # The version stays: no list changes by this.
+    # The version stays the same, because the content of the list does.
     after = replace(count, version=before.version)
     ports.store.write(Put(address, after.to_item(), At(before.version)))
     return True
 
 
 def _marker(ports: Ports, key: SigningKey | None) -> Marker:
-    """The marker of a key by its record; what the record does not tell revokes the key no less."""
+    """Return the marker of a key; its time and reason are defaults if the record lacks them."""
     if key is None or key.revoked_at is None:
         return Marker(ports.now(), LOST)
     return Marker(key.revoked_at, key.revoked_reason or LOST)
@@ -81,7 +81,7 @@ def _marker(ports: Ports, key: SigningKey | None) -> Marker:
 def _records(
     ports: Ports, tenant_id: str, signers: Collection[Signer]
 ) -> dict[Signer, SigningKey | None]:
-    """The record of each signer: that of a key, or of its superseded version."""
+    """Read the record of each signer, a key or a superseded version; None if it is missing."""
     keys, pointers = signing_keys.keys(tenant_id), _pointers(tenant_id, signers)
     pointed = ports.store.get_many(pointers.values())
     ids = {each: each.key_id for each in signers} | {
@@ -93,7 +93,7 @@ def _records(
 
 
 def _pointers(tenant_id: str, signers: Collection[Signer]) -> dict[Signer, Address]:
-    """Where the identifier of a superseded version's record is found."""
+    """Return the address of the item that names the record of each superseded version."""
     return {
         each: signing_keys.versions(tenant_id, each.key_id).address(
             signing_keys.version_sk(each.key_version)

@@ -1,4 +1,4 @@
-"""What a caller gives: the identifier of a record, and the moment when something is to end."""
+"""Checks of what callers send: identifiers of records and times of expiry."""
 
 from datetime import datetime
 from typing import TypeVar
@@ -14,12 +14,12 @@ R = TypeVar("R", bound=Record)
 
 
 def find(ports: Ports, partition: Partition, identifier: str, *, kind: str, record: type[R]) -> R:
-    """The record with this identifier of `kind` in a partition of the caller's own.
+    """Read the record with an identifier of `kind` from a partition of the caller's tenant.
 
-    Raises `NotFound`, the same for what another tenant has as for what nobody has.
+    Raises `NotFound`, which is the same whether another tenant has the record or none.
     """
     item = None
-    # Another form names nothing, and some would be no key of any store.
+    # No record has a malformed identifier, and some are not valid as keys of a store.
     if is_identifier(identifier, kind=kind):
         item = ports.store.get(partition.address(identifier))
     if item is None:
@@ -28,6 +28,9 @@ def find(ports: Ports, partition: Partition, identifier: str, *, kind: str, reco
 
 
 def check_end(ports: Ports, expires_at: datetime | None) -> None:
-    """Raise `InvalidRequest` if `expires_at` is given and does not lie in the future (API-17)."""
+    """Check an optional time of expiry (API-17).
+
+    Raises `InvalidRequest` if it is not in the future.
+    """
     if times.has_passed(expires_at, ports.now()):
         raise InvalidRequest("expires_at: must lie in the future.")

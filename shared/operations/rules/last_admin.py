@@ -1,4 +1,4 @@
-"""A tenant never loses its last admin key (APIKEY-7)."""
+"""Protection of a tenant's last admin key (APIKEY-7)."""
 
 from collections.abc import Collection, Iterable, Iterator
 from datetime import timedelta
@@ -13,23 +13,24 @@ from shared.model.service_accounts import ServiceAccount
 from shared.ports import Ports
 from shared.ports.store import Address, At, Change, Check
 
-# How long the key that stays must live (APIKEY-7).
+# The remaining admin key must be valid for at least this long.
 REMAINING: Final = timedelta(hours=24)
 
 
 def guard(
     ports: Ports, caller: Caller, *, losing: Collection[ApiKey], written: Collection[Address] = ()
 ) -> list[Change]:
-    """The changes that make the loss of these keys depend on another admin key that stays.
+    """Return checks for the write that ends the keys `losing`: another admin key must remain.
 
-    `written` are the items that the same write puts with the version that was read. The caller's
-    own key is looked at first; nearly always it is the one that stays. Raises `Conflict` if
-    one of the keys is an admin key, and no other one stays accepted for `REMAINING` at least.
+    Items at `written` are not checked, because the same write already expects their version.
+    Raises `Conflict` if one of `losing` is a live admin key and no other admin key stays
+    accepted for `REMAINING`.
     """
     now = ports.now()
     if not any(key.is_live_admin(now) for key in losing):
         return []
     ids = {key.id for key in losing}
+    # Nearly always the caller's own key remains, which saves reading all of them.
     stays = _another(ports, caller.tenant_id, _own(ports, caller, ids))
     stays = stays or _another(ports, caller.tenant_id, _all(ports, caller.tenant_id, ids))
     if stays is None:
@@ -37,17 +38,17 @@ def guard(
             "This would end the last active admin key; first create another one that does not "
             "expire within 24 hours."
         )
-    # Whoever takes that one away, or its account, makes this write lose, or loses to it.
+    # A concurrent write that ends that key or disables its account conflicts with this one.
     return [Check(each.address, At(each.version)) for each in stays if each.address not in written]
 
 
 def is_left(ports: Ports, tenant_id: str) -> bool:
-    """Whether an admin key of the tenant is accepted now, and stays so for `REMAINING`."""
+    """Return whether the tenant has an admin key that stays accepted for `REMAINING`."""
     return _another(ports, tenant_id, _all(ports, tenant_id, set())) is not None
 
 
 def _own(ports: Ports, caller: Caller, losing: set[str]) -> list[ApiKey]:
-    """The key that the caller uses, unless it is one of those that are lost."""
+    """Return the caller's own API key, unless it is in `losing`."""
     if caller.key_id is None or caller.key_id in losing:
         return []
     item = ports.store.get(model.records(caller.tenant_id).address(caller.key_id))
@@ -62,8 +63,8 @@ def _all(ports: Ports, tenant_id: str, losing: set[str]) -> Iterator[ApiKey]:
 def _another(
     ports: Ports, tenant_id: str, keys: Iterable[ApiKey]
 ) -> tuple[ApiKey] | tuple[ApiKey, ServiceAccount] | None:
-    """An admin key among `keys` that stays, with its account if it has one."""
-    # A key that is about to expire would leave nobody to create the next one.
+    """Return a remaining admin key among `keys`, with its account if it has one."""
+    # A key that expires soon would leave no key that can create another one.
     until = ports.now() + REMAINING
     owned: dict[str, ApiKey] = {}
     for key in keys:

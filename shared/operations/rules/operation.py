@@ -1,7 +1,7 @@
-"""What every operation has: scopes that it enforces itself, and a write that races are settled by.
+"""Base of all operations: enforce scopes, and run again if a conditional write loses a race.
 
-An operation reads, decides, and writes once, with its facts as expectations. Where a fact has
-changed by then, the write is refused whole and the operation decides again on what is true now.
+An operation reads, decides, and writes once. The write expects what was read; if that has
+changed, the store applies nothing, and the operation runs again on the new state.
 """
 
 import time
@@ -17,17 +17,18 @@ from shared.ports import Ports
 P = ParamSpec("P")
 R = TypeVar("R")
 
-# Drawn from the system: the state of any other generator would be the same in every instance that
-# starts from one snapshot.
+# The system's generator: any other would have the same state in all instances that start from one
+# snapshot of Lambda.
 _RANDOM: Final = SystemRandom()
 
 
 @dataclass(frozen=True, slots=True)
 class Pacing:
-    """When an operation tries again; all times are in seconds, `sleep` and `clock` a test's to set.
+    """When an operation is retried; times are in seconds. Tests set `sleep` and `clock`.
 
-    `limit` is how long it goes on losing to others before it says so, below any gateway's patience;
-    `pause` is the longest wait between two attempts. In `in_flight`, a write becomes visible whole.
+    `limit` is the time after which `settle` gives up, less than the time-out of any gateway.
+    `pause` is the longest wait between two attempts. After `in_flight`, all items of a write are
+    visible.
     """
 
     limit: float = 10.0
@@ -41,7 +42,7 @@ PACING = Pacing()
 
 
 class Operation(Generic[P, R]):
-    """A function `(ports, caller, …)` together with the scopes that may call it."""
+    """A function `(ports, caller, …)` and the scopes of which a caller needs one."""
 
     def __init__(
         self, run: Callable[Concatenate[Ports, Caller, P], R], scopes: tuple[Scope, ...]
@@ -57,7 +58,10 @@ class Operation(Generic[P, R]):
             raise InsufficientScope(self.scopes)
 
     def __call__(self, ports: Ports, caller: Caller, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Authorise, then run. Raises what the function raises, but never `ExpectationLost`."""
+        """Authorise the caller and run the function, repeatedly if it loses a race.
+
+        Raises what the function raises, except `ExpectationLost`; see `settle`.
+        """
         self.authorize(caller)
         return settle(lambda: self._run(ports, caller, *args, **kwargs))
 
@@ -65,14 +69,14 @@ class Operation(Generic[P, R]):
 def operation(
     *scopes: Scope,
 ) -> Callable[[Callable[Concatenate[Ports, Caller, P], R]], Operation[P, R]]:
-    """Make an operation of a function; any one of `scopes` opens it."""
+    """Decorate a function as an `Operation`; a caller needs any one of `scopes`."""
     return lambda run: Operation(run, scopes)
 
 
 def settle(attempt: Callable[[], R]) -> R:
-    """What `attempt` gives, run again while its write loses to another's.
+    """Return what `attempt` returns; run it again if it raises `ExpectationLost`.
 
-    Raises `Unavailable` when it has lost for as long as `PACING` allows.
+    Raises `Unavailable` if it still does after the `limit` of `PACING`.
     """
     deadline = PACING.clock() + PACING.limit
     while True:
@@ -85,10 +89,10 @@ def settle(attempt: Callable[[], R]) -> R:
 
 
 def reread(read: Callable[[], R]) -> R:
-    """What `read` gives; it runs once more, after a pause, if what it found contradicts itself.
+    """Return what `read` returns; run it once more, after a pause, if it raises `Corrupt`.
 
-    Records may disagree while a write to them is in flight, because its items become visible one by
-    one (shared/ports/store.py). Raises `Corrupt` if they still disagree then.
+    Records may contradict each other during a write, because its items become visible one by one
+    (shared/ports/store.py). Raises `Corrupt` if the second run does.
     """
     try:
         return read()

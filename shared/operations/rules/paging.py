@@ -1,4 +1,4 @@
-"""Pages of a list, newest first (API-19, API-22)."""
+"""Pages of a collection, newest first (API-19, API-22)."""
 
 import heapq
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[T]):
-    """Some of a list. `next_before` is the next page's `before`, None on the last page."""
+    """One page. `next_before` is the `before` of the next page, None on the last one."""
 
     entries: list[T]
     total: int
@@ -25,10 +25,10 @@ class Page(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Walk(Generic[T]):
-    """The way to a page: up to `limit` records older than the identifier `before`.
+    """The query for a page: up to `limit` records older than the identifier `before`.
 
-    `keep` leaves records out; then the walk goes on until the page is full, or to the identifier
-    `after`.
+    If `keep` is given, only records for which it returns true are in the page; the query reads on
+    until the page is full or the identifier `after` is reached.
     """
 
     partition: Partition
@@ -39,14 +39,10 @@ class Walk(Generic[T]):
     after: str | None = None
 
     def run(self, ports: Ports) -> tuple[list[T], str | None]:
-        """The records, and the next page's `before`."""
+        """Return the records, and `before` of the next page or None."""
         most = None if self.keep else self.limit + 1
         entries = ports.store.query(
-            self.partition,
-            after=self.after,
-            before=self.before,
-            newest_first=True,
-            limit=most,
+            self.partition, after=self.after, before=self.before, newest_first=True, limit=most
         )
         found: list[tuple[str, T]] = []
         for entry in entries:
@@ -60,7 +56,7 @@ class Walk(Generic[T]):
 
 
 def newest(ports: Ports, walk: Walk[T], *, total: Callable[[], int]) -> Page[T]:
-    """The page that the walk leads to, and the `total` of the list."""
+    """Return the page that `walk` describes; `total` counts the whole collection."""
     (entries, next_before), counted = ports.gather(lambda: walk.run(ports), total)
     return Page(entries, counted, next_before)
 
@@ -73,11 +69,11 @@ def merged(
     beside: Sequence[Callable[[], int]] = (),
     **bounds: Any,
 ) -> tuple[list[Row], int]:
-    """The `limit` newest entries of all partitions together, newest first; `bounds` are of `query`.
+    """Return the `limit` newest rows of all partitions, newest first, and the sum of `beside`.
 
-    Their sort keys must differ. Each partition is asked for its share and some more, at once with
-    the others and with what is to be read `beside`, whose sum is returned too. Those partitions
-    that have more than their share among the newest are asked once more.
+    `bounds` are arguments of `Store.query`. Sort keys must be unique across the partitions. Each
+    partition is first queried for its share and a few more, concurrently with `beside`. Partitions
+    of which more rows may be among the newest are then queried again for `limit` rows.
     """
     share = min(limit, -(-limit // len(partitions)) + _spare(limit))
     answers = ports.gather(*_reads(ports, partitions, share, bounds), *beside)
@@ -91,7 +87,7 @@ def merged(
 
 
 def _spare(limit: int) -> int:
-    """How many more than its share a partition out of eight seldom has among the newest entries."""
+    """Return a surplus over its share that one of eight partitions rarely exceeds."""
     return 3 + limit // 16
 
 
@@ -109,6 +105,6 @@ def _first(runs: Iterable[list[Row]], limit: int) -> list[Row]:
 
 
 def count(ports: Ports, *keys: Address, names: Iterable[str] = ("count",)) -> int:
-    """The sum of these attributes of these items, absent ones counting zero."""
+    """Sum the attributes `names` of the items at `keys`; a missing one counts as zero."""
     items = ports.store.get_many(keys).values()
     return sum(integer(item, name) for item in items for name in names if name in item)

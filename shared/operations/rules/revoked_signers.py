@@ -1,7 +1,7 @@
-"""The tenant's revoked signers: read by checks and publications, added to by revocations.
+"""The revoked signers of a tenant: signing keys, and superseded versions of them (docs/adr/0036).
 
-Each has a marker of its own. A check reads the markers of the keys that signed the warrants that it
-is asked about, and only if the count says that there are any (docs/adr/0036).
+Each has a marker item, and one item counts them. A check of warrants reads only the markers of
+the keys that signed them, and none if the count is zero.
 """
 
 from collections.abc import Collection, Mapping
@@ -19,16 +19,15 @@ from shared.ports.store import Change, Expect, Increment, Put
 
 
 def read(ports: Ports, tenant_id: str) -> tuple[str, ...]:
-    """All revoked signers of the tenant as text, sorted.
+    """Return all revoked signers of the tenant as text, sorted.
 
-    Raises `Corrupt` if there are fewer than are counted, also when they are read again; then it is
-    not a write in flight. Raises `Unavailable`.
+    Raises `Corrupt` if there are fewer than the count says, also after `reread`; `Unavailable`.
     """
     return reread(lambda: _read(ports, tenant_id))
 
 
 def _read(ports: Ports, tenant_id: str) -> tuple[str, ...]:
-    # Before the markers: what is counted here must be among them.
+    # Read before the markers: all that are counted here must then be found.
     item = ports.store.get(model.count_address(tenant_id))
     if item is not None and model.is_of_first_edition(item):
         return tuple(sorted(set(FirstEdition.from_item(item).signers)))
@@ -42,10 +41,10 @@ def _read(ports: Ports, tenant_id: str) -> tuple[str, ...]:
 def found(
     ports: Ports, tenant_id: str, item: Item | None, signers: Collection[Signer]
 ) -> dict[Signer, Marker]:
-    """The markers of those of `signers` that are revoked.
+    """Return the markers of those of `signers` that are revoked.
 
-    `item` is the one that counts them. Reads at most an item for each signer.
-    Raises `Corrupt`, `Unavailable`.
+    `item` is the stored count. Reads at most one item for each signer. Raises `Corrupt`,
+    `Unavailable`.
     """
     if item is None:
         return {}
@@ -53,7 +52,7 @@ def found(
         return first_edition.markers(ports, tenant_id, item, signers)
     count = Count.from_item(item)
     whole = count.signers - count.versions
-    # Most tenants revoke whole keys, or nothing: then there is nothing to look for.
+    # Most tenants revoke no versions, or no keys at all: this saves reading their markers.
     asked = [each for each in signers if (whole if each.key_version is None else count.versions)]
     addresses = {each: model.marker_address(tenant_id, each) for each in asked}
     items = ports.store.get_many(addresses.values()) if addresses else {}
@@ -65,10 +64,11 @@ def found(
 
 
 def added(ports: Ports, tenant_id: str, revoked: Mapping[Signer, Marker]) -> list[Change]:
-    """The changes that revoke these signers too, for the write that revokes their keys.
+    """Return the changes that mark these signers as revoked, for the write that revokes their keys.
 
-    One is the count; each signer has one more, unless it has a marker already, as it may after a
-    restore. The markers of the first edition are made first. Raises `Corrupt`, `Unavailable`.
+    The first is the count; another follows for each signer without a marker (after a restore, a
+    signer may have one). Data of the first release is migrated first. Raises `Corrupt`,
+    `Unavailable`.
     """
     address = model.count_address(tenant_id)
     addresses = {each: model.marker_address(tenant_id, each) for each in revoked}
@@ -83,5 +83,5 @@ def added(ports: Ports, tenant_id: str, revoked: Mapping[Signer, Marker]) -> lis
 
 
 def marked(tenant_id: str, signer: Signer, marker: Marker) -> Put:
-    """The change that stores a marker; the signer must not have one."""
+    """Return the change that stores a marker; it expects that the signer has none."""
     return Put(model.marker_address(tenant_id, signer), marker.to_item(), Expect.ABSENT)

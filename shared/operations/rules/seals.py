@@ -1,4 +1,4 @@
-"""Opening sealed seeds: the one place that says what to do if a seal does not open."""
+"""Opening of sealed seeds. `Corrupt` of `opened` says what to do if a seal does not open."""
 
 from collections.abc import Mapping
 
@@ -10,10 +10,10 @@ from shared.ports import Ports
 
 
 def opened(ports: Ports, key: SigningKey | ListSigner) -> bytes:
-    """The seed (32 bytes) of a key that signs.
+    """Return the seed (32 bytes) of an active key.
 
-    Raises `Corrupt` if it has none or its seal does not open for this key, purpose and version;
-    `Unavailable` if the key service cannot answer.
+    Raises `Corrupt` if it has none or the seal does not open for this key, purpose and version;
+    `Unavailable` if the key service does not answer.
     """
     try:
         return _unsealed(ports, key, key.seal_context)
@@ -25,9 +25,10 @@ def opened(ports: Ports, key: SigningKey | ListSigner) -> bytes:
 
 
 def is_of_earlier_version(ports: Ports, key: SigningKey | ListSigner) -> bool:
-    """Whether the seal was made before seals had a purpose, and opens so.
+    """Return whether the seal is in the format before seals had a purpose.
 
-    Raises `Corrupt` if it opens in neither way or holds the seed of another key; `Unavailable`.
+    Raises `Corrupt` if it opens in neither format or contains the seed of another key;
+    `Unavailable`.
     """
     try:
         _unsealed(ports, key, key.seal_context)
@@ -40,7 +41,7 @@ def is_of_earlier_version(ports: Ports, key: SigningKey | ListSigner) -> bool:
 
 
 def resealed(ports: Ports, key: SigningKey | ListSigner) -> bytes:
-    """The seed of a seal that was made before seals had a purpose, sealed as it is now.
+    """Open a seal in the format before seals had a purpose; return the seed sealed in today's.
 
     Raises `Corrupt`, `Unavailable`.
     """

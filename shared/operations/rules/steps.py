@@ -1,4 +1,4 @@
-"""Small groups of changes, many in one write: a group is applied whole, or left out alone."""
+"""Batches of small groups of changes; each group is applied completely or skipped."""
 
 from collections.abc import Iterable, Sequence
 from functools import partial
@@ -10,9 +10,9 @@ from shared.ports.store import MOST_CHANGES, Change
 
 
 def apply(ports: Ports, steps: Iterable[Sequence[Change]], *, most: int) -> None:
-    """Apply each step whose expectations hold, and no other; none has more than `most` changes.
+    """Apply each step whose expectations hold; skip the others. A step has at most `most` changes.
 
-    Raises `Unavailable`, after which some are applied.
+    Raises `Unavailable`; some steps may then be applied.
     """
     rest, batches = iter(steps), list[list[Sequence[Change]]]()
     while batch := list(islice(rest, MOST_CHANGES // most)):

@@ -1,4 +1,4 @@
-"""Tenants: their settings, and the directory of all of them."""
+"""Tenants: their settings, and the directory that names all of them."""
 
 from collections.abc import Iterator
 
@@ -9,7 +9,7 @@ from shared.ports import Ports
 
 
 def settings(ports: Ports, tenant_id: str) -> TenantSettings:
-    """The settings of a tenant. Raises `Corrupt` where a tenant has none."""
+    """Read the settings of a tenant. Raises `Corrupt` if there are none."""
     item = ports.store.get(model.settings_address(tenant_id))
     if item is None:
         raise Corrupt("a tenant has no settings")
@@ -17,19 +17,19 @@ def settings(ports: Ports, tenant_id: str) -> TenantSettings:
 
 
 def directory(ports: Ports) -> Iterator[DirectoryEntry]:
-    """All tenants, oldest first."""
+    """Read the directory, oldest tenant first."""
     return (DirectoryEntry.from_item(entry.item) for entry in ports.store.query(model.DIRECTORY))
 
 
 def find(ports: Ports, handle: str) -> TenantSettings:
-    """The settings of the tenant with this handle. Raises `NotFound`."""
+    """Read the settings of the tenant with this handle. Raises `NotFound`."""
     return settings(ports, identifier(ports, handle))
 
 
 def identifier(ports: Ports, handle: str) -> str:
-    """The identifier of the tenant with this handle, though some of its records may be missing.
+    """Return the identifier of the tenant with this handle, also if its handle item is missing.
 
-    Raises `NotFound`.
+    Raises `NotFound` if the directory does not have it either.
     """
     item = ports.store.get(model.handle_address(handle))
     if item is not None:

@@ -1,4 +1,4 @@
-"""Whether warrants hold, by the live records: their own, and those of the keys that signed them."""
+"""Whether warrants are revoked, by themselves or by the keys that signed them."""
 
 from collections.abc import Iterable, Mapping
 
@@ -14,18 +14,18 @@ from shared.ports import Ports
 
 
 def verdicts(ports: Ports, tenant_id: str, warrant_ids: Iterable[str]) -> dict[str, Verdict]:
-    """The verdict on each warrant; an unknown one holds.
+    """Return the verdict on each warrant; an unknown warrant is not revoked.
 
-    Takes one trip to the store, and a second one only if any key of the tenant is revoked and a
-    key of the tenant signed one of the warrants. Raises `Unavailable` if the verdict cannot be
-    known: a fault is never an answer.
+    Reads the store once, and a second time only if a key of the tenant is revoked and a key of the
+    tenant signed one of the warrants. Raises `Corrupt`, `Unavailable`: a fault is never reported
+    as "not revoked".
     """
     addresses = {each: warrants.warrant_address(tenant_id, each) for each in warrant_ids}
     count_address = signer_model.count_address(tenant_id)
     items = ports.store.get_many([count_address, *addresses.values()])
     standings = {each: Standing.of(items.get(key)) for each, key in addresses.items()}
     own = {each: _own(each, standing) for each, standing in standings.items()}
-    # Their own records do not revoke these; the keys that signed them may.
+    # These are not revoked themselves; the keys that signed them may be.
     held = {each: standings[each] for each, verdict in own.items() if not verdict.revoked}
     return own | _by_signers(ports, tenant_id, held, items.get(count_address))
 
@@ -39,13 +39,13 @@ def _own(warrant_id: str, standing: Standing) -> Verdict:
 def _by_signers(
     ports: Ports, tenant_id: str, held: Mapping[str, Standing], count: Item | None
 ) -> dict[str, Verdict]:
-    """The verdicts on those whose signer is revoked; each signer is read once, not each warrant."""
+    """Return the verdicts on warrants whose signer is revoked; `count` is the count item."""
     signers = {
         warrant_id: Signer(each.key_id, each.key_version)
         for warrant_id, each in held.items()
         if each.key_id is not None
     }
-    # A warrant falls with the version of the key that signed it, and with the whole key.
+    # A warrant is revoked with the version of the key that signed it, or with the whole key.
     wanted = {*signers.values(), *(Signer(each.key_id, None) for each in signers.values())}
     markers = revoked_signers.found(ports, tenant_id, count, wanted)
     return {

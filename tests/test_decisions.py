@@ -35,3 +35,12 @@ def test_a_decision_is_changed_by_decisions_that_are_there() -> None:
     named = re.findall(r"\[(\d{4})\]\(([\w-]+\.md)\)", "".join(map(_row, _FILES)))
     assert {name for _, name in named} == {path.name for path in _FILES}
     assert [name for number, name in named if not name.startswith(number)] == []
+
+
+def test_decisions_name_files_that_are_there() -> None:
+    """A module that moves takes its name in the decisions along."""
+    texts = {path.name: path.read_text(encoding="utf-8") for path in _FILES}
+    kinds = r"`((?:functions|infra|shared|tests)/[\w/.-]+\.\w+)"
+    named = [(name, each) for name, text in texts.items() for each in re.findall(kinds, text)]
+    assert len(named) > 20
+    assert [(name, each) for name, each in named if not (ROOT / each).exists()] == []

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 from shared.adapters.sqlite_usage import SqliteUsage
 from shared.errors import Unavailable
 from shared.ports import Ports
-from tests.intercepted import Context, Intercepted
+from tests.intercepted import Call, Intercepted
 from tests.worlds import Clock
 
 R = TypeVar("R")
@@ -132,7 +132,7 @@ def stormy(ports: Ports, storm: Storm) -> Ports:
 def _run_by(script: Script | Storm, port: object, names: Mapping[str, str] = {}) -> Any:
     """The port, with what `names` says for the names of its verbs in the script."""
 
-    def run(call: Context) -> Any:
+    def run(call: Call) -> Any:
         # No step of a script: whether it fails changes no outcome, and has tests of its own.
         if call.verb == "discard":
             return call()

@@ -18,7 +18,7 @@ _BESIDE: Final = frozenset({"problems"})
 
 
 @dataclass(frozen=True)
-class Context:
+class Call:
     """A call of a port that is not made yet. To call it is to make it, as it was asked for."""
 
     port: Any
@@ -41,7 +41,7 @@ class Intercepted:
     A verb that a subclass defines does not go there; `inner` is the port behind.
     """
 
-    def __init__(self, inner: Any, around: Callable[[Context], Any] = Context.__call__) -> None:
+    def __init__(self, inner: Any, around: Callable[[Call], Any] = Call.__call__) -> None:
         self.inner = inner
         self._around = around
 
@@ -52,6 +52,6 @@ class Intercepted:
         def intercepted(*arguments: Any, **options: Any) -> Any:
             # What can be read only once is kept, so that `around` may look at it.
             kept = tuple(list(a) if isinstance(a, Iterator) else a for a in arguments)
-            return self._around(Context(self.inner, verb, kept, options))
+            return self._around(Call(self.inner, verb, kept, options))
 
         return intercepted

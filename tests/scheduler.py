@@ -51,7 +51,7 @@ _LOCKED: Final = "locked "
 _RANDOM: Final = re.compile(r"(?<=svc_...)_[0-9a-z]{26}|-[0-9a-f]{64}")
 
 
-class Uri(NamedTuple):
+class Place(NamedTuple):
     """An item, or a blob."""
 
     room: str
@@ -72,7 +72,7 @@ class Span(NamedTuple):
     after: str | None
     before: str | None
 
-    def holds(self, place: Uri) -> bool:
+    def holds(self, place: Place) -> bool:
         """Whether the walk may meet it."""
         return (
             (self.room, self.folder) == place[:2]
@@ -83,7 +83,7 @@ class Span(NamedTuple):
 
 # What a proof looks at beside the items: the order in which writes, and reads that are watched,
 # took place. As a place that they touch, it keeps two of them from being taken for one another.
-_ORDER: Final = Uri("", "order", "")
+_ORDER: Final = Place("", "order", "")
 # As that of acknowledgements does, beside reads and writes that are watched.
 _ACKNOWLEDGED: Final = Span("", "acknowledged", None, None)
 # What is in flight, for those who wait until nothing is.
@@ -95,8 +95,8 @@ class Footprint:
     """What a call is, and what it reads and writes, as its arguments tell."""
 
     call: str
-    reads: frozenset[Uri | Span] = frozenset()
-    writes: frozenset[Uri] = frozenset()
+    reads: frozenset[Place | Span] = frozenset()
+    writes: frozenset[Place] = frozenset()
 
     @property
     def waits(self) -> bool:
@@ -107,7 +107,7 @@ class Footprint:
         """Whether the order of the two calls may matter."""
         return self._upsets(other) or other._upsets(self)
 
-    def shared(self, other: "Footprint") -> set[Uri]:
+    def shared(self, other: "Footprint") -> set[Place]:
         """The places for which it may matter."""
         places = self.writes | other.writes
         return {each for each in places if self.touches(each) and other.touches(each)}
@@ -115,11 +115,11 @@ class Footprint:
     def _upsets(self, other: "Footprint") -> bool:
         return any(other.touches(place) for place in self.writes)
 
-    def touches(self, place: Uri) -> bool:
+    def touches(self, place: Place) -> bool:
         """Whether it reads or writes the place."""
         return place in self.writes or self._reads(place)
 
-    def _reads(self, place: Uri) -> bool:
+    def _reads(self, place: Place) -> bool:
         return place in self.reads or any(
             isinstance(each, Span) and each.holds(place) for each in self.reads
         )
@@ -135,7 +135,7 @@ class Step:
 
     def reads(self, address: Address) -> bool:
         """Whether it read this very item."""
-        return Uri(*address) in self.footprint.reads
+        return Place(*address) in self.footprint.reads
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,9 +333,9 @@ class _Stage:
         self._run = run
         self.torn = frozenset(torn)
         # What items in flight were before, and those that are to be shown, by the task to do it.
-        self.hidden: dict[Uri, Item | None] = {}
-        self._tasks: dict[str, tuple[_Seat, Uri]] = {}
-        self.watched = {Uri(*key) for key in watched}
+        self.hidden: dict[Place, Item | None] = {}
+        self._tasks: dict[str, tuple[_Seat, Place]] = {}
+        self.watched = {Place(*key) for key in watched}
         self._choose = choose
         self._observe = observe
         self._seats = {name: _Seat(self, name, actor, ports) for name, actor in actors.items()}
@@ -410,7 +410,7 @@ class _Stage:
             self.hidden |= before
             for number, place in enumerate(places):
                 self._tasks[f"{seat.name}/{seat.changes}.{number}"] = (seat, place)
-            acknowledged = Uri("", "acknowledged", seat.name)
+            acknowledged = Place("", "acknowledged", seat.name)
             seat.pending = Footprint("acknowledged", writes=frozenset({acknowledged}))
 
         self.step(seat, footprint, accept)
@@ -481,7 +481,7 @@ class _Seat(threading.Thread):
         self._ports = replace(ports, store=store, blobs=blobs)
 
     @property
-    def hidden(self) -> dict[Uri, Item | None]:
+    def hidden(self) -> dict[Place, Item | None]:
         """The items that others have written, and that are not shown yet, as they were before."""
         return self._stage.hidden
 
@@ -495,17 +495,17 @@ class _Seat(threading.Thread):
                 outcome = error
             self._stage.end(self, outcome)
 
-    def read(self, verb: str, what: Uri | Span, call: Callable[[], R]) -> R:
-        reads: set[Uri | Span] = {what}
+    def read(self, verb: str, what: Place | Span, call: Callable[[], R]) -> R:
+        reads: set[Place | Span] = {what}
         if what in self._stage.watched:
             reads |= {_ORDER, _ACKNOWLEDGED}
         return self.step(Footprint(verb, reads=frozenset(reads)), call)
 
-    def write(self, checked: set[Uri], written: set[Uri], call: Callable[[], None]) -> None:
+    def write(self, checked: set[Place], written: set[Place], call: Callable[[], None]) -> None:
         torn = self.name in self._stage.torn and len(checked | written) > 1
         # An item that is shown at once has no moment between its lock and its change.
-        shown = {Uri("", "in flight", self.name)} if torn else written
-        reads: set[Uri | Span] = set(map(_lock, checked))
+        shown = {Place("", "in flight", self.name)} if torn else written
+        reads: set[Place | Span] = set(map(_lock, checked))
         if written & self._stage.watched:
             reads.add(_ACKNOWLEDGED)
         footprint = Footprint(
@@ -528,7 +528,7 @@ class _Store:
     _store: Store
 
     def get(self, address: Address) -> Item | None:
-        place, hidden = Uri(*address), self._seat.hidden
+        place, hidden = Place(*address), self._seat.hidden
 
         def see() -> Item | None:
             return hidden[place] if place in hidden else self._store.get(address)
@@ -596,8 +596,8 @@ class _Store:
             after = page[0][0]
 
     def write(self, *changes: Change) -> None:
-        checked = {Uri(*each.address) for each in changes if isinstance(each, Check)}
-        written = {Uri(*each.address) for each in changes} - checked
+        checked = {Place(*each.address) for each in changes if isinstance(each, Check)}
+        written = {Place(*each.address) for each in changes} - checked
         self._seat.write(checked, written, lambda: self._store.write(*changes))
 
     def _seen(self, span: Span) -> dict[str, Item | None]:
@@ -629,19 +629,19 @@ class _Blobs(Intercepted):
         return iter(self._seat.read("names", span, lambda: list(self.inner.names(folder))))
 
 
-def _lock(place: Uri) -> Uri:
+def _lock(place: Place) -> Place:
     """Stands for the item as those who write it or depend on it see it: locked while in flight."""
     return place._replace(room=_LOCKED + place.room)
 
 
-def _showing(task: str, place: Uri) -> Footprint:
-    done = Uri("", "in flight", task)
+def _showing(task: str, place: Place) -> Footprint:
+    done = Place("", "in flight", task)
     return Footprint("show", writes=frozenset({place, _lock(place), done}))
 
 
-def _blob(name: str) -> Uri:
+def _blob(name: str) -> Place:
     folder, _, last = name.rpartition("/")
-    return Uri(_BLOBS, folder, last)
+    return Place(_BLOBS, folder, last)
 
 
 @dataclass

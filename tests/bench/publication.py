@@ -28,7 +28,7 @@ from tests.bench.measure import alternate, timed
 from tests.bench.report import NotMeasured, Row, compared, progress
 from tests.bench.revoked import Tenant, revoke, tenant, warrant_ids
 from tests.bench.scratch import scratch
-from tests.intercepted import Context, Intercepted
+from tests.intercepted import Call, Intercepted
 from tests.processes import run as run_python
 
 _SECONDS = ("s", 1.0)
@@ -170,7 +170,7 @@ class Watched(Intercepted):
         self.read = 0
         self.counts = 0
 
-    def _watched(self, call: Context) -> Any:
+    def _watched(self, call: Call) -> Any:
         match call.verb:
             case "get":
                 self.read += 1

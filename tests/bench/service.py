@@ -21,7 +21,7 @@ from shared.web.app import create_app, lambda_handler
 from tests.api import Tenant, serve
 from tests.bench import worker
 from tests.bench.revoked import revoke, warrant_ids
-from tests.intercepted import Context, Intercepted
+from tests.intercepted import Call, Intercepted
 from tests.lambda_events import Request
 from tests.worlds import Clock, embedded
 
@@ -53,7 +53,7 @@ class _TimedStore(Intercepted):
         super().__init__(store, self._timed)
         self.seconds = 0.0
 
-    def _timed(self, call: Context) -> Any:
+    def _timed(self, call: Call) -> Any:
         started = time.process_time()
         try:
             return call.complete()

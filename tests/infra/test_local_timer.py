@@ -25,7 +25,7 @@ from shared.operations.srl import in_force
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect
 from tests.infra.folders import opened
-from tests.intercepted import Context, Intercepted
+from tests.intercepted import Call, Intercepted
 from tests.operations.tenants import Tenant
 from tests.processes import local_server as running_server
 from tests.worlds import embedded
@@ -76,7 +76,7 @@ def test_a_start_does_not_wait_for_ever(
     tenant.revoke(ports, "svc_wrt_a")
     may_answer = threading.Event()
 
-    def wait(call: Context) -> Any:
+    def wait(call: Call) -> Any:
         """Who is due is found out once `may_answer` is set."""
         assert call.arguments[:1] != (TURNS,) or may_answer.wait(10)
         return call()
@@ -96,7 +96,7 @@ def test_a_stop_waits_for_one_list_at_most(tmp_path: Path) -> None:
     for tenant in tenants:
         tenant.revoke(ports, "svc_wrt_a")
 
-    def stop(call: Context) -> Any:
+    def stop(call: Call) -> Any:
         if call.verb == "put":
             timer.stop()
         return call()

@@ -30,7 +30,7 @@ from shared.operations.api import revocations, warrants
 from shared.operations.api.warrants import Order
 from shared.ports import Ports
 from shared.ports.store import Address, Change, Put, Table
-from tests.intercepted import Context, Intercepted
+from tests.intercepted import Call, Intercepted
 from tests.operations.tenants import Tenant
 from tests.worlds import Clock, close, embedded
 
@@ -169,7 +169,7 @@ def _written(
         tenant = Tenant.create(ports)
         written: list[Write] = []
 
-        def note(call: Context) -> Any:
+        def note(call: Call) -> Any:
             if call.verb == "write":
                 written.append(call.arguments)
             return call()

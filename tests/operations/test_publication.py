@@ -26,7 +26,7 @@ from shared.operations.srl import signers as srl_signers
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Partition, Put
 from tests.faults import Crash, Script, raises, scripted
-from tests.intercepted import Context, Intercepted
+from tests.intercepted import Call, Intercepted
 from tests.log_lines import lines, metrics
 from tests.operations.tenants import Tenant
 from tests.worlds import Clock, close, embedded
@@ -364,7 +364,7 @@ def test_a_malformed_record_stops_the_publication(ports: Ports, tenant: Tenant, 
 _MISSED = "svc_wrt_before"
 
 
-def _forgetful(call: Context) -> Any:
+def _forgetful(call: Call) -> Any:
     """Walks that miss an entry, as no adapter may."""
     match call.verb:
         case "query":

@@ -15,7 +15,7 @@ from shared.operations.srl import in_force, publication, worker
 from shared.ports import Ports
 from shared.ports.blobs import BlobStore
 from tests import disks
-from tests.intercepted import Context, Intercepted
+from tests.intercepted import Call, Intercepted
 from tests.operations.tenants import Tenant
 from tests.worlds import Clock
 
@@ -157,7 +157,7 @@ def test_lists_that_cannot_be_removed_stop_no_publication(
 def _broken(blobs: BlobStore, verb: str, error: Exception) -> Any:
     """Blobs of which one verb fails."""
 
-    def around(call: Context) -> Any:
+    def around(call: Call) -> Any:
         if call.verb == verb:
             raise error
         return call()

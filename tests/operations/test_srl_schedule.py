@@ -36,7 +36,7 @@ from shared.ports.store import (
     Store,
 )
 from tests.faults import Crash, Script, raises, scripted
-from tests.intercepted import Context, Intercepted
+from tests.intercepted import Call, Intercepted
 from tests.operations.races import races
 from tests.operations.tenants import Tenant
 from tests.operations.test_faults import _EACH_CASE, Case, _pending_signer
@@ -266,7 +266,7 @@ class Counting(Intercepted):
             yield entry
 
 
-def _nothing_else(call: Context) -> Any:
+def _nothing_else(call: Call) -> Any:
     pytest.fail(f"{call.verb} is no query")
 
 

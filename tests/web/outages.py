@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from shared.ports.store import Store
-from tests.intercepted import Context, Intercepted
+from tests.intercepted import Call, Intercepted
 
 # Says of a verb and a partition whether that call breaks.
 Fails = Callable[[str, str], bool]
@@ -23,7 +23,7 @@ def behind_the_gate(verb: str, pk: str) -> bool:
 def breaking(store: Store, error: BaseException, fails: Fails) -> Any:
     """A store that raises `error` if `fails` says so, and else hands on what it is asked."""
 
-    def around(call: Context) -> Any:
+    def around(call: Call) -> Any:
         if any(fails(call.verb, pk) for pk in _partitions(call)):
             raise error
         return call()
@@ -34,13 +34,13 @@ def breaking(store: Store, error: BaseException, fails: Fails) -> Any:
 def down(error: BaseException) -> Any:
     """A port that raises `error` whatever is asked of it."""
 
-    def around(_call: Context) -> Any:
+    def around(_call: Call) -> Any:
         raise error
 
     return Intercepted(None, around)
 
 
-def _partitions(call: Context) -> list[str]:
+def _partitions(call: Call) -> list[str]:
     """The partitions that a call of a store is about."""
     match call.verb:
         case "write":

@@ -14,7 +14,7 @@ AWS_PORT ?= 4566
 
 VENV ?= .venv
 BIN  := $(VENV)/bin
-TOOLS := sam checkov ministack bench cose audit client
+TOOLS := sam checkov ministack cose audit client
 NODE_TOOLS := engines openapi
 
 # What the checks write: with CACHES elsewhere, and VENV too, the source tree may be read-only.
@@ -68,7 +68,7 @@ test-engines: $(VENV)/.tests ## Contract suites and API tests on every engine to
 	@for tool in ministack engines; do $(MAKE) --silent .tools/$$tool/.installed || true; done
 	@$(BIN)/python -m tests.engines
 
-bench: $(VENV)/.tests .tools/bench/.installed ## Measure, each figure beside another (BENCH_ONLY=… BENCH_OUT=….json).
+bench: $(VENV)/.tests ## Measure, each figure beside another (BENCH_ONLY=… BENCH_OUT=….json).
 	@$(BIN)/python -m tests.bench
 
 lint: $(VENV)/.tests

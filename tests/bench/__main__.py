@@ -14,31 +14,16 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
-from tests.bench import (
-    audit_log,
-    cold_start,
-    downloads,
-    dynamodb,
-    meanwhile,
-    publication,
-    report,
-    requests,
-    server,
-    workers,
-)
+from tests.bench import cold_start, meanwhile, publication, report, requests, workers
 from tests.bench.report import NotMeasured, Row
 from tests.processes import ROOT
 
 BENCHES: Final[dict[str, Callable[[], Iterator[Row]]]] = {
     "publication": publication.run,
-    "audit_log": audit_log.run,
-    "dynamodb": dynamodb.run,
     "requests": requests.run,
     "cold_start": cold_start.run,
-    "server": server.run,
     "workers": workers.run,
     "meanwhile": meanwhile.run,
-    "downloads": downloads.run,
 }
 
 

@@ -17,12 +17,11 @@ from pathlib import Path
 from statistics import quantiles
 from typing import Final
 
-from shared.model import times
 from shared.model.callers import Scope
 from shared.operations.api import api_keys
 from shared.operations.operator import onboarding
 from shared.operations.srl import publication
-from tests.bench import audit_log, revoked
+from tests.bench import revoked
 from tests.bench.report import NotMeasured, Row, compared, progress, table
 from tests.bench.scratch import scratch
 from tests.processes import HOST, LocalServer, local_server
@@ -137,8 +136,7 @@ def _scene(folder: Path, number: int, seconds: float) -> Iterator[_Scene]:
     progress(f"{number:,} revoked warrants")
     with revoked.tenant(folder / "data", revoked=number) as tenant:
         ports, operator = tenant.ports, tenant.operator
-        now = times.whole(ports.now())
-        audit_log.fill(folder / "data", ports, operator.tenant_id, min(number, _ENTRIES), now=now)
+        revoked.fill_audit_log(folder / "data", ports, operator.tenant_id, min(number, _ENTRIES))
         publication.publish(ports, operator)
         owner = api_keys.create(ports, operator, name="bench", scopes=(Scope.ADMIN,)).secret
         _, other = onboarding.create_tenant(ports, handle="local")

@@ -1,4 +1,4 @@
-"""One side of a comparison in a process of its own; nothing but Python's library is needed.
+"""One side of a comparison in a process of its own.
 
 The worker runs `serve({"hello": call})` with the calls that it offers. Whoever measures holds a
 `Worker` and asks it to repeat one of them.
@@ -12,12 +12,11 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from typing import IO, Any, Final
 
 from tests.bench.report import NotMeasured
+from tests.processes import ROOT
 
-ROOT: Final = Path(__file__).parent.parent.parent
 HELLO_PATH: Final = "/v1/hello"
 _EVENT: Final = ROOT / "infra" / "sam" / "events" / "http_api.json"
 _OK: Final = 200
@@ -29,8 +28,6 @@ def hello_event() -> dict[str, Any]:
     """API Gateway's event for the least that a framework can be asked."""
     event: dict[str, Any] = json.loads(_EVENT.read_text())
     event["rawPath"] = event["requestContext"]["http"]["path"] = HELLO_PATH
-    # For frameworks that look a route up by its name.
-    event["routeKey"] = event["requestContext"]["routeKey"] = f"GET {HELLO_PATH}"
     return event
 
 
@@ -89,10 +86,10 @@ class Worker:
 
 
 @contextmanager
-def worker(python: Path, module: str, environment: Mapping[str, str]) -> Iterator[Worker]:
-    """The worker that `module` is, run by this Python; it is gone at the end."""
+def worker(module: str, environment: Mapping[str, str]) -> Iterator[Worker]:
+    """The worker that `module` is; it is gone at the end."""
     with subprocess.Popen(
-        [python, "-m", module],
+        [sys.executable, "-m", module],
         cwd=ROOT,
         env=dict(environment),
         stdin=subprocess.PIPE,

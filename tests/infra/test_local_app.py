@@ -3,10 +3,11 @@
 import gzip
 import hashlib
 import json
+import re
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import httpx2
@@ -15,9 +16,14 @@ from starlette.testclient import TestClient
 
 from infra import data_folder, local_app
 from shared import wiring
+from shared.model.srl.blobs import lists_folder, sha256_of
+from shared.model.srl.head import head_address
+from shared.operations.rules import tenants
+from shared.operations.srl import in_force, storage
 from shared.ports import Ports
+from shared.ports.store import Expect, Put
 from tests.aws import aws
-from tests.bench.downloads import lengthen, peak_mib
+from tests.infra.folders import opened
 from tests.processes import LocalServer, local_server
 from tests.worlds import close
 
@@ -166,9 +172,9 @@ def test_the_address_of_a_list_says_how_to_keep_it(local: Local) -> None:
 def test_long_lists_are_streamed_while_others_are_served(tmp_path: Path) -> None:
     """F122a: Ten slow downloads of a long list take little memory and delay no check."""
     with local_server(tmp_path / "data") as server, _client(server) as http:
-        lengthen(server.data, size=24 * 1024 * 1024)
+        _lengthen(server.data, size=24 * 1024 * 1024)
         assert http.get("/v1/revocations/srl/keys").status_code == 200
-        before = peak_mib(server.process.pid)
+        before = _peak_mib(server.process.pid)
         with ExitStack() as readers:
             for _ in range(10):
                 reader = readers.enter_context(http.stream("GET", "/v1/revocations/srl/signed"))
@@ -176,9 +182,25 @@ def test_long_lists_are_streamed_while_others_are_served(tmp_path: Path) -> None
                 next(reader.iter_raw(1000))
             query = {"warrant_id": "svc_wrt_none"}
             checks = [_seconds(http, "/v1/revocations/check", query) for _ in range(50)]
-        after = peak_mib(server.process.pid)
+        after = _peak_mib(server.process.pid)
     assert after - before < 24
     assert sorted(checks)[25] < 0.5
+
+
+def _lengthen(data: Path, *, size: int) -> None:
+    """Put a file of this many bytes in force as the list of the tenant; it is never verified."""
+    with opened(data) as ports:
+        tenant_id = tenants.find(ports, "local").tenant_id
+        head = in_force.head(ports, tenant_id)
+        blob = storage.put(ports, lists_folder(tenant_id), head.version, bytes(size))
+        longer = replace(head, blob=blob, sha256=sha256_of(blob), size=size)
+        ports.store.write(Put(head_address(tenant_id), longer.to_item(), Expect.PRESENT))
+
+
+def _peak_mib(pid: int) -> float:
+    """The most memory that a process ever had."""
+    (line,) = re.findall(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
+    return int(line) / 1024
 
 
 def _client(server: LocalServer) -> httpx2.Client:

@@ -92,8 +92,8 @@ def _reported(name: str) -> ReportedSigners:
 
 
 def _is_listed(payload: Payload, warrant_id: str) -> bool:
-    place = bisect_left(payload.revoked_ids, warrant_id)
-    return payload.revoked_ids[place : place + 1] == [warrant_id]
+    index = bisect_left(payload.revoked_ids, warrant_id)
+    return payload.revoked_ids[index : index + 1] == [warrant_id]
 
 
 def _summary(payload: Payload, warrants: dict[str, bool]) -> dict[str, object]:

@@ -62,18 +62,18 @@ class Settings:
         Raises `InvalidSettings`, which names all problems.
         """
         problems: list[str] = []
-        places = [
-            _place(name, environment.get(name), schemes[name], problems)
+        uris = [
+            _uri(name, environment.get(name), schemes[name], problems)
             for name in _NAMES
             if name in _REQUIRED or name in environment
         ]
         _networks(environment, problems)
         if problems:
             raise InvalidSettings(problems)
-        return cls(*places)
+        return cls(*uris)
 
 
-def _place(name: str, value: str | None, schemes: Collection[str], problems: list[str]) -> Uri:
+def _uri(name: str, value: str | None, schemes: Collection[str], problems: list[str]) -> Uri:
     scheme, _, location = (value or "").partition(":")
     if scheme not in schemes or not location:
         allowed = " or ".join(f"{scheme}:…" for scheme in schemes)

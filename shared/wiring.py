@@ -73,10 +73,10 @@ def _early(connect: Callable[[], C]) -> Callable[[], C]:
 @cache
 def queue_from_environment() -> Queue:
     """Return the queue between the schedule and the publishers. Raises `InvalidSettings`."""
-    place = settings(os.environ).queue
-    if place is None:
+    uri = settings(os.environ).queue
+    if uri is None:
         raise InvalidSettings(["SVC_QUEUE is not set; set it to sqs:…"])
-    return _QUEUES[place.scheme](place.location)
+    return _QUEUES[uri.scheme](uri.location)
 
 
 def settings(environment: Mapping[str, str]) -> Settings:
@@ -150,12 +150,12 @@ def identifiers(clock: Callable[[], datetime]) -> NewId:
 
 
 @contextmanager
-def _naming(setting: str, place: Uri) -> Iterator[None]:
+def _naming(setting: str, uri: Uri) -> Iterator[None]:
     try:
         yield
     except Unavailable as error:
         raise InvalidSettings(
-            [f"{setting}: {place.location} cannot be opened: {error.__cause__ or error}"]
+            [f"{setting}: {uri.location} cannot be opened: {error.__cause__ or error}"]
         ) from error
 
 

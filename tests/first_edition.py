@@ -9,9 +9,9 @@ from shared.ports.store import Delete, Expect, Put
 
 def as_first_edition(ports: Ports, tenant_id: str) -> None:
     """Put a tenant's revoked keys back into one item; at most 99."""
-    place = model.count_address(tenant_id)
+    address = model.count_address(tenant_id)
     signers = revoked_signers.read(ports, tenant_id)
-    version = Count.of(ports.store.get(place)).version
+    version = Count.of(ports.store.get(address)).version
     gone = [Delete(model.markers(tenant_id).address(each), Expect.PRESENT) for each in signers]
     item = FirstEdition(signers, version).to_item()
-    ports.store.write(Put(place, item, Expect.ANYTHING), *gone)
+    ports.store.write(Put(address, item, Expect.ANYTHING), *gone)

@@ -51,9 +51,9 @@ class _Watched(Intercepted):
         return item
 
     def get_many(self, addresses: Iterable[Address]) -> dict[Address, Item]:
-        places = list(dict.fromkeys(addresses))
-        found: dict[Address, Item] = self.inner.get_many(places)
-        items = [found.get(place, {}) for place in places]
+        addresses = list(dict.fromkeys(addresses))
+        found: dict[Address, Item] = self.inner.get_many(addresses)
+        items = [found.get(address, {}) for address in addresses]
         self._count(items, units=sum(map(_units, items)))
         return found
 

@@ -106,18 +106,18 @@ class DynamoStore:
     def _get_batch(self, addresses: Sequence[Address]) -> dict[Address, Item]:
         found: dict[Address, Item] = {}
         pending: dict[str, Any] = {}
-        for key in addresses:
+        for address in addresses:
             request = pending.setdefault(
-                self._names[key.table], {"Keys": [], "ConsistentRead": True}
+                self._names[address.table], {"Keys": [], "ConsistentRead": True}
             )
-            request["Keys"].append(encode_address(key))
+            request["Keys"].append(encode_address(address))
         for _ in self._patience.attempts():
             with translating_errors():
                 answer = self._client.batch_get_item(RequestItems=pending)
             for name, items in answer["Responses"].items():
                 for item in items:
-                    key = Address(self._tables[name], item["pk"]["S"], item["sk"]["S"])
-                    found[key] = decode_item(item)
+                    address = Address(self._tables[name], item["pk"]["S"], item["sk"]["S"])
+                    found[address] = decode_item(item)
             pending = answer.get("UnprocessedKeys")
             if not pending:
                 return found

@@ -17,14 +17,14 @@ class SqliteUsage:
 
     def add(self, used: Used) -> None:
         """Add to the count. Raises `Unavailable`."""
-        key = api_keys.usage(used.tenant_id).address(used.key_id)
+        address = api_keys.usage(used.tenant_id).address(used.key_id)
         last_used_at = used.last_used_at
         if used.late:
-            held = moment((self._store.get(key) or {}).get("last_used_at"), "last_used_at")
+            held = moment((self._store.get(address) or {}).get("last_used_at"), "last_used_at")
             last_used_at = max(last_used_at, held or last_used_at)
         assign = {"last_used_at": times.text(last_used_at)}
         # The usage of a deleted key must not be created again.
         with suppress(ExpectationLost):
             self._store.write(
-                Increment(key, {"request_count": used.requests}, Expect.PRESENT, assign=assign)
+                Increment(address, {"request_count": used.requests}, Expect.PRESENT, assign=assign)
             )

@@ -51,7 +51,7 @@ class _Load:
 
 
 @dataclass(frozen=True)
-class _Scene:
+class _TwoTenants:
     """A server with a tenant that has much, and another one whose checks are measured."""
 
     server: LocalServer
@@ -132,7 +132,7 @@ def _ask_on(connection: http.client.HTTPConnection, secret: str, method: str, pa
 
 
 @contextmanager
-def _scene(folder: Path, number: int, seconds: float) -> Iterator[_Scene]:
+def _two_tenants(folder: Path, number: int, seconds: float) -> Iterator[_TwoTenants]:
     progress(f"{number:,} revoked warrants")
     with revoked.tenant(folder / "data", revoked=number) as tenant:
         ports, operator = tenant.ports, tenant.operator
@@ -144,7 +144,7 @@ def _scene(folder: Path, number: int, seconds: float) -> Iterator[_Scene]:
     with local_server(folder / "data", "--log-level", "warning") as server:
         # The store makes up for entries that were put there past it.
         _ask(server.port, owner, "GET", "/v1/audit-logs")
-        yield _Scene(server, owner, other.secret, folder, seconds)
+        yield _TwoTenants(server, owner, other.secret, folder, seconds)
 
 
 def run(number: int = _MANY, *, rounds: int = _ROUNDS, seconds: float = _SECONDS) -> Iterator[Row]:
@@ -152,17 +152,17 @@ def run(number: int = _MANY, *, rounds: int = _ROUNDS, seconds: float = _SECONDS
     if shutil.which("wrk") is None:
         yield Row.missing("check meanwhile", "no wrk on PATH")
         return
-    with scratch() as folder, _scene(folder, number, seconds) as scene:
-        loads = list(scene.loads())
+    with scratch() as folder, _two_tenants(folder, number, seconds) as tenants:
+        loads = list(tenants.loads())
         alone: list[tuple[float, float]] = []
         beside: dict[str, list[tuple[float, float]]] = {load.name: [] for load in loads}
-        scene.checks()
+        tenants.checks()
         for _ in range(rounds):
-            alone.append(scene.checks())
+            alone.append(tenants.checks())
             for load in loads:
                 progress(f"checks during {load.name}")
-                with scene.under(load):
-                    beside[load.name].append(scene.checks())
+                with tenants.under(load):
+                    beside[load.name].append(tenants.checks())
         for name, figures in beside.items():
             for place, said in enumerate(("p50", "p99")):
                 yield compared(

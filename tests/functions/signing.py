@@ -101,7 +101,7 @@ def stored(tenant: Tenant) -> list[Item]:
     """What a change of a signing key could change: records, counts, revoked ones, audit log."""
     store = tenant.ports.store
     records = [entry.item for entry in store.query(signing_keys.keys(tenant.id))]
-    places = [signing_keys.counts_address(tenant.id), revoked_signers.count_address(tenant.id)]
-    own = Partition(places[0].table, tenant.id)
+    addresses = [signing_keys.counts_address(tenant.id), revoked_signers.count_address(tenant.id)]
+    own = Partition(addresses[0].table, tenant.id)
     counters = [entry.item for entry in store.query(own, after="counts#")]
     return [*records, *counters, *audit_entries(tenant)]

@@ -668,18 +668,18 @@ def _as_once_stored(tenant: Tenant, key_id: str, warrant_id: str) -> None:
     shard = revocations.shard_of(tenant.id, warrant_id)
     order = warrant_model.by_end(tenant.id, key_id)
     by_end = [order.address(each.sk) for each in store.query(order)]
-    for place in (*by_end, warrant_model.is_by_end_address(tenant.id)):
-        store.write(Delete(place, Expect.ANYTHING))
+    for address in (*by_end, warrant_model.is_by_end_address(tenant.id)):
+        store.write(Delete(address, Expect.ANYTHING))
     (entry,) = store.query(warrant_model.signed_by(tenant.id, key_id))
     signed_key = warrant_model.signed_by(tenant.id, key_id).address(entry.sk)
-    places = [
+    addresses = [
         signed_key,
         warrant_model.warrant_address(tenant.id, warrant_id),
         shard.address(warrant_id),
     ]
-    for place, item in store.get_many(places).items():
+    for address, item in store.get_many(addresses).items():
         old = {name: value for name, value in item.items() if name not in ("ends_at", "format")}
-        store.write(Put(place, old | {"expires_at": "2027-01-01T00:00:00Z"}, Expect.PRESENT))
+        store.write(Put(address, old | {"expires_at": "2027-01-01T00:00:00Z"}, Expect.PRESENT))
 
 
 def test_a_raw_warrant_is_never_left_out(tenant: Tenant, clock: Clock) -> None:

@@ -221,8 +221,8 @@ def test_publish_says_what_it_could_not_publish(operator: Command, data: Path) -
             caller = onboarding.operator(ports, handle=name)
             revocations.create(ports, caller, warrant_id="svc_wrt_a", reason="stolen")
         (entry,) = ports.store.query(signers(tenants.find(ports, "acme").tenant_id))
-        place = signers(tenants.find(ports, "acme").tenant_id).address(entry.sk)
-        ports.store.write(Put(place, {**entry.item, "public_key": 1}, Expect.PRESENT))
+        address = signers(tenants.find(ports, "acme").tenant_id).address(entry.sk)
+        ports.store.write(Put(address, {**entry.item, "public_key": 1}, Expect.PRESENT))
     result = operator.run("--data", data, "publish")
     assert (result.code, result.out) == (1, "")
     assert "globex: published version 2 with 1 warrants.\n" in result.err

@@ -102,8 +102,8 @@ class Tenant:
         records = {e.sk: e.item for e in chain.from_iterable(walks)}
         assert {i["warrant_id"] for i in records.values()} == set(warrants)
         for record_id, record in records.items():
-            place = warrant_model.warrant_address(self.id, str(record["warrant_id"]))
-            assert Standing.of(ports.store.get(place)).revocation_id == record_id
+            address = warrant_model.warrant_address(self.id, str(record["warrant_id"]))
+            assert Standing.of(ports.store.get(address)).revocation_id == record_id
 
     def _check_api_keys(self, ports: Ports) -> None:
         """Each key has its usage, and its credential if and only if it is active."""
@@ -148,9 +148,9 @@ class Tenant:
         owned = ports.store.query(api_key_model.owned_by(self.id, account.id))
         assert {entry.sk for entry in owned} == {key.id for key in keys}
         assert account.api_key_count == len(keys)
-        places = [api_key_model.credential_address(key.digest) for key in keys]
+        addresses = [api_key_model.credential_address(key.digest) for key in keys]
         disabled = account.status is service_accounts.Status.DISABLED
-        for item in ports.store.get_many(places).values():
+        for item in ports.store.get_many(addresses).values():
             assert item["disabled"] is disabled
 
     def _check_signing_keys(self, ports: Ports) -> None:

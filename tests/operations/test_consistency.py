@@ -209,13 +209,13 @@ def test_a_lost_record_comes_back_with_time_and_reason(ports: Ports, clock: Cloc
     """F58: of a record that was lost, what check still knows is kept, and it can be deleted."""
     tenant = Tenant.create(ports)
     record_id = tenant.revoke(ports, "svc_wrt_a")
-    place = revocation_model.record_address(tenant.id, record_id)
-    lost = ports.store.get(place)
+    address = revocation_model.record_address(tenant.id, record_id)
+    lost = ports.store.get(address)
     assert lost is not None
-    ports.store.write(Delete(place, Expect.PRESENT))
+    ports.store.write(Delete(address, Expect.PRESENT))
     clock.advance(hours=1)
     consistency.repair(ports, tenant.operator)
-    assert ports.store.get(place) == {**lost, "created_by": "system+repair@acme.svc"}
+    assert ports.store.get(address) == {**lost, "created_by": "system+repair@acme.svc"}
     revocations.delete(ports, tenant.operator, revocation_id=record_id)
     assert not tenant.is_revoked(ports, "svc_wrt_a")
     tenant.check_totals(ports)

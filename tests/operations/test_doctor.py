@@ -131,8 +131,8 @@ def _lose_active_signer(ports: Ports, tenant: Tenant, _folder: Path) -> None:
 
 
 def _garble_settings(ports: Ports, tenant: Tenant, _folder: Path) -> None:
-    key = tenants.settings_address(tenant.id)
-    ports.store.write(Put(key, {"tenant_id": tenant.id, "handle": 1}, Expect.PRESENT))
+    address = tenants.settings_address(tenant.id)
+    ports.store.write(Put(address, {"tenant_id": tenant.id, "handle": 1}, Expect.PRESENT))
 
 
 def _lose_settings(ports: Ports, tenant: Tenant, _folder: Path) -> None:

@@ -58,10 +58,10 @@ def store_warrants(
     ]
     changes: list[Change] = []
     for each in made:
-        place = warrant_model.signed_by(key.tenant_id, key.id).address(ports.new_id("wrt"))
+        address = warrant_model.signed_by(key.tenant_id, key.id).address(ports.new_id("wrt"))
         own = warrant_model.warrant_address(key.tenant_id, each.warrant_id)
         standing = Standing(key.id, key.key_version, Format.COSE, ends_at)
-        changes.append(Put(place, each.to_item(), Expect.ABSENT))
+        changes.append(Put(address, each.to_item(), Expect.ABSENT))
         changes.append(signed_by_end.put(key.tenant_id, each))
         changes.append(Put(own, standing.to_item(), Expect.ABSENT))
     for first in range(0, len(changes), 100):
@@ -415,8 +415,8 @@ def test_a_revocation_writes_no_growing_item(ports: Ports, tenant: Tenant) -> No
     with reading(ports) as (watched, reads):
         tenant.revoke_key(watched, key)
     assert reads.units <= 5
-    place = signer_model.count_address(tenant.id)
-    assert ports.store.get(place) == {"signers": 5001, "versions": 0, "version": 2}
+    address = signer_model.count_address(tenant.id)
+    assert ports.store.get(address) == {"signers": 5001, "versions": 0, "version": 2}
 
 
 def test_a_list_that_follows_does_not_read_revoked_keys(ports: Ports, tenant: Tenant) -> None:

@@ -34,10 +34,10 @@ def aged_tenant(ports: Ports, handle: str = "acme") -> tuple[Tenant, list[Signin
     aged(ports, in_force.signer(ports, tenant.id))
     for key in keys:
         aged(ports, key)
-    place = head_address(tenant.id)
-    head = dict(ports.store.get(place) or {})
+    address = head_address(tenant.id)
+    head = dict(ports.store.get(address) or {})
     del head["format"]
-    ports.store.write(Put(place, head, Expect.PRESENT))
+    ports.store.write(Put(address, head, Expect.PRESENT))
     return tenant, keys
 
 
@@ -86,8 +86,8 @@ def test_a_seed_of_another_key_is_not_migrated(ports: Ports) -> None:
     tenant, keys = aged_tenant(ports)
     seed, _ = seeds.new()
     old = seeds.first_seal_context(tenant.id, keys[0].id)
-    places = [keys[0].address, keys[1].address]
-    before = [SigningKey.from_item(ports.store.get(place) or {}) for place in places]
+    addresses = [keys[0].address, keys[1].address]
+    before = [SigningKey.from_item(ports.store.get(address) or {}) for address in addresses]
     damaged = [
         replace(before[0], sealed_seed=ports.sealer.seal(seed, context=old)),
         replace(before[1], sealed_seed=ports.sealer.seal(seed, context={"other": "context"})),

@@ -348,15 +348,15 @@ def test_a_malformed_identifier_stops_the_publication(ports: Ports, tenant: Tena
 @pytest.mark.parametrize("field", ["version", "issued_at", "sealed_seed", "srl_ttl_seconds"])
 def test_a_malformed_record_stops_the_publication(ports: Ports, tenant: Tenant, field: str) -> None:
     """F10: head, signer or settings that cannot be read are an error, never a default."""
-    places = [
+    addresses = [
         head_address(tenant.id),
         in_force.signer(ports, tenant.id).address,
         Partition(in_force.signer(ports, tenant.id).address.table, tenant.id).address("settings"),
     ]
-    for place in places:
-        item = dict(ports.store.get(place) or {})
+    for address in addresses:
+        item = dict(ports.store.get(address) or {})
         if field in item:
-            ports.store.write(Put(place, item | {field: None}, Expect.PRESENT))
+            ports.store.write(Put(address, item | {field: None}, Expect.PRESENT))
     with pytest.raises(Corrupt):
         srl.regenerate(ports, tenant.operator)
 
@@ -404,15 +404,15 @@ def test_a_walk_that_missed_a_revocation_once_is_made_again(
 ) -> None:
     """F37: a shard's entry that becomes visible between two walks is no reason to fail."""
     go("rebuilt")
-    place = model.shard_of(tenant.id, "svc_wrt_before").address("svc_wrt_before")
-    item = ports.store.get(place)
+    address = model.shard_of(tenant.id, "svc_wrt_before").address("svc_wrt_before")
+    item = ports.store.get(address)
     assert item is not None
-    ports.store.write(Delete(place, Expect.PRESENT))
+    ports.store.write(Delete(address, Expect.PRESENT))
     first_walk = _ORDERS["rebuilt"].index("column")
     script = Script(
         before={
             first_walk + 1 + 2 * model.SHARDS: lambda: ports.store.write(
-                Put(place, item, Expect.ABSENT)
+                Put(address, item, Expect.ABSENT)
             )
         }
     )

@@ -73,9 +73,11 @@ def test_a_planted_signing_key_signs_no_list(ports: Ports, tenant: Tenant) -> No
 def test_the_seal_of_an_earlier_version_of_a_key(ports: Ports, tenant: Tenant) -> None:
     """F44: a superseded version's seal, put back under the present one, does not open."""
     key = tenant.key(ports)
-    place = key.address
+    address = key.address
     ports.store.write(
-        Put(place, replace(key, key_version=2, version=key.version + 1).to_item(), At(key.version))
+        Put(
+            address, replace(key, key_version=2, version=key.version + 1).to_item(), At(key.version)
+        )
     )
     assert "does not open" in signed_nothing(ports, tenant, key.id, Order(b"grant"))
 

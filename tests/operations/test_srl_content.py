@@ -244,8 +244,8 @@ def test_a_list_that_fails_its_check_is_made_anew(
     body = in_force.body(ports, head).replace(b'"svc_wrt_b"]', b'"svc_wrt_b","svc wrt"]')
     blob = storage.put(ports, "srl/damaged", head.version, body)
     damaged = {**head.to_item(), "blob": blob, "sha256": blob.rpartition("-")[2][:-5]}
-    place = head_address(tenant.id)
-    ports.store.write(Put(place, damaged, Expect.PRESENT))
+    address = head_address(tenant.id)
+    ports.store.write(Put(address, damaged, Expect.PRESENT))
     assert tenant.regenerate(ports).revoked_ids == ["svc_wrt_a", "svc_wrt_b"]
     assert "reading all records instead" in caplog.text
 

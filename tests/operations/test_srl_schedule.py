@@ -571,12 +571,12 @@ def test_what_was_in_flight_when_its_key_was_revoked_is_listed(
     tenant.sign(ports, key, "svc_wrt_signed")
     signed = by_end(tenant.id, key.id)
     (entry,) = ports.store.query(signed)
-    place = signed.address(entry.sk)
-    ports.store.write(Delete(place, Expect.PRESENT))
+    address = signed.address(entry.sk)
+    ports.store.write(Delete(address, Expect.PRESENT))
     tenant.revoke_key(ports, key)
     assert worker.publish_if_due(ports, tenant.id)
     assert tenant.published(ports).revoked_ids == []
-    ports.store.write(Put(place, entry.item, Expect.ABSENT))
+    ports.store.write(Put(address, entry.item, Expect.ABSENT))
     assert due(ports) == []
     clock.moment += model.IN_FLIGHT_MAX
     assert due(ports) == [tenant.id]

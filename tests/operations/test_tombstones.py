@@ -574,8 +574,8 @@ def test_a_credential_without_its_record(deployment: Deployment) -> None:
     assert credential is not None
     api_keys.delete(ports, tenant.operator, key_id=leaked.api_key.id)
     tenant.regenerate(ports)
-    place = api_key_model.credential_address(leaked.api_key.digest)
-    ports.store.write(Put(place, credential, Expect.ABSENT))
+    address = api_key_model.credential_address(leaked.api_key.digest)
+    ports.store.write(Put(address, credential, Expect.ABSENT))
     assert opens(ports, leaked)
     recovery.recover(ports, tenant.operator)
     assert not opens(ports, leaked)

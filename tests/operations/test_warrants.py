@@ -178,11 +178,11 @@ def test_a_revoked_signer_that_cannot_be_read(ports: Ports, damaged: str) -> Non
     signing_keys.rotate(ports, tenant.operator, key_id=keys[-1].id)
     old = signing_keys.versions(ports, tenant.operator, key_id=keys[-1].id)[1]
     tenant.revoke_key(ports, old)
-    places = {
+    addresses = {
         "marker": revoked_signers.marker_address(tenant.id, old.signer),
         "count": revoked_signers.count_address(tenant.id),
     }
-    ports.store.write(Put(places[damaged], {"version": 1}, Expect.PRESENT))
+    ports.store.write(Put(addresses[damaged], {"version": 1}, Expect.PRESENT))
     with pytest.raises(Corrupt):
         tenant.is_revoked(ports, WARRANT)
 

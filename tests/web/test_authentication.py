@@ -196,11 +196,11 @@ def expired(tenant: Tenant, clock: Clock) -> str:
 
 def disabled(tenant: Tenant, _clock: Clock) -> str:
     client = tenant.client(Scope.ADMIN)
-    key = model.credential_address(model.digest(str(client.secret)))
-    item = tenant.ports.store.get(key)
+    address = model.credential_address(model.digest(str(client.secret)))
+    item = tenant.ports.store.get(address)
     assert item is not None
     closed = replace(Credential.from_item(item), disabled=True)
-    tenant.ports.store.write(Put(key, closed.to_item(), Expect.PRESENT))
+    tenant.ports.store.write(Put(address, closed.to_item(), Expect.PRESENT))
     return str(client.secret)
 
 

@@ -125,12 +125,12 @@ def keys_mark_address(tenant_id: str) -> Address:
     return _marks(number).address(f"{tenant_id}{_OF_KEYS}")
 
 
-def mark_address(tenant_id: str, changed: str) -> Address:
-    """Return the address of the tenant's mark for the revoked or restored warrant `changed`.
+def mark_address(tenant_id: str, warrant_id: str) -> Address:
+    """Return the address of the tenant's mark for the revoked or restored warrant.
 
     There is one for each counter, so marks contend only if counters do.
     """
-    number = revocations.counter_number(changed)
+    number = revocations.counter_number(warrant_id)
     return _marks(number % MARK_PARTITIONS).address(f"{tenant_id}#{number:02x}")
 
 

@@ -228,12 +228,12 @@ def _pending(ports: Ports, facts: _Facts) -> ListSigner | None:
     """
     if facts.active.pending_id is None:
         return None
-    key = signers(facts.settings.tenant_id).address(facts.active.pending_id)
-    item = ports.store.get(key)
+    address = signers(facts.settings.tenant_id).address(facts.active.pending_id)
+    item = ports.store.get(address)
     pending = None if item is None else ListSigner.from_item(item)
     if pending is None or pending.status is not Status.PENDING:
         # Another call is in the middle of its write.
-        raise ExpectationLost([key])
+        raise ExpectationLost([address])
     return pending
 
 

@@ -49,8 +49,8 @@ def examine(ports: Ports) -> Iterator[Finding]:
     yield from broken
     if broken:
         return
-    for listing in _tenants(ports):
-        yield from _tenant(ports, listing)
+    for tenant in _tenants(ports):
+        yield from _tenant(ports, tenant)
 
 
 def _places(ports: Ports) -> Iterator[Finding]:
@@ -96,9 +96,9 @@ def _damage(ports: Ports) -> Iterator[Finding]:
 def _tenants(ports: Ports) -> Iterator[DirectoryEntry]:
     """All tenants, and those that only the schedule knows."""
     known = set()
-    for listing in tenants.directory(ports):
-        known.add(listing.tenant_id)
-        yield listing
+    for tenant in tenants.directory(ports):
+        known.add(tenant.tenant_id)
+        yield tenant
     for entry in ports.store.query(TURNS):
         turn = Turn.from_item(entry.item)
         if turn.tenant_id not in known:
@@ -113,26 +113,26 @@ def _handle(ports: Ports, tenant_id: str) -> str:
         return tenant_id  # The comparison of records says what is missing.
 
 
-def _tenant(ports: Ports, listing: DirectoryEntry) -> Iterator[Finding]:
+def _tenant(ports: Ports, tenant: DirectoryEntry) -> Iterator[Finding]:
     found: dict[str, Finding] = {}
     examined = None
     try:
-        tenants.settings(ports, listing.tenant_id)
+        tenants.settings(ports, tenant.tenant_id)
         # A list that was published meanwhile explains what seemed amiss with the one before it.
-        while (head := in_force.head(ports, listing.tenant_id)) != examined:
+        while (head := in_force.head(ports, tenant.tenant_id)) != examined:
             examined = head
-            found = {each.problem: each for each in _findings(ports, listing, head)}
+            found = {each.problem: each for each in _findings(ports, tenant, head)}
     except RescindError as error:
         problem = f"its records cannot be read: {error}"
-        yield Finding(listing.handle, problem, _restore_and_recover(listing))
+        yield Finding(tenant.handle, problem, _restore_and_recover(tenant))
         return
     yield from found.values()
-    for each in _inconsistencies(ports, listing):
+    for each in _inconsistencies(ports, tenant):
         if each.problem not in found:
             yield each
 
 
-def _findings(ports: Ports, listing: DirectoryEntry, head: Head) -> Iterator[Finding]:
+def _findings(ports: Ports, tenant: DirectoryEntry, head: Head) -> Iterator[Finding]:
     checks: tuple[Callable[[Ports, DirectoryEntry, Head], Iterator[Finding]], ...] = (
         _list_is_valid,
         _list_is_newest,
@@ -143,97 +143,97 @@ def _findings(ports: Ports, listing: DirectoryEntry, head: Head) -> Iterator[Fin
     )
     for check in checks:
         try:
-            yield from check(ports, listing, head)
+            yield from check(ports, tenant, head)
         except RescindError as error:
-            yield Finding(listing.handle, str(error), _restore_and_recover(listing))
+            yield Finding(tenant.handle, str(error), _restore_and_recover(tenant))
 
 
-def _inconsistencies(ports: Ports, listing: DirectoryEntry) -> Iterator[Finding]:
+def _inconsistencies(ports: Ports, tenant: DirectoryEntry) -> Iterator[Finding]:
     try:
-        for each in consistency.examine(ports, listing.tenant_id):
-            remedy = _recover(listing) if each.changes else _restore_and_recover(listing)
-            yield Finding(listing.handle, each.problem, remedy)
+        for each in consistency.examine(ports, tenant.tenant_id):
+            remedy = _recover(tenant) if each.changes else _restore_and_recover(tenant)
+            yield Finding(tenant.handle, each.problem, remedy)
     except RescindError as error:
         problem = f"its records cannot be compared: {error}"
-        yield Finding(listing.handle, problem, _restore_and_recover(listing))
+        yield Finding(tenant.handle, problem, _restore_and_recover(tenant))
 
 
-def _recover(listing: DirectoryEntry) -> str:
-    return f"run: recover {listing.handle}"
+def _recover(tenant: DirectoryEntry) -> str:
+    return f"run: recover {tenant.handle}"
 
 
-def _restore_and_recover(listing: DirectoryEntry) -> str:
-    return f"{_GUIDE}, then {_recover(listing)}"
+def _restore_and_recover(tenant: DirectoryEntry) -> str:
+    return f"{_GUIDE}, then {_recover(tenant)}"
 
 
-def _list_is_valid(ports: Ports, listing: DirectoryEntry, head: Head) -> Iterator[Finding]:
-    handle = listing.handle
-    item = ports.store.get(signers(listing.tenant_id).address(head.key_id))
+def _list_is_valid(ports: Ports, tenant: DirectoryEntry, head: Head) -> Iterator[Finding]:
+    handle = tenant.handle
+    item = ports.store.get(signers(tenant.tenant_id).address(head.key_id))
     if item is None:
         problem = "the key that signed the list in force has no record"
-        yield Finding(handle, problem, _restore_and_recover(listing))
+        yield Finding(handle, problem, _restore_and_recover(tenant))
         return
     signer = ListSigner.from_item(item)
     try:
         verify(in_force.body(ports, head), public_key=signer.public_bytes, now=ports.now())
     except InvalidSrl as error:
         clocks = "the clocks are right and " if head.is_ahead(ports.now()) else ""
-        remedy = f"see that {clocks}the schedule runs, or {_recover(listing)}"
+        remedy = f"see that {clocks}the schedule runs, or {_recover(tenant)}"
         yield Finding(handle, f"its list is not valid: {error}", remedy)
 
 
-def _list_is_newest(ports: Ports, listing: DirectoryEntry, head: Head) -> Iterator[Finding]:
-    if recovery.newest_version(ports, listing.tenant_id) > head.version:
+def _list_is_newest(ports: Ports, tenant: DirectoryEntry, head: Head) -> Iterator[Finding]:
+    if recovery.newest_version(ports, tenant.tenant_id) > head.version:
         yield Finding(
-            listing.handle,
+            tenant.handle,
             "a newer list is stored than the one in force",
             "leave it if a publication was stopped; after a restore, or in doubt, "
-            + _recover(listing),
+            + _recover(tenant),
         )
 
 
-def _nothing_has_returned(ports: Ports, listing: DirectoryEntry, _head: Head) -> Iterator[Finding]:
+def _nothing_has_returned(ports: Ports, tenant: DirectoryEntry, _head: Head) -> Iterator[Finding]:
     """A restore brings back what was revoked, deleted or disabled (docs/adr/0024)."""
-    for problem in recovery_differences.examine(ports, listing.tenant_id):
-        yield Finding(listing.handle, problem, _recover(listing))
+    for problem in recovery_differences.examine(ports, tenant.tenant_id):
+        yield Finding(tenant.handle, problem, _recover(tenant))
 
 
-def _list_is_on_time(ports: Ports, listing: DirectoryEntry, head: Head) -> Iterator[Finding]:
-    if Turn.after(head, listing.tenant_id).is_late(ports.now()):
-        remedy = f"see that the schedule runs; its log says what failed for {listing.tenant_id}"
-        yield Finding(listing.handle, "its list is late", remedy)
+def _list_is_on_time(ports: Ports, tenant: DirectoryEntry, head: Head) -> Iterator[Finding]:
+    if Turn.after(head, tenant.tenant_id).is_late(ports.now()):
+        remedy = f"see that the schedule runs; its log says what failed for {tenant.tenant_id}"
+        yield Finding(tenant.handle, "its list is late", remedy)
 
 
-def _signer_can_sign(ports: Ports, listing: DirectoryEntry, _head: Head) -> Iterator[Finding]:
+def _signer_can_sign(ports: Ports, tenant: DirectoryEntry, _head: Head) -> Iterator[Finding]:
     try:
-        signer = in_force.signer(ports, listing.tenant_id)
+        signer = in_force.signer(ports, tenant.tenant_id)
     except Corrupt:
         return  # Found by the comparison of records.
-    yield from _seal(ports, listing, signer, "list signer")
+    yield from _seal(ports, tenant, signer, "list signer")
 
 
-def _keys_can_sign(ports: Ports, listing: DirectoryEntry, _head: Head) -> Iterator[Finding]:
-    for entry in ports.store.query(signing_keys.keys(listing.tenant_id)):
+def _keys_can_sign(ports: Ports, tenant: DirectoryEntry, _head: Head) -> Iterator[Finding]:
+    for entry in ports.store.query(signing_keys.keys(tenant.tenant_id)):
         key = SigningKey.from_item(entry.item)
         if key.sealed_seed is None or key.status is Status.REVOKED:
             continue
         # One is enough to say so: the remedy is for all.
-        if finding := next(_seal(ports, listing, key, f"signing key {key.id}"), None):
+        if finding := next(_seal(ports, tenant, key, f"signing key {key.id}"), None):
             yield finding
             return
 
 
 def _seal(
-    ports: Ports, listing: DirectoryEntry, key: SigningKey | ListSigner, name: str
+    ports: Ports, tenant: DirectoryEntry, key: SigningKey | ListSigner, name: str
 ) -> Iterator[Finding]:
-    handle = listing.handle
+    handle = tenant.handle
     try:
         if seals.is_of_earlier_version(ports, key):
             problem = f"the seed of its {name} is sealed as an earlier version did"
             yield Finding(handle, problem, f"run: migrate {handle}")
         elif seeds.public_key(seals.opened(ports, key)) != key.public_key:
             problem = f"the seed of its {name} is another key's"
-            yield Finding(handle, problem, _restore_and_recover(listing))
+            yield Finding(handle, problem, _restore_and_recover(tenant))
     except Corrupt:
         problem = f"the seed of its {name} does not open"
         yield Finding(handle, problem, "put back the master key that sealed it")

@@ -30,7 +30,8 @@ def counted(ports: Ports, tenant_id: str) -> Counted:
     signers = revoked_signers.count_address(tenant_id)
     items = ports.store.get_many([tombstones.counter_address(tenant_id), signers])
     ended = sum(
-        integer(item, "version" if key == signers else "changes") for key, item in items.items()
+        integer(item, "version" if address == signers else "changes")
+        for address, item in items.items()
     )
     return Counted(of_revocations(ports, tenant_id)["changes"] + ended, ended)
 

@@ -104,7 +104,7 @@ def _first(runs: Iterable[list[Row]], limit: int) -> list[Row]:
     return list(islice(heapq.merge(*runs, key=lambda entry: entry.sk, reverse=True), limit))
 
 
-def count(ports: Ports, *keys: Address, names: Iterable[str] = ("count",)) -> int:
-    """Sum the attributes `names` of the items at `keys`; a missing one counts as zero."""
-    items = ports.store.get_many(keys).values()
+def count(ports: Ports, *addresses: Address, names: Iterable[str] = ("count",)) -> int:
+    """Sum the attributes `names` of the items at `addresses`; a missing one counts as zero."""
+    items = ports.store.get_many(addresses).values()
     return sum(integer(item, name) for item in items for name in names if name in item)

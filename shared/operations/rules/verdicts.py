@@ -23,7 +23,7 @@ def verdicts(ports: Ports, tenant_id: str, warrant_ids: Iterable[str]) -> dict[s
     addresses = {each: warrants.warrant_address(tenant_id, each) for each in warrant_ids}
     count_address = signer_model.count_address(tenant_id)
     items = ports.store.get_many([count_address, *addresses.values()])
-    standings = {each: Standing.of(items.get(key)) for each, key in addresses.items()}
+    standings = {each: Standing.of(items.get(address)) for each, address in addresses.items()}
     own = {each: _own(each, standing) for each, standing in standings.items()}
     # These are not revoked themselves; the keys that signed them may be.
     held = {each: standings[each] for each, verdict in own.items() if not verdict.revoked}

@@ -131,6 +131,6 @@ def _remove_other_turns(ports: Ports, tenant_id: str) -> None:
     unchanged = Check(head_address(tenant_id), At(head.version))
     for partition in (TURNS, ISSUES):
         for entry in ports.store.query(partition):
-            key = partition.address(entry.sk)
-            if key not in own and tenant_of(entry.sk) == tenant_id:
-                ports.store.write(Delete(key, Expect.ANYTHING), unchanged)
+            address = partition.address(entry.sk)
+            if address not in own and tenant_of(entry.sk) == tenant_id:
+                ports.store.write(Delete(address, Expect.ANYTHING), unchanged)

@@ -4,7 +4,7 @@ import logging
 from typing import Any
 
 from shared import logs, wiring
-from shared.operations.srl import schedule as srl_schedule
+from shared.operations.srl import schedule
 
 _log = logging.getLogger(__name__)
 
@@ -15,7 +15,7 @@ def handler(_event: dict[str, Any], _context: object) -> dict[str, int]:
     Raises where the tenants cannot be read or queued; a repeated run does no harm.
     """
     logs.to_standard_output()
-    due = srl_schedule.due(wiring.from_environment())
+    due = schedule.due(wiring.from_environment())
     figures = {
         "DueTenants": len(due.tenant_ids),
         "LateLists": due.late,

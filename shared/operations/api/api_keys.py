@@ -1,4 +1,4 @@
-"""API keys: list, create, get, revoke, delete, and the check that lets a request in."""
+"""API keys: list, create, get, revoke, delete, and authenticate a request."""
 
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -26,16 +26,16 @@ from shared.ports.store import At, Change, Delete, Expect, Increment, Put
 
 @dataclass(frozen=True, slots=True)
 class Created:
-    """A new key with its secret, which is shown this once and kept nowhere."""
+    """A new key and its secret, which is returned only once and not stored."""
 
     api_key: ApiKey
     secret: str = field(repr=False)
 
 
 def authenticate(ports: Ports, secret: str) -> Credential:
-    """The credential of a key string, by one consistent read (AUTH-3).
+    """Return the credential of a key string, in one consistent read (AUTH-3).
 
-    Raises `InvalidApiKey` for any that does not open, `Unavailable` where that cannot be known.
+    Raises `InvalidApiKey` if it is not accepted, `Unavailable` if the store does not answer.
     """
     item = ports.store.get(model.credential_address(model.digest(secret)))
     if item is None:
@@ -50,9 +50,9 @@ def authenticate(ports: Ports, secret: str) -> Credential:
 def page(
     ports: Ports, caller: Caller, *, before: str | None, limit: int, account_id: str | None = None
 ) -> Page[tuple[ApiKey, Usage]]:
-    """The tenant's keys, newest first (API-19), or those of one account (APIKEY-9).
+    """Return the tenant's keys, newest first (API-19), or those of one account (APIKEY-9).
 
-    An account that the tenant does not have has no keys.
+    If the tenant has no such account, the page is empty.
     """
     if account_id is None:
         return _page_of_all(ports, caller, before, limit)
@@ -66,14 +66,10 @@ def page(
 def page_of_account(
     ports: Ports, caller: Caller, *, account_id: str, before: str | None, limit: int
 ) -> Page[tuple[ApiKey, Usage]]:
-    """The keys of a service account, newest first, revoked ones too. Raises `NotFound`."""
+    """Return the keys of a service account, newest first, with revoked ones. Raises `NotFound`."""
     account = _find_account(ports, caller, account_id)
-    owned = ports.store.query(
-        model.owned_by(caller.tenant_id, account.id),
-        before=before,
-        newest_first=True,
-        limit=limit + 1,
-    )
+    owned_by = model.owned_by(caller.tenant_id, account.id)
+    owned = ports.store.query(owned_by, before=before, newest_first=True, limit=limit + 1)
     ids = [entry.sk for entry in owned]
     records, usage_of = model.records(caller.tenant_id), model.usage(caller.tenant_id)
     items = ports.store.get_many(of.address(each) for each in ids for of in (records, usage_of))
@@ -83,7 +79,7 @@ def page_of_account(
             Usage.from_item(items[usage_of.address(each)]),
         )
         for each in ids[:limit]
-        # A key that was deleted since is in neither place.
+        # A key that has been deleted since the query has neither item.
         if {records.address(each), usage_of.address(each)} <= items.keys()
     ]
     next_before = ids[limit - 1] if len(ids) > limit else None
@@ -99,14 +95,14 @@ def _page_of_all(
         lambda: _usages(ports, usage_of, before=before, limit=limit),
         lambda: count(ports, model.count_address(caller.tenant_id)),
     )
-    # Keys came or went between the two walks: what the second missed is looked for by name.
+    # Keys may have been created or deleted between the two queries: read what is missing.
     missed = [usage_of.address(key.id) for key in found if usage_of.address(key.id) not in usages]
     if missed:
         usages |= ports.store.get_many(missed)
     keys = [
         (key, Usage.from_item(usages[usage_of.address(key.id)]))
         for key in found
-        # A key deleted since the page was read took its usage with it.
+        # The usage of a key is deleted with the key.
         if usage_of.address(key.id) in usages
     ]
     return Page(keys, total, next_before)
@@ -122,11 +118,11 @@ def create(
     expires_at: datetime | None = None,
     service_account_id: str | None = None,
 ) -> Created:
-    """A new active key (APIKEY-3).
+    """Create an active key (APIKEY-3).
 
-    Raises `InvalidRequest` if `expires_at` has passed, if the key would outlive the calling key, or
-    if the account is unknown; `InvalidState` if the account is disabled, `Conflict` if it
-    has all the keys it may have.
+    Raises `InvalidRequest` if `expires_at` has passed, if the key would outlive the calling key
+    (APIKEY-4), or if the account is unknown; `InvalidState` if the account is disabled; `Conflict`
+    if it has the maximum number of keys.
     """
     given.check_end(ports, expires_at)
     _check_outlives(caller, expires_at)
@@ -135,21 +131,14 @@ def create(
     created, changes = creation(
         ports, settings, name=name, scopes=scopes, expires_at=expires_at, account=account
     )
-    entry = audit.entry(
-        ports,
-        caller,
-        Action.API_KEY_CREATE,
-        created.api_key.id,
-        settings=settings,
-        **_details(created.api_key),
-    )
+    entry = _entry(ports, caller, Action.API_KEY_CREATE, created.api_key, settings)
     ports.store.write(*changes, *_join_account(account), entry)
     return created
 
 
 @operation(Scope.ADMIN, Scope.READ_ONLY)
 def get(ports: Ports, caller: Caller, *, key_id: str) -> tuple[ApiKey, Usage]:
-    """One key of the tenant, with its usage. Raises `NotFound`."""
+    """Return a key of the tenant and its usage. Raises `NotFound`."""
     key = _find(ports, caller, key_id)
     item = ports.store.get(model.usage(caller.tenant_id).address(key_id))
     if item is None:
@@ -159,42 +148,43 @@ def get(ports: Ports, caller: Caller, *, key_id: str) -> tuple[ApiKey, Usage]:
 
 @operation(Scope.ADMIN)
 def revoke(ports: Ports, caller: Caller, *, key_id: str) -> ApiKey:
-    """Revoke a key for good; the next request with it is refused (APIKEY-5).
+    """Revoke a key; the next request with it fails (APIKEY-5). A revoked key is returned unchanged.
 
-    A revoked key answers as it stands. Raises `NotFound`, and `Conflict` for the last admin.
+    Raises `NotFound`; `Conflict` if it is the last admin key (APIKEY-7).
     """
     key = _find(ports, caller, key_id)
     if key.status is Status.REVOKED:
         return key
+    settings = tenants.settings(ports, caller.tenant_id)
     revoked = replace(key, status=Status.REVOKED, revoked_at=ports.now(), version=key.version + 1)
     ports.store.write(
         Put(key.address, revoked.to_item(), At(key.version)),
         Delete(model.credential_address(key.digest), Expect.PRESENT),
         *last_admin.guard(ports, caller, losing=[key]),
         *tombstones.changed(key.tenant_id),
-        _entry(ports, caller, Action.API_KEY_REVOKE, key),
+        _entry(ports, caller, Action.API_KEY_REVOKE, key, settings),
     )
     return revoked
 
 
 @operation(Scope.ADMIN)
 def delete(ports: Ports, caller: Caller, *, key_id: str) -> None:
-    """Remove a key in any state (APIKEY-6).
+    """Delete a key in any state (APIKEY-6).
 
-    Raises `NotFound`, and `Conflict` for the last admin.
+    Raises `NotFound`; `Conflict` if it is the last admin key (APIKEY-7).
     """
     key = _find(ports, caller, key_id)
-    leaving = _leave_account(key)
+    leaving, settings = _leave_account(key), tenants.settings(ports, caller.tenant_id)
     ports.store.write(
         Delete(key.address, At(key.version)),
-        # A revoked key has none any more.
+        # The credential of a revoked key is deleted already.
         Delete(model.credential_address(key.digest), Expect.ANYTHING),
         Delete(model.usage(key.tenant_id).address(key.id), Expect.PRESENT),
         Increment(model.count_address(key.tenant_id), {"count": -1}, Expect.PRESENT),
         *leaving,
         *last_admin.guard(ports, caller, losing=[key], written=[each.address for each in leaving]),
         *tombstones.left(key.tenant_id, Tombstone(key.id, Ended.DELETED, ports.now(), key.digest)),
-        _entry(ports, caller, Action.API_KEY_DELETE, key),
+        _entry(ports, caller, Action.API_KEY_DELETE, key, settings),
     )
 
 
@@ -207,7 +197,7 @@ def creation(
     expires_at: datetime | None = None,
     account: ServiceAccount | None = None,
 ) -> tuple[Created, list[Change]]:
-    """A new key and the changes that bring it into being, with the identity of its account."""
+    """Return a new key, and the changes that store it; the caller of `creation` writes them."""
     secret = model.new_secret()
     key = ApiKey(
         id=ports.new_id(API_KEY),
@@ -245,13 +235,14 @@ def _find(ports: Ports, caller: Caller, key_id: str) -> ApiKey:
     return find(ports, model.records(caller.tenant_id), key_id, kind=API_KEY, record=ApiKey)
 
 
-def _entry(ports: Ports, caller: Caller, action: Action, key: ApiKey) -> Put:
-    settings = tenants.settings(ports, caller.tenant_id)
+def _entry(
+    ports: Ports, caller: Caller, action: Action, key: ApiKey, settings: TenantSettings
+) -> Put:
     return audit.entry(ports, caller, action, key.id, settings=settings, **_details(key))
 
 
 def _details(key: ApiKey) -> dict[str, Value]:
-    """What the audit log says of a key, so that its entries are understood after it is deleted."""
+    """Return the details of an audit entry, which must describe a key that may be deleted later."""
     return {
         "name": key.name,
         "scopes": [scope.value for scope in key.scopes],
@@ -263,7 +254,7 @@ def _details(key: ApiKey) -> dict[str, Value]:
 def _usages(
     ports: Ports, partition: Partition, *, before: str | None, limit: int
 ) -> dict[Address, Item]:
-    """The usage of a page of keys: each key has one, under the same identifier."""
+    """Read the usages of a page of keys; a usage has the same identifier as its key."""
     entries = ports.store.query(partition, before=before, newest_first=True, limit=limit)
     return {partition.address(entry.sk): entry.item for entry in entries}
 
@@ -288,7 +279,7 @@ def _account(ports: Ports, caller: Caller, account_id: str) -> ServiceAccount:
 
 
 def _check_outlives(caller: Caller, expires_at: datetime | None) -> None:
-    """Refuse a key that would live longer than the one that creates it (APIKEY-4)."""
+    """Raise `InvalidRequest` if a key would outlive the key that creates it (APIKEY-4)."""
     end = caller.key_expires_at
     if end is not None and (expires_at is None or expires_at > end):
         raise InvalidRequest(
@@ -300,7 +291,7 @@ def _check_outlives(caller: Caller, expires_at: datetime | None) -> None:
 def _join_account(account: ServiceAccount | None) -> list[Change]:
     if account is None:
         return []
-    # Expecting the version, since the decision that there is room was made on it.
+    # The write expects the version on which the number of keys was checked.
     joined = replace(account, api_key_count=account.api_key_count + 1, version=account.version + 1)
     return [Put(account.address, joined.to_item(), At(account.version))]
 

@@ -1,4 +1,4 @@
-"""The audit log: the entry that rides in the write of its change, and the reading of them all."""
+"""Reading the audit log (AUDIT-4)."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -16,16 +16,16 @@ from shared.operations.rules.paging import Page, merged
 from shared.ports import Ports
 from shared.ports.store import Where
 
-# Entries, each with the month that it is filed under.
+# Entries, each with the month of its partition.
 _Found: TypeAlias = list[tuple[str, Entry]]
 
-# Clocks of instances may disagree by this much, not more.
+# The most that the clock of an instance may be ahead of another.
 _AHEAD_MAX: Final = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where a walk goes on: the window and total of its first page, and its last entry so far."""
+    """The start of the next page: window and total of the first page, and the last entry so far."""
 
     start: datetime
     end: datetime
@@ -39,7 +39,7 @@ class Position:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """The position that `str` wrote. Raises ValueError for any other text."""
+        """Parse what `str` returns. Raises `ValueError` if the text is anything else."""
         start, end, total, month, entry_id = text.split("/")
         try:
             return cls(_moment(start), _moment(end), int(total), month, entry_id)
@@ -51,10 +51,10 @@ class Position:
 def page(
     ports: Ports, caller: Caller, *, filters: Filters, before: Position | None, limit: int
 ) -> Page[Entry]:
-    """The tenant's entries that match, newest first (AUDIT-4).
+    """Return a page of the tenant's entries that match `filters`, newest first (AUDIT-4).
 
-    Reads no more entries than it shows, if the store can find them by the filters' values. They are
-    counted for the first page only; `before` carries the total and the window to those after it.
+    The matching entries are counted for the first page only; `before` carries their total and the
+    window to the next pages.
     """
     if before is not None:
         filters = replace(filters, start=before.start, end=before.end)
@@ -79,9 +79,9 @@ def _walk(
     limit: int,
     counts: Sequence[Callable[[], int]],
 ) -> tuple[_Found, int]:
-    """Up to `limit` entries, newest first, each with the month that it is filed under.
+    """Read up to `limit` entries, newest first, each with the month of its partition.
 
-    The sum of `counts`, which are read at once with the first entries, is returned too.
+    Also returns the sum of `counts`, which are called concurrently with the first query.
     """
     found: _Found = []
     total = 0
@@ -108,7 +108,7 @@ def _walk(
 
 
 def _counts(ports: Ports, caller: Caller, filters: Filters) -> list[Callable[[], int]]:
-    """What counts the entries of each partition."""
+    """Return a function for each partition that counts its matching entries."""
     bounds = {"after": filters.after, "before": filters.before}
     where = _where(ports, filters)
     return [
@@ -119,10 +119,9 @@ def _counts(ports: Ports, caller: Caller, filters: Filters) -> list[Callable[[],
 
 
 def _where(ports: Ports, filters: Filters) -> Where:
-    """What the store is to look for. Nothing that is younger than any retention has expired."""
+    """Return the condition for the store; entries younger than any retention cannot be expired."""
     now = ports.now()
-    youngest = now - timedelta(days=AUDIT_RETENTION_DAYS_MIN)
-    may_have_expired = filters.start <= youngest
+    may_have_expired = filters.start <= now - timedelta(days=AUDIT_RETENTION_DAYS_MIN)
     return Where(filters.values, int(now.timestamp()) if may_have_expired else None)
 
 
@@ -135,7 +134,7 @@ def _moment(seconds: str) -> datetime:
 
 
 def _reachable(ports: Ports, filters: Filters) -> Filters:
-    """The filters, without the years in which there can be no entry."""
+    """Limit the window of the filters to the time in which there can be entries."""
     now = times.whole(ports.now())
     oldest = now - timedelta(days=AUDIT_RETENTION_DAYS_MAX)
     return replace(

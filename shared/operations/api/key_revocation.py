@@ -1,8 +1,9 @@
-"""Revoking a signing key, and with it every warrant that it signed (KEY-9).
+"""Revocation of a signing key, which revokes every warrant that it signed (KEY-9).
 
-The warrants are not touched: that they are revoked follows from their key (docs/adr/0010).
+Records of warrants are not changed: a check looks at the key as well (docs/adr/0010).
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -18,16 +19,16 @@ from shared.model.tenants import TenantSettings
 from shared.operations.api.signing_keys import counted, find_key
 from shared.operations.rules import audit, counters, revoked_signers, tenants
 from shared.operations.rules.operation import operation
-from shared.operations.srl import marks as srl_marks
+from shared.operations.srl import marks
 from shared.ports import Ports
 from shared.ports.store import At, Put
 
-# Each takes three changes of the hundred that a write may have.
+# Each key takes three changes; a write may have a hundred.
 _KEYS_A_WRITE = 32
 
 
 class _Details(TypedDict):
-    """What the audit log says of a revocation."""
+    """Details of the audit entry of a revocation."""
 
     reason: str
     cascade: bool
@@ -35,7 +36,7 @@ class _Details(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """How many keys a revocation would revoke, and how many warrants they signed."""
+    """Numbers of keys that a revocation would revoke, and of warrants that they signed."""
 
     keys: int
     warrants: int
@@ -43,9 +44,9 @@ class Reach:
 
 @dataclass(frozen=True, slots=True)
 class Revoked:
-    """A key after its revocation, or before it in a rehearsal, which has a `reach`.
+    """A key after its revocation; for a dry run, before it, with `reach`.
 
-    `descendants` is how many active or suspended keys below it stay as they are.
+    `descendants` is the number of active or suspended descendants that are not revoked.
     """
 
     key: SigningKey
@@ -63,18 +64,18 @@ def revoke(
     cascade: bool = False,
     dry_run: bool = False,
 ) -> Revoked:
-    """Revoke a key for good; with `cascade`, its descendants too. A revoked one stays as it is.
+    """Revoke a key, and its descendants if `cascade` is true; a revoked key stays as it is.
 
-    The key and its first 31 descendants go in one write; more follow in further writes, and a call
-    that was stopped on the way goes on where it is repeated. A dry run changes nothing, and counts
-    what would be revoked (KEY-11). Raises `NotFound`.
+    The first write revokes the key and up to 31 descendants, further writes the rest. If a call
+    was interrupted, the same call completes it. If `dry_run` is true, nothing is changed and the
+    keys and warrants are counted (KEY-11). Raises `NotFound`.
     """
     key = find_key(ports, caller, key_id)
     staying = 0 if cascade else _staying(ports, key)
     if dry_run:
         return Revoked(key, staying, _reach(ports, _living(ports, key, cascade=cascade)))
     settings = tenants.settings(ports, caller.tenant_id)
-    # Walked again after each write: a child may have come before its parent was revoked.
+    # Read again after each write: a child may have been created before its parent was revoked.
     details = _Details(reason=reason, cascade=cascade)
     while living := _living(ports, key, cascade=cascade):
         revoked = _revoke_all(ports, caller, settings, living[:_KEYS_A_WRITE], details)
@@ -88,7 +89,7 @@ def _living(ports: Ports, key: SigningKey, *, cascade: bool) -> list[SigningKey]
 
 
 def _staying(ports: Ports, key: SigningKey) -> int:
-    """How many active or suspended keys are below this one."""
+    """Count the active and suspended descendants; a superseded version has none."""
     if key.current_id is not None:
         return 0
     living = (Status.ACTIVE, Status.SUSPENDED)
@@ -96,7 +97,7 @@ def _staying(ports: Ports, key: SigningKey) -> int:
 
 
 def _reach(ports: Ports, keys: Sequence[SigningKey]) -> Reach:
-    """What these keys signed; what a superseded version signed counts with its key if that goes."""
+    """Count `keys` and their warrants; a superseded version counts as part of its key."""
     counts = ports.gather(
         *(partial(counters.of_signed, ports, key.tenant_id, key.signer.key_id) for key in keys)
     )
@@ -113,7 +114,7 @@ def _counter(signer: Signer) -> str:
 
 
 def _descendants(ports: Ports, key: SigningKey) -> list[SigningKey]:
-    """Every key below this one. Revoked before them, it cuts them off even where the call stops."""
+    """Read all descendants of a key. The key is revoked first, so none of them can sign then."""
     entries = ports.store.query(model.keys(key.tenant_id))
     keys = (SigningKey.from_item(entry.item) for entry in entries)
     return [each for each in keys if key.id in each.ancestors]
@@ -129,26 +130,13 @@ def _revoke_all(
     now, reason = ports.now(), details["reason"]
     markers = {key.signer: Marker(now, reason) for key in keys}
     changes = revoked_signers.added(ports, caller.tenant_id, markers)
-    amounts: dict[str, int] = {}
+    amounts = Counter[str]()
     revoked = {key.id: key.revoked(now, reason=reason) for key in keys}
     for key in keys:
         for status, amount in ((key.status, -1), (Status.REVOKED, 1)):
-            name = model.count_name(key.type, status)
-            amounts[name] = amounts.get(name, 0) + amount
+            amounts[model.count_name(key.type, status)] += amount
         changes.append(Put(key.address, revoked[key.id].to_item(), At(key.version)))
-        changes.append(
-            audit.entry(
-                ports,
-                caller,
-                Action.KEY_REVOKE,
-                key.id,
-                settings=settings,
-                **details,
-            )
-        )
-    ports.store.write(
-        *changes,
-        srl_marks.on_keys(caller.tenant_id),
-        counted(caller.tenant_id, amounts),
-    )
+        action = Action.KEY_REVOKE
+        changes.append(audit.entry(ports, caller, action, key.id, settings=settings, **details))
+    ports.store.write(*changes, marks.on_keys(caller.tenant_id), counted(caller.tenant_id, amounts))
     return revoked

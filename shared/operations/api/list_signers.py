@@ -1,8 +1,8 @@
-"""Signers of lists in their stages: create, activate, retire, revoke (SIGNER-2, ADR 0026).
+"""List signers: list, create, activate, rotate, revoke (SIGNER-2, docs/adr/0026).
 
-Whatever changes which key signs also publishes a list under the new key, in one write: no list by
-the key before can come after it. Each change expects the record of the active signer as it was
-read, so that of two changes at once one is decided again.
+An operation that replaces the active signer also publishes a list by the new signer, in the same
+write, so no list by the old signer can follow. Each write expects the active signer's record as it
+was read; of two concurrent operations, one is therefore run again.
 """
 
 import logging
@@ -21,8 +21,7 @@ from shared.model.srl.statements import Statement
 from shared.model.tenants import TenantSettings
 from shared.operations.rules import audit, seals, tenants
 from shared.operations.rules.operation import operation
-from shared.operations.srl import archive as srl_archive
-from shared.operations.srl import in_force, publication, tombstones
+from shared.operations.srl import archive, in_force, publication, tombstones
 from shared.operations.srl import signers as srl_signers
 from shared.ports import Ports
 from shared.ports.store import At, Change, Check, Expect, Put
@@ -34,10 +33,10 @@ _ONE_PENDING: Final = "A signer is pending already; activate or revoke that one 
 
 @dataclass(frozen=True, slots=True)
 class Signer:
-    """A signer as it is shown. `activates_at` is None for one that is revoked.
+    """A signer as it is shown.
 
-    For a pending signer that is when it may be activated without force; for others, since when
-    it signed.
+    `activates_at` is the time from which a pending signer may be activated without `force`, or the
+    time since which another one signs; None if it is revoked.
     """
 
     record: ListSigner
@@ -46,7 +45,7 @@ class Signer:
 
 @dataclass(frozen=True, slots=True)
 class SignerPage:
-    """A page of signers. `next_before` is where the next one begins; None on the last."""
+    """A page of signers. `next_before` is the `before` of the next page, None on the last one."""
 
     signers: list[Signer]
     next_before: str | None
@@ -54,7 +53,7 @@ class SignerPage:
 
 @dataclass(frozen=True, slots=True)
 class _Facts:
-    """What a change of signers is decided on."""
+    """The records that operations on signers depend on."""
 
     settings: TenantSettings
     head: Head
@@ -66,34 +65,34 @@ class _Facts:
 
 @operation(Scope.ADMIN, Scope.AUTHORIZER, Scope.READ_ONLY)
 def page(ports: Ports, caller: Caller, *, before: str | None = None) -> SignerPage:
-    """The tenant's signers, the one that signed the list in force first, then the newest first.
+    """Return the signers: first that of the list in force, then the others, newest first.
 
-    A retired one is left out once its last list has expired. A revoked one stays, so that whoever
-    pinned it learns of it. The first page has all that are not archived; those that begin at
-    `before` have the revoked ones that are.
+    A retired signer is left out after its last list has expired. A revoked one stays, so that a
+    verifier that pinned it learns of the revocation. The first page has all signers that are not
+    archived; the pages from `before` on have the archived revoked ones.
     """
     tenant_id, now = caller.tenant_id, ports.now()
     if before is not None:
-        archived, position = srl_archive.page(ports, tenant_id, before=before)
+        archived, position = archive.page(ports, tenant_id, before=before)
         return SignerPage([Signer(each, None) for each in archived], position)
     settings, head = ports.gather(
         lambda: tenants.settings(ports, tenant_id), lambda: in_force.head(ports, tenant_id)
     )
-    # The head first: whatever key it names is among the records that are read after it.
-    records = srl_archive.read(ports, tenant_id)
-    listed = srl_archive.listed(records, now)
+    # Read after the head: the signer that the head names is then among the records.
+    records = archive.read(ports, tenant_id)
+    listed = archive.listed(records, now)
     first = [each for each in records if each.id == head.key_id]
     others = [each for each in listed if each.id != head.key_id]
     shown = [_shown(each, settings) for each in (*first, *others)]
-    return SignerPage(shown, srl_archive.first_page(ports, tenant_id))
+    return SignerPage(shown, archive.first_page(ports, tenant_id))
 
 
 @operation(Scope.ADMIN)
 def create(ports: Ports, caller: Caller) -> Signer:
-    """Make the key that is to sign next, with a statement by the key that signs now.
+    """Create a pending signer, with a statement by the active signer.
 
-    Raises `InvalidState` if there is one already, `Conflict` if too many retired ones are
-    listed, `Corrupt` if the seed of the active key does not open.
+    Raises `InvalidState` if there is a pending signer, `Conflict` if too many retired signers are
+    listed, `Corrupt` if the active signer's seed does not open.
     """
     facts = _facts(ports, caller)
     if facts.active.pending_id is not None:
@@ -111,10 +110,10 @@ def create(ports: Ports, caller: Caller) -> Signer:
 
 @operation(Scope.ADMIN)
 def activate(ports: Ports, caller: Caller, *, key_id: str, force: bool = False) -> Signer:
-    """Let a pending key sign, and publish a list that it signed.
+    """Activate a pending signer, and publish a list that it signs.
 
-    Raises `NotFound`, and `InvalidState` if the key was never pending or is no more, or if it is
-    too early and `force` is not given.
+    Raises `NotFound`; `InvalidState` if the signer is retired or revoked, or if its grace period
+    has not passed and `force` is false.
     """
     facts = _facts(ports, caller)
     found = _find(ports, caller, key_id)
@@ -132,9 +131,9 @@ def activate(ports: Ports, caller: Caller, *, key_id: str, force: bool = False) 
 
 @operation(Scope.ADMIN)
 def rotate(ports: Ports, caller: Caller) -> Signer:
-    """Activate the pending key, or a new one if there is none, without waiting for anything.
+    """Activate the pending signer, or a new one if there is none, without the grace period.
 
-    Raises `Conflict` if it would be a new one and too many retired ones are listed.
+    Raises `Conflict` if a new one is needed and too many retired signers are listed.
     """
     facts = _facts(ports, caller)
     successor = _pending(ports, facts) or _new(ports, facts, Status.ACTIVE)
@@ -144,10 +143,10 @@ def rotate(ports: Ports, caller: Caller) -> Signer:
 
 @operation(Scope.ADMIN)
 def revoke(ports: Ports, caller: Caller, *, key_id: str) -> Signer:
-    """Declare a key stolen. If lists in force are its, another key signs one in the same step.
+    """Revoke a stolen signer; if it is active or signed the list in force, publish by another one.
 
-    That other key has no statement: the stolen key could have made one for the thief's key too.
-    Raises `NotFound`.
+    That other signer has no statement, because the stolen key could also sign a statement for a
+    key of the thief. Raises `NotFound`.
     """
     facts = _facts(ports, caller)
     found = _find(ports, caller, key_id)
@@ -161,25 +160,25 @@ def revoke(ports: Ports, caller: Caller, *, key_id: str) -> Signer:
 
 
 def _drop(ports: Ports, caller: Caller, facts: _Facts, stolen: ListSigner) -> None:
-    """Revoke a key that signs nothing now."""
+    """Revoke a signer that neither is active nor signed the list in force."""
     changes = srl_signers.replaced(stolen, stolen.revoked())
     if facts.active.pending_id == stolen.id:
         changes.append(_update(facts.active, facts.active.followed_by(None)))
     details: dict[str, Value] = {"was": stolen.status.value}
     entry = _entry(ports, caller, facts, Action.SRL_REVOKE_KEY, stolen, **details)
-    moves = srl_archive.moves(ports, caller.tenant_id, changed=[stolen.id])
+    moves = archive.moves(ports, caller.tenant_id, changed=[stolen.id])
     ports.store.write(*changes, *tombstones.changed(caller.tenant_id), entry, *moves)
 
 
 def _replace_stolen(ports: Ports, caller: Caller, facts: _Facts, stolen: ListSigner) -> None:
-    """Revoke the key that signs, or that signed the list in force; publish under another."""
+    """Revoke the active signer or that of the list in force; publish a list by another one."""
     signer, change = facts.active, _unchanged(facts.active)
     if stolen.id == facts.active.id:
         successor = _pending(ports, facts) or srl_signers.make(ports, caller.tenant_id)
         signer, change = _takes_over(ports, successor.unproved())
     details: dict[str, Value] = {"was": stolen.status.value, "successor": signer.id}
     entry = _entry(ports, caller, facts, Action.SRL_REVOKE_KEY, stolen, **details)
-    moves = srl_archive.moves(ports, caller.tenant_id, changed=[stolen.id])
+    moves = archive.moves(ports, caller.tenant_id, changed=[stolen.id])
     changes = [change, *srl_signers.replaced(stolen, stolen.revoked()), entry, *moves]
     publication.hand_over(ports, caller, facts.head, signer, changes)
 
@@ -187,17 +186,17 @@ def _replace_stolen(ports: Ports, caller: Caller, facts: _Facts, stolen: ListSig
 def _succeed(
     ports: Ports, caller: Caller, facts: _Facts, successor: ListSigner, entry: Change
 ) -> Signer:
-    """Retire the active key, and publish under its successor."""
+    """Retire the active signer, and publish a list by its successor."""
     signer, change = _takes_over(ports, successor)
     retired = facts.active.retired(listed_until=facts.head.expires_at)
-    moves = srl_archive.moves(ports, caller.tenant_id, changed=[retired.id])
+    moves = archive.moves(ports, caller.tenant_id, changed=[retired.id])
     changes = [change, _update(facts.active, retired), entry, *moves]
     publication.hand_over(ports, caller, facts.head, signer, changes)
     return facts.shown(signer)
 
 
 def _takes_over(ports: Ports, successor: ListSigner) -> tuple[ListSigner, Change]:
-    """The successor as it signs, and the change that stores it so."""
+    """Return the successor as active signer, and the change that stores it."""
     if successor.status is not Status.PENDING:
         return successor, Put(successor.address, successor.to_item(), Expect.ABSENT)
     activated = successor.activated(ports.now())
@@ -222,9 +221,9 @@ def _find(ports: Ports, caller: Caller, key_id: str) -> ListSigner:
 
 
 def _pending(ports: Ports, facts: _Facts) -> ListSigner | None:
-    """The signer that the active one names as the next.
+    """Read the pending signer, if there is one.
 
-    Raises `ExpectationLost` if it is not pending.
+    Raises `ExpectationLost` if the signer that the active one names is not pending.
     """
     if facts.active.pending_id is None:
         return None
@@ -232,20 +231,20 @@ def _pending(ports: Ports, facts: _Facts) -> ListSigner | None:
     item = ports.store.get(address)
     pending = None if item is None else ListSigner.from_item(item)
     if pending is None or pending.status is not Status.PENDING:
-        # Another call is in the middle of its write.
+        # The write of another call is in flight.
         raise ExpectationLost([address])
     return pending
 
 
 def _new(ports: Ports, facts: _Facts, status: Status) -> ListSigner:
-    """A new signer, with a statement by the active one if that one's seed opens."""
-    records = srl_archive.read(ports, facts.settings.tenant_id)
+    """Create a signer, with a statement by the active one if the active one's seed opens."""
+    records = archive.read(ports, facts.settings.tenant_id)
     _check_room(records, ports.now())
     signer = srl_signers.make(ports, facts.settings.tenant_id, status)
     try:
         seed = seals.opened(ports, facts.active)
     except Corrupt:
-        # After the loss of the key that sealed it, a rotation is the way out.
+        # If the key that sealed the seed is lost, only a rotation helps; so do not fail.
         _log.warning("the seed of the list signer does not open; its successor has no statement")
         return signer
     statement = Statement(
@@ -260,10 +259,10 @@ def _new(ports: Ports, facts: _Facts, status: Status) -> ListSigner:
 
 
 def _check_room(records: list[ListSigner], now: datetime) -> None:
-    listed = srl_archive.listed(records, now)
-    if sum(each.status is Status.RETIRED for each in listed) >= srl_archive.KEPT:
+    listed = archive.listed(records, now)
+    if sum(each.status is Status.RETIRED for each in listed) >= archive.KEPT:
         raise Conflict(
-            f"At most {srl_archive.KEPT} retired signers are listed; "
+            f"At most {archive.KEPT} retired signers are listed; "
             "wait until the last list of one of them has expired."
         )
 

@@ -1,4 +1,4 @@
-"""Revocations: create, list, delete, and the check of live records (CHECK-1)."""
+"""Revocations: create, list, delete; and the check of warrants by live records (CHECK-1)."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -19,8 +19,7 @@ from shared.operations.rules import audit, counters, tenants
 from shared.operations.rules.operation import operation
 from shared.operations.rules.paging import Page, merged
 from shared.operations.rules.verdicts import verdicts
-from shared.operations.srl import ended as srl_ended
-from shared.operations.srl import marks as srl_marks
+from shared.operations.srl import ended, marks
 from shared.ports import Ports
 from shared.ports.store import Address, At, Delete, Expect, Increment, Put
 
@@ -34,12 +33,12 @@ def create(
     reason: str,
     warrant_expires_at: datetime | None = None,
 ) -> tuple[Revocation, bool]:
-    """Revoke a warrant: the record, and whether it is new.
+    """Revoke a warrant; return the revocation, and whether it is new.
 
-    `warrant_expires_at` is the administrator's word for when the warrant itself ends; one list
-    lifetime later it leaves the list (REVOKE-3). A revoked warrant keeps its first
-    record, time, reason and end (REVOKE-2). Raises `InvalidRequest` if the
-    end contradicts the signed one, or is earlier than any warrant.
+    `warrant_expires_at` says when the warrant itself expires; one lifetime of a list later it
+    leaves the list (REVOKE-3). If the warrant is revoked already, its first revocation is returned
+    unchanged (REVOKE-2). Raises `InvalidRequest` if `warrant_expires_at` differs from a signed end
+    or is earlier than any warrant.
     """
     standing, settings = ports.gather(
         lambda: _standing(ports, caller, warrant_id),
@@ -63,8 +62,8 @@ def create(
         Put(shard.address(warrant_id), RevokedWarrant(revoked.end).to_item(), Expect.ABSENT),
         Put(model.record_address(caller.tenant_id, record.id), record.to_item(), Expect.ABSENT),
         _counted(caller, warrant_id, 1),
-        srl_marks.on_tenant(caller.tenant_id, warrant_id),
-        srl_marks.on_warrant(caller.tenant_id, warrant_id),
+        marks.on_tenant(caller.tenant_id, warrant_id),
+        marks.on_warrant(caller.tenant_id, warrant_id),
         _entry(ports, caller, Action.REVOCATION_CREATE, record, settings, **_said(revoked)),
     )
     return record, True
@@ -72,7 +71,7 @@ def create(
 
 @operation(Scope.ADMIN)
 def delete(ports: Ports, caller: Caller, *, revocation_id: str) -> None:
-    """Take a revocation back: the warrant holds again (REVOKE-4). Raises `NotFound`."""
+    """Delete a revocation, so that its warrant is valid again (REVOKE-4). Raises `NotFound`."""
     (address, record), settings = ports.gather(
         lambda: _find(ports, caller, revocation_id),
         lambda: tenants.settings(ports, caller.tenant_id),
@@ -83,8 +82,8 @@ def delete(ports: Ports, caller: Caller, *, revocation_id: str) -> None:
         _restored(warrants.warrant_address(caller.tenant_id, record.warrant_id), standing),
         *_unlisted(caller.tenant_id, record.warrant_id, standing.end),
         _counted(caller, record.warrant_id, -1),
-        srl_marks.on_tenant(caller.tenant_id, record.warrant_id),
-        srl_marks.on_warrant(caller.tenant_id, record.warrant_id),
+        marks.on_tenant(caller.tenant_id, record.warrant_id),
+        marks.on_warrant(caller.tenant_id, record.warrant_id),
         _entry(
             ports,
             caller,
@@ -100,7 +99,7 @@ def delete(ports: Ports, caller: Caller, *, revocation_id: str) -> None:
 
 @operation(Scope.ADMIN)
 def page(ports: Ports, caller: Caller, *, before: str | None, limit: int) -> Page[Revocation]:
-    """The tenant's revocation records, newest first (REVOKE-6)."""
+    """Return a page of the tenant's revocations, newest first (REVOKE-6)."""
     shards = model.shards(caller.tenant_id)
     found, total = merged(
         ports,
@@ -115,16 +114,16 @@ def page(ports: Ports, caller: Caller, *, before: str | None, limit: int) -> Pag
 
 @operation(Scope.ADMIN, Scope.AUTHORIZER)
 def check(ports: Ports, caller: Caller, *, warrant_id: str) -> Verdict:
-    """Whether a warrant is revoked now, by the live records; an unknown one is not revoked.
+    """Return whether a warrant is revoked, by live records (CHECK-1); an unknown one is not.
 
-    Raises `Unavailable` where that cannot be known: a fault is never an answer.
+    Raises `Corrupt`, `Unavailable`: a fault is never reported as "not revoked".
     """
     return verdicts(ports, caller.tenant_id, [warrant_id])[warrant_id]
 
 
 @operation(Scope.ADMIN, Scope.AUTHORIZER)
 def check_batch(ports: Ports, caller: Caller, *, warrant_ids: Iterable[str]) -> dict[str, Verdict]:
-    """The verdict on each warrant, as `check` gives it."""
+    """Return the verdict on each warrant, as `check` does."""
     return verdicts(ports, caller.tenant_id, warrant_ids)
 
 
@@ -133,7 +132,7 @@ def _standing(ports: Ports, caller: Caller, warrant_id: str) -> Standing:
 
 
 def _check_end(standing: Standing, said: datetime | None) -> None:
-    """Let no administrator's word shorten what a verifier reads in the signed bytes."""
+    """Raise `InvalidRequest` if `said` differs from the end that verifiers read in the warrant."""
     if said is None:
         return
     if said < model.EARLIEST_END:
@@ -150,7 +149,7 @@ def _existing(ports: Ports, caller: Caller, standing: Standing) -> Revocation | 
     if standing.revocation_id is None:
         return None
     found = _at(ports, caller, standing.revocation_id)
-    # Taken back between the two reads: then it is not revoked.
+    # If the revocation was deleted between the two reads, the warrant is not revoked.
     return found[1] if found else None
 
 
@@ -160,12 +159,12 @@ def _count(ports: Ports, shard: Partition) -> int:
 
 def _counted(caller: Caller, warrant_id: str, amount: int) -> Increment:
     counter = model.counter_address(caller.tenant_id, warrant_id)
-    # One that was counted by an earlier release is taken from another counter than it was added to.
+    # A revocation of an earlier release was added to another counter; only the sum is read.
     return Increment(counter, {"count": amount, "changes": 1}, Expect.ANYTHING)
 
 
 def _restored(address: Address, standing: Standing) -> Put | Delete:
-    """The standing without its revocation; nothing is left of a warrant that was never signed."""
+    """Remove the revocation from a standing; delete the item if the warrant was not signed here."""
     expected = At(standing.version)
     if standing.key_id is None:
         return Delete(address, expected)
@@ -173,17 +172,17 @@ def _restored(address: Address, standing: Standing) -> Put | Delete:
 
 
 def _unlisted(tenant_id: str, warrant_id: str, ends_at: datetime | None) -> list[Delete]:
-    """Remove a warrant from its shard; one that ended long ago may have been moved there."""
+    """Delete a warrant from its shard, and from the partition of those that ended long ago."""
     addresses = [model.shard_of(tenant_id, warrant_id).address(warrant_id)]
     if ends_at is not None:
-        addresses.append(srl_ended.address(tenant_id, warrant_id, ends_at))
+        addresses.append(ended.address(tenant_id, warrant_id, ends_at))
     return [Delete(address, Expect.ANYTHING) for address in addresses]
 
 
 def _find(ports: Ports, caller: Caller, revocation_id: str) -> tuple[Address, Revocation]:
-    """A record of the caller's tenant, and where it is. Raises `NotFound`."""
+    """Read a revocation of the caller's tenant and its address. Raises `NotFound`."""
     found = None
-    # Another form names nothing, and some would be no key of any store.
+    # No record has a malformed identifier, and some are not valid as keys of a store.
     if is_identifier(revocation_id, kind=REVOCATION):
         found = _at(ports, caller, revocation_id)
     if found is None:
@@ -209,6 +208,6 @@ def _entry(
 
 
 def _said(standing: Standing) -> dict[str, Value]:
-    """What the administrator said of the end of the warrant, for an audit entry."""
+    """Return the `warrant_expires_at` that the administrator gave, for an audit entry."""
     said = standing.said_to_end_at
     return {} if said is None else {"warrant_expires_at": times.text(said)}

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from shared.errors import Conflict
-from shared.model import api_keys as api_key_model
+from shared.model import api_keys
 from shared.model import service_accounts as model
 from shared.model.api_keys import ApiKey, Credential
 from shared.model.audit_log import Action
@@ -23,7 +23,7 @@ from shared.ports.store import At, Change, Delete, Expect, Increment, Put
 
 @operation(Scope.ADMIN, Scope.READ_ONLY)
 def page(ports: Ports, caller: Caller, *, before: str | None, limit: int) -> Page[ServiceAccount]:
-    """The tenant's accounts, newest first."""
+    """Return a page of the tenant's accounts, newest first."""
     partition = model.accounts(caller.tenant_id)
     walk = Walk(partition, ServiceAccount.from_item, before, limit)
     return newest(ports, walk, total=lambda: count(ports, model.count_address(caller.tenant_id)))
@@ -31,7 +31,7 @@ def page(ports: Ports, caller: Caller, *, before: str | None, limit: int) -> Pag
 
 @operation(Scope.ADMIN, Scope.READ_ONLY)
 def get(ports: Ports, caller: Caller, *, account_id: str) -> ServiceAccount:
-    """One account of the tenant. Raises `NotFound`."""
+    """Return an account of the tenant. Raises `NotFound`."""
     return _find(ports, caller, account_id)
 
 
@@ -39,10 +39,7 @@ def get(ports: Ports, caller: Caller, *, account_id: str) -> ServiceAccount:
 def create(
     ports: Ports, caller: Caller, *, name: str, description: str | None = None
 ) -> ServiceAccount:
-    """A new active account.
-
-    Raises `Conflict` if the tenant has, or once had, an account of this name.
-    """
+    """Create an active account. Raises `Conflict` if the name is or was that of another account."""
     settings = tenants.settings(ports, caller.tenant_id)
     if ports.store.get(model.name_address(caller.tenant_id, name)) is not None:
         raise Conflict("name: is or was the name of a service account; choose another.")
@@ -72,25 +69,24 @@ def create(
 
 @operation(Scope.ADMIN)
 def disable(ports: Ports, caller: Caller, *, account_id: str) -> ServiceAccount:
-    """Stop all keys of an account with this call; a disabled one answers as it stands.
+    """Disable all keys of an account at once; a disabled account is returned unchanged.
 
-    Raises `NotFound`, and `Conflict` where no admin key would be left.
+    Raises `NotFound`; `Conflict` if no admin key would be left (APIKEY-7).
     """
     return _switch(ports, caller, account_id, Action.SERVICE_ACCOUNT_DISABLE, Status.DISABLED)
 
 
 @operation(Scope.ADMIN)
 def enable(ports: Ports, caller: Caller, *, account_id: str) -> ServiceAccount:
-    """Restore the keys of an account that were not revoked. Raises `NotFound`."""
+    """Enable an account and its keys that are not revoked. Raises `NotFound`."""
     return _switch(ports, caller, account_id, Action.SERVICE_ACCOUNT_ENABLE, Status.ACTIVE)
 
 
 @operation(Scope.ADMIN)
 def delete(ports: Ports, caller: Caller, *, account_id: str) -> None:
-    """Remove an account that owns no key. Raises `NotFound`, `Conflict`.
+    """Delete an account. Raises `NotFound`; `Conflict` if it owns keys.
 
-    Its name stays taken: revocations and the audit log name accounts by their e-mail, so another
-    account must never get the same one.
+    Its name cannot be used again, because revocations and audit entries name accounts by e-mail.
     """
     account = _find(ports, caller, account_id)
     if account.api_key_count:
@@ -112,7 +108,7 @@ def delete(ports: Ports, caller: Caller, *, account_id: str) -> None:
 
 
 def creation(account: ServiceAccount) -> list[Change]:
-    """The changes that bring an account into being, and keep its name its own."""
+    """Return the changes that store an account and reserve its name."""
     return [
         Put(account.address, account.to_item(), Expect.ABSENT),
         Put(model.name_address(account.tenant_id, account.name), {"id": account.id}, Expect.ABSENT),
@@ -136,7 +132,7 @@ def _switch(
     switched = replace(account, status=target, version=account.version + 1)
     losing = keys if target is Status.DISABLED else []
     ports.store.write(
-        # Whoever gives or takes a key of the account meanwhile moves its version on.
+        # If a key of the account is created or deleted concurrently, the version differs.
         Put(account.address, switched.to_item(), At(account.version)),
         *_credentials(ports, keys, disabled=target is Status.DISABLED),
         *last_admin.guard(ports, caller, losing=losing),
@@ -147,18 +143,16 @@ def _switch(
 
 
 def _keys(ports: Ports, account: ServiceAccount) -> list[ApiKey]:
-    owned = api_key_model.owned_by(account.tenant_id, account.id)
-    records = api_key_model.records(account.tenant_id)
+    owned = api_keys.owned_by(account.tenant_id, account.id)
+    records = api_keys.records(account.tenant_id)
     items = ports.store.get_many(records.address(entry.sk) for entry in ports.store.query(owned))
     return [ApiKey.from_item(item) for item in items.values()]
 
 
 def _credentials(ports: Ports, keys: list[ApiKey], *, disabled: bool) -> list[Change]:
-    addresses = [api_key_model.credential_address(key.digest) for key in keys]
-    # A revoked key has none, and gets none back.
-    items = ports.store.get_many(addresses)
-    credentials = [Credential.from_item(item) for item in items.values()]
+    # A revoked key has no credential, so enabling does not restore it.
+    items = ports.store.get_many(api_keys.credential_address(key.digest) for key in keys)
     return [
         Put(each.address, replace(each, disabled=disabled).to_item(), Expect.PRESENT)
-        for each in credentials
+        for each in map(Credential.from_item, items.values())
     ]

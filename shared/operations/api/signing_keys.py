@@ -30,7 +30,7 @@ def page(
     type_: Type | None = None,
     status: Status | None = None,
 ) -> Page[SigningKey]:
-    """The tenant's keys of this type and status, newest first (KEY-13)."""
+    """Return a page of the tenant's keys of this type and status, newest first (KEY-13)."""
 
     def matches(key: SigningKey) -> bool:
         return type_ in (None, key.type) and status in (None, key.status)
@@ -48,18 +48,18 @@ def page(
 
 @operation(Scope.ADMIN, Scope.READ_ONLY)
 def get(ports: Ports, caller: Caller, *, key_id: str) -> SigningKey:
-    """One key, or superseded version, of the tenant. Raises `NotFound`."""
+    """Return a key, or a superseded version, of the tenant. Raises `NotFound`."""
     return find_key(ports, caller, key_id)
 
 
 @operation(Scope.ADMIN, Scope.READ_ONLY)
 def versions(ports: Ports, caller: Caller, *, key_id: str) -> list[SigningKey]:
-    """All versions of a key, newest first, whichever of them `key_id` names."""
+    """Return all versions of a key, newest first; `key_id` may be of any. Raises `NotFound`."""
     key = find_key(ports, caller, key_id)
     current = key if key.current_id is None else find_key(ports, caller, key.current_id)
     entries = ports.store.query(
         model.versions(caller.tenant_id, current.id),
-        # A rotation since the key was read would show that version twice.
+        # If the key was rotated after the read, its version would occur twice without this.
         before=model.version_sk(current.key_version),
         newest_first=True,
     )
@@ -78,10 +78,11 @@ def create(
     parent_id: str | None = None,
     expires_at: datetime | None = None,
 ) -> SigningKey:
-    """A new active key (KEY-3).
+    """Create an active key (KEY-3).
 
-    Raises `InvalidRequest` where the parent is not one that the type may have or would be outlived,
-    `InvalidState` where the parent cannot have children now, `Conflict` at the quota.
+    Raises `InvalidRequest` if the type may not have this parent or the key would outlive it,
+    `InvalidState` if the parent is not active or has expired, `Conflict` if the tenant has the
+    maximum number of keys.
     """
     given.check_end(ports, expires_at)
     parent = _parent(ports, caller, type_, parent_id)
@@ -109,9 +110,9 @@ def create(
 
 @operation(Scope.ADMIN)
 def rotate(ports: Ports, caller: Caller, *, key_id: str) -> SigningKey:
-    """Give a key a new version; the one before becomes a record of its own, and signs no more.
+    """Create a new version of a key; the old one becomes a record of its own and stops signing.
 
-    Raises `NotFound`, `InvalidState` unless the key is active.
+    Raises `NotFound`; `InvalidState` if the key is not active.
     """
     key = find_key(ports, caller, key_id)
     _check_transition(key, Status.ROTATED)
@@ -142,37 +143,34 @@ def rotate(ports: Ports, caller: Caller, *, key_id: str) -> SigningKey:
 
 @operation(Scope.ADMIN)
 def suspend(ports: Ports, caller: Caller, *, key_id: str) -> SigningKey:
-    """Disable a key for a time; a suspended one answers as it stands.
+    """Suspend a key; a suspended one is returned unchanged.
 
-    Raises `NotFound`, `InvalidState` unless the key is active.
+    Raises `NotFound`; `InvalidState` if the key is neither active nor suspended.
     """
-    return _move(
-        ports,
-        caller,
-        key_id,
-        Action.KEY_SUSPEND,
-        Status.SUSPENDED,
-        lambda key: key.suspended(ports.now()),
-    )
+
+    def suspended(key: SigningKey) -> SigningKey:
+        return key.suspended(ports.now())
+
+    return _move(ports, caller, key_id, Action.KEY_SUSPEND, Status.SUSPENDED, suspended)
 
 
 @operation(Scope.ADMIN)
 def enable(ports: Ports, caller: Caller, *, key_id: str) -> SigningKey:
-    """Put a suspended key back in use; an active one answers as it stands.
+    """Enable a suspended key; an active one is returned unchanged.
 
-    Raises `NotFound`, `InvalidState` unless the key is suspended.
+    Raises `NotFound`; `InvalidState` if the key is neither suspended nor active.
     """
     return _move(ports, caller, key_id, Action.KEY_ENABLE, Status.ACTIVE, SigningKey.enabled)
 
 
 def find_key(ports: Ports, caller: Caller, key_id: str) -> SigningKey:
-    """The caller's key of this identifier. Raises `NotFound`."""
+    """Read a key of the caller's tenant. Raises `NotFound`."""
     keys = model.keys(caller.tenant_id)
     return find(ports, keys, key_id, kind=SIGNING_KEY, record=SigningKey)
 
 
 def counted(tenant_id: str, amounts: dict[str, int]) -> Change:
-    """The change of the counts of keys by type and status."""
+    """Return the change that adds `amounts` to the counts of keys by type and status."""
     return Increment(model.counts_address(tenant_id), amounts, Expect.ANYTHING)
 
 
@@ -268,7 +266,7 @@ def _new(
 def new_seed(
     ports: Ports, tenant_id: str, key_id: str, *, key_version: int = 1
 ) -> tuple[str, bytes]:
-    """A new public key, in base64, and its seed, sealed for this version of the key alone."""
+    """Create a key pair: public key (base64), and seed sealed for this version of the key."""
     seed, public_key = seeds.new()
     context = seeds.seal_context(tenant_id, key_id, purpose=Purpose.WARRANT, version=key_version)
     return public_key, ports.sealer.seal(seed, context=context)

@@ -1,4 +1,4 @@
-"""The Signed Revocation List: read what is in force, regenerate."""
+"""The Signed Revocation List: read the one in force, and regenerate it."""
 
 from pathlib import Path
 
@@ -9,25 +9,25 @@ from shared.operations.rules.operation import operation
 from shared.operations.srl import in_force, publication
 from shared.ports import Ports
 
-# How long an address of the stored list may be used.
+# How long a presigned URL of a stored list is valid.
 URL_TTL_SECONDS = 300
 
 
 @operation(Scope.ADMIN, Scope.AUTHORIZER)
 def head(ports: Ports, caller: Caller) -> Head:
-    """Which list of the tenant is in force."""
+    """Return the head, which names the tenant's list in force. Raises `Corrupt`, `Unavailable`."""
     return in_force.head(ports, caller.tenant_id)
 
 
 @operation(Scope.ADMIN, Scope.AUTHORIZER)
 def body(ports: Ports, _caller: Caller, *, of: Form) -> bytes:
-    """A stored response body, checked against its name. Raises `Corrupt`, `Unavailable`."""
+    """Read a stored response body; check its hash. Raises `Corrupt`, `Unavailable`."""
     return in_force.read(ports, of.blob)
 
 
 @operation(Scope.ADMIN, Scope.AUTHORIZER)
 def file(ports: Ports, _caller: Caller, *, of: Form) -> Path | None:
-    """The file of a stored response body, checked likewise; None if the store keeps no files.
+    """Return the file of a response body, checked likewise; None if the store has no files.
 
     Raises `Corrupt`, `Unavailable`.
     """
@@ -36,11 +36,11 @@ def file(ports: Ports, _caller: Caller, *, of: Form) -> Path | None:
 
 @operation(Scope.ADMIN, Scope.AUTHORIZER)
 def address(ports: Ports, _caller: Caller, *, of: Form) -> str:
-    """A short-lived address of the stored response body, for a list too long to answer with."""
+    """Return a presigned URL of a response body that is too long for a response of Lambda."""
     return ports.blobs.url(of.blob, ttl_seconds=URL_TTL_SECONDS)
 
 
 @operation(Scope.ADMIN)
 def regenerate(ports: Ports, caller: Caller) -> Head:
-    """Publish the next version from the revocations of now (SRL-13)."""
+    """Publish the next version of the list (SRL-13). Raises `Corrupt`, `Unavailable`."""
     return publication.publish(ports, caller)

@@ -1,4 +1,4 @@
-"""How often a tenant may have a list published out of turn (SRL-14, docs/adr/0035)."""
+"""The rate limit of publications that a tenant requests (SRL-14, docs/adr/0035)."""
 
 import logging
 from math import ceil
@@ -7,20 +7,15 @@ from typing import Final
 from shared import logs
 from shared.errors import RateLimited, Unavailable
 from shared.model.callers import Caller, Scope
-from shared.model.rate_limit import (
-    BURST,
-    RATE_PER_SECOND,
-    is_of_another_clock,
-    microseconds,
-)
+from shared.model.rate_limit import BURST, RATE_PER_SECOND, is_of_another_clock, microseconds
 from shared.operations.rules.operation import operation
 from shared.operations.srl import in_force
 from shared.ports import Ports
 
 _log = logging.getLogger(__name__)
 
-# What a publication takes from a bucket that gets RATE_PER_SECOND tokens a second: about as many
-# milliseconds of a processor as it needs, some for itself and one for so many warrants on the list.
+# The cost of a publication in tokens, about its CPU time in milliseconds: a fixed part, and one
+# token per so many warrants on the list. The bucket gains RATE_PER_SECOND tokens a second.
 _LEAST: Final = 40
 _WARRANTS_A_TOKEN: Final = 500
 _OPEN: Final = logs.fields(metrics={"LimiterOpen": 1})
@@ -28,17 +23,17 @@ _OPEN: Final = logs.fields(metrics={"LimiterOpen": 1})
 
 @operation(Scope.ADMIN)
 def take(ports: Ports, caller: Caller) -> None:
-    """Take what a publication costs from the tenant's allowance. Raises `RateLimited`.
+    """Take the cost of a publication from the tenant's bucket. Raises `RateLimited`.
 
-    It is not the bucket of requests, and the schedule takes nothing from it. If the buckets cannot
-    answer, or a clock that was ahead has written this one, the publication is admitted, and that is
-    logged.
+    This bucket is not that of requests, and the schedule does not use it. If the buckets are
+    unavailable, or a clock that was ahead has written this one, the publication is allowed and an
+    error is logged.
     """
     count = in_force.head(ports, caller.tenant_id).count
     cost = min(BURST, _LEAST + count // _WARRANTS_A_TOKEN)
     name, now = f"{caller.tenant_id}#publications", microseconds(ports.now())
     try:
-        # The first token only if all are there: a caller who is refused must not use up the rest.
+        # Take one token only if all are available: a rejected request must not use up the rest.
         lease = ports.buckets.lease(name, 1, now=now, reserve=cost - 1)
         if is_of_another_clock(lease.full_at, now):
             _log.error("the allowance is ahead of this clock; publishing without it", extra=_OPEN)

@@ -13,15 +13,15 @@ from shared.ports.store import At, Put
 
 @operation(Scope.ADMIN, Scope.READ_ONLY)
 def get(ports: Ports, caller: Caller) -> TenantSettings:
-    """The caller's tenant's settings."""
+    """Return the settings of the caller's tenant."""
     return tenants.settings(ports, caller.tenant_id)
 
 
 @operation(Scope.ADMIN)
 def update(ports: Ports, caller: Caller, *, change: SettingsChange) -> TenantSettings:
-    """Change any of the settings that can be written; the list follows when next due.
+    """Change settings; the list uses them from its next publication on.
 
-    What is so already is not written.
+    Nothing is written if the settings stay the same.
     """
     settings = tenants.settings(ports, caller.tenant_id)
     changed = change.beside(settings)
@@ -35,7 +35,7 @@ def update(ports: Ports, caller: Caller, *, change: SettingsChange) -> TenantSet
             caller,
             Action.TENANT_UPDATE_SETTINGS,
             caller.tenant_id,
-            # A shorter retention must not shorten the life of the entry that tells of it.
+            # If the retention becomes shorter, keep this entry for the longer one.
             settings=max(settings, updated, key=lambda each: each.audit_retention_days),
             **{name: {"old": getattr(settings, name), "new": new} for name, new in changed.items()},
         ),

@@ -1,4 +1,4 @@
-"""Warrants: sign one, list what a key signed (WARRANT-6, WARRANT-8)."""
+"""Warrants: sign one, and list those that a key signed (WARRANT-6, WARRANT-8)."""
 
 import base64
 from collections.abc import Iterable
@@ -24,13 +24,13 @@ from shared.operations.srl import signed_by_end
 from shared.ports import Ports
 from shared.ports.store import Expect, Increment, Put
 
-# How far a clock is set back, or two of them differ, at most.
+# The most that two clocks differ, or that a clock is set back.
 _CLOCKS_APART: Final = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What is to be signed, and how: `payload` is at most 64 KiB."""
+    """A request to sign `payload` (at most 64 KiB) in a format."""
 
     payload: bytes
     format: Format = Format.COSE
@@ -40,10 +40,10 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Signed:
-    """A warrant that was signed, and the public key (base64) that verifies it.
+    """A signed warrant and the public key (base64) that verifies it.
 
-    `signature` is over the payload as it came; `message` is a whole COSE_Sign1. Both are base64,
-    and one of them is None, by the format.
+    In format raw, `signature` is the signature over the payload; in format COSE, `message` is a
+    COSE_Sign1 message. Both are base64; the other one is None.
     """
 
     warrant: Warrant
@@ -54,19 +54,19 @@ class Signed:
 
 @operation(Scope.ADMIN)
 def sign(ports: Ports, caller: Caller, *, key_id: str, order: Order) -> Signed:
-    """Sign with the key's present version, and remember which key signed the warrant.
+    """Sign with the current version of a key, and record that this key signed the warrant.
 
-    A signature that was begun before its key was revoked is handed out only if the revocation
-    reaches it (docs/adr/0037). Raises `NotFound`, `InvalidRequest` if the order cannot be signed
-    in its format or `expires_at` has passed, `InvalidState` if the key cannot sign,
-    `Conflict` if the identifier is taken (WARRANT-5).
+    If the key is revoked during the call, a signature is returned only if the revocation also
+    revokes the warrant (docs/adr/0037). Raises `NotFound`; `InvalidRequest` if the order is not
+    valid for its format or `expires_at` has passed; `InvalidState` if the key cannot sign;
+    `Conflict` if the identifier is in use (WARRANT-5).
     """
     _check_order(ports, order)
     key, settings = ports.gather(
         lambda: find_key(ports, caller, key_id),
         lambda: tenants.settings(ports, caller.tenant_id),
     )
-    # Before anything is signed: it is among the signed bytes.
+    # Created before signing: the signed bytes contain it.
     warrant_id = order.warrant_id or ports.new_id(WARRANT)
     ports.gather(
         lambda: _check_line(ports, key), lambda: _check_free(ports, caller.tenant_id, warrant_id)
@@ -103,7 +103,7 @@ def sign(ports: Ports, caller: Caller, *, key_id: str, order: Order) -> Signed:
 
 
 def _check_order(ports: Ports, order: Order) -> None:
-    """Raise `InvalidRequest` unless the order can be signed in its format."""
+    """Raise `InvalidRequest` if the order is not valid for its format."""
     given.check_end(ports, order.expires_at)
     if order.format is not Format.RAW:
         return
@@ -118,7 +118,7 @@ def _check_order(ports: Ports, order: Order) -> None:
 
 
 def _signed(ports: Ports, key: SigningKey, warrant: Warrant, order: Order) -> Signed:
-    """The signature, checked against the public key that it will be verified with."""
+    """Sign, and verify with the public key. Raises `Corrupt` if that fails, `Unavailable`."""
     seed = seals.opened(ports, key)
     if order.format is Format.RAW:
         signature = seeds.signature(order.payload, seed=seed)
@@ -145,7 +145,10 @@ def _base64(data: bytes) -> str:
 def page(
     ports: Ports, caller: Caller, *, key_id: str, before: str | None, limit: int
 ) -> Page[Warrant]:
-    """What a key signed, newest first: by all of its versions, or by the superseded one named."""
+    """Return a page of the warrants that a key, or a superseded version, signed, newest first.
+
+    Raises `NotFound`.
+    """
     key = find_key(ports, caller, key_id)
     signed = model.signed_by(caller.tenant_id, key.signer.key_id)
     walk = Walk(signed, Warrant.from_item, before, limit)
@@ -160,13 +163,13 @@ def page(
     walk = replace(walk, keep=lambda warrant: warrant.key_version == version)
     found = newest(ports, _in_time(walk, key), total=total)
     if before is None and found.next_before is None and len(found.entries) < found.total:
-        # A clock was set further than that, or a warrant is being signed.
+        # A clock differed by more than `_CLOCKS_APART`, or a warrant is just being signed.
         return newest(ports, walk, total=total)
     return found
 
 
 def _in_time(walk: Walk[Warrant], superseded: SigningKey) -> Walk[Warrant]:
-    """The walk, kept to the time in which a superseded version signed."""
+    """Limit the walk to the time in which a superseded version signed."""
     signed_from = superseded.version_created_at - _CLOCKS_APART
     until = (superseded.rotated_at or superseded.version_created_at) + _CLOCKS_APART
     last = before_all_of(until, kind=WARRANT)
@@ -178,7 +181,7 @@ def _in_time(walk: Walk[Warrant], superseded: SigningKey) -> Walk[Warrant]:
 
 
 def _check_line(ports: Ports, key: SigningKey) -> None:
-    """Raise `InvalidState` for a key that may not sign, by itself or by one of its ancestors."""
+    """Raise `InvalidState` if the key or one of its ancestors does not allow it to sign."""
     if key.status is not Status.ACTIVE:
         raise InvalidState(f"The key is {key.status}; only an active key signs.")
     if key.has_expired(ports.now()):
@@ -187,10 +190,10 @@ def _check_line(ports: Ports, key: SigningKey) -> None:
 
 
 def _check_still(ports: Ports, key: SigningKey, warrant_id: str) -> None:
-    """Raise `InvalidState` if signing ended before the warrant was stored.
+    """Raise `InvalidState` if the key stopped signing before the warrant was stored.
 
-    Lists and check find a revoked key by its marker. If there is none by now, every list that is
-    made after one of it has the warrant (docs/adr/0037).
+    Checks and lists find a revoked key by its marker. If there is no marker after the warrant is
+    stored, every list made after a later revocation contains the warrant (docs/adr/0037).
     """
     signers = (Signer(key.id, None), Signer(key.id, key.key_version))
     markers = [revoked_signers.marker_address(key.tenant_id, each) for each in signers]

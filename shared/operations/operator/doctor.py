@@ -15,8 +15,7 @@ from shared.model.srl.signers import ListSigner, signers
 from shared.model.srl.verification import verify
 from shared.model.tenants import DirectoryEntry
 from shared.operations.operator import consistency, probes
-from shared.operations.operator.recovery import differences as recovery_differences
-from shared.operations.operator.recovery import recovery
+from shared.operations.operator.recovery import differences, recovery
 from shared.operations.rules import seals, tenants
 from shared.operations.srl import in_force
 from shared.ports import Ports
@@ -194,7 +193,7 @@ def _list_is_newest(ports: Ports, tenant: DirectoryEntry, head: Head) -> Iterato
 
 def _nothing_has_returned(ports: Ports, tenant: DirectoryEntry, _head: Head) -> Iterator[Finding]:
     """A restore brings back what was revoked, deleted or disabled (docs/adr/0024)."""
-    for problem in recovery_differences.examine(ports, tenant.tenant_id):
+    for problem in differences.examine(ports, tenant.tenant_id):
         yield Finding(tenant.handle, problem, _recover(tenant))
 
 

@@ -21,8 +21,7 @@ from shared.model.srl.head import FORMAT
 from shared.model.srl.signers import ListSigner
 from shared.operations.rules import first_edition, seals
 from shared.operations.rules.operation import settle
-from shared.operations.srl import archive as srl_archive
-from shared.operations.srl import in_force, publication, signed_by_end
+from shared.operations.srl import archive, in_force, publication, signed_by_end
 from shared.ports import Ports
 from shared.ports.store import At, Put
 
@@ -59,7 +58,7 @@ def migrate(ports: Ports, operator: Caller) -> Migrated:
             done.failed[entry.sk] = "is a list signer's copy; remove it from the signing keys"
         else:
             _settled(ports, SigningKey, keys.address(entry.sk), done)
-    srl_archive.move_all(ports, operator.tenant_id)
+    archive.move_all(ports, operator.tenant_id)
     # After the seeds: what ran before the upgrade signs no more, and so leaves nothing out.
     signed_by_end.migrate(ports, operator.tenant_id)
     if not done.failed and in_force.head(ports, operator.tenant_id).format != FORMAT:

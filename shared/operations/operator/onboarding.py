@@ -13,8 +13,7 @@ from shared.operations.api import api_keys, service_accounts
 from shared.operations.api.api_keys import Created
 from shared.operations.rules import audit, tenants
 from shared.operations.rules.operation import settle
-from shared.operations.srl import publication, signed_by_end
-from shared.operations.srl import signers as srl_signers
+from shared.operations.srl import publication, signed_by_end, signers
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
 
@@ -38,7 +37,7 @@ def _create_tenant(ports: Ports, handle: str, user: str | None) -> tuple[TenantS
     settings = _new_settings(ports, handle)
     if ports.store.get(model.handle_address(handle)) is not None:
         raise Conflict("A tenant of this name exists; choose another name.")
-    signer = srl_signers.make(ports, settings.tenant_id)
+    signer = signers.make(ports, settings.tenant_id)
     account = _admin_account(ports, settings)
     created, changes = api_keys.creation(
         ports, settings, name=_ADMIN, scopes=(Scope.ADMIN,), account=account

@@ -11,7 +11,7 @@ from shared.errors import Unavailable
 from shared.model import times
 from shared.model.srl.schedule import ISSUES, TURNS, until
 from shared.operations.operator import probes
-from shared.operations.srl import schedule as srl_schedule
+from shared.operations.srl import schedule
 from shared.ports import Ports
 
 # Of how many lists, those that are due first, the expiry is looked at.
@@ -56,7 +56,7 @@ def _lists(ports: Ports) -> Lists:
     now = ports.now()
     issued = [times.parse(each.sk.partition("#")[0]) for each in ports.store.query(ISSUES, limit=1)]
     future = ports.store.count(ISSUES, after=until(now + times.CLOCK_TOLERANCE))
-    turns = [srl_schedule.turn(each) for each in ports.store.query(TURNS, limit=_TURNS_MAX)]
+    turns = [schedule.turn(each) for each in ports.store.query(TURNS, limit=_TURNS_MAX)]
     expiries = [turn.expires_at for turn in turns if turn]
     return Lists(
         oldest_age_seconds=_seconds(now - issued[0]) if issued else None,

@@ -5,8 +5,7 @@ from collections.abc import Iterable
 from functools import partial
 from typing import NamedTuple
 
-from shared.model import revocations, revoked_signers
-from shared.model import warrants as warrant_model
+from shared.model import revocations, revoked_signers, warrants
 from shared.model.identifiers import BEFORE_WARRANT_IDS
 from shared.model.items import Item, Partition
 from shared.model.records import integer
@@ -49,7 +48,7 @@ def of_shard(ports: Ports, shard: Partition) -> Counter[str]:
 
 def of_signed(ports: Ports, tenant_id: str, key_id: str) -> Counter[str]:
     """Sum the counters of the warrants that a key signed, by name. Raises `Corrupt`."""
-    partition = warrant_model.signed_counts(tenant_id, key_id)
+    partition = warrants.signed_counts(tenant_id, key_id)
     return total(entry.item for entry in ports.store.query(partition))
 
 

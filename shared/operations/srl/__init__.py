@@ -1,1 +1,1 @@
-"""How a Signed Revocation List is made and published (docs/adr/0004)."""
+"""Making and publishing Signed Revocation Lists (docs/adr/0004)."""

@@ -1,4 +1,4 @@
-"""The archive of list signers: what no list and no publication needs to read (docs/adr/0039)."""
+"""The archive of list signers, which publications do not read (docs/adr/0039)."""
 
 from collections.abc import Collection, Sequence
 from datetime import datetime
@@ -12,41 +12,38 @@ from shared.operations.srl import signers as srl_signers
 from shared.ports import Ports
 from shared.ports.store import Change
 
-# So many retired signers, and as many revoked ones, are not archived: their statements lead from
-# restored records to the newest list, and a publication reads them all.
+# How many retired signers, and how many revoked ones, are not archived. A publication reads them
+# all; after a restore, their statements prove the signer of the newest list.
 KEPT: Final = 100
 
-# One write moves so many; each takes two of its changes.
+# How many signers one write moves; each takes two changes.
 _MOVED_AT_ONCE: Final = 20
 
 _PAGE: Final = 100
-# Every identifier comes before it.
+# Sorts after every identifier.
 _AFTER_ALL: Final = "~"
 
 
 def read(ports: Ports, tenant_id: str) -> list[ListSigner]:
-    """The signers that are not archived, the newest first."""
+    """Read the signers that are not archived, newest first. Raises `Corrupt`, `Unavailable`."""
     entries = ports.store.query(signers(tenant_id), newest_first=True)
     return [ListSigner.from_item(entry.item) for entry in entries]
 
 
 def listed(records: Sequence[ListSigner], now: datetime) -> list[ListSigner]:
-    """Those of `records`, the newest first, that are not retired or whose last list may be valid.
-
-    `records` are what `read` returns.
-    """
+    """Filter what `read` returns: signers that are not retired, or whose last list may be valid."""
     pairs = pairwise([None, *records])
     return [each for newer, each in pairs if each is not None and _is_listed(each, newer, now)]
 
 
 def first_page(ports: Ports, tenant_id: str) -> str | None:
-    """Where the first page of archived revoked signers begins; None if there are none."""
+    """Return `before` of the first page of archived revoked signers; None if there are none."""
     found = ports.store.query(archive(tenant_id, Status.REVOKED), limit=1)
     return _AFTER_ALL if any(found) else None
 
 
 def page(ports: Ports, tenant_id: str, *, before: str) -> tuple[list[ListSigner], str | None]:
-    """Archived revoked signers, the newest first, and where the next page begins."""
+    """Read a page of archived revoked signers, newest first, and `before` of the next, or None."""
     partition = archive(tenant_id, Status.REVOKED)
     entries = ports.store.query(partition, before=before, newest_first=True, limit=_PAGE + 1)
     found = [ListSigner.from_item(entry.item) for entry in entries]
@@ -54,16 +51,17 @@ def page(ports: Ports, tenant_id: str, *, before: str) -> tuple[list[ListSigner]
 
 
 def moves(ports: Ports, tenant_id: str, *, changed: Collection[str] = ()) -> list[Change]:
-    """Changes that archive some of the oldest signers; none if there are few.
+    """Return changes that archive up to 20 of the oldest signers that may be archived.
 
-    `changed` are signers that the same write changes. Raises `Unavailable`.
+    Signers with an identifier in `changed` are left out: the same write changes them. Raises
+    `Corrupt`, `Unavailable`.
     """
     found = [each for each in _surplus(ports, tenant_id) if each.id not in changed]
     return _archived(found[:_MOVED_AT_ONCE])
 
 
 def move_all(ports: Ports, tenant_id: str) -> None:
-    """Archive all that should be in the archive. Raises `Unavailable`."""
+    """Archive all signers that may be archived. Raises `Corrupt`, `Unavailable`."""
 
     def attempt() -> None:
         found = _surplus(ports, tenant_id)
@@ -74,10 +72,10 @@ def move_all(ports: Ports, tenant_id: str) -> None:
 
 
 def missing(records: Collection[ListSigner], told: Collection[ListSigner]) -> list[ListSigner]:
-    """Those of `records` that must have ended and been archived, since `told` does not name them.
+    """Return the pending and active ones of `records` that were archived before a newer state.
 
-    `told` are the signers of a state. It names all of its time but the archived ones, and those
-    are older than others that it names.
+    `told` are the signers in that state. A state has all signers except the archived ones, which
+    are older than others in it; so a record that is older and not in it was archived.
     """
     if len(told) < KEPT:
         return []
@@ -87,7 +85,7 @@ def missing(records: Collection[ListSigner], told: Collection[ListSigner]) -> li
 
 
 def _surplus(ports: Ports, tenant_id: str) -> list[ListSigner]:
-    """What should be in the archive, the oldest of each kind first."""
+    """Return the signers that may be archived, the oldest of each status first."""
     records = read(ports, tenant_id)
     shown = {each.id for each in listed(records, ports.now())}
     retired = [each for each in records if each.status is Status.RETIRED]
@@ -105,5 +103,5 @@ def _is_listed(list_signer: ListSigner, newer: ListSigner | None, now: datetime)
         return True
     if list_signer.listed_until is not None:
         return now < list_signer.listed_until
-    # An older release retired it, at the latest when the next key was made.
+    # An earlier release retired it, at the latest when the next signer was created.
     return newer is not None and now < newer.created_at + LIFETIME_MAX

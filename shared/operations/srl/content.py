@@ -1,4 +1,4 @@
-"""What the next list has: read anew, or followed from the list before (docs/adr/0019)."""
+"""The content of the next list: from all records, or from the list in force (docs/adr/0019)."""
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
@@ -26,10 +26,11 @@ _Ends = dict[str, datetime | None]
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The content of a list, and which of the changed warrants have a revocation of their own.
+    """The content of a list, and what was read with it.
 
-    `misplaced` are warrants that ended long ago and are still read, or the reverse (`ended`).
-    `tombstones` are those that go into the state beside the list.
+    `revoked` are the changed warrants with a revocation of their own, not only of their key.
+    `misplaced` are warrants in a shard that belong into its partition of ended ones (`ended`), or
+    the reverse. `tombstones` are for the state of the list.
     """
 
     content: Content
@@ -39,10 +40,10 @@ class Found:
 
 
 def followed(ports: Ports, snapshot: Snapshot) -> Found:
-    """The content of the list in force, with what is true now of what changed since.
+    """Return the content of the list in force, updated by the warrants that changed since.
 
-    Reads in proportion to the changes. Raises `Corrupt`, also if the snapshot has no whole list,
-    and `Unavailable`.
+    The number of reads is proportional to the changes. Raises `Corrupt`, also if the list in force
+    or its state could not be read; `Unavailable`.
     """
     ids, state = snapshot.previous
     if ids is None or state is None:
@@ -62,9 +63,9 @@ def followed(ports: Ports, snapshot: Snapshot) -> Found:
 
 
 def rebuilt(ports: Ports, snapshot: Snapshot) -> Found:
-    """The content of the next list, from all records.
+    """Return the content of the next list, made from all records.
 
-    Raises `Corrupt` if a revoked warrant of the list in force is missing, `Unavailable`.
+    Raises `Corrupt` if a warrant of the list in force is missing but still revoked; `Unavailable`.
     """
     tenant_id, since = snapshot.tenant_id, snapshot.listed_since
     signers = revoked_signers.read(ports, tenant_id)
@@ -81,10 +82,10 @@ def of_all_records(
     changed: Collection[str] = (),
     since: datetime | None = None,
 ) -> Found:
-    """Every warrant with a revocation, or of a revoked key.
+    """Return every warrant that has a revocation or that one of `signers` signed.
 
-    With `since`, what is known to have ended before is not needed, and may be left out. Raises
-    `Corrupt`, `Unavailable`.
+    `changed` are the warrants that `Found.revoked` is about. If `since` is given, warrants that
+    ended before it may be left out. Raises `Corrupt`, `Unavailable`.
     """
     ends: _Ends = {}
     moved: _Ends = {}
@@ -96,14 +97,14 @@ def of_all_records(
             ids += [warrant_id for warrant_id, _ in page]
             ending = ((warrant_id, at) for warrant_id, at in page if at is not None)
             ends.update((warrant_id, moment(at, "ends_at")) for warrant_id, at in ending)
-        # Only now: what is moved meanwhile is found in one place or in both.
+        # After the shard: a warrant that is moved during the walk is then found at least once.
         moved.update(ended.read(ports, shard, since=since))
         return ids
 
     walks = ports.gather(*(partial(walk, each) for each in revocations.shards(tenant_id)))
     signed = _signed(ports, tenant_id, signers, since)
     revoked = frozenset(changed).intersection(chain(*walks))
-    # Some may be revoked by their key as well. Without, the walks are sorted runs, quick to merge.
+    # The set drops duplicates. Without `signed` and `moved` there are none, and sorting is fast.
     ids = {*chain(*walks), *signed, *moved} if signed or moved else chain(*walks)
     content = Content.of(ids, signed | moved | ends, signers=signers)
     return Found(content, revoked, _misplaced(ends, moved, since))
@@ -115,7 +116,7 @@ def _tombstones(ports: Ports, snapshot: Snapshot) -> Tombstones:
 
 
 def _check_departures(ports: Ports, snapshot: Snapshot, content: Content) -> None:
-    """Let no identifier leave the list that is still revoked. Raises `Corrupt` if one would."""
+    """Raise `Corrupt` if a warrant of the list in force is not in `content` but still revoked."""
     gone = content.missing(snapshot.previous.revoked_ids or [])
     still_revoked = [
         warrant_id
@@ -137,7 +138,7 @@ def _misplaced(ends: _Ends, moved: _Ends, since: datetime | None) -> tuple[str, 
 def _signed(
     ports: Ports, tenant_id: str, signers: Collection[str], since: datetime | None
 ) -> _Ends:
-    """What these signers signed; what ended before `since` may be left out."""
+    """Return what these signers signed; warrants that ended before `since` may be left out."""
     if not signers:
         return {}
     if since is None or not signed_by_end.is_complete(ports, tenant_id):
@@ -155,7 +156,7 @@ def _signed(
 def _all_signed(
     ports: Ports, tenant_id: str, key_id: str
 ) -> Iterator[tuple[str, int, datetime | None]]:
-    """All that a key signed: identifier, version of the key, end."""
+    """Read all that a key signed: warrant identifier, version of the key, end."""
     for entry in ports.store.query(warrants.signed_by(tenant_id, key_id)):
         warrant = Warrant.from_item(entry.item)
         yield warrant.warrant_id, warrant.key_version, warrant.ends_at

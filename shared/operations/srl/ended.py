@@ -1,8 +1,8 @@
 """Revoked warrants that ended long ago, which a list made from all records does not read.
 
-The schedule moves them to partitions of their own, in order of their ends. Nothing is lost there:
-a list reads those that it may still have to name, as after a move by a clock that was ahead, and
-the schedule moves these back (docs/adr/0019).
+The schedule moves them to partitions of their own, sorted by their ends. A list reads those that
+it may still have to contain, for example if a clock that was ahead moved them too early; the
+schedule moves these back (docs/adr/0019).
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -14,18 +14,18 @@ from shared.model import revocations as model
 from shared.model import times
 from shared.model.items import Address, Partition
 from shared.model.revocations import RevokedWarrant
-from shared.model.srl import schedule as srl_schedule
+from shared.model.srl import schedule
 from shared.model.warrants import Standing, by_end_sk, of_by_end, warrant_address
 from shared.operations.rules import steps
 from shared.ports import Ports
 from shared.ports.store import Change, Check, Delete, Expect, Put
 
-# How many are moved with one list: some ten seconds of writes.
+# How many are moved per list: about ten seconds of writes.
 MOVED_A_LIST: Final = 10_000
 
 
 def address(tenant_id: str, warrant_id: str, ends_at: datetime) -> Address:
-    """Where a warrant is once it was moved."""
+    """Return the address of a warrant that has been moved."""
     return model.ended(model.shard_of(tenant_id, warrant_id)).address(
         by_end_sk(warrant_id, ends_at)
     )
@@ -34,7 +34,7 @@ def address(tenant_id: str, warrant_id: str, ends_at: datetime) -> Address:
 def read(
     ports: Ports, shard: Partition, *, since: datetime | None = None
 ) -> Iterator[tuple[str, datetime | None]]:
-    """The moved warrants of a shard and their ends: those that ended at `since` or later, or all.
+    """Read the moved warrants of a shard with their ends: all, or those that ended since `since`.
 
     Raises `Corrupt`, `Unavailable`.
     """
@@ -44,9 +44,9 @@ def read(
 
 
 def move(ports: Ports, tenant_id: str, warrant_ids: Collection[str], *, since: datetime) -> None:
-    """Move those that ended long before `since` out of their shards, and the others back.
+    """Move warrants that ended long before `since` out of their shards, and the others back.
 
-    One whose revocation is no longer the one that was read stays where it is. Raises `Corrupt`,
+    A warrant whose revocation changes during the move stays where it is. Raises `Corrupt`,
     `Unavailable`.
     """
     keys = {each: warrant_address(tenant_id, each) for each in warrant_ids}
@@ -64,9 +64,10 @@ def move(ports: Ports, tenant_id: str, warrant_ids: Collection[str], *, since: d
 
 
 def _records(ports: Ports, tenant_id: str, found: Mapping[str, Standing]) -> dict[str, Address]:
-    """Where the records of the revocations are, by warrant. Only they have names of their own.
+    """Return the address of each warrant's revocation record, which only this revocation has.
 
-    The version of a standing starts anew if a revocation is taken back and made again.
+    Versions of standings cannot tell revocations apart: they start again if a revocation is
+    removed and a new one is created.
     """
     addresses = {
         address: warrant_id
@@ -85,6 +86,6 @@ def _step(
     item = RevokedWarrant(ends_at).to_item()
     if not out:
         return unchanged, Delete(moved, Expect.PRESENT), Put(listed, item, Expect.ABSENT)
-    # Whoever removes a mark expects the entry of its warrant in the shard.
-    unmarked = Check(srl_schedule.changed_address(tenant_id, warrant_id), Expect.ABSENT)
+    # The removal of a mark expects the entry of its warrant in the shard.
+    unmarked = Check(schedule.changed_address(tenant_id, warrant_id), Expect.ABSENT)
     return unchanged, unmarked, Delete(listed, Expect.PRESENT), Put(moved, item, Expect.ABSENT)

@@ -1,8 +1,8 @@
 """The list in force: its head, its body, its state, and the signer of the next one (SIGNER-2).
 
-The signer of the list in force signs the next list too. A new signer takes over with a list of its
-own, in one write with the head of that list. So the head alone says which signer is active. A write
-that rests on a head and a signer that were read in the middle of that write is refused.
+The signer of the list in force also signs the next one. A new signer takes over in one write with
+the head of its first list, so the head determines which signer is active. If a head and a signer
+were read during that write, a write that expects this head fails.
 """
 
 import hashlib
@@ -25,22 +25,19 @@ _log = logging.getLogger(__name__)
 
 
 class Previous(NamedTuple):
-    """What the next list may follow from: the identifiers in the list in force, and its state.
-
-    Each is None if it cannot be read.
-    """
+    """The warrant identifiers in the list in force, and its state; each None if unreadable."""
 
     revoked_ids: list[str] | None
     state: State | None
 
     @property
     def is_whole(self) -> bool:
-        """Whether both could be read."""
+        """Whether both could be read, so that the next list can follow this one."""
         return self.revoked_ids is not None and self.state is not None
 
 
 def head(ports: Ports, tenant_id: str) -> Head:
-    """The head of the tenant: which list is in force. Raises `Corrupt` if there is none."""
+    """Read the head, which names the list in force. Raises `Corrupt` if there is none."""
     item = ports.store.get(head_address(tenant_id))
     if item is None:
         raise Corrupt("a tenant has no published list")
@@ -48,15 +45,15 @@ def head(ports: Ports, tenant_id: str) -> Head:
 
 
 def signer(ports: Ports, tenant_id: str) -> ListSigner:
-    """The signer of the next list. Raises `Corrupt` if none is active."""
+    """Read the signer of the next list. Raises `Corrupt` if none is active."""
     return head_and_signer(ports, tenant_id)[1]
 
 
 def head_and_signer(ports: Ports, tenant_id: str) -> tuple[Head, ListSigner]:
-    """The head of the list in force, and the signer of the next list.
+    """Read the head of the list in force and the signer of the next list.
 
-    Only a write that expects this head may rest on the signer. Raises `Corrupt` if no signer is
-    active, also when they are read again: so it is not another call in the middle of its write.
+    A write that relies on the signer must expect this head. Raises `Corrupt` if no signer is
+    active, also after `reread`.
     """
     return reread(lambda: _head_and_signer(ports, tenant_id))
 
@@ -66,7 +63,7 @@ def _head_and_signer(ports: Ports, tenant_id: str) -> tuple[Head, ListSigner]:
     item = ports.store.get(signers(tenant_id).address(current.key_id))
     active = None if item is None else ListSigner.from_item(item)
     if active is None or active.status is not Status.ACTIVE:
-        # An older release rotated without publishing; or a restore tore the tables apart.
+        # An earlier release rotated without publishing, or a restore was partial.
         active = _newest_active(ports, tenant_id)
     if active is None:
         raise Corrupt("none of its list signers is active")
@@ -74,14 +71,14 @@ def _head_and_signer(ports: Ports, tenant_id: str) -> tuple[Head, ListSigner]:
 
 
 def body(ports: Ports, of: Head) -> bytes:
-    """The response body that a head points to, unaltered. Raises `Corrupt`, `Unavailable`."""
+    """Read the list that a head points to, byte for byte. Raises `Corrupt`, `Unavailable`."""
     return read(ports, of.form().blob)
 
 
 def state(ports: Ports, of: Head, list_signer: ListSigner) -> State:
-    """The state of the list that `of` points to; `list_signer` is the signer of the next list.
+    """Read the state of the list that `of` points to; `list_signer` is the signer of the next one.
 
-    Raises `Corrupt` if it cannot be believed.
+    Raises `Corrupt` if there is none, or if its signature or content is not valid; `Unavailable`.
     """
     if of.state is None:
         raise Corrupt(f"version {of.version} has no state")
@@ -94,7 +91,7 @@ def state(ports: Ports, of: Head, list_signer: ListSigner) -> State:
 
 
 def previous(ports: Ports, of: Head, list_signer: ListSigner) -> Previous:
-    """What can be read of the list in force; what cannot is logged. Raises `Unavailable`."""
+    """Read the list in force and its state; log what is not readable. Raises `Unavailable`."""
     return Previous(
         *ports.gather(
             lambda: _readable(lambda: encoding.revoked_ids(body(ports, of))),
@@ -112,7 +109,7 @@ def _readable(read_it: Callable[[], T]) -> T | None:
 
 
 def read(ports: Ports, blob: str) -> bytes:
-    """The content of a blob, unaltered. Raises `Corrupt` if it is not, `Unavailable`."""
+    """Read a blob. Raises `Corrupt` if it is missing or its hash is wrong; `Unavailable`."""
     data = ports.blobs.get(blob)
     if data is None or hashlib.sha256(data).hexdigest() != sha256_of(blob):
         raise Corrupt(f"the blob of version {version_of(blob)} is missing or altered")
@@ -120,7 +117,7 @@ def read(ports: Ports, blob: str) -> bytes:
 
 
 def opened_state(ports: Ports, blob: str, list_signer: ListSigner) -> State:
-    """The state in a blob. Raises `Corrupt` if it is altered, or not what its name says."""
+    """Read a state. Raises `Corrupt` if it is altered or of another version; `Unavailable`."""
     return State.opened(
         read(ports, blob),
         public_key=list_signer.public_bytes,

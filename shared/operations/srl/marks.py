@@ -1,9 +1,10 @@
-"""Marks: what changed since the lists were made, for the schedule and the next list to find.
+"""Marks: items that say which tenants and warrants have changed since the last list.
 
-A mark on a tenant tells the schedule (docs/adr/0016), one on a warrant the publication
-(docs/adr/0019). Each is set in the write of the change. As the items of a write become visible one
-by one, what is marked may not be visible yet (docs/adr/0021): a mark on a warrant is removed only
-if the records are still those that the list was made from, a mark on a tenant only after a while.
+The schedule reads the marks on tenants (docs/adr/0016), a publication those on warrants
+(docs/adr/0019). Each is set in the write of the change. The items of a write become visible one
+by one, so a mark may be visible before its change (docs/adr/0021). Therefore a mark on a warrant
+is removed only if the records are still those that the list was made from, and a mark on a tenant
+only some time after it was seen.
 """
 
 import logging
@@ -26,7 +27,7 @@ from shared.ports import Ports
 from shared.ports.store import At, Change, Check, Delete, Expect, Put
 
 if TYPE_CHECKING:
-    # The schedule reads marks, and loads nothing of what makes a list.
+    # The schedule reads marks, and must not import what makes a list (cold start).
     from shared.model.srl.head import Head
 
 _log = logging.getLogger(__name__)
@@ -35,29 +36,29 @@ _T = TypeVar("_T")
 
 _VERSION_BITS: Final = 62
 _FOLLOWABLE_MIN: Final = 1000
-# A mark is removed or replaced by so many changes, all of them or none.
+# The most changes that remove or replace a mark, in one write.
 _CHANGES: Final = 2
-# How many marks a worker removes with one list: some ten seconds of writes.
+# How many marks a worker removes per list: about ten seconds of writes.
 CLEARED_A_LIST: Final = 50_000
 
 
 def on_tenant(tenant_id: str, warrant_id: str) -> Put:
-    """The mark to set in the write that revokes or restores a warrant."""
+    """Return the mark on the tenant, for the write that revokes or restores a warrant."""
     return _set(model.mark_address(tenant_id, warrant_id))
 
 
 def on_keys(tenant_id: str) -> Put:
-    """The mark to set in the write that revokes, deletes or disables keys or accounts."""
+    """Return the mark on the tenant, for the write that ends or changes keys or accounts."""
     return _set(model.keys_mark_address(tenant_id))
 
 
 def on_warrant(tenant_id: str, warrant_id: str) -> Put:
-    """The mark to set in the write that revokes or restores a warrant."""
+    """Return the mark on the warrant, for the write that revokes or restores it."""
     return _set(model.changed_address(tenant_id, warrant_id))
 
 
 def marked(ports: Ports) -> list[str]:
-    """The tenants with a mark that is not to wait, each once."""
+    """Return the tenants that have a mark that need not wait, each once."""
     now = ports.now()
 
     def walk(partition: Partition) -> list[str]:
@@ -68,7 +69,7 @@ def marked(ports: Ports) -> list[str]:
 
 
 def marks_of(ports: Ports, tenant_id: str) -> dict[Address, Mark]:
-    """The marks that a tenant has, each as it was last set or seen."""
+    """Read the marks on a tenant. Raises `Corrupt`, `Unavailable`."""
     after, before = model.around_marks_of(tenant_id)
 
     def walk(partition: Partition) -> list[tuple[Address, Mark]]:
@@ -79,7 +80,7 @@ def marks_of(ports: Ports, tenant_id: str) -> dict[Address, Mark]:
 
 
 def changed(ports: Ports, tenant_id: str, *, limit: int) -> dict[Address, At]:
-    """The marks on warrants of a tenant, each as it was last set: all, or at least `limit`."""
+    """Read the versions of the marks on a tenant's warrants: all, or at least `limit`."""
 
     def walk(partition: Partition) -> list[tuple[Address, At]]:
         entries = ports.store.query(partition, limit=limit)
@@ -91,14 +92,14 @@ def changed(ports: Ports, tenant_id: str, *, limit: int) -> dict[Address, At]:
 
 
 def followable(head: "Head") -> int:
-    """How many marks are too many to look at one by one: a rebuild reads each shard at once."""
+    """Return the number of marks from which on a rebuild is faster than to read each warrant."""
     return max(_FOLLOWABLE_MIN, head.count // 4)
 
 
 def see(ports: Ports, marks: Mapping[Address, Mark]) -> None:
-    """Note that a worker has seen these marks, or remove those that were seen long enough ago.
+    """Record that a worker has seen these marks; remove those that were seen long enough ago.
 
-    Those that were set again meanwhile stay as they are.
+    A mark that has been set again in the meantime is not changed.
     """
     now = ports.now()
     seen = [[_seen(key, mark, now)] for key, mark in marks.items() if not mark.waits(now)]
@@ -108,10 +109,10 @@ def see(ports: Ports, marks: Mapping[Address, Mark]) -> None:
 def clear(
     ports: Ports, tenant_id: str, marks: Mapping[Address, At], *, revoked: Collection[str]
 ) -> None:
-    """Remove the marks on warrants, of which a list has those in `revoked` by their own revocation.
+    """Remove marks on warrants; those in `revoked` are in the list by their own revocation.
 
-    A mark stays if it was set again meanwhile, or if the records of its warrant are others by now,
-    as they are if their change was in flight when the list was made.
+    A mark stays if it has been set again, or if the warrant's records differ from the list, as
+    they do if their change was not yet visible when the list was made.
     """
 
     def step(address: Address, at: At) -> Sequence[Change]:
@@ -120,7 +121,7 @@ def clear(
             entry, Expect.PRESENT if address.sk in revoked else Expect.ABSENT
         )
 
-    # Beside a mark of an earlier release there may be one of this release on the same warrant.
+    # One warrant may have a mark of an earlier release and one of this release.
     stored_now = {
         key: at for key, at in marks.items() if key == model.changed_address(tenant_id, key.sk)
     }
@@ -131,7 +132,7 @@ def clear(
 def _walked(
     ports: Ports, partitions: Iterable[Partition], walk: Callable[[Partition], list[_T]]
 ) -> Iterable[_T]:
-    """What all walks find, all of them at once."""
+    """Walk all partitions concurrently and chain the results."""
     walks = ports.gather(*(partial(walk, partition) for partition in partitions))
     return chain.from_iterable(walks)
 
@@ -140,7 +141,7 @@ def _waits(entry: Row, now: datetime) -> bool:
     try:
         return Mark.from_item(entry.item).waits(now)
     except Corrupt:
-        # One tenant's broken mark must not hold back the others.
+        # A broken mark of one tenant must not delay the lists of the others.
         _log.exception("the mark %s cannot be read", entry.sk)
         return False
 
@@ -157,5 +158,5 @@ def _set(address: Address) -> Put:
 
 
 def _new_version() -> int:
-    # Not counted from 1: a mark that was removed and set anew must not pass for the one before it.
+    # Random: if a mark is removed and set again, its version must differ from the old one.
     return secrets.randbits(_VERSION_BITS)

@@ -1,9 +1,9 @@
-"""Publishing a Signed Revocation List, in the one order that loses nothing (docs/adr/0004).
+"""Publishing a Signed Revocation List, in an order that loses no revocation (docs/adr/0004).
 
-1. read the head          2. read what changed, or all  3. build, sign, check
-4. store the blob         5. move the head on, expecting the one that was read
+1. read the head          2. read the changes, or all   3. build, sign, check
+4. store the blob         5. replace the head, expecting the one that was read
 
-Stopped anywhere, it leaves the old list in force and at most a blob that nobody points to.
+If it stops at any point, the old list stays in force, and at most an unused blob is left.
 """
 
 import logging
@@ -35,7 +35,7 @@ _log = logging.getLogger(__name__)
 
 
 def first(ports: Ports, settings: TenantSettings, list_signer: ListSigner) -> list[Change]:
-    """Store version 1, which is empty, and return the writes that publish it (SRL-6)."""
+    """Store version 1, an empty list, and return the changes that publish it (SRL-6)."""
     now = times.whole(ports.now())
     tenant_id, list_signers = settings.tenant_id, (replace(list_signer, sealed_seed=None),)
     payload = Payload(1, now, now + settings.srl_ttl, [])
@@ -52,15 +52,15 @@ def publish(
     anew: bool = False,
     tidies: bool = False,
 ) -> Head:
-    """Publish the next version, whether or not anything changed (one attempt: see `settle`).
+    """Publish the next version, whether or not anything changed (SRL-6); return its head.
 
-    `above` is given after a restore: the highest version that was ever published. Then, or if it is
-    to be made `anew`, the list is made from all records. The schedule `tidies`: it removes marks
-    on warrants, and moves what ended long ago. Callers of the API leave both to the schedule.
+    `above` is the highest version ever published, given after a restore. If it is given, or if
+    `anew` is true, the list is made from all records. If `tidies` is true (the schedule), marks on
+    warrants are removed and warrants that ended long ago are moved after the publication.
 
-    Raises `ExpectationLost` if another publication or a rotation of the list signer came between,
-    `Unavailable` if a port did not answer, `Corrupt` if the list would not be right. The old list
-    stays in force then.
+    Raises `ExpectationLost` if another publication or a rotation of the list signer came first
+    (see `settle`), `Unavailable` if a port does not answer, `Corrupt` if the list would be wrong.
+    In each case the old list stays in force.
     """
     snapshot = snapshots.take(ports, caller.tenant_id, above=above or 0)
     anew = anew or above is not None
@@ -77,9 +77,9 @@ def publish(
 def hand_over(
     ports: Ports, caller: Caller, head: Head, list_signer: ListSigner, changes: Iterable[Change]
 ) -> None:
-    """Publish the next version under another signer, and apply `changes` in the same write.
+    """Publish the next version, signed by `list_signer`, and apply `changes` in the same write.
 
-    `head` is that of the list in force when the caller decided. Raises what `publish` raises.
+    `head` is the head that the caller read; the write expects it. Raises what `publish` raises.
     """
     changes = list(changes)
     settings = tenants.settings(ports, caller.tenant_id)
@@ -91,7 +91,7 @@ def hand_over(
 def _made(
     ports: Ports, snapshot: Snapshot, *, anew: bool = False, keeps_marks: bool = True
 ) -> tuple[Found, Head]:
-    """The next list, stored: from the list in force if possible, or else from all records."""
+    """Make and store the next list, from the list in force if possible, else from all records."""
 
     def stored(found: Found) -> tuple[Found, Head]:
         return found, _store(ports, snapshot, found, keeps_marks=keeps_marks)
@@ -101,7 +101,7 @@ def _made(
             return stored(content.followed(ports, snapshot))
         except Corrupt:
             _log.exception("the list before cannot be followed; reading all records instead")
-    # The records are read once more if a warrant that is revoked is missing.
+    # A revoked warrant may be missing because its write is in flight: then read once more.
     return stored(reread(lambda: content.rebuilt(ports, snapshot)))
 
 
@@ -129,10 +129,10 @@ def _store(ports: Ports, snapshot: Snapshot, found: Found, *, keeps_marks: bool)
 
 
 def _left(read: Mapping[Address, At], revoked: Collection[str]) -> tuple[LeftMark, ...]:
-    """The marks that a list covers and its publisher leaves to the schedule (docs/adr/0037).
+    """Return the marks that a list covers and the schedule is to remove (docs/adr/0037).
 
-    `read` are the marks, as they were before the list was made; `revoked` are the warrants that it
-    has by their own revocation.
+    `read` are the marks as read before the list was made; `revoked` are the warrants that are in
+    the list by their own revocation.
     """
     return tuple(
         LeftMark(key.pk, key.sk, at.version, key.sk in revoked) for key, at in read.items()
@@ -140,7 +140,7 @@ def _left(read: Mapping[Address, At], revoked: Collection[str]) -> tuple[LeftMar
 
 
 def _move_head(ports: Ports, snapshot: Snapshot, head: Head, changes: Iterable[Change]) -> None:
-    """Put the list of `head` in force, in place of the one that the snapshot has."""
+    """Replace the head of the snapshot by `head`, in one write with `changes`."""
     tenant_id, before = snapshot.tenant_id, snapshot.head
     ports.store.write(
         *_writes(tenant_id, head, At(before.version)),
@@ -151,14 +151,14 @@ def _move_head(ports: Ports, snapshot: Snapshot, head: Head, changes: Iterable[C
 
 
 def _tidy(ports: Ports, snapshot: Snapshot, found: Found) -> None:
-    """Remove the marks that the list covers, and move what ended long ago."""
+    """Remove the marks that the list covers, and move warrants that ended long ago."""
     tenant_id, since = snapshot.tenant_id, snapshot.listed_since
     try:
         marks.clear(ports, tenant_id, snapshot.cleared, revoked=found.revoked)
         if found.misplaced:
             ended.move(ports, tenant_id, found.misplaced, since=since)
     except Unavailable:
-        # The list is out. The next one looks at the same warrants again.
+        # The list is published. The next publication processes the same warrants again.
         _log.warning("marks could not be removed, or what ended be moved", exc_info=True)
 
 

@@ -1,4 +1,4 @@
-"""Who is due for a list (docs/adr/0016). Loads nothing of what makes one."""
+"""Which tenants are due for a list (docs/adr/0016). Must not import what makes a list."""
 
 import logging
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from shared.model import times
 from shared.model.items import Row
 from shared.model.srl import schedule as model
 from shared.model.srl.schedule import Turn
-from shared.operations.srl import marks as srl_marks
+from shared.operations.srl import marks
 from shared.ports import Ports
 
 _log = logging.getLogger(__name__)
@@ -17,10 +17,10 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """Tenants whose list may be due, each once, the most urgent first; how many lists are late.
+    """Tenants whose list may be due, each once, the most urgent first; and two numbers of lists.
 
-    A list that was issued in the future counts as late: verifiers refuse it (VERIFY-1).
-    An expired one counts as both.
+    A list that was issued in the future counts as late, because verifiers reject it (VERIFY-1).
+    An expired list counts as late and as expired.
     """
 
     tenant_ids: list[str]
@@ -29,31 +29,32 @@ class Due:
 
 
 def due(ports: Ports) -> Due:
-    """Who is due: a list was issued in the future, half of its lifetime has passed, or it changed.
+    """Return the tenants whose list was issued in the future, is half its lifetime old or changed.
 
-    Reads as many items as there are tenants due. A tenant may be named in vain, never left out.
+    Reads as many items as there are tenants due. The result may contain tenants that are not due,
+    but never misses one that is. Raises `Unavailable`.
     """
     now = ports.now()
-    # A list of the future has a turn of the future, which says nothing: lifetimes differ. By the
-    # times of issue such lists stand together, behind all others.
+    # Turns do not show which lists were issued in the future, because lifetimes differ. In the
+    # order of issue times these lists come last.
     future = model.until(now + times.CLOCK_TOLERANCE)
     ahead, passed = ports.gather(
         lambda: list(ports.store.query(model.ISSUES, after=future)),
         lambda: list(ports.store.query(model.TURNS, before=model.until(now))),
     )
     named = dict.fromkeys(model.tenant_of(entry.sk) for entry in chain(ahead, passed))
-    named |= dict.fromkeys(srl_marks.marked(ports))
+    named |= dict.fromkeys(marks.marked(ports))
     late, expired = len(ahead), 0
     for entry in passed:
         read = turn(entry)
-        # One tenant's broken turn must not hold back the others; it is told as a late list.
+        # A broken turn of one tenant must not delay the others; it counts as a late list.
         late += read is None or read.is_late(now)
         expired += read is not None and read.expires_at <= now
     return Due(list(named), late, expired)
 
 
 def turn(entry: Row) -> Turn | None:
-    """The turn in an entry of `TURNS`; None if it cannot be read, which is logged."""
+    """Parse a row of `TURNS`; log an error and return None if it is not valid."""
     try:
         return Turn.from_item(entry.item)
     except Corrupt:

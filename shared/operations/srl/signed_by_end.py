@@ -1,7 +1,7 @@
-"""What keys signed, in order of when it ends: a list does not read what ended long ago.
+"""Index of signed warrants by their ends, so that lists skip what ended long ago.
 
-Releases before this order left it out. Until a migration has added it, and noted that it has, lists
-read all that a revoked key ever signed (docs/adr/0036).
+Earlier releases did not write it. Until a migration has completed the index and recorded that,
+lists read all that a revoked key ever signed (docs/adr/0036).
 """
 
 from collections.abc import Iterator
@@ -17,28 +17,28 @@ from shared.ports.store import MOST_CHANGES, Expect, Put
 
 
 def put(tenant_id: str, warrant: Warrant) -> Put:
-    """The change that adds a warrant, for the write that stores it."""
+    """Return the change that adds a warrant to the index, for the write that stores it."""
     address = model.by_end(tenant_id, warrant.key_id)
     sk = model.by_end_sk(warrant.warrant_id, warrant.ends_at)
     return Put(address.address(sk), {"key_version": warrant.key_version}, Expect.ANYTHING)
 
 
 def complete(tenant_id: str) -> Put:
-    """The change that notes that all warrants of a tenant are in this order."""
+    """Return the change that records that the index has all warrants of a tenant."""
     return Put(model.is_by_end_address(tenant_id), {}, Expect.ANYTHING)
 
 
 def is_complete(ports: Ports, tenant_id: str) -> bool:
-    """Whether all warrants of a tenant are in this order. Raises `Unavailable`."""
+    """Return whether the index has all warrants of a tenant. Raises `Unavailable`."""
     return ports.store.get(model.is_by_end_address(tenant_id)) is not None
 
 
 def signed(
     ports: Ports, tenant_id: str, key_id: str, *, since: datetime
 ) -> Iterator[tuple[str, int, datetime | None]]:
-    """What a key signed that ends at `since`, later or never: identifier, version of the key, end.
+    """Read the warrants of a key that end at `since`, later or never, from the index.
 
-    Reads nothing else, if the order is complete. Raises `Corrupt`, `Unavailable`.
+    Yields warrant identifier, version of the key, end. Raises `Corrupt`, `Unavailable`.
     """
     partition = model.by_end(tenant_id, key_id)
     pages = ports.store.column(partition, "key_version", after=times.text(since))
@@ -48,7 +48,7 @@ def signed(
 
 
 def migrate(ports: Ports, tenant_id: str) -> None:
-    """Add all that the tenant's keys signed before there was this order, then note that it is so.
+    """Add all warrants of a tenant to the index, then record that it is complete.
 
     Raises `Corrupt`, `Unavailable`.
     """

@@ -1,4 +1,4 @@
-"""The list signers of a tenant, and how one is made (SIGNER-2)."""
+"""The list signers of a tenant: read, replaced and created (SIGNER-2)."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import replace
@@ -14,9 +14,9 @@ from shared.ports.store import At, Change, Delete, Expect, Put
 
 
 def all_of(ports: Ports, tenant_id: str, changed: Iterable[Change] = ()) -> tuple[ListSigner, ...]:
-    """Every signer of the tenant but the archived ones in order of creation, without its seed.
+    """Return all signers except the archived ones, in order of creation, without seeds.
 
-    Each is as it is stored, or as one of `changed` is about to store it.
+    The result is what a read would return after the changes `changed`.
     """
     partition = signers(tenant_id)
     items = {partition.address(entry.sk): entry.item for entry in ports.store.query(partition)}
@@ -31,9 +31,9 @@ def all_of(ports: Ports, tenant_id: str, changed: Iterable[Change] = ()) -> tupl
 
 
 def find(ports: Ports, tenant_id: str, key_ids: Collection[str]) -> dict[str, ListSigner]:
-    """The signers with these identifiers, archived or not; one that does not exist is left out.
+    """Read the signers with these identifiers, archived or not; leave out what does not exist.
 
-    If one is missing, all are read once more: it may be on its way into the archive or back.
+    If one is missing, read all once more: a write may just be moving it into the archive or back.
     """
     addresses = [signers(tenant_id), *(archive(tenant_id, status) for status in ENDED)]
     keys = [address.address(each) for address in addresses for each in key_ids]
@@ -45,7 +45,7 @@ def find(ports: Ports, tenant_id: str, key_ids: Collection[str]) -> dict[str, Li
 
 
 def replaced(before: ListSigner, after: ListSigner) -> list[Change]:
-    """The changes that store `after` in place of `before`, as that one was read."""
+    """Return the changes that replace `before`, in the version that was read, by `after`."""
     if before.address == after.address:
         return [Put(after.address, after.to_item(), At(before.version))]
     moved = Put(after.address, after.to_item(), Expect.ABSENT)
@@ -53,9 +53,9 @@ def replaced(before: ListSigner, after: ListSigner) -> list[Change]:
 
 
 def next_number(records: Iterable[ListSigner]) -> int:
-    """The number for the next statement, higher than in all statements about `records`.
+    """Return the number of the next statement, higher than those of all statements so far.
 
-    `records` are all signers but the archived ones. Without an archive it counts the signers.
+    `records` are all signers except the archived ones.
     """
     records = list(records)
     forms = (each.statement for each in records if each.statement is not None)
@@ -63,7 +63,7 @@ def next_number(records: Iterable[ListSigner]) -> int:
 
 
 def make(ports: Ports, tenant_id: str, status: Status = Status.ACTIVE) -> ListSigner:
-    """A new signer, its seed sealed for it alone; nothing is stored yet."""
+    """Create a signer with a sealed seed, without storing it. Raises `Unavailable`."""
     key_id = ports.new_id(SIGNING_KEY)
     seed, public_key = seeds.new()
     context = seeds.seal_context(tenant_id, key_id, purpose=Purpose.SRL)

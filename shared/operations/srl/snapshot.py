@@ -1,4 +1,4 @@
-"""What a publication takes for granted, read in one place (docs/adr/0004, steps 1 and 2)."""
+"""The facts that a publication relies on, read in one place (docs/adr/0004, steps 1 and 2)."""
 
 import logging
 from collections.abc import Iterable, Mapping
@@ -22,17 +22,16 @@ from shared.ports.store import At, Change
 
 _log = logging.getLogger(__name__)
 
-# A list follows from the one before; every so often it is made from all records, to be sure.
+# Each list with a version divisible by this is made from all records, in case of an error before.
 _REBUILT_EVERY: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The facts that a list is made from. The write that publishes it expects them.
+    """The facts that a list is made from. The write that publishes the list expects `head`.
 
-    `marks` are the marks on changed warrants; if there are too many of them, not all. `version` and
-    `issued_at` are those of the list to be made. `previous` is
-    what can be read of the list in force.
+    `marks` are marks on changed warrants: all, or as many as make a rebuild necessary. `version`
+    and `issued_at` are those of the next list. `previous` is what is readable of the list in force.
     """
 
     settings: TenantSettings
@@ -47,17 +46,17 @@ class Snapshot:
 
     @property
     def tenant_id(self) -> str:
-        """Whose list it is."""
+        """The tenant that the list is for."""
         return self.settings.tenant_id
 
     @property
     def lifetime(self) -> timedelta:
-        """From the issue of the next list to its end."""
+        """The time from the issue of the next list to its expiry."""
         return self.settings.srl_ttl
 
     @property
     def listed_since(self) -> datetime:
-        """What ended before is not on the list (SRL-9)."""
+        """Warrants that ended before this time are not in the list (SRL-9)."""
         return self.issued_at - self.lifetime
 
     @property
@@ -75,11 +74,11 @@ class Snapshot:
         """Whether the next list can be made from the one in force, and need not be made anew."""
         head = self.head
         return self.previous.is_whole and not (
-            # A restore came between, or it is time to be sure.
+            # The records were restored, or a list from all records is due.
             self.version != head.version + 1
             or head.format != FORMAT
             or self.version % _REBUILT_EVERY == 0
-            # What had left the list may have to come back.
+            # A warrant that left the list may have to come back.
             or head.expires_at - head.issued_at != self.lifetime
             or self.issued_at < head.issued_at
             or len(self.marks) >= marks.followable(head)
@@ -87,7 +86,7 @@ class Snapshot:
 
 
 def take(ports: Ports, tenant_id: str, *, above: int = 0) -> Snapshot:
-    """The snapshot of now; the next version is higher than `above`.
+    """Read the snapshot for the next list, whose version is higher than `above`.
 
     Raises `Corrupt`, `Unavailable`.
     """
@@ -107,19 +106,19 @@ def of_head(
     above: int = 0,
     changes: Iterable[Change] = (),
 ) -> Snapshot:
-    """The snapshot on top of this head, for a list that `list_signer` signs.
+    """Read the snapshot for a list that follows `head` and that `list_signer` signs.
 
-    `changes` are written together with the list: its state has the list signers as they are then.
+    `changes` are part of the write that publishes the list; `Snapshot.list_signers` contains them.
     Raises `Corrupt`, `Unavailable`.
     """
     tenant_id, issued_at = settings.tenant_id, _issue_time(ports, settings.tenant_id, head)
-    # Before anything is stored: what is kept of old lists must not stop the next one.
+    # Before anything is stored: old lists must not use the space that the next one needs.
     storage.discard_old(ports, tenant_id, head)
     return Snapshot(
         settings,
         head,
         list_signer,
-        # Only now that the head is known: what is revoked after this read may not be in the list.
+        # Read before the warrants: a later revocation then makes the next list due.
         counted=counters.counted(ports, tenant_id),
         list_signers=signers.all_of(ports, tenant_id, changes),
         marks=marks.changed(ports, tenant_id, limit=marks.followable(head)),
@@ -130,11 +129,11 @@ def of_head(
 
 
 def _issue_time(ports: Ports, tenant_id: str, head: Head) -> datetime:
-    """When the list after that of `head` is issued, if it is made now (docs/adr/0020)."""
+    """Return the time of issue of the list that follows `head` (docs/adr/0020)."""
     now = ports.now()
     if not head.is_ahead(now):
         return times.whole(max(now, head.issued_at))
-    # One of two clocks is wrong. To go on from the list's would keep every later list invalid.
+    # One of two clocks is wrong. A list issued even later would be invalid like this one.
     _log.error(
         "the list in force was issued in the future, at %s; the next one is issued by this clock",
         times.text(head.issued_at),

@@ -1,4 +1,4 @@
-"""The blobs of lists and of the state beside each: stored once, under a name with their hash.
+"""The blobs of lists and of their states, under names that contain their hashes.
 
 A list and its state are stored before a head points to them (docs/adr/0004, step 4; 0024).
 """
@@ -33,28 +33,28 @@ from shared.ports import Ports
 
 _log = logging.getLogger(__name__)
 
-# How many lists are kept when the next one is made, the one in force among them (docs/adr/0035): so
-# many of those that have not expired, and so many in any case. Readers fetch the one in force;
-# whoever was given the address of an older list fetches it within minutes; a restore needs the
-# newest.
+# How many lists, including the one in force, are kept when the next one is made (docs/adr/0035): of
+# those that have not expired, and in any case. A client that has received the address of an older
+# list fetches it within minutes; a restore needs the newest list.
 _KEPT_VALID: Final = 20
 _KEPT_ALWAYS: Final = 2
 
 
 def put(ports: Ports, folder: str, version: int, data: bytes, *, suffix: str = "json") -> str:
-    """Store a blob of this version, and return its name. Raises `OutOfSpace`, `Unavailable`."""
+    """Store a blob and return its name. Raises `OutOfSpace`, `Unavailable`."""
     sha256 = hashlib.sha256(data).hexdigest()
     name = blob_name(folder, version=version, sha256=sha256, suffix=suffix)
-    # A name that is taken holds these very bytes, left by a run that stopped here.
+    # A blob of this name has the same bytes: an earlier run stored it and then stopped.
     with suppress(BlobExists):
         ports.blobs.put(name, data)
     return name
 
 
 def discard_old(ports: Ports, tenant_id: str, head: Head) -> None:
-    """Remove what is kept no longer of the lists before `head`, which is in force.
+    """Remove lists before `head`, which is in force, that need not be kept.
 
-    Blobs of later versions stay, whoever is about to publish them. A failure is only logged.
+    Blobs of later versions stay: another process may be about to publish them. Logs a warning if
+    the blob store is unavailable.
     """
     lifetime = (head.expires_at - head.issued_at).total_seconds()
     try:
@@ -65,7 +65,7 @@ def discard_old(ports: Ports, tenant_id: str, head: Head) -> None:
 
 
 def discard_all_before(ports: Ports, tenant_id: str, head: Head) -> None:
-    """Remove all lists before `head`, which is in force, to make room. Raises `Unavailable`."""
+    """Remove all lists before `head`, which is in force, to free space. Raises `Unavailable`."""
     _discard(ports, tenant_id, before=head.version)
 
 
@@ -78,24 +78,23 @@ def store(
     changes: int,
     in_force: Head | None = None,
 ) -> Head:
-    """Sign the list, check it as a stranger would, store it; the head that would publish it.
+    """Sign a list, verify it as a client would, store it, and return the head that publishes it.
 
-    If there is no room, all lists before that of `in_force` are removed to make some. Raises
-    `Corrupt` if the list would not be valid, `Unavailable`.
+    If the disk is full, all lists before that of `in_force` are removed first. Raises `Corrupt` if
+    the list is not valid, `OutOfSpace`, `Unavailable`.
     """
     seed = seals.opened(ports, list_signer)
     body = encoding.sign(payload, seed=seed)
 
     def put_all() -> Head:
-        # Before its list: a restore that finds the list finds what belongs to it.
+        # The state is stored before its list: a restore that finds the list finds the state too.
         state_blob = put_state(ports, state, seed=seed)
         head = _head(ports, list_signer, payload, body=body, state=state_blob, changes=changes)
         return _with_packed(
             ports, list_signer.tenant_id, head, packing.result() if packing else None
         )
 
-    # Packing takes as long as the rest together, and holds up no other thread. Nothing is started
-    # for a short list.
+    # Compression takes as long as all the rest and releases the GIL. Short lists are not packed.
     with ThreadPoolExecutor(1, thread_name_prefix="pack") as pool:
         packing = pool.submit(encoding.pack, body) if encoding.is_worth_packing(body) else None
         _check(body, payload, list_signer, now=ports.now())
@@ -112,7 +111,7 @@ def store(
 
 
 def _check(body: bytes, payload: Payload, list_signer: ListSigner, *, now: datetime) -> None:
-    """Check a list as a stranger would. Raises `Corrupt` if it must not go out."""
+    """Verify a list as a client would. Raises `Corrupt` if it must not be published."""
     try:
         verify_own(body, payload, public_key=list_signer.public_bytes, now=now)
     except InvalidSrl as error:

@@ -1,7 +1,7 @@
-"""Tombstones: noting that one came or went, and gathering them all (docs/adr/0024).
+"""Tombstones of keys and accounts that were revoked, disabled or deleted (docs/adr/0024).
 
-Most are read from the records themselves, which say what is revoked or disabled. What was deleted
-has no record; its tombstone is an item of its own.
+Those of revoked and disabled ones are made from their records. Deleted ones have no record, so
+their tombstones are stored as items.
 """
 
 from collections.abc import Iterator
@@ -15,28 +15,28 @@ from shared.model.service_accounts import ServiceAccount
 from shared.model.signing_keys import SigningKey
 from shared.model.srl import tombstones as model
 from shared.model.srl.tombstones import Status, Tombstone, Tombstones
-from shared.operations.srl import marks as srl_marks
+from shared.operations.srl import marks
 from shared.ports import Ports
 from shared.ports.store import Change, Expect, Increment, Item, Put
 
 
 def changed(tenant_id: str) -> list[Change]:
-    """What to add to a write that revokes, suspends, disables, rotates or enables its subject.
+    """Return changes to add to a write that revokes, suspends, disables, rotates or enables.
 
-    The next list is then made within a tick, and its state has the tombstones of that time.
+    They make the next list due, whose state then contains the new tombstones.
     """
     counter = Increment(model.counter_address(tenant_id), {"changes": 1}, Expect.ANYTHING)
-    return [counter, srl_marks.on_keys(tenant_id)]
+    return [counter, marks.on_keys(tenant_id)]
 
 
 def left(tenant_id: str, tombstone: Tombstone) -> list[Change]:
-    """What to add to a write that deletes the subject of `tombstone`."""
+    """Return changes to add to a write that deletes the subject of `tombstone`."""
     address = model.deleted(tenant_id).address(tombstone.id)
     return [Put(address, tombstone.to_item(), Expect.ANYTHING), *changed(tenant_id)]
 
 
 def gathered(ports: Ports, tenant_id: str, *, changes: int) -> Tombstones:
-    """All tombstones of the tenant; `changes` is the counter, read before this.
+    """Read all tombstones of the tenant; `changes` is their counter, which was read before.
 
     Raises `Corrupt`, `Unavailable`.
     """
@@ -55,7 +55,7 @@ def gathered(ports: Ports, tenant_id: str, *, changes: int) -> Tombstones:
 
 
 def of_revoked(key: ApiKey) -> Tombstone:
-    """The tombstone of a revoked API key."""
+    """Return the tombstone of a revoked API key."""
     return Tombstone(key.id, Status.REVOKED, key.revoked_at, key.digest)
 
 
@@ -74,7 +74,7 @@ def _disabled(ports: Ports, tenant_id: str) -> Iterator[ServiceAccount]:
 
 
 def _not_as_made(ports: Ports, tenant_id: str) -> Iterator[SigningKey]:
-    """Every key but those that are active and were never rotated."""
+    """Read the signing keys that are not active or have been rotated."""
     keys = map(SigningKey.from_item, _items(ports, signing_keys.keys(tenant_id)))
     return (
         key for key in keys if key.status is not signing_keys.Status.ACTIVE or key.key_version > 1

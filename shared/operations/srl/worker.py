@@ -1,4 +1,4 @@
-"""Publishing for tenants that may be due, one by one (docs/adr/0016)."""
+"""Publication for tenants that may be due, one after another (docs/adr/0016)."""
 
 import logging
 from collections.abc import Callable
@@ -19,20 +19,20 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """What one run in this process did, by tenant identifier; `failed` has the errors."""
+    """The result of one run: identifiers of published tenants, and errors by tenant identifier."""
 
     published: list[str] = field(default_factory=list)
     failed: dict[str, Exception] = field(default_factory=dict)
 
 
 def publish_if_due(ports: Ports, tenant_id: str) -> bool:
-    """Publish for one tenant unless its list is as it should be; whether it was published.
+    """Publish a tenant's list if it is due; return whether it was published.
 
-    Twice, or twice at once, is harmless. Raises `Unavailable` where it could not be published.
+    Repeated and concurrent calls are harmless. Raises `Corrupt`, `Unavailable` if it fails.
     """
-    # Before anything else: what is marked from here on keeps its mark.
+    # Read first: a mark that is set from here on stays.
     on_tenant = marks.marks_of(ports, tenant_id)
-    # What a write left behind that was in flight when the last list was made is read now.
+    # A list from all records finds changes that were in flight when the last list was made.
     now = ports.now()
     anew = any(is_of_keys(key) and mark.is_over(now) for key, mark in on_tenant.items())
     handle = tenants.settings(ports, tenant_id).handle
@@ -50,11 +50,10 @@ def publish_if_due(ports: Ports, tenant_id: str) -> bool:
 
 
 def publish_due(ports: Ports, *, until: Callable[[], bool] = lambda: False) -> Tick:
-    """Publish for every tenant that is due, in this process; one that fails holds back no other.
+    """Publish for every tenant that is due, in this process; a failure does not stop the others.
 
-    Begins with no other tenant once `until` says so.
-
-    Raises `Unavailable` if it cannot be read who is due.
+    Stops before the next tenant if `until` returns true. Raises `Unavailable` if the due tenants
+    cannot be read.
     """
     tick = Tick()
     for tenant_id in schedule.due(ports).tenant_ids:
@@ -76,9 +75,9 @@ def _is_due(ports: Ports, tenant_id: str) -> bool:
 
 
 def _is_marked(ports: Ports, tenant_id: str) -> bool:
-    """Whether a warrant has a mark that the list in force does not cover; the others are removed.
+    """Return whether a warrant has a mark that the list in force does not cover; remove the others.
 
-    A change may have been counted before its mark was visible.
+    The counters do not suffice: a change may have been counted before its mark was visible.
     """
     if not marks.changed(ports, tenant_id, limit=1):
         return False
@@ -89,8 +88,8 @@ def _is_marked(ports: Ports, tenant_id: str) -> bool:
 def _clear_left(ports: Ports, tenant_id: str) -> None:
     """Remove the marks that the list in force covers. Raises `Unavailable`.
 
-    They were read before this list was in force, just as those that a publisher removes itself. A
-    mark that was set since then stays, so a list that is being made meanwhile loses nothing.
+    The state has their versions as read before the list was made. A mark that was set later has
+    another version and stays.
     """
     head, signer = in_force.head_and_signer(ports, tenant_id)
     try:

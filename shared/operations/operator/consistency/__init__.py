@@ -14,12 +14,12 @@ from shared.operations.operator.consistency import (
     accounts,
     api_keys,
     directory,
+    list_signers,
     listed,
     revocations,
     signed,
     signing_keys,
 )
-from shared.operations.operator.consistency import list_signers as signers
 from shared.operations.operator.consistency.inconsistency import Check, Inconsistency
 from shared.operations.rules import audit, first_edition, operation, tenants
 from shared.ports import Ports
@@ -28,7 +28,7 @@ from shared.ports.store import Change
 # In this order repairs build on each other.
 _CHECKS: Final[tuple[Check, ...]] = (
     directory.check,
-    signers.check,
+    list_signers.check,
     revocations.check,
     signed.check,
     signing_keys.check,

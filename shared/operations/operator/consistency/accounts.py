@@ -6,7 +6,7 @@ An account that its record or one of its credentials calls disabled is disabled.
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from shared.model import api_keys as key_model
+from shared.model import api_keys
 from shared.model import service_accounts as model
 from shared.model.api_keys import ApiKey, Credential
 from shared.model.audit_log import Action
@@ -44,7 +44,7 @@ def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
         yield from recounted(
             count_address, before, {"count": len(accounts)}, what="service accounts"
         )
-    records = ports.store.query(key_model.records(tenant_id))
+    records = ports.store.query(api_keys.records(tenant_id))
     keys = [ApiKey.from_item(entry.item) for entry in records]
     owners = {key.service_account_id for key in keys if key.service_account_id}
     names = _names(ports, tenant_id)
@@ -70,8 +70,8 @@ def _names(ports: Ports, tenant_id: str) -> dict[str, str]:
 
 
 def _found(ports: Ports, tenant_id: str, account_id: str, keys: dict[str, ApiKey]) -> _Found:
-    listed = ports.store.query(key_model.owned_by(tenant_id, account_id))
-    addresses = [key_model.credential_address(key.digest) for key in keys.values()]
+    listed = ports.store.query(api_keys.owned_by(tenant_id, account_id))
+    addresses = [api_keys.credential_address(key.digest) for key in keys.values()]
     items = ports.store.get_many(addresses) if addresses else {}
     credentials = [
         Credential.from_item(items[address]) for address in addresses if address in items
@@ -101,8 +101,8 @@ def _lost(
 
 
 def _owned(account: ServiceAccount, found: _Found) -> Iterator[Inconsistency]:
-    partition = key_model.owned_by(account.tenant_id, account.id)
-    records = key_model.records(account.tenant_id)
+    partition = api_keys.owned_by(account.tenant_id, account.id)
+    records = api_keys.records(account.tenant_id)
     changes: list[Change] = [
         Put(partition.address(key_id), {"id": key_id}, Expect.ABSENT)
         for key_id in sorted(found.keys.keys() - found.listed)

@@ -4,13 +4,13 @@ from collections.abc import Iterator
 
 from shared.errors import Corrupt
 from shared.model import tenants as model
-from shared.model.srl import schedule as srl_schedule
+from shared.model.srl import schedule
 from shared.model.srl.head import Head, head_address, publications
 from shared.model.srl.schedule import Turn
 from shared.model.tenants import DirectoryEntry, TenantSettings
 from shared.operations.operator.consistency.inconsistency import Inconsistency
 from shared.operations.rules import counters
-from shared.operations.srl import marks as srl_marks
+from shared.operations.srl import marks
 from shared.ports import Ports
 from shared.ports.store import At, Check, Expect, Put
 
@@ -83,9 +83,9 @@ def _lists(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
         yield Inconsistency(problem, (*turns, in_force))
     # Counted before the marks are read: whatever is counted has been marked.
     has_changed = counters.counted(ports, tenant_id).changes != head.changes
-    if has_changed and not srl_marks.marks_of(ports, tenant_id):
+    if has_changed and not marks.marks_of(ports, tenant_id):
         problem = "changes since its list are not marked for the schedule"
-        yield Inconsistency(problem, (srl_marks.on_tenant(tenant_id, tenant_id),))
+        yield Inconsistency(problem, (marks.on_tenant(tenant_id, tenant_id),))
 
 
 def newest(ports: Ports, tenant_id: str) -> Head | None:
@@ -100,5 +100,5 @@ def _turn(head: Head, tenant_id: str) -> list[Put]:
     turn = Turn.after(head, tenant_id)
     return [
         Put(turn.address, turn.to_item(), Expect.ANYTHING),
-        Put(srl_schedule.issue_address(head, tenant_id), {}, Expect.ANYTHING),
+        Put(schedule.issue_address(head, tenant_id), {}, Expect.ANYTHING),
     ]

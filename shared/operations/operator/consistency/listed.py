@@ -4,8 +4,7 @@ from collections.abc import Iterator
 
 from shared.errors import Corrupt
 from shared.model import revocations
-from shared.model.srl import encoding as srl
-from shared.model.srl import schedule as srl_schedule
+from shared.model.srl import encoding, schedule
 from shared.model.srl.head import FORMAT, Head
 from shared.operations.operator.consistency.inconsistency import Inconsistency
 from shared.operations.operator.consistency.revocations import published_again
@@ -21,12 +20,12 @@ def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
     ttl = tenants.settings(ports, tenant_id).srl_ttl
     counted = counters.counted(ports, tenant_id)
     is_pending = counted.changes != head.changes
-    listed = set(srl.revoked_ids(in_force.body(ports, head)))
+    listed = set(encoding.revoked_ids(in_force.body(ports, head)))
     signers = revoked_signers.read(ports, tenant_id)
     content = srl_content.of_all_records(ports, tenant_id, signers).content
     revoked = set(content.revoked_ids)
     wanted = set(content.at(head.issued_at, ttl=ttl).revoked_ids)
-    changed = srl_schedule.changed(tenant_id)
+    changed = schedule.changed(tenant_id)
     marked = {entry.sk for partition in changed for entry in ports.store.query(partition)}
     lacking = wanted - listed - marked
     if is_pending:

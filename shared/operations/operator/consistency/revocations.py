@@ -13,12 +13,11 @@ from shared.model.audit_log import Action
 from shared.model.callers import identity
 from shared.model.items import Partition, Row
 from shared.model.revocations import Revocation, RevokedWarrant
-from shared.model.srl import schedule as srl_schedule
+from shared.model.srl import schedule
 from shared.model.warrants import Standing
 from shared.operations.operator.consistency.inconsistency import LOST, Event, Inconsistency
 from shared.operations.rules import counters, tenants
-from shared.operations.srl import ended as srl_ended
-from shared.operations.srl import marks as srl_marks
+from shared.operations.srl import ended, marks
 from shared.ports import Ports
 from shared.ports.store import At, Change, Delete, Expect, Increment, Put
 
@@ -46,7 +45,7 @@ def _records(ports: Ports, tenant_id: str) -> _Records:
     found: _Records = {}
     for entry in _entries(ports, model.records(tenant_id)):
         found.setdefault(Revocation.from_item(entry.item).warrant_id, []).append(entry.sk)
-    for entry in _entries(ports, srl_schedule.changed(tenant_id)):
+    for entry in _entries(ports, schedule.changed(tenant_id)):
         found.setdefault(entry.sk, [])
     return found
 
@@ -58,7 +57,7 @@ def _entries(ports: Ports, partitions: Iterable[Partition]) -> Iterator[Row]:
 def _listed(ports: Ports, shard: Partition) -> Iterator[str]:
     pages = ports.store.column(shard, "ends_at", after=identifiers.BEFORE_WARRANT_IDS)
     found = (warrant_id for warrant_id, _ in chain.from_iterable(pages))
-    return chain(found, (warrant_id for warrant_id, _ in srl_ended.read(ports, shard)))
+    return chain(found, (warrant_id for warrant_id, _ in ended.read(ports, shard)))
 
 
 def _row(ports: Ports, tenant_id: str, warrant_id: str) -> RevokedWarrant | None:
@@ -67,7 +66,7 @@ def _row(ports: Ports, tenant_id: str, warrant_id: str) -> RevokedWarrant | None
     item = ports.store.get(shard.address(warrant_id))
     if item is not None:
         return RevokedWarrant.from_item(item)
-    moved = (at for each, at in srl_ended.read(ports, shard) if each == warrant_id)
+    moved = (at for each, at in ended.read(ports, shard) if each == warrant_id)
     return next((RevokedWarrant(at) for at in moved), None)
 
 
@@ -142,8 +141,8 @@ def published_again(tenant_id: str, warrant_id: str, *, adds: bool) -> list[Chan
     counter = model.counter_address(tenant_id, warrant_id)
     return [
         Increment(counter, {"count": int(adds), "changes": 1}, Expect.ANYTHING),
-        srl_marks.on_tenant(tenant_id, warrant_id),
-        srl_marks.on_warrant(tenant_id, warrant_id),
+        marks.on_tenant(tenant_id, warrant_id),
+        marks.on_warrant(tenant_id, warrant_id),
     ]
 
 

@@ -6,8 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 from itertools import chain, islice
 
-from shared.model import audit_log as audit_model
-from shared.model import signing_keys as key_model
+from shared.model import audit_log, signing_keys
 from shared.model import warrants as model
 from shared.model.audit_log import Action, Entry, Filters
 from shared.model.signing_keys import SigningKey
@@ -26,7 +25,7 @@ _RECOUNTED = "00"
 def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
     """What does not agree about the warrants that were signed. Raises `Unavailable`."""
     is_in_order = True
-    for entry in ports.store.query(key_model.keys(tenant_id)):
+    for entry in ports.store.query(signing_keys.keys(tenant_id)):
         key = SigningKey.from_item(entry.item)
         if key.current_id is None:
             yield from _of_key(ports, key)
@@ -133,7 +132,7 @@ def _signatures(ports: Ports, key: SigningKey) -> Iterator[Entry]:
     now = ports.now()
     # A clock may have been ahead.
     span = Filters(start=key.created_at, end=max(now, key.created_at) + timedelta(days=1))
-    months = audit_model.months(key.tenant_id, span)
+    months = audit_log.months(key.tenant_id, span)
     for partition in chain.from_iterable(partitions for _, partitions in months):
         for stored in ports.store.query(partition):
             entry = Entry.from_item(stored.item)

@@ -20,8 +20,7 @@ from shared.operations.operator.consistency.inconsistency import (
     recounted,
 )
 from shared.operations.rules import revoked_signers
-from shared.operations.srl import marks as srl_marks
-from shared.operations.srl import tombstones
+from shared.operations.srl import marks, tombstones
 from shared.ports import Ports
 from shared.ports.store import At, Change, Check, Delete, Expect, Increment, Put
 
@@ -136,7 +135,7 @@ def _miscounted(tenant_id: str, held: Count, marked: Iterable[Signer]) -> Iterat
         change = Increment(signer_model.count_address(tenant_id), amounts, Expect.ANYTHING)
         yield Inconsistency(
             f"the count of revoked keys is wrong by {signers:+}, of versions by {versions:+}",
-            (change, srl_marks.on_keys(tenant_id)),
+            (change, marks.on_keys(tenant_id)),
         )
 
 

@@ -8,11 +8,9 @@ from shared.model.srl.state import State
 from shared.model.srl.tombstones import Status as Ended
 from shared.model.srl.tombstones import Tombstones
 from shared.operations.operator.recovery import newest as srl_newest
-from shared.operations.operator.recovery import unknown as recovery_unknown
+from shared.operations.operator.recovery import unknown
 from shared.operations.rules import counters
-from shared.operations.srl import archive as srl_archive
-from shared.operations.srl import signers as srl_signers
-from shared.operations.srl import tombstones
+from shared.operations.srl import archive, signers, tombstones
 from shared.ports import Ports
 
 
@@ -25,9 +23,9 @@ def examine(ports: Ports, tenant_id: str) -> Iterator[str]:
     yield from (f"not believed: {doubt}" for doubt in newest.doubts)
     if not newest.states:
         return
-    is_behind = recovery_unknown.behind(ports, tenant_id, newest).keys
+    is_behind = unknown.behind(ports, tenant_id, newest).keys
     # A turn that is missing altogether is found by the comparison of records.
-    if is_behind and recovery_unknown.scheduled(ports, tenant_id):
+    if is_behind and unknown.scheduled(ports, tenant_id):
         yield "its table of keys is older than its newest list"
     counted = counters.counted(ports, tenant_id).tombstones
     now = tombstones.gathered(ports, tenant_id, changes=counted)
@@ -69,9 +67,9 @@ def _has_returned(recorded: SigningKey, now: SigningKey | None, *, is_behind: bo
 
 def _signers(ports: Ports, tenant_id: str, state: State) -> Iterator[str]:
     recorded = {each.id: each for each in state.list_signers if each.status in ENDED}
-    found = srl_signers.find(ports, tenant_id, recorded)
+    found = signers.find(ports, tenant_id, recorded)
     for each in recorded.values():
         if each.id not in found or found[each.id].status not in ENDED:
             yield f"the list signer {each.id} was {each.status}, and is not"
-    for each in srl_archive.missing(srl_signers.all_of(ports, tenant_id), state.list_signers):
+    for each in archive.missing(signers.all_of(ports, tenant_id), state.list_signers):
         yield f"the list signer {each.id} was archived, and is {each.status}"

@@ -13,8 +13,7 @@ from shared.operations.api import signing_keys
 from shared.operations.operator.recovery.run import Run
 from shared.operations.rules import revoked_signers
 from shared.operations.rules.operation import settle
-from shared.operations.srl import marks as srl_marks
-from shared.operations.srl import tombstones
+from shared.operations.srl import marks, tombstones
 from shared.ports.store import At, Change, Expect, Put
 
 # Each takes two changes of the hundred that a write may have.
@@ -146,7 +145,7 @@ def _revoked(run: Run, tomb: SigningKey) -> str | None:
     run.ports.store.write(
         Put(revoked.address, revoked.to_item(), At(key.version) if key else Expect.ABSENT),
         *revoked_signers.added(run.ports, run.tenant_id, {tomb.signer: marker}),
-        srl_marks.on_keys(run.tenant_id),
+        marks.on_keys(run.tenant_id),
         _counted(run, [*before, (revoked, 1)]),
         run.entry(Action.KEY_REVOKE, tomb.id, reason=revoked.revoked_reason),
     )

@@ -11,9 +11,8 @@ from shared.model.srl.statements import Statement
 from shared.operations.operator.recovery.run import Run
 from shared.operations.rules import seals
 from shared.operations.rules.operation import settle
-from shared.operations.srl import archive as srl_archive
+from shared.operations.srl import archive, tombstones
 from shared.operations.srl import signers as srl_signers
-from shared.operations.srl import tombstones
 from shared.ports.store import Expect, Put
 
 _ORDER = [Status.PENDING, Status.ACTIVE, Status.RETIRED, Status.REVOKED]
@@ -27,7 +26,7 @@ def apply(run: Run, found: tuple[ListSigner, ...], *, listed_until: datetime) ->
     or revoked, which is not known; so it is revoked.
     """
     records = {each.id: each for each in _records(run)}
-    archived = [each.revoked() for each in srl_archive.missing(records.values(), found)]
+    archived = [each.revoked() for each in archive.missing(records.values(), found)]
     found = (*found, *archived)
     records |= srl_signers.find(run.ports, run.tenant_id, [each.id for each in found])
     vouching = _vouching(records, found)

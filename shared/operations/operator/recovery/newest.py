@@ -13,8 +13,7 @@ from itertools import groupby
 from typing import Final
 
 from shared.errors import Corrupt, InvalidSrl
-from shared.model.srl import encoding as srl
-from shared.model.srl import state as srl_state
+from shared.model.srl import encoding, state
 from shared.model.srl.blobs import is_signed, lists_folder, states_folder, version_of
 from shared.model.srl.encoding import Payload
 from shared.model.srl.signers import ENDED, ListSigner, Status, archive, signers
@@ -111,7 +110,7 @@ def _believed(
 
 def _statements(ports: Ports, tenant_id: str, blob: str) -> Iterator[dict[str, str]]:
     with suppress(Corrupt):
-        for form in srl_state.claimed_statements(in_force.read(ports, blob)):
+        for form in state.claimed_statements(in_force.read(ports, blob)):
             with suppress(KeyError, TypeError, ValueError):
                 if Statement.opened(form).tenant_id == tenant_id:
                     yield form
@@ -122,7 +121,7 @@ def _list(ports: Ports, blob: str, keys: set[bytes]) -> Payload:
     body = in_force.read(ports, blob)
     for key in keys:
         with suppress(InvalidSrl):
-            payload = verify(body, public_key=key, now=srl.issued_at(body))
+            payload = verify(body, public_key=key, now=encoding.issued_at(body))
             if payload.version == version_of(blob):
                 return payload
     raise Corrupt(_UNKNOWN_SIGNER)
@@ -148,6 +147,6 @@ def _states(
 def _state(ports: Ports, tenant_id: str, blob: str, keys: set[bytes]) -> State:
     data = in_force.read(ports, blob)
     for key in keys:
-        with suppress(srl_state.NotSigned):
+        with suppress(state.NotSigned):
             return State.opened(data, public_key=key, tenant_id=tenant_id, version=version_of(blob))
     raise Corrupt("it is not signed by a signer of this tenant")

@@ -18,9 +18,7 @@ from shared.model.srl.schedule import ISSUES, TURNS, Turn, issue_address, tenant
 from shared.model.srl.state import State
 from shared.operations.api import revocations
 from shared.operations.operator import consistency
-from shared.operations.operator.recovery import access as recovery_access
-from shared.operations.operator.recovery import keys as recovery_keys
-from shared.operations.operator.recovery import list_signers as recovery_signers
+from shared.operations.operator.recovery import access, keys, list_signers
 from shared.operations.operator.recovery import newest as srl_newest
 from shared.operations.operator.recovery import unknown as recovery_unknown
 from shared.operations.operator.recovery.newest import Newest
@@ -91,11 +89,11 @@ def newest_version(ports: Ports, tenant_id: str) -> int:
 def _apply(run: Run, newest: Newest, state: State, tables: Behind) -> None:
     """Bring the records to where the tombstones of a state have them."""
     found = state.tombstones
-    recovery_keys.apply(run, found.keys, is_behind=tables.keys)
-    recovery_access.apply_to_keys(run, found.api_keys)
-    recovery_access.apply_to_accounts(run, found.accounts, is_behind=tables.keys)
+    keys.apply(run, found.keys, is_behind=tables.keys)
+    access.apply_to_keys(run, found.api_keys)
+    access.apply_to_accounts(run, found.accounts, is_behind=tables.keys)
     until = max((each.expires_at for each in newest.lists), default=run.ports.now())
-    recovery_signers.apply(run, state.list_signers, listed_until=until)
+    list_signers.apply(run, state.list_signers, listed_until=until)
 
 
 def _revoke_again(run: Run, newest: Newest) -> list[str]:

@@ -10,7 +10,7 @@ from shared.model.api_keys import ApiKey, Usage
 from shared.model.records import integer
 from shared.model.service_accounts import ServiceAccount
 from shared.model.signing_keys import SigningKey
-from shared.model.srl import schedule as srl_schedule
+from shared.model.srl import schedule
 from shared.model.srl.head import head_address
 from shared.model.srl.schedule import TURNS, Turn
 from shared.model.warrants import Warrant, left_behind
@@ -69,9 +69,7 @@ def behind(ports: Ports, tenant_id: str, newest: Newest) -> Behind:
 
 def scheduled(ports: Ports, tenant_id: str) -> int:
     """The version of the newest list that the table of keys knows of; 0 if its turn is missing."""
-    own = (
-        each for each in ports.store.query(TURNS) if srl_schedule.tenant_of(each.sk) == tenant_id
-    )
+    own = (each for each in ports.store.query(TURNS) if schedule.tenant_of(each.sk) == tenant_id)
     return max((Turn.from_item(each.item).list_version for each in own), default=0)
 
 

@@ -1,1 +1,1 @@
-"""What the operator does at the command line."""
+"""Operations of the operator, who runs them at the command line."""

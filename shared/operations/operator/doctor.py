@@ -1,4 +1,4 @@
-"""What is wrong with a deployment or data folder, and what to do about it."""
+"""Diagnosis of a deployment or data folder: problems and their remedies."""
 
 import secrets
 from collections.abc import Callable, Iterator
@@ -27,10 +27,10 @@ _GUIDE: Final = "restore the data (docs/deploy.md, restore)"
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong: with whom or what, what it is, and what to do about it.
+    """A problem and its remedy.
 
     `subject` is a setting, a part of the deployment, or a tenant's handle. `problem` and `remedy`
-    are sentences without their full stops.
+    are sentences without full stops.
     """
 
     subject: str
@@ -39,10 +39,10 @@ class Finding:
 
 
 def examine(ports: Ports) -> Iterator[Finding]:
-    """What is wrong, place by place and tenant by tenant; nothing if all is well.
+    """Examine the stores, then each tenant; yield a finding for each problem.
 
-    Leaves everything as it was: what it writes to see that it can, it deletes at once. Reads all
-    records. A check that cannot be made is a finding too.
+    Reads all records. Changes nothing, except that it writes and deletes items to test the store.
+    A check that fails is a finding too.
     """
     broken = [*_places(ports), *_damage(ports)]
     yield from broken
@@ -74,7 +74,7 @@ def _places(ports: Ports) -> Iterator[Finding]:
 
 
 def _write_and_delete(ports: Ports) -> None:
-    """A full disk, or a table that may only be read, shows in a write alone."""
+    """Test that the tables can be written: the disk may be full, or the tables read-only."""
     for table in (Table.KEYS, Table.REVOCATIONS):
         probe = Address(table, "doctor", secrets.token_hex(8))
         ports.store.write(Put(probe, {}, Expect.ABSENT))
@@ -82,7 +82,7 @@ def _write_and_delete(ports: Ports) -> None:
 
 
 def _damage(ports: Ports) -> Iterator[Finding]:
-    """What is wrong with the store itself, if it can look."""
+    """Yield damage to the store itself, if the store can detect it."""
     if not isinstance(ports.store, LocalStore):
         return
     try:
@@ -93,7 +93,7 @@ def _damage(ports: Ports) -> Iterator[Finding]:
 
 
 def _tenants(ports: Ports) -> Iterator[DirectoryEntry]:
-    """All tenants, and those that only the schedule knows."""
+    """Yield the tenants in the directory, then those that only the schedule has."""
     known = set()
     for tenant in tenants.directory(ports):
         known.add(tenant.tenant_id)
@@ -109,7 +109,7 @@ def _handle(ports: Ports, tenant_id: str) -> str:
     try:
         return tenants.settings(ports, tenant_id).handle
     except RescindError:
-        return tenant_id  # The comparison of records says what is missing.
+        return tenant_id  # `consistency` reports what is missing.
 
 
 def _tenant(ports: Ports, tenant: DirectoryEntry) -> Iterator[Finding]:
@@ -117,7 +117,7 @@ def _tenant(ports: Ports, tenant: DirectoryEntry) -> Iterator[Finding]:
     examined = None
     try:
         tenants.settings(ports, tenant.tenant_id)
-        # A list that was published meanwhile explains what seemed amiss with the one before it.
+        # If a list is published during the checks, their results may be wrong: check again.
         while (head := in_force.head(ports, tenant.tenant_id)) != examined:
             examined = head
             found = {each.problem: each for each in _findings(ports, tenant, head)}
@@ -192,7 +192,7 @@ def _list_is_newest(ports: Ports, tenant: DirectoryEntry, head: Head) -> Iterato
 
 
 def _nothing_has_returned(ports: Ports, tenant: DirectoryEntry, _head: Head) -> Iterator[Finding]:
-    """A restore brings back what was revoked, deleted or disabled (docs/adr/0024)."""
+    """Find keys and accounts that a restore has made valid again (docs/adr/0024)."""
     for problem in differences.examine(ports, tenant.tenant_id):
         yield Finding(tenant.handle, problem, _recover(tenant))
 
@@ -207,7 +207,7 @@ def _signer_can_sign(ports: Ports, tenant: DirectoryEntry, _head: Head) -> Itera
     try:
         signer = in_force.signer(ports, tenant.tenant_id)
     except Corrupt:
-        return  # Found by the comparison of records.
+        return  # `consistency` reports this.
     yield from _seal(ports, tenant, signer, "list signer")
 
 
@@ -216,7 +216,7 @@ def _keys_can_sign(ports: Ports, tenant: DirectoryEntry, _head: Head) -> Iterato
         key = SigningKey.from_item(entry.item)
         if key.sealed_seed is None or key.status is Status.REVOKED:
             continue
-        # One is enough to say so: the remedy is for all.
+        # One finding suffices: the remedy is the same for all keys.
         if finding := next(_seal(ports, tenant, key, f"signing key {key.id}"), None):
             yield finding
             return

@@ -1,11 +1,10 @@
-"""From what earlier versions stored to what this one stores (docs/adr/0023 and 0036).
+"""Migration of data that earlier releases stored (docs/adr/0023 and 0036).
 
-Seeds were once sealed for a tenant and a key alone. Each is opened so once more, and sealed for its
-purpose and version too. Revoked keys were once named in one item; each gets a marker of its own.
-What keys signed was not in order of its end, and is put in that order too. The heads of all lists
-were kept; those of old ones are removed. Old list signers go to the archive. Then a list is
-published from all records, since lists were once made by expiries that nobody had signed. Whatever
-is done already is left as it is, so that a migration may be stopped anywhere, and repeated.
+Seeds that were sealed for a tenant and a key only are sealed for their purpose and version too.
+Each revoked key gets a marker; one item named them all. Signed warrants are added to the index by
+their ends. Heads of old lists are deleted. Old list signers are archived. Then a list is published
+from all records, because lists once relied on expiries that were not signed. Each step skips what
+is done, so a migration may be interrupted and repeated.
 """
 
 from dataclasses import dataclass, field, replace
@@ -25,15 +24,15 @@ from shared.operations.srl import archive, in_force, publication, signed_by_end
 from shared.ports import Ports
 from shared.ports.store import At, Put
 
-# A key that signs no more needs no seed, whichever kind of key it is.
+# Keys of these states, signing keys and list signers, need no seed.
 _SIGNS_NO_MORE: Final = frozenset({"retired", "revoked"})
 
 
 @dataclass(slots=True)
 class Migrated:
-    """What was done for one tenant: seeds sealed anew and dropped, the version of a new list.
+    """What was done for a tenant: numbers of seeds resealed and dropped, version of the new list.
 
-    `failed` names the keys whose seeds open neither way, or must not be sealed anew, and why.
+    `failed` has the reason for each key whose seed does not open or must not be resealed.
     """
 
     resealed: int = 0
@@ -43,7 +42,7 @@ class Migrated:
 
 
 def migrate(ports: Ports, operator: Caller) -> Migrated:
-    """Bring one tenant up to date. Raises `Unavailable` if a port cannot answer."""
+    """Migrate the data of one tenant. Raises `Corrupt`, `Unavailable`."""
     done = Migrated()
     first_edition.migrate(ports, operator.tenant_id)
     first_edition.forget_heads(ports, operator.tenant_id)
@@ -54,12 +53,12 @@ def migrate(ports: Ports, operator: Caller) -> Migrated:
     keys = signing_keys.keys(operator.tenant_id)
     for entry in ports.store.query(keys):
         if entry.sk in listed:
-            # Sealed anew, it would sign whatever it is given, and lists are believed under it.
+            # Resealed for warrants, it would sign any payload, also one that looks like a list.
             done.failed[entry.sk] = "is a list signer's copy; remove it from the signing keys"
         else:
             _settled(ports, SigningKey, keys.address(entry.sk), done)
     archive.move_all(ports, operator.tenant_id)
-    # After the seeds: what ran before the upgrade signs no more, and so leaves nothing out.
+    # After the seeds: processes of the earlier release cannot sign warrants from then on.
     signed_by_end.migrate(ports, operator.tenant_id)
     if not done.failed and in_force.head(ports, operator.tenant_id).format != FORMAT:
         done.published = settle(lambda: publication.publish(ports, operator)).version
@@ -69,7 +68,7 @@ def migrate(ports: Ports, operator: Caller) -> Migrated:
 def _settled(
     ports: Ports, record: type[SigningKey] | type[ListSigner], address: Address, done: Migrated
 ) -> None:
-    """Bring one key up to date, whoever writes its record meanwhile."""
+    """Migrate one key, and repeat that if its record is written concurrently."""
 
     def attempt() -> None:
         item = ports.store.get(address)

@@ -1,4 +1,4 @@
-"""Bringing tenants in: what the operator does at the command line (TENANT-1, TENANT-4)."""
+"""Creation of tenants and of admin keys by the operator (TENANT-1, TENANT-4)."""
 
 from datetime import datetime
 
@@ -24,10 +24,10 @@ _OPERATOR = "operator"
 def create_tenant(
     ports: Ports, *, handle: str, user: str | None = None
 ) -> tuple[TenantSettings, Created]:
-    """A new tenant with its list signer, version 1 of its list, an account and an admin key.
+    """Create a tenant with a list signer, version 1 of its list, an account and an admin key.
 
-    All of it or nothing. `user` is the user of the machine who asks for it, whom the audit log
-    names. Raises ValueError where `handle` cannot be one, `Conflict` where it is taken.
+    All are created in one write. `user` is the operator's account on the machine, for the audit
+    log. Raises `ValueError` if `handle` is not valid, `Conflict` if it is in use.
     """
     model.handle(handle)
     return settle(lambda: _create_tenant(ports, handle, user))
@@ -69,18 +69,18 @@ def _create_tenant(ports: Ports, handle: str, user: str | None) -> tuple[TenantS
 def mint_admin_key(
     ports: Ports, *, handle: str, user: str | None = None, expires_at: datetime | None = None
 ) -> Created:
-    """A new admin key for a tenant that is locked out, made by the `user` of the machine.
+    """Create an admin key for a tenant that is locked out; `user` is as in `create_tenant`.
 
-    Raises `NotFound`, and `InvalidRequest` if `expires_at` has passed.
+    Raises `NotFound`; `InvalidRequest` if `expires_at` has passed.
     """
     caller = operator(ports, handle=handle, user=user)
     return api_keys.create(ports, caller, name=_ADMIN, scopes=(Scope.ADMIN,), expires_at=expires_at)
 
 
 def operator(ports: Ports, *, handle: str, user: str | None = None) -> Caller:
-    """The operator, acting for the tenant of this handle. Raises `NotFound`.
+    """Return the operator as caller for the tenant of this handle. Raises `NotFound`.
 
-    `user` is the user of the machine, whom the audit log names.
+    `user` is as in `create_tenant`.
     """
     tenant_id = tenants.identifier(ports, handle)
     return Caller.inside(tenant_id, name=_OPERATOR, handle=handle, operator=user)

@@ -1,4 +1,4 @@
-"""What to ask of each place that holds data, to see that it answers."""
+"""Probes that test whether the store, the blobs and the key service answer."""
 
 from collections.abc import Callable
 
@@ -9,9 +9,10 @@ from shared.ports import Ports
 
 
 def read(ports: Ports) -> tuple[tuple[str, Callable[[], object]], ...]:
-    """By the setting that names it, a call that raises `Unavailable` if a place does not answer.
+    """Return the probe of each port, with the setting that names it.
 
-    Nothing is written, and no more than a few items are read.
+    A probe raises `Unavailable` if the port does not answer. It writes nothing and reads a few
+    items at most.
     """
     return (
         ("SVC_STORE", lambda: ports.store.get_many(Address(table, "none") for table in Table)),

@@ -1,6 +1,6 @@
-"""Whether the service can answer, and how old its lists are, for whoever watches it.
+"""Readiness of the service and age of its lists, for monitoring.
 
-Costs a few reads, however many tenants there are, and says nothing about any one of them.
+Takes a few reads, whatever the number of tenants, and reveals nothing about a single tenant.
 """
 
 from dataclasses import dataclass
@@ -14,12 +14,12 @@ from shared.operations.operator import probes
 from shared.operations.srl import schedule
 from shared.ports import Ports
 
-# Of how many lists, those that are due first, the expiry is looked at.
+# How many lists, those that are due first, are searched for the soonest expiry.
 _TURNS_MAX: Final = 1000
 
 
 class NotReady(Unavailable):
-    """A place does not answer. `setting` names it, such as `SVC_STORE`."""
+    """A port does not answer. `setting` names it, for example `SVC_STORE`."""
 
     def __init__(self, setting: str) -> None:
         self.setting = setting
@@ -28,10 +28,10 @@ class NotReady(Unavailable):
 
 @dataclass(frozen=True, slots=True)
 class Lists:
-    """The lists in force of all tenants together; None if there are none.
+    """Ages of the lists in force of all tenants; None if there are no lists.
 
     `soonest_expiry_seconds` is negative if a list has expired. `late` is the number of lists that
-    should have been replaced by now, or were issued in the future.
+    should have been replaced or were issued in the future.
     """
 
     oldest_age_seconds: int | None
@@ -40,7 +40,7 @@ class Lists:
 
 
 def look(ports: Ports) -> Lists:
-    """How old the lists are, if every place answers. Raises `NotReady`."""
+    """Probe the ports and return the ages of the lists. Raises `NotReady` if a port fails."""
     for setting, reach in probes.read(ports):
         try:
             reach()

@@ -1,8 +1,7 @@
-"""What belongs together in a tenant's records, compared and repaired (docs/adr/0025).
+"""Consistency of a tenant's records: comparison and repair (docs/adr/0025).
 
-A write puts all of its items or none, but a backup of DynamoDB may hold a part of the last ones.
-Whatever is found half done is repaired to the safe side: what is said to be revoked anywhere is
-revoked everywhere.
+A write stores all of its items or none, but a backup of DynamoDB may contain only some of them.
+Repairs choose the safe side: what is revoked in one record is revoked in all.
 """
 
 from collections.abc import Iterator
@@ -23,9 +22,8 @@ from shared.operations.operator.consistency import (
 from shared.operations.operator.consistency.inconsistency import Check, Inconsistency
 from shared.operations.rules import audit, first_edition, operation, tenants
 from shared.ports import Ports
-from shared.ports.store import Change
 
-# In this order repairs build on each other.
+# The order matters: later repairs rely on earlier ones.
 _CHECKS: Final[tuple[Check, ...]] = (
     directory.check,
     list_signers.check,
@@ -42,10 +40,10 @@ __all__ = ["Inconsistency", "examine", "repair"]
 
 
 def examine(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
-    """What does not agree in the tenant's records, but for writes in flight; changes nothing.
+    """Yield the inconsistencies of a tenant's records. Changes nothing. Raises `Unavailable`.
 
-    Reads all records of the tenant, and if it finds something all of them again. Raises
-    `Unavailable`.
+    Reads all records of the tenant; if some contradict each other, reads all again after a pause,
+    because a write may be in flight.
     """
     suspected = {each.problem for each in _look(ports, tenant_id)}
     if suspected:
@@ -54,9 +52,9 @@ def examine(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
 
 
 def repair(ports: Ports, operator: Caller) -> list[str]:
-    """Make the tenant's records agree; what was repaired, in words. Repeating does no harm.
+    """Repair the inconsistencies of a tenant; return a sentence for each. May be repeated.
 
-    What only a restore can help is left as it is. Raises `Unavailable`.
+    Inconsistencies that only a restore can repair are left. Raises `Unavailable`.
     """
     first_edition.migrate(ports, operator.tenant_id)
     repaired: dict[str, None] = {}
@@ -77,18 +75,15 @@ def _look(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
 
 
 def _write(ports: Ports, operator: Caller, found: Inconsistency) -> bool:
-    """Whether the repair was written. If not, something else was, and the next round looks anew."""
+    """Write a repair and its audit entry; return False if the records have changed since."""
+    entry, event = [], found.event
+    if event is not None:
+        settings = tenants.settings(ports, operator.tenant_id)
+        action, subject = event.action, event.resource_id
+        details = event.details
+        entry = [audit.entry(ports, operator, action, subject, settings=settings, **details)]
     try:
-        ports.store.write(*found.changes, *_entry(ports, operator, found))
+        ports.store.write(*found.changes, *entry)
     except ExpectationLost:
         return False
     return True
-
-
-def _entry(ports: Ports, operator: Caller, found: Inconsistency) -> list[Change]:
-    event = found.event
-    if event is None:
-        return []
-    settings = tenants.settings(ports, operator.tenant_id)
-    action, resource_id = event.action, event.resource_id
-    return [audit.entry(ports, operator, action, resource_id, settings=settings, **event.details)]

@@ -1,6 +1,6 @@
-"""Service accounts: record, name, count, the keys that an account owns, and whether it is disabled.
+"""Consistency of service accounts: record, name, count, owned keys, and credentials.
 
-An account that its record or one of its credentials calls disabled is disabled.
+If its record or a credential says that an account is disabled, the repair disables it.
 """
 
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ from shared.ports.store import At, Change, Check, Delete, Expect, Put
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """An account's keys by their records, the keys that it lists, and their credentials."""
+    """Records of an account's keys, identifiers that the account lists, and credentials."""
 
     keys: dict[str, ApiKey]
     listed: set[str]
@@ -35,7 +35,7 @@ class _Found:
 
 
 def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
-    """What does not agree about the tenant's service accounts. Raises `Unavailable`."""
+    """Yield inconsistencies of the tenant's service accounts. Raises `Corrupt`, `Unavailable`."""
     count_address = model.count_address(tenant_id)
     before = ports.store.get(count_address)
     entries = ports.store.query(model.accounts(tenant_id))
@@ -82,7 +82,7 @@ def _found(ports: Ports, tenant_id: str, account_id: str, keys: dict[str, ApiKey
 def _lost(
     ports: Ports, tenant_id: str, account_id: str, name: str | None, found: _Found
 ) -> Inconsistency:
-    """An account that owns keys, and has no record: disabled if any of its keys is."""
+    """Restore an account that owns keys but has no record; disabled if one of its keys is."""
     problem = f"the account {account_id} owns API keys, and has no record"
     if name is None:
         return Inconsistency(problem)

@@ -1,6 +1,6 @@
-"""API keys: record, credential, usage, count, digest, and the account that owns the key.
+"""Consistency of API keys: record, credential, usage, count and tombstone.
 
-A key that is not whole is refused: its credential goes, or its record becomes revoked.
+The repair of an incomplete key deletes its credential or revokes its record.
 """
 
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ from shared.ports.store import At, Check, Delete, Expect, Put
 
 
 def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
-    """What does not agree about the tenant's API keys. Raises `Unavailable`."""
+    """Yield inconsistencies of the tenant's API keys. Raises `Corrupt`, `Unavailable`."""
     count_address = model.count_address(tenant_id)
     before = ports.store.get(count_address)
     entries = ports.store.query(model.records(tenant_id))
@@ -41,14 +41,14 @@ def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
 
 
 def _deleted(ports: Ports, tenant_id: str) -> dict[str, str]:
-    """The digests of the keys that were deleted, by their identifiers."""
+    """Read the digests of deleted keys, by identifier."""
     entries = ports.store.query(tombstones_model.deleted(tenant_id))
     found = [Tombstone.from_item(entry.item) for entry in entries]
     return {each.id: each.digest for each in found if each.digest}
 
 
 def _deletion(key: ApiKey) -> Inconsistency:
-    """The tombstone says that the key was deleted; its usage and account follow from the record."""
+    """Delete a key that has a tombstone; later checks repair its usage and account."""
     return Inconsistency(
         f"the API key {key.id} was deleted, and is still there",
         (
@@ -61,7 +61,7 @@ def _deletion(key: ApiKey) -> Inconsistency:
 def _credentials(
     ports: Ports, tenant_id: str, keys: dict[str, ApiKey], digests: dict[str, str]
 ) -> Iterator[Inconsistency]:
-    """A credential is there if and only if its key is active. `digests` has those of more keys."""
+    """Check that only active keys have a credential; `digests` are of keys without a record too."""
     addresses = {
         key_id: model.credential_address(digest)
         for key_id, digest in (digests | {key.id: key.digest for key in keys.values()}).items()
@@ -94,7 +94,7 @@ def _differs(credential: Credential, key: ApiKey) -> bool:
 
 
 def _revocation(ports: Ports, address: Address, key: ApiKey) -> Inconsistency:
-    """Whether it was made in half or revoked in half is not known; so it is revoked."""
+    """Revoke a key: it is not known whether its creation or its revocation is incomplete."""
     revoked = replace(key, status=Status.REVOKED, revoked_at=ports.now(), version=key.version + 1)
     return Inconsistency(
         f"the API key {key.id} is active, and has no credential of its own",

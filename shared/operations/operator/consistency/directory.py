@@ -1,4 +1,4 @@
-"""A tenant's own records: settings, handle, directory entry, and the lists that were published."""
+"""Consistency of a tenant's settings, handle, directory entry and published lists."""
 
 from collections.abc import Iterator
 
@@ -16,7 +16,7 @@ from shared.ports.store import At, Check, Expect, Put
 
 
 def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
-    """What does not agree about the tenant itself and its lists. Raises `Unavailable`."""
+    """Yield inconsistencies of the tenant and its lists. Raises `Corrupt`, `Unavailable`."""
     yield from _names(ports, tenant_id)
     yield from _lists(ports, tenant_id)
 
@@ -57,13 +57,13 @@ def _without_settings(entry: DirectoryEntry | None, tenant_id: str) -> Inconsist
 
 
 def _lists(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
-    """The head is the newest version that was published, and has its turn and its issue."""
+    """Check that the head is that of the newest list, and has a turn and a time of issue."""
     published = newest(ports, tenant_id)
     address = head_address(tenant_id)
     item = ports.store.get(address)
     head = None if item is None else Head.from_item(item)
     if published is not None and (head is None or published.version > head.version):
-        # Every publication would expect this version to be free.
+        # Otherwise each publication would fail, because its version exists.
         expected = At(head.version) if head else Expect.ABSENT
         yield Inconsistency(
             f"version {published.version} of the list was published, and is not in force",
@@ -81,7 +81,7 @@ def _lists(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
     if len(ports.store.get_many(change.address for change in turns)) < len(turns):
         problem = "the schedule does not know when its list is due"
         yield Inconsistency(problem, (*turns, in_force))
-    # Counted before the marks are read: whatever is counted has been marked.
+    # The counters are read before the marks: each change that they count has been marked.
     has_changed = counters.counted(ports, tenant_id).changes != head.changes
     if has_changed and not marks.marks_of(ports, tenant_id):
         problem = "changes since its list are not marked for the schedule"
@@ -89,7 +89,7 @@ def _lists(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
 
 
 def newest(ports: Ports, tenant_id: str) -> Head | None:
-    """The newest list that was published; None where no list is remembered."""
+    """Read the head of the newest published list; None if there is none."""
     # "head" sorts after the numbers of the others.
     entries = ports.store.query(publications(tenant_id), before="head")
     heads = (Head.from_item(entry.item) for entry in entries)

@@ -1,4 +1,4 @@
-"""What a check of a tenant's records finds, and the changes that set it right."""
+"""Inconsistencies of a tenant's records, and the changes that repair them."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from shared.ports.store import Change, Expect, Increment
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """What the audit log says of a repair that changes what a caller sees."""
+    """The audit entry of a repair that callers of the API can notice."""
 
     action: Action
     resource_id: str
@@ -22,10 +22,10 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Inconsistency:
-    """Records that belong together and do not agree.
+    """Records that contradict each other.
 
-    `problem` is a sentence without its full stop, with identifiers. `changes` make the records
-    agree, and expect what was read; there are none if only a restore can help.
+    `problem` is a sentence without full stop, with identifiers. `changes` repair the records and
+    expect what was read; there are none if only a restore can repair them.
     """
 
     problem: str
@@ -39,9 +39,9 @@ Check: TypeAlias = Callable[[Ports, str], Iterator[Inconsistency]]
 def recounted(
     address: Address, item: Item | None, counted: Mapping[str, int], *, what: str
 ) -> Iterator[Inconsistency]:
-    """The difference between a counter's item and a recount, attribute by attribute.
+    """Compare a counter item with a recount by attribute; yield an inconsistency if they differ.
 
-    The repair adds the difference, since others may count meanwhile.
+    The repair adds the difference, so that concurrent increments are not lost.
     """
     held = dict(item or {})
     differences = {

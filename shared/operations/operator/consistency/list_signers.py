@@ -1,4 +1,4 @@
-"""List signers: one is active, and names the pending one; what is left of a change is revoked."""
+"""Consistency of list signers: exactly one is active, and it names the pending one."""
 
 from collections.abc import Iterator
 
@@ -12,7 +12,7 @@ from shared.ports.store import At, Expect, Put
 
 
 def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
-    """What does not agree about the keys that sign the tenant's lists. Raises `Unavailable`."""
+    """Yield inconsistencies of the tenant's list signers. Raises `Corrupt`, `Unavailable`."""
     head = directory.newest(ports, tenant_id)
     if head is None:
         return
@@ -22,7 +22,7 @@ def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
     if not active:
         yield _without(ports, tenant_id, keys.get(head.key_id))
         return
-    # The one that signed the list in force, or else the newest (as `srl_signers.current` has it).
+    # As in `in_force`: the signer of the list in force, otherwise the newest active one.
     current = next((key for key in active if key.id == head.key_id), active[0])
     for key in active:
         if key is not current:
@@ -56,6 +56,6 @@ def _pending(current: ListSigner, keys: dict[str, ListSigner]) -> Iterator[Incon
 
 
 def _ended(key: ListSigner, problem: str) -> Inconsistency:
-    """Whether it was retired or revoked is not known; so it is revoked."""
+    """Revoke a signer: it is not known whether it was to be retired or revoked."""
     change = Put(key.address, key.revoked().to_item(), At(key.version))
     return Inconsistency(problem, (change, *tombstones.changed(key.tenant_id)))

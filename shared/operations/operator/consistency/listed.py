@@ -1,4 +1,4 @@
-"""The list in force: what is revoked is in it, or is marked for the next one; and nothing else."""
+"""Consistency of the list in force: it differs from the records only in marked warrants."""
 
 from collections.abc import Iterator
 
@@ -15,7 +15,7 @@ from shared.ports import Ports
 
 
 def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
-    """Which warrants the next list would leave as they are, wrongly. Raises `Unavailable`."""
+    """Yield warrants that the next list would not correct. Raises `Corrupt`, `Unavailable`."""
     head = in_force.head(ports, tenant_id)
     ttl = tenants.settings(ports, tenant_id).srl_ttl
     counted = counters.counted(ports, tenant_id)
@@ -29,7 +29,7 @@ def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
     marked = {entry.sk for partition in changed for entry in ports.store.query(partition)}
     lacking = wanted - listed - marked
     if is_pending:
-        # What a key revoked since the list was made, the next list finds by the key.
+        # The next list finds warrants of keys that were revoked after the list was made.
         lacking = _by_themselves(ports, tenant_id, lacking)
     for warrant_id in sorted(lacking):
         yield _unmarked(tenant_id, warrant_id, f"the list lacks {warrant_id}, which is revoked")
@@ -41,11 +41,11 @@ def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
 
 
 def _state(ports: Ports, tenant_id: str, head: Head, changes: int) -> Iterator[Inconsistency]:
-    """What was revoked, deleted or disabled is in the state beside the list (docs/adr/0024)."""
+    """Check that the state of the list has all tombstones (docs/adr/0024)."""
     try:
         signer = in_force.signer(ports, tenant_id)
     except Corrupt:
-        return  # Said of the signers.
+        return  # `list_signers` reports this.
     state = in_force.state(ports, head, signer)
     if state.tombstones != tombstones.gathered(ports, tenant_id, changes=changes):
         yield Inconsistency(
@@ -55,7 +55,7 @@ def _state(ports: Ports, tenant_id: str, head: Head, changes: int) -> Iterator[I
 
 
 def _by_themselves(ports: Ports, tenant_id: str, warrant_ids: set[str]) -> set[str]:
-    """Those of the warrants that have a revocation of their own."""
+    """Return those of the warrants that have a revocation of their own."""
     addresses = {
         each: revocations.shard_of(tenant_id, each).address(each) for each in sorted(warrant_ids)
     }

@@ -1,6 +1,6 @@
-"""Revocations: a warrant's standing, its place in a shard, its record, the shard's counter.
+"""Consistency of revocations: standing, entry in a shard, revocation record, counters.
 
-A warrant that any of them calls revoked is revoked (CHECK-2).
+If one of them says that a warrant is revoked, the repair revokes it (CHECK-2).
 """
 
 from collections.abc import Iterable, Iterator
@@ -27,7 +27,7 @@ _Records = dict[str, list[str]]
 
 
 def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
-    """What does not agree about the tenant's revoked warrants. Raises `Unavailable`."""
+    """Yield inconsistencies of the tenant's revocations. Raises `Corrupt`, `Unavailable`."""
     records = _records(ports, tenant_id)
     shards = model.shards(tenant_id)
     by_shard: dict[Partition, set[str]] = {shard: set() for shard in shards}
@@ -41,7 +41,7 @@ def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
 
 
 def _records(ports: Ports, tenant_id: str) -> _Records:
-    """The identifiers of the records of each warrant that has any, or that was marked."""
+    """Read the identifiers of revocations by warrant; a marked warrant may have none."""
     found: _Records = {}
     for entry in _entries(ports, model.records(tenant_id)):
         found.setdefault(Revocation.from_item(entry.item).warrant_id, []).append(entry.sk)
@@ -61,7 +61,7 @@ def _listed(ports: Ports, shard: Partition) -> Iterator[str]:
 
 
 def _row(ports: Ports, tenant_id: str, warrant_id: str) -> RevokedWarrant | None:
-    """What lists read of a warrant, in its shard or where it was moved after its end."""
+    """Read the entry of a warrant in its shard, or where it was moved after its end."""
     shard = model.shard_of(tenant_id, warrant_id)
     item = ports.store.get(shard.address(warrant_id))
     if item is not None:
@@ -74,7 +74,7 @@ def _miscounted(
     ports: Ports, shard: Partition, before: int, number: int
 ) -> Iterator[Inconsistency]:
     if counters.of_shard(ports, shard)["count"] != before:
-        return  # Revocations came or went during the walk.
+        return  # Revocations were created or deleted during the walk.
     if before != number:
         address = model.repaired_counter_address(shard)
         yield Inconsistency(
@@ -100,7 +100,7 @@ def _torn(
 def _settled(
     ports: Ports, tenant_id: str, warrant_id: str, record_ids: list[str]
 ) -> Iterator[Inconsistency]:
-    """How to make all records of one warrant say that it is revoked, by what is true now."""
+    """Read the records of one warrant again, and yield a repair that revokes it in all of them."""
     address = warrants.warrant_address(tenant_id, warrant_id)
     entry = model.shard_of(tenant_id, warrant_id).address(warrant_id)
     standing = Standing.of(ports.store.get(address))
@@ -137,7 +137,7 @@ def _settled(
 
 
 def published_again(tenant_id: str, warrant_id: str, *, adds: bool) -> list[Change]:
-    """The changes that make the next list look at a warrant; `adds` if its shard gains it."""
+    """Return changes that make the next list check a warrant; `adds` counts it as new there."""
     counter = model.counter_address(tenant_id, warrant_id)
     return [
         Increment(counter, {"count": int(adds), "changes": 1}, Expect.ANYTHING),
@@ -149,7 +149,7 @@ def published_again(tenant_id: str, warrant_id: str, *, adds: bool) -> list[Chan
 def _missing(
     standing: Standing, listed: RevokedWarrant | None, found: list[Revocation], record: Revocation
 ) -> list[str]:
-    """What is missing or too much, in words."""
+    """Describe what is missing or superfluous."""
     return [
         *([] if standing.revocation_id else ["check does not know it"]),
         *([] if listed is not None else ["lists do not know it"]),
@@ -161,7 +161,7 @@ def _missing(
 def _record(
     ports: Ports, tenant_id: str, warrant_id: str, standing: Standing, found: list[Revocation]
 ) -> Revocation:
-    """The record that is to stay: the one that the standing names, or the oldest, or a new one."""
+    """Return the record to keep: that which the standing names, or the oldest, or a new one."""
     if standing.revocation_id is None and found:
         return found[0]
     for each in found:

@@ -1,4 +1,4 @@
-"""Signed warrants: the standing of each, the list of what a key signed, and its counts."""
+"""Consistency of signed warrants: standings, warrants by key and by end, and counts."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -18,12 +18,12 @@ from shared.ports import Ports
 from shared.ports.store import MOST_CHANGES, At, Expect, Put
 
 _BATCH = 1000
-# The item of a key's counts that a repair adds to.
+# Sort key of the counter item that repairs add to.
 _RECOUNTED = "00"
 
 
 def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
-    """What does not agree about the warrants that were signed. Raises `Unavailable`."""
+    """Yield inconsistencies of the tenant's signed warrants. Raises `Corrupt`, `Unavailable`."""
     is_in_order = True
     for entry in ports.store.query(signing_keys.keys(tenant_id)):
         key = SigningKey.from_item(entry.item)
@@ -52,13 +52,13 @@ def _of_key(ports: Ports, key: SigningKey) -> Iterator[Inconsistency]:
         return  # The key signed during the walk.
     address = model.signed_counts(key.tenant_id, key.id).address(_RECOUNTED)
     miscounted = list(recounted(address, before, recount, what=f"warrants signed by {key.id}"))
-    # Only if something is missing: to read the audit log takes long.
+    # Only if the counts differ, because reading the audit log is slow.
     unlisted = list(_unlisted(ports, key, known)) if miscounted else []
     yield from unlisted or miscounted
 
 
 def _out_of_order(ports: Ports, key: SigningKey) -> Iterator[Inconsistency]:
-    """Lists have to find each warrant in order of ends, unless it ended long ago."""
+    """Check that the index by ends, which lists read, has each warrant of a key."""
     tenant_id, order = key.tenant_id, model.by_end(key.tenant_id, key.id)
     rest = ports.store.query(model.signed_by(tenant_id, key.id))
     while batch := [Warrant.from_item(entry.item) for entry in islice(rest, MOST_CHANGES)]:
@@ -76,7 +76,7 @@ def _out_of_order(ports: Ports, key: SigningKey) -> Iterator[Inconsistency]:
 
 
 def _standings(ports: Ports, tenant_id: str, signed: list[Warrant]) -> Iterator[Inconsistency]:
-    """Check has to know of each warrant which key signed it."""
+    """Check that the standing of each warrant names the key that signed it."""
     addresses = {
         each.warrant_id: model.warrant_address(tenant_id, each.warrant_id) for each in signed
     }
@@ -105,7 +105,7 @@ def _standings(ports: Ports, tenant_id: str, signed: list[Warrant]) -> Iterator[
 
 
 def _unlisted(ports: Ports, key: SigningKey, known: set[str]) -> Iterator[Inconsistency]:
-    """Warrants that the audit log says the key signed, and its list lacks."""
+    """Yield warrants that a key signed by the audit log, but that are not among its warrants."""
     signed = {
         str(entry.details["warrant_id"]): entry
         for entry in _signatures(ports, key)
@@ -120,7 +120,7 @@ def _unlisted(ports: Ports, key: SigningKey, known: set[str]) -> Iterator[Incons
         warrant = Warrant(
             warrant_id, key.id, standing.key_version, entry.timestamp, standing.ends_at
         )
-        # The same identifier each time, so that two repairs do not list the warrant twice.
+        # Derived from the entry, so that two repairs do not add the warrant twice.
         address = model.signed_by(key.tenant_id, key.id).address(entry.id.replace("_evt_", "_wrt_"))
         yield Inconsistency(
             f"the list of what {key.id} signed lacks the warrant {warrant_id}",
@@ -130,7 +130,7 @@ def _unlisted(ports: Ports, key: SigningKey, known: set[str]) -> Iterator[Incons
 
 def _signatures(ports: Ports, key: SigningKey) -> Iterator[Entry]:
     now = ports.now()
-    # A clock may have been ahead.
+    # One day more, because a clock may have been ahead.
     span = Filters(start=key.created_at, end=max(now, key.created_at) + timedelta(days=1))
     months = audit_log.months(key.tenant_id, span)
     for partition in chain.from_iterable(partitions for _, partitions in months):

@@ -1,6 +1,6 @@
-"""Signing keys: records, counts, superseded versions, and the markers of revoked keys.
+"""Consistency of signing keys: records, counts, superseded versions, and markers.
 
-A key that its record or its marker calls revoked is revoked.
+If its record or its marker says that a key is revoked, the repair revokes it.
 """
 
 from collections import Counter
@@ -24,12 +24,12 @@ from shared.operations.srl import marks, tombstones
 from shared.ports import Ports
 from shared.ports.store import At, Change, Check, Delete, Expect, Increment, Put
 
-# The public key of a version whose record was lost: nobody knows it any more.
+# The public key of a version whose record is lost.
 _UNKNOWN = ""
 
 
 def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
-    """What does not agree about the tenant's signing keys. Raises `Unavailable`."""
+    """Yield inconsistencies of the tenant's signing keys. Raises `Corrupt`, `Unavailable`."""
     counts = model.counts_address(tenant_id)
     before = ports.store.get(counts)
     entries = ports.store.query(model.keys(tenant_id))
@@ -49,7 +49,7 @@ def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
 def _versions(
     ports: Ports, key: SigningKey, keys: dict[str, SigningKey]
 ) -> Iterator[Inconsistency]:
-    """Each version before the present one is a record of its own, and is pointed at."""
+    """Check that each version before the current one has a record and a pointer to it."""
     partition = model.versions(key.tenant_id, key.id)
     pointers = {int(e.sk): str(e.item["id"]) for e in ports.store.query(partition)}
     records = {each.key_version: each for each in keys.values() if each.current_id == key.id}
@@ -60,7 +60,7 @@ def _versions(
         if version >= key.key_version:
             yield _undone(key, version, record, Delete(address, Expect.ANYTHING))
         elif record is None:
-            # The identifier that `versions` shows, if there is one.
+            # Keep the identifier that clients know, if the pointer has it.
             record_id = pointers.get(version) or ports.new_id(identifiers.SIGNING_KEY)
             stub = _stub(key, version, record_id)
             changes: list[Change] = [
@@ -77,7 +77,7 @@ def _versions(
 def _undone(
     key: SigningKey, version: int, record: SigningKey | None, pointer: Delete
 ) -> Inconsistency:
-    """A rotation of which only the superseded version was written: the key signs as before."""
+    """Undo a rotation of which only the superseded version was stored."""
     changes: list[Change] = [
         pointer,
         Check(key.address, At(key.version)),
@@ -93,7 +93,7 @@ def _undone(
 
 
 def _stub(key: SigningKey, version: int, record_id: str) -> SigningKey:
-    """A superseded version of which only its number is known."""
+    """Create a record for a superseded version of which only the number is known."""
     return replace(
         key,
         id=record_id,
@@ -110,7 +110,7 @@ def _stub(key: SigningKey, version: int, record_id: str) -> SigningKey:
 
 
 def _revoked(ports: Ports, tenant_id: str, keys: dict[str, SigningKey]) -> Iterator[Inconsistency]:
-    """Each revoked key has its marker, each marker its revoked key; and markers are counted."""
+    """Check that exactly the revoked keys have markers, and that the count is right."""
     address = signer_model.count_address(tenant_id)
     before = ports.store.get(address)
     if before is not None and signer_model.is_of_first_edition(before):
@@ -155,7 +155,7 @@ def _unrevoked(
     ports: Ports, tenant_id: str, name: str, key: SigningKey | None
 ) -> Iterator[Inconsistency]:
     if key is None:
-        # A missing version of a key gets its record first (see `_versions`).
+        # If a version has no record, `_versions` creates it first.
         if Signer.parse(name).key_version is None:
             yield Inconsistency(f"the signing key {name} is revoked, and has no record")
         return

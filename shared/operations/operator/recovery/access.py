@@ -1,7 +1,7 @@
-"""Recovery of what opens the service: API keys and service accounts (docs/adr/0024).
+"""Recovery of API keys and service accounts (docs/adr/0024).
 
-The guard of the last admin key does not apply: what was revoked stays revoked, and the operator can
-mint an admin key.
+The last admin key is not protected here (APIKEY-7): revoked keys must stay revoked, and the
+operator can create an admin key.
 """
 
 from collections.abc import Iterable, Iterator
@@ -21,17 +21,17 @@ from shared.ports.store import At, Change, Delete, Expect, Increment, Put
 
 
 def apply_to_keys(run: Run, found: Iterable[Tombstone]) -> None:
-    """Revoke and delete again the API keys of these tombstones; no credential of theirs is left."""
+    """Revoke or delete again the API keys of these tombstones, and delete their credentials."""
     for tombstone in found:
         if line := settle(partial(_key, run, tombstone)):
             run.report(line)
 
 
 def apply_to_accounts(run: Run, found: Iterable[Tombstone], *, is_behind: bool) -> None:
-    """Delete again the accounts of these tombstones.
+    """Delete or disable again the accounts of these tombstones.
 
-    Those that are disabled are disabled again if the table of keys is behind: else they may have
-    been enabled since.
+    Accounts are disabled only if the table of keys is behind the newest list; otherwise they may
+    have been enabled since.
     """
     for tombstone in found:
         applies = is_behind or tombstone.status is Status.DELETED
@@ -66,7 +66,7 @@ def _key(run: Run, tombstone: Tombstone) -> str | None:
 
 
 def _without_credential(run: Run, tombstone: Tombstone) -> str | None:
-    """Remove the credential that is there without a record, or beside one that is revoked."""
+    """Delete the credential of a key that is revoked or has no record, if there is one."""
     address = api_keys.credential_address(tombstone.digest or "")
     if tombstone.digest is None or run.ports.store.get(address) is None:
         return None
@@ -123,14 +123,14 @@ def _account(run: Run, tombstone: Tombstone) -> str | None:
 
 
 def _keep(run: Run, tombstone: Tombstone) -> None:
-    """Keep a tombstone that has no record, for a restore of a later copy that has one."""
+    """Store a tombstone without a record: a later restore may bring the record back."""
     address = model.deleted(run.tenant_id).address(tombstone.id)
     if run.ports.store.get(address) is None:
         run.ports.store.write(*tombstones.left(run.tenant_id, tombstone))
 
 
 def _credentials(run: Run, account: ServiceAccount) -> Iterator[Change]:
-    """The credentials of the account's keys that still open, disabled."""
+    """Yield changes that disable the enabled credentials of an account."""
     store = run.ports.store
     owned = store.query(api_keys.owned_by(run.tenant_id, account.id))
     records = api_keys.records(run.tenant_id)

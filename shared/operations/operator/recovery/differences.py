@@ -1,4 +1,4 @@
-"""What the newest state tells to have ended, and the records do not: found, not mended."""
+"""Differences between the newest state and the records. Reports them and changes nothing."""
 
 from collections.abc import Iterator
 
@@ -15,16 +15,16 @@ from shared.ports import Ports
 
 
 def examine(ports: Ports, tenant_id: str) -> Iterator[str]:
-    """Each thing that has ended by the newest believed state, and has not by the records.
+    """Yield keys, accounts and signers that ended by the newest valid state, not by the records.
 
-    Also what cannot be believed. Raises `Unavailable`.
+    Also yields states that are not valid. Raises `Corrupt`, `Unavailable`.
     """
     newest = srl_newest.beside(ports, tenant_id)
     yield from (f"not believed: {doubt}" for doubt in newest.doubts)
     if not newest.states:
         return
     is_behind = unknown.behind(ports, tenant_id, newest).keys
-    # A turn that is missing altogether is found by the comparison of records.
+    # If there is no turn at all, `consistency` reports that.
     if is_behind and unknown.scheduled(ports, tenant_id):
         yield "its table of keys is older than its newest list"
     counted = counters.counted(ports, tenant_id).tombstones
@@ -55,7 +55,7 @@ def _keys(recorded: Tombstones, now: Tombstones, *, is_behind: bool) -> Iterator
 
 def _has_returned(recorded: SigningKey, now: SigningKey | None, *, is_behind: bool) -> bool:
     if now is None:
-        # One that was suspended and never rotated has no tombstone once it is enabled.
+        # A key that was suspended and never rotated has no tombstone after it is enabled.
         was_enabled = recorded.status is Status.SUSPENDED and recorded.key_version == 1
         return is_behind or not was_enabled
     if recorded.status is Status.REVOKED and now.status is not Status.REVOKED:

@@ -1,4 +1,4 @@
-"""Recovery of signing keys: rotated, revoked and suspended as they were (docs/adr/0024)."""
+"""Recovery of rotated, revoked and suspended signing keys (docs/adr/0024)."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -16,16 +16,16 @@ from shared.operations.rules.operation import settle
 from shared.operations.srl import marks, tombstones
 from shared.ports.store import At, Change, Expect, Put
 
-# Each takes two changes of the hundred that a write may have.
+# Each version takes two changes; a write may have a hundred.
 _VERSIONS_A_WRITE = 40
 
 
 def apply(run: Run, found: Iterable[SigningKey], *, is_behind: bool) -> None:
-    """Bring every key of these tombstones to where it was.
+    """Rotate, revoke or suspend the keys of these tombstones again.
 
-    A key that was rotated signs under a version that nobody has seen; versions in between get
-    their records back. Suspended keys are suspended again if the table of keys is behind: else
-    they may have been enabled since. A key without a record comes back without its seed.
+    A rotated key gets a version number that was never used, and the records of the versions before
+    are restored. Keys are suspended again only if the table of keys is behind the newest list;
+    otherwise they may have been enabled since. A key without a record is restored without a seed.
     """
     tombs = sorted(found, key=lambda key: key.key_version)
     superseded: dict[str, list[SigningKey]] = {}
@@ -53,7 +53,7 @@ def _record(run: Run, key_id: str) -> SigningKey | None:
 
 
 def _rotated(run: Run, tomb: SigningKey, superseded: list[SigningKey]) -> str | None:
-    """Every lost version as a record, then the key itself beyond the last of them."""
+    """Restore the lost versions, then rotate the key to a version above all of them."""
     key = _record(run, tomb.id)
     if key is None:
         return _without_seed(run, tomb, superseded)
@@ -61,7 +61,7 @@ def _rotated(run: Run, tomb: SigningKey, superseded: list[SigningKey]) -> str | 
         return None
     now = run.ports.now()
     last = tomb.superseded(now, record_id=run.ports.new_id(SIGNING_KEY))
-    # Whatever became of the key, this version of it was only replaced.
+    # If the key was suspended or revoked later, this version of it was not.
     last = replace(last, suspended_at=None, revoked_at=None, revoked_reason=None)
     _restore_versions(run, superseded)
     number = tomb.key_version + 1
@@ -83,7 +83,7 @@ def _rotated(run: Run, tomb: SigningKey, superseded: list[SigningKey]) -> str | 
 
 
 def _without_seed(run: Run, tomb: SigningKey, superseded: list[SigningKey]) -> str | None:
-    """A key that was created since the restored moment: its seed is lost, its past is not."""
+    """Restore, as suspended, a key that the restored records do not have; its seed is lost."""
     _restore_versions(run, superseded)
     if tomb.status is Status.REVOKED:
         return None
@@ -106,7 +106,7 @@ def _without_seed(run: Run, tomb: SigningKey, superseded: list[SigningKey]) -> s
 
 
 def _restore_versions(run: Run, superseded: list[SigningKey]) -> None:
-    """The records of superseded versions that are missing; revoked ones are revoked later."""
+    """Store missing records of superseded versions; `apply` revokes the revoked ones later."""
     missing = [
         replace(each, status=Status.ROTATED, revoked_at=None, revoked_reason=None)
         for each in superseded
@@ -121,7 +121,7 @@ def _restore_versions(run: Run, superseded: list[SigningKey]) -> None:
 
 
 def _version(superseded: SigningKey) -> list[Change]:
-    """The record of a superseded version, and where it is found among those of its key."""
+    """Return the changes that store a superseded version and its place among the versions."""
     versions = model.versions(superseded.tenant_id, superseded.current_id or superseded.id)
     return [
         Put(superseded.address, superseded.to_item(), Expect.ABSENT),

@@ -1,4 +1,4 @@
-"""Recovery of list signers: one that was retired or revoked signs no list again (docs/adr/0024)."""
+"""Recovery of list signers, so that no retired or revoked one signs again (docs/adr/0024)."""
 
 from dataclasses import replace
 from datetime import datetime
@@ -19,11 +19,11 @@ _ORDER = [Status.PENDING, Status.ACTIVE, Status.RETIRED, Status.REVOKED]
 
 
 def apply(run: Run, found: tuple[ListSigner, ...], *, listed_until: datetime) -> None:
-    """Bring the tenant's signers to where they were; start a new one if none can sign.
+    """Restore the status of the signers in `found`; create a signer if none is active then.
 
-    A signer without a record lost its seed: it is listed as retired until `listed_until`, when
-    the newest list expires. A signer that signs by its record and was archived by then was retired
-    or revoked, which is not known; so it is revoked.
+    A signer without a record has lost its seed; it is listed as retired until `listed_until`, the
+    expiry of the newest list. If a record is pending or active but its signer was archived, the
+    signer is revoked, because it is not known whether it was retired or revoked.
     """
     records = {each.id: each for each in _records(run)}
     archived = [each.revoked() for each in archive.missing(records.values(), found)]
@@ -44,7 +44,7 @@ def _records(run: Run) -> list[ListSigner]:
 
 
 def _vouching(records: dict[str, ListSigner], found: tuple[ListSigner, ...]) -> ListSigner | None:
-    """The newest signer that is known to be sound and whose seed the records still have."""
+    """Return the newest signer that is not revoked and whose seed the records have, or None."""
     revoked = {each.id for each in found if each.status is Status.REVOKED}
     sound = [
         each
@@ -87,7 +87,7 @@ def _brought(
 
 
 def _started(run: Run, vouching: ListSigner | None) -> str:
-    """A new signer, with a statement if a sound signer can vouch for it."""
+    """Create an active signer, with a statement by `vouching` if possible."""
     new = srl_signers.make(run.ports, run.tenant_id)
     if vouching is not None:
         new = _vouched(run, new, vouching)

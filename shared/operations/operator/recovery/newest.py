@@ -1,8 +1,8 @@
-"""The newest list in the bucket and the state beside it, each only if it can be believed.
+"""The newest stored list and its state, if a trusted signer signed them.
 
-After a restore the records may not know the signer of the newest list. Then the statements in the
-newest states lead from a signer that the records know to that one (docs/adr/0026), or the operator
-names its public key.
+After a restore, the records may lack the signer of the newest list. It is trusted if statements in
+the newest states lead to it from a signer in the records (docs/adr/0026), or if the operator names
+its public key.
 """
 
 from collections.abc import Collection, Iterator
@@ -23,7 +23,7 @@ from shared.model.srl.verification import verify
 from shared.operations.srl import in_force
 from shared.ports import Ports
 
-# Statements are looked for in so many states: anybody may have put some of them there.
+# How many states are searched for statements. Limited, because others may write to the bucket.
 _ASKED: Final = 5
 _UNKNOWN_SIGNER: Final = (
     "the newest stored list is signed by no key that the records know; if its signer took over "
@@ -33,11 +33,11 @@ _UNKNOWN_SIGNER: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Newest:
-    """What the bucket tells of a tenant.
+    """The newest lists and states of a tenant in the blob store.
 
-    `version` is the highest of its lists, 0 if there is none; several lists of one version are
-    possible after a restore, and `lists` has each. `states` are those of the newest version that
-    has a state to believe. `doubts` says what could not be believed.
+    `version` is the highest version of a list, 0 if there is none. `lists` are the lists of this
+    version, of which there may be several after a restore. `states` are the valid states of the
+    newest version that has one. `doubts` says which states are not valid, and why.
     """
 
     version: int
@@ -47,19 +47,19 @@ class Newest:
 
     @property
     def issued_at(self) -> datetime | None:
-        """When the newest list was issued, the latest one if there are several."""
+        """The time of issue of the newest list, the latest one if there are several."""
         return max((each.issued_at for each in self.lists), default=None)
 
     @property
     def revoked_ids(self) -> list[str]:
-        """What is revoked by any of the newest lists, sorted."""
+        """The warrants in any of the newest lists, sorted."""
         return sorted({each for payload in self.lists for each in payload.revoked_ids})
 
 
 def find(ports: Ports, tenant_id: str, *, trusted: Collection[bytes] = ()) -> Newest:
-    """The newest list and state; `trusted` are public keys that the operator vouches for.
+    """Find the newest list and state; `trusted` are public keys (32 bytes) that the operator names.
 
-    Raises `Corrupt` if a newest list cannot be read or believed, `Unavailable`.
+    Raises `Corrupt` if a newest list is unreadable or no trusted signer signed it; `Unavailable`.
     """
     blobs = list(ports.blobs.names(lists_folder(tenant_id)))
     version = highest(blobs)
@@ -73,9 +73,9 @@ def find(ports: Ports, tenant_id: str, *, trusted: Collection[bytes] = ()) -> Ne
 
 
 def beside(ports: Ports, tenant_id: str) -> Newest:
-    """The newest state alone, without a look into any list.
+    """Find the newest state without reading lists.
 
-    Raises `Corrupt` if a name in the bucket tells no version, `Unavailable`.
+    Raises `Corrupt` if the name of a blob has no version; `Unavailable`.
     """
     states = _stored_states(ports, tenant_id)
     keys = _believed(ports, tenant_id, states[:_ASKED], ())
@@ -84,27 +84,27 @@ def beside(ports: Ports, tenant_id: str) -> Newest:
 
 
 def _stored_states(ports: Ports, tenant_id: str) -> list[str]:
-    """The names of all signed states, the newest first."""
+    """Return the names of all signed states, newest first."""
     names = ports.blobs.names(states_folder(tenant_id))
     return sorted(filter(is_signed, names), key=version_of, reverse=True)
 
 
 def highest(blobs: Collection[str]) -> int:
-    """The highest version among the names of lists; 0 if there is none."""
+    """Return the highest version among the names of lists; 0 if there is none."""
     return max(map(version_of, blobs), default=0)
 
 
 def _believed(
     ports: Ports, tenant_id: str, states: list[str], trusted: Collection[bytes]
 ) -> set[bytes]:
-    """The public keys of signers: those of the records, and those that these vouch for."""
+    """Return the trusted public keys: those in records, `trusted`, and those with statements."""
     addresses = [signers(tenant_id), *(archive(tenant_id, status) for status in ENDED)]
     entries = (entry for address in addresses for entry in ports.store.query(address))
     records = [ListSigner.from_item(entry.item) for entry in entries]
     revoked = frozenset(each.public_bytes for each in records if each.status is Status.REVOKED)
     known = {each.public_bytes for each in records} | set(trusted)
     forms = [form for blob in states for form in _statements(ports, tenant_id, blob)]
-    # What a revoked key signed while it was in force is still what was published.
+    # Keys of revoked signers are included: lists that they signed were published.
     return known | set(follow(known, forms, revoked=revoked))
 
 
@@ -117,7 +117,10 @@ def _statements(ports: Ports, tenant_id: str, blob: str) -> Iterator[dict[str, s
 
 
 def _list(ports: Ports, blob: str, keys: set[bytes]) -> Payload:
-    """The list in a blob: whoever may write there must not revoke, nor use up the versions."""
+    """Return the list in a blob. Raises `Corrupt` if no signer with a key in `keys` signed it.
+
+    Otherwise anyone who can write to the bucket could revoke warrants and use up versions.
+    """
     body = in_force.read(ports, blob)
     for key in keys:
         with suppress(InvalidSrl):
@@ -130,7 +133,7 @@ def _list(ports: Ports, blob: str, keys: set[bytes]) -> Payload:
 def _states(
     ports: Ports, tenant_id: str, blobs: list[str], keys: set[bytes]
 ) -> tuple[list[State], list[str]]:
-    """The states of the newest version that has one to believe; what is wrong with others."""
+    """Return the valid states of the newest version that has one, and errors of newer states."""
     doubts: list[str] = []
     for _version, same in groupby(blobs, key=version_of):
         found: list[State] = []

@@ -1,9 +1,8 @@
-"""After the records were restored from a backup: go on from the lists that were published.
+"""Recovery after the records were restored from a backup (OPS-9, docs/adr/0017).
 
-Verifiers refuse a version below one that they have seen, and a revocation that the backup lacks
-would let a thief in. The blobs of the lists are not restored with the records, so they tell both
-(OPS-9, docs/adr/0017). The states beside them tell what else was revoked, deleted or disabled
-(docs/adr/0024).
+Verifiers reject a version below one that they have seen, and revocations that the backup lacks
+would be lost. The blobs are not restored with the records: the newest list has the version and the
+revoked warrants, and its state what else was revoked, deleted or disabled (docs/adr/0024).
 """
 
 from collections.abc import Callable, Collection
@@ -34,10 +33,10 @@ from shared.ports.store import At, Check, Delete, Expect
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """The list that was published, what was revoked again, and what is not known.
+    """The result of a recovery; `head` is that of the list that was published.
 
-    `revoked_again` are the warrants whose revocations the records lacked, `repaired` says what was
-    only half there, a sentence each. `locked_out` says that no admin key of the tenant opens.
+    `revoked_again` are the warrants whose revocations the records lacked. `repaired` has a sentence
+    for each inconsistency that was repaired. `locked_out` is true if no admin key is accepted.
     """
 
     head: Head
@@ -54,13 +53,12 @@ def recover(
     report: Callable[[str], None] = lambda _line: None,
     trusted: Collection[bytes] = (),
 ) -> Recovered:
-    """Repair what is half there, apply what the newest list and its state tell, publish above it.
+    """Repair the records, apply the newest list and its state, and publish a higher version.
 
-    Repeating it does no harm.
-
-    `report` takes each thing that is done, and what is unknown before the list is published: a
-    repetition would not find that again. `trusted` are public keys (32 bytes) of list signers that
-    the operator vouches for. Raises `Unavailable`, `Corrupt` if the newest list cannot be believed.
+    A recovery may be repeated. `report` is called with a line for each change, and for each unknown
+    before the publication, because a repetition would not find it. `trusted` are public keys (32
+    bytes) of list signers that the operator names. Raises `Unavailable`; `Corrupt` if no trusted
+    signer signed the newest list.
     """
     tenant_id = operator.tenant_id
     newest = srl_newest.find(ports, tenant_id, trusted=trusted)
@@ -82,12 +80,12 @@ def recover(
 
 
 def newest_version(ports: Ports, tenant_id: str) -> int:
-    """The highest version that was ever stored, in force or not; 0 where there is none."""
+    """Return the highest version of a stored list, in force or not; 0 if there is none."""
     return srl_newest.highest(list(ports.blobs.names(lists_folder(tenant_id))))
 
 
 def _apply(run: Run, newest: Newest, state: State, tables: Behind) -> None:
-    """Bring the records to where the tombstones of a state have them."""
+    """Apply the tombstones and the list signers of a state to the records."""
     found = state.tombstones
     keys.apply(run, found.keys, is_behind=tables.keys)
     access.apply_to_keys(run, found.api_keys)
@@ -114,18 +112,18 @@ def _revoke_again(run: Run, newest: Newest) -> list[str]:
 
 
 def _end(signed: datetime | None, recorded: str | None) -> datetime | None:
-    """When a warrant ends by the newest state, unless its own record says when."""
+    """Return the end of a warrant from the newest state, or None if its own record has it."""
     return times.parse(recorded) if recorded is not None and signed is None else None
 
 
 def _remove_other_turns(ports: Ports, tenant_id: str) -> None:
-    """Of a tenant whose turns and lists come from different moments, only one turn is right.
+    """Delete all turns and times of issue of the tenant except those of the head.
 
-    So it is with the times of issue.
+    The others may come from another time than the head if only one table was restored.
     """
     head = in_force.head(ports, tenant_id)
     own = Turn.after(head, tenant_id).address, issue_address(head, tenant_id)
-    # The schedule may publish meanwhile, and its turn is not to be taken for another moment's.
+    # If the schedule publishes concurrently, its turn must not be deleted.
     unchanged = Check(head_address(tenant_id), At(head.version))
     for partition in (TURNS, ISSUES):
         for entry in ports.store.query(partition):

@@ -1,4 +1,4 @@
-"""One run of a recovery: what each of its steps needs, and how it reports what it did."""
+"""A run of a recovery: the values that its steps share."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,9 +14,9 @@ from shared.ports.store import Put
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A tenant that is recovered by an operator from the tombstones beside a version of its list.
+    """The recovery of a tenant; `version` is that of its newest list.
 
-    `report` takes each line for the operator, when the step that it is about is done.
+    `report` is called with a line for the operator after each step.
     """
 
     ports: Ports
@@ -27,16 +27,16 @@ class Run:
 
     @property
     def tenant_id(self) -> str:
-        """The tenant."""
+        """The tenant that is recovered."""
         return self.settings.tenant_id
 
     @property
     def reason(self) -> str:
-        """What is said of a revocation whose own reason is lost."""
+        """The reason of a revocation whose own reason is lost."""
         return f"restored from version {self.version} of the list"
 
     def entry(self, action: Action, resource_id: str, **details: Value) -> Put:
-        """The change that records one step in the audit log."""
+        """Return the change that stores the audit entry of a step."""
         return audit.entry(
             self.ports,
             self.operator,

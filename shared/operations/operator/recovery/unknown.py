@@ -1,4 +1,4 @@
-"""What a recovery cannot know, and what the operator has to review (OPS-10, docs/adr/0024)."""
+"""What a recovery cannot know and the operator must review (OPS-10, docs/adr/0024)."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ from shared.ports import Ports
 
 @dataclass(frozen=True, slots=True)
 class Behind:
-    """Which tables were restored to a moment before the newest list, as far as they show it."""
+    """Which tables are known to be older than the newest list."""
 
     keys: bool
     revocations: bool
@@ -37,7 +37,7 @@ class Behind:
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """Why not all is known since the newest list, and what is to be reviewed, a line each."""
+    """Reasons why something may be unknown, and what to review; a line each."""
 
     reasons: tuple[str, ...]
     review: tuple[str, ...]
@@ -46,7 +46,7 @@ class Unknown:
         return bool(self.reasons)
 
     def lines(self) -> list[str]:
-        """All of it, for the operator; no line if all is known."""
+        """Return all lines for the operator; none if nothing is unknown."""
         return [
             *(f"Unknown: {reason}" for reason in self.reasons),
             *(f"Review: {line}" for line in self.review),
@@ -54,12 +54,12 @@ class Unknown:
 
 
 def behind(ports: Ports, tenant_id: str, newest: Newest) -> Behind:
-    """Compare the tables with the newest list and state."""
+    """Compare the tables with the newest list and state. Raises `Corrupt`, `Unavailable`."""
     head = ports.store.get(head_address(tenant_id))
     published = 0 if head is None else integer(head, "version")
     counted = counters.counted(ports, tenant_id).tombstones
     fewer = any(counted < state.tombstones.changes for state in newest.states)
-    # Two lists of one version: one was published on restored tables, and nobody can tell which.
+    # If there are two lists of one version, one was made from restored tables; which is not known.
     forked = len(newest.lists) > 1
     return Behind(
         keys=scheduled(ports, tenant_id) < newest.version or fewer or forked,
@@ -68,13 +68,13 @@ def behind(ports: Ports, tenant_id: str, newest: Newest) -> Behind:
 
 
 def scheduled(ports: Ports, tenant_id: str) -> int:
-    """The version of the newest list that the table of keys knows of; 0 if its turn is missing."""
+    """Return the version of the newest list with a turn in the table of keys; 0 if none has."""
     own = (each for each in ports.store.query(TURNS) if schedule.tenant_of(each.sk) == tenant_id)
     return max((Turn.from_item(each.item).list_version for each in own), default=0)
 
 
 def unknown(ports: Ports, tenant_id: str, newest: Newest, tables: Behind) -> Unknown:
-    """What to review now that the tombstones are applied; nothing if all is known."""
+    """Return what to review after the tombstones are applied; empty if nothing is unknown."""
     reasons = list(_reasons(newest, tables))
     if not reasons:
         return Unknown((), ())
@@ -122,7 +122,7 @@ def _signing_keys(ports: Ports, tenant_id: str) -> Iterator[str]:
 
 
 def _disabled_since(ports: Ports, tenant_id: str, newest: Newest) -> Iterator[str]:
-    """What the records have disabled or suspended, and the newest state has not."""
+    """Yield keys and accounts that are suspended or disabled, but not in the newest state."""
     if not newest.states:
         return
     recorded = {key.id for state in newest.states for key in state.tombstones.keys}
@@ -138,7 +138,7 @@ def _disabled_since(ports: Ports, tenant_id: str, newest: Newest) -> Iterator[st
 
 
 def _taken_back(ports: Ports, tenant_id: str, newest: Newest) -> Iterator[str]:
-    """What is revoked by itself, should be on the newest list, and is not."""
+    """Yield warrants with a revocation that the newest list should contain but does not."""
     listed = set(newest.revoked_ids)
     walks = (ports.store.query(partition) for partition in revocations.records(tenant_id))
     records = {str(entry.item["warrant_id"]) for entry in chain.from_iterable(walks)}

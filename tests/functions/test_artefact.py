@@ -127,34 +127,6 @@ def test_from_the_schedule_over_the_queue_to_the_list(
         assert (published.version, published.revoked_ids) == (2, ["svc_wrt_a"])
 
 
-def test_a_tenant_that_fails_holds_back_no_other(
-    artefact: Artefact, data: Path, ports: Ports
-) -> None:
-    """Of a batch, what could not be published is counted, and the rest is done."""
-    tenant = Tenant.create(ports)
-    tenant.revoke(ports, "svc_wrt_a")
-    handler = "functions.srl_publication.handler.handler"
-    with emulator(artefact, handler, data_folder.environment(data)) as function:
-        answer = function.invoke(queued("svc_tnt_nobody", tenant.id))
-        assert answer == {"published": 1, "not due": 0, "failed": 1}
-    assert tenant.published(ports).revoked_ids == ["svc_wrt_a"]
-
-
-def test_the_worker_logs_each_tenant(artefact: Artefact, data: Path, ports: Ports) -> None:
-    """What is due is published, once; each tenant is a line, with the metric of a failure."""
-    tenant = Tenant.create(ports)
-    tenant.revoke(ports, "svc_wrt_a")
-    settings = data_folder.environment(data) | {"SVC_STAGE": STAGE}
-    with emulator(artefact, "functions.srl_publication.handler.handler", settings) as function:
-        assert function.invoke(queued(tenant.id))["published"] == 1
-        assert function.invoke(queued(tenant.id, "nobody"))["failed"] == 1
-        output = function.logged()
-    assert [line.get("outcome") for line in output] == ["published", "not due", None]
-    assert metrics(output[0])["Published"] == (1, "Count")
-    assert metrics(output[2]) == {"PublicationFailed": (1, "Count")}
-    assert tenant.published(ports).revoked_ids == ["svc_wrt_a"]
-
-
 def test_a_request_is_one_line_of_standard_output(
     artefact: Artefact, data: Path, ports: Ports
 ) -> None:

@@ -2,15 +2,12 @@
 
 import json
 import logging
-from dataclasses import replace
-from datetime import timedelta
 
 import pytest
 
 from functions.srl_publication.handler import handler
 from shared import wiring
 from shared.errors import InvalidSettings
-from shared.model.srl.head import head_address
 from shared.model.srl.signers import signers
 from shared.operations.srl import in_force
 from shared.ports import Ports
@@ -60,15 +57,6 @@ def test_it_publishes_those_in_the_queue(ports: Ports) -> None:
 def test_an_event_as_aws_sends_it(ports: Ports) -> None:
     """The event of one record is understood; its tenant is unknown here."""
     assert handler(load("queue"), None) == outcome(failed=1)
-
-
-def test_half_of_the_lifetime(ports: Ports) -> None:
-    """A list that is half run out is published anew, though nothing changed; a younger one not."""
-    old, young = Tenant.create(ports, "acme"), Tenant.create(ports, "globex")
-    _age(ports, old, minutes=30)
-    _age(ports, young, minutes=29)
-    assert work(old, young) == outcome(published=1, not_due=1)
-    assert versions(ports, old, young) == [2, 1]
 
 
 def test_a_message_delivered_twice_is_one_publication(ports: Ports) -> None:
@@ -140,14 +128,6 @@ def test_wrong_settings_fail_the_batch(ports: Ports, monkeypatch: pytest.MonkeyP
     wiring.from_environment.cache_clear()
     with pytest.raises(InvalidSettings, match="SVC_KEYS"):
         work(UNKNOWN)
-
-
-def _age(ports: Ports, tenant: Tenant, *, minutes: float) -> None:
-    """Let the tenant's list have been issued earlier, as time would have done."""
-    head = in_force.head(ports, tenant.id)
-    earlier = timedelta(minutes=minutes)
-    aged = replace(head, issued_at=head.issued_at - earlier, expires_at=head.expires_at - earlier)
-    ports.store.write(Put(head_address(tenant.id), aged.to_item(), Expect.PRESENT))
 
 
 def _break_signer(ports: Ports, tenant: Tenant) -> Put:

@@ -91,14 +91,6 @@ def test_it_queues_those_that_are_due_and_no_others(ports: Ports, received: Rece
     assert in_force.head(ports, changed.id).version == 1
 
 
-def test_nobody_is_due(ports: Ports, received: Received) -> None:
-    """A run over tenants whose lists are as they should be, or over none, queues nothing."""
-    assert tick() == {"queued": 0, "late": 0}
-    Tenant.create(ports)
-    assert tick() == {"queued": 0, "late": 0}
-    assert received() == []
-
-
 def test_what_was_not_published_is_queued_again(ports: Ports, received: Received) -> None:
     """F08: each tick names who is still due, until a worker has published."""
     tenant = Tenant.create(ports)

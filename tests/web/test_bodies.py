@@ -399,16 +399,3 @@ def test_a_body_that_says_nothing_is_none(
     headers = bearer(standing.admin.secret, ("Content-Type", "application/json"))
     answer = send(standing.admin.http.app, key[0], target, headers=headers, chunks=[body])
     assert answer.status_code == ENDPOINTS[key].status
-
-
-@pytest.mark.parametrize("key", [key for key in ENDPOINTS if key[0] == "GET"], ids=" ".join)
-@pytest.mark.parametrize(("body", "status"), [(b'{"zq7mark": 1}', 400), (b" " * 262_145, 413)])
-def test_a_read_takes_no_body(
-    standing: Tenant, key: tuple[str, str], body: bytes, status: int
-) -> None:
-    """A GET with a body is held to the same rules."""
-    target = ENDPOINTS[key].target(standing)
-    headers = bearer(standing.admin.secret, ("Content-Type", "application/json"))
-    answer = send(standing.admin.http.app, "GET", target, headers=headers, chunks=[body])
-    assert answer.status_code == status
-    assert MARK not in answer.text

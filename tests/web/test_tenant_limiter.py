@@ -8,13 +8,12 @@ from itertools import pairwise
 import pytest
 
 from shared.errors import Corrupt, RateLimited, Unavailable
-from shared.model.callers import Scope
 from shared.model.rate_limit import Figures
 from shared.ports import Ports
 from shared.ports.token_buckets import Lease, TokenBuckets
 from shared.web.rate_limit import TenantLimiter
 from shared.web.work import result_of
-from tests.api import Client, Tenant, serve
+from tests.api import Tenant
 from tests.worlds import Clock
 
 RATE, BURST = 1000, 2000
@@ -347,50 +346,6 @@ def test_tenants_take_bounded_memory(
 # --- at the gate ---
 
 
-@pytest.fixture
-def two_instances(tenant: Tenant) -> tuple[Client, Client]:
-    """The same caller at two instances of the service."""
-    one, another = serve(tenant.ports), serve(tenant.ports)
-    secret = tenant.admin.secret
-    return Client(one, secret), Client(another, secret)
-
-
-def test_an_instance_that_knows_nothing_refuses_like_any_other(
-    tenant: Tenant, two_instances: tuple[Client, Client], clock: Clock
-) -> None:
-    """F32: where others took all, the first request is 429, and its figures say so."""
-    empty(tenant.ports, clock, tenant.id)
-    for client in two_instances:
-        answer = client.get("/nowhere")
-        assert answer.status_code == 429
-        assert answer.json()["error"]["code"] == "rate_limited"
-        assert answer.headers["retry-after"] == "1"
-        assert answer.headers["x-ratelimit-limit"] == "1000"
-        assert answer.headers["x-ratelimit-remaining"] == "0"
-        assert answer.headers["x-ratelimit-reset"] == str(seconds(clock) + 2)
-
-
-def test_keys_and_instances_share_what_tenants_do_not(
-    tenant: Tenant, other_tenant: Tenant, two_instances: tuple[Client, Client], clock: Clock
-) -> None:
-    """F32: the last ten tokens of a tenant are for all its keys at all instances, and for no more.
-
-    Another tenant, and anonymous callers, have buckets of their own.
-    """
-    tenant.ports.buckets.lease(tenant.id, BURST - 10, now=microseconds(clock))
-    one, another = two_instances
-    second_key = Client(another.http, tenant.client(Scope.READ_ONLY).secret)
-    statuses = [
-        client.get("/nowhere").status_code for _ in range(10) for client in (one, second_key)
-    ]
-    # An instance may hold a few that it has not used yet.
-    assert 6 <= statuses.count(404) <= 10
-    assert set(statuses) == {404, 429}
-    other = Client(one.http, other_tenant.admin.secret)
-    anonymous = Client(one.http, None)
-    assert [client.get("/nowhere").status_code for client in (other, anonymous)] == [404, 401]
-
-
 def test_a_flood_by_another_key_leaves_the_admin_able_to_act(tenant: Tenant, clock: Clock) -> None:
     """AUTH-8, F82a: A flood by another key does not stop the administrator from revoking.
 
@@ -410,16 +365,3 @@ def test_a_flood_by_another_key_leaves_the_admin_able_to_act(tenant: Tenant, clo
         assert revoked.status_code == 201
         clock.advance(milliseconds=2)
     assert 300 < admitted < 900
-
-
-def test_the_service_goes_on_without_buckets(
-    tenant: Tenant, caplog: pytest.LogCaptureFixture
-) -> None:
-    """F22: with buckets that fail every request has its answer, with figures, and no error."""
-    failing = Watched(tenant.ports.buckets, Unavailable("throttled"))
-    client = Client(serve(replace(tenant.ports, buckets=failing)), tenant.admin.secret)
-    for _ in range(3):
-        answer = client.get("/v1/api-keys")
-        assert answer.status_code == 200
-        assert answer.headers["x-ratelimit-remaining"] == "1000"
-    assert [record.levelname for record in caplog.records if record.name == LOGGER] == ["ERROR"]

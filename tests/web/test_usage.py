@@ -22,7 +22,7 @@ from shared.web.usage import UsageCounter
 from shared.web.work import result_of
 from tests.api import Client, Tenant, serve
 from tests.asgi import request_scope, run
-from tests.faults import Script, raises, scripted
+from tests.faults import Script, scripted
 from tests.worlds import Clock
 
 LOGGER = "shared.web.usage"
@@ -37,13 +37,6 @@ def used(tenant: Tenant, client: Client) -> Usage:
     item = tenant.ports.store.get(model.usage(tenant.id).address(client.key_id))
     assert item is not None
     return replace(Usage.from_item(item), digest=None)
-
-
-def shown(tenant: Tenant, client: Client) -> tuple[int, str | None]:
-    """What the API says of the client's key, asked with another key."""
-    answer = tenant.read_only.get(f"/v1/api-keys/{client.key_id}")
-    assert answer.status_code == 200, answer.text
-    return answer.json()["request_count"], answer.json()["last_used_at"]
 
 
 @pytest.fixture
@@ -86,29 +79,6 @@ def test_a_busy_key_is_exact_after_a_second(tenant: Tenant, clock: Clock) -> Non
     assert used(tenant, tenant.authorizer) == Usage(31, clock().replace(microsecond=0))
 
 
-def test_busy_instances_add_up(tenant: Tenant, clock: Clock) -> None:
-    """Two instances that count one key at once lose none of each other's requests."""
-    clients = [Client(serve(tenant.ports), tenant.authorizer.secret) for _ in range(2)]
-    for number in range(50):
-        clients[number % 2].get("/nowhere")
-        clock.advance(milliseconds=37)
-    clock.advance(seconds=1)
-    for client in clients:
-        client.get("/nowhere")
-    assert used(tenant, tenant.authorizer) == Usage(52, clock().replace(microsecond=0))
-
-
-def test_the_api_shows_the_figures(tenant: Tenant, clock: Clock) -> None:
-    """A key's count and last use are in GET /v1/api-keys/{id}, its last use in the list too."""
-    assert shown(tenant, tenant.authorizer) == (0, None)
-    for _ in range(3):
-        clock.advance(seconds=1)
-        tenant.authorizer.get("/v1/api-keys")
-    assert shown(tenant, tenant.authorizer) == (3, "2026-11-21T12:00:03Z")
-    listed = {key["id"]: key for key in tenant.read_only.get("/v1/api-keys").json()["api_keys"]}
-    assert listed[tenant.authorizer.key_id]["last_used_at"] == "2026-11-21T12:00:03Z"
-
-
 def test_a_key_that_asks_for_itself_is_counted(tenant: Tenant, clock: Clock) -> None:
     """A request is counted once it is answered, so it shows the figures without itself."""
     for requests, last in ((0, None), (1, "2026-11-21T12:00:00Z")):
@@ -136,12 +106,6 @@ def test_what_is_refused_with_a_key_counts_and_what_is_not_admitted_does_not(
     assert used(tenant, tenant.authorizer).request_count == 2
 
 
-def test_an_anonymous_caller_is_not_counted(tenant: Tenant, watched: Ports, script: Script) -> None:
-    """What the service does by itself is nobody's use."""
-    result_of(UsageCounter().count(watched, tenant.operator))
-    assert script.calls == []
-
-
 # --- cost ---
 
 
@@ -160,16 +124,6 @@ def test_a_busy_key_is_written_once_a_second(
         assert later - earlier >= timedelta(seconds=1)
 
 
-def test_keys_wait_for_their_own_second(
-    tenant: Tenant, watched: Ports, script: Script, clock: Clock
-) -> None:
-    """The first request of another quiet key is written at once, whatever was written before."""
-    counter = UsageCounter()
-    for client in (tenant.admin, tenant.authorizer, tenant.read_only):
-        result_of(counter.count(watched, caller(tenant, client)))
-        assert used(tenant, client) == Usage(1, clock())
-
-
 def test_a_silent_key_is_written_by_the_requests_of_others(tenant: Tenant, clock: Clock) -> None:
     """Keys that fall silent are counted up, one with each request of another, as last used then."""
     silent = [tenant.client(Scope.AUTHORIZER) for _ in range(5)]
@@ -184,19 +138,6 @@ def test_a_silent_key_is_written_by_the_requests_of_others(tenant: Tenant, clock
         counts = Counter(used(tenant, client).request_count for client in silent)
         assert counts == Counter({3: number, 1: 5 - number})
     assert {used(tenant, client).last_used_at for client in silent} == {last}
-
-
-def test_a_late_count_does_not_set_back_the_last_use(tenant: Tenant, clock: Clock) -> None:
-    """A count that one instance writes late keeps the later use that another one wrote."""
-    early, late = (UsageCounter() for _ in range(2))
-    for _ in range(2):
-        result_of(early.count(tenant.ports, caller(tenant, tenant.authorizer)))
-    clock.advance(seconds=5)
-    result_of(late.count(tenant.ports, caller(tenant, tenant.authorizer)))
-    last = clock()
-    clock.advance(seconds=5)
-    result_of(early.count(tenant.ports, caller(tenant, tenant.admin)))
-    assert used(tenant, tenant.authorizer) == Usage(3, last)
 
 
 def test_memory_is_for_the_keys_of_a_second(tenant: Tenant, clock: Clock) -> None:
@@ -244,15 +185,6 @@ def test_a_count_after_the_deletion_brings_nothing_back(
     assert tenant.admin.get(f"/v1/api-keys/{client.key_id}").status_code == 404
 
 
-@pytest.mark.parametrize("late", [False, True])
-def test_adding_to_a_deleted_key_does_nothing(tenant: Tenant, clock: Clock, late: bool) -> None:
-    """F14: neither a count in time nor a late one makes an item, and neither fails."""
-    at = clock() - timedelta(seconds=5 if late else 0)
-    gone = tenant.ports.new_id("ak")
-    tenant.ports.usage.add(Used(tenant.id, gone, 3, at, late=late))
-    assert tenant.ports.store.get(model.usage(tenant.id).address(gone)) is None
-
-
 def test_a_key_deleted_between_read_and_write_stays_deleted(
     tenant: Tenant, watched: Ports, script: Script, clock: Clock
 ) -> None:
@@ -298,18 +230,6 @@ def test_a_request_does_not_fail_for_its_count(
         assert client.get("/v1/api-keys").status_code == 200
     assert len([record for record in caplog.records if record.name == LOGGER]) == 3
     assert used(tenant, tenant.read_only).request_count == (3 if after else 0)
-
-
-def test_counting_goes_on_after_an_outage(
-    tenant: Tenant, watched: Ports, script: Script, clock: Clock
-) -> None:
-    """F22: after a count that failed the next one is written as ever."""
-    counter = UsageCounter()
-    script.before[0] = raises(Unavailable("throttled"))
-    for _ in range(3):
-        result_of(counter.count(watched, caller(tenant, tenant.authorizer)))
-        clock.advance(seconds=1)
-    assert used(tenant, tenant.authorizer).request_count == 2
 
 
 def test_a_store_that_fails_is_not_asked_for_each_request(

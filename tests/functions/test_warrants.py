@@ -27,7 +27,7 @@ from tests.functions.signing import (
     sign,
     signed,
 )
-from tests.reserved import RESERVED
+from tests.reserved import FORGED_LIST, RESERVED
 from tests.worlds import Clock
 
 SIGNED = (

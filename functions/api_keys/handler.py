@@ -33,12 +33,8 @@ async def list_api_keys(here: ApiRequest, query: Annotated[ApiKeyQuery, Query()]
     a key.
     """
     pages = Pager(here.caller, query.cursor, f"api-keys?{query.service_account_id}")
-    page = api_keys.page(
-        here.ports,
-        here.caller,
-        before=pages.before,
-        limit=query.limit,
-        account_id=query.service_account_id,
+    page = here.run(
+        api_keys.page, before=pages.before, limit=query.limit, account_id=query.service_account_id
     )
     return ApiKeyList.of(page, pages)
 
@@ -53,9 +49,8 @@ async def create_api_key(here: ApiRequest, body: CreateApiKey) -> CreatedApiKey:
 
     409: the service account is disabled, or it owns 50 API keys already.
     """
-    created = api_keys.create(
-        here.ports,
-        here.caller,
+    created = here.run(
+        api_keys.create,
         name=body.name,
         scopes=tuple(body.scopes),
         expires_at=body.expires_at,
@@ -68,7 +63,7 @@ async def create_api_key(here: ApiRequest, body: CreateApiKey) -> CreatedApiKey:
 @serves(api_keys.get, raises=(NotFound,))
 async def get_api_key(here: ApiRequest, key_id: KeyId) -> ApiKeyDetail:
     """Get one API key and how often it was used."""
-    return ApiKeyDetail.of(api_keys.get(here.ports, here.caller, key_id=key_id))
+    return ApiKeyDetail.of(here.run(api_keys.get, key_id=key_id))
 
 
 @routes.post("/v1/api-keys/{id}/revoke")
@@ -81,7 +76,7 @@ async def revoke_api_key(here: ApiRequest, key_id: KeyId) -> RevokedApiKey:
 
     409: this is the last admin key of the tenant that stays valid for at least 24 hours.
     """
-    return RevokedApiKey.of(api_keys.revoke(here.ports, here.caller, key_id=key_id))
+    return RevokedApiKey.of(here.run(api_keys.revoke, key_id=key_id))
 
 
 @routes.delete("/v1/api-keys/{id}", status_code=204)
@@ -93,7 +88,7 @@ async def delete_api_key(here: ApiRequest, key_id: KeyId) -> None:
 
     409: this is the last admin key of the tenant that stays valid for at least 24 hours.
     """
-    api_keys.delete(here.ports, here.caller, key_id=key_id)
+    here.run(api_keys.delete, key_id=key_id)
 
 
 app = create_app(routes)

@@ -38,12 +38,8 @@ async def list_audit_log(here: ApiRequest, query: Annotated[AuditQuery, Query()]
         query.cursor,
         "audit-logs?" + query.model_dump_json(exclude={"limit", "cursor"}),
     )
-    page = audit_log.page(
-        here.ports,
-        here.caller,
-        filters=filters,
-        before=_position(pages.before),
-        limit=query.limit,
+    page = here.run(
+        audit_log.page, filters=filters, before=_position(pages.before), limit=query.limit
     )
     return AuditLog.of(page, pages)
 

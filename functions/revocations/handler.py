@@ -37,7 +37,7 @@ async def check_revocation(
     answer is always current: it does not wait for the next list. An identifier that the service has
     never seen is not revoked. If the service cannot tell, it answers 503 and never `false`.
     """
-    return CheckResult.of(revocations.check(here.ports, here.caller, warrant_id=warrant_id))
+    return CheckResult.of(here.run(revocations.check, warrant_id=warrant_id))
 
 
 @routes.post("/v1/revocations/check-batch")
@@ -48,7 +48,7 @@ async def check_revocations(here: ApiRequest, body: CheckBatch) -> BatchResults:
     The results are those of the single check, without the reason. An identifier may be given more
     than once; it is answered once.
     """
-    verdicts = revocations.check_batch(here.ports, here.caller, warrant_ids=body.warrant_ids)
+    verdicts = here.run(revocations.check_batch, warrant_ids=body.warrant_ids)
     return BatchResults(
         results={warrant_id: BatchResult.of(verdict) for warrant_id, verdict in verdicts.items()}
     )
@@ -63,7 +63,7 @@ async def list_revocations(here: ApiRequest, query: Paging) -> RevocationList:
     have no record; the warrants of a key are listed by `GET /v1/keys/{keyId}/warrants`.
     """
     pages = Pager(here.caller, query.cursor, "revocations")
-    page = revocations.page(here.ports, here.caller, before=pages.before, limit=query.limit)
+    page = here.run(revocations.page, before=pages.before, limit=query.limit)
     return RevocationList.of(page, pages)
 
 
@@ -87,9 +87,8 @@ async def create_revocation(
     next version on. If the warrant has a revocation record already, the status is 200, the response
     is that record, and nothing changes.
     """
-    record, is_new = revocations.create(
-        here.ports,
-        here.caller,
+    record, is_new = here.run(
+        revocations.create,
         warrant_id=body.warrant_id,
         reason=body.reason,
         warrant_expires_at=body.warrant_expires_at,
@@ -107,7 +106,7 @@ async def delete_revocation(
 
     A warrant whose signing key is revoked stays revoked.
     """
-    revocations.delete(here.ports, here.caller, revocation_id=revocation_id)
+    here.run(revocations.delete, revocation_id=revocation_id)
 
 
 app = create_app(routes)

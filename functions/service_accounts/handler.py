@@ -27,7 +27,7 @@ AccountId = Annotated[ServiceAccountId, Path(alias="id")]
 async def list_service_accounts(here: ApiRequest, query: Paging) -> ServiceAccountList:
     """List the service accounts, newest first."""
     pages = Pager(here.caller, query.cursor, "service-accounts")
-    page = service_accounts.page(here.ports, here.caller, before=pages.before, limit=query.limit)
+    page = here.run(service_accounts.page, before=pages.before, limit=query.limit)
     return ServiceAccountList.of(page, pages)
 
 
@@ -43,9 +43,7 @@ async def create_service_account(
 
     409: the tenant has, or once had, a service account of this name.
     """
-    account = service_accounts.create(
-        here.ports, here.caller, name=body.name, description=body.description
-    )
+    account = here.run(service_accounts.create, name=body.name, description=body.description)
     return ServiceAccountFields.of(account)
 
 
@@ -53,7 +51,7 @@ async def create_service_account(
 @serves(service_accounts.get, raises=(NotFound,))
 async def get_service_account(here: ApiRequest, account_id: AccountId) -> ServiceAccountFields:
     """Get one service account."""
-    account = service_accounts.get(here.ports, here.caller, account_id=account_id)
+    account = here.run(service_accounts.get, account_id=account_id)
     return ServiceAccountFields.of(account)
 
 
@@ -66,12 +64,8 @@ async def list_service_account_api_keys(
 ) -> ApiKeyList:
     """List the API keys of a service account, newest first, with the revoked ones."""
     pages = Pager(here.caller, query.cursor, f"service-accounts/{account_id}/api-keys")
-    page = api_keys.page_of_account(
-        here.ports,
-        here.caller,
-        account_id=account_id,
-        before=pages.before,
-        limit=query.limit,
+    page = here.run(
+        api_keys.page_of_account, account_id=account_id, before=pages.before, limit=query.limit
     )
     return ApiKeyList.of(page, pages)
 
@@ -86,7 +80,7 @@ async def disable_service_account(here: ApiRequest, account_id: AccountId) -> Se
 
     409: no other admin key of the tenant would stay valid for at least 24 hours.
     """
-    account = service_accounts.disable(here.ports, here.caller, account_id=account_id)
+    account = here.run(service_accounts.disable, account_id=account_id)
     return ServiceAccountFields.of(account)
 
 
@@ -98,7 +92,7 @@ async def enable_service_account(here: ApiRequest, account_id: AccountId) -> Ser
     Its API keys are accepted again, except those that were revoked. If the account is active
     already, nothing changes.
     """
-    account = service_accounts.enable(here.ports, here.caller, account_id=account_id)
+    account = here.run(service_accounts.enable, account_id=account_id)
     return ServiceAccountFields.of(account)
 
 
@@ -111,7 +105,7 @@ async def delete_service_account(here: ApiRequest, account_id: AccountId) -> Non
 
     409: the account still owns API keys. Delete them first.
     """
-    service_accounts.delete(here.ports, here.caller, account_id=account_id)
+    here.run(service_accounts.delete, account_id=account_id)
 
 
 app = create_app(routes)

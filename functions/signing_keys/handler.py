@@ -40,9 +40,8 @@ async def list_signing_keys(here: ApiRequest, query: Annotated[KeyQuery, Query()
     status `rotated`.
     """
     pages = Pager(here.caller, query.cursor, f"keys?type={query.type}&status={query.status}")
-    page = signing_keys.page(
-        here.ports,
-        here.caller,
+    page = here.run(
+        signing_keys.page,
         before=pages.before,
         limit=query.limit,
         type_=query.type,
@@ -62,9 +61,8 @@ async def create_signing_key(here: ApiRequest, body: CreateKey) -> KeyFields:
     409: the parent is not active, has expired or has 32 keys above it, or the tenant has 5000
     active and suspended keys.
     """
-    key = signing_keys.create(
-        here.ports,
-        here.caller,
+    key = here.run(
+        signing_keys.create,
         type_=body.type,
         name=body.name,
         parent_id=body.parent_id,
@@ -77,7 +75,7 @@ async def create_signing_key(here: ApiRequest, body: CreateKey) -> KeyFields:
 @serves(signing_keys.get, raises=(NotFound,))
 async def get_signing_key(here: ApiRequest, key_id: KeyId) -> KeyFields:
     """Get one signing key, or one superseded version of a key."""
-    return KeyFields.of(signing_keys.get(here.ports, here.caller, key_id=key_id))
+    return KeyFields.of(here.run(signing_keys.get, key_id=key_id))
 
 
 @routes.get("/v1/keys/{keyId}/versions")
@@ -87,7 +85,7 @@ async def list_signing_key_versions(here: ApiRequest, key_id: KeyId) -> KeyVersi
 
     The path may name the key or the record of any superseded version of it.
     """
-    versions = signing_keys.versions(here.ports, here.caller, key_id=key_id)
+    versions = here.run(signing_keys.versions, key_id=key_id)
     return KeyVersions(versions=[KeyVersion.of(each) for each in versions])
 
 
@@ -101,7 +99,7 @@ async def rotate_signing_key(here: ApiRequest, key_id: KeyId) -> RotatedKey:
 
     409: the key is not active.
     """
-    return RotatedKey.of(signing_keys.rotate(here.ports, here.caller, key_id=key_id))
+    return RotatedKey.of(here.run(signing_keys.rotate, key_id=key_id))
 
 
 @routes.post("/v1/keys/{keyId}/suspend")
@@ -114,7 +112,7 @@ async def suspend_signing_key(here: ApiRequest, key_id: KeyId) -> SuspendedKey:
 
     409: the key is neither active nor suspended.
     """
-    return SuspendedKey.of(signing_keys.suspend(here.ports, here.caller, key_id=key_id))
+    return SuspendedKey.of(here.run(signing_keys.suspend, key_id=key_id))
 
 
 @routes.post("/v1/keys/{keyId}/enable")
@@ -126,7 +124,7 @@ async def enable_signing_key(here: ApiRequest, key_id: KeyId) -> KeyFields:
 
     409: the key is neither suspended nor active.
     """
-    return KeyFields.of(signing_keys.enable(here.ports, here.caller, key_id=key_id))
+    return KeyFields.of(here.run(signing_keys.enable, key_id=key_id))
 
 
 @routes.post("/v1/keys/{keyId}/revoke")
@@ -143,9 +141,8 @@ async def revoke_signing_key(here: ApiRequest, key_id: KeyId, body: RevokeKey) -
     Keys of a large cascade are revoked in several steps. If the call fails, repeat it: it goes on
     with those that are left.
     """
-    revoked = key_revocation.revoke(
-        here.ports,
-        here.caller,
+    revoked = here.run(
+        key_revocation.revoke,
         key_id=key_id,
         reason=body.reason,
         cascade=body.cascade,
@@ -166,7 +163,7 @@ async def sign_warrant(here: ApiRequest, key_id: KeyId, body: Sign) -> SignedWar
     409: the key is not active or has expired, a key above it is not active, or the identifier was
     used before.
     """
-    signed = warrants.sign(here.ports, here.caller, key_id=key_id, order=body.order())
+    signed = here.run(warrants.sign, key_id=key_id, order=body.order())
     return SignedWarrant.of(signed)
 
 
@@ -178,13 +175,7 @@ async def list_warrants(here: ApiRequest, key_id: KeyId, query: Paging) -> Warra
     The record of a superseded version lists the warrants of that version only.
     """
     pages = Pager(here.caller, query.cursor, f"keys/{key_id}/warrants")
-    page = warrants.page(
-        here.ports,
-        here.caller,
-        key_id=key_id,
-        before=pages.before,
-        limit=query.limit,
-    )
+    page = here.run(warrants.page, key_id=key_id, before=pages.before, limit=query.limit)
     return WarrantList.of(page, pages)
 
 

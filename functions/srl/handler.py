@@ -99,7 +99,7 @@ async def get_srl(here: ApiRequest) -> Response:
 
     `/v1/revocations/srl` and `/v1/revocations/srl/signed` are the same resource.
     """
-    head = srl.head(here.ports, here.caller)
+    head = here.run(srl.head)
     form = head.form(packed=accepts_gzip(here))
     headers = {
         "ETag": form.etag,
@@ -110,7 +110,7 @@ async def get_srl(here: ApiRequest) -> Response:
     if matches(here, etag=form.etag):
         return Response(status_code=304, headers=headers)
     if form.size > _ANSWER_MAX and "aws.event" in here.scope:
-        location = srl.address(here.ports, here.caller, of=form)
+        location = here.run(srl.address, of=form)
         return Response(status_code=307, headers=headers | {"Location": location})
     return _whole(here, form, headers)
 
@@ -119,10 +119,10 @@ def _whole(here: ApiRequest, form: Form, headers: dict[str, str]) -> Response:
     """The list as it is stored, from its file if it is a long one in a file."""
     if form.encoding is not None:
         headers = headers | {"Content-Encoding": form.encoding}
-    file = srl.file(here.ports, here.caller, of=form) if form.size > _READ_MAX else None
+    file = here.run(srl.file, of=form) if form.size > _READ_MAX else None
     if file is not None:
         return StoredFile(file, headers=headers, media_type=MEDIA_TYPE)
-    body = srl.body(here.ports, here.caller, of=form)
+    body = here.run(srl.body, of=form)
     return Response(body, headers=headers, media_type=MEDIA_TYPE)
 
 
@@ -136,8 +136,8 @@ async def regenerate_srl(here: ApiRequest) -> Regenerated:
     times a second if its list is short, and once in two seconds if the list has a million entries.
     Above that the answer is 429, and nothing is published.
     """
-    srl_allowance.take(here.ports, here.caller)
-    return Regenerated.of(srl.regenerate(here.ports, here.caller))
+    here.run(srl_allowance.take)
+    return Regenerated.of(here.run(srl.regenerate))
 
 
 @routes.get("/v1/revocations/srl/keys")
@@ -150,7 +150,7 @@ async def list_srl_keys(here: ApiRequest, cursor: Cursor = None) -> SrlSigners:
     that it was revoked. If more than 100 are revoked, the oldest of them are on further pages.
     """
     pages = Pager(here.caller, cursor, "srl/keys")
-    page = list_signers.page(here.ports, here.caller, before=pages.before)
+    page = here.run(list_signers.page, before=pages.before)
     return SrlSigners(
         keys=[SrlSigner.of(each) for each in page.signers],
         cursor=pages.after(page.next_before),
@@ -167,7 +167,7 @@ async def create_srl_key(here: ApiRequest) -> SrlSigner:
 
     409: there is a pending key already, or 100 retired keys are listed.
     """
-    return SrlSigner.of(list_signers.create(here.ports, here.caller))
+    return SrlSigner.of(here.run(list_signers.create))
 
 
 @routes.post("/v1/revocations/srl/keys/rotate", status_code=201)
@@ -181,7 +181,7 @@ async def rotate_srl_key(here: ApiRequest) -> SrlSigner:
 
     409: there is no pending key, and 100 retired keys are listed.
     """
-    return SrlSigner.of(list_signers.rotate(here.ports, here.caller))
+    return SrlSigner.of(here.run(list_signers.rotate))
 
 
 @routes.post("/v1/revocations/srl/keys/{keyId}/activate")
@@ -195,7 +195,7 @@ async def activate_srl_key(
 
     409: the key is not pending, or `activates_at` has not come and `force` is not true.
     """
-    signer = list_signers.activate(here.ports, here.caller, key_id=key_id, force=body.force)
+    signer = here.run(list_signers.activate, key_id=key_id, force=body.force)
     return SrlSigner.of(signer)
 
 
@@ -208,7 +208,7 @@ async def revoke_srl_key(here: ApiRequest, key_id: KeyId) -> SrlSigner:
     published in the same step. That key has no `statement`, because the thief could have made one
     too: authorizers that pin a key must pin the new one.
     """
-    return SrlSigner.of(list_signers.revoke(here.ports, here.caller, key_id=key_id))
+    return SrlSigner.of(here.run(list_signers.revoke, key_id=key_id))
 
 
 app = create_app(routes)

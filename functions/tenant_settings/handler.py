@@ -13,7 +13,7 @@ routes = router("Tenant settings")
 @serves(tenant_settings.get)
 async def get_tenant_settings(here: ApiRequest) -> TenantSettings:
     """Get the settings of the tenant."""
-    return TenantSettings.of(tenant_settings.get(here.ports, here.caller))
+    return TenantSettings.of(here.run(tenant_settings.get))
 
 
 @routes.patch("/v1/tenant/settings")
@@ -25,7 +25,7 @@ async def update_tenant_settings(here: ApiRequest, body: UpdateSettings) -> Tena
     published from then on.
     """
     change = SettingsChange(**body.model_dump(exclude_unset=True))
-    return TenantSettings.of(tenant_settings.update(here.ports, here.caller, change=change))
+    return TenantSettings.of(here.run(tenant_settings.update, change=change))
 
 
 app = create_app(routes)

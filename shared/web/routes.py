@@ -7,7 +7,7 @@ the caller and takes a token of the rate limit.
 from collections.abc import Callable, Coroutine, Iterable
 from http import HTTPStatus
 from itertools import islice
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, ParamSpec, TypeVar
 
 from fastapi import APIRouter
 from fastapi.exceptions import RequestValidationError
@@ -27,7 +27,8 @@ from shared.web.bodies import Body
 from shared.web.work import Kind, Work, result_of
 
 Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
-
+P = ParamSpec("P")
+R = TypeVar("R")
 
 _SENTENCES_MAX: Final = 10
 
@@ -63,6 +64,10 @@ class ApiRequest(Request):
         super().__init__(request.scope, request.receive)
         self.ports, self.caller, _ = call
         self._read = body
+
+    def run(self, operation: Operation[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call an operation with the ports and the caller of this request."""
+        return operation(self.ports, self.caller, *args, **kwargs)
 
     async def body(self) -> bytes:
         """Return the bytes of the body."""

@@ -3,7 +3,7 @@
 import re
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from shared.model.items import Address, Partition, Table
 from shared.model.rate_limit import BURST, RATE_PER_SECOND
@@ -36,6 +36,12 @@ class TenantSettings(Record):
     created_at: datetime
     version: int = 1
     rotation_grace_seconds: int | None = None
+
+    @classmethod
+    def initial(cls, tenant_id: str, handle_: str, created_at: datetime) -> Self:
+        """Return the settings of a new tenant, whose name is its handle."""
+        ttl, retention = SRL_TTL_SECONDS_DEFAULT, AUDIT_RETENTION_DAYS_DEFAULT
+        return cls(tenant_id, handle_, handle_, ttl, retention, created_at)
 
     @property
     def rate_limit_per_second(self) -> int:

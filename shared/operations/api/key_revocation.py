@@ -3,10 +3,10 @@
 Records of warrants are not changed: a check looks at the key as well (docs/adr/0010).
 """
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import TypedDict
 
 from shared.model import signing_keys as model
@@ -130,13 +130,12 @@ def _revoke_all(
     now, reason = ports.now(), details["reason"]
     markers = {key.signer: Marker(now, reason) for key in keys}
     changes = revoked_signers.added(ports, caller.tenant_id, markers)
-    amounts = Counter[str]()
     revoked = {key.id: key.revoked(now, reason=reason) for key in keys}
     for key in keys:
-        for status, amount in ((key.status, -1), (Status.REVOKED, 1)):
-            amounts[model.count_name(key.type, status)] += amount
         changes.append(Put(key.address, revoked[key.id].to_item(), At(key.version)))
         action = Action.KEY_REVOKE
         changes.append(audit.entry(ports, caller, action, key.id, settings=settings, **details))
-    ports.store.write(*changes, marks.on_keys(caller.tenant_id), counted(caller.tenant_id, amounts))
+    amounts = chain(((key, -1) for key in keys), ((key, 1) for key in revoked.values()))
+    counts = counted(caller.tenant_id, *amounts)
+    ports.store.write(*changes, marks.on_keys(caller.tenant_id), counts)
     return revoked

@@ -5,8 +5,7 @@ write, so no list by the old signer can follow. Each write expects the active si
 was read; of two concurrent operations, one is therefore run again.
 """
 
-import logging
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
@@ -17,16 +16,13 @@ from shared.model.identifiers import SIGNING_KEY, is_identifier
 from shared.model.items import Value
 from shared.model.srl.head import Head
 from shared.model.srl.signers import ListSigner, Status, signers
-from shared.model.srl.statements import Statement
 from shared.model.tenants import TenantSettings
-from shared.operations.rules import audit, seals, tenants
+from shared.operations.rules import audit, tenants
 from shared.operations.rules.operation import operation
 from shared.operations.srl import archive, in_force, publication, tombstones
 from shared.operations.srl import signers as srl_signers
 from shared.ports import Ports
 from shared.ports.store import At, Change, Check, Expect, Put
-
-_log = logging.getLogger(__name__)
 
 _ONE_PENDING: Final = "A signer is pending already; activate or revoke that one first."
 
@@ -241,21 +237,7 @@ def _new(ports: Ports, facts: _Facts, status: Status) -> ListSigner:
     records = archive.read(ports, facts.settings.tenant_id)
     _check_room(records, ports.now())
     signer = srl_signers.make(ports, facts.settings.tenant_id, status)
-    try:
-        seed = seals.opened(ports, facts.active)
-    except Corrupt:
-        # If the key that sealed the seed is lost, only a rotation helps; so do not fail.
-        _log.warning("the seed of the list signer does not open; its successor has no statement")
-        return signer
-    statement = Statement(
-        tenant_id=signer.tenant_id,
-        number=srl_signers.next_number(records),
-        key_id=signer.id,
-        public_key=signer.public_bytes,
-        previous=facts.active.public_bytes,
-        issued_at=signer.created_at,
-    )
-    return replace(signer, statement=statement.signed(seed=seed))
+    return srl_signers.vouched(ports, signer, facts.active, records)
 
 
 def _check_room(records: list[ListSigner], now: datetime) -> None:

@@ -12,6 +12,7 @@ from shared.model.identifiers import SERVICE_ACCOUNT
 from shared.model.service_accounts import ServiceAccount, Status
 from shared.model.srl.tombstones import Status as Ended
 from shared.model.srl.tombstones import Tombstone
+from shared.model.tenants import TenantSettings
 from shared.operations.rules import audit, last_admin, tenants
 from shared.operations.rules.given import find
 from shared.operations.rules.operation import operation
@@ -43,15 +44,7 @@ def create(
     settings = tenants.settings(ports, caller.tenant_id)
     if ports.store.get(model.name_address(caller.tenant_id, name)) is not None:
         raise Conflict("name: is or was the name of a service account; choose another.")
-    account = ServiceAccount(
-        id=ports.new_id(SERVICE_ACCOUNT),
-        tenant_id=caller.tenant_id,
-        name=name,
-        email=identity(name, handle=settings.handle),
-        description=description,
-        status=Status.ACTIVE,
-        created_at=ports.now(),
-    )
+    account = new(ports, settings, name=name, description=description)
     ports.store.write(
         *creation(account),
         audit.entry(
@@ -104,6 +97,21 @@ def delete(ports: Ports, caller: Caller, *, account_id: str) -> None:
             settings=settings,
             name=account.name,
         ),
+    )
+
+
+def new(
+    ports: Ports, settings: TenantSettings, *, name: str, description: str | None = None
+) -> ServiceAccount:
+    """Return a new active account without storing it."""
+    return ServiceAccount(
+        id=ports.new_id(SERVICE_ACCOUNT),
+        tenant_id=settings.tenant_id,
+        name=name,
+        email=identity(name, handle=settings.handle),
+        description=description,
+        status=Status.ACTIVE,
+        created_at=ports.now(),
     )
 
 

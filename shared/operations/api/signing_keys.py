@@ -1,5 +1,6 @@
 """Signing keys: list, create, get, rotate, suspend, enable (KEY-6)."""
 
+from collections import Counter
 from collections.abc import Callable
 from datetime import datetime
 
@@ -92,7 +93,7 @@ def create(
     ports.store.write(
         Put(key.address, key.to_item(), Expect.ABSENT),
         *([Check(parent.address, At(parent.version))] if parent else []),
-        counted(caller.tenant_id, {model.count_name(key.type, key.status): 1}),
+        counted(caller.tenant_id, (key, 1)),
         audit.entry(
             ports,
             caller,
@@ -126,7 +127,7 @@ def rotate(ports: Ports, caller: Caller, *, key_id: str) -> SigningKey:
         Put(key.address, rotated.to_item(), At(key.version)),
         Put(superseded.address, superseded.to_item(), Expect.ABSENT),
         Put(address, {"id": superseded.id}, Expect.ABSENT),
-        counted(caller.tenant_id, {model.count_name(key.type, Status.ROTATED): 1}),
+        counted(caller.tenant_id, (superseded, 1)),
         *tombstones.changed(caller.tenant_id),
         audit.entry(
             ports,
@@ -169,9 +170,15 @@ def find_key(ports: Ports, caller: Caller, key_id: str) -> SigningKey:
     return find(ports, keys, key_id, kind=SIGNING_KEY, record=SigningKey)
 
 
-def counted(tenant_id: str, amounts: dict[str, int]) -> Change:
-    """Return the change that adds `amounts` to the counts of keys by type and status."""
-    return Increment(model.counts_address(tenant_id), amounts, Expect.ANYTHING)
+def counted(tenant_id: str, *amounts: tuple[SigningKey, int]) -> Change:
+    """Return the change that adds each amount to the count of keys like this one.
+
+    Keys are counted by type and status.
+    """
+    sums = Counter[str]()
+    for key, amount in amounts:
+        sums[model.count_name(key.type, key.status)] += amount
+    return Increment(model.counts_address(tenant_id), sums, Expect.ANYTHING)
 
 
 def _move(
@@ -188,10 +195,9 @@ def _move(
     _check_transition(key, target)
     settings = tenants.settings(ports, caller.tenant_id)
     moved = change(key)
-    old, new = (model.count_name(key.type, status) for status in (key.status, target))
     ports.store.write(
         Put(key.address, moved.to_item(), At(key.version)),
-        counted(caller.tenant_id, {old: -1, new: 1}),
+        counted(caller.tenant_id, (key, -1), (moved, 1)),
         *tombstones.changed(caller.tenant_id),
         audit.entry(ports, caller, action, key.id, settings=settings),
     )

@@ -15,7 +15,7 @@ from shared.model.srl.signers import ListSigner, signers
 from shared.model.srl.verification import verify
 from shared.model.tenants import DirectoryEntry
 from shared.operations.operator import consistency, probes
-from shared.operations.operator.recovery import differences, recovery
+from shared.operations.operator.recovery import differences, newest
 from shared.operations.rules import seals, tenants
 from shared.operations.srl import in_force
 from shared.ports import Ports
@@ -182,7 +182,7 @@ def _list_is_valid(ports: Ports, tenant: DirectoryEntry, head: Head) -> Iterator
 
 
 def _list_is_newest(ports: Ports, tenant: DirectoryEntry, head: Head) -> Iterator[Finding]:
-    if recovery.newest_version(ports, tenant.tenant_id) > head.version:
+    if newest.highest(ports, tenant.tenant_id) > head.version:
         yield Finding(
             tenant.handle,
             "a newer list is stored than the one in force",

@@ -1,13 +1,13 @@
 """Creation of tenants and of admin keys by the operator (TENANT-1, TENANT-4)."""
 
+from dataclasses import replace
 from datetime import datetime
 
 from shared.errors import Conflict
 from shared.model import tenants as model
 from shared.model.audit_log import Action
-from shared.model.callers import Caller, Scope, identity
-from shared.model.identifiers import SERVICE_ACCOUNT, TENANT
-from shared.model.service_accounts import ServiceAccount, Status
+from shared.model.callers import Caller, Scope
+from shared.model.identifiers import TENANT
 from shared.model.tenants import DirectoryEntry, TenantSettings
 from shared.operations.api import api_keys, service_accounts
 from shared.operations.api.api_keys import Created
@@ -34,11 +34,11 @@ def create_tenant(
 
 
 def _create_tenant(ports: Ports, handle: str, user: str | None) -> tuple[TenantSettings, Created]:
-    settings = _new_settings(ports, handle)
+    settings = TenantSettings.initial(ports.new_id(TENANT), handle, ports.now())
     if ports.store.get(model.handle_address(handle)) is not None:
         raise Conflict("A tenant of this name exists; choose another name.")
     signer = signers.make(ports, settings.tenant_id)
-    account = _admin_account(ports, settings)
+    account = replace(service_accounts.new(ports, settings, name=_ADMIN), api_key_count=1)
     created, changes = api_keys.creation(
         ports, settings, name=_ADMIN, scopes=(Scope.ADMIN,), account=account
     )
@@ -84,27 +84,3 @@ def operator(ports: Ports, *, handle: str, user: str | None = None) -> Caller:
     """
     tenant_id = tenants.identifier(ports, handle)
     return Caller.inside(tenant_id, name=_OPERATOR, handle=handle, operator=user)
-
-
-def _new_settings(ports: Ports, handle: str) -> TenantSettings:
-    return TenantSettings(
-        tenant_id=ports.new_id(TENANT),
-        handle=handle,
-        name=handle,
-        srl_ttl_seconds=model.SRL_TTL_SECONDS_DEFAULT,
-        audit_retention_days=model.AUDIT_RETENTION_DAYS_DEFAULT,
-        created_at=ports.now(),
-    )
-
-
-def _admin_account(ports: Ports, settings: TenantSettings) -> ServiceAccount:
-    return ServiceAccount(
-        id=ports.new_id(SERVICE_ACCOUNT),
-        tenant_id=settings.tenant_id,
-        name=_ADMIN,
-        email=identity(_ADMIN, handle=settings.handle),
-        description=None,
-        status=Status.ACTIVE,
-        created_at=ports.now(),
-        api_key_count=1,
-    )

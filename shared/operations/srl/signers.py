@@ -1,16 +1,20 @@
 """The list signers of a tenant: read, replaced and created (SIGNER-2)."""
 
+import logging
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 
+from shared.errors import Corrupt
 from shared.model import seeds
 from shared.model.identifiers import SIGNING_KEY
 from shared.model.seeds import Purpose
 from shared.model.srl.signers import ENDED, ListSigner, Status, archive, signers
-from shared.model.srl.statements import highest
-from shared.operations.rules import operation
+from shared.model.srl.statements import Statement, highest
+from shared.operations.rules import operation, seals
 from shared.ports import Ports
 from shared.ports.store import At, Change, Delete, Expect, Put
+
+_log = logging.getLogger(__name__)
 
 
 def all_of(ports: Ports, tenant_id: str, changed: Iterable[Change] = ()) -> tuple[ListSigner, ...]:
@@ -60,6 +64,30 @@ def next_number(records: Iterable[ListSigner]) -> int:
     records = list(records)
     forms = (each.statement for each in records if each.statement is not None)
     return 1 + max(len(records), highest(forms))
+
+
+def vouched(
+    ports: Ports, new: ListSigner, by: ListSigner, records: Iterable[ListSigner]
+) -> ListSigner:
+    """Add a statement by the signer `by` to a new one, if the seed of `by` opens.
+
+    `records` are all signers except the archived ones. Raises `Unavailable`.
+    """
+    try:
+        seed = seals.opened(ports, by)
+    except Corrupt:
+        # If the key that sealed the seed is lost, only a rotation helps; so do not fail.
+        _log.warning("the seed of the list signer does not open; its successor has no statement")
+        return new
+    statement = Statement(
+        tenant_id=new.tenant_id,
+        number=next_number(records),
+        key_id=new.id,
+        public_key=new.public_bytes,
+        previous=by.public_bytes,
+        issued_at=new.created_at,
+    )
+    return replace(new, statement=statement.signed(seed=seed))
 
 
 def make(ports: Ports, tenant_id: str, status: Status = Status.ACTIVE) -> ListSigner:

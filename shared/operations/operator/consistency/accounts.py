@@ -12,13 +12,9 @@ from shared.model.api_keys import ApiKey, Credential
 from shared.model.audit_log import Action
 from shared.model.callers import identity
 from shared.model.items import Partition, Table
+from shared.model.revoked_signers import LOST
 from shared.model.service_accounts import ServiceAccount, Status
-from shared.operations.operator.consistency.inconsistency import (
-    LOST,
-    Event,
-    Inconsistency,
-    recounted,
-)
+from shared.operations.operator.consistency.inconsistency import Event, Inconsistency, recounted
 from shared.operations.rules import tenants
 from shared.operations.srl import tombstones
 from shared.ports import Ports

@@ -10,14 +10,10 @@ from shared.model import api_keys as model
 from shared.model.api_keys import ApiKey, Credential, Status, Usage
 from shared.model.audit_log import Action
 from shared.model.items import Address
+from shared.model.revoked_signers import LOST
 from shared.model.srl import tombstones as tombstones_model
 from shared.model.srl.tombstones import Tombstone
-from shared.operations.operator.consistency.inconsistency import (
-    LOST,
-    Event,
-    Inconsistency,
-    recounted,
-)
+from shared.operations.operator.consistency.inconsistency import Event, Inconsistency, recounted
 from shared.operations.srl import tombstones
 from shared.ports import Ports
 from shared.ports.store import At, Check, Delete, Expect, Put

@@ -45,14 +45,7 @@ def _without_settings(entry: DirectoryEntry | None, tenant_id: str) -> Inconsist
     problem = f"the tenant {tenant_id} has no settings"
     if entry is None:
         return Inconsistency(problem)
-    settings = TenantSettings(
-        tenant_id=tenant_id,
-        handle=entry.handle,
-        name=entry.handle,
-        srl_ttl_seconds=model.SRL_TTL_SECONDS_DEFAULT,
-        audit_retention_days=model.AUDIT_RETENTION_DAYS_DEFAULT,
-        created_at=entry.created_at,
-    )
+    settings = TenantSettings.initial(tenant_id, entry.handle, entry.created_at)
     return Inconsistency(problem, (Put(settings.address, settings.to_item(), Expect.ABSENT),))
 
 

@@ -6,7 +6,6 @@ from typing import TypeAlias
 
 from shared.model.audit_log import Action
 from shared.model.items import Address, Item, Value
-from shared.model.revoked_signers import LOST as LOST
 from shared.ports import Ports
 from shared.ports.store import Change, Expect, Increment
 

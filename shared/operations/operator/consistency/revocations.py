@@ -13,9 +13,10 @@ from shared.model.audit_log import Action
 from shared.model.callers import identity
 from shared.model.items import Partition, Row
 from shared.model.revocations import Revocation, RevokedWarrant
+from shared.model.revoked_signers import LOST
 from shared.model.srl import schedule
 from shared.model.warrants import Standing
-from shared.operations.operator.consistency.inconsistency import LOST, Event, Inconsistency
+from shared.operations.operator.consistency.inconsistency import Event, Inconsistency
 from shared.operations.rules import counters, tenants
 from shared.operations.srl import ended, marks
 from shared.ports import Ports

@@ -11,14 +11,10 @@ from shared.model import identifiers
 from shared.model import revoked_signers as signer_model
 from shared.model import signing_keys as model
 from shared.model.audit_log import Action
-from shared.model.revoked_signers import Count, Marker
+from shared.model.revoked_signers import LOST, Count, Marker
 from shared.model.signing_keys import Signer, SigningKey, Status
-from shared.operations.operator.consistency.inconsistency import (
-    LOST,
-    Event,
-    Inconsistency,
-    recounted,
-)
+from shared.operations.api.signing_keys import counted
+from shared.operations.operator.consistency.inconsistency import Event, Inconsistency, recounted
 from shared.operations.rules import revoked_signers
 from shared.operations.srl import marks, tombstones
 from shared.ports import Ports
@@ -160,12 +156,11 @@ def _unrevoked(
             yield Inconsistency(f"the signing key {name} is revoked, and has no record")
         return
     revoked = key.revoked(ports.now(), reason=LOST)
-    old, new = (model.count_name(key.type, each) for each in (key.status, Status.REVOKED))
     yield Inconsistency(
         f"the signing key {key.id} is revoked, and its record does not say so",
         (
             Put(key.address, revoked.to_item(), At(key.version)),
-            Increment(model.counts_address(tenant_id), {old: -1, new: 1}, Expect.ANYTHING),
+            counted(tenant_id, (key, -1), (revoked, 1)),
             *tombstones.changed(tenant_id),
         ),
         Event(Action.KEY_REVOKE, key.id, {"reason": LOST}),

@@ -9,7 +9,7 @@ from shared.model.audit_log import Action
 from shared.model.identifiers import SIGNING_KEY
 from shared.model.revoked_signers import Marker, marker_address
 from shared.model.signing_keys import SigningKey, Status
-from shared.operations.api import signing_keys
+from shared.operations.api.signing_keys import counted, new_seed
 from shared.operations.operator.recovery.run import Run
 from shared.operations.rules import revoked_signers
 from shared.operations.rules.operation import settle
@@ -65,14 +65,14 @@ def _rotated(run: Run, tomb: SigningKey, superseded: list[SigningKey]) -> str | 
     last = replace(last, suspended_at=None, revoked_at=None, revoked_reason=None)
     _restore_versions(run, superseded)
     number = tomb.key_version + 1
-    public_key, sealed = signing_keys.new_seed(run.ports, run.tenant_id, key.id, key_version=number)
+    public_key, sealed = new_seed(run.ports, run.tenant_id, key.id, key_version=number)
     rotated = replace(
         key.rotated(now, public_key=public_key, sealed_seed=sealed), key_version=number
     )
     run.ports.store.write(
         Put(key.address, rotated.to_item(), At(key.version)),
         *_version(last),
-        _counted(run, [(last, 1)]),
+        counted(run.tenant_id, (last, 1)),
         *tombstones.changed(run.tenant_id),
         run.entry(Action.KEY_ROTATE, key.id, superseded_id=last.id, key_version=number),
     )
@@ -95,7 +95,7 @@ def _without_seed(run: Run, tomb: SigningKey, superseded: list[SigningKey]) -> s
     )
     run.ports.store.write(
         Put(suspended.address, suspended.to_item(), Expect.ABSENT),
-        _counted(run, [(suspended, 1)]),
+        counted(run.tenant_id, (suspended, 1)),
         *tombstones.changed(run.tenant_id),
         run.entry(Action.KEY_SUSPEND, tomb.id),
     )
@@ -116,7 +116,7 @@ def _restore_versions(run: Run, superseded: list[SigningKey]) -> None:
         batch, missing = missing[:_VERSIONS_A_WRITE], missing[_VERSIONS_A_WRITE:]
         run.ports.store.write(
             *(change for each in batch for change in _version(each)),
-            _counted(run, [(each, 1) for each in batch]),
+            counted(run.tenant_id, *((each, 1) for each in batch)),
         )
 
 
@@ -146,7 +146,7 @@ def _revoked(run: Run, tomb: SigningKey) -> str | None:
         Put(revoked.address, revoked.to_item(), At(key.version) if key else Expect.ABSENT),
         *revoked_signers.added(run.ports, run.tenant_id, {tomb.signer: marker}),
         marks.on_keys(run.tenant_id),
-        _counted(run, [*before, (revoked, 1)]),
+        counted(run.tenant_id, *before, (revoked, 1)),
         run.entry(Action.KEY_REVOKE, tomb.id, reason=revoked.revoked_reason),
     )
     return f'Revoked again: signing key {tomb.id} "{tomb.name}"'
@@ -159,16 +159,8 @@ def _suspended(run: Run, tomb: SigningKey) -> str | None:
     suspended = key.suspended(tomb.suspended_at or run.ports.now())
     run.ports.store.write(
         Put(key.address, suspended.to_item(), At(key.version)),
-        _counted(run, [(key, -1), (suspended, 1)]),
+        counted(run.tenant_id, (key, -1), (suspended, 1)),
         *tombstones.changed(run.tenant_id),
         run.entry(Action.KEY_SUSPEND, key.id),
     )
     return f'Suspended again: signing key {key.id} "{key.name}"'
-
-
-def _counted(run: Run, amounts: Iterable[tuple[SigningKey, int]]) -> Change:
-    sums: dict[str, int] = {}
-    for key, amount in amounts:
-        name = model.count_name(key.type, key.status)
-        sums[name] = sums.get(name, 0) + amount
-    return signing_keys.counted(run.tenant_id, sums)

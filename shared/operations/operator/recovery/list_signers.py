@@ -4,12 +4,9 @@ from dataclasses import replace
 from datetime import datetime
 from functools import partial
 
-from shared.errors import Corrupt
 from shared.model.audit_log import Action
 from shared.model.srl.signers import ListSigner, Status, signers
-from shared.model.srl.statements import Statement
 from shared.operations.operator.recovery.run import Run
-from shared.operations.rules import seals
 from shared.operations.rules.operation import settle
 from shared.operations.srl import archive, tombstones
 from shared.operations.srl import signers as srl_signers
@@ -90,7 +87,7 @@ def _started(run: Run, vouching: ListSigner | None) -> str:
     """Create an active signer, with a statement by `vouching` if possible."""
     new = srl_signers.make(run.ports, run.tenant_id)
     if vouching is not None:
-        new = _vouched(run, new, vouching)
+        new = srl_signers.vouched(run.ports, new, vouching, _records(run))
     run.ports.store.write(
         Put(new.address, new.to_item(), Expect.ABSENT),
         *tombstones.changed(run.tenant_id),
@@ -100,19 +97,3 @@ def _started(run: Run, vouching: ListSigner | None) -> str:
         f"New list signer: {new.id}, since the seed of the one in force is lost or revoked. "
         f"Give its public key to verifiers before they need it: {new.public_key}"
     )
-
-
-def _vouched(run: Run, new: ListSigner, vouching: ListSigner) -> ListSigner:
-    try:
-        seed = seals.opened(run.ports, vouching)
-    except Corrupt:
-        return new
-    statement = Statement(
-        tenant_id=new.tenant_id,
-        number=srl_signers.next_number(_records(run)),
-        key_id=new.id,
-        public_key=new.public_bytes,
-        previous=vouching.public_bytes,
-        issued_at=new.created_at,
-    )
-    return replace(new, statement=statement.signed(seed=seed))

@@ -5,7 +5,7 @@ the newest states lead to it from a signer in the records (docs/adr/0026), or if
 its public key.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -62,7 +62,7 @@ def find(ports: Ports, tenant_id: str, *, trusted: Collection[bytes] = ()) -> Ne
     Raises `Corrupt` if a newest list is unreadable or no trusted signer signed it; `Unavailable`.
     """
     blobs = list(ports.blobs.names(lists_folder(tenant_id)))
-    version = highest(blobs)
+    version = _highest(blobs)
     states = _stored_states(ports, tenant_id)
     keys = _believed(ports, tenant_id, states[:_ASKED], trusted)
     lists = [_list(ports, blob, keys) for blob in blobs if version_of(blob) == version]
@@ -89,8 +89,12 @@ def _stored_states(ports: Ports, tenant_id: str) -> list[str]:
     return sorted(filter(is_signed, names), key=version_of, reverse=True)
 
 
-def highest(blobs: Collection[str]) -> int:
-    """Return the highest version among the names of lists; 0 if there is none."""
+def highest(ports: Ports, tenant_id: str) -> int:
+    """Return the highest version of a stored list, in force or not; 0 if there is none."""
+    return _highest(ports.blobs.names(lists_folder(tenant_id)))
+
+
+def _highest(blobs: Iterable[str]) -> int:
     return max(map(version_of, blobs), default=0)
 
 

@@ -11,7 +11,6 @@ from datetime import datetime
 
 from shared.model import times
 from shared.model.callers import Caller
-from shared.model.srl.blobs import lists_folder
 from shared.model.srl.head import Head, head_address
 from shared.model.srl.schedule import ISSUES, TURNS, Turn, issue_address, tenant_of
 from shared.model.srl.state import State
@@ -77,11 +76,6 @@ def recover(
     head = settle(lambda: publication.publish(ports, operator, above=newest.version))
     settle(lambda: _remove_other_turns(ports, tenant_id))
     return Recovered(head, lost, repaired, unknown, not last_admin.is_left(ports, tenant_id))
-
-
-def newest_version(ports: Ports, tenant_id: str) -> int:
-    """Return the highest version of a stored list, in force or not; 0 if there is none."""
-    return srl_newest.highest(list(ports.blobs.names(lists_folder(tenant_id))))
 
 
 def _apply(run: Run, newest: Newest, state: State, tables: Behind) -> None:

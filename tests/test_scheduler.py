@@ -186,19 +186,6 @@ def test_whatever_the_actors_do_torn(acts: list[partial[object]], split: int) ->
         assert len(few) <= len(full)
 
 
-@pytest.mark.slow
-@given(st.lists(_torn_acts, min_size=2, max_size=2), _torn_acts)
-@hypothesis_settings(max_examples=40, derandomize=True, database=None)
-def test_whatever_two_actors_do_torn(acts: list[partial[object]], other: partial[object]) -> None:
-    """So it is where one of them makes several writes."""
-    actors = {"a": doing(acts), "b": doing([other])}
-    with TemporaryDirectory() as folder:
-        world = make_world(Path(folder))
-        full = list_ends(world, actors, reduced=False, torn=actors)
-        few = list_ends(world, actors, reduced=True, torn=actors)
-        assert set(few) == set(full)
-
-
 def test_a_torn_write_is_seen_item_by_item(world: World) -> None:
     """Each of its items may be seen before any other; a single one of them is old or new."""
     actors = {
@@ -211,21 +198,6 @@ def test_a_torn_write_is_seen_item_by_item(world: World) -> None:
     assert {str(each) for each in seen} == {"[1, 1]", "[1, 101]", "[2, 101]"}
     torn = {str(run.outcomes["reader"]) for run in explore(world, actors, torn=["writer"])}
     assert torn == {"[1, 1]", "[1, 101]", "[2, 101]", "[2, 1]"}
-
-
-def test_a_write_waits_for_what_is_in_flight(world: World) -> None:
-    """Writes to one item take place one after another, as each shows that item."""
-    actors = {name: doing([partial(swap, A)]) for name in "ab"}
-    for run in explore(world, actors, torn=actors):
-        in_flight: set[str] = set()
-        for step in run.steps:
-            if step.footprint.call == "write" and step.changed:
-                assert not in_flight
-                in_flight = {f"{step.actor}/0.0", f"{step.actor}/0.1"}
-            elif step.footprint.call == "show":
-                in_flight.remove(step.actor)
-    versions = [(world.ports.store.get(key) or {}).get("version") for key in PLACES]
-    assert versions in ([2, 101], [3, 201])
 
 
 def test_a_write_outlives_its_actor(world: World) -> None:
@@ -241,36 +213,11 @@ def test_a_write_outlives_its_actor(world: World) -> None:
     assert {str(seen) for _, seen in runs} == {"[{'version': 1}]", "[{'version': 2}]"}
 
 
-def test_who_rests_sees_writes_whole(world: World) -> None:
-    """Nothing is in flight when a rest is over."""
-
-    def reader(ports: Ports) -> object:
-        rest()
-        return [item["version"] for item in ports.store.get_many(PLACES).values()]
-
-    actors = {"reader": reader, "writer": doing([partial(swap, A)])}
-    runs = list(explore(world, actors, torn=["writer"]))
-    for run in runs:
-        calls = [step.footprint.call for step in run.steps]
-        rested = calls.index("rest")
-        shown = [number for number, call in enumerate(calls) if call == "show"]
-        accepted = next(n for n, call in enumerate(calls) if call == "write")
-        assert rested < accepted or rested > max(shown)
-    assert "[2, 101]" in {str(run.outcomes["reader"]) for run in runs}
-
-
 def test_calls_that_do_not_mind_each_other(world: World) -> None:
     """Actors on different items make one schedule, where all would be 20."""
     actors = {"a": doing([partial(look, A)] * 3), "b": doing([partial(look, B)] * 3)}
     assert len(list(explore(world, actors))) == 1
     assert len(list(explore(world, actors, reduced=False))) == 20
-
-
-def test_calls_that_do(world: World) -> None:
-    """Three who write one item come in each of the six orders."""
-    actors = {name: doing([partial(add, A)]) for name in "abc"}
-    orders = {"".join(run.schedule) for run in explore(world, actors)}
-    assert orders == {"abc", "acb", "bac", "bca", "cab", "cba"}
 
 
 def test_reads_that_are_watched(world: World) -> None:
@@ -321,15 +268,6 @@ def test_a_schedule_is_repeated(world: World) -> None:
     assert end(world, play(world, actors, follow(run.schedule))) == first
     with pytest.raises(LookupError):
         play(world, actors, follow("a" * 5))
-
-
-def test_each_schedule_starts_anew(world: World) -> None:
-    """Items and blobs are as they were, whatever the last schedule did to them."""
-    list(explore(world, {"actor": doing([partial(add, A), partial(keep, A)])}))
-    assert world.ports.blobs.get(A.sk)
-    world.restore()
-    assert world.ports.store.get(A) == {"version": 1}
-    assert world.ports.blobs.get(A.sk) is None
 
 
 def test_an_observer_is_asked_after_each_change(world: World) -> None:

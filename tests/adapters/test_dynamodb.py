@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import pytest
-from botocore.exceptions import ClientError, ParamValidationError, ReadTimeoutError
+from botocore.exceptions import ClientError, ReadTimeoutError
 
 from shared.adapters import threads
 from shared.adapters.dynamodb import DynamoStore
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 KEY = Address(Table.KEYS, "t1#api-keys", "svc_ak_1")
 OTHER = Address(Table.AUDIT, "t1#2026-01", "svc_evt_1")
 PARTITION = Partition(Table.KEYS, KEY.pk)
-NAMES = {Table.KEYS: "a-keys", Table.AUDIT: "a-audit"}
 
 CALLS: dict[str, Callable[[DynamoStore], object]] = {
     "get": lambda store: store.get(KEY),
@@ -111,13 +110,6 @@ def test_a_fault_of_ours_is_no_outage(
     Answers(dynamodb_client, error("ValidationException"))
     with pytest.raises(ClientError):
         CALLS[call](store)
-
-
-def test_a_request_that_cannot_be_built_is_no_outage(store: DynamoStore) -> None:
-    """A key of the wrong type is a fault in the code."""
-    key: Any = Address(Table.KEYS, "pk", None)  # type: ignore[arg-type]
-    with pytest.raises(ParamValidationError):
-        store.get(key)
 
 
 def test_the_client_gives_up_in_seconds(dynamodb_client: DynamoDBClient) -> None:
@@ -409,15 +401,6 @@ def test_a_lost_answer_is_asked_for_under_the_same_token(
     first, *others = answers.bodies
     assert others == [first] * 4
     assert str(UUID(first["ClientRequestToken"])) == first["ClientRequestToken"]
-
-
-def test_each_write_has_a_token(dynamodb_client: DynamoDBClient, store: DynamoStore) -> None:
-    """F22: each write goes under a token that no other write has."""
-    answers = Answers(dynamodb_client, NOTHING)
-    for _ in range(2):
-        store.write(Put(KEY, {}, Expect.ANYTHING))
-    first, second = (body["ClientRequestToken"] for body in answers.bodies)
-    assert first != second
 
 
 def test_a_change_names_only_what_it_uses(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from botocore.exceptions import ClientError, ReadTimeoutError
+from botocore.exceptions import ReadTimeoutError
 
 from shared.adapters.dynamodb_buckets import DynamoBuckets
 from shared.errors import Corrupt, Unavailable
@@ -146,16 +146,6 @@ def test_an_outage_is_unavailable(
     assert caught.value.__cause__ is not None
 
 
-@pytest.mark.parametrize("outage", OUTAGES)
-def test_an_outage_after_the_first_write_is_unavailable(
-    dynamodb_client: DynamoDBClient, buckets: DynamoBuckets, outage: str
-) -> None:
-    """F22: a lease that fails half way grants nothing."""
-    Answers(dynamodb_client, refused(), OUTAGES[outage])
-    with pytest.raises(Unavailable):
-        buckets.lease("t1", 7, now=NOW)
-
-
 @pytest.mark.parametrize("outage", PASSING)
 def test_a_short_outage_is_not_noticed(
     dynamodb_client: DynamoDBClient, buckets: DynamoBuckets, outage: str
@@ -172,15 +162,6 @@ def test_a_lost_answer_costs_tokens_and_makes_none(
     answers = Answers(dynamodb_client, ReadTimeoutError(endpoint_url=URL), taken(NOW + 14_000))
     assert buckets.lease("t1", 7, now=NOW) == Lease(7, NOW + 14_000)
     assert asked(answers) == [7, 7]
-
-
-def test_a_fault_of_ours_is_no_outage(
-    dynamodb_client: DynamoDBClient, buckets: DynamoBuckets
-) -> None:
-    """A request that DynamoDB calls invalid flies as what it is, so that it is seen and mended."""
-    Answers(dynamodb_client, error("ValidationException"))
-    with pytest.raises(ClientError):
-        buckets.lease("t1", 7, now=NOW)
 
 
 @pytest.mark.parametrize("attribute", [{"S": "0"}, {"N": "1.5"}, {"NULL": True}, None], ids=str)

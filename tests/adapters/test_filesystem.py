@@ -91,14 +91,6 @@ def test_a_put_is_on_the_disk_before_it_returns(
     assert done == whole * 2
 
 
-def test_nothing_is_left_beside_the_blob(root: Path, blobs: FileBlobs) -> None:
-    """A put tidies up after itself, whether it succeeded or lost."""
-    blobs.put(NAME, b"data")
-    with pytest.raises(BlobExists):
-        blobs.put(NAME, b"more")
-    assert left_in(root) == [NAME]
-
-
 def test_of_many_puts_at_once_one_wins(root: Path) -> None:
     """F03: of writers at one name one wins, and its bytes are the blob's."""
 
@@ -214,14 +206,6 @@ def test_every_character_of_a_signature_counts(blobs: FileBlobs) -> None:
 def test_an_address_of_a_missing_blob_opens_nothing(blobs: FileBlobs) -> None:
     """A blob that was pruned since is absent."""
     assert blobs.open_url(**parts(blobs.url(NAME, ttl_seconds=60))) is None
-
-
-def test_processes_share_the_key_of_addresses(root: Path) -> None:
-    """Whichever of many processes makes the key first, an address opens at each."""
-    with ThreadPoolExecutor(8) as pool:
-        urls = list(pool.map(lambda _: FileBlobs(root).url(NAME, ttl_seconds=60), range(16)))
-    FileBlobs(root).put(NAME, b"data")
-    assert all(read(FileBlobs(root).open_url(**parts(url))) == b"data" for url in urls)
 
 
 def test_losing_the_race_for_the_key_is_no_fault(

@@ -118,20 +118,6 @@ def test_another_connection_sees_every_acknowledged_write(path: Path, store: Sql
             ]
 
 
-def test_two_connections_contend_without_loss(path: Path) -> None:
-    """F31: increments by several connections at once are all counted."""
-
-    def count(_: int) -> None:
-        with closing(SqliteStore(str(path))) as store:
-            for _ in range(5):
-                store.write(Increment(KEY, {"n": 1}, ANYTHING))
-
-    with ThreadPoolExecutor(4) as pool:
-        list(pool.map(count, range(8)))
-    with closing(SqliteStore(str(path))) as store:
-        assert store.get(KEY) == {"n": 40}
-
-
 def test_many_processes_open_one_new_file(path: Path) -> None:
     """F30: processes started at once make one store; each step of a version has one winner."""
     program = f"""

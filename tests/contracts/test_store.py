@@ -234,15 +234,6 @@ def test_a_column_of_many_items_is_complete(exact_store: Store) -> None:
         assert list(found) == [(sk, sk) for sk in names[int(after) + 1 :]]
 
 
-def test_a_column_of_large_items_is_complete(store: Store) -> None:
-    """More bytes than an engine's page come all, in order, once."""
-    names = [f"{number:02}" for number in range(12)]
-    for sk in names:
-        put(store, PARTITION.address(sk), held="x" * 300_000, wanted=sk)
-    found = itertools.chain.from_iterable(store.column(PARTITION, "wanted"))
-    assert list(found) == [(sk, sk) for sk in names]
-
-
 @pytest.mark.parametrize("newest_first", [False, True])
 def test_what_stays_is_seen_once_while_others_come_and_go(store: Store, newest_first: bool) -> None:
     """The store can be written between two steps, and an entry that stays is seen once."""

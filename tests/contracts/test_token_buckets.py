@@ -25,16 +25,6 @@ def test_a_new_bucket_is_full(buckets: TokenBuckets) -> None:
     assert buckets.lease("t1", 1, now=NOW) == Lease(0, NOW + 2 * SECOND)
 
 
-def test_a_lease_is_all_or_what_is_left_or_nothing(buckets: TokenBuckets) -> None:
-    """F32: as many as are asked for, else all that there are, else none."""
-    assert [granted(buckets, tokens) for tokens in (1, 1500, 600, 1, 600)] == [1, 1500, 499, 0, 0]
-
-
-def test_the_last_token_can_be_asked_for_exactly(buckets: TokenBuckets) -> None:
-    """Who asks for just what is left gets it."""
-    assert [granted(buckets, tokens) for tokens in (1999, 1, 1)] == [1999, 1, 0]
-
-
 @pytest.mark.parametrize("used", [False, True])
 @pytest.mark.parametrize("tokens", [BURST + 1, 10 * BURST])
 def test_no_lease_is_larger_than_the_burst(buckets: TokenBuckets, tokens: int, used: bool) -> None:
@@ -72,13 +62,6 @@ def test_a_token_comes_back_each_millisecond(buckets: TokenBuckets) -> None:
     assert [granted(buckets, 800, now=NOW + later) for later in moments] == [
         *(0, 0, 1, 0, 0, 1, 500, 0)
     ]
-
-
-@pytest.mark.parametrize("pause", [2 * SECOND, 2 * SECOND + 1, 864_000 * SECOND])
-def test_a_pause_saves_no_more_than_the_burst(buckets: TokenBuckets, pause: int) -> None:
-    """F32: however long a bucket was left alone, it holds the burst."""
-    granted(buckets, BURST)
-    assert [granted(buckets, tokens, now=NOW + pause) for tokens in (BURST, 1)] == [BURST, 0]
 
 
 def test_names_are_independent(buckets: TokenBuckets) -> None:

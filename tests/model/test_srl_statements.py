@@ -45,11 +45,6 @@ def reached(pinned: list[int], forms: list[Form], *, revoked: tuple[int, ...] = 
     return [number for number, seed in enumerate(SEEDS, 1) if public(seed) in found]
 
 
-def test_a_statement_reads_as_it_was_signed() -> None:
-    """Every member comes back."""
-    assert Statement.opened(form(2)) == statement(2)
-
-
 def test_a_chain_is_followed_in_whatever_order_it_comes() -> None:
     """From the pinned key on, not back."""
     forms = [form(4), form(2), form(3)]

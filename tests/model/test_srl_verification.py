@@ -60,13 +60,6 @@ def changed(**members: Any) -> Any:
     return document(MEMBERS | members)
 
 
-def test_a_right_list_is_believed() -> None:
-    """What the publisher signs passes every check and comes out as it went in."""
-    served = srl.sign(PAYLOAD, seed=SEED)
-    assert verify(served, public_key=public(), now=NOW, min_version=5) == PAYLOAD
-    assert json.loads(served) == document()
-
-
 @given(
     st.integers(1, VERSION_MAX),
     st.lists(st.from_regex("svc_wrt_[A-Za-z0-9_-]{1,64}", fullmatch=True), unique=True),
@@ -167,15 +160,6 @@ def flips(data: bytes) -> Iterator[bytes]:
         flipped = bytearray(data)
         flipped[place // 8] ^= 1 << place % 8
         yield bytes(flipped)
-
-
-@pytest.mark.parametrize("part", ["Payload", "Signature"])
-def test_no_bit_may_be_flipped(part: str) -> None:
-    """F06: any flipped bit of what is signed, or of the signature, is `signature`."""
-    served = document()
-    for flipped in flips(base64.b64decode(served["srl"][part])):
-        altered = served["srl"] | {part: base64.b64encode(flipped).decode()}
-        refused({"payload": MEMBERS, "srl": altered}, "signature")
 
 
 def test_no_bit_may_be_flipped_on_the_way() -> None:

@@ -1,6 +1,5 @@
 """Names and reasons (API-18)."""
 
-import unicodedata
 from collections.abc import Callable
 
 import pytest
@@ -41,27 +40,3 @@ def test_what_hides_or_turns_text_is_refused(
     with pytest.raises(ValueError, match="must") as caught:
         rule(f"a{value}{hidden}b")
     assert hidden not in str(caught.value)
-
-
-@EACH
-@pytest.mark.parametrize("character", ["a", "é", "🔑"])
-def test_the_length_is_in_code_points(rule: Rule, most: int, character: str) -> None:
-    """As many characters as the contract says are taken, after trimming; one more is not."""
-    assert rule(f"  {character * most}  ") == character * most
-    with pytest.raises(ValueError, match=f"1 to {most}"):
-        rule(character * (most + 1))
-
-
-@EACH
-@pytest.mark.parametrize("blank", ["", " ", "\t\r\n", "\u3000", "\u00a0", "\u2028", "\x1f", "\x85"])
-def test_blank_text_is_refused(rule: Rule, most: int, blank: str) -> None:
-    """White space alone, of any script, is no text."""
-    with pytest.raises(ValueError, match="1 to"):
-        rule(blank)
-
-
-@EACH
-def test_text_is_not_normalised(rule: Rule, most: int) -> None:
-    """F19: composed and decomposed forms stay what they are."""
-    forms = [unicodedata.normalize(form, "Å") for form in ("NFC", "NFD")]
-    assert [rule(form) for form in forms] == forms

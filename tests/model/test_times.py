@@ -1,7 +1,7 @@
 """Moments as RFC 3339 text (API-16, API-17)."""
 
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given
@@ -9,12 +9,7 @@ from hypothesis import strategies as st
 
 from shared.model import times
 
-OFFSETS = st.integers(-23 * 60 - 59, 23 * 60 + 59).map(
-    lambda minutes: timezone(timedelta(minutes=minutes))
-)
 MOMENTS = st.datetimes(datetime(1000, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001
-# So that no offset leads past either end of the calendar.
-INNER = st.datetimes(datetime(1000, 1, 2), datetime(9999, 12, 30), timezones=OFFSETS)  # noqa: DTZ001
 
 
 @given(MOMENTS)
@@ -49,32 +44,10 @@ def test_text_sorts_as_moments_do(one: datetime, other: datetime) -> None:
     assert times.text(earlier) <= times.text(later)
 
 
-@given(INNER)
-def test_an_offset_is_a_moment_in_utc(moment: datetime) -> None:
-    """Any offset names the same moment; parts of a second are cut off, never rounded up."""
-    read = times.parse(moment.isoformat())
-    assert read == moment.astimezone(UTC).replace(microsecond=0)
-    assert read.tzinfo is UTC
-    assert read <= moment < read + timedelta(seconds=1)
-    assert times.text(moment) == times.text(read)
-
-
 @given(st.text(max_size=40))
 def test_any_text_is_read_or_refused(text: str) -> None:
     """Any text is a moment or a ValueError, never another error."""
     with suppress(ValueError):
-        times.parse(text)
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["9999-12-31T23:59:59-00:01", "0001-01-01T00:00:00+00:01", "0000-01-01T00:00:00Z",
-     "2026-11-21T24:00:00Z", "2026-11-21T23:59:60Z", "2026-11-21T00:00:00+24:00",
-     "2026-02-29T00:00:00Z", "2026-11-21 00:00:00Z", "2026-11-21T00:00Z", "2026-11-21T00:00:00"],
-)  # fmt: skip
-def test_what_no_clock_shows_is_refused(text: str) -> None:
-    """Moments past the calendar, hour 24, leap seconds and forms beside RFC 3339 are refused."""
-    with pytest.raises(ValueError, match="RFC 3339"):
         times.parse(text)
 
 

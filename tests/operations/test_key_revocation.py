@@ -1,32 +1,26 @@
 """Revoking signing keys: every warrant at once, whatever their number, whatever stops it."""
 
-import base64
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 import pytest
 
-from shared.errors import Conflict, Corrupt, InvalidState, NotFound, Unavailable
+from shared.errors import Corrupt, InvalidState
 from shared.model import revoked_signers as signer_model
 from shared.model import signing_keys as model
 from shared.model import warrants as warrant_model
-from shared.model.signing_keys import SigningKey, Status, Type
-from shared.model.tenants import SettingsChange
+from shared.model.signing_keys import SigningKey, Status
 from shared.model.warrant_format import Format
-from shared.model.warrant_verification import verify
 from shared.model.warrants import Standing, Warrant
 from shared.operations.api import (
     key_revocation,
     revocations,
     signing_keys,
     srl,
-    tenant_settings,
-    warrants,
 )
-from shared.operations.api.warrants import Order
 from shared.operations.operator import consistency
-from shared.operations.rules import counters, first_edition, operation, revoked_signers
-from shared.operations.srl import in_force, publication, signed_by_end, worker
+from shared.operations.rules import first_edition, revoked_signers
+from shared.operations.srl import publication, signed_by_end, worker
 from shared.ports import Ports
 from shared.ports.store import Change, Delete, Expect, Increment, Put
 from tests.faults import Crash, Script, raises, scripted
@@ -77,52 +71,6 @@ def revoked_of(ports: Ports, tenant: Tenant, ids: Iterable[str]) -> list[bool]:
     return [verdict.revoked for verdict in verdicts.values()]
 
 
-# --- from beginning to end, on every engine ---
-
-
-def test_the_life_of_a_key(anywhere: Ports, clock: Clock) -> None:
-    """Root, issuer, sign, rotate, revoke, check, list: the same on one machine and in the cloud."""
-    ports = anywhere
-    tenant = Tenant.create(ports)
-    root = tenant.key(ports)
-    issuer = tenant.key(ports, root)
-    order = Order(b"grant")
-    first = warrants.sign(ports, tenant.operator, key_id=issuer.id, order=order)
-    assert first.message is not None
-    claims = verify(
-        base64.b64decode(first.message),
-        public_keys=[issuer.public_bytes],
-        tenant_id=tenant.id,
-        now=clock(),
-    )
-    assert (claims.warrant_id, claims.payload) == (first.warrant.warrant_id, b"grant")
-    with pytest.raises(Conflict):
-        tenant.sign(ports, issuer, first.warrant.warrant_id)
-    signing_keys.suspend(ports, tenant.operator, key_id=root.id)
-    with pytest.raises(InvalidState):
-        tenant.sign(ports, issuer)
-    signing_keys.enable(ports, tenant.operator, key_id=root.id)
-    signing_keys.rotate(ports, tenant.operator, key_id=issuer.id)
-    second = tenant.sign(ports, issuer)
-    old = signing_keys.versions(ports, tenant.operator, key_id=issuer.id)[1]
-    by_old = warrants.page(ports, tenant.operator, key_id=old.id, before=None, limit=10)
-    assert [each.warrant_id for each in by_old.entries] == [first.warrant.warrant_id]
-    tenant.revoke_key(ports, old)
-    ids = [first.warrant.warrant_id, second, "svc_wrt_unknown"]
-    assert revoked_of(ports, tenant, ids) == [True, False, False]
-    assert tenant.regenerate(ports).revoked_ids == ids[:1]
-    clock.advance(minutes=1)
-    tenant.revoke_key(ports, root, cascade=True)
-    assert revoked_of(ports, tenant, ids) == [True, True, False]
-    assert worker.publish_due(ports).published == [tenant.id]
-    assert tenant.published(ports).revoked_ids == sorted(ids[:2])
-    page = signing_keys.page(
-        ports, tenant.operator, before=None, limit=1, type_=Type.ISSUER, status=Status.REVOKED
-    )
-    assert (page.total, len(page.entries)) == (2, 1)
-    tenant.check_totals(ports)
-
-
 # --- any number of warrants ---
 @pytest.mark.slow
 def test_a_key_of_a_hundred_thousand_warrants(ports: Ports, tenant: Tenant) -> None:
@@ -137,43 +85,6 @@ def test_a_key_of_a_hundred_thousand_warrants(ports: Ports, tenant: Tenant) -> N
         assert all(revoked_of(ports, tenant, made[start : start + 1000]))
     assert tenant.regenerate(ports).revoked_ids == made
     tenant.check_totals(ports)
-
-
-@pytest.mark.parametrize("whole", [True, False], ids=["key", "version"])
-def test_a_batch_reads_each_signer_once(ports: Ports, tenant: Tenant, whole: bool) -> None:
-    """The verdict on a thousand warrants of one revoked key takes as few reads as on one."""
-    key = tenant.key(ports)
-    made = store_warrants(ports, key, 1000)
-    signing_keys.rotate(ports, tenant.operator, key_id=key.id)
-    old = signing_keys.versions(ports, tenant.operator, key_id=key.id)[1]
-    tenant.revoke_key(ports, key if whole else old)
-    script = Script()
-    assert all(revoked_of(scripted(ports, script), tenant, made))
-    assert len(script.calls) <= 3
-
-
-def test_many_that_leave_the_list_together(ports: Ports, tenant: Tenant, clock: Clock) -> None:
-    """Warrants that expired long ago leave the list at once, and each signer is read once."""
-    key = tenant.key(ports)
-    made = store_warrants(ports, key, 1000, ends_at=clock() + timedelta(days=1))
-    tenant.revoke_key(ports, key)
-    assert tenant.regenerate(ports).revoked_ids == made
-    clock.advance(days=1, hours=1, seconds=1)
-    script = Script()
-    publication.publish(scripted(ports, script), tenant.operator)
-    assert tenant.published(ports).revoked_ids == []
-    assert len(script.calls) <= 50
-
-
-def test_a_longer_lifetime_brings_them_back(ports: Ports, tenant: Tenant, clock: Clock) -> None:
-    """How long ago is long ago follows the lifetime of the list that is made."""
-    key = tenant.key(ports)
-    made = store_warrants(ports, key, 3, ends_at=clock() + timedelta(days=1))
-    tenant.revoke_key(ports, key)
-    clock.advance(days=1, hours=1, seconds=1)
-    assert tenant.regenerate(ports).revoked_ids == []
-    tenant_settings.update(ports, tenant.operator, change=SettingsChange(srl_ttl_seconds=7200))
-    assert tenant.regenerate(ports).revoked_ids == made
 
 
 def expired_long_ago(ports: Ports, tenant: Tenant, clock: Clock, *, expired: int) -> list[str]:
@@ -286,27 +197,6 @@ def test_the_schedule_sees_a_revoked_key(ports: Ports, tenant: Tenant) -> None:
     assert tenant.published(ports).revoked_ids == [warrant_id]
     tenant.revoke_key(ports, key)
     assert worker.publish_due(ports).published == []
-
-
-def test_a_key_that_is_revoked_during_a_publication(ports: Ports) -> None:
-    """F04: it may miss that list, but then the tenant is due, and the next list has it all."""
-
-    def make() -> tuple[Tenant, SigningKey, str]:
-        tenant = _another(ports)
-        key = tenant.key(ports)
-        return tenant, key, tenant.sign(ports, key)
-
-    for race in races(
-        ports,
-        make,
-        lambda through, world: srl.regenerate(through, world[0].operator),
-        lambda through, world: world[0].revoke_key(through, world[1]),
-    ):
-        tenant, _, warrant_id = race.world
-        head = in_force.head(ports, tenant.id)
-        changes = counters.counted(ports, tenant.id).changes
-        assert warrant_id in tenant.published(ports).revoked_ids or head.changes < changes
-        assert tenant.regenerate(ports).revoked_ids == [warrant_id]
 
 
 def test_one_revocation_follows_another_during_a_publication(ports: Ports) -> None:
@@ -616,23 +506,6 @@ def test_a_child_that_signs_during_a_cascade(ports: Ports) -> None:
         tenant.check_totals(ports)
 
 
-@pytest.mark.slow
-def test_two_cascades_at_once(ports: Ports) -> None:
-    """F28: each key is revoked once, by one of them."""
-
-    def make() -> tuple[Tenant, SigningKey]:
-        tenant = _another(ports)
-        return tenant, branch(ports, tenant, keys=50)[0]
-
-    def revoke(through: Ports, world: tuple[Tenant, SigningKey]) -> object:
-        return world[0].revoke_key(through, world[1], cascade=True)
-
-    for race in races(ports, make, revoke, revoke):
-        assert race.first == race.second
-        assert race.world[0].actions(ports).count("key.revoke") == 51
-        race.world[0].check_totals(ports)
-
-
 @pytest.mark.parametrize("earlier", [0, 1])
 def test_two_keys_revoked_at_once(ports: Ports, earlier: int) -> None:
     """F90a: Two keys that are revoked simultaneously are both recorded and counted."""
@@ -652,32 +525,6 @@ def test_two_keys_revoked_at_once(ports: Ports, earlier: int) -> None:
         tenant, *keys = race.world
         assert {tenant.status(ports, key) for key in keys} == {Status.REVOKED}
         tenant.check_totals(ports)
-
-
-def test_a_cascade_of_another_tenants_key(ports: Ports, tenant: Tenant) -> None:
-    """F12: another tenant's key is unknown, and so is everything below it."""
-    other = _another(ports)
-    root, below = branch(ports, other, keys=3)
-    with pytest.raises(NotFound):
-        tenant.revoke_key(ports, root, cascade=True)
-    assert {other.status(ports, key) for key in [root, below[0]]} == {Status.ACTIVE}
-
-
-def test_a_race_that_is_lost_for_ever(
-    ports: Ports, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """F24: where the key always changes first, the answer is unavailable, not an error."""
-    monkeypatch.setattr(operation, "PACING", operation.Pacing(limit=0))
-    key = tenant.key(ports)
-
-    def suspend() -> None:
-        signing_keys.suspend(ports, tenant.operator, key_id=key.id)
-
-    script = Script(before={4: suspend})
-    with pytest.raises(Unavailable):
-        tenant.revoke_key(scripted(ports, script), key)
-    assert tenant.status(ports, key) is Status.SUSPENDED
-    tenant.check_totals(ports)
 
 
 def _another(ports: Ports) -> Tenant:

@@ -1,7 +1,6 @@
 """Operations enforce their scopes, and decide again when a race was lost."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import count
 
 import pytest
@@ -50,18 +49,6 @@ def test_contention_ends_before_a_gateway_gives_up() -> None:
     """F24: with the longest write behind it, an operation answers before its function is killed."""
     seconds = operation.PACING.limit + retries.PATIENCE.deadline_seconds
     assert seconds < min(each.get("Timeout", GLOBALS["Timeout"]) for each in LAMBDAS.values())
-
-
-def test_a_race_lost_for_ever_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It ends, and says that nothing was done."""
-    monkeypatch.setattr(operation, "PACING", replace(operation.PACING, limit=0.01))
-
-    def attempt() -> None:
-        raise ExpectationLost([_KEY])
-
-    with pytest.raises(Unavailable) as caught:
-        operation.settle(attempt)
-    assert isinstance(caught.value.__cause__, ExpectationLost)
 
 
 def test_a_race_is_lost_until_the_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:

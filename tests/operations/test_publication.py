@@ -1,6 +1,5 @@
 """Publishing: whatever stops, races or lies, the list in force is valid and loses nothing."""
 
-import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -86,16 +85,6 @@ def go(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
 Go = Callable[[str], None]
 
 
-@pytest.mark.parametrize("way", _ORDERS)
-def test_the_order_of_calls(ports: Ports, tenant: Tenant, go: Go, way: str) -> None:
-    """The head is read before the revocations, the blob stored before the head moves."""
-    tenant.revoke(ports, "svc_wrt_next")
-    go(way)
-    script = Script()
-    publication.publish(scripted(ports, script), tenant.operator)
-    assert script.calls == _ORDERS[way]
-
-
 @pytest.mark.parametrize(("way", "step"), _STEPS)
 def test_a_crash_before_a_step_heals(
     ports: Ports, tenant: Tenant, go: Go, way: str, step: int
@@ -153,14 +142,6 @@ def test_a_fault_at_any_step_is_unavailable(
         publication.publish(scripted(ports, script), tenant.operator)
     assert tenant.published(ports).version == 2
     assert tenant.actions(ports).count("srl.regenerate") == 1
-
-
-def test_a_run_stopped_after_its_blob_finds_it_again(ports: Ports, tenant: Tenant) -> None:
-    """F01: the orphan that an identical run left is taken for what it is."""
-    script = Script(before={_AT_REST: raises(Crash())})
-    with pytest.raises(Crash):
-        publication.publish(scripted(ports, script), tenant.operator)
-    assert publication.publish(ports, tenant.operator).version == 3
 
 
 def test_concurrent_regenerations_rise_one_by_one(tmp_path: Path, clock: Clock) -> None:
@@ -455,38 +436,6 @@ def test_the_schedule_publishes_what_is_due(ports: Ports, clock: Clock, tenant: 
     assert worker.publish_due(ports).published == []
     clock.advance(seconds=1)
     assert worker.publish_due(ports).published == [tenant.id]
-
-
-def test_schedules_that_overlap(tmp_path: Path, clock: Clock) -> None:
-    """F08: two runs at once give one version more, or two that rise; never churn."""
-    ports = embedded(tmp_path, clock, store=str(tmp_path / "svc.db"))
-    tenant = Tenant.create(ports)
-    tenant.revoke(ports, "svc_wrt_a")
-    start = threading.Barrier(4)
-
-    def run() -> worker.Tick:
-        start.wait()
-        return worker.publish_due(ports)
-
-    with ThreadPoolExecutor(4) as pool:
-        ticks = [each.result() for each in [pool.submit(run) for _ in range(4)]]
-    published = sum(len(tick.published) for tick in ticks)
-    assert 1 <= published <= 4
-    assert tenant.published(ports).version == 1 + published
-    assert worker.publish_due(ports).published == []
-    close(ports)
-
-
-def test_a_tenant_that_fails_holds_back_no_other(ports: Ports, tenant: Tenant) -> None:
-    """One tenant's broken record is its own trouble."""
-    second = Tenant.create(ports, "globex")
-    for each in (tenant, second):
-        each.revoke(ports, "svc_wrt_new")
-    signer = in_force.signer(ports, tenant.id)
-    ports.store.write(Put(signer.address, {"id": signer.id}, Expect.PRESENT))
-    tick = worker.publish_due(ports)
-    assert tick.published == [second.id]
-    assert {each: type(error) for each, error in tick.failed.items()} == {tenant.id: Corrupt}
 
 
 def test_heads_are_not_kept_for_ever(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from shared.errors import Corrupt, InvalidSrl
+from shared.errors import Corrupt
 from shared.model.items import Table
 from shared.model.srl import encoding as model
 from shared.model.srl import signers as srl_signers
@@ -121,27 +121,6 @@ def test_published_revocations_survive_a_restore(
     assert_healthy(ports, past)
 
 
-def test_it_says_what_it_revoked_again(deployment: Deployment, past: Past) -> None:
-    """The operator is told each revocation that the records lacked, and its record says why."""
-    ports = deployment.ports
-    deployment.restore(past.copy)
-    recovered = recover(ports, past.tenant)
-    # The key that signed `svc_wrt_signed-early` is revoked again; of the other nothing is known.
-    assert recovered.revoked_again == ["svc_wrt_last", "svc_wrt_late", "svc_wrt_signed-late"]
-    found = revocations.check(ports, past.tenant.operator, warrant_id="svc_wrt_late")
-    assert found.reason == f"restored from version {past.seen.version} of the list"
-
-
-def test_without_it_verifiers_refuse_what_is_published(
-    deployment: Deployment, past: Past, clock: Clock
-) -> None:
-    """Why one recovers: the list of restored records is an old one to those who saw newer ones."""
-    deployment.restore(past.copy)
-    past.tenant.regenerate(deployment.ports)
-    with pytest.raises(InvalidSrl, match="older than"):
-        believed(deployment.ports, past, clock)
-
-
 def test_again_and_again(deployment: Deployment, past: Past, clock: Clock) -> None:
     """Repeating it publishes the same once more, under the next version, and revokes nothing."""
     ports = deployment.ports
@@ -152,15 +131,6 @@ def test_again_and_again(deployment: Deployment, past: Past, clock: Clock) -> No
         assert (recovered.head.version, recovered.revoked_again) == (version, [])
         assert believed(ports, past, clock).revoked_ids == past.seen.revoked_ids
     assert_healthy(ports, past)
-
-
-def test_a_second_restore(deployment: Deployment, past: Past, clock: Clock) -> None:
-    """The same copy put back again is recovered above all that was published in between."""
-    ports = deployment.ports
-    for version in (past.seen.version + 1, past.seen.version + 2):
-        deployment.restore(past.copy)
-        assert recover(ports, past.tenant).head.version == version
-    assert believed(ports, past, clock).revoked_ids == past.seen.revoked_ids
 
 
 def test_a_copy_of_records_whose_list_is_kept_no_longer(
@@ -186,13 +156,6 @@ def test_a_copy_of_records_whose_list_is_kept_no_longer(
     assert recovered.revoked_again == ["svc_wrt_last", "svc_wrt_late", "svc_wrt_signed-late"]
     assert believed(ports, past, clock).revoked_ids == past.seen.revoked_ids
     assert_healthy(ports, past)
-
-
-def test_on_records_that_lack_nothing(deployment: Deployment, past: Past, clock: Clock) -> None:
-    """Without a restore it is a publication like any other."""
-    recovered = recover(deployment.ports, past.tenant)
-    assert (recovered.head.version, recovered.revoked_again) == (past.seen.version + 1, [])
-    assert believed(deployment.ports, past, clock).revoked_ids == past.seen.revoked_ids
 
 
 def test_what_was_taken_back_since_is_revoked_again(deployment: Deployment, past: Past) -> None:

@@ -10,7 +10,6 @@ from shared.errors import (
     InvalidApiKey,
     InvalidRequest,
     InvalidState,
-    NotFound,
     RequestError,
 )
 from shared.model.callers import Scope
@@ -87,36 +86,6 @@ def opens(ports: Ports, created: Created) -> bool:
     return True
 
 
-def test_the_life_of_an_account(anywhere: Ports) -> None:
-    """Create, own, disable, enable, delete: the same on one machine and in the cloud."""
-    ports = anywhere
-    staff = Staff.make(ports)
-    tenant = staff.tenant
-    with pytest.raises(Conflict):
-        service_accounts.create(ports, tenant.operator, name="ci")
-    revoked = hire(ports, tenant, staff.account)
-    api_keys.revoke(ports, tenant.operator, key_id=revoked.api_key.id)
-    credential = api_keys.authenticate(ports, staff.key.secret)
-    assert credential.identity == staff.account.email
-    staff.switch(ports, "disable")
-    assert not opens(ports, staff.key)
-    with pytest.raises(InvalidState):
-        hire(ports, tenant, staff.account)
-    staff.switch(ports, "enable")
-    assert [opens(ports, each) for each in (staff.key, revoked)] == [True, False]
-    for created in (staff.key, revoked):
-        with pytest.raises(Conflict):
-            staff.delete(ports)
-        api_keys.delete(ports, tenant.operator, key_id=created.api_key.id)
-    staff.delete(ports)
-    with pytest.raises(NotFound):
-        staff.switch(ports, "enable")
-    with pytest.raises(Conflict):
-        service_accounts.create(ports, tenant.operator, name="ci")
-    service_accounts.create(ports, tenant.operator, name="ci-2")
-    tenant.check_totals(ports)
-
-
 def test_a_full_account_is_switched_in_one_write(ports: Ports) -> None:
     """As many keys as an account may have are stopped together, and restored together."""
     staff = Staff.make(ports)
@@ -176,24 +145,6 @@ def test_a_key_that_goes_while_its_account_is_switched(
             race.world.tenant.check_totals(ports)
 
 
-def test_two_accounts_with_the_last_admins(ports: Ports) -> None:
-    """F28: of two accounts that hold the last admin keys, one stays."""
-
-    def disable_first(through: Ports, staff: Staff) -> object:
-        account = staff.first_account(through)
-        return service_accounts.disable(through, staff.tenant.operator, account_id=account.id)
-
-    for race in races(
-        ports,
-        lambda: Staff.make(ports, Scope.ADMIN),
-        disable_first,
-        lambda p, staff: staff.switch(p, "disable"),
-    ):
-        assert isinstance(race.first, Conflict)
-        assert len(race.world.admins(ports)) == 1
-        race.world.tenant.check_totals(ports)
-
-
 @pytest.mark.parametrize("loss", LOSSES)
 def test_the_last_two_admins_go_in_different_ways(ports: Ports, loss: str) -> None:
     """F28: one account is disabled while the other's key is revoked or deleted: one is refused."""
@@ -243,20 +194,6 @@ def test_a_key_while_its_account_is_deleted(ports: Ports) -> None:
     for race in races(ports, make, lambda p, staff: staff.delete(p), create):
         assert isinstance(race.first, Conflict)
         assert isinstance(race.second, Created)
-        race.world.tenant.check_totals(ports)
-
-
-def test_two_deletions_of_one_account(ports: Ports) -> None:
-    """F30: one takes effect; the other finds nothing."""
-
-    def make() -> Staff:
-        staff = Staff.make(ports)
-        staff.dismiss(ports)
-        return staff
-
-    for race in races(ports, make, *[lambda p, staff: staff.delete(p)] * 2):
-        assert isinstance(race.first, NotFound)
-        assert race.world.tenant.actions(ports).count("service_account.delete") == 1
         race.world.tenant.check_totals(ports)
 
 

@@ -1,9 +1,5 @@
 """Signing keys in races: one winner a step, legal states only, revoked is final."""
 
-import random
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-
 import pytest
 
 from shared.errors import Conflict, InvalidState, RequestError
@@ -12,10 +8,8 @@ from shared.model.signing_keys import SigningKey, Status, Type
 from shared.operations.api import key_revocation, signing_keys
 from shared.ports import Ports
 from shared.ports.store import Expect, Increment
-from tests.faults import Script, scripted
 from tests.operations.races import races
 from tests.operations.tenants import Tenant
-from tests.worlds import Clock, close, embedded
 
 pytestmark = pytest.mark.usefixtures("at_once")
 
@@ -94,32 +88,6 @@ def test_two_actions_at_once(ports: Ports, state: str, first: str, second: str) 
             "refused": refused,
         } in serial
         tenant.check_totals(ports)
-
-
-def test_many_actions_at_once(tmp_path: Path, clock: Clock) -> None:
-    """F28: under many threads every acknowledged step left its mark, and revoked stays so."""
-    ports = embedded(tmp_path, clock, store=str(tmp_path / "svc.db"))
-    world = tenant, key = new_key(ports, "active")
-    chosen = random.Random(28).choices(["rotate", "suspend", "enable"], k=60)
-    chosen.insert(45, "revoke")
-
-    def run(action: str) -> tuple[str, object]:
-        try:
-            return action, act(ports, world, action)
-        except InvalidState:
-            return action, None
-
-    with ThreadPoolExecutor(6) as pool:
-        done = [action for action, said in pool.map(run, chosen) if said is not None]
-    now = signing_keys.get(ports, tenant.operator, key_id=key.id)
-    assert now.status is Status.REVOKED
-    left = tenant.actions(ports)
-    assert left.count("key.revoke") == 1
-    assert left.count("key.rotate") == done.count("rotate") == now.key_version - 1
-    # Enabled as often as suspended, or once less: suspended when it was revoked.
-    assert 0 <= left.count("key.suspend") - left.count("key.enable") <= 1
-    tenant.check_totals(ports)
-    close(ports)
 
 
 @pytest.mark.parametrize("action", ["suspend", "revoke", "rotate"])
@@ -202,15 +170,3 @@ def test_thousands_of_dead_keys_block_nothing(ports: Ports) -> None:
     ports.store.write(Increment(model.counts_address(tenant.id), living, Expect.PRESENT))
     with pytest.raises(Conflict):
         tenant.key(ports)
-
-
-def test_reading_a_key_needs_no_key_service(ports: Ports) -> None:
-    """F26: only creation, rotation and signing ask for the key service."""
-    world = tenant, key = new_key(ports, "active")
-    script = Script()
-    through = scripted(ports, script)
-    signing_keys.get(through, tenant.operator, key_id=key.id)
-    signing_keys.page(through, tenant.operator, before=None, limit=10)
-    for action in ("suspend", "enable", "revoke"):
-        act(through, world, action)
-    assert not {"seal", "unseal"}.intersection(script.calls)

@@ -1,6 +1,5 @@
 """A list that follows from the one before is, byte for byte, the one made from all records."""
 
-import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -18,7 +17,6 @@ from shared.model.api_keys import ApiKey
 from shared.model.callers import Scope
 from shared.model.service_accounts import ServiceAccount
 from shared.model.signing_keys import SigningKey
-from shared.model.srl import encoding
 from shared.model.srl.head import head_address
 from shared.model.tenants import SettingsChange
 from shared.operations.api import (
@@ -280,25 +278,6 @@ def test_every_hundredth_list_is_made_from_all_records(ports: Ports) -> None:
     for version in range(2, 100):
         assert tenant.regenerate(ports).revoked_ids == [], version
     assert tenant.regenerate(ports).revoked_ids == ["svc_wrt_lost"]
-
-
-def test_a_short_list_starts_no_thread(ports: Ports, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is not packed needs no thread to pack it; a longer list is packed beside the rest."""
-    started = list[str]()
-    start = threading.Thread.start
-
-    def noting(thread: threading.Thread) -> None:
-        started.append(thread.name)
-        start(thread)
-
-    monkeypatch.setattr(threading.Thread, "start", noting)
-    tenant = Tenant.create(ports)
-    assert started == []
-    for number in range(3):
-        tenant.revoke(ports, f"svc_wrt_{number}")
-    monkeypatch.setattr(encoding, "_PACKED_FROM", 100)
-    tenant.regenerate(ports)
-    assert started == ["pack_0"]
 
 
 def test_a_longer_lifetime_brings_back_what_had_left(tmp_path: Path) -> None:

@@ -1,25 +1,22 @@
 """The schedule: who is due, what finding them costs, and that no change is ever lost to it."""
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from itertools import count
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from shared.errors import Corrupt, Unavailable
+from shared.errors import Corrupt
 from shared.model import revocations as revocation_model
 from shared.model.revoked_signers import count_address
 from shared.model.srl import schedule as model
 from shared.model.srl.schedule import Turn
 from shared.model.tenants import SettingsChange
 from shared.model.warrants import by_end
-from shared.operations.api import key_revocation, revocations, signing_keys, srl, tenant_settings
+from shared.operations.api import key_revocation, srl, tenant_settings
 from shared.operations.srl import in_force, worker
 from shared.operations.srl import marks as srl_marks
 from shared.operations.srl import schedule as srl_schedule
@@ -40,7 +37,7 @@ from tests.intercepted import Call, Intercepted
 from tests.operations.races import races
 from tests.operations.tenants import Tenant
 from tests.operations.test_faults import _EACH_CASE, Case, _pending_signer
-from tests.worlds import Clock, close, embedded
+from tests.worlds import Clock
 
 # A list is valid for an hour.
 HALF, THREE_QUARTERS = timedelta(minutes=30), timedelta(minutes=45)
@@ -60,83 +57,6 @@ def due(ports: Ports) -> list[str]:
 
 
 # --- who is due ---
-
-
-def test_a_new_tenant_is_not_due(ports: Ports, tenant: Tenant) -> None:
-    """Its first list is as it should be."""
-    assert srl_schedule.due(ports) == srl_schedule.Due([], late=0)
-
-
-def test_half_of_the_lifetime(ports: Ports, clock: Clock, tenant: Tenant) -> None:
-    """A list is due once half of its lifetime has passed, and not before; then its next one is."""
-    for _ in range(3):
-        clock.moment += HALF - SECOND
-        assert due(ports) == []
-        clock.moment += SECOND
-        assert due(ports) == [tenant.id]
-        assert worker.publish_if_due(ports, tenant.id)
-        assert due(ports) == []
-
-
-def _revoke(ports: Ports, tenant: Tenant) -> None:
-    tenant.revoke(ports, "svc_wrt_b")
-
-
-def _delete(ports: Ports, tenant: Tenant) -> None:
-    revoked = tenant.revoke(ports, "svc_wrt_a")
-    revocations.delete(ports, tenant.operator, revocation_id=revoked)
-
-
-def _delete_and_revoke_again(ports: Ports, tenant: Tenant) -> None:
-    _delete(ports, tenant)
-    tenant.revoke(ports, "svc_wrt_a")
-
-
-def _revoke_key(ports: Ports, tenant: Tenant) -> None:
-    key = tenant.key(ports)
-    tenant.sign(ports, key)
-    tenant.revoke_key(ports, key)
-
-
-def _revoke_version(ports: Ports, tenant: Tenant) -> None:
-    key = tenant.key(ports)
-    tenant.sign(ports, key)
-    signing_keys.rotate(ports, tenant.operator, key_id=key.id)
-    old = signing_keys.versions(ports, tenant.operator, key_id=key.id)[1]
-    tenant.revoke_key(ports, old)
-
-
-def _revoke_cascade(ports: Ports, tenant: Tenant) -> None:
-    root = tenant.key(ports)
-    tenant.sign(ports, tenant.key(ports, root))
-    tenant.revoke_key(ports, root, cascade=True)
-
-
-CHANGES = [
-    _revoke,
-    _delete,
-    _delete_and_revoke_again,
-    _revoke_key,
-    _revoke_version,
-    _revoke_cascade,
-]
-
-
-@pytest.mark.parametrize("change", CHANGES)
-def test_a_change_makes_due(
-    anywhere: Ports, change: Callable[[Ports, Tenant], None], clock: Clock
-) -> None:
-    """Whoever changed what is revoked is due at once, alone, and no longer once published."""
-    tenant, other = Tenant.create(anywhere), Tenant.create(anywhere, "globex")
-    tenant.revoke(anywhere, "svc_wrt_a")
-    tenant.regenerate(anywhere)
-    worker.publish_if_due(anywhere, tenant.id)
-    assert due(anywhere) == []
-    change(anywhere, tenant)
-    assert due(anywhere) == [tenant.id]
-    assert worker.publish_if_due(anywhere, tenant.id)
-    assert due(anywhere) == []
-    assert in_force.head(anywhere, other.id).version == 1
 
 
 def test_each_is_named_once_the_most_urgent_first(ports: Ports, clock: Clock) -> None:
@@ -220,19 +140,6 @@ def test_clocks_may_differ_by_five_minutes(ports: Ports, clock: Clock, tenant: T
     clock.advance(minutes=-5)
     assert srl_schedule.due(ports) == srl_schedule.Due([], late=0)
     assert not worker.publish_if_due(ports, tenant.id)
-
-
-@pytest.mark.parametrize("behind", [timedelta(hours=6), timedelta(days=365)])
-def test_a_list_of_a_clock_that_was_behind_is_replaced(
-    ports: Ports, clock: Clock, tenant: Tenant, behind: timedelta
-) -> None:
-    """F35: a list issued by a clock that is behind has run out; the next tick replaces it."""
-    clock.moment -= behind
-    tenant.regenerate(ports)
-    clock.moment += behind
-    assert srl_schedule.due(ports) == srl_schedule.Due([tenant.id], late=1, expired=1)
-    assert worker.publish_due(ports) == worker.Tick(published=[tenant.id])
-    assert in_force.head(ports, tenant.id).issued_at == clock()
 
 
 @pytest.mark.parametrize("ttl_seconds", [300, 301, 604_800])
@@ -438,35 +345,6 @@ def test_a_worker_that_dies_at_any_moment_loses_nothing(
         assert_not_lost(ports, tenant, "svc_wrt_before")
 
 
-def test_a_fault_at_any_moment_loses_nothing(ports: Ports, at_once: None) -> None:
-    """F22, F26: whatever fails, the change is published or the tenant stays due."""
-    worlds = Worlds(ports, _changed)
-    for step in range(worlds.calls()):
-        tenant = worlds.make()
-        script = Script(before={step: raises(Unavailable("down"))})
-        try:
-            work(scripted(ports, script), tenant)
-        except Unavailable:
-            assert tenant.id in due(ports)
-        assert_not_lost(ports, tenant, "svc_wrt_before")
-
-
-@pytest.mark.slow
-@_EACH_STATE
-def test_a_change_and_a_death_at_any_two_moments(ports: Ports, at_once: None, state: State) -> None:
-    """A revocation before any step of a worker that dies at the same or any later one."""
-    worlds = Worlds(ports, state)
-    calls = worlds.calls()
-    for change, death in ((i, j) for i in range(calls) for j in range(i, calls)):
-        tenant = worlds.make()
-        script = Script(
-            before={change: partial(revoke_during, ports, tenant)}, after={death: raises(Crash())}
-        )
-        with suppress(Crash):
-            work(scripted(ports, script), tenant)
-        assert_not_lost(ports, tenant)
-
-
 @_EACH_STATE
 def test_a_mark_set_anew_does_not_pass_for_the_one_before(
     ports: Ports, at_once: None, state: State
@@ -491,46 +369,6 @@ def test_a_mark_set_anew_does_not_pass_for_the_one_before(
         assert_not_lost(ports, tenant)
     else:
         pytest.fail("the slower found something to publish")
-
-
-@pytest.mark.slow
-@_EACH_STATE
-def test_another_worker_and_a_change_at_any_two_moments(
-    ports: Ports, at_once: None, state: State
-) -> None:
-    """F08: another worker, whole, before any step of one; a revocation after it or any later."""
-    worlds = Worlds(ports, state)
-    calls = worlds.calls()
-    for other, change in ((i, j) for i in range(calls) for j in range(i, calls)):
-        tenant = worlds.make()
-        # After one step is before the next: two hooks fit where the two moments are one.
-        script = Script(
-            before={other: partial(work, ports, tenant)},
-            after={change: partial(revoke_during, ports, tenant)},
-        )
-        work(scripted(ports, script), tenant)
-        if tenant.is_revoked(ports, DURING):  # otherwise it had made fewer calls by then
-            assert_not_lost(ports, tenant)
-
-
-def test_workers_that_overlap_lose_nothing(tmp_path: Path, clock: Clock) -> None:
-    """F08: revocations under way while many workers publish are all listed at last, and once."""
-    ports = embedded(tmp_path, clock, store=str(tmp_path / "svc.db"))
-    tenant = Tenant.create(ports)
-    revoked = [f"svc_wrt_{number}" for number in range(24)]
-    with ThreadPoolExecutor(8) as pool:
-        workers = [pool.submit(work, ports, tenant) for _ in range(4)]
-        for warrant_id in revoked:
-            pool.submit(tenant.revoke, ports, warrant_id)
-            workers.append(pool.submit(work, ports, tenant))
-    for each in workers:
-        each.result()
-    if tenant.published(ports).revoked_ids != sorted(revoked):
-        assert due(ports) == [tenant.id]
-    work(ports, tenant)
-    assert tenant.published(ports).revoked_ids == sorted(revoked)
-    assert due(ports) == []
-    close(ports)
 
 
 # --- what a worker makes of it ---

@@ -301,21 +301,6 @@ def test_what_was_enabled_since_the_list_stays_enabled(
     assert opens(ports, story.api_keys["disabled"])
 
 
-def test_without_an_admin_key_it_says_so(deployment: Deployment) -> None:
-    """F50: the last admin key of the restored records goes too, if it was revoked."""
-    ports = deployment.ports
-    tenant = Tenant.create(ports)
-    first = api_keys.page(ports, tenant.operator, before=None, limit=50).entries[0][0]
-    copy = deployment.copy()
-    api_keys.create(ports, tenant.operator, name="new", scopes=(Scope.ADMIN,))
-    api_keys.revoke(ports, tenant.operator, key_id=first.id)
-    tenant.regenerate(ports)
-    deployment.restore(copy)
-    assert recovery.recover(ports, tenant.operator).locked_out
-    revoked, _ = api_keys.get(ports, tenant.operator, key_id=first.id)
-    assert revoked.status is KeyStatus.REVOKED
-
-
 def test_a_second_restore_of_a_later_copy(deployment: Deployment) -> None:
     """F50c: The end of a key is remembered through a restore to a time before its creation."""
     ports = deployment.ports
@@ -363,20 +348,6 @@ def test_a_key_that_was_made_and_ended_since(
         tenant.sign(ports, rotated)
     signing_keys.rotate(ports, tenant.operator, key_id=rotated.id)
     assert signs(ports, tenant, rotated)
-
-
-def test_a_tombstone_is_published_within_a_tick(deployment: Deployment) -> None:
-    """F48: no warrant has to be revoked for a tombstone to get beside the list."""
-    ports = deployment.ports
-    tenant = Tenant.create(ports)
-    leaked = api_keys.create(ports, tenant.operator, name="k", scopes=(Scope.ADMIN,))
-    copy = deployment.copy()
-    api_keys.delete(ports, tenant.operator, key_id=leaked.api_key.id)
-    assert worker.publish_due(ports).published == [tenant.id]
-    assert worker.publish_due(ports).published == []
-    deployment.restore(copy)
-    recovery.recover(ports, tenant.operator)
-    assert not opens(ports, leaked)
 
 
 def test_the_doctor_names_what_a_restore_brought_back(deployment: Deployment, story: Story) -> None:

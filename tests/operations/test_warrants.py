@@ -1,12 +1,9 @@
 """Signing in races: one identifier one warrant, and nothing signed outlives its key."""
 
-from datetime import timedelta
-
 import pytest
 
 from shared.errors import Conflict, Corrupt, InvalidState
 from shared.model import revoked_signers
-from shared.model import signing_keys as model
 from shared.model.signing_keys import SigningKey
 from shared.model.warrants import COUNTERS
 from shared.operations.api import revocations, signing_keys, warrants
@@ -195,25 +192,6 @@ def test_a_revoked_key_whose_record_is_lost(ports: Ports) -> None:
     ports.store.write(Delete(keys[-1].address, Expect.PRESENT))
     verdict = revocations.check(ports, tenant.operator, warrant_id=WARRANT)
     assert (verdict.revoked, verdict.reason) == (True, "lost")
-
-
-def test_a_key_that_expires_signs_to_its_last_second(ports: Ports, clock: Clock) -> None:
-    """Before `expires_at` it signs, from then on it does not."""
-    tenant = Tenant.create(ports)
-    root = tenant.key(ports)
-    key = signing_keys.create(
-        ports,
-        tenant.operator,
-        type_=model.Type.NOTARY,
-        name="k",
-        parent_id=root.id,
-        expires_at=clock() + timedelta(hours=1),
-    )
-    clock.advance(minutes=59, seconds=59)
-    tenant.sign(ports, key)
-    clock.advance(seconds=1)
-    with pytest.raises(InvalidState, match="expired"):
-        tenant.sign(ports, key)
 
 
 def test_a_superseded_version_is_read_alone(ports: Ports, clock: Clock) -> None:

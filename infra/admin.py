@@ -112,7 +112,7 @@ def _add_care(commands: "_Commands") -> None:
     recover.add_argument("name", type=_handle, metavar="NAME")
     recover.add_argument(
         "--signer",
-        type=_public_key,
+        type=command_line.checked(public_key_bytes),
         action="append",
         default=[],
         metavar="PUBLIC_KEY",
@@ -126,13 +126,6 @@ def _handle(value: str) -> str:
         return model.handle(value)
     except ValueError as error:
         raise argparse.ArgumentTypeError(f"a tenant's name {error}") from None
-
-
-def _public_key(value: str) -> bytes:
-    try:
-        return public_key_bytes(value)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _duration(value: str) -> timedelta:

@@ -2,9 +2,13 @@
 
 import argparse
 import sys
-from typing import Final
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, TypeVar
 
 from shared import __version__
+
+T = TypeVar("T")
 
 _SCRIPTS: Final = {
     "local_server": "rescind-server",
@@ -28,3 +32,20 @@ def parser(module: str, description: str | None) -> argparse.ArgumentParser:
     )
     made.add_argument("--version", action="version", version=f"rescind {__version__}")
     return made
+
+
+def checked(read: Callable[[str], T]) -> Callable[[str], T]:
+    """Return `read` for the type of an argument: the text of its errors is what the user sees."""
+
+    def checked_read(value: str) -> T:
+        try:
+            return read(value)
+        except (TypeError, ValueError) as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+
+    return checked_read
+
+
+def file_bytes(name: str) -> bytes:
+    """Return the content of a file, or of standard input if its name is `-`. Raises OSError."""
+    return sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()

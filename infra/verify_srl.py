@@ -56,7 +56,7 @@ def main() -> int:
 
 def _verified(arguments: argparse.Namespace) -> Payload:
     """Return the list after it is accepted and the state is saved. Raises `InvalidSrl`."""
-    body = _use(arguments.file, _read)
+    body = _use(arguments.file, command_line.file_bytes)
     reported = ReportedSigners.all([_use(name, _reported) for name in arguments.keys])
     policy = Policy(arguments.key, reported, arguments.min_version, arguments.max_step)
     state = Path(arguments.state) if arguments.state else None
@@ -81,10 +81,6 @@ def _use(name: str, read: Callable[[str], Any]) -> Any:
         raise _CannotUse(f"{name}: {error}") from None
     except InvalidSettings as error:
         raise _CannotUse(str(error)) from None
-
-
-def _read(name: str) -> bytes:
-    return sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
 
 
 def _reported(name: str) -> ReportedSigners:
@@ -124,9 +120,9 @@ def _arguments() -> argparse.Namespace:
     parser = command_line.parser("verify_srl", __doc__)
     add = parser.add_argument
     add("file", metavar="FILE", help="- for stdin")
-    key = _checked(srl_verification.public_key_bytes)
-    warrant = _checked(identifiers.warrant_id)
-    number = _checked(_positive)
+    key = command_line.checked(srl_verification.public_key_bytes)
+    warrant = command_line.checked(identifiers.warrant_id)
+    number = command_line.checked(_positive)
     add("--key", type=key, action="append", required=True, metavar="BASE64", help=_HELP["key"])
     add("--keys", action="append", default=[], metavar="FILE", help=_HELP["keys"])
     add("--state", metavar="FILE", help=_HELP["state"])
@@ -142,16 +138,6 @@ def _positive(value: str) -> int:
     if number < 1:
         raise ValueError("must be a positive integer")
     return number
-
-
-def _checked(read: Callable[[str], Any]) -> Callable[[str], Any]:
-    def checked(value: str) -> Any:
-        try:
-            return read(value)
-        except (TypeError, ValueError) as error:
-            raise argparse.ArgumentTypeError(str(error)) from None
-
-    return checked
 
 
 if __name__ == "__main__":

@@ -11,9 +11,7 @@ import argparse
 import base64
 import binascii
 import sys
-from collections.abc import Callable
 from datetime import UTC, datetime
-from pathlib import Path
 
 from infra import command_line
 from shared.errors import InvalidSrl, InvalidWarrant
@@ -27,7 +25,7 @@ def main() -> int:
     """Verify one warrant and return the exit code."""
     arguments = _arguments()
     try:
-        warrant, listed = _read(arguments.file), _read(arguments.list)
+        warrant, listed = map(command_line.file_bytes, (arguments.file, arguments.list))
     except OSError as error:
         print(f"{error.filename}: {error.strerror}", file=sys.stderr)
         return 2
@@ -83,10 +81,6 @@ def _message(data: bytes) -> bytes:
         return data
 
 
-def _read(name: str) -> bytes:
-    return sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
-
-
 def _arguments() -> argparse.Namespace:
     parser = command_line.parser("verify_warrant", __doc__)
     add = parser.add_argument
@@ -94,7 +88,7 @@ def _arguments() -> argparse.Namespace:
     add("--tenant", type=_tenant, required=True, metavar="ID", help="who must have issued it")
     add(
         "--key",
-        type=_checked(srl_verification.public_key_bytes),
+        type=command_line.checked(srl_verification.public_key_bytes),
         action="append",
         required=True,
         metavar="BASE64",
@@ -103,7 +97,7 @@ def _arguments() -> argparse.Namespace:
     add("--list", required=True, metavar="FILE", help="the tenant's revocation list")
     add(
         "--list-key",
-        type=_checked(srl_verification.public_key_bytes),
+        type=command_line.checked(srl_verification.public_key_bytes),
         required=True,
         metavar="BASE64",
         help="public key of the signer of the list",
@@ -116,16 +110,6 @@ def _tenant(value: str) -> str:
     if not identifiers.is_identifier(value, kind=identifiers.TENANT):
         raise argparse.ArgumentTypeError("a tenant's identifier is svc_tnt_ and 26 characters")
     return value
-
-
-def _checked(parse: Callable[[str], bytes]) -> Callable[[str], bytes]:
-    def checked(value: str) -> bytes:
-        try:
-            return parse(value)
-        except (TypeError, ValueError) as error:
-            raise argparse.ArgumentTypeError(str(error)) from None
-
-    return checked
 
 
 if __name__ == "__main__":

@@ -37,12 +37,12 @@ def folders(tenant_id: str) -> tuple[str, ...]:
 
 def blob_name(folder: str, *, version: int, sha256: str, suffix: str = "json") -> str:
     """Return the name of a blob. It has the hash of the content, so it always means the same."""
-    return f"{folder}/{_digits(version)}-{sha256}.{suffix}"
+    return f"{folder}/{version_prefix(version)}-{sha256}.{suffix}"
 
 
 def version_prefix(version: int) -> str:
     """Return the start of the file names of a version. Those of earlier versions sort before it."""
-    return _digits(version)
+    return f"{version:0{VERSION_DIGITS}d}"
 
 
 def is_signed(state_blob: str) -> bool:
@@ -61,10 +61,6 @@ def version_of(blob: str) -> int:
         return int(blob.rpartition("/")[2].partition("-")[0])
     except ValueError:
         raise Corrupt("a blob among a tenant's lists has another name than a list") from None
-
-
-def _digits(version: int) -> str:
-    return f"{version:0{VERSION_DIGITS}d}"
 
 
 def content_encoding(name: str) -> str | None:

@@ -15,6 +15,7 @@ from shared.model.srl.signers import ListSigner, signers
 from shared.model.srl.verification import verify
 from shared.model.tenants import DirectoryEntry
 from shared.operations.operator import consistency, probes
+from shared.operations.operator.probes import Probe
 from shared.operations.operator.recovery import differences, newest
 from shared.operations.rules import seals, tenants
 from shared.operations.srl import in_force
@@ -53,21 +54,18 @@ def examine(ports: Ports) -> Iterator[Finding]:
 
 
 def _places(ports: Ports) -> Iterator[Finding]:
-    attempts: tuple[tuple[str, str, Callable[[], object]], ...] = (
-        *((setting, "used", reach) for setting, reach in probes.read(ports)),
-        ("SVC_STORE", "written to", lambda: _write_and_delete(ports)),
-    )
+    write = Probe("SVC_STORE", lambda: _write_and_delete(ports), "written to")
     failed: set[str] = set()
-    for name, verb, reach in attempts:
-        if name in failed:
+    for probe in (*probes.read(ports), write):
+        if probe.setting in failed:
             continue
         try:
-            reach()
+            probe.run()
         except RescindError as error:
-            failed.add(name)
+            failed.add(probe.setting)
             yield Finding(
-                name,
-                f"cannot be {verb}: {_cause(error)}",
+                probe.setting,
+                f"cannot be {probe.verb}: {_cause(error)}",
                 "see that it is there and has space, that its name is right, and that this user "
                 "may read and write it",
             )

@@ -1,6 +1,7 @@
 """Probes that test whether the store, the blobs and the key service answer."""
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from shared.model import seeds
 from shared.model.items import Address, Table
@@ -8,16 +9,23 @@ from shared.model.seeds import Purpose
 from shared.ports import Ports
 
 
-def read(ports: Ports) -> tuple[tuple[str, Callable[[], object]], ...]:
-    """Return the probe of each port, with the setting that names it.
+class Probe(NamedTuple):
+    """A call that raises `Unavailable` if the port that `setting` names does not answer.
 
-    A probe raises `Unavailable` if the port does not answer. It writes nothing and reads a few
-    items at most.
+    `verb` says what cannot be done with it then.
     """
+
+    setting: str
+    run: Callable[[], object]
+    verb: str = "used"
+
+
+def read(ports: Ports) -> tuple[Probe, ...]:
+    """Return the probe of each port. It writes nothing and reads a few items at most."""
     return (
-        ("SVC_STORE", lambda: ports.store.get_many(Address(table, "none") for table in Table)),
-        ("SVC_BLOBS", lambda: ports.blobs.get("srl/none")),
-        ("SVC_KEYS", lambda: _seal_and_open(ports)),
+        Probe("SVC_STORE", lambda: ports.store.get_many(Address(each, "none") for each in Table)),
+        Probe("SVC_BLOBS", lambda: ports.blobs.get("srl/none")),
+        Probe("SVC_KEYS", lambda: _seal_and_open(ports)),
     )
 
 

@@ -41,11 +41,11 @@ class Lists:
 
 def look(ports: Ports) -> Lists:
     """Probe the ports and return the ages of the lists. Raises `NotReady` if a port fails."""
-    for setting, reach in probes.read(ports):
+    for probe in probes.read(ports):
         try:
-            reach()
+            probe.run()
         except Unavailable as error:
-            raise NotReady(setting) from error
+            raise NotReady(probe.setting) from error
     try:
         return _lists(ports)
     except Unavailable as error:

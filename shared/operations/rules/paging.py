@@ -1,15 +1,16 @@
 """Pages of a collection, newest first (API-19, API-22)."""
 
 import heapq
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypedDict, TypeVar, Unpack
 
 from shared.model.items import Address, Item, Partition, Row
 from shared.model.records import integer
 from shared.ports import Ports
+from shared.ports.store import Where
 
 T = TypeVar("T")
 
@@ -61,17 +62,25 @@ def newest(ports: Ports, walk: Walk[T], *, total: Callable[[], int]) -> Page[T]:
     return Page(entries, counted, next_before)
 
 
+class Bounds(TypedDict, total=False):
+    """Which rows of a partition to return, as `Store.query` takes it."""
+
+    after: str | None
+    before: str | None
+    where: Where
+
+
 def merged(
     ports: Ports,
     partitions: Sequence[Partition],
     *,
     limit: int,
     beside: Sequence[Callable[[], int]] = (),
-    **bounds: Any,
+    **bounds: Unpack[Bounds],
 ) -> tuple[list[Row], int]:
     """Return the `limit` newest rows of all partitions, newest first, and the sum of `beside`.
 
-    `bounds` are arguments of `Store.query`. Sort keys must be unique across the partitions. Each
+    Sort keys must be unique across the partitions. Each
     partition is first queried for its share and a few more, concurrently with `beside`. Partitions
     of which more rows may be among the newest are then queried again for `limit` rows.
     """
@@ -92,7 +101,7 @@ def _spare(limit: int) -> int:
 
 
 def _reads(
-    ports: Ports, partitions: Sequence[Partition], limit: int, bounds: Mapping[str, Any]
+    ports: Ports, partitions: Sequence[Partition], limit: int, bounds: Bounds
 ) -> list[Callable[[], Any]]:
     def read(partition: Partition) -> list[Row]:
         return list(ports.store.query(partition, newest_first=True, limit=limit, **bounds))

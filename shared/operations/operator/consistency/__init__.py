@@ -36,8 +36,6 @@ _CHECKS: Final[tuple[Check, ...]] = (
 )
 _ROUNDS: Final = 20
 
-__all__ = ["Inconsistency", "examine", "repair"]
-
 
 def examine(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
     """Yield the inconsistencies of a tenant's records. Changes nothing. Raises `Unavailable`.

@@ -10,10 +10,9 @@ import os
 import signal
 import socket
 import sys
-from contextlib import suppress
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
-from typing import NoReturn
+from typing import ClassVar, NoReturn
 
 import uvicorn
 
@@ -37,25 +36,35 @@ def main() -> int:
     """Serve until interrupted. Return 0, or 1 after a message if the service cannot start."""
     arguments = _arguments()
     logging.config.dictConfig(logs.for_one_machine(arguments.log_level))
-    # Ctrl-C stops the process in the same way at any time. KeyboardInterrupt is not used: Python
-    # exits by the signal if that passed through `exec`, even if it was caught.
     signal.signal(signal.SIGINT, _stop)
-    with suppress(_Stopped):
+    try:
         try:
             ports = _prepare(arguments)
         except RescindError as error:
             print(f"Cannot start:\n{error}", file=sys.stderr)
             return 1
         _serve(ports, arguments)
+    except (_Stopped, SystemExit):
+        # uvicorn exits if it is stopped before its first step.
+        if not _Stopped.raised:
+            raise
     print("\nStopped; the data is in", arguments.data)
     return 0
 
 
-class _Stopped(BaseException):
-    """Ctrl-C was pressed."""
+class _Stopped(KeyboardInterrupt):
+    """Ctrl-C was pressed.
+
+    A signal may arrive while Python compiles a module. Then Python drops all exceptions but this
+    one and its subclasses. After KeyboardInterrupt itself it exits by the signal, even if that
+    was caught.
+    """
+
+    raised: ClassVar[bool] = False
 
 
 def _stop(_signal: int, _frame: object) -> NoReturn:
+    _Stopped.raised = True
     raise _Stopped
 
 

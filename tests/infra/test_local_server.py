@@ -4,8 +4,11 @@ import json
 import re
 import shlex
 import shutil
+import signal
 import socket
 import stat
+import subprocess
+import sys
 import time
 from contextlib import closing
 from datetime import datetime
@@ -124,6 +127,33 @@ def test_ctrl_c_stops_it_while_it_starts(tmp_path: Path) -> None:
             said = server.output.read_text()
             assert said.endswith(f"Stopped; the data is in {server.data}\n")
             assert "Traceback" not in said
+
+
+def test_ctrl_c_stops_it_while_modules_are_compiled(tmp_path: Path) -> None:
+    """F33o: Ctrl-C stops the server also while Python compiles modules, as it does at first."""
+    program = """
+import os, sys
+from infra import local_server
+constants = "\\n".join(f"x = {2**40 + i} * {2**40 + i}" for i in range(30_000))
+def compile_for_seconds(_arguments):
+    print("compiling", flush=True)
+    for _ in range(3):
+        compile(constants, "constants", "exec")
+    print("Ctrl-C was lost", flush=True)
+    os._exit(1)
+local_server._prepare = compile_for_seconds
+sys.exit(local_server.main())
+"""
+    command = [sys.executable, "-c", program, "--data", str(tmp_path)]
+    with subprocess.Popen(
+        command, cwd=processes.ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:
+        assert process.stdout
+        assert process.stdout.readline() == "compiling\n"
+        time.sleep(0.1)
+        process.send_signal(signal.SIGINT)
+        assert process.stdout.read() == f"\nStopped; the data is in {tmp_path}\n"
+    assert process.returncode == 0
 
 
 def test_a_lost_admin_key_is_replaced_by_the_command_that_the_start_names(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What is deployed: each folder is one Lambda function, and speaks HTTP only."""
+"""Lambda functions, one in each folder. They translate HTTP or events into operations."""
 
 import os
 import platform
@@ -6,5 +6,5 @@ from pathlib import Path
 
 from shared import artefact
 
-# Before any handler loads a library that another processor cannot run.
+# Runs before a handler imports libraries that are built for one architecture.
 artefact.check(Path(__file__).parent.parent, platform.machine(), os.environ)

@@ -17,8 +17,8 @@ from typing import Any, Final
 from infra import command_line, verifier_state
 from shared.errors import InvalidSettings, InvalidSrl
 from shared.model import identifiers, strict_json, times
-from shared.model.srl import verification as srl_verification
 from shared.model.srl.encoding import Payload
+from shared.model.srl.verification import public_key_bytes
 from shared.model.srl.verifier import MAX_STEP, Policy, ReportedSigners, verify_next
 
 _VALID, _NOT_VALID, _WRONG_USAGE, _REVOKED = range(4)
@@ -120,7 +120,7 @@ def _arguments() -> argparse.Namespace:
     parser = command_line.parser("verify_srl", __doc__)
     add = parser.add_argument
     add("file", metavar="FILE", help="- for stdin")
-    key = command_line.checked(srl_verification.public_key_bytes)
+    key = command_line.checked(public_key_bytes)
     warrant = command_line.checked(identifiers.warrant_id)
     number = command_line.checked(_positive)
     add("--key", type=key, action="append", required=True, metavar="BASE64", help=_HELP["key"])

@@ -16,8 +16,8 @@ from datetime import UTC, datetime
 from infra import command_line
 from shared.errors import InvalidSrl, InvalidWarrant
 from shared.model import identifiers, times, warrant_verification
-from shared.model.srl import verification as srl_verification
 from shared.model.srl.encoding import Payload
+from shared.model.srl.verification import public_key_bytes, verify
 from shared.model.warrant_format import Claims
 
 
@@ -43,7 +43,7 @@ def _judge(warrant: bytes, listed: bytes, arguments: argparse.Namespace) -> int:
     claims = warrant_verification.verify(
         _message(warrant), public_keys=arguments.key, tenant_id=arguments.tenant, now=now
     )
-    revoked = srl_verification.verify(
+    revoked = verify(
         listed, public_key=arguments.list_key, now=now, min_version=arguments.min_version
     )
     is_revoked = claims.warrant_id in revoked.revoked_ids
@@ -83,25 +83,14 @@ def _message(data: bytes) -> bytes:
 
 def _arguments() -> argparse.Namespace:
     parser = command_line.parser("verify_warrant", __doc__)
-    add = parser.add_argument
+    add, public_key = parser.add_argument, command_line.checked(public_key_bytes)
     add("file", metavar="FILE", help="the warrant; - for stdin")
     add("--tenant", type=_tenant, required=True, metavar="ID", help="who must have issued it")
-    add(
-        "--key",
-        type=command_line.checked(srl_verification.public_key_bytes),
-        action="append",
-        required=True,
-        metavar="BASE64",
-        help="public key of an issuer; give it once for each key that may sign",
-    )
+    key = "public key of an issuer; give it once for each key that may sign"
+    add("--key", type=public_key, action="append", required=True, metavar="BASE64", help=key)
     add("--list", required=True, metavar="FILE", help="the tenant's revocation list")
-    add(
-        "--list-key",
-        type=command_line.checked(srl_verification.public_key_bytes),
-        required=True,
-        metavar="BASE64",
-        help="public key of the signer of the list",
-    )
+    list_key = "public key of the signer of the list"
+    add("--list-key", type=public_key, required=True, metavar="BASE64", help=list_key)
     add("--min-version", type=int, default=1, metavar="N", help="refuse lists below version N")
     return parser.parse_args()
 

@@ -40,7 +40,7 @@ def _unique(scopes: list[Scope]) -> list[Scope]:
     return scopes
 
 
-# Strict bodies take no text for a member of an enumeration; JSON has nothing else.
+# A strict body would refuse text for a member of an enumeration.
 OneScope = Annotated[Scope, Field(strict=False)]
 
 
@@ -82,7 +82,7 @@ class ApiKeyDetail(ApiKeySummary):
 
     @classmethod
     def of(cls, used: tuple[ApiKey, Usage]) -> Self:
-        """The key with its usage."""
+        """Return the body for a key with its usage."""
         key, usage = used
         return cls(
             **key_fields(key), last_used_at=usage.last_used_at, request_count=usage.request_count
@@ -108,7 +108,7 @@ class CreatedApiKey(ResponseBody):
 
     @classmethod
     def of(cls, created: api_keys.Created) -> Self:
-        """The key with its secret."""
+        """Return the body for a new key with its secret."""
         return cls(**key_fields(created.api_key), key=created.secret)
 
 

@@ -17,7 +17,7 @@ from shared.web.paging import Pager
 from shared.web.routes import ApiRequest, router, serves
 
 _WINDOW: Final = timedelta(days=7)
-# Nothing happened before; and the calendar ends not far behind the year 1.
+# No entry is older. Earlier times, less the window, might be before the year 1.
 _EARLIEST: Final = datetime(2000, 1, 1, tzinfo=UTC)
 
 routes = router("Audit log")

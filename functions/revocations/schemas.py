@@ -114,15 +114,10 @@ class CheckResult(ResponseBody):
 
     @classmethod
     def of(cls, verdict: Verdict) -> Self:
-        """The verdict."""
+        """Return the body for a verdict."""
         if not verdict.revoked:
             return cls(warrant_id=verdict.warrant_id, revoked=False)
-        return cls(
-            warrant_id=verdict.warrant_id,
-            revoked=True,
-            revoked_at=verdict.revoked_at,
-            reason=verdict.reason,
-        )
+        return cls.model_validate(verdict, from_attributes=True)
 
 
 class BatchResult(ResponseBody):
@@ -137,7 +132,7 @@ class BatchResult(ResponseBody):
 
     @classmethod
     def of(cls, verdict: Verdict) -> Self:
-        """The verdict."""
+        """Return the body for a verdict."""
         if not verdict.revoked:
             return cls(revoked=False)
         return cls(revoked=True, revoked_at=verdict.revoked_at)

@@ -42,7 +42,6 @@ PAYLOAD_MAX: Final = 64 * 1024
 _PAYLOAD_CHARACTERS: Final = -(-PAYLOAD_MAX // 3) * 4
 _PAYLOAD: Final = WithJsonSchema({"type": "string", "maxLength": _PAYLOAD_CHARACTERS, **BASE64})
 
-
 _PAYLOAD_ALLOWED: Final = "must be padded base64 of the standard alphabet"
 
 
@@ -51,7 +50,7 @@ def _payload(value: Any) -> bytes:
         payload = base64.b64decode(value.encode("ascii"), validate=True)
     except (AttributeError, ValueError):
         raise ValueError(_PAYLOAD_ALLOWED) from None
-    # Python passes over padding beyond need, and bits that no byte takes up.
+    # Python ignores superfluous padding, and bits that belong to no byte.
     if base64.b64encode(payload).decode() != value:
         raise ValueError(_PAYLOAD_ALLOWED)
     if len(payload) > PAYLOAD_MAX:
@@ -66,7 +65,7 @@ class KeyQuery(PageQuery):
     status: Status | None = Field(default=None, description="Only keys with this status.")
 
 
-# Strict bodies take no text for a member of an enumeration; JSON has nothing else.
+# A strict body would refuse text for a member of an enumeration.
 OneType = Annotated[Type, Field(strict=False)]
 OneFormat = Annotated[Format, Field(strict=False)]
 
@@ -140,7 +139,7 @@ class Sign(RequestBody):
     )
 
     def order(self) -> Order:
-        """What the operation takes."""
+        """Return the argument of the operation."""
         return Order(self.payload, self.format, self.warrant_id, self.expires_at)
 
 
@@ -174,7 +173,7 @@ class KeyFields(ResponseBody):
 
     @classmethod
     def of(cls, key: SigningKey) -> Self:
-        """The public side of the key."""
+        """Return the body for a key, without its private key."""
         return cls(**_fields(key))
 
 
@@ -212,7 +211,7 @@ class SuspendedKey(KeyFields):
 
     @classmethod
     def of(cls, key: SigningKey) -> Self:
-        """The public side of the key, and since when."""
+        """Return the body for a suspended key."""
         return cls(**_fields(key) | {"suspended_at": key.suspended_at})
 
 
@@ -237,7 +236,7 @@ class RevokedKey(KeyFields):
 
     @classmethod
     def of_revocation(cls, revoked: Revoked) -> Self:
-        """The public side of the key, since when and why, and how far that reaches."""
+        """Return the body for the result of a revocation or of a dry run."""
         key, reach = revoked.key, revoked.reach
         fields = _fields(key) | {"revoked_at": key.revoked_at, "reason": key.revoked_reason}
         if revoked.descendants:
@@ -301,7 +300,7 @@ class SignedWarrant(ResponseBody):
 
     @classmethod
     def of(cls, signed: Signed) -> Self:
-        """The warrant with its signature."""
+        """Return the body for a signed warrant."""
         warrant = signed.warrant
         made = {"warrant": signed.message, "signature": signed.signature}
         return cls(
@@ -341,16 +340,5 @@ class WarrantList(PageBody):
 
 
 def _fields(key: SigningKey) -> dict[str, Any]:
-    fields = {
-        "id": key.id,
-        "type": key.type,
-        "name": key.name,
-        "status": key.status,
-        "parent_id": key.parent_id,
-        "public_key": key.public_key,
-        "created_at": key.created_at,
-        "expires_at": key.expires_at,
-    }
-    if key.superseded_at is not None:
-        fields["rotated_at"] = key.superseded_at
-    return fields
+    fields = {name: getattr(key, name) for name in KeyFields.model_fields if name != "rotated_at"}
+    return fields if key.superseded_at is None else fields | {"rotated_at": key.superseded_at}

@@ -23,10 +23,10 @@ from shared.web.routes import ApiRequest, router, serves
 from shared.web.stored import StoredFile
 from shared.web.work import Kind
 
-# Lambda answers with at most 6 MB; a longer list is fetched from where it is stored.
+# A response of Lambda has at most 6 MB; clients fetch a longer list from its presigned URL.
 _ANSWER_MAX: Final = 4 * 1024 * 1024
 
-# What is read whole, where lists are files; a longer one is streamed.
+# The longest list that is read into memory if lists are files; a longer one is streamed.
 _READ_MAX: Final = 256 * 1024
 
 KeyId = Annotated[SigningKeyId, Path(alias="keyId")]
@@ -61,7 +61,7 @@ _RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
 }
 
 
-# Read from the request itself, which may have it more than once.
+# Declared here, because the endpoint reads the header, which may occur more than once, itself.
 _CONDITION: Final = {
     "parameters": [
         {
@@ -116,7 +116,7 @@ async def get_srl(here: ApiRequest) -> Response:
 
 
 def _whole(here: ApiRequest, form: Form, headers: dict[str, str]) -> Response:
-    """The list as it is stored, from its file if it is a long one in a file."""
+    """Return the stored list, streamed from its file if it is long and stored in a file."""
     if form.encoding is not None:
         headers = headers | {"Content-Encoding": form.encoding}
     file = here.run(srl.file, of=form) if form.size > _READ_MAX else None

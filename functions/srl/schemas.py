@@ -127,7 +127,7 @@ class SrlSigner(ResponseBody):
 
     @classmethod
     def of(cls, signer: Signer) -> Self:
-        """The response that shows `signer`."""
+        """Return the body for a signer."""
         record, statement = signer.record, signer.record.statement
         return cls(
             key_id=record.id,

@@ -10,21 +10,18 @@ _log = logging.getLogger(__name__)
 
 
 def handler(_event: dict[str, Any], _context: object) -> dict[str, int]:
-    """How many tenants were queued, and how many lists are older than they may be.
+    """Queue the tenants that are due; return how many they are, and how many lists are late.
 
-    Raises where the tenants cannot be read or queued; a repeated run does no harm.
+    Raises `Unavailable` if the tenants cannot be read or queued. A run may be repeated.
     """
     logs.to_standard_output()
     due = schedule.due(wiring.from_environment())
-    figures = {
-        "DueTenants": len(due.tenant_ids),
-        "LateLists": due.late,
-        "ExpiredLists": due.expired,
-    }
-    # Before they are queued: lists grow late where the queue is what fails.
+    tenants = len(due.tenant_ids)
+    figures = {"DueTenants": tenants, "LateLists": due.late, "ExpiredLists": due.expired}
+    # Logged before the tenants are queued: if the queue fails, these metrics show late lists.
     _log.info("schedule", extra=logs.fields(metrics=figures))
     queue = wiring.queue_from_environment()
-    # Most ticks find nobody, and need no client of SQS.
+    # On most ticks no tenant is due; the client of SQS is not created then.
     if due.tenant_ids:
         queue.send(due.tenant_ids)
-    return {"queued": len(due.tenant_ids), "late": due.late}
+    return {"queued": tenants, "late": due.late}

@@ -56,7 +56,7 @@ class UpdateSettings(RequestBody):
 
     model_config = example(srl_ttl_seconds=7200)
 
-    # The defaults stand for "not given": only what was set is read.
+    # Only fields that were set are read; the defaults mean "not given".
     name: Annotated[Name, _optional(_NAME)] = ""
     srl_ttl_seconds: Annotated[
         int, Field(ge=SRL_TTL_SECONDS_MIN, le=SRL_TTL_SECONDS_MAX), _optional(_TTL)

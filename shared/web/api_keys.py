@@ -79,11 +79,4 @@ class ApiKeyList(PageBody):
 
 def key_fields(key: ApiKey) -> dict[str, Any]:
     """Return the members that every response with a key has, by name."""
-    return {
-        "id": key.id,
-        "name": key.name,
-        "scopes": key.scopes,
-        "status": key.status,
-        "created_at": key.created_at,
-        "expires_at": key.expires_at,
-    }
+    return {name: getattr(key, name) for name in KEY_EXAMPLE}

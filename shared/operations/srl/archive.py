@@ -71,15 +71,15 @@ def move_all(ports: Ports, tenant_id: str) -> None:
     settle(attempt)
 
 
-def missing(records: Collection[ListSigner], told: Collection[ListSigner]) -> list[ListSigner]:
+def missing(records: Collection[ListSigner], stated: Collection[ListSigner]) -> list[ListSigner]:
     """Return the pending and active ones of `records` that were archived before a newer state.
 
-    `told` are the signers in that state. A state has all signers except the archived ones, which
+    `stated` are the signers in that state. A state has all signers except the archived ones, which
     are older than others in it; so a record that is older and not in it was archived.
     """
-    if len(told) < KEPT:
+    if len(stated) < KEPT:
         return []
-    names = {each.id for each in told}
+    names = {each.id for each in stated}
     signing = [each for each in records if each.status in (Status.PENDING, Status.ACTIVE)]
     return [each for each in signing if each.id not in names and each.id < max(names)]
 

@@ -66,7 +66,7 @@ def move(ports: Ports, tenant_id: str, warrant_ids: Collection[str], *, since: d
 def _records(ports: Ports, tenant_id: str, found: Mapping[str, Standing]) -> dict[str, Address]:
     """Return the address of each warrant's revocation record, which only this revocation has.
 
-    Versions of standings cannot tell revocations apart: they start again if a revocation is
+    Versions of standings do not distinguish revocations: they start again if a revocation is
     removed and a new one is created.
     """
     addresses = {

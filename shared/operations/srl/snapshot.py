@@ -71,7 +71,7 @@ class Snapshot:
 
     @property
     def follows(self) -> bool:
-        """Whether the next list can be made from the one in force, and need not be made anew."""
+        """Whether the next list can be made from the one in force, not from all records."""
         head = self.head
         return self.previous.is_whole and not (
             # The records were restored, or a list from all records is due.

@@ -57,7 +57,7 @@ def _deletion(key: ApiKey) -> Inconsistency:
 def _credentials(
     ports: Ports, tenant_id: str, keys: dict[str, ApiKey], digests: dict[str, str]
 ) -> Iterator[Inconsistency]:
-    """Check that only active keys have a credential; `digests` are of keys without a record too."""
+    """Check that exactly the active keys have a credential; `digests` may be of more keys."""
     addresses = {
         key_id: model.credential_address(digest)
         for key_id, digest in (digests | {key.id: key.digest for key in keys.values()}).items()

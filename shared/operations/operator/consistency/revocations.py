@@ -138,7 +138,7 @@ def _settled(
 
 
 def published_again(tenant_id: str, warrant_id: str, *, adds: bool) -> list[Change]:
-    """Return changes that make the next list check a warrant; `adds` counts it as new there."""
+    """Return changes that make the next list check a warrant; if `adds`, count it as revoked."""
     counter = model.counter_address(tenant_id, warrant_id)
     return [
         Increment(counter, {"count": int(adds), "changes": 1}, Expect.ANYTHING),

@@ -24,7 +24,7 @@ UNKNOWN = "svc_key_01m7yzmhg0ynzqw1fmh6whgvm5"
 NOW = "2026-11-21T12:00:00Z"
 
 
-def listing(tenant: Tenant, **filters: Any) -> Any:
+def list_keys(tenant: Tenant, **filters: Any) -> Any:
     query = "&".join(f"{name}={value}" for name, value in filters.items())
     return tenant.read_only.get(f"/v1/keys?{query}")
 
@@ -34,7 +34,7 @@ def walk(tenant: Tenant, **filters: Any) -> list[dict[str, Any]]:
     keys: list[dict[str, Any]] = []
     totals, cursor = set(), dict[str, str]()
     while True:
-        page = listing(tenant, **filters, **cursor).json()
+        page = list_keys(tenant, **filters, **cursor).json()
         assert set(page) == {"keys", "total", "cursor"}
         keys += page["keys"]
         totals.add(page["total"])
@@ -71,7 +71,7 @@ def test_a_new_child(tenant: Tenant, type_: str) -> None:
     assert set(key) == KEY
     assert (key["type"], key["parent_id"]) == (type_, root["id"])
     assert get(tenant, key["id"]) == key
-    assert listing(tenant).json()["keys"][0] == key
+    assert list_keys(tenant).json()["keys"][0] == key
 
 
 @pytest.mark.parametrize("state", STATES)
@@ -81,7 +81,7 @@ def test_reading_a_key(tenant: Tenant, state: str) -> None:
     key = get(tenant, key_id)
     assert set(key) == KEY | ({"rotated_at"} if state == "rotated" else set())
     assert key["status"] == state
-    assert key in listing(tenant).json()["keys"]
+    assert key in list_keys(tenant).json()["keys"]
 
 
 @pytest.mark.parametrize(
@@ -464,9 +464,9 @@ def test_a_cursor_is_bound_to_its_filters(tenant: Tenant) -> None:
         {"type": "issuer", "status": "active"},
     ]
     for own in filters:
-        cursor = listing(tenant, limit=1, **own).json()["cursor"]
+        cursor = list_keys(tenant, limit=1, **own).json()["cursor"]
         for others in filters:
-            answer = listing(tenant, cursor=cursor, **others)
+            answer = list_keys(tenant, cursor=cursor, **others)
             assert answer.status_code == (200 if others == own else 400)
 
 
@@ -508,7 +508,7 @@ def test_no_seed_is_ever_shown_or_stored(tenant: Tenant, caplog: pytest.LogCaptu
     secrets.append(seed_of(tenant, key_id))
     said += [signing.sign(tenant, key_id), tenant.admin.get(f"/v1/keys/{key_id}/versions")]
     said += [move(tenant, key_id, each) for each in ("suspend", "enable", "revoke")]
-    said += [tenant.admin.get(f"/v1/keys/{key_id}"), listing(tenant)]
+    said += [tenant.admin.get(f"/v1/keys/{key_id}"), list_keys(tenant)]
     said += [tenant.admin.get("/v1/audit-logs"), tenant.admin.get(f"/v1/keys/{key_id}/warrants")]
     assert isinstance(tenant.ports.store, SqliteStore)
     rows = tenant.ports.store._database.connection.execute("SELECT * FROM items").fetchall()

@@ -26,7 +26,7 @@ def public(seed: bytes) -> bytes:
 POLICY = Policy([public(SEED)])
 
 
-def listing(version: int, *ids: str, seed: bytes = SEED) -> bytes:
+def signed_list(version: int, *ids: str, seed: bytes = SEED) -> bytes:
     return srl.sign(Payload(version, NOW, NOW + timedelta(hours=1), list(ids)), seed=seed)
 
 
@@ -44,40 +44,40 @@ def refused(reason: str, *arguments: Any) -> None:
 
 def test_the_next_list_is_accepted_and_the_same_one_again() -> None:
     """Whoever polls is mostly offered the list that he has."""
-    seen = accept(listing(7, "svc_wrt_a"))
+    seen = accept(signed_list(7, "svc_wrt_a"))
     assert (seen.version, seen.signer) == (7, public(SEED))
-    assert accept(listing(7, "svc_wrt_a"), seen) == seen
-    assert accept(listing(8), seen).version == 8
+    assert accept(signed_list(7, "svc_wrt_a"), seen) == seen
+    assert accept(signed_list(8), seen).version == 8
 
 
 def test_an_older_list_is_refused() -> None:
     """F06: whatever `--min-version` says."""
-    refused("rollback", listing(6), accept(listing(7)))
-    refused("rollback", listing(6), None, replace(POLICY, min_version=7))
+    refused("rollback", signed_list(6), accept(signed_list(7)))
+    refused("rollback", signed_list(6), None, replace(POLICY, min_version=7))
 
 
 def test_another_list_of_the_same_version_is_refused() -> None:
     """F62: two lists of one version are a fault of the publisher, or two different views."""
-    refused("equivocation", listing(7), accept(listing(7, "svc_wrt_a")))
+    refused("equivocation", signed_list(7), accept(signed_list(7, "svc_wrt_a")))
 
 
 def test_too_large_a_step_is_refused() -> None:
     """F62: whoever accepted it would refuse every true list after it."""
-    seen = accept(listing(7))
-    assert accept(listing(7 + MAX_STEP), seen).version == 7 + MAX_STEP
-    refused("step", listing(8 + MAX_STEP), seen)
-    refused("step", listing(10), seen, replace(POLICY, max_step=2))
-    assert accept(listing(9), seen, replace(POLICY, max_step=2)).version == 9
+    seen = accept(signed_list(7))
+    assert accept(signed_list(7 + MAX_STEP), seen).version == 7 + MAX_STEP
+    refused("step", signed_list(8 + MAX_STEP), seen)
+    refused("step", signed_list(10), seen, replace(POLICY, max_step=2))
+    assert accept(signed_list(9), seen, replace(POLICY, max_step=2)).version == 9
 
 
 def test_a_revoked_key_stays_revoked() -> None:
     """F63: also once the answer that told so is not given any more."""
     policy = Policy([public(SEED), public(OTHER)])
-    seen = accept(listing(7), None, policy)
+    seen = accept(signed_list(7), None, policy)
     reported = ReportedSigners(revoked=frozenset({public(SEED)}))
-    refused("signature", listing(8), seen, replace(policy, reported=reported))
-    seen = accept(listing(8, seed=OTHER), seen, replace(policy, reported=reported))
-    refused("signature", listing(9), seen, policy)
+    refused("signature", signed_list(8), seen, replace(policy, reported=reported))
+    seen = accept(signed_list(8, seed=OTHER), seen, replace(policy, reported=reported))
+    refused("signature", signed_list(9), seen, policy)
 
 
 def test_the_page_explains_every_reason_in_order() -> None:

@@ -236,14 +236,14 @@ def test_all_that_is_wrong_is_named_at_once(ports: Ports, tenant: Tenant, tmp_pa
     """One finding hides no other, of the same tenant or of another."""
     for name in ("missing blob", "missing turn", "missing marks", "seed of another key"):
         DAMAGE[name][0](ports, tenant, tmp_path)
-    other = next(each for each in (t.tenant_id for t in _listing(ports)) if each != tenant.id)
+    other = next(each for each in (t.tenant_id for t in _directory(ports)) if each != tenant.id)
     ports.store.write(Delete(head_address(other), Expect.PRESENT))
     found = findings(ports)
     assert len(found) == 5
     assert {subject for subject, _ in found} == {"acme", "before"}
 
 
-def _listing(ports: Ports) -> list[tenants.DirectoryEntry]:
+def _directory(ports: Ports) -> list[tenants.DirectoryEntry]:
     return [tenants.DirectoryEntry.from_item(e.item) for e in ports.store.query(tenants.DIRECTORY)]
 
 

@@ -70,7 +70,7 @@ class Verifier:
             verifier_state.save(self.state, self.kept)
 
 
-def _believes_the_listing(answer: Any) -> Policy:
+def _believes_the_page(answer: Any) -> Policy:
     """Whoever trusts the service's own word, over TLS."""
     return Policy(_raw(answer["keys"]), ReportedSigners.by(answer))
 
@@ -121,7 +121,7 @@ class Rehearsal:
 
 def _fleet(first: bytes, folder: Path) -> Iterator[Verifier]:
     for offset in (0, 30):
-        yield Verifier(_MINUTE, offset, _believes_the_listing)
+        yield Verifier(_MINUTE, offset, _believes_the_page)
         yield Verifier(_MINUTE, offset, _pins(first))
     # Offline but for a file that somebody brings once in a list's lifetime.
     yield Verifier(50 * _MINUTE, 0, _pins(first))
@@ -171,7 +171,7 @@ def test_a_refreshed_verifier_refuses_the_lists_of_a_stolen_key(rehearsal: Rehea
     forged = srl.Payload(rehearsal.version + 1, now, now + timedelta(hours=1), [])
     lies = _with_the_thiefs_own(answer, rehearsal.tenant, stolen)
     for verifier in rehearsal.fleet:
-        trusts_the_service = verifier.policy_of is _believes_the_listing
+        trusts_the_service = verifier.policy_of is _believes_the_page
         verifier.policy = verifier.policy_of(answer if trusts_the_service else lies)
         for seed in (stolen, _THIEFS_OWN):
             with pytest.raises(InvalidSrl) as caught:

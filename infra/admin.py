@@ -80,7 +80,9 @@ def _add_tenant(commands: "_Commands") -> None:
 
 
 def _add_admin_key(commands: "_Commands") -> None:
-    mint = commands.add_parser("admin-key", help="mint an admin key for a tenant locked out")
+    mint = commands.add_parser(
+        "admin-key", help="create an admin key for a tenant that is locked out"
+    )
     mint.add_argument("name", type=_handle, metavar="NAME")
     mint.add_argument(
         "--expires-in",
@@ -93,7 +95,7 @@ def _add_admin_key(commands: "_Commands") -> None:
 
 def _add_care(commands: "_Commands") -> None:
     renew = commands.add_parser(
-        "migrate", help="after an upgrade: bring what earlier versions stored up to date"
+        "migrate", help="after an upgrade: convert data of earlier versions"
     )
     renew.add_argument("name", type=_handle, nargs="?", metavar="NAME", help="one tenant, not all")
     renew.set_defaults(run=_migrate)
@@ -101,13 +103,13 @@ def _add_care(commands: "_Commands") -> None:
         "publish", help="publish every list that is due, as the schedule does"
     )
     tick.set_defaults(run=_publish)
-    examine = commands.add_parser("doctor", help="say what is wrong, and what to do about it")
+    examine = commands.add_parser("doctor", help="print each problem and its remedy")
     examine.set_defaults(run=_examine)
     copy = commands.add_parser("backup", help="copy the store of --data to a new file")
     copy.add_argument("destination", type=Path, metavar="FILE")
     copy.set_defaults(run=_backup)
     recover = commands.add_parser(
-        "recover", help="after a restore: revoke again what is listed, and publish above it"
+        "recover", help="after a restore: revoke again what the newest list has, and publish"
     )
     recover.add_argument("name", type=_handle, metavar="NAME")
     recover.add_argument(
@@ -116,7 +118,7 @@ def _add_care(commands: "_Commands") -> None:
         action="append",
         default=[],
         metavar="PUBLIC_KEY",
-        help="a list signer that the restored tables do not know, in base64, as verifiers have it",
+        help="public key, in base64, of a list signer that the restored tables do not have",
     )
     recover.set_defaults(run=_recover)
 
@@ -183,9 +185,9 @@ def _warn_of_old_admin_key(ports: Ports, folder: Path | None) -> None:
     with suppress(RescindError):
         api_keys.authenticate(ports, path.read_text(encoding="ascii", errors="replace").strip())
         _report(
-            f"{path} is {(ports.now() - written).days} days old, and its key is still in force."
+            f"{path} is {(ports.now() - written).days} days old, but its key is still in force."
         )
-        _report("  → make the keys that you need, revoke this one, and remove the file")
+        _report("  → create the keys that you need, revoke this one, and delete the file")
 
 
 def _migrate(ports: Ports, arguments: argparse.Namespace) -> None:
@@ -197,7 +199,7 @@ def _migrate(ports: Ports, arguments: argparse.Namespace) -> None:
         for key_id, reason in done.failed.items():
             _report(f"{handle}: the key {key_id} cannot be migrated: {reason}")
         listed = "no list was due" if done.published is None else f"list {done.published} published"
-        _report(f"{handle}: {done.resealed} seeds sealed anew, {done.dropped} dropped, {listed}.")
+        _report(f"{handle}: {done.resealed} seeds sealed again, {done.dropped} removed, {listed}.")
     if failed:
         raise Unhealthy(f"{failed} key(s) could not be migrated")
 
@@ -221,7 +223,7 @@ def _recover(ports: Ports, arguments: argparse.Namespace) -> int:
     recovered = recovery.recover(ports, operator, report=_report, trusted=arguments.signer)
     _report(f"Published version {recovered.head.version} with {recovered.head.count} warrants.")
     if recovered.locked_out:
-        _report(f"No admin key is left; for a new one, run: admin-key {arguments.name}")
+        _report(f"No admin key is left; to create one, run: admin-key {arguments.name}")
     return _EXIT_UNKNOWN if recovered.unknown else 0
 
 
@@ -247,7 +249,7 @@ def _described(error: BaseException) -> str:
 
 
 def _show(created: Created) -> None:
-    _report(f"Admin key {created.api_key.id}; its secret is shown this once:")
+    _report(f"Admin key {created.api_key.id}; its secret is shown only once:")
     print(created.secret)
 
 

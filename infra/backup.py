@@ -21,7 +21,7 @@ def copy_store(source: Path, destination: Path) -> None:
     try:
         os.close(os.open(destination, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
     except OSError as error:
-        raise BackupFailed(f"{destination} cannot be made: {error.strerror}.") from error
+        raise BackupFailed(f"{destination} cannot be created: {error.strerror}.") from error
     try:
         _copy(source, destination)
         for path in (destination, destination.parent):

@@ -55,7 +55,7 @@ def prepare(folder: Path, key: Path | None = None) -> None:
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise InvalidSettings([f"{folder} cannot be made: {error.strerror}."]) from error
+        raise InvalidSettings([f"{folder} cannot be created: {error.strerror}."]) from error
     path = _checked(folder, key)
     if not path.exists():
         wiring.create_master_key(path)
@@ -97,11 +97,11 @@ def chosen(
     if folder is None:
         return dict(environment_)
     if not folder.is_dir():
-        raise InvalidSettings([f"{folder} is no data folder: there is no such folder."])
+        raise InvalidSettings([f"{folder} is not a data folder: it does not exist."])
     path = _checked(folder, master_key(folder, key, environment_))
     if not any((folder / name).exists() for name in (_STORE, _MASTER_KEY)):
         raise InvalidSettings(
-            [f"{folder} is no data folder: it holds neither {_STORE} nor {_MASTER_KEY}."]
+            [f"{folder} is not a data folder: it has neither {_STORE} nor {_MASTER_KEY}."]
         )
     return dict(environment_) | environment(folder, path)
 

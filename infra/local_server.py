@@ -141,7 +141,7 @@ def _arguments() -> argparse.Namespace:
         "--log-level",
         choices=["debug", "info", "warning", "error"],
         default="info",
-        help="what is logged on standard error; info has a line for each request (default info)",
+        help="what is logged on standard error; info logs each request (default info)",
     )
     return parser.parse_args()
 
@@ -176,7 +176,7 @@ def _ensure_tenant(ports: Ports, admin_key: Path) -> None:
         data_folder.check_whole(admin_key.parent, has_tenants=has_tenants)
         if admin_key.exists():
             raise InvalidSettings(
-                [f"{admin_key} is there, but the tenant {_TENANT} is not; move the file away."]
+                [f"{admin_key} exists, but the tenant {_TENANT} does not; move the file away."]
             ) from None
         _, created = onboarding.create_tenant(ports, handle=_TENANT, user=os_user.name())
         data_folder.write_secret(admin_key, created.secret)
@@ -191,7 +191,7 @@ def _print_summary(arguments: argparse.Namespace, admin_key: Path) -> None:
         command = (
             f"{command_line.program('admin')} --data {arguments.data}{key} admin-key {_TENANT}"
         )
-        print(f"There is no {admin_key}; for a new admin key run: {command}")
+        print(f"There is no {admin_key}; to create an admin key, run: {command}")
     host = arguments.host
     name = host if host.version == _IPV4 else f"[{host}]"
     print(f"Rescind serves on http://{name}:{arguments.port}, data in {arguments.data}.")

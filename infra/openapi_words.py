@@ -16,7 +16,7 @@ and publishes the Signed Revocation List (SRL), with which authorizers decide of
 ## Authentication
 
 Send an API key with every request: `Authorization: Bearer svc_…`. A key has one or more scopes, and
-each operation says which of them it accepts:
+each operation states which of them it accepts:
 
 - `admin` may do everything;
 - `authorizer` may read the Signed Revocation List and check warrants;
@@ -27,34 +27,34 @@ A key that is revoked, expired or disabled is refused from the next request on.
 ## Requests
 
 Bodies are JSON in UTF-8 with `Content-Type: application/json`, and at most 256 KiB (1 MiB for
-`checkRevocations`). A field or parameter that is not described here is refused, and so is a value
-of another type. Times are RFC 3339 text with seconds and an offset; responses have UTC and whole
-seconds. `HEAD` works wherever `GET` does.
+`checkRevocations`). The service rejects a field or parameter that is not described here, and a
+value of another type. Times are RFC 3339 text with seconds and an offset; responses have UTC and
+whole seconds. `HEAD` works wherever `GET` does.
 
 ## Errors
 
 Every error has the body `{"error": {"code": "…", "message": "…"}}`. The codes do not change; the
-messages are for people and may. Beside the errors of each operation, an unknown path is answered
-with 404 `not_found`, and another method of a known path with 405 `method_not_allowed` and the
-header `Allow`.
+messages may change. In addition to the errors of each operation, an unknown path returns 404
+`not_found`, and another method of a known path returns 405 `method_not_allowed` with the header
+`Allow`.
 
-After 500, 503 or a lost connection a change is done completely or not at all. Repeat the request:
-revoking, suspending and disabling what is so already is answered with 200 and changes nothing.
-Creating is different: a second request creates a second key. A large cascade of revocations is done
-in steps; repeat the request until it succeeds.
+After 500, 503 or a lost connection, the change was made completely or not at all. Repeat the
+request. To revoke, suspend or disable a resource again returns 200 and changes nothing, but a
+second request to create a key creates a second key. A large cascade of revocations is made in
+steps; repeat the request until it succeeds.
 
 ## Pagination
 
 Lists come in pages of `limit` entries (1 to 100, 50 if it is not given), newest first. To get the
-next page, give the `cursor` of the response, with the same filters. On the last page `cursor` is
+next page, pass the `cursor` of the response, with the same filters. On the last page `cursor` is
 null. `total` counts the entries of all pages.
 
 ## Rate limit
 
-A tenant may make 1000 requests a second, and up to 2000 at once after a pause. The last tenth is
-kept for admin keys. Every response says how much is left in the headers `X-RateLimit-Limit`,
-`X-RateLimit-Remaining` and `X-RateLimit-Reset`. Above the limit the status is 429, and
-`Retry-After` says how many seconds to wait."""
+A tenant may make 1000 requests per second, and up to 2000 at once after a pause. The last tenth is
+reserved for admin keys. Every response shows the limit and the remaining requests in the headers
+`X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset`. Above the limit the status is
+429, and `Retry-After` is the number of seconds to wait."""
 
 # In the order of the document.
 TAGS: Final = {
@@ -160,7 +160,7 @@ ERRORS: Final = {
     ),
     "500": Answer(
         "InternalError",
-        "A bug of the service; tell its operator the `X-Request-Id`",
+        "A bug of the service; report the `X-Request-Id` to its operator",
         (RuntimeError(),),
     ),
     "503": Answer(
@@ -180,7 +180,7 @@ class Header(NamedTuple):
 
 
 HEADERS: Final = {
-    "X-RateLimit-Limit": Header("integer", "Requests a second that the tenant may make.", 1000),
+    "X-RateLimit-Limit": Header("integer", "Requests per second that the tenant may make.", 1000),
     "X-RateLimit-Remaining": Header(
         "integer", "Requests that are left at the moment; at most the limit.", 998
     ),
@@ -189,7 +189,7 @@ HEADERS: Final = {
     ),
     "X-Request-Id": Header(
         "string",
-        "Names this request in the log of the service.",
+        "Identifies this request in the log of the service.",
         "306d9a4be2f14c5f8d0c1b7a6e5f4d3c",
     ),
     "X-Content-Type-Options": Header("string", "Always `nosniff`.", "nosniff"),

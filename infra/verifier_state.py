@@ -45,7 +45,7 @@ def load(path: Path) -> Seen | None:
         return _seen(strict_json.parse(text))
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(
-            f"is damaged, or is no state of a verifier ({error}); to begin anew, remove it and "
+            f"is damaged, or is not a state of a verifier ({error}); to start again, delete it and "
             "give --min-version the last version that you accepted"
         ) from None
 

@@ -126,7 +126,7 @@ def _arguments() -> argparse.Namespace:
     add("--key", type=key, action="append", required=True, metavar="BASE64", help=_HELP["key"])
     add("--keys", action="append", default=[], metavar="FILE", help=_HELP["keys"])
     add("--state", metavar="FILE", help=_HELP["state"])
-    add("--min-version", type=number, default=1, metavar="N", help="refuse versions below N")
+    add("--min-version", type=number, default=1, metavar="N", help="reject versions below N")
     add("--max-step", type=number, default=MAX_STEP, metavar="N", help=_HELP["max-step"])
     add("--warrant", type=warrant, action="append", default=[], metavar="ID", help=_HELP["warrant"])
     add("--json", action="store_true", help="print one JSON object")

@@ -91,7 +91,7 @@ def _arguments() -> argparse.Namespace:
     add("--list", required=True, metavar="FILE", help="the tenant's revocation list")
     list_key = "public key of the signer of the list"
     add("--list-key", type=public_key, required=True, metavar="BASE64", help=list_key)
-    add("--min-version", type=int, default=1, metavar="N", help="refuse lists below version N")
+    add("--min-version", type=int, default=1, metavar="N", help="reject lists below version N")
     return parser.parse_args()
 
 

@@ -29,8 +29,8 @@ KeyId = Annotated[ApiKeyId, Path(alias="id")]
 async def list_api_keys(here: ApiRequest, query: Annotated[ApiKeyQuery, Query()]) -> ApiKeyList:
     """List the API keys.
 
-    The newest key comes first. The list has revoked and expired keys too, and never the secret of
-    a key.
+    The newest key comes first. The list includes revoked and expired keys. It never includes the
+    secret of a key.
     """
     pages = Pager(here.caller, query.cursor, f"api-keys?{query.service_account_id}")
     page = here.run(
@@ -45,7 +45,7 @@ async def create_api_key(here: ApiRequest, body: CreateApiKey) -> CreatedApiKey:
     """Create an API key.
 
     The member `key` of the response is the secret. It is shown in this response only: store it now.
-    The new key cannot live longer than the key that creates it, unless that key never expires.
+    If the key that creates it expires, the new key must expire at the same time or earlier.
 
     409: the service account is disabled, or it owns 50 API keys already.
     """
@@ -69,7 +69,7 @@ async def get_api_key(here: ApiRequest, key_id: KeyId) -> ApiKeyDetail:
 @routes.post("/v1/api-keys/{id}/revoke")
 @serves(api_keys.revoke, raises=(NotFound, Conflict))
 async def revoke_api_key(here: ApiRequest, key_id: KeyId) -> RevokedApiKey:
-    """Revoke an API key for good.
+    """Revoke an API key permanently.
 
     The next request with this key is refused. A revocation cannot be undone. If the key is revoked
     already, the response shows when that happened, and nothing changes.
@@ -82,9 +82,9 @@ async def revoke_api_key(here: ApiRequest, key_id: KeyId) -> RevokedApiKey:
 @routes.delete("/v1/api-keys/{id}", status_code=204)
 @serves(api_keys.delete, raises=(NotFound, Conflict))
 async def delete_api_key(here: ApiRequest, key_id: KeyId) -> None:
-    """Delete an API key for good.
+    """Delete an API key permanently.
 
-    The key may be active or revoked. Its entries in the audit log stay.
+    The key may be active or revoked. Its entries in the audit log remain.
 
     409: this is the last admin key of the tenant that stays valid for at least 24 hours.
     """

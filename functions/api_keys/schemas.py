@@ -49,13 +49,15 @@ class CreateApiKey(RequestBody):
 
     model_config = example(name="gateway", scopes=["authorizer"], expires_at="2099-01-01T00:00:00Z")
 
-    name: Name = Field(description="A name for people. White space around it is cut off.")
+    name: Name = Field(
+        description="A name for people. Leading and trailing white space is removed."
+    )
     scopes: Annotated[list[OneScope], Field(min_length=1), AfterValidator(_unique)] = Field(
         description="What the key may do.", json_schema_extra={"uniqueItems": True}
     )
     expires_at: MomentIn | None = Field(
         default=None,
-        description="From when on the key is refused. It must lie in the future. A key without it "
+        description="When the key expires. It must be in the future. If it is omitted, the key "
         "does not expire.",
     )
     service_account_id: str | None = Field(

@@ -28,7 +28,7 @@ routes = router("Audit log")
 async def list_audit_log(here: ApiRequest, query: Annotated[AuditQuery, Query()]) -> AuditLog:
     """List the entries of the audit log.
 
-    Every change leaves one entry; reads leave none. The newest entry comes first. If more than one
+    Every change writes one entry; reads write none. The newest entry comes first. If more than one
     filter is given, an entry must match all of them. Without `from` the list begins 7 days before
     `to`, and without `to` it ends now.
     """

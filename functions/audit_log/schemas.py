@@ -27,7 +27,7 @@ class AuditQuery(PageQuery):
 
     action: Action | None = Field(default=None, description="What was done.")
     actor: str | None = Field(
-        default=None, description="Who did it: the identity that `actor` of an entry shows."
+        default=None, description="Who made the change: the `actor` of an entry."
     )
     actor_key_id: str | None = Field(
         default=None, description="The identifier of the API key that was used."
@@ -72,23 +72,25 @@ class AuditEntry(RecordBody):
     id: str = shown("Identifier of the entry.", **identifier(AUDIT_ENTRY))
     timestamp: MomentOut = shown("When it was done.")
     actor: str = shown(
-        "Who did it: `<service account>@<tenant>.svc`, or `<API key id>@<tenant>.svc` for a key "
+        "Who made the change: `<service account>@<tenant>.svc`, or `<API key id>@<tenant>.svc` "
+        "for a key "
         "without an account. `system+…` is the service itself or its operator."
     )
     actor_key_id: str | None = shown(
-        "The identifier of the API key that was used; null if it was not done over HTTP, or before "
+        "The identifier of the API key that was used; null if the change was not made over HTTP, "
+        "or before "
         "this was recorded."
     )
     action: Action = shown("What was done.")
     resource_id: str = shown("The identifier of what was changed.")
     result: str = shown("How it ended. Only changes that were made are recorded.", const="success")
     source_ip: str | None = shown(
-        "The address that the request came from; null if it was not done over HTTP."
+        "The address that the request came from; null if the change was not made over HTTP."
     )
     request_id: str | None = shown(
-        "The `X-Request-Id` of the request; null if it was not done over HTTP."
+        "The `X-Request-Id` of the request; null if the change was not made over HTTP."
     )
-    details: dict[str, Any] = shown("More about it. The members depend on the action.")
+    details: dict[str, Any] = shown("Details of the change. The members depend on the action.")
 
 
 class AuditLog(PageBody):

@@ -34,8 +34,8 @@ async def check_revocation(
     """Check whether a warrant is revoked.
 
     A warrant is revoked if it has a revocation record, or if the key that signed it is revoked. The
-    answer is always current: it does not wait for the next list. An identifier that the service has
-    never seen is not revoked. If the service cannot tell, it answers 503 and never `false`.
+    result is always current and does not wait for the next list. An unknown identifier is not
+    revoked. If the service cannot determine the result, it returns 503 and never `false`.
     """
     return CheckResult.of(here.run(revocations.check, warrant_id=warrant_id))
 
@@ -45,8 +45,8 @@ async def check_revocation(
 async def check_revocations(here: ApiRequest, body: CheckBatch) -> BatchResults:
     """Check whether each of up to 1000 warrants is revoked.
 
-    The results are those of the single check, without the reason. An identifier may be given more
-    than once; it is answered once.
+    The results are those of the single check, without the reason. If an identifier is repeated, the
+    response has it once.
     """
     verdicts = here.run(revocations.check_batch, warrant_ids=body.warrant_ids)
     return BatchResults(

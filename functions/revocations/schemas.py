@@ -35,17 +35,17 @@ class CreateRevocation(RequestBody):
 
     model_config = example(warrant_id="svc_wrt_laptop-17", reason="laptop stolen")
 
-    warrant_id: WarrantId = Field(
-        description="The warrant to revoke. The service need not have signed it, or know it."
-    )
+    warrant_id: WarrantId = Field(description="The warrant to revoke. The service may not know it.")
     reason: Reason = Field(
-        description="Why it is revoked, in one or more lines. White space around it is cut off."
+        description="Why it is revoked, in one or more lines. Leading and trailing white space is "
+        "removed."
     )
     warrant_expires_at: MomentIn | None = Field(
         default=None,
-        description="When the warrant itself ends; it may lie in the past. One list lifetime after "
-        "this moment the warrant leaves the Signed Revocation List, so give it only if verifiers "
-        "refuse the warrant from then on. If the service signed the warrant with an `expires_at`, "
+        description="When the warrant itself ends; it may be in the past. The warrant is removed "
+        "from the Signed Revocation List one list lifetime after this moment, so pass it only if "
+        "verifiers refuse the warrant from then on. If the service signed the warrant with an "
+        "`expires_at`, "
         "the two must be equal.",
     )
 
@@ -96,7 +96,7 @@ class RevocationList(PageBody):
 
 
 class CheckResult(ResponseBody):
-    """Whether a warrant is revoked; when and why only if it is."""
+    """Whether a warrant is revoked; if it is, when and why."""
 
     model_config = example(
         warrant_id="svc_wrt_laptop-17",

@@ -101,7 +101,7 @@ async def enable_service_account(here: ApiRequest, account_id: AccountId) -> Ser
 async def delete_service_account(here: ApiRequest, account_id: AccountId) -> None:
     """Delete a service account that owns no API key.
 
-    Its name stays taken, because the audit log names the account by it.
+    Its name remains reserved, because the audit log names the account by it.
 
     409: the account still owns API keys. Delete them first.
     """

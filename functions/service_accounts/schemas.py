@@ -50,7 +50,8 @@ class CreateServiceAccount(RequestBody):
     )
     description: Reason | None = Field(
         default=None,
-        description="What it is for, in one or more lines. White space around it is cut off.",
+        description="What it is for, in one or more lines. Leading and trailing white space is "
+        "removed.",
     )
 
 
@@ -62,10 +63,10 @@ class ServiceAccountFields(RecordBody):
     id: ServiceAccountId
     name: str = shown("The name of the account.", **_PATTERN)
     email: str = shown(
-        "How the audit log and revocation records name the account: `<name>@<tenant>.svc`. No mail "
-        "arrives there."
+        "How the audit log and revocation records name the account: `<name>@<tenant>.svc`. It "
+        "receives no mail."
     )
-    description: str | None = shown("What the account is for; null if nobody said.")
+    description: str | None = shown("What the account is for; null if it was not given.")
     status: Status = shown("The API keys of a disabled account are refused.")
     created_at: MomentOut = shown("When the account was created.")
 

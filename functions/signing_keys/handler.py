@@ -36,8 +36,8 @@ KeyId = Annotated[SigningKeyId, Path(alias="keyId")]
 async def list_signing_keys(here: ApiRequest, query: Annotated[KeyQuery, Query()]) -> KeyList:
     """List the signing keys.
 
-    The newest key comes first. Each superseded version of a key is an entry of its own, with the
-    status `rotated`.
+    The newest key comes first. Each superseded version of a key is a separate entry with the status
+    `rotated`.
     """
     pages = Pager(here.caller, query.cursor, f"keys?type={query.type}&status={query.status}")
     page = here.run(
@@ -94,8 +94,9 @@ async def list_signing_key_versions(here: ApiRequest, key_id: KeyId) -> KeyVersi
 async def rotate_signing_key(here: ApiRequest, key_id: KeyId) -> RotatedKey:
     """Rotate a signing key.
 
-    The key keeps its identifier and gets a new key pair. The version before it becomes a record of
-    its own with the status `rotated`: it signs nothing more, and what it signed stays valid.
+    The key keeps its identifier and gets a new key pair. The previous version gets a separate
+    record with the status `rotated`: it cannot sign any more, and the warrants that it signed
+    remain valid.
 
     409: the key is not active.
     """
@@ -107,8 +108,8 @@ async def rotate_signing_key(here: ApiRequest, key_id: KeyId) -> RotatedKey:
 async def suspend_signing_key(here: ApiRequest, key_id: KeyId) -> SuspendedKey:
     """Suspend a signing key.
 
-    The key signs nothing until it is enabled again. What it signed stays valid. If the key is
-    suspended already, nothing changes.
+    The key cannot sign until it is enabled again. The warrants that it signed remain valid. If the
+    key is suspended already, nothing changes.
 
     409: the key is neither active nor suspended.
     """
@@ -133,13 +134,13 @@ async def revoke_signing_key(here: ApiRequest, key_id: KeyId, body: RevokeKey) -
     """Revoke a signing key and every warrant that it signed.
 
     A revocation cannot be undone. Checks see it from the next request on, however many warrants the
-    key signed. The record of a superseded version can be revoked too, and reaches the warrants of
-    that version only. Keys below this one stay as they are, unless `cascade` is true. To see how
-    far a revocation reaches before you make it, set `dry_run`. If the key is revoked already, the
+    key signed. You can also revoke the record of a superseded version, which affects only the
+    warrants of that version. Keys below this one do not change, unless `cascade` is true. To see
+    the effect of a revocation in advance, set `dry_run`. If the key is revoked already, the
     response shows when and why, and nothing changes.
 
-    Keys of a large cascade are revoked in several steps. If the call fails, repeat it: it goes on
-    with those that are left.
+    Keys of a large cascade are revoked in several steps. If the call fails, repeat it: it continues
+    with the remaining keys.
     """
     revoked = here.run(
         key_revocation.revoke,

@@ -76,10 +76,12 @@ class CreateKey(RequestBody):
     model_config = example(type="root", name="Company root")
 
     type: OneType = Field(
-        description="A root stands at the top; issuers and notaries stand below a root or an "
+        description="A root has no parent; the parent of an issuer or a notary is a root or an "
         "issuer. Keys of all types sign warrants in the same way."
     )
-    name: Name = Field(description="A name for people. White space around it is cut off.")
+    name: Name = Field(
+        description="A name for people. Leading and trailing white space is removed."
+    )
     parent_id: str | None = Field(
         default=None,
         description="The root or issuer above the key. Required for an issuer and a notary; a root "
@@ -88,8 +90,9 @@ class CreateKey(RequestBody):
     )
     expires_at: MomentIn | None = Field(
         default=None,
-        description="From when on the key signs nothing. It must lie in the future, and not after "
-        "that of the parent. Without it the key gets that of its parent, if there is one.",
+        description="When the key expires. It must be in the future, and not later than the "
+        "expiry of the parent. If it is omitted, the key gets the expiry of its parent, if there "
+        "is one.",
     )
 
 
@@ -99,7 +102,8 @@ class RevokeKey(RequestBody):
     model_config = example(reason="old laptop stolen", cascade=True)
 
     reason: Reason = Field(
-        description="Why it is revoked, in one or more lines. White space around it is cut off."
+        description="Why it is revoked, in one or more lines. Leading and trailing white space is "
+        "removed."
     )
     cascade: bool = Field(
         default=False, description="Revoke all keys below this one too, and what they signed."
@@ -125,17 +129,17 @@ class Sign(RequestBody):
     format: OneFormat = Field(
         default=Format.COSE,
         description="`cose`: a COSE_Sign1 message with the payload, the identifier and the times. "
-        "`raw`: a signature over the payload as it is, for callers with a format of their own.",
+        "`raw`: a signature over the unchanged payload, for callers with their own format.",
     )
     warrant_id: WarrantId | None = Field(
         default=None,
         description="Identifier of the warrant, which no other warrant of the tenant has. With "
-        "`cose` the service makes one if it is not given. With `raw` it is required, and the "
+        "`cose` the service creates one if it is omitted. With `raw` it is required, and the "
         "payload must contain it.",
     )
     expires_at: MomentIn | None = Field(
         default=None,
-        description="When the warrant ends. It must lie in the future. With `raw` it is refused.",
+        description="When the warrant ends. It must be in the future. With `raw` it is rejected.",
     )
 
     def order(self) -> Order:
@@ -145,7 +149,7 @@ class Sign(RequestBody):
 
 KeyStatus = Annotated[
     Status,
-    shown("The state of the key. A key that has expired keeps its status, and signs nothing."),
+    shown("The state of the key. A key that has expired keeps its status, and cannot sign."),
 ]
 KeyVersionNumber = Annotated[int, shown("The version of the key that signed.", minimum=1)]
 
@@ -164,9 +168,7 @@ class KeyFields(ResponseBody):
     )
     public_key: PublicKey
     created_at: MomentOut = shown("When the key, or this version of it, was created.")
-    expires_at: MomentOut | None = shown(
-        "From when on the key signs nothing; null if it does not expire."
-    )
+    expires_at: MomentOut | None = shown("When the key expires; null if it does not expire.")
     rotated_at: MomentOut | None = optional(
         "When this version was superseded; only if it is a superseded version."
     )
@@ -229,7 +231,7 @@ class RevokedKey(KeyFields):
     )
     reason: str | None = shown("Why the key was revoked; null if it is not revoked.")
     descendants: int | None = optional(
-        "How many active or suspended keys below this one stay as they are; only if there are any."
+        "How many active or suspended keys below this one do not change; only if there are any."
     )
     keys: int | None = optional("With `dry_run`: how many keys would be revoked.")
     warrants: int | None = optional("With `dry_run`: how many warrants those keys signed.")

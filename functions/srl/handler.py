@@ -31,7 +31,7 @@ _READ_MAX: Final = 256 * 1024
 
 KeyId = Annotated[SigningKeyId, Path(alias="keyId")]
 
-Cursor = Annotated[str | None, Query(description="The `cursor` of the page before.")]
+Cursor = Annotated[str | None, Query(description="The `cursor` of the previous page.")]
 
 _NOT_FORCED: Final = ActivateSigner()
 
@@ -43,9 +43,9 @@ def _header(description: str) -> dict[str, Any]:
 
 
 _HEADERS: Final = {
-    "ETag": _header("Validates this form of this list. It depends on the bytes alone."),
+    "ETag": _header("Identifies this encoding of this list. It depends only on the bytes."),
     "X-SRL-Key-Id": _header("The identifier of the key that signed this list."),
-    "Vary": _header("`Accept-Encoding`: a long list is sent in gzip to those who accept it."),
+    "Vary": _header("`Accept-Encoding`: a long list is sent in gzip to clients that accept it."),
 }
 _LOCATION: Final = {"Location": _header("The address of the list. It works for a short time only.")}
 _RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
@@ -92,10 +92,10 @@ _CONDITION: Final = {
 async def get_srl(here: ApiRequest) -> Response:
     """Get the Signed Revocation List that is in force.
 
-    Verify the bytes in `srl` and use what they contain; `payload` shows the same for readers. Send
-    the `ETag` of the last list in `If-None-Match`, with the same `Accept-Encoding`: 304 means that
-    it is still in force. Keep the `ETag` of this answer, also if it is a redirect. Follow
-    redirects, and do not send `Authorization` to the address of a redirect.
+    Verify the bytes in `srl` and use their content; `payload` has the same content in readable
+    form. Send the `ETag` of the last list in `If-None-Match`, with the same `Accept-Encoding`: 304
+    means that it is still in force. Keep the `ETag` of this response, also if it is a redirect.
+    Follow redirects, and do not send `Authorization` to the address of a redirect.
 
     `/v1/revocations/srl` and `/v1/revocations/srl/signed` are the same resource.
     """
@@ -131,10 +131,10 @@ def _whole(here: ApiRequest, form: Form, headers: dict[str, str]) -> Response:
 async def regenerate_srl(here: ApiRequest) -> Regenerated:
     """Publish the next version of the Signed Revocation List now.
 
-    The service also publishes by itself, within about a minute of a change. This call always
-    publishes, even if nothing changed, and the version goes up by one. A tenant may call it 25
-    times a second if its list is short, and once in two seconds if the list has a million entries.
-    Above that the answer is 429, and nothing is published.
+    The service also publishes automatically, within about a minute of a change. This call always
+    publishes, even if nothing changed, and the version increases by one. A tenant may call it 25
+    times per second if its list is short, and once in two seconds if the list has a million
+    entries. Above this limit the status is 429, and nothing is published.
     """
     here.run(srl_allowance.take)
     return Regenerated.of(here.run(srl.regenerate))
@@ -146,8 +146,8 @@ async def list_srl_keys(here: ApiRequest, cursor: Cursor = None) -> SrlSigners:
     """List the keys that sign the Signed Revocation List.
 
     The key that signed the list in force comes first, then the newest. A retired key is listed
-    until its last list has expired. A revoked key stays listed, so that whoever pinned it learns
-    that it was revoked. If more than 100 are revoked, the oldest of them are on further pages.
+    until its last list has expired. A revoked key remains listed, so that a verifier that pinned it
+    learns of the revocation. If more than 100 are revoked, the oldest of them are on further pages.
     """
     pages = Pager(here.caller, cursor, "srl/keys")
     page = here.run(list_signers.page, before=pages.before)
@@ -163,7 +163,7 @@ async def create_srl_key(here: ApiRequest) -> SrlSigner:
     """Create the key that will sign the Signed Revocation List next.
 
     The key is listed as `pending`, so that authorizers can learn of it, and signs nothing until it
-    is activated. `statement` is what the present key signed about it.
+    is activated. `statement` is signed by the current key.
 
     409: there is a pending key already, or 100 retired keys are listed.
     """
@@ -176,7 +176,7 @@ async def rotate_srl_key(here: ApiRequest) -> SrlSigner:
     """Replace the key that signs the Signed Revocation List at once.
 
     Activates the pending key, or a new key if none is pending, and publishes a list that it signed.
-    Authorizers that have not learnt of the key refuse that list. To give them time, create a
+    Authorizers that do not know the key refuse that list. To give them time, create a
     pending key and activate it later.
 
     409: there is no pending key, and 100 retired keys are listed.
@@ -191,7 +191,7 @@ async def activate_srl_key(
 ) -> SrlSigner:
     """Activate a pending key and publish a list that it signed.
 
-    The key before it is retired. The body may be left out.
+    The previous key is retired. The body may be omitted.
 
     409: the key is not pending, or `activates_at` has not come and `force` is not true.
     """

@@ -26,13 +26,13 @@ from shared.web.fields import (
 
 
 class SrlPayload(ResponseBody):
-    """The content of a list, for readers. What counts is the signed form."""
+    """The content of a list in readable form. Only the signed form is authoritative."""
 
     model_config = example(**examples.PAYLOAD)
 
     Version: int = shown("Number of the list. Each list has the next one.", minimum=1)
     IssuedAt: MomentOut = shown("When the list was made.")
-    ExpiresAt: MomentOut = shown("From when on the list says nothing any more.")
+    ExpiresAt: MomentOut = shown("When the list expires.")
     RevokedIDs: list[SignedWarrantId] = shown(
         "The revoked warrants, sorted, each once.", uniqueItems=True
     )
@@ -85,13 +85,13 @@ class ActivateSigner(RequestBody):
 
     force: bool = Field(
         default=False,
-        description="Activate the key before its `activates_at`. Authorizers that have not learnt "
-        "of the key refuse the lists that it signs.",
+        description="Activate the key before its `activates_at`. Authorizers that do not know the "
+        "key refuse the lists that it signs.",
     )
 
 
 class Statement(ResponseBody):
-    """What the key before signed about this one, so that verifiers can follow a change of key."""
+    """A statement by the previous key about this one. Verifiers follow it to the new key."""
 
     model_config = example(**examples.STATEMENT)
 
@@ -113,16 +113,16 @@ class SrlSigner(ResponseBody):
     public_key: PublicKey
     status: Status = shown(
         "`pending`: will sign; `active`: signs now; `retired`: signed before, and its last list "
-        "has not expired; `revoked`: was stolen, do not believe its lists."
+        "has not expired; `revoked`: was stolen, do not accept its lists."
     )
     created_at: MomentOut = shown("When the key was created.")
     activates_at: MomentOut | None = shown(
-        "For a pending key, from when on it can be activated without `force`. Else, since when it "
-        "signs or signed; null if it is revoked."
+        "For a pending key, when it can be activated without `force`. For other keys, when they "
+        "began to sign; null if the key is revoked."
     )
     statement: Statement | None = shown(
-        "What the key before signed about this one; null for the first key, and for one that "
-        "replaced a revoked key."
+        "The statement by the previous key; null for the first key, and for one that replaced a "
+        "revoked key."
     )
 
     @classmethod

@@ -21,7 +21,7 @@ async def get_tenant_settings(here: ApiRequest) -> TenantSettings:
 async def update_tenant_settings(here: ApiRequest, body: UpdateSettings) -> TenantSettings:
     """Change settings of the tenant.
 
-    Settings that are not given stay as they are. A new lifetime applies to the lists that are
+    Settings that you omit do not change. A new lifetime applies to the lists that are
     published from then on.
     """
     change = SettingsChange(**body.model_dump(exclude_unset=True))

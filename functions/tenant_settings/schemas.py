@@ -88,6 +88,6 @@ class TenantSettings(RecordBody):
     srl_ttl_seconds: int = shown(_TTL)
     audit_retention_days: int = shown(_RETENTION)
     rotation_grace_seconds: Seconds = Field(validation_alias="rotation_grace", description=_GRACE)
-    rate_limit_per_second: int = shown("Requests a second that the tenant may make.")
+    rate_limit_per_second: int = shown("Requests per second that the tenant may make.")
     rate_limit_burst: int = shown("Requests at once that the tenant may make after a pause.")
     created_at: MomentOut = shown("When the tenant was created.")

@@ -49,7 +49,7 @@ class FileSealer:
                 [f"{path} exists already, and a key file is never replaced."]
             ) from error
         except OSError as error:
-            raise InvalidSettings([f"{path} cannot be made: {error.strerror}."]) from error
+            raise InvalidSettings([f"{path} cannot be created: {error.strerror}."]) from error
         return cls(path)
 
     def seal(self, secret: bytes, *, context: Mapping[str, str]) -> bytes:
@@ -82,7 +82,7 @@ def _read(path: Path) -> bytes:
             key = file.read(_KEY_BYTES + 1)
     except OSError as error:
         raise InvalidSettings(
-            [f"{path} cannot be read: {error.strerror}. Make a key file, or restore its copy."]
+            [f"{path} cannot be read: {error.strerror}. Create a key file, or restore its copy."]
         ) from error
     if mode & ~_OWNER_ONLY:
         raise InvalidSettings(
@@ -90,6 +90,6 @@ def _read(path: Path) -> bytes:
         )
     if len(key) != _KEY_BYTES:
         raise InvalidSettings(
-            [f"{path} is no key file: it must hold {_KEY_BYTES} bytes. Restore its copy."]
+            [f"{path} is not a key file: it must have {_KEY_BYTES} bytes. Restore its copy."]
         )
     return key

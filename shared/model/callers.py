@@ -7,7 +7,7 @@ from typing import Self
 
 
 class Scope(StrEnum):
-    """What an API key allows: everything, reading and checking lists, or reading all else."""
+    """What an API key allows: everything, lists and checks only, or reading the rest only."""
 
     ADMIN = "admin"
     AUTHORIZER = "authorizer"

@@ -27,7 +27,7 @@ def parse(data: bytes) -> Any:
     except UnicodeError:
         raise ValueError("must be UTF-8 without lone surrogates") from None
     except RecursionError:
-        raise ValueError("must not be nested so deeply") from None
+        raise ValueError("must not be nested too deeply") from None
     except json.JSONDecodeError:
         raise ValueError("must be one JSON value and nothing else") from None
     return value
@@ -43,19 +43,19 @@ def _unique(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
 
 def _integer(digits: str) -> int:
     if len(digits) > _DIGITS_MAX or int(digits) not in _INTEGERS:
-        raise ValueError("must not hold an integer of more than 64 bits")
+        raise ValueError("must not contain an integer of more than 64 bits")
     return int(digits)
 
 
 def _number(text: str) -> float:
     number = float(text)
     if not isfinite(number):
-        raise ValueError("must not hold a number without bounds")
+        raise ValueError("must not contain a number that is out of range")
     return number
 
 
 def _constant(_name: str) -> NoReturn:
-    raise ValueError("must not hold NaN or Infinity")
+    raise ValueError("must not contain NaN or Infinity")
 
 
 _decode = json.JSONDecoder(

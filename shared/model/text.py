@@ -32,7 +32,7 @@ def _checked(text: str, *, most: int, breaks: str) -> str:
         if unicodedata.category(character) not in _REFUSED or character in breaks:
             continue
         if not (character in _JOINERS and _is_within_word(text, address)):
-            raise ValueError("must hold no control, format or unassigned characters")
+            raise ValueError("must not contain control, format or unassigned characters")
     return text
 
 

@@ -122,4 +122,4 @@ def _moment(claims: Mapping[Any, Any], number: int) -> datetime:
     try:
         return datetime.fromtimestamp(_claim(claims, number, int), UTC)
     except (OverflowError, OSError):
-        raise ValueError(f"claim {number} is out of reach") from None
+        raise ValueError(f"claim {number} is out of range") from None

@@ -45,7 +45,7 @@ def _check_signature(message: cose.Message, public_keys: Iterable[bytes]) -> Non
     # The key identifier in the header proves nothing, so each key is tried.
     signed = message.signed
     if not any(seeds.is_signed(signed, message.signature, public_key=key) for key in public_keys):
-        raise InvalidWarrant(WarrantReason.SIGNATURE, "the signature is of none of the given keys")
+        raise InvalidWarrant(WarrantReason.SIGNATURE, "none of the given keys made the signature")
 
 
 def _check(claims: Claims, tenant_id: str, now: datetime) -> None:

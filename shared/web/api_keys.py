@@ -21,8 +21,8 @@ from shared.web.fields import (
 from shared.web.paging import PageBody
 
 APPROXIMATE: Final = (
-    "Approximate: it may be up to one second late, and what was counted just before an instance of "
-    "the service was killed is missing."
+    "Approximate: it may be up to one second late, and the last counts of an instance that was "
+    "killed are lost."
 )
 KEY_EXAMPLE: Final[dict[str, JsonValue]] = {
     "id": sample(API_KEY),
@@ -37,12 +37,11 @@ _USED: Final[dict[str, JsonValue]] = KEY_EXAMPLE | {"last_used_at": "2026-11-21T
 KeyName = Annotated[str, shown("The name that the key was given.")]
 Scopes = Annotated[tuple[Scope, ...], shown("What the key may do.", minItems=1, uniqueItems=True)]
 KeyStatus = Annotated[
-    Status, shown("Whether the key was revoked. An expired key is refused, and stays `active`.")
+    Status,
+    shown("Whether the key was revoked. An expired key keeps the status `active`, and is refused."),
 ]
 Created = Annotated[MomentOut, shown("When the key was created.")]
-Expires = Annotated[
-    MomentOut | None, shown("From when on the key is refused; null if it does not expire.")
-]
+Expires = Annotated[MomentOut | None, shown("When the key expires; null if it does not expire.")]
 
 
 class ApiKeySummary(ResponseBody):

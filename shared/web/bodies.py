@@ -43,7 +43,7 @@ def _check_type(request: Request) -> None:
         raise UnsupportedMediaType("Content-Type: a body must be sent as application/json.")
     encodings = request.headers.getlist("content-encoding")
     if any(each.strip().lower() != "identity" for each in encodings):
-        raise UnsupportedMediaType("Content-Encoding: a body must be sent as it is (identity).")
+        raise UnsupportedMediaType("Content-Encoding: a body must not be compressed.")
 
 
 async def read(request: Request, *, limit: int) -> bytes:

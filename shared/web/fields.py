@@ -116,7 +116,7 @@ Signature = Annotated[
 Algorithm = Annotated[str, shown("The algorithm of key and signature.", const="Ed25519")]
 Total = Annotated[int, shown("Number of entries on all pages together.", minimum=0)]
 NextCursor = Annotated[
-    str | None, shown("Give this as `cursor` to get the next page; null on the last page.")
+    str | None, shown("Pass this as `cursor` to get the next page; null on the last page.")
 ]
 
 

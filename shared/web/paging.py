@@ -35,11 +35,11 @@ class PageQuery(BaseModel):
 
     # The order matters: what follows a validator is checked, but is not in the API document.
     limit: Annotated[int, Field(ge=1, le=LIMIT_MAX), BeforeValidator(_plain_decimal)] = Field(
-        default=LIMIT_DEFAULT, description="Most entries that the page may have."
+        default=LIMIT_DEFAULT, description="The maximum number of entries on the page."
     )
     cursor: str | None = Field(
         default=None,
-        description="The `cursor` of the page before. It works with the same filters only.",
+        description="The `cursor` of the previous page. The filters must be the same.",
     )
 
 
@@ -98,4 +98,4 @@ class PageBody(ResponseBody):
 
 def refused() -> InvalidRequest:
     """Return the error for a cursor that was not made for this list and these filters."""
-    return InvalidRequest("cursor: must come from the page before, with the same filters.")
+    return InvalidRequest("cursor: must come from the previous page, with the same filters.")

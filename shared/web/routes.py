@@ -140,7 +140,7 @@ class ContractRoute(APIRoute):
 
     def _check_body(self, body: Body) -> None:
         if self.body_field is None and body.raw and body.value != {}:
-            raise InvalidRequest("body: this endpoint takes none.")
+            raise InvalidRequest("body: this endpoint accepts no body.")
 
     def _explain(self, error: RequestValidationError) -> str:
         fields = [] if self.body_field is None else [self.body_field]
@@ -163,7 +163,7 @@ def _check_query(request: Request, *, allowed: set[str]) -> None:
     if not given.keys() <= allowed:
         raise InvalidRequest(f"query: unknown parameter; allowed: {_listed(allowed)}.")
     if len(given.multi_items()) != len(given):
-        raise InvalidRequest("query: a parameter may be given once.")
+        raise InvalidRequest("query: a parameter must not be repeated.")
 
 
 def _names(fields: Iterable[Any]) -> set[str]:

@@ -27,7 +27,7 @@ class StoredFile(FileResponse):
         try:
             found = path.stat()
         except FileNotFoundError as error:
-            raise Corrupt("a stored list has gone") from error
+            raise Corrupt("a stored list is missing") from error
         super().__init__(path, headers=headers, media_type=media_type, stat_result=found)
         self._size = found.st_size
 

@@ -113,5 +113,5 @@ def test_a_missing_key_is_refused(path: Path) -> None:
 def test_a_place_that_takes_no_file_is_refused(tmp_path: Path) -> None:
     """Where no file can be made, the message says why."""
     (tmp_path / "a file").touch()
-    with pytest.raises(InvalidSettings, match="cannot be made"):
+    with pytest.raises(InvalidSettings, match="cannot be created"):
         FileSealer.create(tmp_path / "a file" / "data" / "master.key")

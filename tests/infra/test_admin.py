@@ -270,7 +270,7 @@ def test_recovery_without_an_admin_key_names_the_command(operator: Command, data
     _copy(backup, data / "svc.db")
     done = operator.run("--data", data, "recover", "acme")
     assert done.code == 3
-    assert "No admin key is left; for a new one, run: admin-key acme\n" in done.err
+    assert "No admin key is left; to create one, run: admin-key acme\n" in done.err
     with opened(data) as ports, pytest.raises(InvalidApiKey):
         api_keys.authenticate(ports, first)
 

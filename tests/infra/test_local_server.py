@@ -163,7 +163,7 @@ def test_a_lost_admin_key_is_replaced_by_the_command_that_the_start_names(tmp_pa
         assert server.interrupt() == 0
     with processes.local_server(tmp_path / "data") as server:
         said = server.output.read_text()
-        command = re.search(r"for a new admin key run: python (.*)", said)
+        command = re.search(r"to create an admin key, run: python (.*)", said)
         assert command
         minted = processes.run(*shlex.split(command[1]))
         assert minted.returncode == 0, minted.stderr
@@ -193,7 +193,7 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path, data: str) -> Non
     """Where the data folder cannot be made, the start says which and why."""
     (tmp_path / "file").write_text("in the way")
     refused = start_in_vain(tmp_path / data, port=free_port())
-    _assert_refused(refused, str(tmp_path / data), "cannot be made")
+    _assert_refused(refused, str(tmp_path / data), "cannot be created")
     assert (tmp_path / "file").read_text() == "in the way"
 
 

@@ -193,7 +193,7 @@ def test_a_backup_replaces_nothing(tmp_path: Path) -> None:
     data = tmp_path / "data"
     data_folder.prepare(data)
     (tmp_path / "kept").write_text("kept")
-    with pytest.raises(backup.BackupFailed, match="kept cannot be made"):
+    with pytest.raises(backup.BackupFailed, match="kept cannot be created"):
         backup.copy_store(data / "svc.db", tmp_path / "kept")
     assert (tmp_path / "kept").read_text() == "kept"
     (data / "svc.db").write_text("no database " * 100)

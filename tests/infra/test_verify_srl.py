@@ -392,7 +392,7 @@ def test_a_damaged_state_is_said_so(verifier: Verifier, signed: Signed, damage: 
     state.chmod(0o600)
     code, said = verifier.run(signed.body, "--key", signed.key, "--state", str(state))
     assert code == 2
-    assert said.startswith(f"{state}: is damaged, or is no state of a verifier")
+    assert said.startswith(f"{state}: is damaged, or is not a state of a verifier")
     assert "--min-version" in said
     assert state.read_bytes() == damage
 

@@ -147,11 +147,11 @@ Break = Callable[[Ports, Tenant, Path], None]
 DAMAGE: dict[str, tuple[Break, str]] = {
     "missing blob": (_lose_blob, "the blob of version 2 is missing or altered"),
     "altered blob": (_alter_blob, "the blob of version 2 is missing or altered"),
-    "missing turn": (_lose_turn, "the schedule does not know when its list is due"),
+    "missing turn": (_lose_turn, "its list has no turn in the schedule"),
     "missing marks": (_lose_marks, "changes since its list are not marked for the schedule"),
     "newer blob": (_store_newer, "a newer list is stored than the one in force"),
     "stray file": (_store_stray, "a blob among a tenant's lists has another name than a list"),
-    "seed of another key": (_swap_seed, "the seed of its list signer is another key's"),
+    "seed of another key": (_swap_seed, "the seed of its list signer belongs to another key"),
     "another master key": (_lose_master_key, "the seed of its list signer does not open"),
     "no active signer": (
         _lose_active_signer,

@@ -433,8 +433,8 @@ def test_a_planted_state_is_not_believed(
     assert not opens(ports, early)
     assert opens(ports, late)
     reasons = "\n".join(result.unknown.reasons)
-    assert f"Not believed, and not used: srl/{tenant.id}/states/{name}" in reasons
-    assert "version 3 has no state that can be believed" in reasons
+    assert f"Not trusted and not used: srl/{tenant.id}/states/{name}" in reasons
+    assert "version 3 has no state that can be trusted" in reasons
     assert any(late.api_key.id in line for line in result.unknown.review)
 
 
@@ -477,7 +477,7 @@ def test_a_restore_when_no_list_has_a_signed_state(deployment: Deployment) -> No
     _make_old(deployment, tenant)
     deployment.restore(copy)
     result = recovery.recover(ports, tenant.operator)
-    assert "version 2 has no state that can be believed" in "\n".join(result.unknown.reasons)
+    assert "version 2 has no state that can be trusted" in "\n".join(result.unknown.reasons)
     assert any(leaked.api_key.id in line for line in result.unknown.review)
 
 

@@ -90,11 +90,11 @@ def signed(body: bytes, *, shows: Payload) -> tuple[memoryview, memoryview]:
     start = 0
     for piece in shows.shown:
         if not body.startswith(piece, start):
-            raise ValueError("it shows something else")
+            raise ValueError("it differs from the signed content")
         start += len(piece)
     end = body.rindex(_SIGNATURE)
     if not body.endswith(_END):
-        raise ValueError("it does not end where it should")
+        raise ValueError("it has data after the end")
     whole = memoryview(body)
     return whole[start:end], whole[end + len(_SIGNATURE) : -len(_END)]
 

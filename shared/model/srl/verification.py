@@ -58,7 +58,7 @@ def verify_by_one_of(
     members = _decode(encoded)
     payload = _content(members)
     if not _same(shown, members):
-        raise InvalidSrl(SrlReason.MIXED, "payload does not say what the signed Payload says")
+        raise InvalidSrl(SrlReason.MIXED, "payload differs from the signed Payload")
     _check(payload, now)
     if payload.version < min_version:
         problem = f"version {payload.version} is older than {min_version}"
@@ -81,9 +81,11 @@ def verify_own(body: bytes, payload: Payload, *, public_key: bytes, now: datetim
         ) from None
     _signer(encoded, signature, [public_key])
     if members != payload.members():
-        raise InvalidSrl(SrlReason.MIXED, "what is signed is not what was to be published")
+        raise InvalidSrl(
+            SrlReason.MIXED, "the signed content differs from what was to be published"
+        )
     if not identifiers.are_warrant_ids(payload.revoked_ids):
-        raise InvalidSrl(SrlReason.CONTENT, "RevokedIDs has what is no warrant identifier")
+        raise InvalidSrl(SrlReason.CONTENT, "RevokedIDs has an invalid warrant identifier")
     _check(payload, now)
 
 
@@ -95,7 +97,7 @@ def public_key_bytes(value: str) -> bytes:
             f"a public key has {ed25519.PUBLIC_KEY_BYTES} bytes, this one has {len(key)}"
         )
     if not ed25519.is_safe(key):
-        raise ValueError("this key is a point of small order: anybody can sign for it")
+        raise ValueError("this key is a point of small order, so anybody can forge its signatures")
     return key
 
 
@@ -139,7 +141,7 @@ def _signer(encoded: bytes, signature: bytes, public_keys: Iterable[bytes]) -> b
     for key in public_keys:
         if seeds.is_signed(encoded, signature, public_key=key):
             return key
-    raise InvalidSrl(SrlReason.SIGNATURE, "the signature is of none of the given keys")
+    raise InvalidSrl(SrlReason.SIGNATURE, "none of the given keys made the signature")
 
 
 def _decode(encoded: bytes) -> Any:
@@ -190,7 +192,7 @@ def _check(payload: Payload, now: datetime) -> None:
     _check_order(payload)
     _check_times(payload, now)
     if payload.version > _VERSION_MAX:
-        raise InvalidSrl(SrlReason.VERSION, f"version {payload.version} is out of reach")
+        raise InvalidSrl(SrlReason.VERSION, f"version {payload.version} is too high")
 
 
 def _check_order(payload: Payload) -> None:

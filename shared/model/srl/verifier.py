@@ -34,7 +34,7 @@ class ReportedSigners:
             gone = [key["public_key"] for key in keys if key["status"] == Status.REVOKED]
             return cls(tuple(statements), frozenset(map(public_key_bytes, gone)))
         except (KeyError, TypeError):
-            raise ValueError("not an answer of GET /v1/revocations/srl/keys") from None
+            raise ValueError("not a response of GET /v1/revocations/srl/keys") from None
 
     @classmethod
     def all(cls, pages: Iterable["ReportedSigners"]) -> Self:

@@ -215,7 +215,7 @@ def _parent(ports: Ports, caller: Caller, type_: Type, parent_id: str | None) ->
     allowed = PARENTS[type_]
     if not allowed:
         if parent_id is not None:
-            raise InvalidRequest(f"parent_id: a {type_} key has no parent; leave it out.")
+            raise InvalidRequest(f"parent_id: a {type_} key has no parent; omit it.")
         return None
     if parent_id is None:
         raise InvalidRequest(f"parent_id: is required for a key of type {type_}.")

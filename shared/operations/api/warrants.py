@@ -110,7 +110,7 @@ def _check_order(ports: Ports, order: Order) -> None:
     if order.warrant_id is None:
         raise InvalidRequest("warrant_id: is required with format raw; put it into the payload.")
     if order.expires_at is not None:
-        raise InvalidRequest("expires_at: is not signed with format raw; leave it out.")
+        raise InvalidRequest("expires_at: is not signed with format raw; omit it.")
     if warrant_format.is_reserved(order.payload):
         raise InvalidRequest(
             "payload: must not be a revocation list or a message of COSE with format raw."
@@ -134,7 +134,7 @@ def _signed(ports: Ports, key: SigningKey, warrant: Warrant, order: Order) -> Si
 
 def _check_signature(key: SigningKey, signed: bytes, signature: bytes) -> None:
     if not seeds.is_signed(signed, signature, public_key=key.public_bytes):
-        raise Corrupt("the seed of a signing key is another key's")
+        raise Corrupt("the seed of a signing key belongs to another key")
 
 
 def _base64(data: bytes) -> str:

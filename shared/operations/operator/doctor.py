@@ -23,7 +23,7 @@ from shared.ports import Ports
 from shared.ports.one_machine import LocalStore
 from shared.ports.store import Delete, Expect, Put
 
-_GUIDE: Final = "restore the data (docs/deploy.md, restore)"
+_GUIDE: Final = "restore the data (docs/deploy.md#restore)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ def _places(ports: Ports) -> Iterator[Finding]:
             yield Finding(
                 probe.setting,
                 f"cannot be {probe.verb}: {_cause(error)}",
-                "see that it is there and has space, that its name is right, and that this user "
+                "check that it exists and has space, that its name is right, and that this user "
                 "may read and write it",
             )
 
@@ -175,7 +175,7 @@ def _list_is_valid(ports: Ports, tenant: DirectoryEntry, head: Head) -> Iterator
         verify(in_force.body(ports, head), public_key=signer.public_bytes, now=ports.now())
     except InvalidSrl as error:
         clocks = "the clocks are right and " if head.is_ahead(ports.now()) else ""
-        remedy = f"see that {clocks}the schedule runs, or {_recover(tenant)}"
+        remedy = f"check that {clocks}the schedule runs, or {_recover(tenant)}"
         yield Finding(handle, f"its list is not valid: {error}", remedy)
 
 
@@ -197,7 +197,7 @@ def _nothing_has_returned(ports: Ports, tenant: DirectoryEntry, _head: Head) -> 
 
 def _list_is_on_time(ports: Ports, tenant: DirectoryEntry, head: Head) -> Iterator[Finding]:
     if Turn.after(head, tenant.tenant_id).is_late(ports.now()):
-        remedy = f"see that the schedule runs; its log says what failed for {tenant.tenant_id}"
+        remedy = f"check that the schedule runs; its log has the cause for {tenant.tenant_id}"
         yield Finding(tenant.handle, "its list is late", remedy)
 
 
@@ -226,10 +226,10 @@ def _seal(
     handle = tenant.handle
     try:
         if seals.is_of_earlier_version(ports, key):
-            problem = f"the seed of its {name} is sealed as an earlier version did"
+            problem = f"the seed of its {name} is sealed in the format of an earlier version"
             yield Finding(handle, problem, f"run: migrate {handle}")
         elif seeds.public_key(seals.opened(ports, key)) != key.public_key:
-            problem = f"the seed of its {name} is another key's"
+            problem = f"the seed of its {name} belongs to another key"
             yield Finding(handle, problem, _restore_and_recover(tenant))
     except Corrupt:
         problem = f"the seed of its {name} does not open"

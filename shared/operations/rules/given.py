@@ -33,4 +33,4 @@ def check_end(ports: Ports, expires_at: datetime | None) -> None:
     Raises `InvalidRequest` if it is not in the future.
     """
     if times.has_passed(expires_at, ports.now()):
-        raise InvalidRequest("expires_at: must lie in the future.")
+        raise InvalidRequest("expires_at: must be in the future.")

@@ -84,7 +84,7 @@ def settle(attempt: Callable[[], R]) -> R:
             return attempt()
         except ExpectationLost as lost:
             if PACING.clock() >= deadline:
-                raise Unavailable("lost every race for the same records") from lost
+                raise Unavailable("the same records changed during every attempt") from lost
             PACING.sleep(_RANDOM.uniform(0, PACING.pause))
 
 

@@ -35,7 +35,7 @@ def is_of_earlier_version(ports: Ports, key: SigningKey | ListSigner) -> bool:
     except Corrupt:
         seed = _unsealed(ports, key, seeds.first_seal_context(key.tenant_id, key.id))
         if seeds.public_key(seed) != key.public_key:
-            raise Corrupt("its sealed seed is another key's") from None
+            raise Corrupt("its sealed seed belongs to another key") from None
         return True
     return False
 

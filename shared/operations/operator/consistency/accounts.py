@@ -79,7 +79,7 @@ def _lost(
     ports: Ports, tenant_id: str, account_id: str, name: str | None, found: _Found
 ) -> Inconsistency:
     """Restore an account that owns keys but has no record; disabled if one of its keys is."""
-    problem = f"the account {account_id} owns API keys, and has no record"
+    problem = f"the account {account_id} owns API keys, but has no record"
     if name is None:
         return Inconsistency(problem)
     disabled = not found.credentials or any(each.disabled for each in found.credentials)
@@ -109,8 +109,8 @@ def _owned(account: ServiceAccount, found: _Found) -> Iterator[Inconsistency]:
     if changes or account.api_key_count != len(found.keys):
         counted = replace(account, api_key_count=len(found.keys), version=account.version + 1)
         yield Inconsistency(
-            f"the account {account.id} says that it owns {account.api_key_count} API keys and "
-            f"lists {len(found.listed)}, and there are {len(found.keys)}",
+            f"the account {account.id} counts {account.api_key_count} API keys and lists "
+            f"{len(found.listed)}, but there are {len(found.keys)}",
             (Put(account.address, counted.to_item(), At(account.version)), *changes),
         )
 
@@ -121,7 +121,7 @@ def _disabled(account: ServiceAccount, found: _Found) -> Iterator[Inconsistency]
         return
     disabled = replace(account, status=Status.DISABLED, version=account.version + 1)
     yield Inconsistency(
-        f"the account {account.id} is {account.status}, and some of its API keys are not",
+        f"the account {account.id} is {account.status}, but some of its API keys are not",
         (
             Put(account.address, disabled.to_item(), At(account.version)),
             *(

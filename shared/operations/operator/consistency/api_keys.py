@@ -46,7 +46,7 @@ def _deleted(ports: Ports, tenant_id: str) -> dict[str, str]:
 def _deletion(key: ApiKey) -> Inconsistency:
     """Delete a key that has a tombstone; later checks repair its usage and account."""
     return Inconsistency(
-        f"the API key {key.id} was deleted, and is still there",
+        f"the API key {key.id} was deleted, but still exists",
         (
             Delete(key.address, At(key.version)),
             Delete(model.credential_address(key.digest), Expect.ANYTHING),
@@ -73,7 +73,7 @@ def _credentials(
             unchanged = Check(record, Expect.ABSENT if key is None else At(key.version))
             state = "has no record" if key is None else "is revoked"
             yield Inconsistency(
-                f"the API key {key_id} {state}, and is still accepted",
+                f"the API key {key_id} {state}, but is still accepted",
                 (Delete(address, Expect.PRESENT), unchanged),
             )
 
@@ -93,7 +93,7 @@ def _revocation(ports: Ports, address: Address, key: ApiKey) -> Inconsistency:
     """Revoke a key: it is not known whether its creation or its revocation is incomplete."""
     revoked = replace(key, status=Status.REVOKED, revoked_at=ports.now(), version=key.version + 1)
     return Inconsistency(
-        f"the API key {key.id} is active, and has no credential of its own",
+        f"the API key {key.id} is active, but has no credential",
         (
             Put(key.address, revoked.to_item(), At(key.version)),
             Delete(address, Expect.ANYTHING),

@@ -59,7 +59,7 @@ def _lists(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
         # Otherwise each publication would fail, because its version exists.
         expected = At(head.version) if head else Expect.ABSENT
         yield Inconsistency(
-            f"version {published.version} of the list was published, and is not in force",
+            f"version {published.version} of the list was published, but is not in force",
             (Put(address, published.to_item(), expected), *_turn(published, tenant_id)),
         )
         return
@@ -72,7 +72,7 @@ def _lists(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
         yield Inconsistency(problem, (change, in_force))
     turns = _turn(head, tenant_id)
     if len(ports.store.get_many(change.address for change in turns)) < len(turns):
-        problem = "the schedule does not know when its list is due"
+        problem = "its list has no turn in the schedule"
         yield Inconsistency(problem, (*turns, in_force))
     # The counters are read before the marks: each change that they count has been marked.
     has_changed = counters.counted(ports, tenant_id).changes != head.changes

@@ -26,14 +26,14 @@ def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
     current = next((key for key in active if key.id == head.key_id), active[0])
     for key in active:
         if key is not current:
-            yield _ended(key, f"the list signer {key.id} is active, and another one signs")
+            yield _ended(key, f"the list signer {key.id} is active, but another one signs")
     yield from _pending(current, keys)
 
 
 def _without(ports: Ports, tenant_id: str, key: ListSigner | None) -> Inconsistency:
     if key is not None and key.status is Status.PENDING:
         change = Put(key.address, key.activated(ports.now()).to_item(), At(key.version))
-        problem = f"the list signer {key.id} signed the list in force, and is not active"
+        problem = f"the list signer {key.id} signed the list in force, but is not active"
         return Inconsistency(problem, (change,))
     new = srl_signers.make(ports, tenant_id)
     return Inconsistency(
@@ -51,7 +51,7 @@ def _pending(current: ListSigner, keys: dict[str, ListSigner]) -> Iterator[Incon
         )
     for key in keys.values():
         if key.status is Status.PENDING and key.id != named:
-            problem = f"the list signer {key.id} is pending, and the active one does not name it"
+            problem = f"the list signer {key.id} is pending, but the active one does not name it"
             yield _ended(key, problem)
 
 

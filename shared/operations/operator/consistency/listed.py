@@ -65,4 +65,4 @@ def _by_themselves(ports: Ports, tenant_id: str, warrant_ids: set[str]) -> set[s
 
 def _unmarked(tenant_id: str, warrant_id: str, problem: str) -> Inconsistency:
     changes = published_again(tenant_id, warrant_id, adds=False)
-    return Inconsistency(f"{problem}, and nothing tells the next one", tuple(changes))
+    return Inconsistency(f"{problem}, and no mark makes the next list correct it", tuple(changes))

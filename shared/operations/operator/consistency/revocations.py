@@ -79,7 +79,7 @@ def _miscounted(
     if before != number:
         address = model.repaired_counter_address(shard)
         yield Inconsistency(
-            f"the counters of {address.pk} say {before} revoked warrants, and there are {number}",
+            f"the counters of {address.pk} have {before} revoked warrants, but there are {number}",
             (Increment(address, {"count": number - before, "changes": 1}, Expect.ANYTHING),),
         )
 
@@ -131,7 +131,7 @@ def _settled(
     changes += [Delete(key, Expect.PRESENT) for key, r in records.items() if r.id != record.id]
     details = {"warrant_id": warrant_id, "reason": record.reason}
     yield Inconsistency(
-        f"the revocation of {warrant_id} is half there: {' and '.join(missing)}",
+        f"the revocation of {warrant_id} is incomplete: {' and '.join(missing)}",
         (*changes, *published_again(tenant_id, warrant_id, adds=listed is None)),
         None if standing.revocation_id else Event(Action.REVOCATION_CREATE, record.id, details),
     )

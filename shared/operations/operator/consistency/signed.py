@@ -33,7 +33,7 @@ def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
                 is_in_order = False
                 yield found
     if is_in_order and not signed_by_end.is_complete(ports, tenant_id):
-        problem = "it is not noted that what its keys signed is in order of its ends"
+        problem = "the note that its signed warrants are in order of their ends is missing"
         yield Inconsistency(problem, (signed_by_end.complete(tenant_id),))
 
 
@@ -95,12 +95,12 @@ def _standings(ports: Ports, tenant_id: str, signed: list[Warrant]) -> Iterator[
             )
             expected = At(standing.version) if standing.version else Expect.ABSENT
             yield Inconsistency(
-                f"{name} is not known to check", (Put(address, whole.to_item(), expected),)
+                f"the check does not know {name}", (Put(address, whole.to_item(), expected),)
             )
         elif (standing.key_id, standing.key_version) != (warrant.key_id, warrant.key_version):
             yield Inconsistency(
-                f"{name} is of {standing.key_id} for check; if one of these keys is revoked, "
-                "revoke the warrant itself"
+                f"{name} belongs to {standing.key_id} in the check; if one of these keys is "
+                "revoked, revoke the warrant itself"
             )
 
 

@@ -82,8 +82,8 @@ def _undone(
     if record is not None:
         changes.append(Delete(record.address, At(record.version)))
     return Inconsistency(
-        f"the rotation of the signing key {key.id} from version {version} is half there: "
-        "it is undone; rotate the key again",
+        f"the rotation of the signing key {key.id} from version {version} is incomplete: it is "
+        "undone; rotate the key again",
         tuple(changes),
     )
 
@@ -110,7 +110,7 @@ def _revoked(ports: Ports, tenant_id: str, keys: dict[str, SigningKey]) -> Itera
     address = signer_model.count_address(tenant_id)
     before = ports.store.get(address)
     if before is not None and signer_model.is_of_first_edition(before):
-        yield Inconsistency("its revoked keys are stored as an earlier version did")
+        yield Inconsistency("its revoked keys are stored in the format of an earlier version")
         return
     marked = {entry.sk for entry in ports.store.query(signer_model.markers(tenant_id))}
     if ports.store.get(address) == before:
@@ -142,7 +142,7 @@ def _unmarked(ports: Ports, key: SigningKey) -> Inconsistency:
         *tombstones.changed(key.tenant_id),
     ]
     return Inconsistency(
-        f"the signing key {key.id} is revoked, and its marker {key.signer} is missing",
+        f"the signing key {key.id} is revoked, but its marker {key.signer} is missing",
         tuple(changes),
     )
 
@@ -153,11 +153,11 @@ def _unrevoked(
     if key is None:
         # If a version has no record, `_versions` creates it first.
         if Signer.parse(name).key_version is None:
-            yield Inconsistency(f"the signing key {name} is revoked, and has no record")
+            yield Inconsistency(f"the signing key {name} is revoked, but has no record")
         return
     revoked = key.revoked(ports.now(), reason=LOST)
     yield Inconsistency(
-        f"the signing key {key.id} is revoked, and its record does not say so",
+        f"the signing key {key.id} is revoked, but not in its record",
         (
             Put(key.address, revoked.to_item(), At(key.version)),
             counted(tenant_id, (key, -1), (revoked, 1)),

@@ -20,7 +20,7 @@ def examine(ports: Ports, tenant_id: str) -> Iterator[str]:
     Also yields states that are not valid. Raises `Corrupt`, `Unavailable`.
     """
     newest = srl_newest.beside(ports, tenant_id)
-    yield from (f"not believed: {doubt}" for doubt in newest.doubts)
+    yield from (f"not trusted: {doubt}" for doubt in newest.doubts)
     if not newest.states:
         return
     is_behind = unknown.behind(ports, tenant_id, newest).keys

@@ -94,6 +94,6 @@ def _started(run: Run, vouching: ListSigner | None) -> str:
         run.entry(Action.SRL_ROTATE_KEY, new.id),
     )
     return (
-        f"New list signer: {new.id}, since the seed of the one in force is lost or revoked. "
+        f"New list signer: {new.id}, because the seed of the one in force is lost or revoked. "
         f"Give its public key to verifiers before they need it: {new.public_key}"
     )

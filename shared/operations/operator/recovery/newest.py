@@ -26,8 +26,9 @@ from shared.ports import Ports
 # How many states are searched for statements. Limited, because others may write to the bucket.
 _ASKED: Final = 5
 _UNKNOWN_SIGNER: Final = (
-    "the newest stored list is signed by no key that the records know; if its signer took over "
-    "since the restored moment, give its public key, as verifiers have it: --signer PUBLIC_KEY"
+    "the records do not have the key that signed the newest stored list; if it became the list "
+    "signer after the restored moment, pass its public key, as verifiers have it: --signer "
+    "PUBLIC_KEY"
 )
 
 
@@ -68,7 +69,7 @@ def find(ports: Ports, tenant_id: str, *, trusted: Collection[bytes] = ()) -> Ne
     lists = [_list(ports, blob, keys) for blob in blobs if version_of(blob) == version]
     found, doubts = _states(ports, tenant_id, states, keys)
     if lists and (not found or found[0].version < version):
-        doubts.append(f"version {version} has no state that can be believed")
+        doubts.append(f"version {version} has no state that can be trusted")
     return Newest(version, tuple(lists), tuple(found), tuple(doubts))
 
 

@@ -91,11 +91,11 @@ def _reasons(newest: Newest, tables: Behind) -> Iterator[str]:
     if tables and newest.issued_at is not None:
         yield (
             f"The tables ({tables}) are older than version {newest.version} of the list, issued "
-            f"at {times.text(newest.issued_at)}. What was done after that is in no list, and is "
-            "not known; what was created since the restored moment is gone."
+            f"at {times.text(newest.issued_at)}. Changes after that are in no list and are "
+            "unknown; what was created after the restored moment is lost."
         )
     for doubt in newest.doubts:
-        yield f"Not believed, and not used: {doubt}."
+        yield f"Not trusted and not used: {doubt}."
 
 
 def _api_keys(ports: Ports, tenant_id: str) -> Iterator[str]:
@@ -146,7 +146,7 @@ def _taken_back(ports: Ports, tenant_id: str, newest: Newest) -> Iterator[str]:
     then = newest.issued_at or ports.now()
     for warrant_id, verdict in sorted(verdicts(ports, tenant_id, records - listed).items()):
         if not left_behind(verdict.ends_at, then, ttl=ttl):
-            yield f"revoked warrant {warrant_id}, whose revocation had been taken back since"
+            yield f"revoked warrant {warrant_id}, whose revocation had been deleted since"
 
 
 def _moment(moment: datetime | None) -> str:

@@ -159,7 +159,7 @@ def _mint_admin_key(ports: Ports, arguments: argparse.Namespace) -> None:
 
 def _backup(_ports: Ports, arguments: argparse.Namespace) -> None:
     if arguments.data is None:
-        raise InvalidSettings(["backup copies the store of a data folder."])
+        raise InvalidSettings("backup copies the store of a data folder.")
     backup.copy_store(arguments.data / "svc.db", arguments.destination)
     _report(f"Copied the store to {arguments.destination}.\n{_LEFT_OUT}")
 

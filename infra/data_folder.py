@@ -55,7 +55,7 @@ def prepare(folder: Path, key: Path | None = None) -> None:
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise InvalidSettings([f"{folder} cannot be created: {error.strerror}."]) from error
+        raise InvalidSettings(f"{folder} cannot be created: {error.strerror}.") from error
     path = _checked(folder, key)
     if not path.exists():
         wiring.create_master_key(path)
@@ -71,12 +71,10 @@ def check_whole(folder: Path, *, has_tenants: bool = True) -> None:
     if not is_empty or not _has_served(folder):
         return
     raise InvalidSettings(
-        [
-            f"{database} is missing or empty: the data is lost or incomplete.",
-            f"{folder} has an admin key, or lists that were published, of lost records.",
-            "Restore svc.db from a backup, then run the command recover (docs/deploy.md, restore).",
-            "To begin a new service instead, choose another folder.",
-        ]
+        f"{database} is missing or empty: the data is lost or incomplete.",
+        f"{folder} has an admin key, or lists that were published, of lost records.",
+        "Restore svc.db from a backup, then run the command recover (docs/deploy.md, restore).",
+        "To begin a new service instead, choose another folder.",
     )
 
 
@@ -97,11 +95,11 @@ def chosen(
     if folder is None:
         return dict(environment_)
     if not folder.is_dir():
-        raise InvalidSettings([f"{folder} is not a data folder: it does not exist."])
+        raise InvalidSettings(f"{folder} is not a data folder: it does not exist.")
     path = _checked(folder, master_key(folder, key, environment_))
     if not any((folder / name).exists() for name in (_STORE, _MASTER_KEY)):
         raise InvalidSettings(
-            [f"{folder} is not a data folder: it has neither {_STORE} nor {_MASTER_KEY}."]
+            f"{folder} is not a data folder: it has neither {_STORE} nor {_MASTER_KEY}."
         )
     return dict(environment_) | environment(folder, path)
 
@@ -116,7 +114,7 @@ def _checked(folder: Path, key: Path | None) -> Path:
     if (folder / _STORE).exists() and not path.exists():
         problem = f"{path} is missing, but {folder} has data. "
         remedy = "Restore its copy, or say where it is (make run KEYS=…, or the option --keys)."
-        raise InvalidSettings([problem + remedy])
+        raise InvalidSettings(problem + remedy)
     # The mode is checked when the file is read.
     private_files.check_owner(path)
     return path

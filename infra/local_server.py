@@ -87,10 +87,8 @@ def _check_store(ports: Ports, data: Path) -> None:
     damage = next(ports.store.problems(quickly=True), None)
     if damage is not None:
         raise InvalidSettings(
-            [
-                f"{data / 'svc.db'} is damaged. {damage}",
-                "Restore svc.db from a backup; then run: recover (docs/deploy.md, restore).",
-            ]
+            f"{data / 'svc.db'} is damaged. {damage}",
+            "Restore svc.db from a backup; then run: recover (docs/deploy.md, restore).",
         )
 
 
@@ -162,9 +160,7 @@ def _check_address(host: IPv4Address | IPv6Address, port: int) -> None:
             probe.bind((str(host), port))
     except (OSError, OverflowError) as error:
         problem = f"address {host}, port {port}: {error}"
-        raise InvalidSettings(
-            [f"{problem}. Try another: --port 8081, make run PORT=8081"]
-        ) from error
+        raise InvalidSettings(f"{problem}. Try another: --port 8081, make run PORT=8081") from error
 
 
 def _ensure_tenant(ports: Ports, admin_key: Path) -> None:
@@ -176,7 +172,7 @@ def _ensure_tenant(ports: Ports, admin_key: Path) -> None:
         data_folder.check_whole(admin_key.parent, has_tenants=has_tenants)
         if admin_key.exists():
             raise InvalidSettings(
-                [f"{admin_key} exists, but the tenant {_TENANT} does not; move the file away."]
+                f"{admin_key} exists, but the tenant {_TENANT} does not; move the file away."
             ) from None
         _, created = onboarding.create_tenant(ports, handle=_TENANT, user=os_user.name())
         data_folder.write_secret(admin_key, created.secret)

@@ -61,7 +61,7 @@ def check_owner(path: Path) -> None:
     except FileNotFoundError:
         return
     except OSError as error:
-        raise InvalidSettings([f"{path} cannot be read: {error.strerror}."]) from error
+        raise InvalidSettings(f"{path} cannot be read: {error.strerror}.") from error
     if not stat.S_ISREG(status.st_mode):
         _refuse(f"{path} is a link, or is not a file. Put the file itself there.")
     _check_owner(path, status)
@@ -84,7 +84,7 @@ def _refuse_writable(path: Path, status: os.stat_result, *, closed: int) -> NoRe
 
 
 def _refuse(problem: str) -> NoReturn:
-    raise InvalidSettings([problem])
+    raise InvalidSettings(problem)
 
 
 def _name(uid: int) -> str:

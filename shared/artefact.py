@@ -43,4 +43,4 @@ def check(folder: Path, machine: str, environment: Mapping[str, str]) -> None:
             f" deploy with the parameters in .build/app/parameters.yaml"
         )
     if problems:
-        raise InvalidSettings(problems)
+        raise InvalidSettings(*problems)

@@ -189,6 +189,6 @@ class InvalidWarrant(RescindError):
 class InvalidSettings(RescindError):
     """One or more settings are missing or wrong; `problems` has a line for each."""
 
-    def __init__(self, problems: Iterable[str]) -> None:
-        self.problems = tuple(problems)
-        super().__init__("\n".join(self.problems))
+    def __init__(self, *problems: str) -> None:
+        self.problems = problems
+        super().__init__("\n".join(problems))

@@ -69,7 +69,7 @@ class Settings:
         ]
         _networks(environment, problems)
         if problems:
-            raise InvalidSettings(problems)
+            raise InvalidSettings(*problems)
         return cls(*uris)
 
 
@@ -87,7 +87,7 @@ def trusted_proxies(environment: Mapping[str, str]) -> tuple[Network, ...]:
     problems: list[str] = []
     networks = _networks(environment, problems)
     if problems:
-        raise InvalidSettings(problems)
+        raise InvalidSettings(*problems)
     return networks
 
 
@@ -99,7 +99,7 @@ def base_path(environment: Mapping[str, str]) -> str:
     value = environment.get(_BASE_PATH, "")
     if not _BASE_PATHS.fullmatch(value):
         raise InvalidSettings(
-            [f"{_BASE_PATH} is not valid; set it to a path such as auth or team/auth, not below v1"]
+            f"{_BASE_PATH} is not valid; set it to a path such as auth or team/auth, not below v1"
         )
     return f"/{value}"
 

@@ -75,7 +75,7 @@ def queue_from_environment() -> Queue:
     """Return the queue between the schedule and the publishers. Raises `InvalidSettings`."""
     uri = settings(os.environ).queue
     if uri is None:
-        raise InvalidSettings(["SVC_QUEUE is not set; set it to sqs:…"])
+        raise InvalidSettings("SVC_QUEUE is not set; set it to sqs:…")
     return _QUEUES[uri.scheme](uri.location)
 
 
@@ -155,7 +155,7 @@ def _naming(setting: str, uri: Uri) -> Iterator[None]:
         yield
     except Unavailable as error:
         raise InvalidSettings(
-            [f"{setting}: {uri.location} cannot be opened: {error.__cause__ or error}"]
+            f"{setting}: {uri.location} cannot be opened: {error.__cause__ or error}"
         ) from error
 
 
@@ -169,7 +169,7 @@ def _sqlite(file: str, opened: ExitStack) -> Records:
         buckets = opened.enter_context(closing(sqlite_buckets.SqliteBuckets(limits)))
     except Unavailable as error:
         problem = f"{limits} cannot be opened: {error.__cause__ or error}"
-        raise InvalidSettings([f"{problem}. It holds no records: remove it."]) from error
+        raise InvalidSettings(f"{problem}. It holds no records: remove it.") from error
     return store, buckets, sqlite_usage.SqliteUsage(store), sequentially
 
 

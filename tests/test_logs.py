@@ -155,7 +155,7 @@ def test_the_words_of_foreign_errors_stay_out() -> None:
 
 
 @pytest.mark.parametrize(
-    "error", [Corrupt("no head"), Unavailable("down"), InvalidSettings(["SVC_STORE is not set"])]
+    "error", [Corrupt("no head"), Unavailable("down"), InvalidSettings("SVC_STORE is not set")]
 )
 def test_the_text_of_our_own_errors_is_logged(error: Exception) -> None:
     """They were written for whoever reads them."""

@@ -60,7 +60,7 @@ def connect(
             service, region_name=region, endpoint_url=endpoint_url, config=config
         )
     except NoRegionError as error:
-        raise InvalidSettings(["AWS_DEFAULT_REGION is not set; set it to the region."]) from error
+        raise InvalidSettings("AWS_DEFAULT_REGION is not set; set it to the region.") from error
 
 
 @cache

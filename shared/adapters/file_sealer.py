@@ -46,10 +46,10 @@ class FileSealer:
             files.create(path, os.urandom(_KEY_BYTES), root=path.parent, scratch=path.parent)
         except FileExistsError as error:
             raise InvalidSettings(
-                [f"{path} exists already, and a key file is never replaced."]
+                f"{path} exists already, and a key file is never replaced."
             ) from error
         except OSError as error:
-            raise InvalidSettings([f"{path} cannot be created: {error.strerror}."]) from error
+            raise InvalidSettings(f"{path} cannot be created: {error.strerror}.") from error
         return cls(path)
 
     def seal(self, secret: bytes, *, context: Mapping[str, str]) -> bytes:
@@ -82,14 +82,12 @@ def _read(path: Path) -> bytes:
             key = file.read(_KEY_BYTES + 1)
     except OSError as error:
         raise InvalidSettings(
-            [f"{path} cannot be read: {error.strerror}. Create a key file, or restore its copy."]
+            f"{path} cannot be read: {error.strerror}. Create a key file, or restore its copy."
         ) from error
     if mode & ~_OWNER_ONLY:
-        raise InvalidSettings(
-            [f"{path} is open to others (mode {mode:04o}). Run: chmod 600 {path}"]
-        )
+        raise InvalidSettings(f"{path} is open to others (mode {mode:04o}). Run: chmod 600 {path}")
     if len(key) != _KEY_BYTES:
         raise InvalidSettings(
-            [f"{path} is not a key file: it must have {_KEY_BYTES} bytes. Restore its copy."]
+            f"{path} is not a key file: it must have {_KEY_BYTES} bytes. Restore its copy."
         )
     return key

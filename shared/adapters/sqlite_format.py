@@ -115,10 +115,8 @@ def _upgrade(connection: sqlite3.Connection) -> None:
         return  # Another process has upgraded it.
     if found > FORMAT:
         raise InvalidSettings(
-            [
-                f"SVC_STORE: the database has format {found}; this release reads format {FORMAT}.",
-                "Use the release that wrote the database, or a newer one.",
-            ]
+            f"SVC_STORE: the database has format {found}; this release reads format {FORMAT}.",
+            "Use the release that wrote the database, or a newer one.",
         )
     if found:  # Format 2 lacks only the tallies.
         statements: tuple[str, ...] = sqlite_audit.SCHEMA

@@ -385,7 +385,7 @@ def test_bad_settings_are_an_error_like_any_other(caplog: pytest.LogCaptureFixtu
     """An instance that cannot be wired answers 500 in our shape, and tells its operator why."""
 
     def unset() -> Ports:
-        raise InvalidSettings(["SVC_STORE is not set"])
+        raise InvalidSettings("SVC_STORE is not set")
 
     async def nothing(scope: Scope, receive: Receive, send: Send) -> None:
         raise AssertionError

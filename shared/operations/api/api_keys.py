@@ -155,14 +155,13 @@ def revoke(ports: Ports, caller: Caller, *, key_id: str) -> ApiKey:
     key = _find(ports, caller, key_id)
     if key.status is Status.REVOKED:
         return key
-    settings = tenants.settings(ports, caller.tenant_id)
     revoked = replace(key, status=Status.REVOKED, revoked_at=ports.now(), version=key.version + 1)
     ports.store.write(
         Put(key.address, revoked.to_item(), At(key.version)),
         Delete(model.credential_address(key.digest), Expect.PRESENT),
         *last_admin.guard(ports, caller, losing=[key]),
         *tombstones.changed(key.tenant_id),
-        _entry(ports, caller, Action.API_KEY_REVOKE, key, settings),
+        _entry(ports, caller, Action.API_KEY_REVOKE, key),
     )
     return revoked
 
@@ -174,7 +173,7 @@ def delete(ports: Ports, caller: Caller, *, key_id: str) -> None:
     Raises `NotFound`; `Conflict` if it is the last admin key (APIKEY-7).
     """
     key = _find(ports, caller, key_id)
-    leaving, settings = _leave_account(key), tenants.settings(ports, caller.tenant_id)
+    leaving = _leave_account(key)
     ports.store.write(
         Delete(key.address, At(key.version)),
         # The credential of a revoked key is deleted already.
@@ -184,7 +183,7 @@ def delete(ports: Ports, caller: Caller, *, key_id: str) -> None:
         *leaving,
         *last_admin.guard(ports, caller, losing=[key], written=[each.address for each in leaving]),
         *tombstones.left(key.tenant_id, Tombstone(key.id, Ended.DELETED, ports.now(), key.digest)),
-        _entry(ports, caller, Action.API_KEY_DELETE, key, settings),
+        _entry(ports, caller, Action.API_KEY_DELETE, key),
     )
 
 
@@ -236,7 +235,11 @@ def _find(ports: Ports, caller: Caller, key_id: str) -> ApiKey:
 
 
 def _entry(
-    ports: Ports, caller: Caller, action: Action, key: ApiKey, settings: TenantSettings
+    ports: Ports,
+    caller: Caller,
+    action: Action,
+    key: ApiKey,
+    settings: TenantSettings | None = None,
 ) -> Put:
     return audit.entry(ports, caller, action, key.id, settings=settings, **_details(key))
 

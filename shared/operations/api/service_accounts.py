@@ -84,19 +84,11 @@ def delete(ports: Ports, caller: Caller, *, account_id: str) -> None:
     account = _find(ports, caller, account_id)
     if account.api_key_count:
         raise Conflict("The service account owns API keys; delete them first.")
-    settings = tenants.settings(ports, caller.tenant_id)
     ports.store.write(
         Delete(account.address, At(account.version)),
         Increment(model.count_address(caller.tenant_id), {"count": -1}, Expect.PRESENT),
         *tombstones.left(caller.tenant_id, Tombstone(account.id, Ended.DELETED, ports.now())),
-        audit.entry(
-            ports,
-            caller,
-            Action.SERVICE_ACCOUNT_DELETE,
-            account.id,
-            settings=settings,
-            name=account.name,
-        ),
+        audit.entry(ports, caller, Action.SERVICE_ACCOUNT_DELETE, account.id, name=account.name),
     )
 
 
@@ -135,7 +127,6 @@ def _switch(
     account = _find(ports, caller, account_id)
     if account.status is target:
         return account
-    settings = tenants.settings(ports, caller.tenant_id)
     keys = _keys(ports, account)
     switched = replace(account, status=target, version=account.version + 1)
     losing = keys if target is Status.DISABLED else []
@@ -145,7 +136,7 @@ def _switch(
         *_credentials(ports, keys, disabled=target is Status.DISABLED),
         *last_admin.guard(ports, caller, losing=losing),
         *tombstones.changed(caller.tenant_id),
-        audit.entry(ports, caller, action, account.id, settings=settings, name=account.name),
+        audit.entry(ports, caller, action, account.id, name=account.name),
     )
     return switched
 

@@ -12,7 +12,7 @@ from shared.model.callers import Caller, Scope
 from shared.model.identifiers import SIGNING_KEY
 from shared.model.seeds import Purpose
 from shared.model.signing_keys import PARENTS, TRANSITIONS, SigningKey, Status, Type
-from shared.operations.rules import audit, given, tenants
+from shared.operations.rules import audit, given
 from shared.operations.rules.given import find
 from shared.operations.rules.operation import operation
 from shared.operations.rules.paging import Page, Walk, count, newest
@@ -87,7 +87,6 @@ def create(
     """
     given.check_end(ports, expires_at)
     parent = _parent(ports, caller, type_, parent_id)
-    settings = tenants.settings(ports, caller.tenant_id)
     _check_quota(ports, caller.tenant_id)
     key = _new(ports, caller, type_, name, parent, _expiry(parent, expires_at))
     ports.store.write(
@@ -99,7 +98,6 @@ def create(
             caller,
             Action.KEY_CREATE,
             key.id,
-            settings=settings,
             type=type_.value,
             name=name,
             parent_id=parent_id,
@@ -117,7 +115,6 @@ def rotate(ports: Ports, caller: Caller, *, key_id: str) -> SigningKey:
     """
     key = find_key(ports, caller, key_id)
     _check_transition(key, Status.ROTATED)
-    settings = tenants.settings(ports, caller.tenant_id)
     now = ports.now()
     superseded = key.superseded(now, record_id=ports.new_id(SIGNING_KEY))
     public_key, sealed = new_seed(ports, caller.tenant_id, key.id, key_version=key.key_version + 1)
@@ -134,7 +131,6 @@ def rotate(ports: Ports, caller: Caller, *, key_id: str) -> SigningKey:
             caller,
             Action.KEY_ROTATE,
             key.id,
-            settings=settings,
             superseded_id=superseded.id,
             key_version=rotated.key_version,
         ),
@@ -193,13 +189,12 @@ def _move(
     if key.status is target:
         return key
     _check_transition(key, target)
-    settings = tenants.settings(ports, caller.tenant_id)
     moved = change(key)
     ports.store.write(
         Put(key.address, moved.to_item(), At(key.version)),
         counted(caller.tenant_id, (key, -1), (moved, 1)),
         *tombstones.changed(caller.tenant_id),
-        audit.entry(ports, caller, action, key.id, settings=settings),
+        audit.entry(ports, caller, action, key.id),
     )
     return moved
 

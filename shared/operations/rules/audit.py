@@ -6,6 +6,7 @@ from shared.model.callers import Caller
 from shared.model.identifiers import AUDIT_ENTRY
 from shared.model.items import Value
 from shared.model.tenants import TenantSettings
+from shared.operations.rules import tenants
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
 
@@ -16,15 +17,15 @@ def entry(
     action: Action,
     resource_id: str,
     *,
-    settings: TenantSettings,
+    settings: TenantSettings | None = None,
     **details: Value,
 ) -> Put:
     """Return the change that stores an audit entry; `details` must not contain a secret.
 
-    The entry expires after the audit retention of `settings`. If an operator acts, the details
-    also name the operator's account on the machine.
+    The entry expires after the audit retention of `settings`, which are read if they are not given.
+    If an operator acts, the details also name the operator's account on the machine.
     """
-    now = ports.now()
+    settings, now = settings or tenants.settings(ports, caller.tenant_id), ports.now()
     made = Entry(
         # The identifier holds the same time: queries for a period compare identifiers only.
         id=ports.new_id(AUDIT_ENTRY, at=now),

@@ -31,8 +31,8 @@ PYTEST := $(BIN)/pytest --override-ini cache_dir="$(CACHES)/.pytest_cache" --num
 help: ## Say what each command does.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-run: $(VENV)/.infra ## Serve on 127.0.0.1 (PORT=8080 DATA=.data KEYS=.data/master.key WORKERS=1 LOG=info). Ctrl-C stops it.
-	@exec $(BIN)/python -m infra.local_server --port $(PORT) --data "$(DATA)" --workers $(WORKERS) \
+run: $(VENV)/.infra ## Serve on 127.0.0.1 (HOST=127.0.0.1 PORT=8080 DATA=.data KEYS=.data/master.key WORKERS=1 LOG=info). Ctrl-C stops it.
+	@exec $(BIN)/python -m infra.local_server --host $(HOST) --port $(PORT) --data "$(DATA)" --workers $(WORKERS) \
 		--log-level $(LOG) $(if $(KEYS),--keys "$(KEYS)")
 
 build: $(VENV)/.infra ## Stage what Lambda runs in .build/app (ARCHITECTURE=arm64 OUTPUT=.build/app PARAMETERS=).

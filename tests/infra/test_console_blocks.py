@@ -78,7 +78,7 @@ NOT_RUN: Final = [
         "docker compose",
         "there may be no engine for containers; the workflow of the forge runs the first of them",
     ),
-    ("docs/one-machine.md", "--host", "the address is that of the reader's machine"),
+    ("docs/one-machine.md", "HOST=192", "the address is that of the reader's machine"),
     ("docs/runbook.md", "purge-queue", "the address of the queue is the reader's"),
     (
         "docs/sam-local.md",

@@ -9,7 +9,8 @@ ARCHITECTURE ?= arm64
 OUTPUT  ?= .build/app
 PARAMETERS ?=
 ROOM    ?=
-HOST    ?= 127.0.0.1
+# Not from the environment: some shells put the name of the machine there.
+HOST := 127.0.0.1
 AWS_PORT ?= 4566
 
 VENV ?= .venv

@@ -102,5 +102,5 @@ def test_the_page_explains_every_reason_in_order() -> None:
 )
 def test_what_is_no_answer_about_keys(answer: Any) -> None:
     """It is refused whole, never read as one that tells nothing."""
-    with pytest.raises(ValueError, match=r"answer|base64"):
+    with pytest.raises(ValueError, match=r"response|base64"):
         ReportedSigners.by(answer)

@@ -332,6 +332,6 @@ def test_a_planted_list_is_not_believed(
     body = model.sign(payload, seed=bytes(32))
     name = blob_name(lists_folder(tenant.id), version=version, sha256=sha256(body).hexdigest())
     ports.blobs.put(name, body)
-    with pytest.raises(Corrupt, match="signed by no key that the records know"):
+    with pytest.raises(Corrupt, match="do not have the key that signed the newest"):
         recover(ports, tenant)
     assert not tenant.is_revoked(ports, "svc_wrt_innocent")

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -53,8 +54,12 @@ def deployment(tmp_path: Path, clock: Clock) -> Iterator[Deployment]:
         yield deployment
 
 
+# How many partitions revocations have with `few_partitions`.
+FEW_SHARDS: Final = 3
+
+
 @pytest.fixture
 def few_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
     """Reads of all partitions are alike: with fewer of them, there are fewer moments to try."""
-    monkeypatch.setattr(revocations, "SHARDS", 3)
+    monkeypatch.setattr(revocations, "SHARDS", FEW_SHARDS)
     monkeypatch.setattr(srl_schedule, "MARK_PARTITIONS", 2)

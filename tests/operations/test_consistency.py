@@ -29,7 +29,7 @@ from tests.operations.tenants import Tenant
 from tests.operations.test_faults import CASES, Case
 from tests.worlds import Clock
 
-pytestmark = pytest.mark.usefixtures("at_once")
+pytestmark = pytest.mark.usefixtures("at_once", "few_partitions")
 
 
 class Torn(Intercepted):

@@ -33,6 +33,8 @@ from tests.faults import Script, raises, scripted
 from tests.operations.tenants import Tenant
 from tests.worlds import Clock, close, embedded
 
+pytestmark = pytest.mark.usefixtures("few_partitions")
+
 
 @pytest.fixture
 def tenant(ports: Ports) -> Tenant:

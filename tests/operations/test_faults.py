@@ -25,6 +25,8 @@ from shared.ports import Ports
 from tests.faults import Crash, Hook, Script, raises, scripted
 from tests.operations.tenants import Tenant
 
+pytestmark = pytest.mark.usefixtures("few_partitions")
+
 Mutation = Callable[[Ports, Tenant, str], object]
 
 

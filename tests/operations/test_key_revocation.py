@@ -199,6 +199,7 @@ def test_the_schedule_sees_a_revoked_key(ports: Ports, tenant: Tenant) -> None:
     assert worker.publish_due(ports).published == []
 
 
+@pytest.mark.usefixtures("few_partitions")
 def test_one_revocation_follows_another_during_a_publication(ports: Ports) -> None:
     """F05: a warrant that is revoked all along, by itself and then by its key, stays listed."""
 

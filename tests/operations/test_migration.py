@@ -17,6 +17,8 @@ from shared.ports.store import At, Expect, Put
 from tests.faults import Crash, Script, raises, scripted
 from tests.operations.tenants import Tenant
 
+pytestmark = pytest.mark.usefixtures("few_partitions")
+
 
 def aged(ports: Ports, key: SigningKey | ListSigner) -> None:
     """Seal the seed of a key as earlier versions did."""

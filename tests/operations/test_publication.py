@@ -27,8 +27,11 @@ from shared.ports.store import Delete, Expect, Partition, Put
 from tests.faults import Crash, Script, raises, scripted
 from tests.intercepted import Call, Intercepted
 from tests.log_lines import lines, metrics
+from tests.operations.conftest import FEW_SHARDS
 from tests.operations.tenants import Tenant
 from tests.worlds import Clock, close, embedded
+
+pytestmark = pytest.mark.usefixtures("few_partitions")
 
 
 @pytest.fixture
@@ -40,14 +43,14 @@ def tenant(ports: Ports) -> Tenant:
 
 
 # The calls of one publication, in order, for either way to make the list.
-_SHARDS = ["query"] * model.SHARDS
+_SHARDS = ["query"] * FEW_SHARDS
 # Settings, head, signer, the counters, the signers, the marks, the list in force and its state.
 _SNAPSHOT = ["get", "get", "get", "get_many", *_SHARDS, "query", *_SHARDS, *["get_blob"] * 2]
 _ORDERS = {
     "followed": [*_SNAPSHOT, "get_many", "unseal", "put", "put", "write"],
     "rebuilt": [
         # The revoked keys, then the shards, each with what was moved out of it.
-        *[*_SNAPSHOT, "get", "column", *["column"] * 2 * model.SHARDS, "get_many"],
+        *[*_SNAPSHOT, "get", "column", *["column"] * 2 * FEW_SHARDS, "get_many"],
         # The tombstones, of four kinds.
         *[*["query"] * 4, "unseal", "put", "put", "write"],
     ],
@@ -319,7 +322,7 @@ def test_a_clock_that_jumps_back_during_a_publication(
 def test_a_malformed_identifier_stops_the_publication(ports: Ports, tenant: Tenant, go: Go) -> None:
     """SRL-8, F10a, S6: A malformed revocation stops the publication, and the old list stays."""
     go("rebuilt")
-    shard = model.shards(tenant.id)[3]
+    shard = model.shards(tenant.id)[-1]
     ports.store.write(Put(shard.address("svc_wrt_no way"), {}, Expect.ABSENT))
     with pytest.raises(Corrupt):
         srl.regenerate(ports, tenant.operator)
@@ -376,7 +379,7 @@ def test_a_revocation_that_is_gone_from_its_shard_is_not_contention(
     script = Script()
     with pytest.raises(Corrupt, match="missing from its shard: svc_wrt_before"):
         srl.regenerate(scripted(ports, script), tenant.operator)
-    assert script.calls.count("column") == 2 * (1 + 2 * model.SHARDS)
+    assert script.calls.count("column") == 2 * (1 + 2 * FEW_SHARDS)
     assert tenant.published(ports).revoked_ids == ["svc_wrt_before"]
 
 
@@ -392,7 +395,7 @@ def test_a_walk_that_missed_a_revocation_once_is_made_again(
     first_walk = _ORDERS["rebuilt"].index("column")
     script = Script(
         before={
-            first_walk + 1 + 2 * model.SHARDS: lambda: ports.store.write(
+            first_walk + 1 + 2 * FEW_SHARDS: lambda: ports.store.write(
                 Put(address, item, Expect.ABSENT)
             )
         }

@@ -28,6 +28,8 @@ from shared.ports import Ports
 from tests.operations.tenants import Tenant
 from tests.worlds import Clock
 
+pytestmark = pytest.mark.usefixtures("few_partitions")
+
 _POLL = 30
 _MINUTE, _HOUR = 60, 3600
 _THIEFS_OWN = b"\x07" * 32

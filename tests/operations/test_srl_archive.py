@@ -23,6 +23,8 @@ from tests.operations.tenants import Tenant
 from tests.reads import reading
 from tests.worlds import Clock
 
+pytestmark = pytest.mark.usefixtures("few_partitions")
+
 _MOST = srl_archive.KEPT
 
 

@@ -37,6 +37,7 @@ from tests.faults import Script, scripted
 from tests.operations.tenants import Tenant
 from tests.worlds import Clock, embedded
 
+
 _IDS = [f"svc_wrt_{letter}" for letter in "abcdef"]
 
 
@@ -165,6 +166,7 @@ def _world(folder: Path) -> World:
 _ANY_STEPS = st.lists(st.tuples(st.sampled_from(sorted(_STEPS)), st.integers(0, 5)), max_size=30)
 
 
+@pytest.mark.usefixtures("few_partitions")
 @settings(max_examples=20, deadline=None, derandomize=True)
 # Revoked by itself, and by its key as well.
 @example([("sign", 0), ("revoke", 0), ("revoke key", 0)])
@@ -195,6 +197,7 @@ def _compare_after(steps: list[tuple[str, int]]) -> None:
         world.compare()
 
 
+@pytest.mark.usefixtures("few_partitions")
 def test_it_reads_what_changed_and_no_more(ports: Ports) -> None:
     """Among three hundred revoked warrants, two changes cost as many calls as among none."""
     tenant = Tenant.create(ports)
@@ -270,6 +273,7 @@ def test_many_changes_are_not_looked_at_one_by_one(
     assert script.calls.count("query") == shards + 1
 
 
+@pytest.mark.usefixtures("few_partitions")
 def test_every_hundredth_list_is_made_from_all_records(ports: Ports) -> None:
     """F93a: A change that lost its mark reaches the list within a hundred versions."""
     tenant = Tenant.create(ports)

@@ -19,6 +19,8 @@ from tests.intercepted import Call, Intercepted
 from tests.operations.tenants import Tenant
 from tests.worlds import Clock
 
+pytestmark = pytest.mark.usefixtures("few_partitions")
+
 
 @pytest.fixture
 def tenant(ports: Ports) -> Tenant:

@@ -44,6 +44,8 @@ from tests.operations.restores import Deployment
 from tests.operations.tenants import Tenant
 from tests.worlds import Clock
 
+pytestmark = pytest.mark.usefixtures("few_partitions")
+
 
 @dataclass(frozen=True)
 class Story:

@@ -19,6 +19,8 @@ from tests.operations.tenants import Tenant
 from tests.scheduler import Actor, World, explore, rest
 from tests.worlds import Clock, embedded
 
+pytestmark = pytest.mark.usefixtures("few_partitions")
+
 
 @pytest.fixture
 def ports(tmp_path: Path) -> Ports:

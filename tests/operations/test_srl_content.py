@@ -37,7 +37,6 @@ from tests.faults import Script, scripted
 from tests.operations.tenants import Tenant
 from tests.worlds import Clock, embedded
 
-
 _IDS = [f"svc_wrt_{letter}" for letter in "abcdef"]
 
 

@@ -8,7 +8,11 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from threading import Thread
 from typing import Final
 
+import pytest
+
 from tests.processes import HOST, run
+
+pytestmark = pytest.mark.slow
 
 _SETTINGS: Final = {
     "AWS_LAMBDA_INITIALIZATION_TYPE": "snap-start",

@@ -211,6 +211,7 @@ def test_a_function_loads_no_adapter_before_it_is_chosen(group: str) -> None:
     assert not loaded & (_AWS | {"sqlite3"})
 
 
+@pytest.mark.slow
 def test_one_machine_needs_no_sdk(tmp_path: Path) -> None:
     """On the adapters of one machine, requests and publications are served without the SDK."""
     data_folder.prepare(tmp_path)

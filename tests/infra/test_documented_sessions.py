@@ -210,6 +210,7 @@ class _Terminal:
         raise AssertionError(f"the shell ended: {''.join(seen)}")
 
 
+@pytest.mark.slow
 def test_the_documented_restore_works(tmp_path: Path) -> None:
     """F50d, F51: The commands of docs/restore.md restore one machine after a key has leaked."""
     prepare, theft, restore, proof = _blocks("docs/restore.md")

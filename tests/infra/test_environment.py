@@ -149,6 +149,7 @@ def test_packages_come_from_where_pip_is_set_up_to_look(
     assert _installed(ran, tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("has_pip")
 def test_a_variable_of_pip_counts_more_than_its_file(
     tmp_path: Path, index: Index, make: Callable[..., subprocess.CompletedProcess[str]]
@@ -159,6 +160,7 @@ def test_a_variable_of_pip_counts_more_than_its_file(
     assert _installed(ran, tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("has_pip")
 def test_without_uv_pip_installs_the_one_that_is_locked(
     tmp_path: Path, index: Index, make: Callable[..., subprocess.CompletedProcess[str]]
@@ -170,7 +172,7 @@ def test_without_uv_pip_installs_the_one_that_is_locked(
     assert (tmp_path / "venv/bin/uv").read_text().startswith("#!/bin/sh")
 
 
-@pytest.mark.parametrize("version", ["0.13.0", "1.0.2"])
+@pytest.mark.parametrize("version", ["0.13.0", pytest.param("1.0.2", marks=pytest.mark.slow)])
 def test_a_uv_on_path_is_used(
     tmp_path: Path,
     index: Index,

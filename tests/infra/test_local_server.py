@@ -98,7 +98,7 @@ def test_requests_may_be_left_out_of_the_log(tmp_path: Path) -> None:
         assert "{" not in server.output.read_text()
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_ctrl_c_stops_it_at_once_and_cleanly(tmp_path: Path, workers: int) -> None:
     """Ctrl-C ends every process within seconds, with exit code 0 and a line that says so."""
     with processes.local_server(tmp_path / "data", workers=workers) as server:
@@ -156,6 +156,7 @@ sys.exit(local_server.main())
     assert process.returncode == 0
 
 
+@pytest.mark.slow
 def test_a_lost_admin_key_is_replaced_by_the_command_that_the_start_names(tmp_path: Path) -> None:
     """A start that finds no admin.key names the command that mints a key, and it works."""
     with processes.local_server(tmp_path / "data") as server:

@@ -60,6 +60,7 @@ def test_no_answer_waits_for_the_acknowledgement_of_its_head(tmp_path: Path) -> 
             assert other_end.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
+@pytest.mark.slow
 def test_idle_connections_stop_nothing(server: LocalServer, said: _Said) -> None:
     """F76a, S8: 300 idle connections do not stop a server that may open 256 files."""
     with ExitStack() as stack:
@@ -79,6 +80,7 @@ def test_idle_connections_stop_nothing(server: LocalServer, said: _Said) -> None
     assert len(said.now()) < 20
 
 
+@pytest.mark.slow
 def test_a_flood_of_connections_stops_nothing(server: LocalServer, said: _Said) -> None:
     """F76b: A flood of silent connections does not stop other callers from being served."""
     stop = threading.Event()
@@ -179,7 +181,8 @@ def test_a_caller_who_leaves_in_mid_body_is_no_crash(server: LocalServer, said: 
     assert not [line for line in said.now() if "ClientDisconnect" in line]
 
 
-@pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.slow), 2])
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [1, 2])
 def test_a_stalled_body_does_not_hold_up_a_stop(tmp_path: Path, workers: int) -> None:
     """F77a, S8: One Ctrl-C stops the server although callers stall their bodies."""
     with local_server(tmp_path / "data", workers=workers) as server, ExitStack() as stack:
@@ -197,16 +200,9 @@ def test_a_stalled_body_does_not_hold_up_a_stop(tmp_path: Path, workers: int) ->
     assert "ERROR" not in said
 
 
-@pytest.mark.parametrize(
-    ("workers", "how"),
-    [
-        (2, signal.SIGTERM),
-        *(
-            pytest.param(workers, how, marks=pytest.mark.slow)
-            for workers, how in [(1, signal.SIGINT), (1, signal.SIGTERM), (2, signal.SIGINT)]
-        ),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 def test_an_orderly_stop_keeps_the_counts(
     tmp_path: Path, workers: int, how: signal.Signals
 ) -> None:

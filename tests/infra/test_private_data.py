@@ -136,7 +136,7 @@ def test_a_file_is_no_folder(tmp_path: Path) -> None:
         private_files.check_folder(tmp_path / "data")
 
 
-@pytest.mark.parametrize("how", ["option", "environment"])
+@pytest.mark.parametrize("how", ["option", pytest.param("environment", marks=pytest.mark.slow)])
 def test_the_master_key_may_lie_elsewhere(tmp_path: Path, how: str) -> None:
     """F75a, S8: The master key can lie outside of the data folder, which then holds none."""
     data, key = tmp_path / "data", tmp_path / "safe" / "key"

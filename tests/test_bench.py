@@ -93,6 +93,7 @@ def test_the_warrants_of_a_benchmark_are_revoked(tmp_path: Path) -> None:
         assert (head.count, head.changes) == (42, 42)
 
 
+@pytest.mark.slow
 def test_publication_is_measured() -> None:
     """Every figure is there; as many items are read as warrants changed, whatever the list has."""
     rows = list(publication.run([Size(300, 1, openssl=False)], changes=20))

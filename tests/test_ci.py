@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.processes import ROOT
 
 _PASS_AND_FAIL = """
@@ -22,6 +24,7 @@ def test_broken():
 """
 
 
+@pytest.mark.slow
 def test_a_failure_is_the_last_thing_printed(tmp_path: Path) -> None:
     """F154a: The end of what failed is the last thing that `.ci/run` prints."""
     (tmp_path / ".ci").mkdir()

@@ -62,6 +62,7 @@ def test_a_tree_in_which_nothing_can_be_written(tmp_path: Path) -> None:
     assert ran.returncode == 0, ran.stdout
 
 
+@pytest.mark.slow
 def test_no_test_hangs_for_ever(tmp_path: Path) -> None:
     """F34c: A test that waits for ever fails after its time limit."""
     (tmp_path / "test_waiting.py").write_text(

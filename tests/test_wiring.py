@@ -183,6 +183,19 @@ def test_the_queue_of_the_environment(
     wiring.queue_from_environment.cache_clear()
 
 
+def test_what_fails_before_a_snapshot_is_logged_and_tried_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Wrong settings do not stop a deployment: the error is logged, and each request raises it."""
+    monkeypatch.setenv("AWS_LAMBDA_INITIALIZATION_TYPE", "snap-start")
+    monkeypatch.delenv("SVC_STORE", raising=False)
+    wiring.from_environment.cache_clear()
+    wiring.before_snapshot()
+    assert "before the snapshot" in caplog.text
+    with pytest.raises(InvalidSettings):
+        wiring.from_environment()
+
+
 def test_a_queue_that_is_not_set_is_a_wrong_setting(
     settings: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -92,18 +92,3 @@ def test_the_clients_are_in_the_snapshot_and_their_credentials_are_renewed() -> 
     early, late, connections, url = json.loads(ran.stdout)
     assert (early, late, connections) == (["dynamodb", "kms", "s3"], [], 0)
     assert "AKIARESTORED" in url
-
-
-def test_what_fails_before_the_snapshot_is_logged_and_tried_again() -> None:
-    """Wrong settings stop no deployment half way: the first request answers 500, and says so."""
-    program = (
-        "from functions.srl.handler import handler\n"
-        "from tests.lambda_events import Request\n"
-        "print(handler(Request('GET', '/').http_api(), None)['statusCode'])\n"
-    )
-    settings = {name: value for name, value in _SETTINGS.items() if name != "SVC_KEYS"}
-    ran = run("-c", program, settings=settings)
-    assert ran.returncode == 0, ran.stderr
-    first, *_, last = ran.stdout.splitlines()
-    assert "before the snapshot" in json.loads(first)["message"]
-    assert last == "500"

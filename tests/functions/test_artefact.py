@@ -270,7 +270,11 @@ def _revoke_many(ports: Ports, tenant: Tenant, number: int) -> None:
         ports.store.write(
             *(Put(key, item, Expect.ABSENT) for key in keys),
             *(
-                Put(srl_schedule.changed_address(tenant.id, each), {"version": 1}, Expect.ABSENT)
+                Put(
+                    srl_schedule.warrant_mark_address(tenant.id, each),
+                    {"version": 1},
+                    Expect.ABSENT,
+                )
                 for each in batch
             ),
         )

@@ -71,5 +71,5 @@ def _revocations(tenant_id: str, warrant_ids: list[str]) -> Iterator[Change]:
         yield Put(model.shard_of(tenant_id, warrant_id).address(warrant_id), item, Expect.ABSENT)
         # So many marks that the list is made from all records.
         yield Put(
-            srl_schedule.changed_address(tenant_id, warrant_id), {"version": 1}, Expect.ABSENT
+            srl_schedule.warrant_mark_address(tenant_id, warrant_id), {"version": 1}, Expect.ABSENT
         )

@@ -296,7 +296,7 @@ def _publish(tenant: Tenant) -> None:
     assert in_force.head(tenant.ports, tenant.id).version == before.version + 1
     _age_marks(tenant)
     assert module.handler(event, None)["failed"] == 0
-    assert srl_marks.marks_of(tenant.ports, tenant.id) == {}
+    assert srl_marks.of_tenant(tenant.ports, tenant.id) == {}
     shard = model.shard_of(tenant.id, "svc_wrt_ended")
     assert [moved for moved, _ in srl_ended.read(tenant.ports, shard)] == ["svc_wrt_ended"]
 
@@ -304,7 +304,7 @@ def _publish(tenant: Tenant) -> None:
 def _age_marks(tenant: Tenant) -> None:
     """Let a worker have seen the tenant's marks so long ago that they can go."""
     seen_at = tenant.ports.now() - 2 * IN_FLIGHT_MAX
-    for key, mark in srl_marks.marks_of(tenant.ports, tenant.id).items():
+    for key, mark in srl_marks.of_tenant(tenant.ports, tenant.id).items():
         old = replace(mark, seen_at=seen_at)
         tenant.ports.store.write(Put(key, old.to_item(), Expect.PRESENT))
 

@@ -126,7 +126,7 @@ def said_to_be_revoked(ports: Ports, tenant: Tenant) -> set[str]:
             for entry in store.query(warrants.signed_by(tenant.id, key.signer.key_id)):
                 if key.signer.key_version in (None, entry.item["key_version"]):
                     said.add(str(entry.item["warrant_id"]))
-    changed = srl_schedule.changed(tenant.id)
+    changed = srl_schedule.warrant_marks(tenant.id)
     known = [e.sk for partition in changed for e in store.query(partition)]
     for warrant_id in known:
         item = store.get(warrants.warrant_address(tenant.id, warrant_id)) or {}

@@ -671,7 +671,7 @@ def _marks_read_afterwards(ports: Ports, tenant_id: str) -> bool:
         return True
 
     published = settle(attempt)
-    srl_marks.see(ports, srl_marks.marks_of(ports, tenant_id))
+    srl_marks.see(ports, srl_marks.of_tenant(ports, tenant_id))
     return published
 
 
@@ -682,7 +682,7 @@ def _changed_read_afterwards(ports: Ports, caller: Caller, **_: bool) -> Head:
     followed = srl_content.followed(ports, taken)
     head = publication._store(ports, taken, followed, keeps_marks=True)
     _move(ports, caller, head, At(taken.head.version))
-    marks = srl_marks.changed(ports, caller.tenant_id, limit=1000)
+    marks = srl_marks.of_warrants(ports, caller.tenant_id, limit=1000)
     found = verdicts(ports, caller.tenant_id, [key.sk for key in marks])
     revoked = {each for each, verdict in found.items() if verdict.revoked}
     srl_marks.clear(ports, caller.tenant_id, marks, revoked=revoked)

@@ -46,7 +46,7 @@ def revoked_by_an_earlier_release(ports: Ports, tenant: Tenant) -> Revocation:
     marks = Partition(Table.REVOCATIONS, f"{tenant.id}#srl-changed")
     seen = Partition(Table.KEYS, "srl-marks#3")
     assert records.address(record.id) != model.record_address(tenant.id, record.id)
-    assert marks.address(OLD) != srl_schedule.changed_address(tenant.id, OLD)
+    assert marks.address(OLD) != srl_schedule.warrant_mark_address(tenant.id, OLD)
     ports.store.write(
         Put(warrants.warrant_address(tenant.id, OLD), standing.to_item(), Expect.ABSENT),
         Put(shard.address(OLD), RevokedWarrant().to_item(), Expect.ABSENT),
@@ -81,7 +81,7 @@ def test_what_an_earlier_release_stored_goes_on(ports: Ports, tenant: Tenant, cl
     assert tenant.revoke(ports, OLD) == record.id
     assert worker.publish_due(ports).published == [tenant.id]
     assert tenant.published(ports).revoked_ids == sorted(names)
-    assert srl_marks.changed(ports, tenant.id, limit=100) == {}
+    assert srl_marks.of_warrants(ports, tenant.id, limit=100) == {}
     assert list(doctor.examine(ports)) == []
     revocations.delete(ports, tenant.operator, revocation_id=record.id)
     with pytest.raises(NotFound):
@@ -92,7 +92,7 @@ def test_what_an_earlier_release_stored_goes_on(ports: Ports, tenant: Tenant, cl
     for _ in range(2):
         worker.publish_due(ports)
         clock.advance(minutes=7)
-    assert srl_marks.marks_of(ports, tenant.id) == {}
+    assert srl_marks.of_tenant(ports, tenant.id) == {}
 
 
 def test_a_page_over_all_shards_reads_little_more_than_it_shows(
@@ -118,9 +118,9 @@ def test_a_caller_waits_for_no_marks(ports: Ports, tenant: Tenant) -> None:
     srl.regenerate(scripted(ports, script), tenant.operator)
     assert script.calls.count("write") == 1
     assert tenant.published(ports).revoked_ids == names
-    assert len(srl_marks.changed(ports, tenant.id, limit=1000)) == 130
+    assert len(srl_marks.of_warrants(ports, tenant.id, limit=1000)) == 130
     assert not worker.publish_if_due(ports, tenant.id)
-    assert srl_marks.changed(ports, tenant.id, limit=1000) == {}
+    assert srl_marks.of_warrants(ports, tenant.id, limit=1000) == {}
     assert in_force.head(ports, tenant.id).version == 2
 
 
@@ -144,7 +144,7 @@ def test_a_mark_that_the_list_does_not_cover(ports: Ports, tenant: Tenant) -> No
     publication.publish(scripted(ports, rehearsal), tenant.operator)
     last = rehearsal.calls.index("write")
     publication.publish(scripted(ports, Script(before={last: meanwhile})), tenant.operator)
-    assert len(srl_marks.changed(ports, tenant.id, limit=10)) == 1
+    assert len(srl_marks.of_warrants(ports, tenant.id, limit=10)) == 1
     assert worker.publish_if_due(ports, tenant.id)
     assert tenant.published(ports).revoked_ids == [OLD]
 
@@ -157,5 +157,5 @@ def test_a_state_that_is_lost_leaves_its_marks_to_the_next_list(
     srl.regenerate(ports, tenant.operator)
     ports.blobs.discard(states_folder(tenant.id), before="~")
     assert worker.publish_if_due(ports, tenant.id)
-    assert srl_marks.changed(ports, tenant.id, limit=10) == {}
+    assert srl_marks.of_warrants(ports, tenant.id, limit=10) == {}
     assert tenant.published(ports).revoked_ids == [OLD]

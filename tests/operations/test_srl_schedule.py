@@ -389,15 +389,15 @@ def test_many_marks_are_cleared_together(ports: Ports, clock: Clock, tenant: Ten
     for number in range(100):
         tenant.revoke(ports, f"svc_wrt_{number}")
     numbers = {revocation_model.counter_number(f"svc_wrt_{number}") for number in range(100)}
-    assert len(srl_marks.marks_of(ports, tenant.id)) == len(numbers) > revocation_model.SHARDS
+    assert len(srl_marks.of_tenant(ports, tenant.id)) == len(numbers) > revocation_model.SHARDS
     assert worker.publish_if_due(ports, tenant.id)
-    marks = srl_marks.marks_of(ports, tenant.id)
+    marks = srl_marks.of_tenant(ports, tenant.id)
     assert {mark.seen_at for mark in marks.values()} == {clock()}
     assert due(ports) == []
     clock.moment += model.IN_FLIGHT_MAX
     assert due(ports) == [tenant.id]
     assert not worker.publish_if_due(ports, tenant.id)
-    assert srl_marks.marks_of(ports, tenant.id) == {}
+    assert srl_marks.of_tenant(ports, tenant.id) == {}
     assert due(ports) == []
 
 
@@ -430,7 +430,7 @@ def test_a_mark_of_the_future_names_its_tenant(ports: Ports, clock: Clock, tenan
     worker.publish_if_due(ports, tenant.id)
     clock.advance(days=-365)
     worker.publish_if_due(ports, tenant.id)
-    assert srl_marks.marks_of(ports, tenant.id) == {}
+    assert srl_marks.of_tenant(ports, tenant.id) == {}
 
 
 @pytest.mark.parametrize("tenant_id", ["svc_tnt_01k6x3v9e8h2m4q7r5t1w0z3yb", "nonsense", "a\nb"])

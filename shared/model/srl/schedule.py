@@ -134,21 +134,21 @@ def mark_address(tenant_id: str, warrant_id: str) -> Address:
     return _marks(number % MARK_PARTITIONS).address(f"{tenant_id}#{number:02x}")
 
 
-def changed(tenant_id: str) -> list[Partition]:
+def warrant_marks(tenant_id: str) -> list[Partition]:
     """Return the partitions of warrants revoked or restored since the tenant's last list."""
-    return [_changed(tenant_id, number) for number in range(revocations.SHARDS)]
+    return [_warrant_marks(tenant_id, number) for number in range(revocations.SHARDS)]
 
 
-def changed_address(tenant_id: str, warrant_id: str) -> Address:
+def warrant_mark_address(tenant_id: str, warrant_id: str) -> Address:
     """Return the address of the mark on a warrant that was revoked or restored."""
-    return _changed(tenant_id, revocations.shard_number(warrant_id)).address(warrant_id)
+    return _warrant_marks(tenant_id, revocations.shard_number(warrant_id)).address(warrant_id)
 
 
 def _marks(number: int) -> Partition:
     return Partition(Table.KEYS, f"srl-marks#{number}")
 
 
-def _changed(tenant_id: str, number: int) -> Partition:
+def _warrant_marks(tenant_id: str, number: int) -> Partition:
     # Earlier releases stored all marks in the first partition.
     suffix = f"#{number:02x}" if number else ""
     return Partition(Table.REVOCATIONS, f"{tenant_id}#srl-changed{suffix}")

@@ -160,7 +160,7 @@ def revoke(ports: Ports, caller: Caller, *, key_id: str) -> ApiKey:
         Put(key.address, revoked.to_item(), At(key.version)),
         Delete(model.credential_address(key.digest), Expect.PRESENT),
         *last_admin.guard(ports, caller, losing=[key]),
-        *tombstones.changed(key.tenant_id),
+        *tombstones.noted(key.tenant_id),
         _entry(ports, caller, Action.API_KEY_REVOKE, key),
     )
     return revoked

@@ -163,7 +163,7 @@ def _drop(ports: Ports, caller: Caller, facts: _Facts, stolen: ListSigner) -> No
     details: dict[str, Value] = {"was": stolen.status.value}
     entry = _entry(ports, caller, facts, Action.SRL_REVOKE_KEY, stolen, **details)
     moves = archive.moves(ports, caller.tenant_id, changed=[stolen.id])
-    ports.store.write(*changes, *tombstones.changed(caller.tenant_id), entry, *moves)
+    ports.store.write(*changes, *tombstones.noted(caller.tenant_id), entry, *moves)
 
 
 def _replace_stolen(ports: Ports, caller: Caller, facts: _Facts, stolen: ListSigner) -> None:

@@ -135,7 +135,7 @@ def _switch(
         Put(account.address, switched.to_item(), At(account.version)),
         *_credentials(ports, keys, disabled=target is Status.DISABLED),
         *last_admin.guard(ports, caller, losing=losing),
-        *tombstones.changed(caller.tenant_id),
+        *tombstones.noted(caller.tenant_id),
         audit.entry(ports, caller, action, account.id, name=account.name),
     )
     return switched

@@ -125,7 +125,7 @@ def rotate(ports: Ports, caller: Caller, *, key_id: str) -> SigningKey:
         Put(superseded.address, superseded.to_item(), Expect.ABSENT),
         Put(address, {"id": superseded.id}, Expect.ABSENT),
         counted(caller.tenant_id, (superseded, 1)),
-        *tombstones.changed(caller.tenant_id),
+        *tombstones.noted(caller.tenant_id),
         audit.entry(
             ports,
             caller,
@@ -193,7 +193,7 @@ def _move(
     ports.store.write(
         Put(key.address, moved.to_item(), At(key.version)),
         counted(caller.tenant_id, (key, -1), (moved, 1)),
-        *tombstones.changed(caller.tenant_id),
+        *tombstones.noted(caller.tenant_id),
         audit.entry(ports, caller, action, key.id),
     )
     return moved

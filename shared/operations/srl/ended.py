@@ -87,5 +87,5 @@ def _step(
     if not out:
         return unchanged, Delete(moved, Expect.PRESENT), Put(listed, item, Expect.ABSENT)
     # The removal of a mark expects the entry of its warrant in the shard.
-    unmarked = Check(schedule.changed_address(tenant_id, warrant_id), Expect.ABSENT)
+    unmarked = Check(schedule.warrant_mark_address(tenant_id, warrant_id), Expect.ABSENT)
     return unchanged, unmarked, Delete(listed, Expect.PRESENT), Put(moved, item, Expect.ABSENT)

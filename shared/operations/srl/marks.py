@@ -54,10 +54,10 @@ def on_keys(tenant_id: str) -> Put:
 
 def on_warrant(tenant_id: str, warrant_id: str) -> Put:
     """Return the mark on the warrant, for the write that revokes or restores it."""
-    return _set(model.changed_address(tenant_id, warrant_id))
+    return _set(model.warrant_mark_address(tenant_id, warrant_id))
 
 
-def marked(ports: Ports) -> list[str]:
+def marked_tenants(ports: Ports) -> list[str]:
     """Return the tenants that have a mark that need not wait, each once."""
     now = ports.now()
 
@@ -68,7 +68,7 @@ def marked(ports: Ports) -> list[str]:
     return list(dict.fromkeys(_walked(ports, model.marks(), walk)))
 
 
-def marks_of(ports: Ports, tenant_id: str) -> dict[Address, Mark]:
+def of_tenant(ports: Ports, tenant_id: str) -> dict[Address, Mark]:
     """Read the marks on a tenant. Raises `Corrupt`, `Unavailable`."""
     after, before = model.around_marks_of(tenant_id)
 
@@ -79,7 +79,7 @@ def marks_of(ports: Ports, tenant_id: str) -> dict[Address, Mark]:
     return dict(_walked(ports, model.marks(), walk))
 
 
-def changed(ports: Ports, tenant_id: str, *, limit: int) -> dict[Address, At]:
+def of_warrants(ports: Ports, tenant_id: str, *, limit: int) -> dict[Address, At]:
     """Read the versions of the marks on a tenant's warrants: all, or at least `limit`."""
 
     def walk(partition: Partition) -> list[tuple[Address, At]]:
@@ -88,7 +88,7 @@ def changed(ports: Ports, tenant_id: str, *, limit: int) -> dict[Address, At]:
             (partition.address(entry.sk), At(integer(entry.item, "version"))) for entry in entries
         ]
 
-    return dict(_walked(ports, model.changed(tenant_id), walk))
+    return dict(_walked(ports, model.warrant_marks(tenant_id), walk))
 
 
 def followable(head: "Head") -> int:
@@ -123,7 +123,7 @@ def clear(
 
     # One warrant may have a mark of an earlier release and one of this release.
     stored_now = {
-        key: at for key, at in marks.items() if key == model.changed_address(tenant_id, key.sk)
+        key: at for key, at in marks.items() if key == model.warrant_mark_address(tenant_id, key.sk)
     }
     for some in (stored_now, {key: at for key, at in marks.items() if key not in stored_now}):
         steps.apply(ports, [step(key, at) for key, at in some.items()], most=_CHANGES)

@@ -43,7 +43,7 @@ def due(ports: Ports) -> Due:
         lambda: list(ports.store.query(model.TURNS, before=model.until(now))),
     )
     named = dict.fromkeys(model.tenant_of(entry.sk) for entry in chain(ahead, passed))
-    named |= dict.fromkeys(marks.marked(ports))
+    named |= dict.fromkeys(marks.marked_tenants(ports))
     late, expired = len(ahead), 0
     for entry in passed:
         read = turn(entry)

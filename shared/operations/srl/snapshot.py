@@ -121,7 +121,7 @@ def of_head(
         # Read before the warrants: a later revocation then makes the next list due.
         counted=counters.counted(ports, tenant_id),
         list_signers=signers.all_of(ports, tenant_id, changes),
-        marks=marks.changed(ports, tenant_id, limit=marks.followable(head)),
+        marks=marks.of_warrants(ports, tenant_id, limit=marks.followable(head)),
         version=max(head.version, above) + 1,
         issued_at=issued_at,
         previous=in_force.previous(ports, head, list_signer),

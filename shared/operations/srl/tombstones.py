@@ -20,7 +20,7 @@ from shared.ports import Ports
 from shared.ports.store import Change, Expect, Increment, Item, Put
 
 
-def changed(tenant_id: str) -> list[Change]:
+def noted(tenant_id: str) -> list[Change]:
     """Return changes to add to a write that revokes, suspends, disables, rotates or enables.
 
     They make the next list due, whose state then contains the new tombstones.
@@ -32,7 +32,7 @@ def changed(tenant_id: str) -> list[Change]:
 def left(tenant_id: str, tombstone: Tombstone) -> list[Change]:
     """Return changes to add to a write that deletes the subject of `tombstone`."""
     address = model.deleted(tenant_id).address(tombstone.id)
-    return [Put(address, tombstone.to_item(), Expect.ANYTHING), *changed(tenant_id)]
+    return [Put(address, tombstone.to_item(), Expect.ANYTHING), *noted(tenant_id)]
 
 
 def gathered(ports: Ports, tenant_id: str, *, changes: int) -> Tombstones:

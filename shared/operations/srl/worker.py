@@ -31,7 +31,7 @@ def publish_if_due(ports: Ports, tenant_id: str) -> bool:
     Repeated and concurrent calls are harmless. Raises `Corrupt`, `Unavailable` if it fails.
     """
     # Read first: a mark that is set from here on stays.
-    on_tenant = marks.marks_of(ports, tenant_id)
+    on_tenant = marks.of_tenant(ports, tenant_id)
     # A list from all records finds changes that were in flight when the last list was made.
     now = ports.now()
     anew = any(is_of_keys(key) and mark.is_over(now) for key, mark in on_tenant.items())
@@ -79,10 +79,10 @@ def _is_marked(ports: Ports, tenant_id: str) -> bool:
 
     The counters do not suffice: a change may have been counted before its mark was visible.
     """
-    if not marks.changed(ports, tenant_id, limit=1):
+    if not marks.of_warrants(ports, tenant_id, limit=1):
         return False
     _clear_left(ports, tenant_id)
-    return bool(marks.changed(ports, tenant_id, limit=1))
+    return bool(marks.of_warrants(ports, tenant_id, limit=1))
 
 
 def _clear_left(ports: Ports, tenant_id: str) -> None:

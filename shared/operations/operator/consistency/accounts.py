@@ -129,7 +129,7 @@ def _disabled(account: ServiceAccount, found: _Found) -> Iterator[Inconsistency]
                 for each in found.credentials
                 if not each.disabled
             ),
-            *tombstones.changed(account.tenant_id),
+            *tombstones.noted(account.tenant_id),
         ),
         Event(Action.SERVICE_ACCOUNT_DISABLE, account.id, {"reason": LOST}),
     )

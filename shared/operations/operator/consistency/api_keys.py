@@ -97,7 +97,7 @@ def _revocation(ports: Ports, address: Address, key: ApiKey) -> Inconsistency:
         (
             Put(key.address, revoked.to_item(), At(key.version)),
             Delete(address, Expect.ANYTHING),
-            *tombstones.changed(key.tenant_id),
+            *tombstones.noted(key.tenant_id),
         ),
         Event(Action.API_KEY_REVOKE, key.id, {"reason": LOST}),
     )

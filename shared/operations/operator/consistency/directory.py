@@ -76,7 +76,7 @@ def _lists(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
         yield Inconsistency(problem, (*turns, in_force))
     # The counters are read before the marks: each change that they count has been marked.
     has_changed = counters.counted(ports, tenant_id).changes != head.changes
-    if has_changed and not marks.marks_of(ports, tenant_id):
+    if has_changed and not marks.of_tenant(ports, tenant_id):
         problem = "changes since its list are not marked for the schedule"
         yield Inconsistency(problem, (marks.on_tenant(tenant_id, tenant_id),))
 

@@ -58,4 +58,4 @@ def _pending(current: ListSigner, keys: dict[str, ListSigner]) -> Iterator[Incon
 def _ended(key: ListSigner, problem: str) -> Inconsistency:
     """Revoke a signer: it is not known whether it was to be retired or revoked."""
     change = Put(key.address, key.revoked().to_item(), At(key.version))
-    return Inconsistency(problem, (change, *tombstones.changed(key.tenant_id)))
+    return Inconsistency(problem, (change, *tombstones.noted(key.tenant_id)))

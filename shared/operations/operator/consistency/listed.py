@@ -25,7 +25,7 @@ def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
     content = srl_content.of_all_records(ports, tenant_id, signers).content
     revoked = set(content.revoked_ids)
     wanted = set(content.at(head.issued_at, ttl=ttl).revoked_ids)
-    changed = schedule.changed(tenant_id)
+    changed = schedule.warrant_marks(tenant_id)
     marked = {entry.sk for partition in changed for entry in ports.store.query(partition)}
     lacking = wanted - listed - marked
     if is_pending:
@@ -50,7 +50,7 @@ def _state(ports: Ports, tenant_id: str, head: Head, changes: int) -> Iterator[I
     if state.tombstones != tombstones.gathered(ports, tenant_id, changes=changes):
         yield Inconsistency(
             "the state beside its list lacks something that was revoked, deleted or disabled",
-            tuple(tombstones.changed(tenant_id)),
+            tuple(tombstones.noted(tenant_id)),
         )
 
 

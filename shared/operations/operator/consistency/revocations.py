@@ -46,7 +46,7 @@ def _records(ports: Ports, tenant_id: str) -> _Records:
     found: _Records = {}
     for entry in _entries(ports, model.records(tenant_id)):
         found.setdefault(Revocation.from_item(entry.item).warrant_id, []).append(entry.sk)
-    for entry in _entries(ports, schedule.changed(tenant_id)):
+    for entry in _entries(ports, schedule.warrant_marks(tenant_id)):
         found.setdefault(entry.sk, [])
     return found
 

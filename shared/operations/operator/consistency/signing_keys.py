@@ -62,7 +62,7 @@ def _versions(
             changes: list[Change] = [
                 Put(stub.address, stub.to_item(), Expect.ABSENT),
                 Put(address, {"id": record_id}, Expect.ANYTHING),
-                *tombstones.changed(key.tenant_id),
+                *tombstones.noted(key.tenant_id),
             ]
             yield Inconsistency(f"{name} has no record", tuple(changes))
         elif pointers.get(version) != record.id:
@@ -77,7 +77,7 @@ def _undone(
     changes: list[Change] = [
         pointer,
         Check(key.address, At(key.version)),
-        *tombstones.changed(key.tenant_id),
+        *tombstones.noted(key.tenant_id),
     ]
     if record is not None:
         changes.append(Delete(record.address, At(record.version)))
@@ -139,7 +139,7 @@ def _unmarked(ports: Ports, key: SigningKey) -> Inconsistency:
     marker = Marker(key.revoked_at or ports.now(), key.revoked_reason or LOST)
     changes = [
         revoked_signers.marked(key.tenant_id, key.signer, marker),
-        *tombstones.changed(key.tenant_id),
+        *tombstones.noted(key.tenant_id),
     ]
     return Inconsistency(
         f"the signing key {key.id} is revoked, but its marker {key.signer} is missing",
@@ -161,7 +161,7 @@ def _unrevoked(
         (
             Put(key.address, revoked.to_item(), At(key.version)),
             counted(tenant_id, (key, -1), (revoked, 1)),
-            *tombstones.changed(tenant_id),
+            *tombstones.noted(tenant_id),
         ),
         Event(Action.KEY_REVOKE, key.id, {"reason": LOST}),
     )

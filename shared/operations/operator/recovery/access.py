@@ -59,7 +59,7 @@ def _key(run: Run, tombstone: Tombstone) -> str | None:
     run.ports.store.write(
         Put(key.address, revoked.to_item(), At(key.version)),
         Delete(api_keys.credential_address(key.digest), Expect.ANYTHING),
-        *tombstones.changed(run.tenant_id),
+        *tombstones.noted(run.tenant_id),
         run.entry(Action.API_KEY_REVOKE, key.id, name=key.name),
     )
     return f'Revoked again: API key {key.id} "{key.name}"'
@@ -116,7 +116,7 @@ def _account(run: Run, tombstone: Tombstone) -> str | None:
     run.ports.store.write(
         Put(account.address, disabled.to_item(), At(account.version)),
         *credentials,
-        *tombstones.changed(run.tenant_id),
+        *tombstones.noted(run.tenant_id),
         run.entry(Action.SERVICE_ACCOUNT_DISABLE, account.id, name=account.name),
     )
     return f'Disabled again: service account {account.id} "{account.name}"'

@@ -73,7 +73,7 @@ def _rotated(run: Run, tomb: SigningKey, superseded: list[SigningKey]) -> str | 
         Put(key.address, rotated.to_item(), At(key.version)),
         *_version(last),
         counted(run.tenant_id, (last, 1)),
-        *tombstones.changed(run.tenant_id),
+        *tombstones.noted(run.tenant_id),
         run.entry(Action.KEY_ROTATE, key.id, superseded_id=last.id, key_version=number),
     )
     return (
@@ -96,7 +96,7 @@ def _without_seed(run: Run, tomb: SigningKey, superseded: list[SigningKey]) -> s
     run.ports.store.write(
         Put(suspended.address, suspended.to_item(), Expect.ABSENT),
         counted(run.tenant_id, (suspended, 1)),
-        *tombstones.changed(run.tenant_id),
+        *tombstones.noted(run.tenant_id),
         run.entry(Action.KEY_SUSPEND, tomb.id),
     )
     return (
@@ -160,7 +160,7 @@ def _suspended(run: Run, tomb: SigningKey) -> str | None:
     run.ports.store.write(
         Put(key.address, suspended.to_item(), At(key.version)),
         counted(run.tenant_id, (key, -1), (suspended, 1)),
-        *tombstones.changed(run.tenant_id),
+        *tombstones.noted(run.tenant_id),
         run.entry(Action.KEY_SUSPEND, key.id),
     )
     return f'Suspended again: signing key {key.id} "{key.name}"'

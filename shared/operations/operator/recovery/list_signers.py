@@ -62,7 +62,7 @@ def _brought(
         lost = replace(tomb, status=status, listed_until=until, sealed_seed=None, pending_id=None)
         run.ports.store.write(
             Put(lost.address, lost.to_item(), Expect.ABSENT),
-            *tombstones.changed(run.tenant_id),
+            *tombstones.noted(run.tenant_id),
         )
         return f"Listed again: list signer {lost.id}, {lost.status}; its seed is lost"
     if _ORDER.index(record.status) >= _ORDER.index(tomb.status):
@@ -77,7 +77,7 @@ def _brought(
         action = Action.SRL_ACTIVATE_KEY
     run.ports.store.write(
         *srl_signers.replaced(record, moved),
-        *tombstones.changed(run.tenant_id),
+        *tombstones.noted(run.tenant_id),
         run.entry(action, moved.id),
     )
     return f"Again {moved.status}: list signer {moved.id}"
@@ -90,7 +90,7 @@ def _started(run: Run, vouching: ListSigner | None) -> str:
         new = srl_signers.vouched(run.ports, new, vouching, _records(run))
     run.ports.store.write(
         Put(new.address, new.to_item(), Expect.ABSENT),
-        *tombstones.changed(run.tenant_id),
+        *tombstones.noted(run.tenant_id),
         run.entry(Action.SRL_ROTATE_KEY, new.id),
     )
     return (

@@ -73,7 +73,6 @@ def test_names_are_independent(buckets: TokenBuckets) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.slow
 @pytest.mark.parametrize("back", [1, SECOND, 600 * SECOND])
 def test_a_clock_that_steps_back_grants_no_more(buckets: TokenBuckets, back: int) -> None:
     """F32: an empty bucket is empty at any earlier moment, and is not refilled by asking there."""

@@ -291,11 +291,8 @@ def _is_passing(error: ClientError, changes: Sequence[Change]) -> bool:
     if code != "TransactionCanceledException":
         return code == "TransactionInProgressException"
     reasons = [reason.get("Code") for reason in error.response.get("CancellationReasons", [])]
-    lost = [
-        change.address
-        for change, reason in zip(changes, reasons, strict=False)
-        if reason == "ConditionalCheckFailed"
-    ]
+    pairs = zip(changes, reasons, strict=False)
+    lost = [change.address for change, reason in pairs if reason == "ConditionalCheckFailed"]
     if lost:
         raise ExpectationLost(lost) from error
     return _PASSING.issuperset(reasons)

@@ -105,8 +105,6 @@ def _harmless(case: Case, tenant: Tenant, change: Change) -> bool:
             change.address == tombstones.counter_address(tenant.id)
             and case.action.startswith("srl.")
         )
-        # A mark on a warrant that has one: the list with its revocation left it to the schedule.
-        or (pk.startswith(f"{tenant.id}#srl-changed") and case.action == "revocation.delete")
         # A setting that stays as it was.
         or change.address == Address(Table.KEYS, tenant.id, "settings")
     )
@@ -147,7 +145,7 @@ def half_done(ports: Ports, case: Case) -> Iterator[tuple[Tenant, list[Change]]]
         tenant = Tenant.create(ports, f"t{missing}")
         prepared = case.prepare(ports, tenant)
         # A list follows from the one before, so it makes a difference what that one has.
-        tenant.regenerate(ports)
+        publication.publish(ports, tenant.operator, tidies=True)
         through, store = torn(ports, missing)
         case.run(through, tenant, prepared)
         yield tenant, store.lost

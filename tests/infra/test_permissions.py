@@ -43,8 +43,6 @@ from tests.operations.test_migration import aged
 from tests.recorded_calls import ACCOUNT, Permission, granted, of_any_partition, recording
 from tests.web.endpoints import ENDPOINTS, call
 
-pytestmark = pytest.mark.slow
-
 SRL: Final = "/v1/revocations/srl"
 
 

@@ -86,7 +86,7 @@ def api_keys(session: Session, account_id: str) -> str:
     keys.delete_api_key(made[1].id, expected=204)
     keys.delete_api_key(made[2].id, expected=204)
     assert keys.get_api_key(made[2].id, expected=404).error.code is m.ErrorCode.NOT_FOUND
-    return str(made[0].address)
+    return str(made[0].key)
 
 
 def signing_keys(session: Session) -> None:

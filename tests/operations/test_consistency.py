@@ -20,7 +20,7 @@ from shared.operations.operator import consistency, doctor, onboarding
 from shared.operations.operator.recovery import recovery
 from shared.operations.rules import operation, tenants
 from shared.operations.rules.operation import settle
-from shared.operations.srl import publication
+from shared.operations.srl import publication, worker
 from shared.ports import Ports
 from shared.ports.store import Address, Change, Check, Delete, Expect, Put, Table
 from tests.faults import Script, scripted
@@ -145,7 +145,7 @@ def half_done(ports: Ports, case: Case) -> Iterator[tuple[Tenant, list[Change]]]
         tenant = Tenant.create(ports, f"t{missing}")
         prepared = case.prepare(ports, tenant)
         # A list follows from the one before, so it makes a difference what that one has.
-        publication.publish(ports, tenant.operator, tidies=True)
+        publication.publish(ports, tenant.operator, tidy=partial(worker.tidy, ports))
         through, store = torn(ports, missing)
         case.run(through, tenant, prepared)
         yield tenant, store.lost

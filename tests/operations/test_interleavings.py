@@ -37,7 +37,7 @@ from shared.operations.rules import counters, operation, revoked_signers, tenant
 from shared.operations.rules.operation import settle
 from shared.operations.rules.verdicts import verdicts
 from shared.operations.srl import content as srl_content
-from shared.operations.srl import in_force, publication, snapshot, storage, worker
+from shared.operations.srl import in_force, publication, signing, snapshot, storage, worker
 from shared.operations.srl import marks as srl_marks
 from shared.operations.srl import schedule as srl_schedule
 from shared.operations.srl.snapshot import Snapshot
@@ -595,7 +595,8 @@ def _stored(ports: Ports, found: Found, version: int, signer: ListSigner | None 
     content = found.content
     payload = Payload(version, now, now + found.settings.srl_ttl, content.revoked_ids)
     state = State(signer.tenant_id, version, now, content.ends, content.signers)
-    return storage.store(ports, signer, payload, state=state, changes=found.changes)
+    signed = signing.sign(ports, signer, payload, state)
+    return storage.store(ports, signed, changes=found.changes)
 
 
 def _move(ports: Ports, caller: Caller, head: Head, expected: At | Expect) -> Head:
@@ -603,7 +604,7 @@ def _move(ports: Ports, caller: Caller, head: Head, expected: At | Expect) -> He
     return head
 
 
-def _in_order(ports: Ports, caller: Caller, *, anew: bool = True, tidies: bool = False) -> Head:
+def _in_order(ports: Ports, caller: Caller, **_: object) -> Head:
     """As it should be, and nothing more: none of the product's second looks.
 
     Each list is made from all records, so `anew` is always true; no marks are cleared.

@@ -1,6 +1,7 @@
 """Revoked warrants that ended long ago: lists do not read them, and all else stays as it is."""
 
 from datetime import timedelta
+from functools import partial
 
 import pytest
 
@@ -46,7 +47,7 @@ def revoke(ports: Ports, tenant: Tenant, clock: Clock, warrant_id: str, *, days:
 
 def tidy(ports: Ports, tenant: Tenant) -> list[str]:
     """Make the list from all records, as the schedule does it; what it has."""
-    publication.publish(ports, tenant.operator, anew=True, tidies=True)
+    publication.publish(ports, tenant.operator, anew=True, tidy=partial(worker.tidy, ports))
     return tenant.published(ports).revoked_ids
 
 

@@ -18,7 +18,7 @@ from shared.model.callers import Scope
 from shared.model.items import Table
 from shared.model.service_accounts import ServiceAccount
 from shared.model.signing_keys import SigningKey, Status
-from shared.model.srl.blobs import states_folder
+from shared.model.srl.blobs import STATE_SUFFIX, states_folder
 from shared.model.srl.encoding import Payload
 from shared.model.srl.head import head_address
 from shared.model.srl.signers import Status as SignerStatus
@@ -447,7 +447,8 @@ def test_a_planted_state_revokes_nothing(deployment: Deployment) -> None:
     key = api_keys.create(ports, tenant.operator, name="k", scopes=(Scope.ADMIN,))
     tombstone = Tombstone(key.api_key.id, EndedStatus.REVOKED, digest=key.api_key.digest)
     state = State(tenant.id, 9, ports.now(), tombstones=Tombstones(9, (tombstone,)))
-    blob = storage.put_state(ports, state, seed=b"\x01" * 32)
+    planted = state.sign(seed=b"\x01" * 32)
+    blob = storage.put(ports, states_folder(tenant.id), 9, planted, suffix=STATE_SUFFIX)
     result = recovery.recover(ports, tenant.operator)
     assert opens(ports, key)
     assert any(blob in reason for reason in result.unknown.reasons)

@@ -53,13 +53,14 @@ def followed(ports: Ports, snapshot: Snapshot) -> Found:
     signers, kept = base.signers, state.tombstones
     if kept.changes != snapshot.counted.tombstones:
         signers = revoked_signers.read(ports, tenant_id)
-        kept = _tombstones(ports, snapshot)
+        kept = tombstones.gathered(ports, tenant_id, changes=snapshot.counted.tombstones)
+    new = set(signers).difference(base.signers)
+    signed = _signed(ports, tenant_id, new, snapshot.listed_since)
     found = verdicts(ports, tenant_id, changed) if changed else {}
     revoked: _Ends = {each: v.ends_at for each, v in found.items() if v.revoked}
     own = frozenset(each for each in revoked if not found[each].by_key)
-    new = set(signers).difference(base.signers)
-    revoked = _signed(ports, tenant_id, new, snapshot.listed_since) | revoked
-    return Found(base.changed(changed, revoked, signers=signers), own, tombstones=kept)
+    content = base.changed(changed, signed | revoked, signers=signers)
+    return Found(content, own, tombstones=kept)
 
 
 def rebuilt(ports: Ports, snapshot: Snapshot) -> Found:
@@ -71,7 +72,8 @@ def rebuilt(ports: Ports, snapshot: Snapshot) -> Found:
     signers = revoked_signers.read(ports, tenant_id)
     found = of_all_records(ports, tenant_id, signers, changed=snapshot.changed, since=since)
     _check_departures(ports, snapshot, found.content)
-    return replace(found, tombstones=_tombstones(ports, snapshot))
+    kept = tombstones.gathered(ports, tenant_id, changes=snapshot.counted.tombstones)
+    return replace(found, tombstones=kept)
 
 
 def of_all_records(
@@ -108,11 +110,6 @@ def of_all_records(
     ids = {*chain(*walks), *signed, *moved} if signed or moved else chain(*walks)
     content = Content.of(ids, signed | moved | ends, signers=signers)
     return Found(content, revoked, _misplaced(ends, moved, since))
-
-
-def _tombstones(ports: Ports, snapshot: Snapshot) -> Tombstones:
-    changes = snapshot.counted.tombstones
-    return tombstones.gathered(ports, snapshot.tenant_id, changes=changes)
 
 
 def _check_departures(ports: Ports, snapshot: Snapshot, content: Content) -> None:

@@ -92,12 +92,11 @@ def state(ports: Ports, of: Head, list_signer: ListSigner) -> State:
 
 def previous(ports: Ports, of: Head, list_signer: ListSigner) -> Previous:
     """Read the list in force and its state; log what is not readable. Raises `Unavailable`."""
-    return Previous(
-        *ports.gather(
-            lambda: _readable(lambda: encoding.revoked_ids(body(ports, of))),
-            lambda: _readable(lambda: state(ports, of, list_signer)),
-        )
+    listed, beside = ports.gather(
+        lambda: _readable(lambda: body(ports, of)),
+        lambda: _readable(lambda: state(ports, of, list_signer)),
     )
+    return Previous(None if listed is None else encoding.revoked_ids(listed), beside)
 
 
 def _readable(read_it: Callable[[], T]) -> T | None:
@@ -118,8 +117,9 @@ def read(ports: Ports, blob: str) -> bytes:
 
 def opened_state(ports: Ports, blob: str, list_signer: ListSigner) -> State:
     """Read a state. Raises `Corrupt` if it is altered or of another version; `Unavailable`."""
+    data = read(ports, blob)
     return State.opened(
-        read(ports, blob),
+        data,
         public_key=list_signer.public_bytes,
         tenant_id=list_signer.tenant_id,
         version=version_of(blob),

@@ -7,10 +7,10 @@ If it stops at any point, the old list stays in force, and at most an unused blo
 """
 
 import logging
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 
-from shared.errors import Corrupt, Unavailable
+from shared.errors import Corrupt
 from shared.model import times
 from shared.model.audit_log import Action
 from shared.model.callers import Caller
@@ -22,9 +22,9 @@ from shared.model.srl.schedule import Turn
 from shared.model.srl.signers import ListSigner
 from shared.model.srl.state import LeftMark, State
 from shared.model.tenants import TenantSettings
-from shared.operations.rules import audit, tenants
+from shared.operations.rules import audit
 from shared.operations.rules.operation import reread
-from shared.operations.srl import content, ended, marks, storage
+from shared.operations.srl import content, signing, storage
 from shared.operations.srl import snapshot as snapshots
 from shared.operations.srl.content import Found
 from shared.operations.srl.snapshot import Snapshot
@@ -40,8 +40,8 @@ def first(ports: Ports, settings: TenantSettings, list_signer: ListSigner) -> li
     tenant_id, list_signers = settings.tenant_id, (replace(list_signer, sealed_seed=None),)
     payload = Payload(1, now, now + settings.srl_ttl, [])
     state = State(tenant_id, 1, now, list_signers=list_signers)
-    head = storage.store(ports, list_signer, payload, state=state, changes=0)
-    return _writes(tenant_id, head, Expect.ABSENT)
+    signed = signing.sign(ports, list_signer, payload, state)
+    return _writes(tenant_id, storage.store(ports, signed, changes=0), Expect.ABSENT)
 
 
 def publish(
@@ -50,13 +50,13 @@ def publish(
     *,
     above: int | None = None,
     anew: bool = False,
-    tidies: bool = False,
+    tidy: Callable[[Snapshot, Found], object] | None = None,
 ) -> Head:
     """Publish the next version, whether or not anything changed (SRL-6); return its head.
 
     `above` is the highest version ever published, given after a restore. If it is given, or if
-    `anew` is true, the list is made from all records. If `tidies` is true (the schedule), marks on
-    warrants are removed and warrants that ended long ago are moved after the publication.
+    `anew` is true, the list is made from all records. `tidy` is called after the publication (by
+    the schedule). Without it, the state of the list names the marks that it leaves.
 
     Raises `ExpectationLost` if another publication or a rotation of the list signer came first
     (see `settle`), `Unavailable` if a port does not answer, `Corrupt` if the list would be wrong.
@@ -64,13 +64,13 @@ def publish(
     """
     snapshot = snapshots.take(ports, caller.tenant_id, above=above or 0)
     anew = anew or above is not None
-    found, head = _made(ports, snapshot, anew=anew, keeps_marks=not tidies)
+    found, head = _made(ports, snapshot, anew=anew, keeps_marks=tidy is None)
     action, resource, settings = Action.SRL_REGENERATE, f"srl/{head.version}", snapshot.settings
     entry = audit.entry(ports, caller, action, resource, settings=settings, count=head.count)
     signer = snapshot.list_signer
     _move_head(ports, snapshot, head, [Check(signer.address, At(signer.version)), entry])
-    if tidies:
-        _tidy(ports, snapshot, found)
+    if tidy is not None:
+        tidy(snapshot, found)
     return head
 
 
@@ -82,8 +82,8 @@ def hand_over(
     `head` is the head that the caller read; the write expects it. Raises what `publish` raises.
     """
     changes = list(changes)
-    settings = tenants.settings(ports, caller.tenant_id)
-    snapshot = snapshots.of_head(ports, settings, head, list_signer, changes=changes)
+    on = head, list_signer
+    snapshot = snapshots.take(ports, caller.tenant_id, on=on, changes=changes)
     _, made = _made(ports, snapshot)
     _move_head(ports, snapshot, made, changes)
 
@@ -118,14 +118,10 @@ def _store(ports: Ports, snapshot: Snapshot, found: Found, *, keeps_marks: bool)
         found.tombstones,
         _left(snapshot.cleared, found.revoked) if keeps_marks else (),
     )
-    return storage.store(
-        ports,
-        snapshot.list_signer,
-        Payload(snapshot.version, issued_at, expires_at, listed.revoked_ids),
-        state=state,
-        changes=snapshot.counted.changes,
-        in_force=snapshot.head,
-    )
+    payload = Payload(snapshot.version, issued_at, expires_at, listed.revoked_ids)
+    signed = signing.sign(ports, snapshot.list_signer, payload, state)
+    changes = snapshot.counted.changes
+    return storage.store(ports, signed, changes=changes, in_force=snapshot.head)
 
 
 def _left(read: Mapping[Address, At], revoked: Collection[str]) -> tuple[LeftMark, ...]:
@@ -150,23 +146,11 @@ def _move_head(ports: Ports, snapshot: Snapshot, head: Head, changes: Iterable[C
     )
 
 
-def _tidy(ports: Ports, snapshot: Snapshot, found: Found) -> None:
-    """Remove the marks that the list covers, and move warrants that ended long ago."""
-    tenant_id, since = snapshot.tenant_id, snapshot.listed_since
-    try:
-        marks.clear(ports, tenant_id, snapshot.cleared, revoked=found.revoked)
-        if found.misplaced:
-            ended.move(ports, tenant_id, found.misplaced, since=since)
-    except Unavailable:
-        # The list is published. The next publication processes the same warrants again.
-        _log.warning("marks could not be removed, or what ended be moved", exc_info=True)
-
-
 def _writes(tenant_id: str, head: Head, expected: At | Expect) -> list[Change]:
     turn, item = Turn.after(head, tenant_id), head.to_item()
     return [
-        Put(head_address(tenant_id), item, expected),
-        Put(head.history_address(tenant_id), item, Expect.ANYTHING),
         Put(turn.address, turn.to_item(), Expect.ABSENT),
         Put(schedule.issue_address(head, tenant_id), {}, Expect.ABSENT),
+        Put(head_address(tenant_id), item, expected),
+        Put(head.history_address(tenant_id), item, Expect.ANYTHING),
     ]

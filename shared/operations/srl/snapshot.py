@@ -15,7 +15,7 @@ from shared.model.srl.signers import ListSigner
 from shared.model.tenants import TenantSettings
 from shared.operations.rules import counters, tenants
 from shared.operations.rules.counters import Counted
-from shared.operations.srl import in_force, marks, signers, storage
+from shared.operations.srl import in_force, marks, signers
 from shared.operations.srl.in_force import Previous
 from shared.ports import Ports
 from shared.ports.store import At, Change
@@ -85,35 +85,25 @@ class Snapshot:
         )
 
 
-def take(ports: Ports, tenant_id: str, *, above: int = 0) -> Snapshot:
+def take(
+    ports: Ports,
+    tenant_id: str,
+    *,
+    above: int = 0,
+    on: tuple[Head, ListSigner] | None = None,
+    changes: Iterable[Change] = (),
+) -> Snapshot:
     """Read the snapshot for the next list, whose version is higher than `above`.
 
-    Raises `Corrupt`, `Unavailable`.
+    `on` is the head that the list follows and the signer that signs it, if the caller has read or
+    made them. `changes` are part of the write that publishes the list; `Snapshot.list_signers`
+    contains them. Raises `Corrupt`, `Unavailable`.
     """
     settings, (head, list_signer) = ports.gather(
         lambda: tenants.settings(ports, tenant_id),
-        lambda: in_force.head_and_signer(ports, tenant_id),
+        lambda: on or in_force.head_and_signer(ports, tenant_id),
     )
-    return of_head(ports, settings, head, list_signer, above=above)
-
-
-def of_head(
-    ports: Ports,
-    settings: TenantSettings,
-    head: Head,
-    list_signer: ListSigner,
-    *,
-    above: int = 0,
-    changes: Iterable[Change] = (),
-) -> Snapshot:
-    """Read the snapshot for a list that follows `head` and that `list_signer` signs.
-
-    `changes` are part of the write that publishes the list; `Snapshot.list_signers` contains them.
-    Raises `Corrupt`, `Unavailable`.
-    """
-    tenant_id, issued_at = settings.tenant_id, _issue_time(ports, settings.tenant_id, head)
-    # Before anything is stored: old lists must not use the space that the next one needs.
-    storage.discard_old(ports, tenant_id, head)
+    issued_at = _issue_time(ports, tenant_id, head)
     return Snapshot(
         settings,
         head,

@@ -5,14 +5,11 @@ A list and its state are stored before a head points to them (docs/adr/0004, ste
 
 import hashlib
 import logging
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime
 from typing import Final
 
-from shared.errors import BlobExists, Corrupt, InvalidSrl, OutOfSpace, Unavailable
-from shared.model.srl import encoding
+from shared.errors import BlobExists, OutOfSpace, Unavailable
 from shared.model.srl.blobs import (
     STATE_SUFFIX,
     blob_name,
@@ -23,12 +20,8 @@ from shared.model.srl.blobs import (
     states_folder,
     version_prefix,
 )
-from shared.model.srl.encoding import Payload
 from shared.model.srl.head import FORMAT, Head
-from shared.model.srl.signers import ListSigner
-from shared.model.srl.state import State
-from shared.model.srl.verification import verify_own
-from shared.operations.rules import seals
+from shared.operations.srl.signing import Signed
 from shared.ports import Ports
 
 _log = logging.getLogger(__name__)
@@ -50,7 +43,7 @@ def put(ports: Ports, folder: str, version: int, data: bytes, *, suffix: str = "
     return name
 
 
-def discard_old(ports: Ports, tenant_id: str, head: Head) -> None:
+def _discard_old(ports: Ports, tenant_id: str, head: Head) -> None:
     """Remove lists before `head`, which is in force, that need not be kept.
 
     Blobs of later versions stay: another process may be about to publish them. Logs a warning if
@@ -64,97 +57,49 @@ def discard_old(ports: Ports, tenant_id: str, head: Head) -> None:
         _log.warning("old lists of tenant %s could not be removed", tenant_id, exc_info=True)
 
 
-def discard_all_before(ports: Ports, tenant_id: str, head: Head) -> None:
-    """Remove all lists before `head`, which is in force, to free space. Raises `Unavailable`."""
-    _discard(ports, tenant_id, before=head.version)
+def store(ports: Ports, signed: Signed, *, changes: int, in_force: Head | None = None) -> Head:
+    """Store a signed list with its state, and return the head that publishes it.
 
-
-def store(
-    ports: Ports,
-    list_signer: ListSigner,
-    payload: Payload,
-    *,
-    state: State,
-    changes: int,
-    in_force: Head | None = None,
-) -> Head:
-    """Sign a list, verify it as a client would, store it, and return the head that publishes it.
-
-    If the disk is full, all lists before that of `in_force` are removed first. Raises `Corrupt` if
-    the list is not valid, `OutOfSpace`, `Unavailable`.
+    `changes` is the number of changes that the list covers. If the disk is full, all lists before
+    that of `in_force` are removed first. Raises `OutOfSpace`, `Unavailable`.
     """
-    seed = seals.opened(ports, list_signer)
-    body = encoding.sign(payload, seed=seed)
-
-    def put_all() -> Head:
-        # The state is stored before its list: a restore that finds the list finds the state too.
-        state_blob = put_state(ports, state, seed=seed)
-        head = _head(ports, list_signer, payload, body=body, state=state_blob, changes=changes)
-        return _with_packed(
-            ports, list_signer.tenant_id, head, packing.result() if packing else None
-        )
-
-    # Compression takes as long as all the rest and releases the GIL. Short lists are not packed.
-    with ThreadPoolExecutor(1, thread_name_prefix="pack") as pool:
-        packing = pool.submit(encoding.pack, body) if encoding.is_worth_packing(body) else None
-        _check(body, payload, list_signer, now=ports.now())
-        try:
-            return put_all()
-        except OutOfSpace:
-            if in_force is None:
-                raise
-        _log.warning(
-            "the disk is full; the old lists of tenant %s are removed", list_signer.tenant_id
-        )
-        discard_all_before(ports, list_signer.tenant_id, in_force)
-        return put_all()
-
-
-def _check(body: bytes, payload: Payload, list_signer: ListSigner, *, now: datetime) -> None:
-    """Verify a list as a client would. Raises `Corrupt` if it must not be published."""
+    tenant_id = signed.list_signer.tenant_id
+    if in_force is not None:
+        # Before anything is stored: old lists must not use the space that this one needs.
+        _discard_old(ports, tenant_id, in_force)
     try:
-        verify_own(body, payload, public_key=list_signer.public_bytes, now=now)
-    except InvalidSrl as error:
-        raise Corrupt(f"refusing to publish a list that is not valid: {error}") from error
+        return _put_all(ports, signed, changes)
+    except OutOfSpace:
+        if in_force is None:
+            raise
+    _log.warning("the disk is full; the old lists of tenant %s are removed", tenant_id)
+    _discard(ports, tenant_id, before=in_force.version)
+    return _put_all(ports, signed, changes)
 
 
-def _head(
-    ports: Ports,
-    list_signer: ListSigner,
-    payload: Payload,
-    *,
-    body: bytes,
-    state: str,
-    changes: int,
-) -> Head:
-    blob = put(ports, lists_folder(list_signer.tenant_id), payload.version, body)
-    return Head(
-        version=payload.version,
+def _put_all(ports: Ports, signed: Signed, changes: int) -> Head:
+    payload, tenant_id = signed.payload, signed.list_signer.tenant_id
+    version, states = payload.version, states_folder(tenant_id)
+    # The state is stored before its list: a restore that finds the list finds the state too.
+    state = put(ports, states, version, signed.state, suffix=STATE_SUFFIX)
+    blob = put(ports, lists_folder(tenant_id), version, signed.body)
+    head = Head(
+        version=version,
         issued_at=payload.issued_at,
         expires_at=payload.expires_at,
         count=len(payload.revoked_ids),
         changes=changes,
         blob=blob,
         sha256=sha256_of(blob),
-        size=len(body),
-        key_id=list_signer.id,
+        size=len(signed.body),
+        key_id=signed.list_signer.id,
         state=state,
         format=FORMAT,
     )
-
-
-def _with_packed(ports: Ports, tenant_id: str, head: Head, packed: bytes | None) -> Head:
-    if packed is None:
+    if signed.packed is None:
         return head
-    folder = packed_folder(tenant_id)
-    blob = put(ports, folder, head.version, packed, suffix="json.gz")
-    return replace(head, packed=blob, packed_size=len(packed))
-
-
-def put_state(ports: Ports, state: State, *, seed: bytes) -> str:
-    """Sign a state with the seed of its list's signer, store it, and return the blob's name."""
-    folder = states_folder(state.tenant_id)
-    return put(ports, folder, state.version, state.sign(seed=seed), suffix=STATE_SUFFIX)
+    packed = put(ports, packed_folder(tenant_id), version, signed.packed, suffix="json.gz")
+    return replace(head, packed=packed, packed_size=len(signed.packed))
 
 
 def _discard(ports: Ports, tenant_id: str, *, before: int, older_than: float | None = None) -> None:

@@ -3,14 +3,17 @@
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
-from shared.errors import Corrupt
+from shared.errors import Corrupt, Unavailable
 from shared.model.callers import Caller
 from shared.model.items import Address, Table
 from shared.model.srl.schedule import Turn, is_of_keys
 from shared.operations.rules import counters, tenants
 from shared.operations.rules.operation import settle
-from shared.operations.srl import in_force, marks, publication, schedule
+from shared.operations.srl import ended, in_force, marks, publication, schedule
+from shared.operations.srl.content import Found
+from shared.operations.srl.snapshot import Snapshot
 from shared.ports import Ports
 from shared.ports.store import At
 
@@ -41,7 +44,7 @@ def publish_if_due(ports: Ports, tenant_id: str) -> bool:
     def attempt() -> bool:
         if not (anew or _is_due(ports, tenant_id) or _is_marked(ports, tenant_id)):
             return False
-        publication.publish(ports, caller, anew=anew, tidies=True)
+        publication.publish(ports, caller, anew=anew, tidy=partial(tidy, ports))
         return True
 
     published = settle(attempt)
@@ -65,6 +68,18 @@ def publish_due(ports: Ports, *, until: Callable[[], bool] = lambda: False) -> T
         except Exception as error:  # noqa: BLE001 (what stops one tenant must not stop the rest)
             tick.failed[tenant_id] = error
     return tick
+
+
+def tidy(ports: Ports, snapshot: Snapshot, found: Found) -> None:
+    """Remove the marks that the list covers, and move warrants that ended long ago."""
+    tenant_id, since = snapshot.tenant_id, snapshot.listed_since
+    try:
+        marks.clear(ports, tenant_id, snapshot.cleared, revoked=found.revoked)
+        if found.misplaced:
+            ended.move(ports, tenant_id, found.misplaced, since=since)
+    except Unavailable:
+        # The list is published. The next publication processes the same warrants again.
+        _log.warning("marks could not be removed, or what ended be moved", exc_info=True)
 
 
 def _is_due(ports: Ports, tenant_id: str) -> bool:

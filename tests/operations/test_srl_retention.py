@@ -17,6 +17,7 @@ from shared.ports.blobs import BlobStore
 from tests import disks
 from tests.intercepted import Call, Intercepted
 from tests.operations.tenants import Tenant
+from tests.web.outages import down
 from tests.worlds import Clock
 
 pytestmark = pytest.mark.usefixtures("few_partitions")
@@ -94,6 +95,19 @@ def test_every_publication_removes_old_lists(
         publication.publish(ports, tenant.operator)
     publish(ports, tenant)
     assert kept(ports, tenant) == list(range(4, 25))
+
+
+def test_a_publication_that_fails_removes_old_lists(
+    ports: Ports, tenant: Tenant, clock: Clock
+) -> None:
+    """F89: also if it fails before it stores anything, as when the seed does not open."""
+    for _ in range(8):
+        publication.publish(ports, tenant.operator)
+    clock.advance(hours=1, seconds=1)
+    sealed = replace(ports, sealer=down(Unavailable("no key")))
+    with pytest.raises(Unavailable):
+        publication.publish(sealed, tenant.operator)
+    assert kept(ports, tenant) == [8, 9]
 
 
 def test_old_lists_go_although_nothing_can_be_stored(

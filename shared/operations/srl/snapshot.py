@@ -15,7 +15,7 @@ from shared.model.srl.signers import ListSigner
 from shared.model.tenants import TenantSettings
 from shared.operations.rules import counters, tenants
 from shared.operations.rules.counters import Counted
-from shared.operations.srl import in_force, marks, signers
+from shared.operations.srl import in_force, marks, signers, storage
 from shared.operations.srl.in_force import Previous
 from shared.ports import Ports
 from shared.ports.store import At, Change
@@ -104,6 +104,8 @@ def take(
         lambda: on or in_force.head_and_signer(ports, tenant_id),
     )
     issued_at = _issue_time(ports, tenant_id, head)
+    # Whether or not the publication succeeds: old lists must not use the space of the next one.
+    storage.discard_old(ports, tenant_id, head)
     return Snapshot(
         settings,
         head,

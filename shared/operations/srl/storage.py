@@ -43,7 +43,7 @@ def put(ports: Ports, folder: str, version: int, data: bytes, *, suffix: str = "
     return name
 
 
-def _discard_old(ports: Ports, tenant_id: str, head: Head) -> None:
+def discard_old(ports: Ports, tenant_id: str, head: Head) -> None:
     """Remove lists before `head`, which is in force, that need not be kept.
 
     Blobs of later versions stay: another process may be about to publish them. Logs a warning if
@@ -64,9 +64,6 @@ def store(ports: Ports, signed: Signed, *, changes: int, in_force: Head | None =
     that of `in_force` are removed first. Raises `OutOfSpace`, `Unavailable`.
     """
     tenant_id = signed.list_signer.tenant_id
-    if in_force is not None:
-        # Before anything is stored: old lists must not use the space that this one needs.
-        _discard_old(ports, tenant_id, in_force)
     try:
         return _put_all(ports, signed, changes)
     except OutOfSpace:

@@ -63,7 +63,7 @@ class Entry:
     @classmethod
     def decode(cls, data: bytes) -> "Entry":
         """Return the entry in `data`. Raises `Malformed`."""
-        members = _decoded(data)
+        members = decoded(data)
         revoked, removed = _ids(members, "Revoked"), _ids(members, "Removed")
         if not set(revoked).isdisjoint(removed):
             raise Malformed("an entry revokes and removes the same warrant")
@@ -109,16 +109,16 @@ class Head:
             "Base": base,
             "Chain": self.chain,
             "Tenant": self.tenant_id,
-            "IssuedAt": _text(self.issued_at),
+            "IssuedAt": text(self.issued_at),
             "Sequence": self.sequence,
-            "ExpiresAt": _text(self.expires_at),
+            "ExpiresAt": text(self.expires_at),
         }
         return cbor2.dumps(members, canonical=True)
 
     @classmethod
     def decode(cls, data: bytes) -> "Head":
         """Return the head in `data`. Raises `Malformed`."""
-        members = _decoded(data)
+        members = decoded(data)
         found = members.get("Base")
         if not isinstance(found, dict):
             raise Malformed("Base must be a map")
@@ -133,8 +133,8 @@ class Head:
             _member(members, "Tenant", str),
             _number(members, "Sequence"),
             _hash(members, "Chain"),
-            _moment(members, "IssuedAt"),
-            _moment(members, "ExpiresAt"),
+            moment(members, "IssuedAt"),
+            moment(members, "ExpiresAt"),
             base,
         )
         if base.sequence > head.sequence:
@@ -180,7 +180,8 @@ def base_size_max(base: Base) -> int:
     return (base.count + 2) * BASE_BYTES_EACH
 
 
-def _decoded(data: bytes) -> dict[str, Any]:
+def decoded(data: bytes) -> dict[str, Any]:
+    """Return the map in `data`. Raises `Malformed`, also if another encoder would differ."""
     members = _loaded(data)
     try:
         again = cbor2.dumps(members, canonical=True)
@@ -223,7 +224,8 @@ def _hash(members: Mapping[str, Any], name: str) -> bytes:
     return value
 
 
-def _moment(members: Mapping[str, Any], name: str) -> datetime:
+def moment(members: Mapping[str, Any], name: str) -> datetime:
+    """Return the time in the member `name`. Raises `Malformed`."""
     value: str = _member(members, name, str)
     if not _TIME.fullmatch(value):
         raise Malformed(f"{name} must be a time such as 2026-11-21T00:10:32Z")
@@ -246,5 +248,6 @@ def _ids(members: Mapping[str, Any], name: str) -> tuple[str, ...]:
     return tuple(ids)
 
 
-def _text(moment: datetime) -> str:
+def text(moment: datetime) -> str:
+    """Return `moment` as the wire has it: UTC, whole seconds, `Z`."""
     return moment.astimezone(UTC).isoformat()[: len("2026-11-21T00:10:32")] + "Z"

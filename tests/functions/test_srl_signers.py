@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from shared.authorizer.statements import Statement
 from shared.errors import InvalidSrl
 from shared.model.audit_log import Entry
 from shared.model.srl.signers import Status
-from shared.model.srl.statements import Statement
 from shared.model.srl.verification import verify
 from shared.operations.srl import archive as srl_archive
 from shared.operations.srl import in_force

@@ -19,10 +19,10 @@ from starlette.testclient import TestClient
 from infra import data_folder, local_app, openapi
 from infra.openapi_words import NAMES
 from shared import errors, wiring
+from shared.authorizer.statements import Statement
 from shared.model import text, warrant_verification
 from shared.model.callers import Scope
 from shared.model.srl import verification as srl_verification
-from shared.model.srl.statements import Statement
 from shared.operations.api import revocations
 from shared.operations.operator import onboarding
 from shared.web.routes import ApiRequest, router, serves

@@ -18,6 +18,7 @@ from typing import NamedTuple
 import pytest
 
 from shared.adapters.filesystem import FileBlobs
+from shared.authorizer.statements import Statement
 from shared.errors import Corrupt, ExpectationLost, InvalidSrl, InvalidState
 from shared.model import revocations as revocation_model
 from shared.model.callers import Caller
@@ -30,7 +31,6 @@ from shared.model.srl.head import Head, head_address
 from shared.model.srl.schedule import IN_FLIGHT_MAX, Mark
 from shared.model.srl.signers import ListSigner, Status, signers
 from shared.model.srl.state import State
-from shared.model.srl.statements import Statement
 from shared.model.tenants import TenantSettings
 from shared.operations.api import key_revocation, list_signers, revocations, srl
 from shared.operations.rules import counters, operation, revoked_signers, tenants

@@ -16,10 +16,10 @@ import pytest
 
 from functions.srl.schemas import SrlSigner, SrlSigners
 from infra import verifier_state
+from shared.authorizer.statements import Statement
 from shared.errors import InvalidSrl
 from shared.model import seeds
 from shared.model.srl import encoding as srl
-from shared.model.srl.statements import Statement
 from shared.model.srl.verifier import Policy, ReportedSigners, Seen, verify_next
 from shared.operations.api import list_signers
 from shared.operations.rules import seals

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from shared.authorizer import statements as srl_statements
 from shared.errors import Conflict, ExpectationLost
-from shared.model.srl import statements as srl_statements
 from shared.model.srl.signers import ListSigner, Status
 from shared.operations.api import list_signers, srl
 from shared.operations.operator import doctor, migration

@@ -14,8 +14,9 @@ from typing import Any, Final
 
 import cbor2
 
+from shared.authorizer import ed25519
 from shared.errors import InvalidSrl, SrlReason
-from shared.model import ed25519, identifiers, seeds, strict_json, times
+from shared.model import identifiers, seeds, strict_json, times
 from shared.model.srl import encoding as srl
 from shared.model.srl.encoding import Payload
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, Self
 
+from shared.authorizer import statements as srl_statements
+from shared.authorizer.statements import Form
 from shared.errors import InvalidSrl, SrlReason
-from shared.model.srl import statements as srl_statements
 from shared.model.srl.encoding import Payload
 from shared.model.srl.signers import Status
-from shared.model.srl.statements import Form
 from shared.model.srl.verification import public_key_bytes, verify_by_one_of
 
 # One list a second for eleven days. After a version far above this, all later lists would be

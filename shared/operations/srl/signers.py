@@ -4,12 +4,12 @@ import logging
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 
+from shared.authorizer.statements import Statement, highest
 from shared.errors import Corrupt
 from shared.model import seeds
 from shared.model.identifiers import SIGNING_KEY
 from shared.model.seeds import Purpose
 from shared.model.srl.signers import ENDED, ListSigner, Status, archive, signers
-from shared.model.srl.statements import Statement, highest
 from shared.operations.rules import operation, seals
 from shared.ports import Ports
 from shared.ports.store import At, Change, Delete, Expect, Put

@@ -12,13 +12,13 @@ from datetime import datetime
 from itertools import groupby
 from typing import Final
 
+from shared.authorizer.statements import Statement, follow
 from shared.errors import Corrupt, InvalidSrl
 from shared.model.srl import encoding, state
 from shared.model.srl.blobs import is_signed, lists_folder, states_folder, version_of
 from shared.model.srl.encoding import Payload
 from shared.model.srl.signers import ENDED, ListSigner, Status, archive, signers
 from shared.model.srl.state import State
-from shared.model.srl.statements import Statement, follow
 from shared.model.srl.verification import verify
 from shared.operations.srl import in_force
 from shared.ports import Ports

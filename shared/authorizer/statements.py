@@ -12,11 +12,16 @@ from datetime import datetime
 from typing import Any, Final, Self
 
 import cbor2
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import (
+    Ed25519PrivateKey,
+    Ed25519PublicKey,
+)
 
-from shared.model import ed25519, seeds, times
+from . import ed25519, wire
 
 _DOMAIN: Final = b"rescind-srl-signer-v1\n"
-_TEXTS: Final = ("KeyId", "Tenant", "IssuedAt")
+_TEXTS: Final = ("KeyId", "Tenant")
 _KEYS: Final = ("Previous", "PublicKey")
 
 # A statement as the API returns it: `Payload` and `Signature`, both base64.
@@ -40,9 +45,10 @@ class Statement:
     def signed(self, *, seed: bytes) -> dict[str, str]:
         """Return the statement as the API returns it. `seed` is the seed of `previous`."""
         encoded = self.encode()
+        signature = Ed25519PrivateKey.from_private_bytes(seed).sign(_DOMAIN + encoded)
         return {
             "Payload": base64.b64encode(encoded).decode(),
-            "Signature": seeds.sign(_DOMAIN + encoded, seed=seed),
+            "Signature": base64.b64encode(signature).decode(),
         }
 
     @classmethod
@@ -52,8 +58,11 @@ class Statement:
             base64.b64decode(form[name], validate=True) for name in ("Payload", "Signature")
         )
         statement = cls._decode(encoded)
-        if not seeds.is_signed(_DOMAIN + encoded, signature, public_key=statement.previous):
-            raise ValueError("a statement is not signed by the key that it names")
+        try:
+            key = Ed25519PublicKey.from_public_bytes(statement.previous)
+            key.verify(signature, _DOMAIN + encoded)
+        except InvalidSignature:
+            raise ValueError("a statement is not signed by the key that it names") from None
         return statement
 
     def may_precede(self, other: Self) -> bool:
@@ -68,19 +77,19 @@ class Statement:
             "KeyId": self.key_id,
             "PublicKey": self.public_key,
             "Previous": self.previous,
-            "IssuedAt": times.text(self.issued_at),
+            "IssuedAt": wire.text(self.issued_at),
         }
         return cbor2.dumps(members, canonical=True)
 
     @classmethod
     def _decode(cls, encoded: bytes) -> Self:
         try:
-            statement = cls._of(cbor2.loads(encoded))
-        except (cbor2.CBORError, KeyError, TypeError, UnicodeError, RecursionError) as error:
+            statement = cls._of(wire.decoded(encoded))
+        except (KeyError, TypeError) as error:
             raise ValueError(f"not a statement about a signer: {error}") from None
-        # A difference means another encoding or other members, which the service never signs.
+        # A difference means other members, which the service never signs.
         if statement.encode() != encoded:
-            raise ValueError("a statement is not deterministically encoded")
+            raise ValueError("a statement has other members")
         return statement
 
     @classmethod
@@ -92,8 +101,8 @@ class Statement:
             raise TypeError("a member is of another type")
         if set(map(type, keys)) != {bytes} or not all(map(ed25519.is_safe, keys)):
             raise TypeError("a public key is not acceptable")
-        key_id, tenant_id, issued_at = texts
-        return cls(tenant_id, number, key_id, keys[1], keys[0], times.parse(issued_at))
+        key_id, tenant_id = texts
+        return cls(tenant_id, number, key_id, keys[1], keys[0], wire.moment(members, "IssuedAt"))
 
 
 def follow(

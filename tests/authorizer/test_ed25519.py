@@ -3,7 +3,7 @@
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from shared.model import ed25519
+from shared.authorizer import ed25519
 
 _P = 2**255 - 19
 _D = -121665 * pow(121666, -1, _P) % _P

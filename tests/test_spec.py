@@ -82,6 +82,9 @@ _NUMBERS: Final[dict[str, Iterable[int]]] = {
         tenants.AUDIT_RETENTION_DAYS_MIN,
         tenants.AUDIT_RETENTION_DAYS_MAX,
         tenants.AUDIT_RETENTION_DAYS_DEFAULT,
+        tenants.FEED_WINDOW_MS_MIN,
+        tenants.FEED_WINDOW_MS_MAX,
+        tenants.FEED_WINDOW_MS_DEFAULT,
     ),
 }
 

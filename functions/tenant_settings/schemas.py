@@ -9,10 +9,13 @@ from shared.model.identifiers import TENANT
 from shared.model.tenants import (
     AUDIT_RETENTION_DAYS_MAX,
     AUDIT_RETENTION_DAYS_MIN,
+    FEED_WINDOW_MS_MAX,
+    FEED_WINDOW_MS_MIN,
     ROTATION_GRACE_SECONDS_MAX,
     ROTATION_GRACE_SECONDS_MIN,
     SRL_TTL_SECONDS_MAX,
     SRL_TTL_SECONDS_MIN,
+    ListPublication,
 )
 from shared.web.fields import (
     MomentOut,
@@ -41,11 +44,23 @@ _GRACE: Final = (
     "How long a new key of the Signed Revocation List is pending before it can be activated "
     "without `force`, in seconds. Until it is set, it is the lifetime of a list."
 )
+_WINDOW: Final = (
+    "How long after an entry of the feed the next one is published at the earliest, in "
+    "milliseconds. A longer window makes fewer entries of many changes, and delays changes that "
+    "follow each other."
+)
+_PUBLICATION: Final = (
+    "When lists are published. `scheduled`: within about a minute of a change. `follow`: also "
+    "after an entry of the feed."
+)
 
 
 def _seconds(value: Any) -> Any:
     return int(value.total_seconds()) if isinstance(value, timedelta) else value
 
+
+# A strict body would refuse text for a member of an enumeration.
+OnePublication = Annotated[ListPublication, Field(strict=False)]
 
 # A span of time, shown in whole seconds.
 Seconds = Annotated[int, BeforeValidator(_seconds)]
@@ -67,6 +82,10 @@ class UpdateSettings(RequestBody):
     rotation_grace_seconds: Annotated[
         int, Field(ge=ROTATION_GRACE_SECONDS_MIN, le=ROTATION_GRACE_SECONDS_MAX), _optional(_GRACE)
     ] = 0
+    feed_window_ms: Annotated[
+        int, Field(ge=FEED_WINDOW_MS_MIN, le=FEED_WINDOW_MS_MAX), _optional(_WINDOW)
+    ] = 0
+    list_publication: Annotated[OnePublication, _optional(_PUBLICATION)] = ListPublication.SCHEDULED
 
 
 class TenantSettings(RecordBody):
@@ -78,6 +97,8 @@ class TenantSettings(RecordBody):
         srl_ttl_seconds=3600,
         audit_retention_days=400,
         rotation_grace_seconds=3600,
+        feed_window_ms=500,
+        list_publication="scheduled",
         rate_limit_per_second=1000,
         rate_limit_burst=2000,
         created_at="2026-11-21T12:00:00Z",
@@ -88,6 +109,8 @@ class TenantSettings(RecordBody):
     srl_ttl_seconds: int = shown(_TTL)
     audit_retention_days: int = shown(_RETENTION)
     rotation_grace_seconds: Seconds = Field(validation_alias="rotation_grace", description=_GRACE)
+    feed_window_ms: int = shown(_WINDOW)
+    list_publication: ListPublication = shown(_PUBLICATION)
     rate_limit_per_second: int = shown("Requests per second that the tenant may make.")
     rate_limit_burst: int = shown("Requests at once that the tenant may make after a pause.")
     created_at: MomentOut = shown("When the tenant was created.")

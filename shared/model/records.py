@@ -1,7 +1,7 @@
 """Conversion of records to items and back, by the types that a record's fields declare."""
 
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import Field, fields
 from datetime import datetime
 from enum import StrEnum
 from functools import cache
@@ -13,9 +13,14 @@ from shared.model import times
 from shared.model.items import Item, Value
 
 _Read = Callable[[Value], Any]
-# For a field: its name, the types that are stored unchanged, and how any other value is read.
-_Reader = tuple[str, frozenset[type], _Read]
+# For a field: its name, the types that are stored unchanged, how any other value is read, and what
+# is read if the item does not have it.
+_Reader = tuple[str, frozenset[type], _Read, Value]
 _PLAIN: Final = frozenset({str, int, bool, bytes})
+_ADDED: Final = "added"
+
+# The metadata of a field that items of earlier releases do not have: it is read as its default.
+ADDED: Final = {_ADDED: True}
 
 
 class Record:
@@ -29,15 +34,15 @@ class Record:
 
     def to_item(self) -> dict[str, Value]:
         """Return the item that `from_item` turns back into an equal record."""
-        values = ((field.name, getattr(self, field.name)) for field in fields(self))  # type: ignore[arg-type]
+        values = ((each.name, getattr(self, each.name)) for each in fields(self))  # type: ignore[arg-type]
         return {name: _written(value) for name, value in values if value is not None}
 
     @classmethod
     def from_item(cls, item: Item) -> Self:
         """Return the record of an item. Raises `Corrupt` if a field is missing or malformed."""
         values = [
-            value if type(value := item.get(name)) in as_stored else read(value)
-            for name, as_stored, read in _readers(cls)  # type: ignore[arg-type]
+            value if type(value := item.get(name, absent)) in as_stored else read(value)
+            for name, as_stored, read, absent in _readers(cls)  # type: ignore[arg-type]
         ]
         return cls(*values)
 
@@ -74,9 +79,17 @@ def moment(value: Value, name: str) -> datetime | None:
 def _readers(record: type[Record]) -> list[_Reader]:
     hints = get_type_hints(record)
     return [
-        (field.name, *_reader(hints[field.name], f"{record.__name__}.{field.name}"))
-        for field in fields(record)  # type: ignore[arg-type]
+        (
+            each.name,
+            *_reader(hints[each.name], f"{record.__name__}.{each.name}"),
+            _if_absent(each),
+        )
+        for each in fields(record)  # type: ignore[arg-type]
     ]
+
+
+def _if_absent(field: Field[Any]) -> Value:
+    return _written(field.default) if _ADDED in field.metadata else None
 
 
 def _reader(declared: Any, where: str) -> tuple[frozenset[type], _Read]:

@@ -1,13 +1,14 @@
 """Tenants. Each has its own keys and revocations."""
 
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
+from enum import StrEnum
 from typing import Any, Final, Self
 
 from shared.model.items import Address, Partition, Table
 from shared.model.rate_limit import BURST, RATE_PER_SECOND
-from shared.model.records import Record
+from shared.model.records import ADDED, Record
 
 SRL_TTL_SECONDS_MIN: Final = 300
 SRL_TTL_SECONDS_MAX: Final = 604_800
@@ -17,8 +18,18 @@ ROTATION_GRACE_SECONDS_MAX: Final = 604_800
 AUDIT_RETENTION_DAYS_MIN: Final = 30
 AUDIT_RETENTION_DAYS_MAX: Final = 3650
 AUDIT_RETENTION_DAYS_DEFAULT: Final = 400
+FEED_WINDOW_MS_MIN: Final = 0
+FEED_WINDOW_MS_MAX: Final = 60_000
+FEED_WINDOW_MS_DEFAULT: Final = 500
 
 _HANDLE: Final = re.compile(r"[a-z0-9-]{1,63}")
+
+
+class ListPublication(StrEnum):
+    """When lists are published: by the schedule alone, or also after each entry of the feed."""
+
+    SCHEDULED = "scheduled"
+    FOLLOW = "follow"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +47,8 @@ class TenantSettings(Record):
     created_at: datetime
     version: int = 1
     rotation_grace_seconds: int | None = None
+    feed_window_ms: int = field(default=FEED_WINDOW_MS_DEFAULT, metadata=ADDED)
+    list_publication: ListPublication = field(default=ListPublication.SCHEDULED, metadata=ADDED)
 
     @classmethod
     def initial(cls, tenant_id: str, handle_: str, created_at: datetime) -> Self:
@@ -65,6 +78,11 @@ class TenantSettings(Record):
         return self.srl_ttl if seconds is None else timedelta(seconds=seconds)
 
     @property
+    def feed_window(self) -> timedelta:
+        """How long after an entry of the feed the next one is published at the earliest."""
+        return timedelta(milliseconds=self.feed_window_ms)
+
+    @property
     def audit_retention(self) -> timedelta:
         """How long an audit entry is kept."""
         return timedelta(days=self.audit_retention_days)
@@ -83,6 +101,8 @@ class SettingsChange:
     srl_ttl_seconds: int | None = None
     audit_retention_days: int | None = None
     rotation_grace_seconds: int | None = None
+    feed_window_ms: int | None = None
+    list_publication: ListPublication | None = None
 
     def beside(self, settings: TenantSettings) -> dict[str, Any]:
         """Return the new values that differ from those of `settings`, by name."""

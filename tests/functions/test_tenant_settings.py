@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 
+from shared.model.tenants import settings_address
+from shared.ports.store import Expect, Put
 from tests.api import Tenant
 from tests.functions.signing import refusal
 from tests.web.endpoints import audit_entries
@@ -35,6 +37,8 @@ def test_the_settings_of_a_new_tenant(tenant: Tenant) -> None:
         "srl_ttl_seconds": 3600,
         "audit_retention_days": 400,
         "rotation_grace_seconds": 3600,
+        "feed_window_ms": 500,
+        "list_publication": "scheduled",
         "rate_limit_per_second": 1000,
         "rate_limit_burst": 2000,
         "created_at": "2026-11-21T12:00:00Z",
@@ -53,6 +57,9 @@ def test_the_settings_of_a_new_tenant(tenant: Tenant) -> None:
         ("audit_retention_days", 3650, 3650),
         ("rotation_grace_seconds", 0, 0),
         ("rotation_grace_seconds", 604_800, 604_800),
+        ("feed_window_ms", 0, 0),
+        ("feed_window_ms", 60_000, 60_000),
+        ("list_publication", "follow", "follow"),
     ],
 )
 def test_changing_a_setting(tenant: Tenant, name: str, given: Any, kept: Any) -> None:
@@ -93,6 +100,8 @@ def test_changing_all_of_them(tenant: Tenant) -> None:
         ),
         *({"audit_retention_days": value} for value in (29, 3651, "30", 30.0, None, [30])),
         *({"rotation_grace_seconds": value} for value in (-1, 604_801, "0", 0.0, False, None)),
+        *({"feed_window_ms": value} for value in (-1, 60_001, "0", 0.5, True, None)),
+        *({"list_publication": value} for value in ("", "Follow", "never", 1, None, ["follow"])),
         *({"name": value} for value in ("", " ", "x" * 256, "a\x07b", 5, None)),
         {"srl_ttl_seconds": 10**30},
         *({name: 1} for name in ("rate_limit_per_second", "rate_limit_burst", "ttl", "version")),
@@ -112,6 +121,22 @@ def test_a_malformed_change(tenant: Tenant, body: Any) -> None:
     assert refusal(patch(tenant, body)) == (400, "invalid_request")
     assert settings(tenant) == before
     assert audit_entries(tenant) == entries
+
+
+def test_the_settings_of_an_earlier_release(tenant: Tenant) -> None:
+    """TENANT-2, F210a: Stored settings without the settings of the feed have their defaults."""
+    place, store = settings_address(tenant.id), tenant.ports.store
+    item = dict(store.get(place) or {})
+    expected = settings(tenant)
+    for name in ("feed_window_ms", "list_publication"):
+        del item[name]
+    store.write(Put(place, item, Expect.PRESENT))
+    assert settings(tenant) == expected
+    entries = audit_entries(tenant)
+    body = {"feed_window_ms": 500, "list_publication": "scheduled"}
+    assert patch(tenant, body).json() == expected
+    assert audit_entries(tenant) == entries
+    assert patch(tenant, {"name": "Acme"}).json() == expected | {"name": "Acme"}
 
 
 def test_the_lifetime_holds_for_the_next_list(tenant: Tenant, clock: Clock) -> None:

@@ -21,6 +21,8 @@ _CHANGES = st.fixed_dictionaries(
         "srl_ttl_seconds": st.sampled_from([300, 900, 7200]),
         "audit_retention_days": st.sampled_from([90, 400]),
         "rotation_grace_seconds": st.sampled_from([0, 60]),
+        "feed_window_ms": st.sampled_from([0, 500]),
+        "list_publication": st.sampled_from(["scheduled", "follow"]),
     },
 )
 

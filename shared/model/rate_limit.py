@@ -5,6 +5,7 @@ later by one interval. Moments are in microseconds since the epoch.
 """
 
 from datetime import UTC, datetime, timedelta
+from enum import StrEnum
 from math import ceil
 from typing import Final, NamedTuple
 
@@ -39,6 +40,20 @@ def is_of_another_clock(full_at: int, now: int) -> bool:
     it.
     """
     return full_at > now + _FILLED_WITHIN
+
+
+class Purpose(StrEnum):
+    """What the tokens of a bucket are for. A tenant has a bucket for each purpose."""
+
+    REQUESTS = ""
+    # Polls of the feed, by authorizers that never stop polling (AUTH-11).
+    FEED = "#feed"
+    # Lists that are published out of turn (SRL-14).
+    PUBLICATIONS = "#publications"
+
+    def bucket(self, tenant_id: str) -> str:
+        """Return the name of the tenant's bucket for this purpose."""
+        return f"{tenant_id}{self.value}"
 
 
 class Bucket(NamedTuple):

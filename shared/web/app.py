@@ -17,6 +17,7 @@ from shared.ports import Ports
 from shared.settings import Network
 from shared.web.errors import MethodNotAllowed
 from shared.web.gate import Gate
+from shared.web.routes import purposes
 from shared.web.work import IN_PLACE, Work
 
 
@@ -37,7 +38,7 @@ def create_app(
         methods = _methods(routes, scope["path"])
         raise MethodNotAllowed(methods) if methods else NotFound("There is no such endpoint.")
 
-    app = _Application(ports, trusted_proxies, work)
+    app = _Application(ports, trusted_proxies, work, routes)
     # Not `include_router`, which would match each route twice.
     app.router.routes.extend(routes)
     app.router.default = no_route
@@ -52,6 +53,7 @@ class _Application(FastAPI):
         ports: Callable[[], Ports],
         trusted_proxies: Callable[[], Sequence[Network]],
         work: Work,
+        routes: Sequence[BaseRoute],
     ) -> None:
         super().__init__(
             openapi_url=None,
@@ -61,7 +63,8 @@ class _Application(FastAPI):
             telemetry={"tracing": False, "metrics": False, "logs": False},
             lifespan=_lifespan,
         )
-        self.gate = Gate(AsyncExitStackMiddleware(self.router), ports, trusted_proxies, work)
+        behind = AsyncExitStackMiddleware(self.router)
+        self.gate = Gate(behind, ports, trusted_proxies, work, purposes(routes))
 
     def build_middleware_stack(self) -> ASGIApp:
         """Return the gate, which runs before routing (docs/adr/0008)."""

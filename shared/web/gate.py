@@ -26,7 +26,7 @@ from shared.errors import (
     Unavailable,
 )
 from shared.model.callers import Caller
-from shared.model.rate_limit import RATE_PER_SECOND, Figures
+from shared.model.rate_limit import RATE_PER_SECOND, Figures, Purpose
 from shared.ports import Ports
 from shared.settings import Network
 from shared.web import errors, rate_limit
@@ -49,7 +49,7 @@ class Gate:
     """ASGI middleware. It calls `ports` for each request, so nothing is built before the first.
 
     `trusted_proxies` returns the networks whose X-Forwarded-For is used. `work` runs what may
-    block.
+    block. `purpose` says from which of the tenant's buckets a request takes its token.
     """
 
     def __init__(
@@ -58,11 +58,13 @@ class Gate:
         ports: Callable[[], Ports],
         trusted_proxies: Callable[[], Sequence[Network]] = tuple,
         work: Work = IN_PLACE,
+        purpose: Callable[[Scope], Purpose] = lambda _: Purpose.REQUESTS,
     ) -> None:
         self._app = app
         self._ports = ports
         self._trusted_proxies = trusted_proxies
         self._work = work
+        self._purpose = purpose
         self._tenants = TenantLimiter(ports, work)
         self._anonymous = AnonymousLimiter(lambda: ports().now())
         self._usage = UsageCounter(work)
@@ -113,9 +115,14 @@ class Gate:
             self._anonymous.take(group(address))
             raise
         exchange.caller = caller
-        is_admin = caller.is_admin
-        exchange.figures = partial(self._tenants.look, caller.tenant_id, is_admin=is_admin)
-        await self._tenants.take(caller.tenant_id, is_admin=is_admin)
+        # A path that is refused as ambiguous reaches no endpoint.
+        scope = request.scope
+        purpose = Purpose.REQUESTS if _is_ambiguous(scope) else self._purpose(scope)
+        tenant_id, is_admin = caller.tenant_id, caller.is_admin
+        exchange.figures = partial(
+            self._tenants.look, tenant_id, is_admin=is_admin, purpose=purpose
+        )
+        await self._tenants.take(tenant_id, is_admin=is_admin, purpose=purpose)
         return Context(ports, caller, self._work)
 
 

@@ -1,4 +1,4 @@
-"""The rate limit: one bucket per tenant, shared by all instances, and one per anonymous source.
+"""The rate limit: a tenant's buckets, shared by all instances, and one per anonymous source.
 
 Only admin keys may take the last tenth of a tenant's bucket (AUTH-8). With a write for every
 request, the item of the bucket would become a bottleneck. So an instance leases tokens: as many as
@@ -26,6 +26,7 @@ from shared.model.rate_limit import (
     SECOND,
     Bucket,
     Figures,
+    Purpose,
     is_of_another_clock,
     microseconds,
 )
@@ -165,28 +166,35 @@ class TenantLimiter:
     def __init__(self, ports: Callable[[], Ports], work: Work = IN_PLACE) -> None:
         self._ports = ports
         self._work = work
-        self._buckets: OrderedDict[tuple[str, bool], _LocalBucket] = OrderedDict()
+        self._buckets: OrderedDict[tuple[str, bool, Purpose], _LocalBucket] = OrderedDict()
 
-    def look(self, tenant_id: str, *, is_admin: bool) -> Figures:
+    def look(
+        self, tenant_id: str, *, is_admin: bool, purpose: Purpose = Purpose.REQUESTS
+    ) -> Figures:
         """Return the values for the headers, as far as this instance knows them."""
-        bucket = self._buckets.get((tenant_id, is_admin)) or _local_bucket(is_admin=is_admin)
+        holder = tenant_id, is_admin, purpose
+        bucket = self._buckets.get(holder) or _local_bucket(is_admin=is_admin)
         return bucket.figures(self._now())
 
-    async def take(self, tenant_id: str, *, is_admin: bool) -> None:
-        """Take a token for a request with an admin key, or with another key.
+    async def take(
+        self, tenant_id: str, *, is_admin: bool, purpose: Purpose = Purpose.REQUESTS
+    ) -> None:
+        """Take a token of the bucket for `purpose`, with an admin key or with another key.
 
         Raises `RateLimited` if there is none. If the buckets cannot answer, the request is admitted
         and a line is logged (AUTH-10).
         """
-        bucket = self._bucket(tenant_id, is_admin=is_admin)
+        bucket = self._bucket((tenant_id, is_admin, purpose))
         bucket.count(self._now())
         async with bucket.turn:
             now = self._now()
             if not bucket.in_hand(now):
-                await self._lease(tenant_id, bucket, now)
+                await self._lease(tenant_id, purpose, bucket, now)
             bucket.leased -= 1
 
-    async def _lease(self, tenant_id: str, bucket: _LocalBucket, now: int) -> None:
+    async def _lease(
+        self, tenant_id: str, purpose: Purpose, bucket: _LocalBucket, now: int
+    ) -> None:
         if bucket.is_refused(now):
             raise RateLimited(retry_after=_RETRY_AFTER_SECONDS)
         wanted = bucket.wanted(now)
@@ -194,7 +202,7 @@ class TenantLimiter:
             lease = await self._work(
                 partial(
                     self._ports().buckets.lease,
-                    tenant_id,
+                    purpose.bucket(tenant_id),
                     wanted,
                     now=now,
                     reserve=bucket.reserve,
@@ -224,11 +232,10 @@ class TenantLimiter:
         if not lease.granted:
             raise RateLimited(retry_after=_RETRY_AFTER_SECONDS)
 
-    def _bucket(self, tenant_id: str, *, is_admin: bool) -> _LocalBucket:
-        holder = tenant_id, is_admin
+    def _bucket(self, holder: tuple[str, bool, Purpose]) -> _LocalBucket:
         bucket = self._buckets.get(holder)
         if bucket is None:
-            bucket = self._buckets[holder] = _local_bucket(is_admin=is_admin)
+            bucket = self._buckets[holder] = _local_bucket(is_admin=holder[1])
         self._buckets.move_to_end(holder)
         if len(self._buckets) > _BUCKETS_MAX:
             self._buckets.popitem(last=False)

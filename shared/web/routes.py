@@ -15,11 +15,12 @@ from fastapi.routing import APIRoute
 from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Match
+from starlette.routing import BaseRoute, Match
 from starlette.types import Scope
 
 from shared.errors import InvalidRequest, RequestError
 from shared.model.callers import Caller
+from shared.model.rate_limit import Purpose
 from shared.operations.rules.operation import Operation
 from shared.ports import Ports
 from shared.web import bodies
@@ -45,13 +46,14 @@ class Serving(NamedTuple):
     """What an endpoint serves: an operation, the maximum bytes of a body, and the errors.
 
     `raises` has the errors of the operation beside those of every endpoint. `kind` is the kind of
-    its work.
+    its work. A request takes its token from the tenant's bucket for `purpose`.
     """
 
     operation: Operation[Any, Any]
     body_max: int
     raises: tuple[type[RequestError], ...]
     kind: Kind
+    purpose: Purpose
 
 
 class ApiRequest(Request):
@@ -84,11 +86,12 @@ def serves(
     body_max: int = bodies.BODY_MAX,
     raises: tuple[type[RequestError], ...] = (),
     kind: Kind = Kind.USUAL,
+    purpose: Purpose = Purpose.REQUESTS,
 ) -> Callable[[Endpoint], Endpoint]:
     """Mark an endpoint with the `Serving` of these."""
 
     def mark(endpoint: Endpoint) -> Endpoint:
-        vars(endpoint)["serving"] = Serving(operation, body_max, raises, kind)
+        vars(endpoint)["serving"] = Serving(operation, body_max, raises, kind, purpose)
         return endpoint
 
     return mark
@@ -114,7 +117,7 @@ class ContractRoute(APIRoute):
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Return the function that Starlette calls with a request for this route."""
         answer = super().get_route_handler()
-        operation, body_max, _, kind = self.serving
+        operation, body_max, _, kind, _ = self.serving
         parameters = _names(self.dependant.query_params)
 
         async def handle(request: Request) -> Response:
@@ -148,6 +151,23 @@ class ContractRoute(APIRoute):
         # Repeated faults give one sentence, and the number of sentences is limited.
         sentences = dict.fromkeys(_sentence(each, allowed=allowed) for each in error.errors())
         return " ".join(islice(sentences, _SENTENCES_MAX))
+
+
+def purposes(routes: Iterable[BaseRoute]) -> Callable[[Scope], Purpose]:
+    """Return the function that says from which bucket a request takes its token.
+
+    It asks the routes themselves. So a request takes a token of a special bucket if, and only if,
+    one of the endpoints that have this bucket will serve it.
+    """
+    ours = (route for route in routes if isinstance(route, ContractRoute))
+    special = [route for route in ours if route.serving.purpose is not Purpose.REQUESTS]
+
+    def purpose(scope: Scope) -> Purpose:
+        serving = (each.serving for each in special if each.matches(scope)[0] is Match.FULL)
+        found = next(serving, None)
+        return found.purpose if found else Purpose.REQUESTS
+
+    return purpose
 
 
 def router(tag: str) -> APIRouter:

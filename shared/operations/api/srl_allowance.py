@@ -7,7 +7,13 @@ from typing import Final
 from shared import logs
 from shared.errors import RateLimited, Unavailable
 from shared.model.callers import Caller, Scope
-from shared.model.rate_limit import BURST, RATE_PER_SECOND, is_of_another_clock, microseconds
+from shared.model.rate_limit import (
+    BURST,
+    RATE_PER_SECOND,
+    Purpose,
+    is_of_another_clock,
+    microseconds,
+)
 from shared.operations.rules.operation import operation
 from shared.operations.srl import in_force
 from shared.ports import Ports
@@ -31,7 +37,7 @@ def take(ports: Ports, caller: Caller) -> None:
     """
     count = in_force.head(ports, caller.tenant_id).count
     cost = min(BURST, _LEAST + count // _WARRANTS_A_TOKEN)
-    name, now = f"{caller.tenant_id}#publications", microseconds(ports.now())
+    name, now = Purpose.PUBLICATIONS.bucket(caller.tenant_id), microseconds(ports.now())
     try:
         # Take one token only if all are available: a rejected request must not use up the rest.
         lease = ports.buckets.lease(name, 1, now=now, reserve=cost - 1)

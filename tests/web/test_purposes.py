@@ -1,0 +1,135 @@
+"""From which of a tenant's buckets a request takes its token (AUTH-6, AUTH-11)."""
+
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import pytest
+from fastapi import Response
+from fastapi.middleware.asyncexitstack import AsyncExitStackMiddleware
+
+from shared.model.rate_limit import BURST, Purpose, microseconds
+from shared.operations.api import srl
+from shared.ports.token_buckets import Lease, TokenBuckets
+from shared.web.app import create_app, lambda_handler
+from shared.web.gate import Gate
+from shared.web.routes import ApiRequest, purposes, router, serves
+from tests.api import Tenant
+from tests.asgi import bearer, send
+from tests.lambda_events import FORMATS, Caller, Format
+
+FEED, CHECK = "/v1/revocations/feed", "/v1/revocations/check"
+BASE: Final = f"{FEED}/base/1"
+
+routes = router("Feed")
+
+
+@routes.get(FEED)
+@routes.get(f"{FEED}/base/{{version}}")
+@serves(srl.head, purpose=Purpose.FEED)
+async def polled(here: ApiRequest, after: str = "") -> Response:
+    """Any endpoint with the bucket of the feed."""
+    here.run(srl.head)
+    return Response(headers={"served-by": "feed", "after": after})
+
+
+@routes.get(CHECK)
+@serves(srl.head)
+async def checked(here: ApiRequest, after: str = "") -> Response:
+    """Any other endpoint."""
+    here.run(srl.head)
+    return Response(headers={"served-by": "check", "after": after})
+
+
+@dataclass
+class Asked:
+    """`TokenBuckets` that keep which buckets were asked for tokens."""
+
+    buckets: TokenBuckets
+    names: list[str] = field(default_factory=list)
+
+    def lease(self, name: str, tokens: int, *, now: int, reserve: int = 0) -> Lease:
+        self.names.append(name)
+        return self.buckets.lease(name, tokens, now=now, reserve=reserve)
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD", "POST"])
+@pytest.mark.parametrize(
+    "target",
+    [
+        *(FEED, BASE, CHECK, f"{FEED}?after=1", f"{FEED}?after={CHECK}"),
+        *("/v1/revocations/%66eed", "/v1/%72evocations/feed", f"{CHECK}?after={FEED}", "/feed"),
+        *(f"/{FEED}", f"//x{FEED}", f"{FEED}/", f"{FEED}//", "/v1//revocations/feed", FEED.upper()),
+        *(f"{FEED}%0a", f"{FEED}%2f", "/v1/revocations%2ffeed", f"{FEED}%00", f"{FEED}%3fafter=1"),
+        *(f"{CHECK}/../feed", f"{FEED}/../check", f"{FEED};a=1", f"{FEED}/base/", f"{BASE}/1"),
+        *(f"{FEED}/base/%2f", f"{FEED}/base%2f1", f"/stage{FEED}", f"{FEED}%20", "/v1/revocations"),
+    ],
+)
+def test_who_is_served_by_the_feed_pays_there(tenant: Tenant, method: str, target: str) -> None:
+    """AUTH-11, F211a: A request draws on the bucket of the feed only if the feed serves it."""
+    asked = Asked(tenant.ports.buckets)
+    ports = replace(tenant.ports, buckets=asked)
+    app = create_app(routes, ports=lambda: ports)
+    answer = send(app, method, target, headers=bearer(tenant.authorizer.secret))
+    is_served = answer.headers.get("served-by") == "feed"
+    assert asked.names == [f"{tenant.id}#feed" if is_served else tenant.id]
+    assert answer.status_code in {200, 404, 405}
+
+
+def test_the_paths_that_the_feed_serves(tenant: Tenant) -> None:
+    """The list above has paths of both kinds."""
+    app = create_app(routes, ports=lambda: tenant.ports)
+    for target in (FEED, BASE, "/v1/revocations/%66eed", f"{FEED}?after=1"):
+        answer = send(app, "GET", target, headers=bearer(tenant.admin.secret))
+        assert (answer.status_code, answer.headers["served-by"]) == (200, "feed")
+
+
+@pytest.mark.parametrize("form", FORMATS, ids=lambda form: form.__name__)
+@pytest.mark.parametrize("base_path", ["", "auth"])
+def test_below_a_base_path(
+    tenant: Tenant, form: Format, base_path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """AUTH-11, F211: the base path of a domain and the form of the event make no difference."""
+    monkeypatch.setenv("SVC_BASE_PATH", base_path)
+    asked = Asked(tenant.ports.buckets)
+    ports = replace(tenant.ports, buckets=asked)
+    handler = lambda_handler(create_app(routes, ports=lambda: ports))
+    caller, prefix = Caller(form, tenant.admin.secret), f"/{base_path}" if base_path else ""
+    assert caller.call(handler, "GET", f"{prefix}{FEED}").status == 200
+    assert caller.call(handler, "GET", f"{prefix}{CHECK}").status == 200
+    assert caller.call(handler, "GET", f"/other{FEED}").status == 404
+    assert asked.names == [f"{tenant.id}#feed", tenant.id, tenant.id]
+
+
+@pytest.mark.parametrize(("drained", "empty", "full"), [("#feed", FEED, CHECK), ("", CHECK, FEED)])
+def test_neither_starves_the_other(tenant: Tenant, drained: str, empty: str, full: str) -> None:
+    """AUTH-11, F211b: Polls of the feed and other requests cannot use up each other's tokens."""
+    app = create_app(routes, ports=lambda: tenant.ports)
+    now = microseconds(tenant.ports.now())
+    tenant.ports.buckets.lease(f"{tenant.id}{drained}", BURST, now=now)
+    key = bearer(tenant.authorizer.secret)
+    refused, served = send(app, "GET", empty, headers=key), send(app, "GET", full, headers=key)
+    assert (refused.status_code, served.status_code) == (429, 200)
+    assert refused.headers["retry-after"] == "1"
+    # The headers are those of the bucket of the request.
+    assert refused.headers["x-ratelimit-remaining"] == "0"
+    assert served.headers["x-ratelimit-remaining"] == "1000"
+    assert int(refused.headers["x-ratelimit-reset"]) > int(served.headers["x-ratelimit-reset"])
+
+
+def test_polls_are_bounded(tenant: Tenant) -> None:
+    """AUTH-11, F211c: A key without the scope admin gets 1,800 polls at once, and then 429."""
+    app = create_app(routes, ports=lambda: tenant.ports)
+    key = bearer(tenant.authorizer.secret)
+    statuses = [send(app, "GET", FEED, headers=key).status_code for _ in range(1801)]
+    assert statuses == [200] * 1800 + [429]
+    assert send(app, "GET", FEED, headers=bearer(tenant.admin.secret)).status_code == 200
+
+
+def test_a_gate_without_purposes(tenant: Tenant) -> None:
+    """Without special endpoints each request takes a token of the tenant's first bucket."""
+    asked = Asked(tenant.ports.buckets)
+    ports = replace(tenant.ports, buckets=asked)
+    app = create_app(routes, ports=lambda: ports)
+    gate = Gate(AsyncExitStackMiddleware(app.router), lambda: ports, purpose=purposes(()))
+    assert send(gate, "GET", FEED, headers=bearer(tenant.admin.secret)).status_code == 200
+    assert asked.names == [tenant.id]

@@ -34,6 +34,18 @@ class Malformed(ValueError):
     """Bytes that are not in the wire format."""
 
 
+class TooLong(Malformed):
+    """A base that is longer than its count allows."""
+
+
+class OtherHash(Malformed):
+    """A base of another hash than the head says."""
+
+
+class OtherVersion(Malformed):
+    """A base of another version than the head says."""
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
     """A change of the set of revoked warrants: `revoked` now are revoked, `removed` are not.
@@ -160,18 +172,18 @@ def next_chain(chain: bytes, entry: bytes) -> bytes:
 def base_ids(data: bytes, base: Base) -> list[str]:
     """Return the identifiers in the payload of a list, which must be the one that `base` names.
 
-    Raises `Malformed`, before anything is parsed if `data` is too long or has another hash.
+    Raises `TooLong` or `OtherHash` before anything is parsed; `OtherVersion`, `Malformed`.
     """
     if len(data) > base_size_max(base):
-        raise Malformed("the base is longer than its count allows")
+        raise TooLong("the base is longer than its count allows")
     if hashlib.sha256(data).digest() != base.sha256:
-        raise Malformed("the base has another hash than the head says")
+        raise OtherHash("the base has another hash than the head says")
     members = _loaded(data)
     ids = members.get("RevokedIDs")
     if not isinstance(ids, list) or set(map(type, ids)) - {str} or len(ids) != base.count:
         raise Malformed("RevokedIDs must be as many texts as the head says")
     if members.get("Version") != base.version:
-        raise Malformed("the base is of another version than the head says")
+        raise OtherVersion("the base is of another version than the head says")
     return ids
 
 

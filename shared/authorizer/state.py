@@ -1,0 +1,245 @@
+"""What a client of the feed holds, and how an answer of the service changes it (docs/feed.md).
+
+Everything here is pure: the time and the bytes are arguments. A state never changes: `advance`
+returns another one or raises, so a client that keeps its state on an error loses nothing.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Final, NamedTuple
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+from . import wire
+from .answers import Answer
+from .ids import RevokedIds
+from .refusals import NeedsBase, Reason, Refused
+
+# The longest lifetime of a head, and how far ahead of the client's clock it may be issued.
+LIFETIME_MAX: Final = timedelta(days=7)
+FUTURE_MAX: Final = timedelta(seconds=30)
+
+# By how much the sequence may grow if it is a base that brings it, and not entries.
+FAST_FORWARD_MAX: Final = 2**32
+
+# How many bytes of entries a state keeps, to be restored with the base that it began with.
+TRAIL_BYTES_MAX: Final = 2 * 2**20
+
+
+class Position(NamedTuple):
+    """A place in the feed: a sequence, and the chain (32 bytes) at it."""
+
+    sequence: int
+    chain: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """A verified state of the feed of one tenant.
+
+    `head` is the newest head, `signed_by` the public key that verified it, and `revoked` the set at
+    `head.sequence`. With the base that `origin_base` names, `restore` makes the state again from
+    `origin` and `latest`; `latest` is None if its entries would be of more than
+    `TRAIL_BYTES_MAX`; `trail_bytes` is their size.
+    """
+
+    head: wire.Head
+    signed_by: bytes
+    revoked: RevokedIds
+    origin_base: wire.Base
+    origin: Answer
+    latest: Answer | None
+    trail_bytes: int = 0
+
+    @property
+    def sequence(self) -> int:
+        """The sequence of the last entry that the state has."""
+        return self.head.sequence
+
+    @property
+    def position(self) -> Position:
+        """The floor for the next start: no later state may be below it."""
+        return Position(self.head.sequence, self.head.chain)
+
+    def is_revoked(self, warrant_id: str) -> bool:
+        """Return whether the warrant is revoked. It says nothing of the head's expiry."""
+        return warrant_id in self.revoked
+
+    def is_expired(self, now: datetime) -> bool:
+        """Return whether the signed lifetime of the head has ended."""
+        return now >= self.head.expires_at
+
+
+class Trusted(NamedTuple):
+    """Whose feed is accepted: the tenant's identifier, and the public keys of its list signers."""
+
+    tenant: str
+    public_keys: Collection[bytes]
+
+
+def advance(
+    state: State | None,
+    answer: Answer,
+    *,
+    base: bytes | None = None,
+    now: datetime,
+    trusted: Trusted,
+    floor: Position | None = None,
+) -> State:
+    """Return the state after `answer`, which is checked in the order of docs/feed.md.
+
+    `state` is what is held, None at the beginning. `base` is the payload of the list that
+    `NeedsBase` named for this answer. `floor` is the position that was saved before the last stop.
+    Raises `Refused`, or `NeedsBase` if all that can be checked without the base was checked.
+    """
+    head, key = _verified(answer, trusted.public_keys)
+    _check_terms(head, trusted.tenant, now)
+    passed = dict(each for each in (floor, state and state.position) if each)
+    _check_follows(head, passed)
+    if state is not None:
+        if state.sequence == head.sequence and head.issued_at < state.head.issued_at:
+            raise Refused(Reason.REPLAY)
+        entries = _entries_after(state.position, answer, head, passed)
+        if entries is not None and not _broken(entries, head.base):
+            return _continued(state, answer, head, key, entries)
+    return _begun(answer, head, key, base, passed)
+
+
+def restore(
+    origin: Answer, base: bytes, latest: Answer, *, trusted: Trusted, floor: Position
+) -> State:
+    """Return the state that had these `origin` and `latest`, from its base.
+
+    Each is checked as of the time at which it was issued, so the state may have expired. `floor` is
+    the saved position: an older `latest` is refused. Raises `Refused`.
+    """
+    began = _as_of_issue(None, origin, base, trusted, None)
+    return _as_of_issue(began, latest, base, trusted, floor)
+
+
+def _as_of_issue(
+    state: State | None, answer: Answer, base: bytes, trusted: Trusted, floor: Position | None
+) -> State:
+    head, _ = _verified(answer, trusted.public_keys)
+    now = head.issued_at
+    return advance(state, answer, base=base, now=now, trusted=trusted, floor=floor)
+
+
+def _verified(answer: Answer, public_keys: Collection[bytes]) -> tuple[wire.Head, bytes]:
+    """Return the head, which is read only once it is verified, and the key that verified it."""
+    signed = wire.signed_part(answer.payload)
+    for key in public_keys:
+        try:
+            Ed25519PublicKey.from_public_bytes(key).verify(answer.signature, signed)
+        except InvalidSignature:
+            continue
+        try:
+            return wire.Head.decode(answer.payload), key
+        except wire.Malformed:
+            raise Refused(Reason.MALFORMED) from None
+    raise Refused(Reason.SIGNATURE)
+
+
+def _check_terms(head: wire.Head, tenant: str, now: datetime) -> None:
+    if head.tenant_id != tenant:
+        raise Refused(Reason.TENANT)
+    if not timedelta(0) < head.expires_at - head.issued_at <= LIFETIME_MAX:
+        raise Refused(Reason.LIFETIME)
+    if head.issued_at - now > FUTURE_MAX:
+        raise Refused(Reason.FUTURE)
+    if now >= head.expires_at:
+        raise Refused(Reason.EXPIRED)
+
+
+def _check_follows(head: wire.Head, passed: Mapping[int, bytes]) -> None:
+    """Refuse a head below what was `passed`, or beside it: sequences, each with its chain."""
+    if any(head.sequence < sequence for sequence in passed):
+        raise Refused(Reason.ROLLBACK)
+    if passed.get(head.sequence, head.chain) != head.chain:
+        raise Refused(Reason.EQUIVOCATION)
+
+
+def _entries_after(
+    start: Position, answer: Answer, head: wire.Head, passed: Mapping[int, bytes]
+) -> list[wire.Entry] | None:
+    """Return the entries from `start` to the head; None if the answer does not reach back so far.
+
+    The chain is checked first, so that only entries are read that the head vouches for.
+    """
+    reach = len(answer.entries) - (head.sequence - start.sequence)
+    if reach < 0:
+        return None
+    used, chain = answer.entries[reach:], start.chain
+    for sequence, data in enumerate((b"", *used), start.sequence):
+        chain = wire.next_chain(chain, data) if sequence > start.sequence else chain
+        if passed.get(sequence, chain) != chain:
+            raise Refused(Reason.CHAIN)
+    if chain != head.chain:
+        raise Refused(Reason.CHAIN)
+    return [_entry(data, number) for number, data in enumerate(used, start.sequence + 1)]
+
+
+def _entry(data: bytes, sequence: int) -> wire.Entry:
+    try:
+        entry = wire.Entry.decode(data)
+    except wire.Malformed:
+        raise Refused(Reason.MALFORMED) from None
+    if entry.sequence != sequence:
+        raise Refused(Reason.GAP)
+    return entry
+
+
+def _broken(entries: Sequence[wire.Entry], base: wire.Base) -> bool:
+    """Return whether there is a break, which only a base can pass. Refuses one that it does not."""
+    breaks = [each.sequence for each in entries if each.is_break]
+    if any(sequence > base.sequence for sequence in breaks):
+        raise Refused(Reason.BREAK)
+    return bool(breaks)
+
+
+def _continued(
+    state: State, answer: Answer, head: wire.Head, key: bytes, entries: Sequence[wire.Entry]
+) -> State:
+    used = answer.entries[len(answer.entries) - len(entries) :]
+    size = state.trail_bytes + sum(map(len, used))
+    latest = None
+    if state.latest and size <= TRAIL_BYTES_MAX:
+        latest = replace(answer, entries=state.latest.entries + used)
+    revoked = state.revoked.after(entries) if entries else state.revoked
+    return State(head, key, revoked, state.origin_base, state.origin, latest, size)
+
+
+def _begun(
+    answer: Answer,
+    head: wire.Head,
+    key: bytes,
+    data: bytes | None,
+    passed: Mapping[int, bytes],
+) -> State:
+    base = head.base
+    entries = _entries_after(Position(base.sequence, base.chain), answer, head, passed)
+    if entries is None:
+        raise Refused(Reason.GAP)
+    _broken(entries, base)
+    if passed and head.sequence - max(passed) > FAST_FORWARD_MAX:
+        raise Refused(Reason.FAST_FORWARD)
+    if data is None:
+        raise NeedsBase(base)
+    revoked = RevokedIds(_base_ids(data, base)).after(entries)
+    origin = replace(answer, entries=answer.entries[len(answer.entries) - len(entries) :])
+    return State(head, key, revoked, base, origin, replace(answer, entries=()))
+
+
+def _base_ids(data: bytes, base: wire.Base) -> frozenset[str]:
+    try:
+        return frozenset(wire.base_ids(data, base))
+    except wire.TooLong:
+        raise Refused(Reason.TOO_LARGE) from None
+    except wire.OtherHash:
+        raise Refused(Reason.HASH) from None
+    except wire.OtherVersion:
+        raise Refused(Reason.VERSION) from None
+    except wire.Malformed:
+        raise Refused(Reason.MALFORMED) from None

@@ -31,7 +31,10 @@ class RevokedIds:
 
     def ids(self) -> set[str]:
         """Return the identifiers in a new set."""
-        return {*self.whole, *self.added} - self.removed
+        ids = set(self.whole)
+        ids.update(self.added)
+        ids.difference_update(self.removed)
+        return ids
 
     def after(self, entries: Iterable[Entry]) -> Self:
         """Return the set after `entries`, in their order. It takes time in proportion to them."""

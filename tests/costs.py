@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, Final
 
 from infra import cost
@@ -27,6 +28,7 @@ from shared.adapters.dynamodb_buckets import DynamoBuckets
 from shared.adapters.dynamodb_usage import DynamoUsage
 from shared.adapters.kms import KmsSealer
 from shared.adapters.s3 import S3Blobs
+from shared.model import trust_bundle
 from shared.model.callers import Scope
 from shared.operations.srl import schedule as srl_schedule
 from shared.operations.srl import worker
@@ -124,6 +126,19 @@ def measured(here: Watched) -> Iterator[Counted]:
     worker.publish_due(here.ports)
     yield _average(here, cost.TICK, "SrlSchedule", lambda _: srl_schedule.due(here.ports))
     yield _average(here, cost.PUBLICATION, "SrlPublication", lambda _: _publish(here))
+    bundle, confirmed = "/v1/trust-bundle", _confirmed(here)
+    sent = {f"GET {bundle} (304)": confirmed, f"GET {bundle}": {}}
+    for what, headers in sent.items():
+        poll = partial(Client.get, path=bundle, headers=headers)
+        yield _average(here, what, "SigningKeys", poll)
+
+
+def _confirmed(here: Watched) -> dict[str, str]:
+    """The header of a poll that is answered with 304, until the tenant's keys change."""
+    etag = here.tenant.admin.get("/v1/trust-bundle").headers["ETag"]
+    here.clock.moment += trust_bundle.SETTLED_AFTER
+    later = here.tenant.admin.get("/v1/trust-bundle", headers={"If-None-Match": etag})
+    return {"If-None-Match": later.headers["ETag"]}
 
 
 def _publish(here: Watched) -> None:

@@ -9,7 +9,7 @@ from typing import Final
 from functions.revocations.schemas import BATCH_BODY_MAX, BATCH_MAX
 from functions.signing_keys.schemas import PAYLOAD_MAX
 from shared.errors import SrlReason, WarrantReason
-from shared.model import rate_limit, service_accounts, signing_keys, tenants, text
+from shared.model import rate_limit, service_accounts, signing_keys, tenants, text, trust_bundle
 from shared.model.audit_log import Action
 from shared.model.srl import signers as srl_signers
 from shared.model.srl import verifier as srl_verifier
@@ -69,6 +69,7 @@ _NUMBERS: Final[dict[str, Iterable[int]]] = {
     "KEY-4": (signing_keys.ANCESTORS_MAX,),
     "KEY-12": (signing_keys.KEYS_MAX,),
     "WARRANT-4": (PAYLOAD_MAX,),
+    "TRUST-2": (trust_bundle.PAGE,),
     "CHECK-4": (BATCH_MAX,),
     "SIGNER-3": (archive.KEPT,),
     "SIGNER-8": (archive.KEPT,),

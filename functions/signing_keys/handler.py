@@ -1,8 +1,8 @@
 """Signing keys over HTTP (KEY-6)."""
 
-from typing import Annotated
+from typing import Annotated, Any, Final
 
-from fastapi import Path, Query
+from fastapi import Path, Query, Response
 
 from functions.signing_keys.schemas import (
     CreateKey,
@@ -19,9 +19,12 @@ from functions.signing_keys.schemas import (
     SuspendedKey,
     WarrantList,
 )
+from functions.signing_keys.trust_bundle import TrustBundle
 from shared.errors import Conflict, InvalidState, NotFound
-from shared.operations.api import key_revocation, signing_keys, warrants
+from shared.model.trust_bundle import Validator
+from shared.operations.api import key_revocation, signing_keys, trust_bundle, warrants
 from shared.web.app import create_app, lambda_handler
+from shared.web.conditional import tags
 from shared.web.fields import SigningKeyId
 from shared.web.paging import Pager, Paging
 from shared.web.routes import ApiRequest, router, serves
@@ -29,6 +32,8 @@ from shared.web.routes import ApiRequest, router, serves
 routes = router("Signing keys")
 
 KeyId = Annotated[SigningKeyId, Path(alias="keyId")]
+
+Cursor = Annotated[str | None, Query(description="The `cursor` of the previous page.")]
 
 
 @routes.get("/v1/keys")
@@ -178,6 +183,65 @@ async def list_warrants(here: ApiRequest, key_id: KeyId, query: Paging) -> Warra
     pages = Pager(here.caller, query.cursor, f"keys/{key_id}/warrants")
     page = here.run(warrants.page, key_id=key_id, before=pages.before, limit=query.limit)
     return WarrantList.of(page, pages)
+
+
+_BUNDLE_HEADERS: Final = {
+    "ETag": {
+        "schema": {"type": "string"},
+        "description": "Send it in `If-None-Match` with the next poll. It may change although "
+        "`revision` does not.",
+    }
+}
+_BUNDLE_RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
+    200: {"headers": _BUNDLE_HEADERS},
+    304: {
+        "description": "The keys are those of the `ETag` in `If-None-Match`",
+        "headers": _BUNDLE_HEADERS,
+    },
+}
+# Declared here, because the endpoint reads the header, which may occur more than once, itself.
+_BUNDLE_CONDITION: Final = {
+    "parameters": [
+        {
+            "name": "If-None-Match",
+            "in": "header",
+            "required": False,
+            "description": "The `ETag` of the bundle that you have.",
+            "schema": {"type": "string"},
+        }
+    ]
+}
+
+
+@routes.get(
+    "/v1/trust-bundle",
+    response_model=TrustBundle,
+    responses=_BUNDLE_RESPONSES,
+    openapi_extra=_BUNDLE_CONDITION,
+)
+@serves(trust_bundle.page)
+async def get_trust_bundle(
+    here: ApiRequest, response: Response, cursor: Cursor = None
+) -> TrustBundle | Response:
+    """Get the public keys by which warrants and lists are verified, with their states.
+
+    The newest key comes first, at most 1000 on a page. Superseded versions and revoked keys are
+    included. Poll the first page with `If-None-Match`, each minute for example. 304 means that no
+    key on any page has changed. After a 200, read the other pages again, too. The first polls after
+    a change and one poll an hour are answered with 200 although nothing changed since.
+    """
+    pages = Pager(here.caller, cursor, "trust-bundle")
+    before = pages.before
+    current, now = here.run(trust_bundle.revision), here.ports.now()
+    held = list(filter(None, map(Validator.parse, tags(here))))
+    headers = {"Cache-Control": "private, no-cache"}
+    confirmed = next((each for each in held if each.confirms(current.name, now=now)), None)
+    if confirmed is not None:
+        return Response(status_code=304, headers=headers | {"ETag": confirmed.etag})
+    page = here.run(trust_bundle.page, of=current, before=before)
+    response.headers.update(headers)
+    response.headers["ETag"] = Validator.next(current.name, held, now=now).etag
+    return TrustBundle.page(current, page, pages)
 
 
 app = create_app(routes)

@@ -13,8 +13,13 @@ _WEIGHT: Final = re.compile(r"[qQ]=(0(?:\.\d{0,3})?|1(?:\.0{0,3})?)")
 
 def matches(request: Request, *, etag: str) -> bool:
     """Return whether the caller has the representation of `etag`, so that the answer is 304."""
+    return not {"*", etag}.isdisjoint(tags(request))
+
+
+def tags(request: Request) -> list[str]:
+    """Return the entity tags in `If-None-Match`, each in quotes, or `*` alone."""
     value = ",".join(request.headers.getlist("if-none-match")).strip()
-    return value == "*" or etag in _TAG.findall(value)
+    return ["*"] if value == "*" else _TAG.findall(value)
 
 
 def accepts_gzip(request: Request) -> bool:

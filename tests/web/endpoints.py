@@ -175,6 +175,10 @@ _SIGNING_KEY = _names(
     *["id", "type", "name", "status", "parent_id", "public_key", "created_at", "expires_at"]
 )
 _VERSION = _names("key_id", "version", "status", "public_key", "created_at", "rotated_at")
+_TRUSTED_KEY = _names(
+    *["key_id", "key_version", "type", "status", "parent_id", "public_key", "created_at"],
+    *["expires_at", "rotated_at", "suspended_at", "revoked_at"],
+)
 _SIGNED = _names(
     *["warrant_id", "key_id", "key_version", "algorithm", "public_key", "warrant"],
     *["signed_at", "expires_at"],
@@ -389,6 +393,15 @@ ENDPOINTS: Final[dict[tuple[str, str], Endpoint]] = {
         fields=_SIGNED,
         action="key.sign",
         resource=_in_path,
+    ),
+    ("GET", "/v1/trust-bundle"): Endpoint(
+        scopes=(ADMIN, AUTHORIZER, READ_ONLY),
+        target=lambda tenant: "/v1/trust-bundle" if _key(tenant) else "",
+        fields={
+            "keys": [_TRUSTED_KEY],
+            "list_signers": [_names("key_id", "status", "public_key")],
+            **_names("tenant_id", "revision", "cursor"),
+        },
     ),
     ("GET", "/v1/service-accounts"): Endpoint(
         scopes=(ADMIN, READ_ONLY),

@@ -1,0 +1,140 @@
+"""The body of the trust bundle (TRUST-1)."""
+
+from typing import Annotated, Any, Final, Self
+
+from pydantic import Field, JsonValue
+
+from functions.signing_keys import examples
+from shared.model import signing_keys
+from shared.model.identifiers import SIGNING_KEY
+from shared.model.srl import signers
+from shared.model.srl.signers import ListSigner
+from shared.model.trust_bundle import TrustedKey
+from shared.operations.api.trust_bundle import KeyPage, Revision
+from shared.web.fields import (
+    CURSOR,
+    MomentOut,
+    NextCursor,
+    PublicKey,
+    RecordBody,
+    ResponseBody,
+    SigningKeyId,
+    example,
+    identifier,
+    sample,
+    shown,
+)
+from shared.web.paging import Pager
+
+_KEY: Final[dict[str, JsonValue]] = {
+    name: examples.KEY[name] for name in ("type", "parent_id", "public_key", "expires_at")
+} | {
+    "key_id": sample(SIGNING_KEY),
+    "key_version": 1,
+    "status": "active",
+    "created_at": "2026-11-21T12:00:00Z",
+    "rotated_at": None,
+    "suspended_at": None,
+    "revoked_at": None,
+}
+_SIGNER: Final[dict[str, JsonValue]] = {
+    "key_id": "svc_key_01kbm9h2r5c8e1f4g7j0k3m6np",
+    "status": "active",
+    "public_key": "3Wu7mlkdA5sjA639d9p7b5CNORg92qQQz0uZixfeYJg=",
+}
+_REVISION: Final = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
+
+
+class TrustedKeyFields(ResponseBody):
+    """A version of a signing key."""
+
+    model_config = example(**_KEY)
+
+    key_id: SigningKeyId
+    key_version: int = shown(
+        "The version. A warrant names both in its `kid`, as `<key_id>#<key_version>`.", minimum=1
+    )
+    type: signing_keys.Type = shown("What kind of key it is.")
+    status: signing_keys.Status = shown(
+        "`active`: its warrants are valid; `suspended`: those that it signed before `suspended_at` "
+        "are; `rotated`: a superseded version, whose warrants are valid if it signed them before "
+        "`rotated_at`; `revoked`: none of its warrants is valid."
+    )
+    parent_id: str | None = shown(
+        "The `key_id` of the root or issuer above the key; null for a root.",
+        **identifier(SIGNING_KEY),
+    )
+    public_key: PublicKey
+    created_at: MomentOut = shown("When this version was created.")
+    expires_at: MomentOut | None = shown("When the key expires; null if it does not expire.")
+    rotated_at: MomentOut | None = shown(
+        "When this version was superseded; null for the present version."
+    )
+    suspended_at: MomentOut | None = shown("When the key was suspended; null if it is not.")
+    revoked_at: MomentOut | None = shown(
+        "When this version was revoked; null if it is not, or if only the key as a whole is: then "
+        "the present version of the key has the moment."
+    )
+
+    @classmethod
+    def of(cls, trusted: TrustedKey) -> Self:
+        """Return the body for a key or a superseded version."""
+        key = trusted.key
+        fields: dict[str, Any] = {
+            "key_id": key.signer.key_id,
+            "created_at": key.version_created_at,
+            "rotated_at": key.superseded_at,
+            "status": trusted.status,
+        }
+        same = cls.model_fields.keys() - fields.keys()
+        return cls(**fields, **{name: getattr(key, name) for name in same})
+
+
+class TrustedSigner(RecordBody):
+    """A key that signs the Signed Revocation List and the feed, did so, or will."""
+
+    model_config = example(**_SIGNER)
+
+    key_id: Annotated[str, Field(validation_alias="id")] = shown(
+        "Identifier of the list signer.", **identifier(SIGNING_KEY)
+    )
+    status: signers.Status = shown(
+        "`revoked`: was stolen, do not accept what it signed. The other states are those of "
+        "`GET /v1/revocations/srl/keys`, which has the statements too."
+    )
+    public_key: PublicKey
+
+
+class TrustBundle(ResponseBody):
+    """A page of the keys by which warrants and lists are verified."""
+
+    model_config = example(
+        tenant_id="svc_tnt_01kbm4xt3rfz8c5w7y2q9n6d1e",
+        revision=_REVISION,
+        keys=[_KEY],
+        list_signers=[_SIGNER],
+        cursor=CURSOR,
+    )
+
+    tenant_id: str = shown("The tenant, which `iss` of each of its warrants names.")
+    revision: str = shown(
+        "Names this state of all keys. Pages with different revisions do not belong together: "
+        "begin again with the first."
+    )
+    keys: list[TrustedKeyFields] = shown("The signing keys and their superseded versions.")
+    list_signers: list[TrustedSigner] = shown(
+        "The list signers, newest first; on the first page only."
+    )
+    cursor: NextCursor
+
+    @classmethod
+    def page(cls, of: Revision, page: KeyPage, pager: Pager) -> Self:
+        """Return the body for a page of keys."""
+        signers: list[ListSigner] = of.list_signers if pager.cursor is None else []
+        return cls(
+            tenant_id=pager.caller.tenant_id,
+            revision=of.name,
+            keys=[TrustedKeyFields.of(each) for each in page.keys],
+            list_signers=[TrustedSigner.of(each) for each in signers],
+            cursor=pager.after(page.next_before),
+        )

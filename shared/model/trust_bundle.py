@@ -1,0 +1,101 @@
+"""The trust bundle: the public keys by which warrants and lists are verified (TRUST-1)."""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final, Self
+
+from shared.model.items import Address, Item
+from shared.model.signing_keys import Signer, SigningKey, Status
+from shared.model.srl.signers import ListSigner
+
+# Every write whose counter was visible is visible as a whole after this time, also if two clocks
+# differ by the five minutes that are tolerated (docs/adr/0021).
+SETTLED_AFTER: Final = timedelta(minutes=6)
+
+# Counters that a restore or a repair set back may become what they were before. So no answer is
+# confirmed for longer than this.
+CONFIRMED_FOR: Final = timedelta(hours=1)
+
+# Keys on a page.
+PAGE: Final = 1000
+
+_ETAG: Final = re.compile(r'"([0-9a-f]{64})-([0-9]{1,12})-([0-9]{1,12})"')
+
+
+@dataclass(frozen=True, slots=True)
+class TrustedKey:
+    """A signing key, or a superseded version of one, and whether what it signed is revoked.
+
+    `revoked` is also true for a version of a key that is revoked as a whole.
+    """
+
+    key: SigningKey
+    revoked: bool
+
+    @classmethod
+    def of(cls, key: SigningKey, *, markers: frozenset[str]) -> Self:
+        """Return the key; `markers` are the revoked signers of the tenant, as text.
+
+        If record and marker contradict each other, the key is revoked.
+        """
+        signers = {str(Signer(key.signer.key_id, None)), str(key.signer)}
+        return cls(key, key.status is Status.REVOKED or not signers.isdisjoint(markers))
+
+    @property
+    def status(self) -> Status:
+        """The state of the key: `revoked` if what it signed is revoked."""
+        return Status.REVOKED if self.revoked else self.key.status
+
+
+@dataclass(frozen=True, slots=True)
+class Validator:
+    """What the ETag of a bundle says: its revision, when that was first seen, when keys were read.
+
+    Both moments are whole seconds since 1970. The counters of a write may be visible before the
+    keys that it changes. So keys that were read soon after a new revision are not confirmed.
+    """
+
+    revision: str
+    first_seen: int
+    read_at: int
+
+    @classmethod
+    def parse(cls, etag: str) -> Self | None:
+        """Return what an ETag says; None if `etag` is not one of ours."""
+        found = _ETAG.fullmatch(etag)
+        return None if found is None else cls(found[1], int(found[2]), int(found[3]))
+
+    @classmethod
+    def next(cls, revision: str, held: Iterable[Self], *, now: datetime) -> Self:
+        """Return the validator of keys that are read at `now`, for a client that has `held`."""
+        seconds = int(now.timestamp())
+        seen = [each.first_seen for each in held if each.revision == revision]
+        return cls(revision, min([*seen, seconds]), seconds)
+
+    @property
+    def etag(self) -> str:
+        """The ETag."""
+        return f'"{self.revision}-{self.first_seen}-{self.read_at}"'
+
+    def confirms(self, revision: str, *, now: datetime) -> bool:
+        """Return whether keys that were read with this validator are those of `revision` still."""
+        age = now.timestamp() - self.read_at
+        return (
+            self.revision == revision
+            and self.read_at - self.first_seen >= SETTLED_AFTER.total_seconds()
+            and age < CONFIRMED_FOR.total_seconds()
+        )
+
+
+def revision(counters: Mapping[Address, Item], signers: Iterable[ListSigner]) -> str:
+    """Return the revision of a bundle: 64 hexadecimal digits.
+
+    `counters` has the items that each change of a signing key adds to, in its own write.
+    """
+    counted = {address.sk: dict(item) for address, item in counters.items()}
+    listed = [[each.id, each.version, each.status.value] for each in signers]
+    return hashlib.sha256(json.dumps([counted, listed], sort_keys=True).encode()).hexdigest()

@@ -1,6 +1,6 @@
 """The body of the trust bundle (TRUST-1)."""
 
-from typing import Annotated, Any, Final, Self
+from typing import Annotated, Final, Self
 
 from pydantic import Field, JsonValue
 
@@ -21,6 +21,7 @@ from shared.web.fields import (
     SigningKeyId,
     example,
     identifier,
+    optional,
     sample,
     shown,
 )
@@ -33,9 +34,6 @@ _KEY: Final[dict[str, JsonValue]] = {
     "key_version": 1,
     "status": "active",
     "created_at": "2026-11-21T12:00:00Z",
-    "rotated_at": None,
-    "suspended_at": None,
-    "revoked_at": None,
 }
 _SIGNER: Final[dict[str, JsonValue]] = {
     "key_id": "svc_key_01kbm9h2r5c8e1f4g7j0k3m6np",
@@ -67,27 +65,33 @@ class TrustedKeyFields(ResponseBody):
     public_key: PublicKey
     created_at: MomentOut = shown("When this version was created.")
     expires_at: MomentOut | None = shown("When the key expires; null if it does not expire.")
-    rotated_at: MomentOut | None = shown(
-        "When this version was superseded; null for the present version."
+    rotated_at: MomentOut | None = optional(
+        "When this version was superseded; only if it is a superseded version."
     )
-    suspended_at: MomentOut | None = shown("When the key was suspended; null if it is not.")
-    revoked_at: MomentOut | None = shown(
-        "When this version was revoked; null if it is not, or if only the key as a whole is: then "
-        "the present version of the key has the moment."
+    suspended_at: MomentOut | None = optional("When the key was suspended; only if it is.")
+    revoked_at: MomentOut | None = optional(
+        "When this version was revoked; only if it is. If the key is revoked as a whole, its "
+        "present version has the moment."
     )
 
     @classmethod
     def of(cls, trusted: TrustedKey) -> Self:
         """Return the body for a key or a superseded version."""
         key = trusted.key
-        fields: dict[str, Any] = {
-            "key_id": key.signer.key_id,
-            "created_at": key.version_created_at,
-            "rotated_at": key.superseded_at,
-            "status": trusted.status,
+        known = {"rotated_at": key.superseded_at} | {
+            name: getattr(key, name) for name in ("suspended_at", "revoked_at")
         }
-        same = cls.model_fields.keys() - fields.keys()
-        return cls(**fields, **{name: getattr(key, name) for name in same})
+        return cls(
+            key_id=key.signer.key_id,
+            key_version=key.key_version,
+            type=key.type,
+            status=trusted.status,
+            parent_id=key.parent_id,
+            public_key=key.public_key,
+            created_at=key.version_created_at,
+            expires_at=key.expires_at,
+            **{name: moment for name, moment in known.items() if moment is not None},
+        )
 
 
 class TrustedSigner(RecordBody):

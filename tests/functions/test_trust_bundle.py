@@ -36,8 +36,6 @@ def test_what_a_bundle_has(tenant: Tenant) -> None:
         "created_at": "2026-11-21T12:00:00Z",
         "expires_at": None,
         "rotated_at": "2026-11-21T12:00:00Z",
-        "suspended_at": None,
-        "revoked_at": None,
     }
     assert keys[root["id"], 1]["suspended_at"] == "2026-11-21T12:00:00Z"
     assert len(keys) == len(found["keys"]) == 3

@@ -177,7 +177,7 @@ _SIGNING_KEY = _names(
 _VERSION = _names("key_id", "version", "status", "public_key", "created_at", "rotated_at")
 _TRUSTED_KEY = _names(
     *["key_id", "key_version", "type", "status", "parent_id", "public_key", "created_at"],
-    *["expires_at", "rotated_at", "suspended_at", "revoked_at"],
+    "expires_at",
 )
 _SIGNED = _names(
     *["warrant_id", "key_id", "key_version", "algorithm", "public_key", "warrant"],

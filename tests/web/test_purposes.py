@@ -88,7 +88,7 @@ def test_the_paths_that_the_feed_serves(tenant: Tenant) -> None:
 def test_below_a_base_path(
     tenant: Tenant, form: Format, base_path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """AUTH-11, F211: the base path of a domain and the form of the event make no difference."""
+    """AUTH-11, F211: The base path of a domain and the form of the event make no difference."""
     monkeypatch.setenv("SVC_BASE_PATH", base_path)
     asked = Asked(tenant.ports.buckets)
     ports = replace(tenant.ports, buckets=asked)

@@ -20,6 +20,14 @@ def text(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat()[:_SECONDS] + "Z"
 
 
+def from_seconds(seconds: int) -> datetime:
+    """Return the moment that is `seconds` after the start of 1970, in UTC.
+
+    Raises `OverflowError` or `ValueError` if there is no such moment.
+    """
+    return datetime.fromtimestamp(seconds, UTC)
+
+
 def whole(moment: datetime) -> datetime:
     """Return `moment` with fractions of a second cut off."""
     return moment.replace(microsecond=0)

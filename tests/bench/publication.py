@@ -73,7 +73,7 @@ def run(sizes: Sequence[Size] = SIZES, *, changes: int = 1000) -> Iterator[Row]:
 
 def from_all_records(ports: Ports, caller: Caller) -> None:
     """Publish a list that follows from no other."""
-    with mock.patch.object(snapshot, "_REBUILT_EVERY", 1):
+    with mock.patch.object(snapshot, "_COMPARED_EVERY", 1):
         publication.publish(ports, caller)
 
 

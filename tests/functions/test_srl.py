@@ -242,7 +242,7 @@ def test_a_long_list_is_served_from_where_it_is_stored(
 ) -> None:
     """SRL-19, F27a: A list up to 4 MiB is sent; on Lambda a longer one is a 307 to its bytes."""
     # From all records: those that `fill` writes have no marks.
-    monkeypatch.setattr(snapshot, "_REBUILT_EVERY", 1)
+    monkeypatch.setattr(snapshot, "_COMPARED_EVERY", 1)
     fresh = names("a")
     fill(tenant, [next(fresh) for _ in range(24_000)])
     regenerate(tenant)

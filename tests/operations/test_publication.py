@@ -80,7 +80,7 @@ def go(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     """Make lists in one of the two ways from here on."""
 
     def go(way: str) -> None:
-        monkeypatch.setattr(snapshot, "_REBUILT_EVERY", 1 if way == "rebuilt" else 10**9)
+        monkeypatch.setattr(snapshot, "_COMPARED_EVERY", 1 if way == "rebuilt" else 10**9)
 
     return go
 

@@ -30,9 +30,15 @@ def packed_folder(tenant_id: str) -> str:
     return f"srl/{tenant_id}/packed"
 
 
+def bases_folder(tenant_id: str) -> str:
+    """Return the folder of the payloads of lists in gzip, from which clients of the feed start."""
+    return f"srl/{tenant_id}/bases"
+
+
 def folders(tenant_id: str) -> tuple[str, ...]:
     """Return all folders that hold a blob for each version."""
-    return lists_folder(tenant_id), states_folder(tenant_id), packed_folder(tenant_id)
+    named = (lists_folder, states_folder, packed_folder, bases_folder)
+    return tuple(folder(tenant_id) for folder in named)
 
 
 def blob_name(folder: str, *, version: int, sha256: str, suffix: str = "json") -> str:

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from itertools import filterfalse
 from typing import Final
 
+from shared.authorizer.wire import Entry
 from shared.model import times
 
 _RUN: Final = 1000
@@ -34,6 +35,30 @@ class Content:
     ) -> "Content":
         """Return the content for these warrants, each given once, in any order."""
         return cls(sorted(revoked_ids), _texts(ends), signers)
+
+    def after(
+        self,
+        entries: Iterable[tuple[Entry, Sequence[datetime | None]]],
+        *,
+        signers: tuple[str, ...],
+    ) -> "Content":
+        """Return the content after these entries of the feed, in order, with their ends.
+
+        No entry may be a break.
+        """
+        revoked: dict[str, datetime | None] = {}
+        removed: set[str] = set()
+        for entry, ends in entries:
+            for each in entry.removed:
+                revoked.pop(each, None)
+            removed.difference_update(entry.revoked)
+            removed.update(entry.removed)
+            revoked.update(zip(entry.revoked, ends, strict=True))
+        return self.changed({*removed, *revoked}, revoked, signers=signers)
+
+    def differences(self, other: "Content") -> set[str]:
+        """Return the warrants that are listed here or in `other`, but not in both."""
+        return self.missing(other.revoked_ids) | other.missing(self.revoked_ids)
 
     def changed(
         self,

@@ -47,8 +47,9 @@ class Payload:
             "RevokedIDs": self.revoked_ids,
         }
 
-    def encode(self) -> bytes:
-        """Return the deterministic CBOR. The members already have the order of RFC 8949, 4.2.1."""
+    @cached_property
+    def encoded(self) -> bytes:
+        """The deterministic CBOR. The members already have the order of RFC 8949, 4.2.1."""
         return cbor2.dumps(self.members(), canonical=True)
 
     @cached_property
@@ -67,9 +68,9 @@ def sign(payload: Payload, *, seed: bytes) -> bytes:
 
     `seed` is the 32 bytes of the Ed25519 private key.
     """
-    encoded = payload.encode()
-    signature = seeds.sign(encoded, seed=seed).encode()
-    return b"".join([*payload.shown, base64.b64encode(encoded), _SIGNATURE, signature, _END])
+    signature = seeds.sign(payload.encoded, seed=seed).encode()
+    encoded = base64.b64encode(payload.encoded)
+    return b"".join([*payload.shown, encoded, _SIGNATURE, signature, _END])
 
 
 def is_worth_packing(body: bytes) -> bool:

@@ -44,7 +44,9 @@ class Head(Record):
     be missing from the list. `sha256` is the hash of the blob, in hex; `size` is in bytes. `state`
     is the blob of the signed state (`shared.model.srl.state`). The next list can be derived from
     this one only if `format` is the present `FORMAT`. `packed` is the blob of the same body in
-    gzip, of `packed_size` bytes; short lists have none.
+    gzip, of `packed_size` bytes; short lists have none. The list covers the entries of the feed up
+    to `sequence`. `base` is the blob of its payload in gzip, of `base_size` bytes; `payload_sha256`
+    is the hash of the payload, in hex. Lists of releases without a feed have none of these.
     """
 
     version: int
@@ -60,6 +62,10 @@ class Head(Record):
     format: int | None = None
     packed: str | None = None
     packed_size: int | None = None
+    sequence: int | None = None
+    base: str | None = None
+    base_size: int | None = None
+    payload_sha256: str | None = None
 
     def form(self, *, packed: bool = False) -> Form:
         """Return the body as it is stored: in gzip if `packed` is true and there is such a blob.

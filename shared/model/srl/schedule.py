@@ -81,6 +81,14 @@ class Mark(Record):
         return self.seen_at is not None and not self.waits(now)
 
 
+@dataclass(frozen=True, slots=True)
+class SignersMark(Record):
+    """A mark on revoked signers, as text, whose warrants the feed does not name yet."""
+
+    version: int
+    signers: tuple[str, ...]
+
+
 def issue_address(head: "Head", tenant_id: str) -> Address:
     """Return the address of the issue of a list. The address holds all data; the item is empty."""
     return ISSUES.address(f"{times.text(head.issued_at)}#{tenant_id}#{head.version}")
@@ -142,6 +150,11 @@ def warrant_marks(tenant_id: str) -> list[Partition]:
 def warrant_mark_address(tenant_id: str, warrant_id: str) -> Address:
     """Return the address of the mark on a warrant that was revoked or restored."""
     return _warrant_marks(tenant_id, revocations.shard_number(warrant_id)).address(warrant_id)
+
+
+def signers_marks(tenant_id: str) -> Partition:
+    """Return the partition of the tenant's marks on signers, one for each write."""
+    return Partition(Table.REVOCATIONS, f"{tenant_id}#srl-changed-signers")
 
 
 def _marks(number: int) -> Partition:

@@ -7,7 +7,7 @@ import base64
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import cbor2
 from cryptography.exceptions import InvalidSignature
@@ -27,26 +27,13 @@ class NotSigned(Corrupt):
     """A state whose signature is missing, or made by another key."""
 
 
-class LeftMark(NamedTuple):
-    """A mark on a warrant that was left for the schedule, as it was read.
-
-    `revoked`: the list has the warrant because of a revocation of its own.
-    """
-
-    pk: str
-    warrant_id: str
-    version: int
-    revoked: bool
-
-
 @dataclass(frozen=True, slots=True)
 class State:
     """The state of one version of a tenant's list.
 
     `ends` has the known ends of listed warrants, as RFC 3339 text in UTC. `signers` are the revoked
     signers whose warrants are listed. `list_signers` are the tenant's list signers, without the
-    archived ones and without seeds. `marks` are marks on warrants that the list covers; the
-    publisher left them for the schedule to delete.
+    archived ones and without seeds. The list covers the entries of the feed up to `sequence`.
     """
 
     tenant_id: str
@@ -56,7 +43,7 @@ class State:
     signers: tuple[str, ...] = ()
     list_signers: tuple[ListSigner, ...] = ()
     tombstones: Tombstones = field(default_factory=Tombstones)
-    marks: tuple[LeftMark, ...] = ()
+    sequence: int = 0
 
     def sign(self, *, seed: bytes) -> bytes:
         """Return the blob: the Ed25519 signature (64 bytes), the prefix, the state as CBOR.
@@ -83,8 +70,8 @@ class State:
                 tuple(members["Signers"]),
                 tuple(map(ListSigner.from_item, members["ListSigners"])),
                 Tombstones.of(members["Tombstones"]),
-                # Earlier releases stored no marks.
-                tuple(LeftMark(*each) for each in members.get("Marks", ())),
+                # Releases without a feed stored none.
+                int(members.get("Sequence", 0)),
             )
         except (AttributeError, KeyError, TypeError, ValueError):
             raise Corrupt("the signed state of a list is malformed") from None
@@ -101,7 +88,7 @@ class State:
             "Signers": self.signers,
             "ListSigners": [each.to_item() for each in self.list_signers],
             "Tombstones": self.tombstones.members(),
-            "Marks": [list(each) for each in self.marks],
+            "Sequence": self.sequence,
         }
 
 

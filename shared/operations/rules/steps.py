@@ -9,18 +9,19 @@ from shared.ports import Ports
 from shared.ports.store import MOST_CHANGES, Change
 
 
-def apply(ports: Ports, steps: Iterable[Sequence[Change]], *, most: int) -> None:
-    """Apply each step whose expectations hold; skip the others. A step has at most `most` changes.
+def apply(ports: Ports, steps: Iterable[Sequence[Change]], *, most: int) -> int:
+    """Apply each step whose expectations hold; skip the others, and return how many were skipped.
 
-    Raises `Unavailable`; some steps may then be applied.
+    A step has at most `most` changes. Raises `Unavailable`; some steps may then be applied.
     """
     rest, batches = iter(steps), list[list[Sequence[Change]]]()
     while batch := list(islice(rest, MOST_CHANGES // most)):
         batches.append(batch)
-    ports.gather(*(partial(_write, ports, batch) for batch in batches))
+    return sum(ports.gather(*(partial(_write, ports, batch) for batch in batches)))
 
 
-def _write(ports: Ports, batch: list[Sequence[Change]]) -> None:
+def _write(ports: Ports, batch: list[Sequence[Change]]) -> int:
+    wanted = len(batch)
     while batch:
         try:
             ports.store.write(*chain.from_iterable(batch))
@@ -28,4 +29,5 @@ def _write(ports: Ports, batch: list[Sequence[Change]]) -> None:
             lost = set(conflict.lost)
             batch = [step for step in batch if lost.isdisjoint(each.address for each in step)]
         else:
-            return
+            break
+    return wanted - len(batch)

@@ -1,93 +1,92 @@
-"""The content of the next list: from all records, or from the list in force (docs/adr/0019)."""
+"""The content of the next list: the list in force and the feed since, or all records.
 
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field, replace
+The content of a list is exactly what the feed makes of the one before, so that clients of the feed
+and readers of lists refuse the same warrants (docs/adr/0046).
+"""
+
+import logging
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from itertools import chain, islice
+from typing import NamedTuple
 
+from shared.authorizer import wire
 from shared.errors import Corrupt
-from shared.model import identifiers, revocations, warrants
+from shared.model import identifiers, revocations
+from shared.model.feed import LEAP, FeedHead
 from shared.model.items import Partition
 from shared.model.records import moment
 from shared.model.revocations import LONG_AGO
-from shared.model.revoked_signers import by_key
 from shared.model.srl.content import Content
 from shared.model.srl.tombstones import Tombstones
-from shared.model.warrants import Warrant, left_behind
+from shared.model.warrants import left_behind
 from shared.operations.rules import revoked_signers
+from shared.operations.rules.operation import reread
 from shared.operations.rules.verdicts import verdicts
-from shared.operations.srl import ended, signed_by_end, tombstones
+from shared.operations.srl import ended, feed, tombstones
+from shared.operations.srl.signed import signed_by
 from shared.operations.srl.snapshot import Snapshot
 from shared.ports import Ports
+
+_log = logging.getLogger(__name__)
 
 _Ends = dict[str, datetime | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The content of a list, and what was read with it.
+    """The content of a list, and what goes into its state.
 
-    `revoked` are the changed warrants with a revocation of their own, not only of their key.
-    `misplaced` are warrants in a shard that belong into its partition of ended ones (`ended`), or
-    the reverse. `tombstones` are for the state of the list.
+    The list covers the feed up to `sequence`, where the chain is `chain`. `misplaced` are warrants
+    in a shard that belong into its partition of ended ones (`ended`), or the reverse.
     """
 
     content: Content
-    revoked: frozenset[str]
+    tombstones: Tombstones
+    sequence: int
+    chain: bytes
     misplaced: tuple[str, ...] = ()
-    tombstones: Tombstones = field(default_factory=Tombstones)
 
 
-def followed(ports: Ports, snapshot: Snapshot) -> Found:
-    """Return the content of the list in force, updated by the warrants that changed since.
+class Records(NamedTuple):
+    """The content that all records give, and misplaced warrants (see `Found`)."""
 
-    The number of reads is proportional to the changes. Raises `Corrupt`, also if the list in force
-    or its state could not be read; `Unavailable`.
+    content: Content
+    misplaced: tuple[str, ...]
+
+
+def found(
+    ports: Ports, snapshot: Snapshot, *, anew: bool = False, above: int | None = None
+) -> Found:
+    """Bring the feed up to date, and return the content of a list that covers it (SRL-12).
+
+    If `anew` is true, or if the snapshot says so, the content is compared with all records, and the
+    feed states the differences first. `above` is given after a restore: the highest sequence that
+    is known to be published. Raises `Corrupt`, `Unavailable`.
     """
-    ids, state = snapshot.previous
-    if ids is None or state is None:
-        raise Corrupt("the list in force cannot be followed")
-    tenant_id, changed = snapshot.tenant_id, snapshot.changed
-    base = Content(ids, state.ends, state.signers)
-    signers, kept = base.signers, state.tombstones
-    if kept.changes != snapshot.counted.tombstones:
-        signers = revoked_signers.read(ports, tenant_id)
-        kept = tombstones.gathered(ports, tenant_id, changes=snapshot.counted.tombstones)
-    new = set(signers).difference(base.signers)
-    signed = _signed(ports, tenant_id, new, snapshot.listed_since)
-    found = verdicts(ports, tenant_id, changed) if changed else {}
-    revoked: _Ends = {each: v.ends_at for each, v in found.items() if v.revoked}
-    own = frozenset(each for each in revoked if not found[each].by_key)
-    content = base.changed(changed, signed | revoked, signers=signers)
-    return Found(content, own, tombstones=kept)
-
-
-def rebuilt(ports: Ports, snapshot: Snapshot) -> Found:
-    """Return the content of the next list, made from all records.
-
-    Raises `Corrupt` if a warrant of the list in force is missing but still revoked; `Unavailable`.
-    """
-    tenant_id, since = snapshot.tenant_id, snapshot.listed_since
-    signers = revoked_signers.read(ports, tenant_id)
-    found = of_all_records(ports, tenant_id, signers, changed=snapshot.changed, since=since)
-    _check_departures(ports, snapshot, found.content)
-    kept = tombstones.gathered(ports, tenant_id, changes=snapshot.counted.tombstones)
-    return replace(found, tombstones=kept)
+    tenant_id = snapshot.tenant_id
+    if above is not None and feed.head(ports, tenant_id) is not None:
+        feed.break_off(ports, tenant_id, above=above)
+    made = _followed(ports, snapshot, also=snapshot.leaving)
+    if made is None:
+        return _anew(ports, snapshot, above)
+    if not (anew or snapshot.is_compared):
+        return made
+    records = reread(lambda: _records(ports, snapshot))
+    if differences := made.content.differences(records.content):
+        made = _followed(ports, snapshot, also=differences)
+    return replace(made, misplaced=records.misplaced) if made else _anew(ports, snapshot, above)
 
 
 def of_all_records(
-    ports: Ports,
-    tenant_id: str,
-    signers: tuple[str, ...],
-    *,
-    changed: Collection[str] = (),
-    since: datetime | None = None,
-) -> Found:
+    ports: Ports, tenant_id: str, signers: tuple[str, ...], *, since: datetime | None = None
+) -> Records:
     """Return every warrant that has a revocation or that one of `signers` signed.
 
-    `changed` are the warrants that `Found.revoked` is about. If `since` is given, warrants that
-    ended before it may be left out. Raises `Corrupt`, `Unavailable`.
+    If `since` is given, warrants that ended before it may be left out. Raises `Corrupt`,
+    `Unavailable`.
     """
     ends: _Ends = {}
     moved: _Ends = {}
@@ -104,12 +103,74 @@ def of_all_records(
         return ids
 
     walks = ports.gather(*(partial(walk, each) for each in revocations.shards(tenant_id)))
-    signed = _signed(ports, tenant_id, signers, since)
-    revoked = frozenset(changed).intersection(chain(*walks))
+    signed = dict(signed_by(ports, tenant_id, signers, since=since))
     # The set drops duplicates. Without `signed` and `moved` there are none, and sorting is fast.
     ids = {*chain(*walks), *signed, *moved} if signed or moved else chain(*walks)
     content = Content.of(ids, signed | moved | ends, signers=signers)
-    return Found(content, revoked, _misplaced(ends, moved, since))
+    return Records(content, _misplaced(ends, moved, since))
+
+
+def _followed(ports: Ports, snapshot: Snapshot, also: Collection[str]) -> Found | None:
+    """Return what the feed makes of the list in force; None if all records must be read."""
+    published = feed.publish(ports, snapshot.tenant_id, also=also)
+    (ids, state), start = snapshot.previous, snapshot.head.sequence
+    if published is None or ids is None or state is None or start is None:
+        return None
+    covered = published.head
+    try:
+        entries = feed.entries(ports, snapshot.tenant_id, after=start, until=covered.sequence)
+        opened = [each.opened() for each in entries]
+    except Corrupt:
+        _log.exception("the feed cannot be followed; reading all records instead")
+        return None
+    if any(entry.is_break for entry, _ in opened):
+        return None
+    kept = state.tombstones
+    signers = state.signers
+    if kept.changes != snapshot.counted.tombstones:
+        signers, kept = _ended(ports, snapshot)
+    content = Content(ids, state.ends, state.signers).after(opened, signers=signers)
+    return Found(content, kept, covered.sequence, covered.signed.chain)
+
+
+def _anew(ports: Ports, snapshot: Snapshot, above: int | None) -> Found:
+    """Return the content that all records give, with a break of the feed before it.
+
+    A tenant without a feed begins one, after a restore above the one that it may have had.
+    """
+    # Read first: a change after that is in an entry that the list does not cover.
+    covered = feed.head(ports, snapshot.tenant_id)
+    if covered is not None and not _breaks(covered, since=snapshot.head.sequence):
+        covered = feed.break_off(ports, snapshot.tenant_id)
+    records = reread(lambda: _records(ports, snapshot))
+    signers, kept = _ended(ports, snapshot)
+    sequence, chain = above + LEAP if above else 0, wire.first_chain(snapshot.tenant_id)
+    if covered is not None:
+        sequence, chain = covered.sequence, covered.signed.chain
+    made = replace(records.content, signers=signers)
+    return Found(made, kept, sequence, chain, records.misplaced)
+
+
+def _breaks(covered: FeedHead, since: int | None) -> bool:
+    return since is not None and covered.broke_at > since
+
+
+def _ended(ports: Ports, snapshot: Snapshot) -> tuple[tuple[str, ...], Tombstones]:
+    tenant_id, changes = snapshot.tenant_id, snapshot.counted.tombstones
+    signers = revoked_signers.read(ports, tenant_id)
+    return signers, tombstones.gathered(ports, tenant_id, changes=changes)
+
+
+def _records(ports: Ports, snapshot: Snapshot) -> Records:
+    """Return what all records say now, without the warrants that SRL-9 leaves out.
+
+    Raises `Corrupt` if a warrant of the list in force is missing but still revoked; `Unavailable`.
+    """
+    tenant_id, since = snapshot.tenant_id, snapshot.listed_since
+    signers = revoked_signers.read(ports, tenant_id)
+    records = of_all_records(ports, tenant_id, signers, since=since)
+    _check_departures(ports, snapshot, records.content)
+    return records._replace(content=records.content.at(snapshot.issued_at, ttl=snapshot.lifetime))
 
 
 def _check_departures(ports: Ports, snapshot: Snapshot, content: Content) -> None:
@@ -130,30 +191,3 @@ def _misplaced(ends: _Ends, moved: _Ends, since: datetime | None) -> tuple[str, 
         return ()
     over = (each for each, at in ends.items() if at is not None and at < since - LONG_AGO)
     return tuple(islice(chain(moved, over), ended.MOVED_A_LIST))
-
-
-def _signed(
-    ports: Ports, tenant_id: str, signers: Collection[str], since: datetime | None
-) -> _Ends:
-    """Return what these signers signed; warrants that ended before `since` may be left out."""
-    if not signers:
-        return {}
-    if since is None or not signed_by_end.is_complete(ports, tenant_id):
-        walk = partial(_all_signed, ports, tenant_id)
-    else:
-        walk = partial(signed_by_end.signed, ports, tenant_id, since=since)
-    return {
-        warrant_id: ends_at
-        for key_id, versions in by_key(signers).items()
-        for warrant_id, version, ends_at in walk(key_id)
-        if versions & {None, version}
-    }
-
-
-def _all_signed(
-    ports: Ports, tenant_id: str, key_id: str
-) -> Iterator[tuple[str, int, datetime | None]]:
-    """Read all that a key signed: warrant identifier, version of the key, end."""
-    for entry in ports.store.query(warrants.signed_by(tenant_id, key_id)):
-        warrant = Warrant.from_item(entry.item)
-        yield warrant.warrant_id, warrant.key_version, warrant.ends_at

@@ -1,10 +1,10 @@
-"""Marks: items that say which tenants and warrants have changed since the last list.
+"""Marks: items that say which tenants, warrants and signers have changed.
 
-The schedule reads the marks on tenants (docs/adr/0016), a publication those on warrants
-(docs/adr/0019). Each is set in the write of the change. The items of a write become visible one
-by one, so a mark may be visible before its change (docs/adr/0021). Therefore a mark on a warrant
-is removed only if the records are still those that the list was made from, and a mark on a tenant
-only some time after it was seen.
+The schedule reads the marks on tenants (docs/adr/0016), the feed those on warrants and on revoked
+signers (docs/adr/0046). Each is set in the write of the change. The items of a write become visible
+one by one, so a mark may be visible before its change (docs/adr/0021). Therefore a mark on a
+warrant is removed only if the records are still those that the feed was made from, and a mark on a
+tenant only some time after it was seen.
 """
 
 import logging
@@ -14,32 +14,26 @@ from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
 from shared.errors import Corrupt
-from shared.model import revocations
+from shared.model import revocations, revoked_signers
 from shared.model.items import Address, Partition, Row
 from shared.model.records import integer
+from shared.model.signing_keys import Signer
 from shared.model.srl import schedule as model
-from shared.model.srl.schedule import Mark
-from shared.operations.rules import steps
+from shared.model.srl.schedule import Mark, SignersMark
+from shared.operations.rules import operation, steps
 from shared.ports import Ports
 from shared.ports.store import At, Change, Check, Delete, Expect, Put
-
-if TYPE_CHECKING:
-    # The schedule reads marks, and must not import what makes a list (cold start).
-    from shared.model.srl.head import Head
 
 _log = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
 
 _VERSION_BITS: Final = 62
-_FOLLOWABLE_MIN: Final = 1000
 # The most changes that remove or replace a mark, in one write.
 _CHANGES: Final = 2
-# How many marks a worker removes per list: about ten seconds of writes.
-CLEARED_A_LIST: Final = 50_000
 
 
 def on_tenant(tenant_id: str, warrant_id: str) -> Put:
@@ -55,6 +49,14 @@ def on_keys(tenant_id: str) -> Put:
 def on_warrant(tenant_id: str, warrant_id: str) -> Put:
     """Return the mark on the warrant, for the write that revokes or restores it."""
     return _set(model.warrant_mark_address(tenant_id, warrant_id))
+
+
+def on_signers(tenant_id: str, signers: Iterable[Signer]) -> Put:
+    """Return the mark on these signers, for the write that revokes them."""
+    mark = SignersMark(_new_version(), tuple(map(str, signers)))
+    # An address of its own: two writes must not replace each other's marks.
+    address = model.signers_marks(tenant_id).address(f"{mark.version:x}")
+    return Put(address, mark.to_item(), Expect.ABSENT)
 
 
 def marked_tenants(ports: Ports) -> list[str]:
@@ -81,19 +83,32 @@ def of_tenant(ports: Ports, tenant_id: str) -> dict[Address, Mark]:
 
 def of_warrants(ports: Ports, tenant_id: str, *, limit: int) -> dict[Address, At]:
     """Read the versions of the marks on a tenant's warrants: all, or at least `limit`."""
-
-    def walk(partition: Partition) -> list[tuple[Address, At]]:
-        entries = ports.store.query(partition, limit=limit)
-        return [
-            (partition.address(entry.sk), At(integer(entry.item, "version"))) for entry in entries
-        ]
-
+    walk = partial(_versions, ports, limit=limit)
     return dict(_walked(ports, model.warrant_marks(tenant_id), walk))
 
 
-def followable(head: "Head") -> int:
-    """Return the number of marks from which on a rebuild is faster than to read each warrant."""
-    return max(_FOLLOWABLE_MIN, head.count // 4)
+def of_revoked_signers(ports: Ports, tenant_id: str) -> dict[Address, SignersMark]:
+    """Read the marks on signers whose revocations are all visible.
+
+    A warrant that is signed while the mark is visible and the revocation is not may still reach
+    its caller, so such a mark must not be removed (docs/adr/0037).
+    """
+    partition = model.signers_marks(tenant_id)
+    found = {
+        partition.address(row.sk): SignersMark.from_item(row.item)
+        for row in ports.store.query(partition)
+    }
+    markers = revoked_signers.markers(tenant_id)
+    wanted = {markers.address(signer) for mark in found.values() for signer in mark.signers}
+    revoked = ports.store.get_many(wanted) if wanted else {}
+    if len(revoked) < len(wanted):
+        operation.PACING.sleep(operation.PACING.in_flight)
+        revoked = ports.store.get_many(wanted)
+    return {
+        each: mark
+        for each, mark in found.items()
+        if all(markers.address(signer) in revoked for signer in mark.signers)
+    }
 
 
 def see(ports: Ports, marks: Mapping[Address, Mark]) -> None:
@@ -108,11 +123,11 @@ def see(ports: Ports, marks: Mapping[Address, Mark]) -> None:
 
 def clear(
     ports: Ports, tenant_id: str, marks: Mapping[Address, At], *, revoked: Collection[str]
-) -> None:
-    """Remove marks on warrants; those in `revoked` are in the list by their own revocation.
+) -> int:
+    """Remove marks on warrants; return how many stay. Those in `revoked` have a revocation.
 
-    A mark stays if it has been set again, or if the warrant's records differ from the list, as
-    they do if their change was not yet visible when the list was made.
+    A mark stays if it has been set again, or if the warrant's records differ from what the feed
+    says, as they do if their change was not yet visible when they were read.
     """
 
     def step(address: Address, at: At) -> Sequence[Change]:
@@ -125,8 +140,21 @@ def clear(
     stored_now = {
         key: at for key, at in marks.items() if key == model.warrant_mark_address(tenant_id, key.sk)
     }
-    for some in (stored_now, {key: at for key, at in marks.items() if key not in stored_now}):
+    rest = {key: at for key, at in marks.items() if key not in stored_now}
+    return sum(
         steps.apply(ports, [step(key, at) for key, at in some.items()], most=_CHANGES)
+        for some in (stored_now, rest)
+    )
+
+
+def clear_signers(ports: Ports, marks: Iterable[Address]) -> None:
+    """Remove marks on signers. Nothing sets such a mark again."""
+    steps.apply(ports, [[Delete(address, Expect.ANYTHING)] for address in marks], most=1)
+
+
+def _versions(ports: Ports, partition: Partition, *, limit: int) -> list[tuple[Address, At]]:
+    entries = ports.store.query(partition, limit=limit)
+    return [(partition.address(entry.sk), At(integer(entry.item, "version"))) for entry in entries]
 
 
 def _walked(

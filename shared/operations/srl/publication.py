@@ -1,37 +1,45 @@
 """Publishing a Signed Revocation List, in an order that loses no revocation (docs/adr/0004).
 
-1. read the head          2. read the changes, or all   3. build, sign, check
+1. read the head          2. bring the feed up to date  3. build, sign, check
 4. store the blob         5. replace the head, expecting the one that was read
 
 If it stops at any point, the old list stays in force, and at most an unused blob is left.
 """
 
-import logging
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from typing import Final, NamedTuple
 
-from shared.errors import Corrupt
+from shared.authorizer import wire
+from shared.authorizer.wire import Base
+from shared.errors import Corrupt, ExpectationLost, Unavailable
 from shared.model import times
 from shared.model.audit_log import Action
 from shared.model.callers import Caller
-from shared.model.items import Address
 from shared.model.srl import schedule
 from shared.model.srl.encoding import Payload
 from shared.model.srl.head import Head, head_address
 from shared.model.srl.schedule import Turn
 from shared.model.srl.signers import ListSigner
-from shared.model.srl.state import LeftMark, State
+from shared.model.srl.state import State
 from shared.model.tenants import TenantSettings
 from shared.operations.rules import audit
-from shared.operations.rules.operation import reread
-from shared.operations.srl import content, signing, storage
+from shared.operations.srl import content, feed, signing, storage
 from shared.operations.srl import snapshot as snapshots
 from shared.operations.srl.content import Found
 from shared.operations.srl.snapshot import Snapshot
 from shared.ports import Ports
 from shared.ports.store import At, Change, Check, Delete, Expect, Put
 
-_log = logging.getLogger(__name__)
+# How often the head of the feed is read again because an entry was published meanwhile.
+_TRIES: Final = 20
+
+
+class Above(NamedTuple):
+    """The highest version of a list, and of the feed the highest sequence, that were published."""
+
+    version: int
+    sequence: int
 
 
 def first(ports: Ports, settings: TenantSettings, list_signer: ListSigner) -> list[Change]:
@@ -41,34 +49,36 @@ def first(ports: Ports, settings: TenantSettings, list_signer: ListSigner) -> li
     payload = Payload(1, now, now + settings.srl_ttl, [])
     state = State(tenant_id, 1, now, list_signers=list_signers)
     signed = signing.sign(ports, list_signer, payload, state)
-    return _writes(tenant_id, storage.store(ports, signed, changes=0), Expect.ABSENT)
+    head = storage.store(ports, signed, changes=0, sequence=0)
+    base = _base(head, 0, wire.first_chain(tenant_id))
+    begins = feed.based(ports, None, base, settings, list_signer)
+    return [*_writes(tenant_id, head, Expect.ABSENT), begins]
 
 
 def publish(
     ports: Ports,
     caller: Caller,
     *,
-    above: int | None = None,
+    above: Above | None = None,
     anew: bool = False,
     tidy: Callable[[Snapshot, Found], object] | None = None,
 ) -> Head:
     """Publish the next version, whether or not anything changed (SRL-6); return its head.
 
-    `above` is the highest version ever published, given after a restore. If it is given, or if
-    `anew` is true, the list is made from all records. `tidy` is called after the publication (by
-    the schedule). Without it, the state of the list names the marks that it leaves.
+    `above` is given after a restore. If it is given, the list is made from all records; if `anew`
+    is true, it is compared with them. `tidy` is called after the publication.
 
     Raises `ExpectationLost` if another publication or a rotation of the list signer came first
     (see `settle`), `Unavailable` if a port does not answer, `Corrupt` if the list would be wrong.
     In each case the old list stays in force.
     """
-    snapshot = snapshots.take(ports, caller.tenant_id, above=above or 0)
-    anew = anew or above is not None
-    found, head = _made(ports, snapshot, anew=anew, keeps_marks=tidy is None)
+    snapshot = snapshots.take(ports, caller.tenant_id, above=above.version if above else 0)
+    found = content.found(ports, snapshot, anew=anew, above=above.sequence if above else None)
+    head = _store(ports, snapshot, found)
     action, resource, settings = Action.SRL_REGENERATE, f"srl/{head.version}", snapshot.settings
     entry = audit.entry(ports, caller, action, resource, settings=settings, count=head.count)
     signer = snapshot.list_signer
-    _move_head(ports, snapshot, head, [Check(signer.address, At(signer.version)), entry])
+    _move_heads(ports, snapshot, found, head, [Check(signer.address, At(signer.version)), entry])
     if tidy is not None:
         tidy(snapshot, found)
     return head
@@ -84,30 +94,13 @@ def hand_over(
     changes = list(changes)
     on = head, list_signer
     snapshot = snapshots.take(ports, caller.tenant_id, on=on, changes=changes)
-    _, made = _made(ports, snapshot)
-    _move_head(ports, snapshot, made, changes)
+    found = content.found(ports, snapshot)
+    _move_heads(ports, snapshot, found, _store(ports, snapshot, found), changes)
 
 
-def _made(
-    ports: Ports, snapshot: Snapshot, *, anew: bool = False, keeps_marks: bool = True
-) -> tuple[Found, Head]:
-    """Make and store the next list, from the list in force if possible, else from all records."""
-
-    def stored(found: Found) -> tuple[Found, Head]:
-        return found, _store(ports, snapshot, found, keeps_marks=keeps_marks)
-
-    if snapshot.follows and not anew:
-        try:
-            return stored(content.followed(ports, snapshot))
-        except Corrupt:
-            _log.exception("the list before cannot be followed; reading all records instead")
-    # A revoked warrant may be missing because its write is in flight: then read once more.
-    return stored(reread(lambda: content.rebuilt(ports, snapshot)))
-
-
-def _store(ports: Ports, snapshot: Snapshot, found: Found, *, keeps_marks: bool) -> Head:
+def _store(ports: Ports, snapshot: Snapshot, found: Found) -> Head:
     issued_at, expires_at = snapshot.issued_at, snapshot.issued_at + snapshot.lifetime
-    listed = found.content.at(issued_at, ttl=snapshot.lifetime)
+    listed = found.content
     state = State(
         snapshot.tenant_id,
         snapshot.version,
@@ -116,34 +109,50 @@ def _store(ports: Ports, snapshot: Snapshot, found: Found, *, keeps_marks: bool)
         listed.signers,
         snapshot.list_signers,
         found.tombstones,
-        _left(snapshot.cleared, found.revoked) if keeps_marks else (),
+        found.sequence,
     )
     payload = Payload(snapshot.version, issued_at, expires_at, listed.revoked_ids)
     signed = signing.sign(ports, snapshot.list_signer, payload, state)
     changes = snapshot.counted.changes
-    return storage.store(ports, signed, changes=changes, in_force=snapshot.head)
+    return storage.store(
+        ports, signed, changes=changes, sequence=found.sequence, in_force=snapshot.head
+    )
 
 
-def _left(read: Mapping[Address, At], revoked: Collection[str]) -> tuple[LeftMark, ...]:
-    """Return the marks that a list covers and the schedule is to remove (docs/adr/0037).
+def _move_heads(
+    ports: Ports, snapshot: Snapshot, found: Found, head: Head, changes: Iterable[Change]
+) -> None:
+    """Replace the head of the list, and make it the base of the feed, in one write.
 
-    `read` are the marks as read before the list was made; `revoked` are the warrants that are in
-    the list by their own revocation.
+    If an entry is published first, only the head of the feed is read and signed again.
     """
-    return tuple(
-        LeftMark(key.pk, key.sk, at.version, key.sk in revoked) for key, at in read.items()
-    )
+    tenant_id, before, changes = snapshot.tenant_id, snapshot.head, list(changes)
+    base = _base(head, found.sequence, found.chain)
+    for _ in range(_TRIES):
+        newest = feed.head(ports, tenant_id)
+        based = feed.based(ports, newest, base, snapshot.settings, snapshot.list_signer)
+        try:
+            ports.store.write(
+                *_writes(tenant_id, head, At(before.version)),
+                Delete(Turn.after(before, tenant_id).address, Expect.ANYTHING),
+                Delete(schedule.issue_address(before, tenant_id), Expect.ANYTHING),
+                *changes,
+                based,
+            )
+        except ExpectationLost as lost:
+            if set(lost.lost) != {based.address}:
+                raise
+        else:
+            return
+    raise Unavailable("entries of the feed were published during every attempt")
 
 
-def _move_head(ports: Ports, snapshot: Snapshot, head: Head, changes: Iterable[Change]) -> None:
-    """Replace the head of the snapshot by `head`, in one write with `changes`."""
-    tenant_id, before = snapshot.tenant_id, snapshot.head
-    ports.store.write(
-        *_writes(tenant_id, head, At(before.version)),
-        Delete(Turn.after(before, tenant_id).address, Expect.ANYTHING),
-        Delete(schedule.issue_address(before, tenant_id), Expect.ANYTHING),
-        *changes,
-    )
+def _base(head: Head, sequence: int, chain: bytes) -> Base:
+    """Return a list as base of the feed; it covers the feed up to `sequence`."""
+    if head.payload_sha256 is None:
+        raise Corrupt(f"version {head.version} has no base")
+    sha256 = bytes.fromhex(head.payload_sha256)
+    return Base(head.version, sequence, chain, sha256, head.count)
 
 
 def _writes(tenant_id: str, head: Head, expected: At | Expect) -> list[Change]:

@@ -14,12 +14,16 @@ from shared.ports import Ports
 
 
 class Signed(NamedTuple):
-    """A signed list with its signed state. `packed` is `body` in gzip, None for a short list."""
+    """A signed list with its signed state.
+
+    `packed` is `body` in gzip, None for a short list; `base` is the payload in gzip.
+    """
 
     list_signer: ListSigner
     payload: Payload
     body: bytes
     packed: bytes | None
+    base: bytes
     state: bytes
 
 
@@ -33,10 +37,11 @@ def sign(ports: Ports, list_signer: ListSigner, payload: Payload, state: State) 
     # Compression takes as long as all the rest and releases the GIL. Short lists are not packed.
     with ThreadPoolExecutor(1, thread_name_prefix="pack") as pool:
         packing = pool.submit(encoding.pack, body) if encoding.is_worth_packing(body) else None
+        base = pool.submit(encoding.pack, payload.encoded)
         try:
             verify_own(body, payload, public_key=list_signer.public_bytes, now=ports.now())
         except InvalidSrl as error:
             raise Corrupt(f"refusing to publish a list that is not valid: {error}") from error
         signed_state = state.sign(seed=seed)
         packed = packing.result() if packing else None
-    return Signed(list_signer, payload, body, packed, signed_state)
+    return Signed(list_signer, payload, body, packed, base.result(), signed_state)

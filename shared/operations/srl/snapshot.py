@@ -1,7 +1,7 @@
 """The facts that a publication relies on, read in one place (docs/adr/0004, steps 1 and 2)."""
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import islice
@@ -9,29 +9,29 @@ from typing import Final
 
 from shared import logs
 from shared.model import times
-from shared.model.items import Address
-from shared.model.srl.head import FORMAT, Head
+from shared.model.srl.head import Head
 from shared.model.srl.signers import ListSigner
 from shared.model.tenants import TenantSettings
 from shared.operations.rules import counters, tenants
 from shared.operations.rules.counters import Counted
-from shared.operations.srl import in_force, marks, signers, storage
+from shared.operations.srl import in_force, signers, storage
+from shared.operations.srl.feed import INLINE_MAX
 from shared.operations.srl.in_force import Previous
 from shared.ports import Ports
-from shared.ports.store import At, Change
+from shared.ports.store import Change
 
 _log = logging.getLogger(__name__)
 
-# Each list with a version divisible by this is made from all records, in case of an error before.
-_REBUILT_EVERY: Final = 100
+# Each list with a version divisible by this is compared with all records, in case of an error.
+_COMPARED_EVERY: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """The facts that a list is made from. The write that publishes the list expects `head`.
 
-    `marks` are marks on changed warrants: all, or as many as make a rebuild necessary. `version`
-    and `issued_at` are those of the next list. `previous` is what is readable of the list in force.
+    `version` and `issued_at` are those of the next list. `previous` is what is readable of the list
+    in force.
     """
 
     settings: TenantSettings
@@ -39,7 +39,6 @@ class Snapshot:
     list_signer: ListSigner
     counted: Counted
     list_signers: tuple[ListSigner, ...]
-    marks: Mapping[Address, At]
     version: int
     issued_at: datetime
     previous: Previous
@@ -60,28 +59,22 @@ class Snapshot:
         return self.issued_at - self.lifetime
 
     @property
-    def changed(self) -> list[str]:
-        """The warrants that have a mark."""
-        return [address.sk for address in self.marks]
+    def leaving(self) -> list[str]:
+        """Warrants of the list in force that ended so long ago that they leave it."""
+        ends = self.previous.state.ends if self.previous.state else {}
+        # Texts of whole seconds in UTC sort by time.
+        limit = times.text(self.listed_since)
+        return list(islice((each for each, at in ends.items() if at < limit), INLINE_MAX))
 
     @property
-    def cleared(self) -> dict[Address, At]:
-        """The marks that are removed with this list, by its publisher or by the schedule."""
-        return dict(islice(self.marks.items(), marks.CLEARED_A_LIST))
-
-    @property
-    def follows(self) -> bool:
-        """Whether the next list can be made from the one in force, not from all records."""
+    def is_compared(self) -> bool:
+        """Whether the next list is to be compared with all records."""
         head = self.head
-        return self.previous.is_whole and not (
-            # The records were restored, or a list from all records is due.
-            self.version != head.version + 1
-            or head.format != FORMAT
-            or self.version % _REBUILT_EVERY == 0
+        return (
+            self.version % _COMPARED_EVERY == 0
             # A warrant that left the list may have to come back.
             or head.expires_at - head.issued_at != self.lifetime
             or self.issued_at < head.issued_at
-            or len(self.marks) >= marks.followable(head)
         )
 
 
@@ -113,7 +106,6 @@ def take(
         # Read before the warrants: a later revocation then makes the next list due.
         counted=counters.counted(ports, tenant_id),
         list_signers=signers.all_of(ports, tenant_id, changes),
-        marks=marks.of_warrants(ports, tenant_id, limit=marks.followable(head)),
         version=max(head.version, above) + 1,
         issued_at=issued_at,
         previous=in_force.previous(ports, head, list_signer),

@@ -12,6 +12,7 @@ from typing import Final
 from shared.errors import BlobExists, OutOfSpace, Unavailable
 from shared.model.srl.blobs import (
     STATE_SUFFIX,
+    bases_folder,
     blob_name,
     folders,
     lists_folder,
@@ -57,28 +58,31 @@ def discard_old(ports: Ports, tenant_id: str, head: Head) -> None:
         _log.warning("old lists of tenant %s could not be removed", tenant_id, exc_info=True)
 
 
-def store(ports: Ports, signed: Signed, *, changes: int, in_force: Head | None = None) -> Head:
+def store(
+    ports: Ports, signed: Signed, *, changes: int, sequence: int, in_force: Head | None = None
+) -> Head:
     """Store a signed list with its state, and return the head that publishes it.
 
-    `changes` is the number of changes that the list covers. If the disk is full, all lists before
-    that of `in_force` are removed first. Raises `OutOfSpace`, `Unavailable`.
+    The list covers `changes` changes, and the feed up to `sequence`. If the disk is full, all lists
+    before that of `in_force` are removed first. Raises `OutOfSpace`, `Unavailable`.
     """
     tenant_id = signed.list_signer.tenant_id
     try:
-        return _put_all(ports, signed, changes)
+        return _put_all(ports, signed, changes, sequence)
     except OutOfSpace:
         if in_force is None:
             raise
     _log.warning("the disk is full; the old lists of tenant %s are removed", tenant_id)
     _discard(ports, tenant_id, before=in_force.version)
-    return _put_all(ports, signed, changes)
+    return _put_all(ports, signed, changes, sequence)
 
 
-def _put_all(ports: Ports, signed: Signed, changes: int) -> Head:
+def _put_all(ports: Ports, signed: Signed, changes: int, sequence: int) -> Head:
     payload, tenant_id = signed.payload, signed.list_signer.tenant_id
     version, states = payload.version, states_folder(tenant_id)
     # The state is stored before its list: a restore that finds the list finds the state too.
     state = put(ports, states, version, signed.state, suffix=STATE_SUFFIX)
+    base = put(ports, bases_folder(tenant_id), version, signed.base, suffix="cbor.gz")
     blob = put(ports, lists_folder(tenant_id), version, signed.body)
     head = Head(
         version=version,
@@ -92,6 +96,10 @@ def _put_all(ports: Ports, signed: Signed, changes: int) -> Head:
         key_id=signed.list_signer.id,
         state=state,
         format=FORMAT,
+        sequence=sequence,
+        base=base,
+        base_size=len(signed.base),
+        payload_sha256=hashlib.sha256(payload.encoded).hexdigest(),
     )
     if signed.packed is None:
         return head

@@ -139,6 +139,7 @@ def _unmarked(ports: Ports, key: SigningKey) -> Inconsistency:
     marker = Marker(key.revoked_at or ports.now(), key.revoked_reason or LOST)
     changes = [
         revoked_signers.marked(key.tenant_id, key.signer, marker),
+        marks.on_signers(key.tenant_id, [key.signer]),
         *tombstones.noted(key.tenant_id),
     ]
     return Inconsistency(

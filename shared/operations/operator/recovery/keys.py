@@ -145,6 +145,7 @@ def _revoked(run: Run, tomb: SigningKey) -> str | None:
     run.ports.store.write(
         Put(revoked.address, revoked.to_item(), At(key.version) if key else Expect.ABSENT),
         *revoked_signers.added(run.ports, run.tenant_id, {tomb.signer: marker}),
+        marks.on_signers(run.tenant_id, [tomb.signer]),
         marks.on_keys(run.tenant_id),
         counted(run.tenant_id, *before, (revoked, 1)),
         run.entry(Action.KEY_REVOKE, tomb.id, reason=revoked.revoked_reason),

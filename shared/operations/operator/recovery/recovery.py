@@ -26,6 +26,7 @@ from shared.operations.rules import last_admin, tenants
 from shared.operations.rules.operation import settle
 from shared.operations.rules.verdicts import verdicts
 from shared.operations.srl import in_force, publication
+from shared.operations.srl.publication import Above
 from shared.ports import Ports
 from shared.ports.store import At, Check, Delete, Expect
 
@@ -73,7 +74,9 @@ def recover(
     unknown = recovery_unknown.unknown(ports, tenant_id, newest, tables)
     for line in unknown.lines():
         report(line)
-    head = settle(lambda: publication.publish(ports, operator, above=newest.version))
+    sequence = max((state.sequence for state in newest.states), default=0)
+    above = Above(newest.version, sequence)
+    head = settle(lambda: publication.publish(ports, operator, above=above))
     settle(lambda: _remove_other_turns(ports, tenant_id))
     return Recovered(head, lost, repaired, unknown, not last_admin.is_left(ports, tenant_id))
 

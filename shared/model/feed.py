@@ -1,0 +1,121 @@
+"""The feed: numbered entries that say which warrants were revoked or removed since (FEED-1).
+
+The wire format is `shared.authorizer.wire`, which clients of the feed use too.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from typing import Final
+
+import cbor2
+
+from shared.authorizer import wire
+from shared.authorizer.wire import Base, Entry, Malformed
+from shared.errors import Corrupt
+from shared.model import times
+from shared.model.items import Address, Partition, Table
+from shared.model.records import Record
+
+# The most warrants in one entry: with the longest identifiers, an item of DynamoDB holds it.
+ENTRY_MAX: Final = 4_000
+
+# What a restore adds to the sequence, so that it exceeds those that clients have seen.
+LEAP: Final = 2**20
+
+# The sort key of the head. It sorts after those of all entries.
+HEAD: Final = "head"
+
+_DIGITS: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class StoredEntry(Record):
+    """An entry as it is stored: its bytes, and when each warrant that it revokes ends.
+
+    `ends` is CBOR: for each warrant in `Revoked`, seconds since 1970, or null if it is not known.
+    """
+
+    entry: bytes
+    ends: bytes
+    issued_at: datetime
+
+    @classmethod
+    def of(
+        cls, entry: Entry, ends: Sequence[datetime | None], issued_at: datetime
+    ) -> "StoredEntry":
+        """Return an entry to store; `ends` are those of `entry.revoked`, in the same order."""
+        seconds = [None if at is None else int(at.timestamp()) for at in ends]
+        return cls(entry.encode(), cbor2.dumps(seconds), issued_at)
+
+    def opened(self) -> tuple[Entry, list[datetime | None]]:
+        """Return the entry, and the ends of the warrants that it revokes. Raises `Corrupt`."""
+        try:
+            entry, seconds = Entry.decode(self.entry), cbor2.loads(self.ends)
+            ends = [None if at is None else times.from_seconds(at) for at in seconds]
+        except (Malformed, cbor2.CBORError, TypeError, ValueError, OverflowError):
+            raise Corrupt("an entry of the feed is malformed") from None
+        if len(ends) != len(entry.revoked):
+            raise Corrupt("an entry of the feed lacks the end of a warrant")
+        return entry, ends
+
+
+@dataclass(frozen=True)
+class FeedHead(Record):
+    """The signed head of a tenant's feed.
+
+    `payload` is the encoded `wire.Head`, `signature` the 64 bytes over `wire.signed_part(payload)`
+    by the list signer `key_id`. `broke_at` is the sequence of the last break, 0 if there is none.
+    `published_ms` is when the last entry was published, in milliseconds since 1970.
+    """
+
+    payload: bytes
+    signature: bytes
+    key_id: str
+    broke_at: int = 0
+    published_ms: int = 0
+    version: int = 1
+
+    @cached_property
+    def signed(self) -> wire.Head:
+        """What is signed. Raises `Corrupt`."""
+        try:
+            return wire.Head.decode(self.payload)
+        except Malformed as error:
+            raise Corrupt(f"the head of a feed is malformed: {error}") from None
+
+    @property
+    def sequence(self) -> int:
+        """The sequence of the last entry; 0 before the first."""
+        return self.signed.sequence
+
+    @property
+    def base(self) -> Base:
+        """The list in force, which covers the entries up to its sequence."""
+        return self.signed.base
+
+    @property
+    def needs_list(self) -> bool:
+        """Whether a break is not covered by the base: clients cannot go on before the next list."""
+        return self.broke_at > self.base.sequence
+
+
+def feed(tenant_id: str) -> Partition:
+    """Return the partition of a tenant's entries, in order of sequence, and then the head."""
+    return Partition(Table.REVOCATIONS, f"{tenant_id}#feed")
+
+
+def head_address(tenant_id: str) -> Address:
+    """Return the address of the head of a tenant's feed, which sorts after all entries."""
+    return feed(tenant_id).address(HEAD)
+
+
+def entry_address(tenant_id: str, sequence: int) -> Address:
+    """Return the address of the entry with this sequence."""
+    return feed(tenant_id).address(entry_sk(sequence))
+
+
+def entry_sk(sequence: int) -> str:
+    """Return the sort key of the entry with this sequence."""
+    return f"{sequence:0{_DIGITS}d}"

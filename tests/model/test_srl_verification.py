@@ -27,7 +27,7 @@ HOUR = timedelta(hours=1)
 PAYLOAD = Payload(5, NOW, NOW + HOUR, ["svc_wrt_a", "svc_wrt_b"])
 MEMBERS = PAYLOAD.members()
 ISSUED = MEMBERS["IssuedAt"].encode()
-RIGHT = PAYLOAD.encode()
+RIGHT = PAYLOAD.encoded
 VERSION_MAX = 10**12 - 1
 
 

@@ -145,10 +145,10 @@ def test_times() -> None:
 def test_a_list_is_no_warrant() -> None:
     """F42: what a list signer signs passes for a warrant in no form."""
     listed = Payload(2, NOW, NOW + timedelta(hours=1), [])
-    refused(listed.encode(), "malformed")
+    refused(listed.encoded, "malformed")
     refused(srl.sign(listed, seed=SEED), "malformed")
-    signature = seeds.signature(listed.encode(), seed=SEED)
-    refused(cose.Message(HEADER, listed.encode(), signature).encode(), "signature")
+    signature = seeds.signature(listed.encoded, seed=SEED)
+    refused(cose.Message(HEADER, listed.encoded, signature).encode(), "signature")
 
 
 @given(

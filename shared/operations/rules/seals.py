@@ -9,16 +9,20 @@ from shared.model.srl.signers import ListSigner
 from shared.ports import Ports
 
 
+class SeedLost(Corrupt):
+    """The seal of a seed does not open, or there is none."""
+
+
 def opened(ports: Ports, key: SigningKey | ListSigner) -> bytes:
     """Return the seed (32 bytes) of an active key.
 
-    Raises `Corrupt` if it has none or the seal does not open for this key, purpose and version;
+    Raises `SeedLost` if it has none or the seal does not open for this key, purpose and version;
     `Unavailable` if the key service does not answer.
     """
     try:
         return _unsealed(ports, key, key.seal_context)
     except Corrupt as error:
-        raise Corrupt(
+        raise SeedLost(
             f"the sealed seed of {key.id} does not open; if an earlier version of the service "
             "sealed it, run: infra.admin migrate (rescind-admin migrate, if it is installed)"
         ) from error

@@ -6,6 +6,7 @@ and readers of lists refuse the same warrants (docs/adr/0046).
 
 import logging
 from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -24,6 +25,7 @@ from shared.model.srl.tombstones import Tombstones
 from shared.model.warrants import left_behind
 from shared.operations.rules import revoked_signers
 from shared.operations.rules.operation import reread
+from shared.operations.rules.seals import SeedLost
 from shared.operations.rules.verdicts import verdicts
 from shared.operations.srl import ended, feed, tombstones
 from shared.operations.srl.signed import signed_by
@@ -112,11 +114,10 @@ def of_all_records(
 
 def _followed(ports: Ports, snapshot: Snapshot, also: Collection[str]) -> Found | None:
     """Return what the feed makes of the list in force; None if all records must be read."""
-    published = feed.publish(ports, snapshot.tenant_id, also=also)
+    covered = _up_to_date(ports, snapshot, also)
     (ids, state), start = snapshot.previous, snapshot.head.sequence
-    if published is None or ids is None or state is None or start is None:
+    if covered is None or ids is None or state is None or start is None:
         return None
-    covered = published.head
     try:
         entries = feed.entries(ports, snapshot.tenant_id, after=start, until=covered.sequence)
         opened = [each.opened() for each in entries]
@@ -133,6 +134,17 @@ def _followed(ports: Ports, snapshot: Snapshot, also: Collection[str]) -> Found 
     return Found(content, kept, covered.sequence, covered.signed.chain)
 
 
+def _up_to_date(ports: Ports, snapshot: Snapshot, also: Collection[str]) -> FeedHead | None:
+    """Bring the feed up to date, and return its head; None if there is no feed."""
+    try:
+        published = feed.publish(ports, snapshot.tenant_id, also=also)
+    except SeedLost:
+        # Another signer is about to replace this one. It publishes the rest, which has its marks.
+        _log.exception("no entry can be signed; the list covers the feed as it is")
+        return feed.head(ports, snapshot.tenant_id)
+    return published.head if published else None
+
+
 def _anew(ports: Ports, snapshot: Snapshot, above: int | None) -> Found:
     """Return the content that all records give, with a break of the feed before it.
 
@@ -141,10 +153,12 @@ def _anew(ports: Ports, snapshot: Snapshot, above: int | None) -> Found:
     # Read first: a change after that is in an entry that the list does not cover.
     covered = feed.head(ports, snapshot.tenant_id)
     if covered is not None and not _breaks(covered, since=snapshot.head.sequence):
-        covered = feed.break_off(ports, snapshot.tenant_id)
+        with suppress(SeedLost):
+            covered = feed.break_off(ports, snapshot.tenant_id)
     records = reread(lambda: _records(ports, snapshot))
     signers, kept = _ended(ports, snapshot)
-    sequence, chain = above + LEAP if above else 0, wire.first_chain(snapshot.tenant_id)
+    known = max(above or 0, snapshot.head.sequence or 0)
+    sequence, chain = known + LEAP if known else 0, wire.first_chain(snapshot.tenant_id)
     if covered is not None:
         sequence, chain = covered.sequence, covered.signed.chain
     made = replace(records.content, signers=signers)

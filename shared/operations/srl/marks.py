@@ -24,6 +24,7 @@ from shared.model.signing_keys import Signer
 from shared.model.srl import schedule as model
 from shared.model.srl.schedule import Mark, SignersMark
 from shared.operations.rules import operation, steps
+from shared.operations.rules import revoked_signers as revoked_signer_rules
 from shared.ports import Ports
 from shared.ports.store import At, Change, Check, Delete, Expect, Put
 
@@ -88,27 +89,32 @@ def of_warrants(ports: Ports, tenant_id: str, *, limit: int) -> dict[Address, At
 
 
 def of_revoked_signers(ports: Ports, tenant_id: str) -> dict[Address, SignersMark]:
-    """Read the marks on signers whose revocations are all visible.
+    """Read the marks on signers whose revocations a check finds already.
 
     A warrant that is signed while the mark is visible and the revocation is not may still reach
     its caller, so such a mark must not be removed (docs/adr/0037).
     """
     partition = model.signers_marks(tenant_id)
-    found = {
-        partition.address(row.sk): SignersMark.from_item(row.item)
-        for row in ports.store.query(partition)
-    }
-    markers = revoked_signers.markers(tenant_id)
-    wanted = {markers.address(signer) for mark in found.values() for signer in mark.signers}
-    revoked = ports.store.get_many(wanted) if wanted else {}
-    if len(revoked) < len(wanted):
+    rows = ports.store.query(partition)
+    found = {partition.address(row.sk): SignersMark.from_item(row.item) for row in rows}
+    signers = {Signer.parse(each) for mark in found.values() for each in mark.signers}
+    revoked = _revoked(ports, tenant_id, signers)
+    if len(revoked) < len(signers):
         operation.PACING.sleep(operation.PACING.in_flight)
-        revoked = ports.store.get_many(wanted)
+        revoked = _revoked(ports, tenant_id, signers)
     return {
-        each: mark
-        for each, mark in found.items()
-        if all(markers.address(signer) in revoked for signer in mark.signers)
+        address: mark
+        for address, mark in found.items()
+        if revoked.issuperset(map(Signer.parse, mark.signers))
     }
+
+
+def _revoked(ports: Ports, tenant_id: str, signers: Collection[Signer]) -> set[Signer]:
+    """Return those of the signers that a check finds revoked."""
+    if not signers:
+        return set()
+    count = ports.store.get(revoked_signers.count_address(tenant_id))
+    return set(revoked_signer_rules.found(ports, tenant_id, count, signers))
 
 
 def see(ports: Ports, marks: Mapping[Address, Mark]) -> None:

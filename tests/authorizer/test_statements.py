@@ -118,6 +118,6 @@ def test_a_list_is_no_statement_and_a_statement_no_list() -> None:
     body = srl.sign(Payload(1, NOW, NOW, []), seed=SEEDS[0])
     signature = seeds.sign(statement(2).encode(), seed=SEEDS[0])
     assert reached([1], [dict(form(2)) | {"Signature": signature}]) == [1]
-    encoded = Payload(1, NOW, NOW, []).encode()
+    encoded = Payload(1, NOW, NOW, []).encoded
     assert encoded[0] == 0xA4
     assert base64.b64encode(encoded) in body

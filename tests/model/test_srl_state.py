@@ -14,7 +14,7 @@ from shared.model.srl import signers as srl_signers
 from shared.model.srl import state as srl_state
 from shared.model.srl.encoding import Payload, sign
 from shared.model.srl.signers import ListSigner
-from shared.model.srl.state import LeftMark, State
+from shared.model.srl.state import State
 from shared.model.srl.tombstones import Status, Tombstone, Tombstones
 from shared.model.srl.verification import verify
 
@@ -54,7 +54,7 @@ _STATE = State(
         accounts=(Tombstone("svc_sa_a", Status.DISABLED),),
         keys=(_key(signing_keys.Status.SUSPENDED),),
     ),
-    (LeftMark(f"{_TENANT}#srl-changed#3", "svc_wrt_a", 2**61, revoked=True),),
+    41,
 )
 
 

@@ -37,7 +37,7 @@ from shared.operations.rules import counters, operation, revoked_signers, tenant
 from shared.operations.rules.operation import settle
 from shared.operations.rules.verdicts import verdicts
 from shared.operations.srl import content as srl_content
-from shared.operations.srl import in_force, publication, signing, snapshot, storage, worker
+from shared.operations.srl import in_force, publication, signing, storage, worker
 from shared.operations.srl import marks as srl_marks
 from shared.operations.srl import schedule as srl_schedule
 from shared.operations.srl.snapshot import Snapshot
@@ -596,7 +596,7 @@ def _stored(ports: Ports, found: Found, version: int, signer: ListSigner | None 
     payload = Payload(version, now, now + found.settings.srl_ttl, content.revoked_ids)
     state = State(signer.tenant_id, version, now, content.ends, content.signers)
     signed = signing.sign(ports, signer, payload, state)
-    return storage.store(ports, signed, changes=found.changes)
+    return storage.store(ports, signed, changes=found.changes, sequence=0)
 
 
 def _move(ports: Ports, caller: Caller, head: Head, expected: At | Expect) -> Head:
@@ -676,20 +676,6 @@ def _marks_read_afterwards(ports: Ports, tenant_id: str) -> bool:
     return published
 
 
-def _changed_read_afterwards(ports: Ports, caller: Caller, **_: bool) -> Head:
-    """Follows what was marked at first, and clears what is marked at last."""
-    taken = snapshot.take(ports, caller.tenant_id)
-    assert taken.follows
-    followed = srl_content.followed(ports, taken)
-    head = publication._store(ports, taken, followed, keeps_marks=True)
-    _move(ports, caller, head, At(taken.head.version))
-    marks = srl_marks.of_warrants(ports, caller.tenant_id, limit=1000)
-    found = verdicts(ports, caller.tenant_id, [key.sk for key in marks])
-    revoked = {each for each, verdict in found.items() if verdict.revoked}
-    srl_marks.clear(ports, caller.tenant_id, marks, revoked=revoked)
-    return head
-
-
 def _marks_cleared_as_they_are(ports: Ports, marks: Mapping[Address, Mark]) -> None:
     if marks:
         ports.store.write(*(Delete(key, Expect.ANYTHING) for key in marks))
@@ -704,16 +690,12 @@ def _marks_cleared_at_once(ports: Ports, marks: Mapping[Address, Mark]) -> None:
 
 def _warrants_cleared_unseen(
     ports: Ports, _tenant_id: str, marks: Mapping[Address, At], *, revoked: Collection[str]
-) -> None:
+) -> int:
     """As they were read, but without a look at what they mark."""
     if marks:
         with suppress(ExpectationLost):
             ports.store.write(*(Delete(key, at) for key, at in marks.items()))
-
-
-def _due_by_the_count(_ports: Ports, _tenant_id: str) -> bool:
-    """No mark on a warrant is looked at."""
-    return False
+    return 0
 
 
 def _read_once(read: Callable[[], object]) -> object:
@@ -724,7 +706,9 @@ def _whatever_it_became(_before: ListSigner, after: ListSigner) -> Put:
     return Put(after.address, after.to_item(), Expect.ANYTHING)
 
 
-def _over_any_head(ports: Ports, taken: Snapshot, head: Head, changes: Iterable[Change]) -> None:
+def _over_any_head(
+    ports: Ports, taken: Snapshot, _found: object, head: Head, changes: Iterable[Change]
+) -> None:
     moved = Put(head_address(taken.tenant_id), head.to_item(), Expect.ANYTHING)
     ports.store.write(moved, *changes)
 
@@ -755,13 +739,10 @@ _WRONG = {
         list_signers, "_update", _whatever_it_became, "maker1, maker2", staged
     ),
     "head unchecked by a rotation": Wrong(
-        publication, "_move_head", _over_any_head, "publisher, rotator", rising
+        publication, "_move_heads", _over_any_head, "publisher, rotator", rising
     ),
     "marks read afterwards": Wrong(
         worker, "publish_if_due", _marks_read_afterwards, "worker, revoker", nothing_lost
-    ),
-    "changed warrants read afterwards": Wrong(
-        publication, "publish", _changed_read_afterwards, "publisher, revoker", nothing_lost
     ),
     "marks cleared as they are": Wrong(
         srl_marks, "see", _marks_cleared_as_they_are, "worker, waverer", nothing_lost
@@ -771,9 +752,6 @@ _WRONG = {
     ),
     "warrants cleared unseen": Wrong(
         srl_marks, "clear", _warrants_cleared_unseen, "publisher, revoker", nothing_lost, "revoker"
-    ),
-    "due by the count alone": Wrong(
-        worker, "_is_marked", _due_by_the_count, "worker, revoker", nothing_lost, "revoker"
     ),
 }
 

@@ -207,7 +207,7 @@ def test_two_lists_of_the_newest_version(deployment: Deployment, past: Past, clo
     calls = Script()
     newest = publication.publish(scripted(ports, calls), tenant.operator)
     deployment.restore(past.copy)
-    above = newest.version - 1
+    above = publication.Above(newest.version - 1, 0)
     # Each of the two has a warrant that the other lacks, whichever is read first.
     tenant.revoke(ports, "svc_wrt_of-the-other")
     other = publication.publish(ports, tenant.operator, above=above)

@@ -10,15 +10,13 @@ from shared.model import warrants
 from shared.model.items import Partition, Table
 from shared.model.revocations import Revocation, RevokedWarrant
 from shared.model.srl import schedule as srl_schedule
-from shared.model.srl.blobs import states_folder
 from shared.model.warrants import Standing
-from shared.operations.api import revocations, srl
+from shared.operations.api import revocations
 from shared.operations.operator import doctor
-from shared.operations.srl import in_force, publication, worker
 from shared.operations.srl import marks as srl_marks
+from shared.operations.srl import worker
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
-from tests.faults import Script, scripted
 from tests.operations.tenants import Tenant
 from tests.reads import reading
 from tests.worlds import Clock
@@ -107,55 +105,3 @@ def test_a_page_over_all_shards_reads_little_more_than_it_shows(
         revocations.page(watched, tenant.operator, before=None, limit=50)
     counters = model.SHARDS * model.COUNTERS
     assert reads.items <= 51 + model.RECORD_SHARDS * 9 + counters
-
-
-def test_a_caller_waits_for_no_marks(ports: Ports, tenant: Tenant) -> None:
-    """F138a: A caller who regenerates waits for no marks; the schedule needs no list for them."""
-    names = [f"svc_wrt_{number:03}" for number in range(130)]
-    for name in names:
-        tenant.revoke(ports, name)
-    script = Script()
-    srl.regenerate(scripted(ports, script), tenant.operator)
-    assert script.calls.count("write") == 1
-    assert tenant.published(ports).revoked_ids == names
-    assert len(srl_marks.of_warrants(ports, tenant.id, limit=1000)) == 130
-    assert not worker.publish_if_due(ports, tenant.id)
-    assert srl_marks.of_warrants(ports, tenant.id, limit=1000) == {}
-    assert in_force.head(ports, tenant.id).version == 2
-
-
-def test_a_mark_that_the_list_does_not_cover(ports: Ports, tenant: Tenant) -> None:
-    """F138: A change after the caller's list keeps its mark, and a list that is begun has it.
-
-    The other list is begun before the change, and would be in force after its mark was removed.
-    """
-    tenant.revoke(ports, OLD)
-    srl.regenerate(ports, tenant.operator)
-    record, _ = revocations.create(ports, tenant.operator, warrant_id=OLD, reason="again")
-
-    def meanwhile() -> None:
-        revocations.delete(ports, tenant.operator, revocation_id=record.id)
-        worker._clear_left(ports, tenant.id)
-        tenant.revoke(ports, OLD)
-        worker._clear_left(ports, tenant.id)
-
-    worker._clear_left(ports, tenant.id)
-    rehearsal = Script()
-    publication.publish(scripted(ports, rehearsal), tenant.operator)
-    last = rehearsal.calls.index("write")
-    publication.publish(scripted(ports, Script(before={last: meanwhile})), tenant.operator)
-    assert len(srl_marks.of_warrants(ports, tenant.id, limit=10)) == 1
-    assert worker.publish_if_due(ports, tenant.id)
-    assert tenant.published(ports).revoked_ids == [OLD]
-
-
-def test_a_state_that_is_lost_leaves_its_marks_to_the_next_list(
-    ports: Ports, tenant: Tenant
-) -> None:
-    """F138: The marks that it told of are looked at again, as before."""
-    tenant.revoke(ports, OLD)
-    srl.regenerate(ports, tenant.operator)
-    ports.blobs.discard(states_folder(tenant.id), before="~")
-    assert worker.publish_if_due(ports, tenant.id)
-    assert srl_marks.of_warrants(ports, tenant.id, limit=10) == {}
-    assert tenant.published(ports).revoked_ids == [OLD]

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -29,8 +29,8 @@ from shared.operations.api import (
     warrants,
 )
 from shared.operations.api.warrants import Order
-from shared.operations.srl import content, in_force, publication, snapshot, storage, worker
-from shared.operations.srl import marks as srl_marks
+from shared.operations.rules import revoked_signers
+from shared.operations.srl import content, in_force, publication, snapshot, storage, tombstones
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
 from tests.faults import Script, scripted
@@ -113,11 +113,15 @@ class World:
     def compare(self) -> None:
         """Hold the next list, made from the one before, to the one made from all records."""
         taken = snapshot.take(self.ports, self.tenant.id)
-        if not taken.follows:
+        if taken.is_compared:
             return
-        both = (content.followed(self.ports, taken), content.rebuilt(self.ports, taken))
-        heads = {publication._store(self.ports, taken, each, keeps_marks=True) for each in both}
-        assert len(heads) == 1
+        followed = content.found(self.ports, taken)
+        records = content._records(self.ports, taken).content
+        assert (followed.content, followed.tombstones) == (
+            replace(records, signers=followed.content.signers),
+            tombstones.gathered(self.ports, self.tenant.id, changes=followed.tombstones.changes),
+        )
+        assert followed.content.signers == revoked_signers.read(self.ports, self.tenant.id)
 
     def lifetime(self, number: int) -> None:
         change = SettingsChange(srl_ttl_seconds=1800 * (number % 3 + 1))
@@ -209,8 +213,8 @@ def test_it_reads_what_changed_and_no_more(ports: Ports) -> None:
     head = publication.publish(scripted(ports, script), tenant.operator)
     assert head.count == 302
     # The counters and what changed, in every shard, and the signers.
-    assert script.calls.count("query") == 2 * revocation_model.SHARDS + 1
-    assert len(script.calls) == 11 + script.calls.count("query")
+    assert script.calls.count("query") == 2 * revocation_model.SHARDS + 3
+    assert len(script.calls) == 23 + script.calls.count("query")
 
 
 @pytest.mark.parametrize("damage", [b"", b"{}"])
@@ -248,28 +252,6 @@ def test_a_list_that_fails_its_check_is_made_anew(
     ports.store.write(Put(address, damaged, Expect.PRESENT))
     assert tenant.regenerate(ports).revoked_ids == ["svc_wrt_a", "svc_wrt_b"]
     assert "reading all records instead" in caplog.text
-
-
-def test_many_changes_are_not_looked_at_one_by_one(
-    ports: Ports, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Past a limit all records are read, and what was marked is settled in turns."""
-    monkeypatch.setattr(srl_marks, "_FOLLOWABLE_MIN", 3)
-    tenant = Tenant.create(ports)
-    for number in range(8):
-        tenant.revoke(ports, f"svc_wrt_{number}")
-    script = Script()
-    assert publication.publish(scripted(ports, script), tenant.operator).count == 8
-    # The tombstones take four queries, the revoked keys one more column than the shards, which
-    # take two each.
-    shards = 2 * revocation_model.SHARDS
-    assert (script.calls.count("query"), script.calls.count("column")) == (shards + 5, 33)
-    for _ in range(3):
-        assert tenant.regenerate(ports).revoked_ids == [f"svc_wrt_{n}" for n in range(8)]
-    assert not worker.publish_if_due(ports, tenant.id)
-    script = Script()
-    publication.publish(scripted(ports, script), tenant.operator)
-    assert script.calls.count("query") == shards + 1
 
 
 @pytest.mark.usefixtures("few_partitions")

@@ -73,13 +73,17 @@ def found(
         feed.break_off(ports, tenant_id, above=above)
     made = _followed(ports, snapshot, also=snapshot.leaving)
     if made is None:
-        return _anew(ports, snapshot, above)
+        return from_all_records(ports, snapshot, above)
     if not (anew or snapshot.is_compared):
         return made
     records = reread(lambda: _records(ports, snapshot))
     if differences := made.content.differences(records.content):
         made = _followed(ports, snapshot, also=differences)
-    return replace(made, misplaced=records.misplaced) if made else _anew(ports, snapshot, above)
+    return (
+        replace(made, misplaced=records.misplaced)
+        if made
+        else from_all_records(ports, snapshot, above)
+    )
 
 
 def of_all_records(
@@ -145,7 +149,7 @@ def _up_to_date(ports: Ports, snapshot: Snapshot, also: Collection[str]) -> Feed
     return published.head if published else None
 
 
-def _anew(ports: Ports, snapshot: Snapshot, above: int | None) -> Found:
+def from_all_records(ports: Ports, snapshot: Snapshot, above: int | None) -> Found:
     """Return the content that all records give, with a break of the feed before it.
 
     A tenant without a feed begins one, after a restore above the one that it may have had.

@@ -6,6 +6,7 @@
 If it stops at any point, the old list stays in force, and at most an unused blob is left.
 """
 
+import logging
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Final, NamedTuple
@@ -30,6 +31,8 @@ from shared.operations.srl.content import Found
 from shared.operations.srl.snapshot import Snapshot
 from shared.ports import Ports
 from shared.ports.store import At, Change, Check, Delete, Expect, Put
+
+_log = logging.getLogger(__name__)
 
 # How often the head of the feed is read again because an entry was published meanwhile.
 _TRIES: Final = 20
@@ -73,8 +76,7 @@ def publish(
     In each case the old list stays in force.
     """
     snapshot = snapshots.take(ports, caller.tenant_id, above=above.version if above else 0)
-    found = content.found(ports, snapshot, anew=anew, above=above.sequence if above else None)
-    head = _store(ports, snapshot, found)
+    found, head = _made(ports, snapshot, anew=anew, above=above.sequence if above else None)
     action, resource, settings = Action.SRL_REGENERATE, f"srl/{head.version}", snapshot.settings
     entry = audit.entry(ports, caller, action, resource, settings=settings, count=head.count)
     signer = snapshot.list_signer
@@ -94,8 +96,21 @@ def hand_over(
     changes = list(changes)
     on = head, list_signer
     snapshot = snapshots.take(ports, caller.tenant_id, on=on, changes=changes)
-    found = content.found(ports, snapshot)
-    _move_heads(ports, snapshot, found, _store(ports, snapshot, found), changes)
+    found, made = _made(ports, snapshot)
+    _move_heads(ports, snapshot, found, made, changes)
+
+
+def _made(
+    ports: Ports, snapshot: Snapshot, *, anew: bool = False, above: int | None = None
+) -> tuple[Found, Head]:
+    """Make and store the next list: from the list in force if possible, else from all records."""
+    found = content.found(ports, snapshot, anew=anew, above=above)
+    try:
+        return found, _store(ports, snapshot, found)
+    except Corrupt:
+        _log.exception("the list before cannot be followed; reading all records instead")
+    found = content.from_all_records(ports, snapshot, above)
+    return found, _store(ports, snapshot, found)
 
 
 def _store(ports: Ports, snapshot: Snapshot, found: Found) -> Head:

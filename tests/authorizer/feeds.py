@@ -1,5 +1,6 @@
 """A feed as a service publishes it, small and in memory: what clients are tested with."""
 
+import copy
 import hashlib
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -63,15 +64,26 @@ class Feed:
         self.chain = self.chain or wire.first_chain(self.tenant)
         self.publish_list()
 
+    def branch(self) -> "Feed":
+        """A feed with the same past, which goes its own way from now on."""
+        branch = copy.copy(self)
+        branch.ids, branch.entries = set(self.ids), dict(self.entries)
+        branch.payloads = dict(self.payloads)
+        return branch
+
     def publish(self, *revoked: str, removed: tuple[str, ...] = (), leap: int = 0) -> None:
         """Publish an entry, a break if it is empty; `leap` numbers are left out before it."""
         self.sequence += 1 + leap
         entry = wire.Entry(self.sequence, tuple(sorted(revoked)), tuple(sorted(removed))).encode()
-        self.append(entry)
+        self._chain(entry)
         self.ids = (self.ids | set(revoked)) - set(removed)
 
     def append(self, entry: bytes) -> None:
-        """Append the bytes of an entry, whatever they are, as number `sequence`."""
+        """Append the bytes of the next entry, whatever they are."""
+        self.sequence += 1
+        self._chain(entry)
+
+    def _chain(self, entry: bytes) -> None:
         self.entries[self.sequence] = entry
         self.chain = wire.next_chain(self.chain, entry)
 

@@ -1,0 +1,84 @@
+"""Puts this client through the conformance suite: requests and answers are lines of JSON.
+
+docs/feed.md describes the requests. `python -m rescind_authorizer conformance` starts it.
+"""
+
+import base64
+import json
+import sys
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from .answers import parse_answer
+from .refusals import NeedsBase, Refused
+from .state import Position, State, Trusted, advance
+
+
+class Session:
+    """A client without a network: it is told the time, the answers, and the bases."""
+
+    def __init__(self) -> None:
+        self._state: State | None = None
+        self._trusted = Trusted("", ())
+        self._floor: Position | None = None
+
+    def answer(self, request: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+        """Return the answer to a request: its one member names what is asked."""
+        ((name, given),) = request.items()
+        return _COMMANDS[name](self, **given)
+
+    def init(
+        self, tenant: str, public_keys: list[str], floor: Mapping[str, Any] | None
+    ) -> dict[str, Any]:
+        """Begin without a state; `floor` is the position that was saved before, if any."""
+        self._state = None
+        self._trusted = Trusted(tenant, tuple(base64.b64decode(each) for each in public_keys))
+        self._floor = None
+        if floor is not None:
+            self._floor = Position(floor["sequence"], base64.b64decode(floor["chain"]))
+        return {"ready": True}
+
+    def poll(self, now: str, answer: str, base: str | None) -> dict[str, Any]:
+        """Take an answer, with the base that the head names if the case has it at hand."""
+        try:
+            self._state = advance(
+                self._state,
+                parse_answer(answer.encode()),
+                base=None if base is None else base64.b64decode(base),
+                now=datetime.fromisoformat(now),
+                trusted=self._trusted,
+                floor=self._floor,
+            )
+        except Refused as refused:
+            return {"refused": refused.reason.value}
+        except NeedsBase as needs:
+            return {"needs_base": needs.base.version}
+        return {"sequence": self._state.sequence}
+
+    def check(self, now: str, ids: list[str]) -> dict[str, Any]:
+        """Return what an authorizer would decide at this time about a chain of warrants."""
+        state = self._state
+        if state and any(map(state.is_revoked, ids)):
+            return {"verdict": "revoked"}
+        if state is None or state.is_expired(datetime.fromisoformat(now)):
+            return {"verdict": "stale"}
+        return {"verdict": "clear"}
+
+
+_COMMANDS: Final[Mapping[str, Callable[..., dict[str, Any]]]] = {
+    "init": Session.init,
+    "poll": Session.poll,
+    "check": Session.check,
+}
+
+
+def main() -> None:
+    """Answer the requests on standard input until it ends."""
+    session = Session()
+    for line in sys.stdin:
+        print(json.dumps(session.answer(json.loads(line))), flush=True)
+
+
+if __name__ == "__main__":
+    main()

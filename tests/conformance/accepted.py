@@ -1,0 +1,266 @@
+"""What a client must accept, and what it then says of warrants."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import cbor2
+
+from shared.authorizer import wire
+from shared.authorizer.state import Position
+from tests.authorizer.feeds import HOUR, NOW, Feed, sealed, signer
+from tests.conformance.cases import UNKNOWN, A, B, C, Case, D, case
+
+_SECOND = timedelta(seconds=1)
+
+
+@case
+def a_newcomer(case: Case) -> None:
+    """A client without a state asks for the base, and then has its identifiers and the entries'."""
+    case.init()
+    case.check("stale", A)
+    case.poll(case.feed.answer(), needs_base=1)
+    case.check("stale", A)
+    case.poll(case.feed.answer(), base=case.feed.data, sequence=1)
+    for each in (A, B, C):
+        case.check("revoked", each)
+    case.check("clear", D)
+    case.check("clear")
+    case.check("revoked", D, A)
+    case.check("revoked", A, D)
+
+
+@case
+def an_empty_feed(case: Case) -> None:
+    """A feed without entries is its base; its chain begins with the tenant."""
+    case.feed = Feed()
+    case.begin()
+    case.check("clear", A)
+
+
+@case
+def entries(case: Case) -> None:
+    """Entries are applied in order: a removed warrant is clear, and can be revoked again."""
+    case.begin()
+    case.feed.publish(D, removed=(A, C))
+    case.feed.publish(A, removed=(D,))
+    case.poll(case.feed.answer(1), sequence=3)
+    case.check("revoked", A)
+    case.check("revoked", B)
+    case.check("clear", C, D)
+
+
+@case
+def several_polls(case: Case) -> None:
+    """Each answer continues where the one before ended, also if a new base was published."""
+    case.begin()
+    for number, each in enumerate((D, UNKNOWN), 1):
+        case.feed.publish(each)
+        case.feed.publish_list()
+        case.poll(case.feed.answer(number), sequence=number + 1)
+        case.check("revoked", each)
+    case.check("revoked", A)
+
+
+@case
+def entries_that_are_held_already(case: Case) -> None:
+    """An answer may begin with entries that the client has; it needs no base for that."""
+    case.begin()
+    case.feed.publish(D)
+    case.poll(case.feed.answer(0), sequence=2)
+    case.check("revoked", D)
+
+
+@case
+def entries_that_are_not_needed_are_not_read(case: Case) -> None:
+    """What stands before the needed entries is ignored, whatever it is."""
+    case.begin()
+    case.feed.publish(D)
+    good = case.feed.answer(1)
+    case.poll(replace(good, entries=(b"\xff", *good.entries)), sequence=2)
+    case.check("revoked", D)
+
+
+@case
+def the_same_answer_again(case: Case) -> None:
+    """The same answer is accepted again."""
+    case.begin()
+    case.poll(case.feed.answer(), sequence=1)
+    case.poll(case.feed.answer(1), sequence=1)
+    case.check("revoked", C)
+
+
+@case
+def a_renewed_head(case: Case) -> None:
+    """A head of the same sequence that was issued later extends the lifetime."""
+    case.begin()
+    later = NOW + HOUR / 2
+    renewed = case.feed.answer(1, issued_at=later, expires_at=later + HOUR)
+    case.poll(renewed, now=later, sequence=1)
+    case.check("clear", D, now=NOW + HOUR)
+    case.check("stale", D, now=later + HOUR)
+
+
+@case
+def the_end_of_a_lifetime(case: Case) -> None:
+    """From ExpiresAt on a client is stale; a warrant that is known to be revoked stays so."""
+    case.begin()
+    case.check("clear", D, now=NOW + HOUR - _SECOND)
+    case.check("stale", D, now=NOW + HOUR)
+    case.check("revoked", D, A, now=NOW + HOUR)
+
+
+@case
+def the_longest_lifetime(case: Case) -> None:
+    """A head may live for 7 days."""
+    case.init()
+    week = case.feed.answer(expires_at=NOW + timedelta(days=7))
+    case.poll(week, base=case.feed.data, sequence=1)
+
+
+@case
+def a_clock_that_is_slow(case: Case) -> None:
+    """A head may be issued 30 seconds ahead of the client's clock."""
+    case.init()
+    case.poll(case.feed.answer(), base=case.feed.data, now=NOW - 30 * _SECOND, sequence=1)
+
+
+@case
+def another_trusted_key(case: Case) -> None:
+    """A head may be signed by any key that the client trusts."""
+    case.init(keys=2)
+    good = case.feed.answer()
+    other = sealed(good.payload, signer(2), good.entries)
+    case.poll(other, base=case.feed.data, sequence=1)
+
+
+@case
+def members_that_are_not_known(case: Case) -> None:
+    """Members that a client does not know are ignored: of the answer, the head and an entry."""
+    case.begin()
+    entry = {"Sequence": 2, "Revoked": [D], "Why": {"Reason": [1, -1, True, None, b"x"]}}
+    case.feed.append(cbor2.dumps(entry, canonical=True))
+    head = cbor2.loads(case.feed.head().encode()) | {"Note": ["new", 2**40]}
+    answer = sealed(cbor2.dumps(head, canonical=True), case.feed.key, case.feed.answer(1).entries)
+    body = answer.encode().replace(b'{"head"', b'{"members":{"new":[1.5e3,null]},"head"')
+    case.poll(body, sequence=2)
+    case.check("revoked", D)
+
+
+@case
+def hints_that_are_left_out(case: Case) -> None:
+    """An answer without poll_seconds and wait_max is accepted."""
+    case.init()
+    body = case.feed.answer().encode().replace(b',"poll_seconds":1.0,"wait_max":0', b"")
+    case.poll(body, base=case.feed.data, sequence=1)
+
+
+@case
+def many_identifiers(case: Case) -> None:
+    """Arrays and texts have longer CBOR headers if they are longer: 24, 256 and more."""
+    case.begin()
+    ids = [f"svc_wrt_{number:010}" for number in range(300)]
+    case.feed.publish(*ids)
+    case.feed.publish("x" * 72, "\u00e4" * 36, "y" * 24, "z" * 23, removed=tuple(ids[:24]))
+    case.feed.publish_list()
+    case.poll(case.feed.answer(1), sequence=3)
+    case.check("clear", *ids[:24])
+    for each in (ids[24], ids[299], "x" * 72, "\u00e4" * 36):
+        case.check("revoked", each)
+    case.init()
+    case.poll(case.feed.answer(), base=case.feed.data, sequence=3)
+    case.check("clear", *ids[:24])
+    case.check("revoked", ids[299])
+
+
+@case
+def order_of_bytes(case: Case) -> None:
+    """Identifiers are sorted by their bytes in UTF-8, not by units of UTF-16."""
+    case.begin()
+    ids = ("\ufb00", "\U00010000")
+    case.feed.append(wire.Entry(2, ids).encode())
+    case.poll(case.feed.answer(1), sequence=2)
+    case.check("revoked", ids[1])
+
+
+@case
+def large_numbers(case: Case) -> None:
+    """Numbers up to 2^53 are exact; they take 1, 2, 3, 5 or 9 bytes."""
+    for sequence in (23, 24, 255, 256, 65_535, 65_536, 2**32 - 1, 2**32, 2**53 - 1):
+        feed = Feed(ids={A}, sequence=sequence, chain=b"c" * 32, version=sequence - 1)
+        case.init()
+        feed.publish(D)
+        case.poll(feed.answer(), base=feed.data, sequence=sequence + 1)
+        case.check("revoked", D)
+
+
+@case
+def the_longest_step(case: Case) -> None:
+    """With a base, the sequence may grow by 2^32."""
+    case.begin()
+    far = Feed(ids={A, D}, sequence=1 + 2**32, chain=b"c" * 32)
+    case.poll(far.answer(), base=far.data, sequence=1 + 2**32)
+    case.check("revoked", D)
+    case.check("clear", B)
+
+
+@case
+def a_client_that_was_away(case: Case) -> None:
+    """A client asks for the base if entries that it lacks are gone, and replaces its set."""
+    case.begin()
+    case.feed.publish(removed=(C,))
+    case.feed.publish_list()
+    case.feed.publish(D)
+    case.poll(case.feed.answer(), needs_base=2)
+    case.check("revoked", C)
+    case.check("clear", D)
+    case.poll(case.feed.answer(), base=case.feed.data, sequence=3)
+    case.check("clear", C)
+    case.check("revoked", D)
+
+
+@case
+def a_break_with_its_base(case: Case) -> None:
+    """A client passes a break with a base that covers it."""
+    case.begin()
+    case.feed.publish()
+    case.feed.ids = {D}
+    case.feed.publish_list()
+    case.feed.publish(UNKNOWN)
+    case.poll(case.feed.answer(1), needs_base=2)
+    case.poll(case.feed.answer(1), base=case.feed.data, sequence=3)
+    case.check("revoked", D)
+    case.check("revoked", UNKNOWN)
+    case.check("clear", A, B, C)
+
+
+@case
+def a_service_that_was_restored(case: Case) -> None:
+    """After a restore the sequence jumps over what clients may have seen, and a base follows."""
+    case.feed.publish(D)
+    case.begin()
+    restored = Feed(ids={A, B})
+    restored.publish(C)
+    restored.publish(leap=2**20)
+    restored.publish_list()
+    restored.publish(UNKNOWN)
+    answer = restored.answer(2)
+    assert len(answer.entries) == 2
+    case.poll(answer, base=restored.data, sequence=2**20 + 3)
+    case.check("clear", D)
+    case.check("revoked", UNKNOWN)
+
+
+@case
+def a_restart(case: Case) -> None:
+    """A client that starts with its floor accepts the floor itself, and what follows it."""
+    case.feed.publish(D)
+    floor = case.feed.head()
+    for later in (False, True):
+        if later:
+            case.feed.publish(UNKNOWN)
+        case.init(floor=Position(floor.sequence, floor.chain))
+        case.check("stale", A)
+        case.poll(case.feed.answer(), base=case.feed.data, sequence=case.feed.sequence)
+    case.feed.publish_list()
+    case.init(floor=Position(floor.sequence, floor.chain))
+    case.poll(case.feed.answer(), base=case.feed.data, sequence=case.feed.sequence)

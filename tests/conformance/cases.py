@@ -1,0 +1,104 @@
+"""A case of the conformance suite, and how one is written down."""
+
+import base64
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from shared.authorizer.answers import Answer
+from shared.authorizer.state import Position
+from tests.authorizer.feeds import NOW, TENANT, Feed, public, signer
+
+KEYS = (signer(1), signer(2))
+A, B, C, D = (f"svc_wrt_{letter * 10}" for letter in "abcd")
+UNKNOWN = "svc_wrt_unknown-01"
+
+
+def base64_of(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+def text_of(moment: datetime) -> str:
+    return moment.isoformat().replace("+00:00", "Z")
+
+
+@dataclass
+class Case:
+    """Requests to a client, each with the answer that is expected.
+
+    `feed` is the feed of the case. It has a list with A and B, and then an entry with C.
+    """
+
+    name: str
+    shows: str
+    steps: list[dict[str, Any]] = field(default_factory=list)
+    feed: Feed = field(default_factory=lambda: Feed(ids={A, B}))
+
+    def __post_init__(self) -> None:
+        self.feed.publish(C)
+
+    def init(self, floor: Position | None = None, keys: int = 1) -> None:
+        """A new client."""
+        where = floor and {"sequence": floor.sequence, "chain": base64_of(floor.chain)}
+        known = [base64_of(public(key)) for key in KEYS[:keys]]
+        self._step("init", {"tenant": TENANT, "public_keys": known, "floor": where}, ready=True)
+
+    def begin(self) -> None:
+        """A new client that holds the feed as it is now."""
+        self.init()
+        self.poll(self.feed.answer(), base=self.feed.data, sequence=self.feed.sequence)
+
+    def poll(
+        self,
+        answer: Answer | bytes,
+        *,
+        now: datetime = NOW,
+        base: bytes | None = None,
+        spaces: int = 0,
+        **expected: Any,
+    ) -> None:
+        """An answer to a poll; the runner appends so many spaces."""
+        body = answer.encode() if isinstance(answer, Answer) else answer
+        given = {
+            "now": text_of(now),
+            "answer": body.decode(),
+            "base": None if base is None else base64_of(base),
+        }
+        self._step("poll", given, **expected)
+        if spaces:
+            self.steps[-1]["spaces"] = spaces
+
+    def check(self, verdict: str, *ids: str, now: datetime = NOW) -> None:
+        self._step("check", {"now": text_of(now), "ids": list(ids)}, verdict=verdict)
+
+    def kept(self) -> None:
+        """After a refusal: the client has what it had, and takes the next good answer."""
+        self.check("revoked", UNKNOWN, C)
+        self.check("clear", D)
+
+    def written(self) -> dict[str, Any]:
+        return {"name": self.name, "shows": self.shows, "steps": self.steps}
+
+    def _step(self, name: str, given: dict[str, Any], **expected: Any) -> None:
+        self.steps.append({"request": {name: given}, "expected": expected})
+
+
+Build = Callable[[Case], None]
+_CASES: list[tuple[str, str, Build]] = []
+
+
+def case(build: Build) -> Build:
+    """Register a case: the function's name, and the sentence of its docstring."""
+    name = build.__name__.strip("_").replace("__", ": ").replace("_", " ")
+    _CASES.append((name, (build.__doc__ or "").strip(), build))
+    return build
+
+
+def cases() -> list[Case]:
+    """All cases that were registered, built anew."""
+    built = []
+    for name, shows, build in _CASES:
+        built.append(Case(name, shows))
+        build(built[-1])
+    return built

@@ -1,0 +1,456 @@
+"""What a client must refuse, each by its name, while it keeps what it has."""
+
+import json
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import cbor2
+
+from shared.authorizer import wire
+from shared.authorizer.answers import ANSWER_BYTES_MAX, Answer
+from shared.authorizer.state import Position
+from tests.authorizer.feeds import HOUR, NOW, Feed, sealed, signer
+from tests.conformance.cases import UNKNOWN, A, B, C, Case, D, case
+
+_SECOND = timedelta(seconds=1)
+_OTHER_TENANT = "svc_tnt_01KAJ3TMF00000000000GLOBEX"
+
+
+def _refused(case: Case, answer: Answer | bytes, reason: str, **given: Any) -> None:
+    """The answer is refused, and the client has what it had."""
+    case.poll(answer, refused=reason, **given)
+    case.kept()
+
+
+def _fork() -> Feed:
+    """A feed that is the same up to its list, and then another."""
+    fork = Feed(ids={A, B})
+    fork.publish(D)
+    return fork
+
+
+def _encoded(members: dict[str, Any]) -> bytes:
+    return cbor2.dumps(members, canonical=True)
+
+
+@case
+def too_large(case: Case) -> None:
+    """An answer of more than 4 MiB is refused, although its content is good."""
+    case.begin()
+    good = case.feed.answer().encode()
+    case.poll(good, spaces=ANSWER_BYTES_MAX - len(good), sequence=1)
+    _refused(case, good, "too_large", spaces=ANSWER_BYTES_MAX - len(good) + 1)
+
+
+@case
+def too_large__a_base(case: Case) -> None:
+    """A base with more bytes than its count allows is refused, although its hash is good."""
+    case.init()
+    feed = Feed(ids={"x" * 200})
+    case.poll(feed.answer(), base=feed.data, refused="too_large")
+    case.check("stale", "x" * 200)
+
+
+@case
+def malformed__not_an_answer(case: Case) -> None:
+    """A body that is not an answer is refused."""
+    case.begin()
+    good = json.loads(case.feed.answer().encode())
+    bodies: list[Any] = [[], None, 1, {}, {"head": good["head"]}, {"entries": []}]
+    no_entries: list[Any] = [{}, "", None, [1]]
+    bodies += [good | {"entries": each} for each in no_entries]
+    bodies += [good | {name: each} for name in ("poll_seconds", "wait_max") for each in ("1", True)]
+    bodies += [good | {"head": {"Payload": good["head"]["Payload"]}}]
+    for body in bodies:
+        case.poll(json.dumps(body).encode(), refused="malformed")
+    for text in (b"", b"{", b"no JSON", case.feed.answer().encode()[:-1]):
+        case.poll(text, refused="malformed")
+    case.kept()
+
+
+@case
+def malformed__base64(case: Case) -> None:
+    """Base64 has padding, the standard alphabet, no spaces, and no spare bits."""
+    case.begin()
+    good = json.loads(case.feed.answer().encode())
+    text = good["head"]["Signature"]
+    assert text.endswith("==")
+    spare = text[:-3] + chr(ord(text[-3]) + 1) + "=="
+    others = [text[:-2], text[:-1], text + "\n", " " + text, text + "==", spare]
+    others += ["-" + text[1:], "\u00e4" + text[1:], text[:-3] + "=="]
+    for other in others:
+        body = {**good, "head": {**good["head"], "Signature": other}}
+        case.poll(json.dumps(body).encode(), refused="malformed")
+    case.poll(json.dumps({**good, "entries": ["oQ"]}).encode(), refused="malformed")
+    case.kept()
+
+
+@case
+def malformed__a_signed_head(case: Case) -> None:
+    """A head of another form is refused, although it is signed."""
+    case.begin()
+    members = cbor2.loads(case.feed.head().encode())
+    changes: list[dict[str, Any]] = [{"Sequence": each} for each in (-1, 2**53 + 1, "1", 1.5, True)]
+    changes += [{"Chain": b"c" * 31}, {"Chain": "c" * 32}, {"Tenant": b"tenant"}, {"Base": []}]
+    parts = {"Sequence": 2, "SHA256": b"", "Count": -1, "Version": None, "Chain": b"c"}
+    changes += [{"Base": {**members["Base"], name: part}} for name, part in parts.items()]
+    times = ("", "+00:00", ".000Z", "z", "Z ")
+    changes += [{"IssuedAt": "2026-11-21T12:00:00" + each} for each in times]
+    changes += [{"IssuedAt": "2026-02-30T12:00:00Z"}, {"ExpiresAt": 1795266000}]
+    payloads = [_encoded({**members, **each}) for each in changes]
+    payloads += [
+        _encoded({key: each for key, each in members.items() if key != name}) for name in members
+    ]
+    payloads += [b"", b"\x80", b"\xff", case.feed.head().encode() + b"\x00"]
+    for payload in payloads:
+        case.poll(sealed(payload, case.feed.key), refused="malformed")
+    case.kept()
+
+
+@case
+def malformed__another_encoding_of_a_head(case: Case) -> None:
+    """A head that a deterministic encoder would have written differently is refused."""
+    case.begin()
+    good = case.feed.head().encode()
+    members = cbor2.loads(good)
+    assert good[0] == 0xA6
+    repeated = list(members)[-1]
+    others = [
+        cbor2.dumps(dict(reversed(members.items()))),
+        b"\xb8\x06" + good[1:],
+        b"\xbf" + good[1:] + b"\xff",
+        good.replace(b"hSequence\x01", b"hSequence\x18\x01"),
+        b"\xa7" + good[1:] + cbor2.dumps(repeated) + cbor2.dumps(members[repeated]),
+    ]
+    for payload in others:
+        assert payload != good
+        case.poll(sealed(payload, case.feed.key), refused="malformed")
+    case.kept()
+
+
+@case
+def malformed__an_entry_of_the_chain(case: Case) -> None:
+    """An entry of another form is refused, although the head vouches for it."""
+    case.begin()
+    members: dict[str, Any] = {"Sequence": 2, "Revoked": [D]}
+    ids: list[Any] = [[], D, [1], [UNKNOWN, D], [D, D], ["\U00010000", "\ufb00"], {}]
+    ids += [["x" * 73], ["\u00e4" * 37]]
+    entries = [_encoded({**members, name: each}) for each in ids for name in ("Revoked", "Removed")]
+    entries += [_encoded({**members, "Sequence": each}) for each in ("2", 2.5, -2, True, None)]
+    entries += [_encoded({**members, "Removed": [D]}), _encoded({"Revoked": [D]})]
+    good = wire.Entry(2, (D,)).encode()
+    entries += [b"", b"\x80", b"\xff", good + b"\x00", b"\xbf" + good[1:] + b"\xff"]
+    entries += [cbor2.dumps({"Sequence": 2, "Revoked": [D]})]
+    for entry in entries:
+        branch = case.feed.branch()
+        branch.append(entry)
+        case.poll(branch.answer(1), refused="malformed")
+    case.kept()
+
+
+@case
+def malformed__a_base(case: Case) -> None:
+    """A base with another number of identifiers than the head says is refused."""
+    case.init()
+    base = replace(case.feed.base, count=3)
+    case.poll(case.feed.answer(base=base), base=case.feed.data, refused="malformed")
+    case.check("stale", A)
+
+
+@case
+def signature(case: Case) -> None:
+    """A head is refused if no trusted key signed exactly its bytes, with the prefix."""
+    case.begin()
+    good = case.feed.answer()
+    flipped = bytes([good.signature[0] ^ 1]) + good.signature[1:]
+    for wrong in (case.feed.key.sign(good.payload), flipped, good.signature[:63], b""):
+        _refused(case, replace(good, signature=wrong), "signature")
+    _refused(case, sealed(good.payload, signer(2)), "signature")
+    _refused(case, replace(good, payload=good.payload[:-1] + b"x"), "signature")
+    _refused(case, replace(good, payload=b""), "signature")
+
+
+@case
+def signature__of_a_list(case: Case) -> None:
+    """The signature of a list, which the same key makes, is not the signature of a head."""
+    case.begin()
+    data = case.feed.data
+    _refused(case, Answer(data, case.feed.key.sign(data)), "signature")
+
+
+@case
+def tenant(case: Case) -> None:
+    """The head of another tenant is refused, although a trusted key signed it."""
+    other = Feed(tenant=_OTHER_TENANT, ids={A, B})
+    other.publish(C)
+    case.init()
+    case.poll(other.answer(), base=other.data, refused="tenant")
+    case.begin()
+    other.publish(D)
+    _refused(case, other.answer(1), "tenant")
+
+
+@case
+def tenant__in_the_chain(case: Case) -> None:
+    """The entries of another tenant make another chain, even under a head of this one."""
+    case.feed = Feed()
+    case.begin()
+    other = Feed(tenant=_OTHER_TENANT)
+    other.publish(D)
+    other.tenant = case.feed.tenant
+    case.poll(other.answer(0), refused="chain")
+    case.check("clear", D)
+
+
+@case
+def lifetime(case: Case) -> None:
+    """A head that lives for more than 7 days, or for no time, is refused."""
+    case.begin()
+    for end in (NOW + timedelta(days=7) + _SECOND, NOW, NOW - HOUR):
+        _refused(case, case.feed.answer(expires_at=end), "lifetime")
+
+
+@case
+def future(case: Case) -> None:
+    """A head that was issued more than 30 seconds ahead of the client's clock is refused."""
+    case.begin()
+    _refused(case, case.feed.answer(issued_at=NOW + 31 * _SECOND), "future")
+
+
+@case
+def expired(case: Case) -> None:
+    """A head is refused from its ExpiresAt on: there is no tolerance."""
+    case.begin()
+    case.poll(case.feed.answer(), now=NOW + HOUR - _SECOND, sequence=1)
+    _refused(case, case.feed.answer(), "expired", now=NOW + HOUR)
+
+
+@case
+def rollback(case: Case) -> None:
+    """A head below the sequence that is held is refused, whatever else it says."""
+    old = case.feed.answer()
+    case.feed.publish(UNKNOWN)
+    case.begin()
+    case.poll(old, base=case.feed.data, refused="rollback")
+    later = NOW + _SECOND
+    newer = replace(case.feed.head(), sequence=1, issued_at=later)
+    case.poll(sealed(newer.encode(), case.feed.key), refused="rollback")
+    case.check("revoked", UNKNOWN)
+    case.feed.publish(D)
+    case.poll(case.feed.answer(2), sequence=3)
+
+
+@case
+def rollback__after_a_restart(case: Case) -> None:
+    """A head below the saved floor is refused, although nothing is held."""
+    old = case.feed.answer()
+    case.feed.publish(D)
+    case.init(floor=Position(2, case.feed.chain))
+    case.poll(old, base=case.feed.data, refused="rollback")
+    case.check("stale", A)
+    case.poll(case.feed.answer(), base=case.feed.data, sequence=2)
+
+
+@case
+def equivocation(case: Case) -> None:
+    """Another chain at the sequence that is held is refused."""
+    case.begin()
+    fork = _fork()
+    _refused(case, fork.answer(), "equivocation", base=fork.data)
+    fork.publish_list()
+    _refused(case, fork.answer(issued_at=NOW + _SECOND), "equivocation", base=fork.data)
+
+
+@case
+def equivocation__after_a_restart(case: Case) -> None:
+    """Another chain at the saved floor is refused, although nothing is held."""
+    case.init(floor=Position(1, case.feed.chain))
+    fork = _fork()
+    case.poll(fork.answer(), base=fork.data, refused="equivocation")
+    case.check("stale", A)
+
+
+@case
+def replay(case: Case) -> None:
+    """A head of the same sequence that was issued earlier is refused, and renews nothing."""
+    case.begin()
+    later = NOW + HOUR / 2
+    case.poll(case.feed.answer(1, issued_at=later, expires_at=later + HOUR), now=later, sequence=1)
+    _refused(case, case.feed.answer(1), "replay", now=later)
+    case.check("clear", D, now=later + HOUR - _SECOND)
+
+
+@case
+def chain(case: Case) -> None:
+    """Entries that do not lead to the chain of the head are refused, and are not read."""
+    case.begin()
+    case.feed.publish(D)
+    case.feed.publish(UNKNOWN)
+    good = case.feed.answer(1)
+    one, two = good.entries
+    other = wire.Entry(2, ("svc_wrt_other-0001",)).encode()
+    for entries in ((other, two), (two, one), (two, two), (one, two, two), (one, b"\xff")):
+        _refused(case, replace(good, entries=entries), "chain")
+    case.poll(good, sequence=3)
+    case.check("revoked", D)
+
+
+@case
+def chain__a_later_fork(case: Case) -> None:
+    """A history that differs from what is held is refused when it has become longer."""
+    case.begin()
+    fork = _fork()
+    fork.publish(UNKNOWN)
+    for answer in (fork.answer(1), fork.answer(0)):
+        _refused(case, answer, "chain", base=fork.data)
+
+
+@case
+def chain__a_fork_below_the_floor(case: Case) -> None:
+    """After a restart, a history that passes the floor with another chain is refused."""
+    fork = _fork()
+    fork.publish(UNKNOWN)
+    case.init(floor=Position(1, case.feed.chain))
+    case.poll(fork.answer(), base=fork.data, refused="chain")
+    fork = _fork()
+    fork.publish_list()
+    fork.publish(UNKNOWN)
+    case.poll(fork.answer(), base=fork.data, refused="chain")
+    case.check("stale", A)
+
+
+@case
+def chain__from_a_base(case: Case) -> None:
+    """Entries that do not lead from the base to the head are refused before it is fetched."""
+    case.init()
+    good = case.feed.answer()
+    case.poll(replace(good, entries=(wire.Entry(1, (D,)).encode(),)), refused="chain")
+    base = replace(case.feed.base, chain=b"c" * 32)
+    case.poll(case.feed.answer(base=base), base=case.feed.data, refused="chain")
+    case.feed.publish_list()
+    base = replace(case.feed.base, chain=b"c" * 32)
+    case.poll(case.feed.answer(base=base), base=case.feed.data, refused="chain")
+    case.check("stale", A)
+
+
+@case
+def break_without_a_base(case: Case) -> None:
+    """A break that the base does not cover is refused; what is held remains in force."""
+    case.begin()
+    case.feed.publish()
+    case.feed.publish(UNKNOWN)
+    _refused(case, case.feed.answer(1), "break")
+    _refused(case, case.feed.answer(0), "break", base=case.feed.data)
+    case.init()
+    case.poll(case.feed.answer(), base=case.feed.data, refused="break")
+    case.check("stale", A)
+
+
+@case
+def break_after_the_base(case: Case) -> None:
+    """A base that covers one break does not cover the next."""
+    case.begin()
+    case.feed.publish()
+    case.feed.publish_list()
+    case.feed.publish()
+    for answer in (case.feed.answer(1), case.feed.answer(2)):
+        _refused(case, answer, "break", base=case.feed.data)
+
+
+@case
+def gap(case: Case) -> None:
+    """An answer that does not reach back to what is held, nor to the base, is refused."""
+    case.begin()
+    for each in (D, UNKNOWN):
+        case.feed.publish(each)
+    good = case.feed.answer(1)
+    for entries in ((), good.entries[1:], good.entries[:1]):
+        _refused(case, replace(good, entries=entries), "gap", base=case.feed.data)
+    case.poll(good, sequence=3)
+
+
+@case
+def gap__a_head_without_entries(case: Case) -> None:
+    """A head far ahead without entries is refused, without work or memory in proportion."""
+    case.begin()
+    _refused(case, case.feed.answer(sequence=2**53), "gap", base=case.feed.data)
+    case.init()
+    case.poll(case.feed.answer(sequence=2**53), base=case.feed.data, refused="gap")
+
+
+@case
+def gap__an_entry_with_another_number(case: Case) -> None:
+    """An entry that has not the next number is refused, although the head vouches for it."""
+    case.begin()
+    for number in (1, 3, 2**53):
+        branch = case.feed.branch()
+        branch.append(wire.Entry(number, (D,)).encode())
+        _refused(case, branch.answer(1), "gap")
+
+
+@case
+def gap__a_restore_without_a_base(case: Case) -> None:
+    """The break of a restore, whose number jumps, is not passed before there is a base."""
+    case.begin()
+    case.feed.publish(leap=2**20)
+    _refused(case, case.feed.answer(1), "gap", base=case.feed.data)
+
+
+@case
+def fast_forward(case: Case) -> None:
+    """A base more than 2^32 above what is held, or above the floor, is not even fetched."""
+    case.begin()
+    far = Feed(ids={A, D}, sequence=2 + 2**32, chain=b"c" * 32)
+    _refused(case, far.answer(), "fast_forward")
+    _refused(case, far.answer(), "fast_forward", base=far.data)
+    case.init(floor=Position(1, case.feed.chain))
+    case.poll(far.answer(), refused="fast_forward")
+    case.init()
+    case.poll(far.answer(), base=far.data, sequence=2 + 2**32)
+
+
+@case
+def hash_of_a_base(case: Case) -> None:
+    """A base with another hash than the head says is refused."""
+    case.init()
+    data = case.feed.data
+    for wrong in (data[:-1], data.replace(B.encode(), D.encode()), b""):
+        case.poll(case.feed.answer(), base=wrong, refused="hash")
+        case.check("stale", A)
+    case.poll(case.feed.answer(), base=data, sequence=1)
+
+
+@case
+def version_of_a_base(case: Case) -> None:
+    """A base of another version than the head says is refused, although the hash is good."""
+    case.init()
+    base = replace(case.feed.base, version=2)
+    case.poll(case.feed.answer(base=base), base=case.feed.data, refused="version")
+    case.check("stale", A)
+
+
+@case
+def order_of_the_checks(case: Case) -> None:
+    """If several checks fail, the first of them gives the name."""
+    case.begin()
+    case.feed.publish(D)
+    good = case.feed.head()
+    week, other = NOW + timedelta(days=8), b"c" * 32
+    pairs: list[tuple[str, dict[str, Any]]] = [
+        ("tenant", {"tenant_id": _OTHER_TENANT, "expires_at": week}),
+        ("lifetime", {"expires_at": NOW - HOUR}),
+        ("lifetime", {"issued_at": NOW + HOUR, "expires_at": NOW + HOUR}),
+        ("future", {"issued_at": NOW + HOUR, "expires_at": NOW + 2 * HOUR, "sequence": 0}),
+        ("expired", {"issued_at": NOW - 2 * HOUR, "expires_at": NOW - HOUR, "sequence": 0}),
+        ("rollback", {"sequence": 0, "chain": other}),
+        ("equivocation", {"sequence": 1, "chain": other, "issued_at": NOW - _SECOND}),
+        ("chain", {"chain": other}),
+    ]
+    for reason, changes in pairs:
+        if changes.get("sequence") == 0:
+            changes["base"] = replace(good.base, sequence=0)
+        head = replace(good, **changes).encode()
+        case.poll(sealed(head, case.feed.key, case.feed.answer(1).entries), refused=reason)
+        case.poll(sealed(head, signer(2)), refused="signature")
+    case.kept()

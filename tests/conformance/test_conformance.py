@@ -1,0 +1,165 @@
+"""Two clients pass the conformance suite, and no client passes that leaves a check out."""
+
+import importlib
+import io
+import json
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from shared.authorizer import conformance
+from shared.authorizer.refusals import Reason
+from tests.conformance import runner
+from tests.conformance.__main__ import main
+from tests.conformance.vectors import vectors
+from tests.processes import ROOT
+
+_CASES = vectors()
+_NODE = [shutil.which("node") or "node", str(Path(__file__).with_name("client.mjs"))]
+_PYTHON = [sys.executable, "-m", "shared.authorizer.conformance"]
+
+# For each check: what a client that lacks it has in the place of a line of ours.
+_LEFT_OUT = {
+    "the size of an answer": ("answers", "len(data) > ANSWER_BYTES_MAX", "False"),
+    "the form of base64": ("answers", "_text(data) != text", "False"),
+    "the form of an answer": ("answers", "type(entries) is not list", "False"),
+    "hints that are no numbers": ("answers", "isinstance(number, bool) or ", ""),
+    "the signature": (
+        "state",
+        "except InvalidSignature:\n            continue",
+        "except InvalidSignature:\n            pass",
+    ),
+    "the prefix of the signature": ("wire", "HEAD_PREFIX + payload", "payload"),
+    "the tenant": ("state", "head.tenant_id != tenant", "False"),
+    "the longest lifetime": ("state", " <= LIFETIME_MAX", ""),
+    "the order of times": ("state", "timedelta(0) < ", ""),
+    "the future": ("state", "head.issued_at - now > FUTURE_MAX", "False"),
+    "the expiry": ("state", "now >= head.expires_at", "False"),
+    "the expiry to the second": ("state", "now >= head.expires_at", "now > head.expires_at"),
+    "the rollback": ("state", "any(head.sequence < sequence for sequence in passed)", "False"),
+    "the equivocation": ("state", "passed.get(head.sequence, head.chain) != head.chain", "False"),
+    "the replay": ("state", "head.issued_at < state.head.issued_at", "False"),
+    "the floor": ("state", "(floor, state and state.position)", "(None, state and state.position)"),
+    "what is held": ("state", "(floor, state and state.position)", "(floor, None)"),
+    "the chain": ("state", "if chain != head.chain", "if False"),
+    "the chain at the floor": ("state", "passed.get(sequence, chain) != chain", "False"),
+    "the number of an entry": ("state", "entry.sequence != sequence", "False"),
+    "the reach of an answer": ("state", "if reach < 0", "if False"),
+    "breaks": ("state", "return bool(breaks)", "return False"),
+    "breaks above the base": ("state", "sequence > base.sequence for", "False for"),
+    "breaks after the base": ("state", "    _broken(entries, base)\n", ""),
+    "the longest step": ("state", "head.sequence - max(passed) > FAST_FORWARD_MAX", "False"),
+    "the size of a base": ("wire", "len(data) > base_size_max(base)", "False"),
+    "the hash of a base": ("wire", "hashlib.sha256(data).digest() != base.sha256", "False"),
+    "the version of a base": ("wire", 'members.get("Version") != base.version', "False"),
+    "the count of a base": ("wire", " or len(ids) != base.count", ""),
+    "the encoding": ("wire", "if again != data", "if False"),
+    "the order of base and head": ("wire", "base.sequence > head.sequence", "False"),
+    "the range of numbers": ("wire", "not 0 <= value <= NUMBER_MAX", "False"),
+    "the size of hashes": ("wire", "len(value) != _HASH_BYTES", "False"),
+    "the form of times": ("wire", "not _TIME.fullmatch(value)", "False"),
+    "types": ("wire", "type(value) is not kind", "False"),
+    "the order of identifiers": ("wire", "one >= two for", "False for"),
+    "repeated identifiers": ("wire", "one >= two for", "one > two for"),
+    "the size of identifiers": ("wire", "len(each.encode()) > ID_BYTES_MAX", "False"),
+    "identifiers that are texts": ("wire", "any(type(each) is not str for each in ids)", "False"),
+    "empty members": ("wire", "not ids or any", "any"),
+    "contradictions": ("wire", "not set(revoked).isdisjoint(removed)", "False"),
+    "removed identifiers": ("ids", "added.difference_update(entry.removed)", "pass"),
+    "revoked identifiers": ("ids", "removed.difference_update(entry.revoked)", "pass"),
+    "staleness": ("conformance", "state.is_expired(datetime.fromisoformat(now))", "False"),
+    "revoked although stale": ("state", "warrant_id in self.revoked", "False"),
+}
+
+
+def _failed(client: ModuleType) -> Iterator[str]:
+    """The cases that a client fails; it runs in this process."""
+    session = client.Session()
+
+    def ask(request: runner.Request) -> Any:
+        try:
+            return session.answer(request)
+        except Exception as error:  # noqa: BLE001
+            return f"no answer: {error!r}"
+
+    return (outcome.name for outcome in runner.run(ask, _CASES) if outcome.fault)
+
+
+def test_our_client_passes_all_cases() -> None:
+    """F172a: The client passes every case of the conformance suite."""
+    assert list(_failed(conformance)) == []
+
+
+@pytest.fixture(scope="module")
+def packages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder for packages that can be imported."""
+    folder = tmp_path_factory.mktemp("packages")
+    sys.path.insert(0, str(folder))
+    yield folder
+    sys.path.remove(str(folder))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("check", _LEFT_OUT)
+def test_a_client_that_leaves_a_check_out_fails(check: str, packages: Path) -> None:
+    """F172b: For each check, a client that lacks it fails a case of the suite."""
+    module, line, instead = _LEFT_OUT[check]
+    name = "without_" + check.replace(" ", "_")
+    shutil.copytree(ROOT / "shared" / "authorizer", packages / name)
+    path = packages / name / f"{module}.py"
+    text = path.read_text(encoding="utf-8")
+    assert text.count(line) == 1, line
+    path.write_text(text.replace(line, instead), encoding="utf-8")
+    client = importlib.import_module(f"{name}.conformance")
+    assert next(_failed(client), None) is not None
+
+
+def test_each_refusal_has_a_case() -> None:
+    """F172c: The suite has an answer that is refused by each name."""
+    expected = [step["expected"] for case in _CASES for step in case["steps"]]
+    assert {each["refused"] for each in expected if "refused" in each} == {*Reason}
+    names = [case["name"] for case in _CASES]
+    assert len({*names}) == len(names)
+    assert all(case["shows"].endswith(".") for case in _CASES)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", [_PYTHON, _NODE], ids=["python", "node"])
+def test_a_client_in_a_process_of_its_own_passes(
+    command: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """F172d: Two clients in two languages, with two CBOR decoders, pass all cases."""
+    assert main(["--", *command]) == 0
+    assert capsys.readouterr().out.endswith(f"{len(_CASES)} of {len(_CASES)} cases passed\n")
+
+
+def test_the_runner_says_which_request_failed(capsys: pytest.CaptureFixture[str]) -> None:
+    """F172: A client that answers wrongly, or ends, fails, and the output says at what."""
+    assert (
+        main(["--case", "an empty feed", "--", sys.executable, "-c", "input(); print('{}')"]) == 1
+    )
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("1/1 an empty feed: FAILED: request 1 (init): {} and not {'ready'")
+    assert lines[1] == "0 of 1 cases passed"
+    assert main(["--case", "an empty feed", "--", sys.executable, "-c", ""]) == 1
+    assert "no answer" in capsys.readouterr().out
+    assert main(["--case", "an empty feed"]) == 0
+    (case,) = json.loads(capsys.readouterr().out)
+    assert case["name"] == "an empty feed"
+
+
+def test_our_client_reads_standard_input(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """F172: The command answers each line with a line."""
+    steps = _CASES[0]["steps"]
+    lines = "".join(json.dumps(step["request"]) + "\n" for step in steps)
+    monkeypatch.setattr(sys, "stdin", io.StringIO(lines))
+    conformance.main()
+    answers = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert answers == [step["expected"] for step in steps]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from shared.operations.srl import in_force
-from tests.bench import cold_start, meanwhile, publication, report, requests, workers
+from tests.bench import cold_start, feed, meanwhile, publication, report, requests, workers
 from tests.bench.__main__ import BENCHES
 from tests.bench.__main__ import main as run_all
 from tests.bench.measure import Comparison, alternate, compare, timed
@@ -106,6 +106,18 @@ def test_publication_is_measured() -> None:
         f"{list_name}, each identifier",
     ]
     assert 20 <= _value(rows[3]) < 100
+
+
+def test_the_feed_is_measured() -> None:
+    """Every figure is there; an entry reads in proportion to the changes, and a client follows."""
+    rows = list(feed.run([feed.Size(300, 1)], changes=[1, 20]))
+    assert [row.name for row in rows][:3] == [
+        "feed of 300, 1 changes",
+        "feed of 300, 20 changes",
+        "feed of 300, 20 changes, items read",
+    ]
+    assert 40 <= _value(rows[2]) < 60
+    assert [row.name for row in rows if row.value is None] == []
 
 
 @pytest.mark.parametrize(

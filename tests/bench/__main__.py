@@ -14,12 +14,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
-from tests.bench import cold_start, meanwhile, publication, report, requests, workers
+from tests.bench import cold_start, feed, meanwhile, publication, report, requests, workers
 from tests.bench.report import NotMeasured, Row
 from tests.processes import ROOT
 
 BENCHES: Final[dict[str, Callable[[], Iterator[Row]]]] = {
     "publication": publication.run,
+    "feed": feed.run,
     "requests": requests.run,
     "cold_start": cold_start.run,
     "workers": workers.run,

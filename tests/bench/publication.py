@@ -20,7 +20,7 @@ import cbor2
 from shared.model import seeds
 from shared.model.callers import Caller
 from shared.model.srl import encoding as srl
-from shared.operations.srl import in_force, publication, snapshot, worker
+from shared.operations.srl import in_force, publication, snapshot
 from shared.ports import Ports
 from shared.ports.store import Store
 from tests.bench import crl
@@ -141,10 +141,7 @@ def _following(filled: Tenant, folder: Path, size: Size, changes: int) -> Iterat
 
     def ours() -> float:
         revoke(filled.ports, filled.operator, names, changes)
-        seconds = timed(lambda: publication.publish(ports, filled.operator))()
-        # As the schedule does within a minute: the marks that the list covers go.
-        worker.publish_if_due(filled.ports, filled.operator.tenant_id)
-        return seconds
+        return timed(lambda: publication.publish(ports, filled.operator))()
 
     floor = timed(_floor(filled, folder))
     progress(name)

@@ -1,0 +1,43 @@
+"""Load a base as a client of the feed does, and print by how much the memory grew, in MiB.
+
+python -m tests.bench.client_memory <file with the payload of a list in gzip>
+"""
+
+import gc
+import gzip
+import hashlib
+import sys
+from pathlib import Path
+
+import cbor2
+
+from shared.authorizer import wire
+from shared.authorizer.ids import RevokedIds
+
+
+def main() -> None:
+    """Load and print."""
+    packed = Path(sys.argv[1]).read_bytes()
+    # What the head says of it. The test of its hash is part of what is measured.
+    data = gzip.decompress(packed)
+    payload = cbor2.loads(data)
+    sha256 = hashlib.sha256(data).digest()
+    base = wire.Base(payload["Version"], 0, b"", sha256, len(payload["RevokedIDs"]))
+    del payload, data
+    gc.collect()
+    before = _resident()
+    held = RevokedIds(frozenset(wire.base_ids(gzip.decompress(packed), base)))
+    gc.collect()
+    print((_resident() - before) / 1024)
+    del held
+
+
+def _resident() -> int:
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1])
+    raise RuntimeError("this system does not tell")
+
+
+if __name__ == "__main__":
+    main()

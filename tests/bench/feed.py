@@ -1,0 +1,178 @@
+"""The feed: its publication beside that of the list that follows, and what a client does with it.
+
+The client is our own, without a network: `deny` measures the way from a revocation to a refusal.
+"""
+
+import gzip
+import itertools
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from statistics import median
+from typing import Final
+
+from shared.authorizer import state as client
+from shared.authorizer.answers import Answer
+from shared.authorizer.refusals import NeedsBase
+from shared.authorizer.state import State, Trusted
+from shared.operations.srl import feed, in_force, publication
+from tests.bench.measure import alternate, timed
+from tests.bench.publication import Watched, from_all_records
+from tests.bench.report import NotMeasured, Row, compared, progress
+from tests.bench.revoked import Tenant, revoke, tenant, warrant_ids
+from tests.bench.scratch import scratch
+from tests.processes import run as run_python
+
+_MILLISECONDS: Final = ("ms", 1e3)
+_MILLION: Final = 1_000_000
+_LOOKUPS: Final = 200_000
+_MIB_MAX: Final = 130.0
+
+
+@dataclass(frozen=True)
+class Size:
+    """How many warrants are revoked, and how often it is measured."""
+
+    revoked: int
+    rounds: int
+
+
+SIZES = (Size(1_000, 9), Size(100_000, 7), Size(_MILLION, 5))
+CHANGES = (1, 100, 1_000)
+
+
+def run(sizes: Sequence[Size] = SIZES, changes: Sequence[int] = CHANGES) -> Iterator[Row]:
+    """Publications at each size, and then a client of the largest."""
+    for size in sizes:
+        progress(f"a feed beside {size.revoked:,}")
+        with scratch() as folder, tenant(folder / "data", revoked=size.revoked) as filled:
+            from_all_records(filled.ports, filled.operator)
+            names = warrant_ids("n")
+            for number in changes:
+                yield from _published(filled, size, number, names)
+            if size is sizes[-1]:
+                yield from _followed(filled, size, names)
+                base = folder / "base"
+                base.write_bytes(_base(filled))
+                yield _memory(str(base), size)
+
+
+def answer(filled: Tenant, *, after: int) -> Answer:
+    """Return what the service answers to a poll after this sequence."""
+    ports, tenant_id = filled.ports, filled.operator.tenant_id
+    head = feed.head(ports, tenant_id)
+    if head is None:
+        raise NotMeasured("the tenant has no feed")
+    entries = feed.entries(ports, tenant_id, after=after, until=head.sequence)
+    return Answer(head.payload, head.signature, tuple(each.entry for each in entries))
+
+
+def _published(filled: Tenant, size: Size, changes: int, names: Iterator[str]) -> Iterator[Row]:
+    name = f"feed of {size.revoked:,}, {changes:,} changes"
+    progress(name)
+    tenant_id = filled.operator.tenant_id
+    watched = Watched(filled.ports.store)
+    ports = replace(filled.ports, store=watched)
+
+    def entry() -> float:
+        revoke(filled.ports, filled.operator, names, changes)
+        return timed(lambda: feed.publish(ports, tenant_id))()
+
+    def the_list() -> float:
+        revoke(filled.ports, filled.operator, names, changes)
+        feed.publish(filled.ports, tenant_id)
+        return timed(lambda: publication.publish(filled.ports, filled.operator))()
+
+    figures = alternate(entry, the_list, rounds=size.rounds)
+    goal = "≤ 0.05" if (size.revoked, changes) == (_MILLION, 1_000) else ""
+    against = "the list that follows"
+    yield compared(name, figures[0], against, figures[1], unit=_MILLISECONDS, goal=goal)
+    if changes > 1:
+        read = watched.read / size.rounds
+        goal = "≤ 3" if changes == max(CHANGES) else ""
+        yield Row(f"{name}, items read", read, "items", "changes", read / changes, goal=goal)
+
+
+def _followed(filled: Tenant, size: Size, names: Iterator[str]) -> Iterator[Row]:
+    publication.publish(filled.ports, filled.operator)
+    held, loading = _load(filled)
+    name = f"client of {size.revoked:,}"
+    yield Row(f"{name}, verify and load", loading, "s", "1 s", loading, goal="≤ 1")
+    for changes in CHANGES:
+        revoke(filled.ports, filled.operator, names, changes)
+        feed.publish(filled.ports, filled.operator.tenant_id)
+        told = answer(filled, after=held.sequence)
+        said = len(told.payload) + len(told.signature) + sum(map(len, told.entries))
+        trusted, now = _trusted(filled), filled.ports.now()
+        step = partial(client.advance, held, told, now=now, trusted=trusted)
+        seconds = median(timed(step)() for _ in range(9))
+        yield Row(f"{name}, apply {changes:,} changes", seconds * 1e3, "ms")
+        yield Row(f"{name}, bytes signed and chained for {changes:,} changes", said, "B")
+        held = step()
+    yield from _checks(held, name)
+
+
+def _load(filled: Tenant) -> tuple[State, float]:
+    """Return the state of a newcomer, and the seconds that it took to verify and load it."""
+    told, now, trusted = (
+        answer(filled, after=_covered(filled)),
+        filled.ports.now(),
+        _trusted(filled),
+    )
+    packed = _base(filled)
+    started = time.perf_counter()
+    try:
+        client.advance(None, told, now=now, trusted=trusted)
+    except NeedsBase:
+        data = gzip.decompress(packed)
+        held = client.advance(None, told, base=data, now=now, trusted=trusted)
+        return held, time.perf_counter() - started
+    raise NotMeasured("a newcomer needed no base")
+
+
+def _checks(held: State, name: str) -> Iterator[Row]:
+    """The time of one check, of identifiers that are revoked and that are not, beside a set's."""
+    ids = [*itertools.islice(warrant_ids(), _LOOKUPS // 2)]
+    ids += [*itertools.islice(warrant_ids("x"), _LOOKUPS // 2)]
+    plain = frozenset(ids[: _LOOKUPS // 2])
+
+    def through(look: Callable[[str], bool]) -> Callable[[], None]:
+        def all_of_them() -> None:
+            for each in ids:
+                look(each)
+
+        return all_of_them
+
+    sides = timed(through(held.is_revoked)), timed(through(plain.__contains__))
+    ours, theirs = alternate(*sides, rounds=9)
+    scale = ("µs", 1e6 / _LOOKUPS)
+    yield compared(f"{name}, one check", ours, "a Python set", theirs, unit=scale, goal="≤ 1 µs")
+
+
+def _memory(base: str, size: Size) -> Row:
+    name = f"client of {size.revoked:,}, memory"
+    if sys.platform != "linux":
+        return Row.missing(name, "read from Linux's /proc")
+    done = run_python("-m", "tests.bench.client_memory", base)
+    if done.returncode:
+        raise NotMeasured(done.stderr)
+    mib = float(done.stdout)
+    return Row(name, mib, "MiB", f"{_MIB_MAX:.0f} MiB", mib / _MIB_MAX, goal="≤ 1")
+
+
+def _base(filled: Tenant) -> bytes:
+    head = in_force.head(filled.ports, filled.operator.tenant_id)
+    if head.base is None:
+        raise NotMeasured("the list has no base")
+    return in_force.read(filled.ports, head.base)
+
+
+def _covered(filled: Tenant) -> int:
+    return in_force.head(filled.ports, filled.operator.tenant_id).sequence or 0
+
+
+def _trusted(filled: Tenant) -> Trusted:
+    signer = in_force.signer(filled.ports, filled.operator.tenant_id)
+    return Trusted(filled.operator.tenant_id, [signer.public_bytes])

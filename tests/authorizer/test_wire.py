@@ -16,7 +16,7 @@ from tests.authorizer.feeds import NOW, TENANT, payload_of
 
 _BASE = Base(3, 8, b"b" * 32, b"h" * 32, 2)
 _HEAD = Head(TENANT, 9, b"c" * 32, NOW, NOW + timedelta(hours=1), _BASE)
-_ENTRY = Entry(7, ("svc_wrt_b", "svc_wrt_c"), ("svc_wrt_a",))
+ENTRY = Entry(7, ("svc_wrt_b", "svc_wrt_c"), ("svc_wrt_a",))
 _TEXTS = st.sets(st.text(min_size=1, max_size=4))
 _ANY = st.one_of(st.none(), st.booleans(), st.text(max_size=3), st.binary(max_size=33))
 _CBOR = st.recursive(
@@ -36,7 +36,7 @@ def _members(part: Entry | Head) -> dict[str, Any]:
 
 def test_the_bytes_never_change() -> None:
     """F170a: An entry, a break and a chain have the bytes that docs/feed.md shows."""
-    assert _ENTRY.encode().hex() == (
+    assert ENTRY.encode().hex() == (
         "a36752656d6f76656481697376635f7772745f61"
         "675265766f6b656482697376635f7772745f62697376635f7772745f63"
         "6853657175656e636507"
@@ -44,8 +44,8 @@ def test_the_bytes_never_change() -> None:
     assert Entry(8).encode().hex() == "a16853657175656e636508"
     first = wire.first_chain("svc_tnt_acme")
     assert first == hashlib.sha256(b"rescind-feed-v1\nsvc_tnt_acme").digest()
-    digest = hashlib.sha256(_ENTRY.encode()).digest()
-    assert wire.next_chain(first, _ENTRY.encode()) == hashlib.sha256(first + digest).digest()
+    digest = hashlib.sha256(ENTRY.encode()).digest()
+    assert wire.next_chain(first, ENTRY.encode()) == hashlib.sha256(first + digest).digest()
     assert wire.signed_part(b"payload") == b"rescind-feed-head-v1\npayload"
 
 
@@ -105,8 +105,8 @@ def test_an_entry_is_read_as_it_was_written(
 )
 def test_an_entry_of_another_form_is_malformed(change: dict[str, Any]) -> None:
     """F170d: An entry is refused if a member has another type, order, size or a repetition."""
-    members = _members(_ENTRY)
-    assert Entry.decode(_encoded({**members, "New": 1})) == _ENTRY
+    members = _members(ENTRY)
+    assert Entry.decode(_encoded({**members, "New": 1})) == ENTRY
     with pytest.raises(Malformed):
         Entry.decode(_encoded({**members, **change}))
 

@@ -2,3 +2,38 @@
 
 It imports nothing of the service; the service imports the wire format from here.
 """
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from .aio import AsyncAuthorizerClient as AsyncAuthorizerClient
+    from .client import AuthorizerClient as AuthorizerClient
+    from .client import NotReady as NotReady
+    from .floor import DamagedFloor as DamagedFloor
+    from .floor import FileFloor as FileFloor
+    from .floor import Floor as Floor
+    from .floor import Saved as Saved
+    from .policy import Policy as Policy
+    from .status import Status as Status
+    from .status import Verdict as Verdict
+
+_HOMES: Final = {
+    "AsyncAuthorizerClient": "aio",
+    "AuthorizerClient": "client",
+    "NotReady": "client",
+    "DamagedFloor": "floor",
+    "FileFloor": "floor",
+    "Floor": "floor",
+    "Saved": "floor",
+    "Policy": "policy",
+    "Status": "status",
+    "Verdict": "status",
+}
+
+
+def __getattr__(name: str) -> Any:
+    # On first use, because the service needs the wire format and no client.
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f".{_HOMES[name]}", __name__), name)

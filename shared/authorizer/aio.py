@@ -1,0 +1,80 @@
+"""The client of the feed for asyncio. It uses the same thread, and no second loop."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from contextlib import suppress
+from types import TracebackType
+from typing import Any, Self
+
+from .client import AuthorizerClient
+from .events import Event
+from .status import Status, Verdict
+
+# How many events wait for a reader; the oldest are dropped.
+_EVENTS_MAX = 1000
+
+
+class AsyncAuthorizerClient:
+    """An `AuthorizerClient` whose waits do not block the event loop.
+
+    It takes the same arguments, and no `on_event`: iterate over `events` instead.
+
+        async with AsyncAuthorizerClient(url, …) as client:
+            verdict = client.check(["svc_wrt_root", "svc_wrt_leaf"])
+    """
+
+    def __init__(self, url: str, **arguments: Any) -> None:
+        self._client = AuthorizerClient(url, on_event=self._pass_on, **arguments)
+        self._events: asyncio.Queue[Event] = asyncio.Queue(_EVENTS_MAX)
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    async def start(self, *, wait: float = 10.0) -> Self:
+        """Do the same as `AuthorizerClient.start`."""
+        self._loop = asyncio.get_running_loop()
+        await asyncio.to_thread(self._client.start, wait=wait)
+        return self
+
+    def check(self, warrant_ids: Iterable[str]) -> Verdict:
+        """Do the same as `AuthorizerClient.check`, which needs no answer of the service."""
+        return self._client.check(warrant_ids)
+
+    async def wait_for(self, sequence: int, *, timeout: float) -> bool:  # noqa: ASYNC109
+        """Return whether the client came to hold entry `sequence` within `timeout` seconds."""
+        return await asyncio.to_thread(self._client.wait_for, sequence, timeout=timeout)
+
+    @property
+    def status(self) -> Status:
+        """What the client holds now."""
+        return self._client.status
+
+    async def events(self) -> AsyncIterator[Event]:
+        """Yield each event from now on. If nobody reads, the last thousand are kept."""
+        while True:
+            yield await self._events.get()
+
+    async def close(self) -> None:
+        """Stop the thread."""
+        await asyncio.to_thread(self._client.close)
+
+    async def __aenter__(self) -> Self:
+        """Start the client."""
+        return await self.start()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    def _pass_on(self, event: Event) -> None:
+        # The loop may have ended before the thread.
+        with suppress(RuntimeError):
+            if self._loop:
+                self._loop.call_soon_threadsafe(self._keep, event)
+
+    def _keep(self, event: Event) -> None:
+        if self._events.full():
+            self._events.get_nowait()
+        self._events.put_nowait(event)

@@ -1,0 +1,237 @@
+"""The client of the feed: a thread follows it, and any thread asks about warrants."""
+
+import logging
+import os
+import ssl
+import threading
+import weakref
+from collections import Counter
+from collections.abc import Callable, Iterable
+from types import TracebackType
+from typing import Self
+
+from . import events
+from .floor import Floor
+from .follower import Follower
+from .policy import Policy
+from .signers import Trust, public_keys
+from .status import Status, Verdict
+from .transport import Transport
+
+_log = logging.getLogger("rescind_authorizer")
+
+# How long the thread pauses after an error that nobody foresaw.
+_PAUSE = 5.0
+
+
+class NotReady(Exception):
+    """No verified and recent state came in time. The message has the last problem."""
+
+
+class AuthorizerClient:
+    """Knows which warrants of one tenant are revoked, seconds after the service does.
+
+    One daemon thread polls the feed, verifies it, and saves what it has accepted; `check` asks
+    nobody. After a fork, the child starts a thread of its own when it first asks.
+
+    `url` is the address of the service, `api_key` an API key with the scope authorizer, `tenant`
+    the tenant's identifier. `public_keys` are its list signers that are trusted from the beginning,
+    raw or in base64; later ones are accepted by statements of theirs. `floor` keeps across restarts
+    what was accepted. `context` verifies the certificate of the service. `on_event` is called in
+    the thread with each event; it must return soon.
+    """
+
+    def __init__(  # noqa: PLR0913
+        self,
+        url: str,
+        *,
+        api_key: str,
+        tenant: str,
+        public_keys: Iterable[bytes | str],
+        floor: Floor,
+        policy: Policy | None = None,
+        context: ssl.SSLContext | None = None,
+        on_event: Callable[[events.Event], None] | None = None,
+    ) -> None:
+        self._policy = policy or Policy()
+        self._allows = self._policy.allow_when_stale is True
+        transport = Transport(
+            url, api_key=api_key, context=context, allow_http=self._policy.allow_http
+        )
+        trust = Trust(tenant, _keys(public_keys))
+        self._follower = Follower(transport, floor, trust, self._policy, self._note)
+        self._on_event = on_event
+        self._counts: Counter[str] = Counter()
+        self._problem = "the service has not answered yet"
+        self._was_fresh = False
+        self._begin()
+        self._is_started = False
+        self._is_closed = False
+        _clients.add(self)
+
+    def start(self, *, wait: float = 10.0) -> Self:
+        """Take up the floor, start the thread, and wait for a recent state.
+
+        Raises `NotReady` if none came within `wait` seconds; the thread goes on, and every check
+        says STALE meanwhile. Raises `DamagedFloor`, or `OSError` if the floor cannot be read.
+        """
+        if self._is_started:
+            raise RuntimeError("the client was started before")
+        if self._allows:
+            _log.warning("allow_when_stale is set: without news, warrants are CLEAR for ever")
+        self._follower.load()
+        self._is_started = True
+        self._show()
+        self._run_thread()
+        with self._changed:
+            if not self._changed.wait_for(self._is_fresh, wait):
+                raise NotReady(self._problem)
+        return self
+
+    def check(self, warrant_ids: Iterable[str]) -> Verdict:
+        """Return the verdict on a chain of warrants, from the root to the leaf.
+
+        It needs no answer of the service. A warrant that is known to be revoked is REVOKED, however
+        old the state is. Raises `TypeError` or `ValueError` unless there is one identifier or more,
+        and each is a text.
+        """
+        if self._is_idle:
+            self._run_thread()
+        view = self._follower.view
+        revoked, is_empty = view.revoked, True
+        for each in _listed(warrant_ids):
+            if type(each) is not str:
+                raise TypeError("an identifier is a text")
+            if each in revoked:
+                return Verdict.REVOKED
+            is_empty = False
+        if is_empty:
+            raise ValueError("a chain has one warrant or more")
+        if view.is_fresh() or (self._allows and view.is_trusted):
+            return Verdict.CLEAR
+        return Verdict.STALE
+
+    def wait_for(self, sequence: int, *, timeout: float) -> bool:
+        """Return whether the client came to hold entry `sequence` within `timeout` seconds."""
+        if self._is_idle:
+            self._run_thread()
+        with self._changed:
+            return self._changed.wait_for(lambda: self._follower.view.holds(sequence), timeout)
+
+    @property
+    def status(self) -> Status:
+        """What the client holds now, and what went wrong since it was made."""
+        return Status.of(self._follower.view, self._counts)
+
+    def close(self, *, timeout: float = 5.0) -> None:
+        """Stop the thread, for which this waits `timeout` seconds. Checks say STALE soon after."""
+        self._is_closed = True
+        self._is_idle = False
+        self._stop.set()
+        self._follower.transport.interrupt()
+        thread = self._thread
+        if thread and thread is not threading.current_thread():
+            thread.join(timeout)
+
+    def __enter__(self) -> Self:
+        """Start the client, if it was not started."""
+        return self if self._is_started else self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _begin(self) -> None:
+        """Make what belongs to one process."""
+        self._changed = threading.Condition()
+        self._starting = threading.Lock()
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        # Whether the next use starts the thread.
+        self._is_idle = False
+
+    def _after_fork(self) -> None:
+        """Leave the parent its thread and its connection."""
+        self._begin()
+        self._follower.transport.abandon()
+        self._is_idle = self._is_started and not self._is_closed
+
+    def _run_thread(self) -> None:
+        with self._starting:
+            if self._thread is None and not self._is_closed:
+                self._thread = threading.Thread(
+                    target=self._follow, args=(self._stop,), name="rescind-authorizer", daemon=True
+                )
+                self._thread.start()
+            self._is_idle = False
+
+    def _follow(self, stop: threading.Event) -> None:
+        pause = 0.0
+        while not stop.wait(pause):
+            try:
+                pause = self._follower.poll()
+            # Whatever it is: without this thread, every warrant would be STALE.
+            except Exception as error:  # noqa: BLE001
+                _log.exception("the feed could not be followed")
+                self._note(events.Failed(f"{type(error).__name__}: {error}", _PAUSE))
+                pause = _PAUSE
+            self._show()
+        self._follower.transport.close()
+
+    def _show(self) -> None:
+        """Tell who waits that there may be a newer view."""
+        with self._changed:
+            self._changed.notify_all()
+        is_fresh = self._is_fresh()
+        if is_fresh != self._was_fresh:
+            self._note(events.Recovered() if is_fresh else events.BecameStale())
+        self._was_fresh = is_fresh
+
+    def _note(self, event: events.Event) -> None:
+        """Count, log and report an event, unless the client is being closed."""
+        if self._is_closed:
+            return
+        match event:
+            case events.Refused(reason):
+                self._counts[reason] += 1
+                self._problem = f"the last answer was refused: {reason}"
+                _log.error("an answer of the service was refused: %s", reason)
+            case events.Failed(message):
+                self._counts[""] += 1
+                self._problem = message
+                _log.warning("the feed cannot be followed: %s", message)
+            case events.BecameStale():
+                _log.error("the state is stale, so warrants are not CLEAR: %s", self._problem)
+            case events.Pinned(key):
+                _log.warning("the list signer now is %s", key.hex())
+        if self._on_event:
+            try:
+                self._on_event(event)
+            except Exception:  # noqa: BLE001
+                _log.exception("on_event failed")
+
+    def _is_fresh(self) -> bool:
+        return self._follower.view.is_fresh()
+
+
+def _listed(warrant_ids: Iterable[str]) -> Iterable[str]:
+    # The letters of a text would all be CLEAR.
+    if type(warrant_ids) is not list and isinstance(warrant_ids, str | bytes):
+        raise TypeError("pass a list of identifiers, from the root to the leaf")
+    return warrant_ids
+
+
+_keys = public_keys
+_clients: "weakref.WeakSet[AuthorizerClient]" = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for client in list(_clients):
+        client._after_fork()  # noqa: SLF001
+
+
+os.register_at_fork(after_in_child=_after_fork)

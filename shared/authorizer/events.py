@@ -1,0 +1,61 @@
+"""What a client reports while it follows the feed, for metrics and logs."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Polled:
+    """The service answered after `seconds`. `changed` is False if it had nothing new."""
+
+    seconds: float
+    changed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Advanced:
+    """The client holds a newer state: entry `after` instead of `before`, `count` revoked warrants.
+
+    `before` is None for the first state.
+    """
+
+    before: int | None
+    after: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """An answer of the service did not pass a check, so the state did not change.
+
+    `reason` is the name of the check (docs/feed.md).
+    """
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The service did not answer, or with an error. The next poll is after `pause` seconds."""
+
+    message: str
+    pause: float
+
+
+@dataclass(frozen=True, slots=True)
+class BecameStale:
+    """The state is too old: warrants that are not known to be revoked are STALE from now on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """The state is recent: at first, and after `BecameStale`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pinned:
+    """The client accepted a head by another list signer, whose raw public key is `key`."""
+
+    key: bytes
+
+
+Event = Polled | Advanced | Refused | Failed | BecameStale | Recovered | Pinned

@@ -1,0 +1,265 @@
+"""What a client keeps across restarts, so that nobody can serve it an older state after one."""
+
+import base64
+import fcntl
+import hashlib
+import json
+import os
+import stat
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from . import wire
+from .signers import Signers
+
+_FILE: Final = "floor.json"
+_FORMAT: Final = 1
+_OTHERS_WRITE: Final = 0o022
+
+# No process is forked while a folder is locked: the child would keep the lock.
+_LOCKING: Final = threading.Lock()
+os.register_at_fork(
+    before=_LOCKING.acquire, after_in_parent=_LOCKING.release, after_in_child=_LOCKING.release
+)
+
+
+class DamagedFloor(Exception):
+    """The floor cannot be used. The message says why, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """The position in the feed of `tenant` that a client has reached, and the way back to it.
+
+    `issued_at` is the time of the newest head. `answered_at` is when the service confirmed it, in
+    seconds since the epoch. `origin` and `latest` are encoded answers from which, with the base of
+    the hash `base`, the state is restored. All three are None if it cannot be restored.
+    """
+
+    tenant: str
+    sequence: int
+    chain: bytes
+    issued_at: datetime
+    answered_at: float
+    signers: Signers = field(default_factory=Signers)
+    base: bytes | None = None
+    origin: bytes | None = None
+    latest: bytes | None = None
+
+    @property
+    def age(self) -> tuple[int, datetime]:
+        """What is larger in the newer of two of one feed."""
+        return self.sequence, self.issued_at
+
+
+class Floor(Protocol):
+    """Where a client keeps what it must not forget.
+
+    Nothing that was saved is lost with the power. Each method raises `OSError` or `DamagedFloor`.
+    """
+
+    def load(self) -> Saved | None:
+        """Return what was saved last, or None if nothing ever was."""
+
+    def load_base(self, sha256: bytes) -> bytes | None:
+        """Return the base with this hash, or None if it is not there."""
+
+    def save_base(self, data: bytes) -> None:
+        """Keep a base, at least until what is saved next does not name it."""
+
+    def save(self, saved: Saved) -> None:
+        """Replace what is kept in one step, unless that is newer."""
+
+
+class MemoryFloor:
+    """Keeps nothing across restarts: for tests and tools, and for no authorizer."""
+
+    def __init__(self) -> None:
+        self._saved: Saved | None = None
+        self._base: bytes | None = None
+
+    def load(self) -> Saved | None:
+        """Return what was saved last in this object."""
+        return self._saved
+
+    def load_base(self, sha256: bytes) -> bytes | None:
+        """Return the base that was saved last, if it has this hash."""
+        is_it = self._base and hashlib.sha256(self._base).digest() == sha256
+        return self._base if is_it else None
+
+    def save_base(self, data: bytes) -> None:
+        """Keep one base."""
+        self._base = data
+
+    def save(self, saved: Saved) -> None:
+        """Keep `saved`, as long as this object exists."""
+        self._saved = saved
+
+
+class FileFloor:
+    """Keeps the floor in a folder, in files that only this user can read.
+
+    Several processes of one authorizer may share a folder: the newest floor stays. Each tenant
+    needs a folder of its own.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self._folder = Path(folder)
+        # What this object wrote, so that it need not read it again to know what is there.
+        self._written: tuple[int, ...] | None = None
+
+    def load(self) -> Saved | None:
+        """Return what was saved last, or None if the folder has no floor."""
+        try:
+            return _decoded(self._read())
+        except FileNotFoundError:
+            return None
+        except (KeyError, TypeError, ValueError) as error:
+            raise DamagedFloor(
+                f"{self._file} is damaged ({error}), so this client does not know which entry it "
+                "accepted last. Make sure that the service is the genuine one, then run: "
+                f"python -m rescind_authorizer repin {self._folder}"
+            ) from None
+
+    def load_base(self, sha256: bytes) -> bytes | None:
+        """Return the base with this hash, or None if it is not there or damaged."""
+        try:
+            data = self._base(sha256).read_bytes()
+        except FileNotFoundError:
+            return None
+        return data if hashlib.sha256(data).digest() == sha256 else None
+
+    def save_base(self, data: bytes) -> None:
+        """Write a base to a file that is named by its hash."""
+        with self._locked():
+            self._replace(self._base(hashlib.sha256(data).digest()), data)
+
+    def save(self, saved: Saved) -> None:
+        """Replace the floor, and remove the bases that it does not name."""
+        with self._locked():
+            if self._stamp() != self._written:
+                held = self.load()
+                if held and held.age > saved.age:
+                    return
+            self._replace(self._file, _encoded(saved))
+            self._written = self._stamp()
+            self._remove_bases(but=saved.base)
+
+    def clear(self) -> None:
+        """Forget the floor, damaged or not. The old file is kept beside it, as `floor.json.old`."""
+        with self._locked(), suppress(FileNotFoundError):
+            self._file.replace(self._file.with_suffix(".json.old"))
+
+    @property
+    def _file(self) -> Path:
+        return self._folder / _FILE
+
+    def _base(self, sha256: bytes) -> Path:
+        return self._folder / f"base-{sha256.hex()}.cbor"
+
+    def _read(self) -> bytes:
+        with self._file.open("rb") as file:
+            if stat.S_IMODE(os.fstat(file.fileno()).st_mode) & _OTHERS_WRITE:
+                raise ValueError("others can write to it")
+            return file.read()
+
+    def _stamp(self) -> tuple[int, ...] | None:
+        try:
+            found = self._file.stat()
+        except FileNotFoundError:
+            return None
+        return found.st_ino, found.st_mtime_ns, found.st_size
+
+    def _remove_bases(self, *, but: bytes | None) -> None:
+        kept = self._base(but) if but else None
+        for path in self._folder.glob("base-*.cbor"):
+            if path != kept:
+                path.unlink(missing_ok=True)
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Keep out the other processes with this folder, which is made if it is not there."""
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with _LOCKING:
+            descriptor = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+                yield
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+
+    def _replace(self, path: Path, data: bytes) -> None:
+        # `mkstemp` creates it for its owner only.
+        descriptor, name = tempfile.mkstemp(dir=self._folder, prefix=".new-")
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            Path(name).replace(path)
+        except BaseException:
+            with suppress(OSError):
+                Path(name).unlink()
+            raise
+
+
+def _encoded(saved: Saved) -> bytes:
+    signers = saved.signers
+    document = {
+        "format": _FORMAT,
+        "tenant": saved.tenant,
+        "sequence": saved.sequence,
+        "chain": saved.chain.hex(),
+        "issued_at": wire.text(saved.issued_at),
+        "answered_at": saved.answered_at,
+        "signer": signers.current.hex() if signers.current else None,
+        "statements": [dict(each) for each in signers.statements],
+        "revoked": sorted(each.hex() for each in signers.revoked),
+        "base": saved.base.hex() if saved.base else None,
+        "origin": _text(saved.origin),
+        "latest": _text(saved.latest),
+    }
+    data = json.dumps(document, indent=1).encode()
+    return hashlib.sha256(data).hexdigest().encode() + b"\n" + data
+
+
+def _decoded(data: bytes) -> Saved:
+    """Return what `_encoded` had. Raises `KeyError`, `TypeError` or `ValueError` if it is not."""
+    sha256, _, rest = data.partition(b"\n")
+    if hashlib.sha256(rest).hexdigest().encode() != sha256:
+        raise ValueError("its hash is another one")
+    document = json.loads(rest)
+    if document["format"] != _FORMAT:
+        raise ValueError("another version of this program wrote it")
+    signer = document["signer"]
+    signers = Signers(
+        bytes.fromhex(signer) if signer else None,
+        tuple(document["statements"]),
+        frozenset(map(bytes.fromhex, document["revoked"])),
+    )
+    return Saved(
+        document["tenant"],
+        document["sequence"],
+        bytes.fromhex(document["chain"]),
+        wire.moment(document, "issued_at"),
+        document["answered_at"],
+        signers,
+        bytes.fromhex(document["base"]) if document["base"] else None,
+        _bytes(document["origin"]),
+        _bytes(document["latest"]),
+    )
+
+
+def _text(data: bytes | None) -> str | None:
+    return None if data is None else base64.b64encode(data).decode()
+
+
+def _bytes(text: Any) -> bytes | None:
+    return None if text is None else base64.b64decode(text, validate=True)

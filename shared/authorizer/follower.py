@@ -1,0 +1,270 @@
+"""How a client follows the feed: one exchange with the service at a time. It has no thread."""
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+from random import SystemRandom
+from typing import Final
+from urllib.parse import quote
+
+from . import events, wire
+from .answers import ANSWER_BYTES_MAX, Answer, parse_answer
+from .floor import DamagedFloor, Floor, Saved
+from .policy import Policy
+from .refusals import NeedsBase, Reason, Refused
+from .signers import Reported, Signers, Trust
+from .state import Position, State, Trusted, advance, restore
+from .transport import NoAnswer, Response, TooLarge, Transport, unexpected
+from .view import Moment, View
+
+_FEED: Final = "/v1/revocations/feed"
+_KEYS: Final = "/v1/revocations/srl/keys"
+
+# The largest base that is fetched, whatever a head promises: some 13 million warrants.
+BASE_MAX: Final = 2**30
+
+# The most bytes of a page of list signers, which has some two hundred, and the most pages.
+_KEYS_MAX: Final = 2**20
+_PAGES_MAX: Final = 50
+
+# Seconds between two readings of the list signers, which say what keys are revoked.
+_KEYS_SECONDS: Final = 300.0
+_KEYS_SECONDS_FAILED: Final = 20.0
+
+# Seconds between polls: after failures at most, and after an answer that was waited for.
+_BACKOFF_MAX: Final = 5.0
+_AFTER_WAIT: Final = 0.05
+
+_random: Final = SystemRandom()
+
+_OK: Final = 200
+_NOT_MODIFIED: Final = 304
+
+
+class Follower:
+    """Holds the state of one tenant's feed, and brings it up to date. It belongs to one thread.
+
+    `floor` is read in `load`, and written before a new state counts. `emit` gets each event.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        floor: Floor,
+        trust: Trust,
+        policy: Policy,
+        emit: Callable[[events.Event], None],
+    ) -> None:
+        self.transport = transport
+        self.trust = trust
+        self.view = View()
+        self._floor = floor
+        self._policy = policy
+        self._emit = emit
+        self._position: Position | None = None
+        self._etag: str | None = None
+        self._last: Answer | None = None
+        self._failures = 0
+        self._keys_due = time.monotonic()
+        self._signers: Signers | None = None  # as the floor has them
+
+    def load(self) -> None:
+        """Take up what the floor has. Raises `DamagedFloor` or `OSError`."""
+        saved = self._floor.load()
+        if saved is None:
+            return
+        if saved.tenant != self.trust.tenant:
+            raise DamagedFloor(f"the floor is of {saved.tenant}: each tenant needs its own")
+        self.trust = replace(self.trust, signers=saved.signers)
+        self._signers = saved.signers
+        self._position = Position(saved.sequence, saved.chain)
+        state = self._restored(saved, self._position)
+        if state:
+            self._confirm(state, Moment.of_wall(saved.answered_at))
+
+    def poll(self) -> float:
+        """Make one exchange with the service. Return the seconds to pause before the next.
+
+        Whatever goes wrong is an event, and what is held stays.
+        """
+        try:
+            if time.monotonic() >= self._keys_due:
+                self._read_keys()
+            pause = self._exchange()
+        except Refused as refused:
+            return self._refused(refused.reason)
+        except TooLarge:
+            return self._refused(Reason.TOO_LARGE)
+        except NoAnswer as error:
+            return self._failed(str(error), error.retry_after)
+        except (OSError, DamagedFloor) as error:
+            return self._failed(f"the floor cannot be saved: {error}")
+        self._failures = 0
+        return pause
+
+    def _exchange(self) -> float:
+        asked = Moment.now()
+        response = self._ask()
+        if response is None and self.view.state:
+            self._confirm(self.view.state, asked)
+        elif response:
+            answer = parse_answer(response.body)
+            self._take(self._next(answer), asked)
+            self._etag, self._last = response.headers.get("etag"), answer
+        seconds = time.monotonic() - asked.monotonic
+        self._emit(events.Polled(seconds, changed=response is not None))
+        return self._pause(seconds, changed=response is not None)
+
+    def _ask(self) -> Response | None:
+        """Return the response of the service, or None if it has nothing new."""
+        held = self._held()
+        wait = self._wait()
+        query = [f"after={held.sequence}"] if held else []
+        query += [f"wait={wait}"] if held and wait else []
+        path = "?".join([_FEED, "&".join(query)]) if query else _FEED
+        etag = self._etag if held else None
+        response = self.transport.get(path, limit=ANSWER_BYTES_MAX, etag=etag, seconds=wait)
+        if response.status == _NOT_MODIFIED and etag:
+            return None
+        if response.status != _OK:
+            raise unexpected(response)
+        return response
+
+    def _held(self) -> State | None:
+        """Return the state to continue; None to begin anew, if it could not be restored later."""
+        state = self.view.state
+        return state if state and state.latest else None
+
+    def _next(self, answer: Answer) -> State:
+        """Return the state after `answer`. Raises `Refused`, `NoAnswer`, `OSError`."""
+        try:
+            return self._advanced(answer)
+        except Refused as refused:
+            if refused.reason != Reason.SIGNATURE:
+                raise
+            with suppress(NoAnswer):
+                self._read_keys()
+            return self._advanced(answer)
+
+    def _advanced(self, answer: Answer, base: bytes | None = None) -> State:
+        trusted = Trusted(self.trust.tenant, self.trust.accepted())
+        try:
+            state = advance(
+                self._held(),
+                answer,
+                base=base,
+                now=datetime.now(UTC),
+                trusted=trusted,
+                floor=self._position,
+            )
+        except NeedsBase as needs:
+            # Its size is bounded by the head, whose signature was checked.
+            limit = min(wire.base_size_max(needs.base), BASE_MAX)
+            path = f"{_FEED}/base/{needs.base.version}"
+            return self._advanced(answer, self.transport.get_far(path, limit=limit))
+        if base is not None:
+            self._floor.save_base(base)
+        return state
+
+    def _take(self, state: State, asked: Moment) -> None:
+        """Save `state`, which the service confirmed when it was asked, and make it count."""
+        before, known = self.view.state, self.trust.signers.current
+        trust = self.trust.with_current(state.signed_by)
+        if before is None or before.head != state.head or trust.signers != self._signers:
+            self._floor.save(_saved(state, trust, asked))
+            self._signers = trust.signers
+        self.trust, self._position = trust, state.position
+        self._confirm(state, asked)
+        if known not in {None, state.signed_by}:
+            self._emit(events.Pinned(state.signed_by))
+        if before is None or before.sequence != state.sequence:
+            past = before.sequence if before else None
+            self._emit(events.Advanced(past, state.sequence, len(state.revoked)))
+
+    def _confirm(self, state: State, asked: Moment) -> None:
+        view = View.of(state, asked, self._policy.max_staleness)
+        is_revoked = state.signed_by in self.trust.signers.revoked
+        self.view = view.distrusted() if is_revoked else view
+
+    def _restored(self, saved: Saved, position: Position) -> State | None:
+        if saved.base is None or saved.origin is None or saved.latest is None:
+            return None
+        base = self._floor.load_base(saved.base)
+        if base is None:
+            return None
+        trusted = Trusted(self.trust.tenant, self.trust.believed())
+        try:
+            origin, latest = parse_answer(saved.origin), parse_answer(saved.latest)
+            return restore(origin, base, latest, trusted=trusted, floor=position)
+        except Refused:
+            # Other keys are trusted than when it was saved. The position still counts.
+            return None
+
+    def _read_keys(self) -> None:
+        """Learn of new and revoked list signers. Raises `NoAnswer`, `OSError`."""
+        self._keys_due = time.monotonic() + _KEYS_SECONDS_FAILED
+        reported = self._page(None)
+        for _ in range(_PAGES_MAX):
+            if reported.cursor is None:
+                break
+            reported = reported.joined(self._page(reported.cursor))
+        self._keys_due = time.monotonic() + _KEYS_SECONDS * _random.uniform(0.8, 1)
+        self.trust = self.trust.with_report(reported)
+        state = self.view.state
+        if state and state.signed_by in self.trust.signers.revoked:
+            # A thief may have signed it, so only a head by another key makes it count again.
+            self.view, self._etag = self.view.distrusted(), None
+
+    def _page(self, cursor: str | None) -> Reported:
+        path = f"{_KEYS}?cursor={quote(cursor, safe='')}" if cursor else _KEYS
+        response = self.transport.get(path, limit=_KEYS_MAX)
+        if response.status != _OK:
+            raise unexpected(response)
+        try:
+            return Reported.parse(response.body)
+        except ValueError as error:
+            raise NoAnswer(str(error)) from None
+
+    def _wait(self) -> int:
+        return self._policy.wait(self._last.wait_max) if self._last else 0
+
+    def _pause(self, seconds: float, *, changed: bool) -> float:
+        longest = self._policy.pause(self._last.poll_seconds if self._last else 0)
+        wait = self._wait()
+        # A service that grants a wait and does not wait is polled as if it did not grant it.
+        if wait and (changed or seconds > wait / 2):
+            longest = _AFTER_WAIT
+        return longest * _random.uniform(0.5, 1)
+
+    def _refused(self, reason: Reason) -> float:
+        self._etag = None
+        self._emit(events.Refused(reason.value))
+        return self._backoff()
+
+    def _failed(self, message: str, retry_after: float = 0.0) -> float:
+        pause = max(self._backoff(), retry_after)
+        self._emit(events.Failed(message, pause))
+        return pause
+
+    def _backoff(self) -> float:
+        self._failures += 1
+        doubled = self._policy.poll_seconds * 2.0 ** min(self._failures, 10)
+        longest = max(self._policy.poll_seconds, min(doubled, _BACKOFF_MAX))
+        return longest * _random.uniform(0.5, 1)
+
+
+def _saved(state: State, trust: Trust, asked: Moment) -> Saved:
+    latest = state.latest.encode() if state.latest else None
+    return Saved(
+        trust.tenant,
+        state.sequence,
+        state.head.chain,
+        state.head.issued_at,
+        asked.wall,
+        trust.signers,
+        base=state.origin_base.sha256 if latest else None,
+        origin=state.origin.encode() if latest else None,
+        latest=latest,
+    )

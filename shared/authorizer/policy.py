@@ -1,0 +1,53 @@
+"""What an authorizer decides about its client: how often it polls, and how old its state may be."""
+
+import math
+from dataclasses import dataclass
+
+# An answer of a long poll must come well before the answer before it is too old.
+_WAIT_PART = 3
+_POLL_PART = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """How a client polls, and what it answers without news.
+
+    `max_staleness` is how many seconds after the last answer of the service a warrant that is not
+    known to be revoked still is CLEAR; after that it is STALE. `poll_seconds` is the pause between
+    polls; if the service asks for a longer one, that is used, up to half of `max_staleness`.
+    `wait_seconds` is the longest long poll, for services that grant them. `allow_when_stale` lets
+    CLEAR stand for STALE. `allow_http` permits a service without TLS that is not on this machine:
+    everybody on the way then reads the API key, and can withhold news until the head expires.
+
+    Raises `ValueError` if a value has no meaning.
+    """
+
+    max_staleness: float = 30.0
+    poll_seconds: float = 1.0
+    wait_seconds: float = 25.0
+    allow_when_stale: bool = False
+    allow_http: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("max_staleness", "poll_seconds"):
+            if not _is_positive(getattr(self, name)):
+                raise ValueError(f"{name} must be a number of seconds above 0")
+        if self.wait_seconds and not _is_positive(self.wait_seconds):
+            raise ValueError("wait_seconds must be a number of seconds, or 0")
+        for name in ("allow_when_stale", "allow_http"):
+            # A text such as "false" must not switch a protection off.
+            if not isinstance(getattr(self, name), bool):
+                raise ValueError(f"{name} must be True or False")  # noqa: TRY004
+
+    def pause(self, asked: float) -> float:
+        """Return the longest pause between polls, if the service asks for `asked` seconds."""
+        return max(self.poll_seconds, min(asked, self.max_staleness / _POLL_PART))
+
+    def wait(self, granted: float) -> int:
+        """Return for how many whole seconds to wait in a poll, if the service grants `granted`."""
+        return int(min(self.wait_seconds, granted, self.max_staleness / _WAIT_PART))
+
+
+def _is_positive(value: object) -> bool:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_number and math.isfinite(value) and value > 0  # type: ignore[arg-type,operator]

@@ -1,0 +1,60 @@
+"""What a client answers about warrants, and about itself."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Self
+
+from .view import NEVER, View
+
+
+class Verdict(StrEnum):
+    """The answer about a chain of warrants. Only CLEAR lets a request through."""
+
+    CLEAR = "clear"
+    REVOKED = "revoked"
+    STALE = "stale"
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What a client holds. The first eight are None before the first state.
+
+    `chain` and `signer` are in hex, `revoked` is a number of warrants, and `confirmed_at` is when
+    the service confirmed the state. If `stale`, warrants that are not revoked are STALE.
+    `failures` counts polls without a useful answer, `refusals` answers that did not pass a check,
+    by reason.
+    """
+
+    sequence: int | None
+    chain: str | None
+    base_version: int | None
+    revoked: int | None
+    issued_at: datetime | None
+    expires_at: datetime | None
+    confirmed_at: datetime | None
+    signer: str | None
+    stale: bool
+    failures: int
+    refusals: Mapping[str, int]
+
+    @classmethod
+    def of(cls, view: View, counts: Mapping[str, int]) -> Self:
+        """Return the status of a client with this view. `counts` has its failures at ""."""
+        state = view.state
+        head = state.head if state else None
+        at = view.confirmed.wall if view.confirmed != NEVER else None
+        return cls(
+            sequence=head.sequence if head else None,
+            chain=head.chain.hex() if head else None,
+            base_version=head.base.version if head else None,
+            revoked=len(view.revoked) if head else None,
+            issued_at=head.issued_at if head else None,
+            expires_at=head.expires_at if head else None,
+            confirmed_at=datetime.fromtimestamp(at, UTC) if at is not None else None,
+            signer=state.signed_by.hex() if state else None,
+            stale=not view.is_fresh(),
+            failures=counts.get("", 0),
+            refusals={reason: count for reason, count in counts.items() if reason},
+        )

@@ -1,0 +1,307 @@
+"""Requests to the service: bounded in time and in size, whatever it answers."""
+
+import io
+import os
+import re
+import socket
+import ssl
+import time
+import zlib
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from ipaddress import ip_address
+from typing import Any, Final, cast
+from urllib.parse import SplitResult, urljoin, urlsplit, urlunsplit
+
+# The most bytes of the answer to another request, such as an error, of which a part is shown.
+_ERROR_MAX: Final = 64 * 1024
+
+_CONNECT_SECONDS: Final = 3.0
+_READ_SECONDS: Final = 5.0
+
+# A base at least comes this fast, in bytes per second.
+_BASE_RATE: Final = 256 * 1024
+_BLOCK: Final = 64 * 1024
+_REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
+_REDIRECTS_MAX: Final = 3
+_OK: Final = 200
+# How much of an error is reported.
+_SHOWN_MAX: Final = 200
+
+# The longest time, in seconds, for which the service can ask to be left alone.
+_RETRY_AFTER_MAX: Final = 60.0
+_GZIP: Final = 16 + zlib.MAX_WBITS
+
+
+class NoAnswer(Exception):
+    """The service did not answer in time, or not with what was asked for.
+
+    `retry_after` is how many seconds it asks to leave it alone.
+    """
+
+    def __init__(self, message: str, *, retry_after: float = 0.0) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class TooLarge(NoAnswer):
+    """The response is larger than it may be. The rest was not read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """A response: its status, its headers by their names in lower case, and its body."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class Transport:
+    """One kept connection to the service. It belongs to one thread of one process.
+
+    `url` is the address of the service, `api_key` an API key of it. `context` verifies its
+    certificate; by default the system's authorities do. Raises `ValueError` if the address is not
+    one of HTTPS, unless it is on this machine or `allow_http` is set, and if `context` does not
+    verify.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        api_key: str,
+        context: ssl.SSLContext | None = None,
+        allow_http: bool = False,
+    ) -> None:
+        self._url = url.rstrip("/")
+        _check_url(urlsplit(self._url), allow_http=allow_http)
+        self._headers = {"Authorization": f"Bearer {api_key}", "Accept-Encoding": "gzip"}
+        self._context = context or ssl.create_default_context()
+        if self._context.verify_mode != ssl.CERT_REQUIRED or not self._context.check_hostname:
+            raise ValueError("the context must verify the certificate and the name of the service")
+        self._kept: _Connection | None = None
+        self._is_ended = False
+
+    def get(
+        self, path: str, *, limit: int, etag: str | None = None, seconds: float = 0.0
+    ) -> Response:
+        """Return the response to GET `path`, of at most `limit` bytes. Raises `NoAnswer`.
+
+        With `etag`, the response may be 304. `seconds` is how long the service may wait before it
+        answers. A redirect is not followed.
+        """
+        headers = self._headers | ({"If-None-Match": etag} if etag else {})
+        return self._ask(self._url + path, headers, limit, seconds + 2 * _READ_SECONDS)
+
+    def get_far(self, path: str, *, limit: int) -> bytes:
+        """Return what is at `path`, or where it redirects to: at most `limit` bytes.
+
+        The API key is not sent to the target of a redirect. Raises `NoAnswer`.
+        """
+        url, headers = self._url + path, self._headers
+        for _ in range(_REDIRECTS_MAX + 1):
+            answer = self._ask(url, headers, limit, 2 * _READ_SECONDS + limit / _BASE_RATE)
+            if answer.status == _OK:
+                return answer.body
+            if answer.status not in _REDIRECTS:
+                raise unexpected(answer)
+            url, headers = _target(url, answer), {"Accept-Encoding": "gzip"}
+        raise NoAnswer("the service redirects too often")
+
+    def close(self) -> None:
+        """Close the connection. The next request makes another."""
+        if self._kept:
+            self._kept.close()
+        self._kept = None
+
+    def interrupt(self) -> None:
+        """End the request that another thread makes, and all later ones."""
+        self._is_ended = True
+        kept = self._kept
+        if kept:
+            kept.interrupt()
+
+    def abandon(self) -> None:
+        """Forget a connection that belongs to the parent process, which still uses it."""
+        if self._kept:
+            self._kept.abandon()
+        self._kept = None
+
+    def _ask(self, url: str, headers: Mapping[str, str], limit: int, seconds: float) -> Response:
+        try:
+            return self._ask_again(urlsplit(url), headers, limit, seconds)
+        except NoAnswer:
+            self.close()
+            raise
+        except (OSError, HTTPException, ValueError, zlib.error) as error:
+            self.close()
+            raise NoAnswer(f"{type(error).__name__}: {error}"[:_SHOWN_MAX]) from None
+
+    def _ask_again(
+        self, url: SplitResult, headers: Mapping[str, str], limit: int, seconds: float
+    ) -> Response:
+        """Ask once, or twice if the server has closed the kept connection meanwhile."""
+        deadline = time.monotonic() + seconds
+        if self._kept and self._kept.is_for(url):
+            with suppress(ConnectionError, ssl.SSLEOFError):
+                return self._kept.ask(url, headers, limit, deadline)
+        self.close()
+        if self._is_ended:
+            raise NoAnswer("the client was closed")
+        self._kept = _Connection(url, self._context)
+        return self._kept.ask(url, headers, limit, deadline)
+
+
+class _Connection:
+    """A connection to one server."""
+
+    def __init__(self, url: SplitResult, context: ssl.SSLContext) -> None:
+        self._place = (url.scheme, url.netloc)
+        if url.hostname is None or url.scheme not in {"http", "https"}:
+            raise ValueError("not an address of HTTP")
+        self._http: HTTPConnection = (
+            HTTPSConnection(url.hostname, url.port, timeout=_CONNECT_SECONDS, context=context)
+            if url.scheme == "https"
+            else HTTPConnection(url.hostname, url.port, timeout=_CONNECT_SECONDS)
+        )
+
+    def is_for(self, url: SplitResult) -> bool:
+        return self._place == (url.scheme, url.netloc)
+
+    def ask(
+        self, url: SplitResult, headers: Mapping[str, str], limit: int, deadline: float
+    ) -> Response:
+        if self._http.sock is None:
+            self._http.connect()
+        self._http.sock.settimeout(_READ_SECONDS)
+        # `HTTPResponse` asks its socket for a file, and for nothing else.
+        self._http.response_class = cast(
+            "type[HTTPResponse]",
+            lambda sock, **options: HTTPResponse(cast("Any", _Paced(sock, deadline)), **options),
+        )
+        self._http.request("GET", _path(url), headers=dict(headers))
+        with self._http.getresponse() as response:
+            status = response.status
+            body = _body(response, limit if status == _OK else _ERROR_MAX)
+            names = {name.lower(): value for name, value in response.getheaders()}
+        return Response(status, names, body)
+
+    def close(self) -> None:
+        self._http.close()
+
+    def interrupt(self) -> None:
+        sock: socket.socket | None = self._http.sock
+        if sock is not None:
+            with suppress(OSError):
+                sock.shutdown(socket.SHUT_RDWR)
+
+    def abandon(self) -> None:
+        sock: socket.socket | None = self._http.sock
+        if sock is not None:
+            # Without a word to the server: the parent goes on with this connection.
+            os.close(sock.detach())
+        self._http.sock = None
+
+
+class _Paced:
+    """A socket as `HTTPResponse` uses it: what reads from it fails at the deadline."""
+
+    def __init__(self, sock: socket.socket, deadline: float) -> None:
+        self._sock = sock
+        self._deadline = deadline
+
+    def makefile(self, mode: str) -> io.BufferedReader:  # noqa: ARG002 - it only reads
+        return io.BufferedReader(_PacedFile(self._sock, self._deadline))
+
+
+class _PacedFile(io.RawIOBase):
+    """Waits for the next bytes until the deadline, however few come at a time."""
+
+    def __init__(self, sock: socket.socket, deadline: float) -> None:
+        self._sock = sock
+        self._file = sock.makefile("rb", buffering=0)
+        self._deadline = deadline
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        left = self._deadline - time.monotonic()
+        if left <= 0:
+            raise TimeoutError("the response took too long")
+        self._sock.settimeout(left)
+        return self._file.readinto(buffer)
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
+def _body(response: HTTPResponse, limit: int) -> bytes:
+    """Return the body without its content coding. No more than `limit` bytes of it are made."""
+    if response.length is None and not response.chunked:
+        raise HTTPException("the response does not say how long it is")
+    unpack = _coding(response.headers.get("Content-Encoding", "identity"))
+    parts: list[bytes] = []
+    left = limit
+    while block := response.read(_BLOCK):
+        parts.append(unpack.decompress(block, left + 1) if unpack else block)
+        left -= len(parts[-1])
+        if left < 0:
+            raise TooLarge(f"the response has more than {limit} bytes")
+    # `read` reports no end that comes too early.
+    if response.length or (unpack and not unpack.eof and parts):
+        raise HTTPException("the response ended early")
+    return b"".join(parts)
+
+
+def _coding(name: str) -> Any:
+    if name not in {"gzip", "identity"}:
+        raise HTTPException(f"the response has the content coding {name[:20]}")
+    return zlib.decompressobj(_GZIP) if name == "gzip" else None
+
+
+def _target(url: str, response: Response) -> str:
+    """Return where a redirect leads. Raises `NoAnswer` if that is nowhere."""
+    try:
+        target = urljoin(url, response.headers.get("location", ""))
+        scheme = urlsplit(target).scheme
+    except ValueError as error:
+        raise NoAnswer(f"the service redirects to no address: {error}") from None
+    if scheme != "https" and url.startswith("https:"):
+        raise NoAnswer("the service redirects to an address without TLS")
+    return target
+
+
+def unexpected(response: Response) -> NoAnswer:
+    """Return the error that reports a response of another status than was expected."""
+    words = response.body[:_SHOWN_MAX].decode(errors="replace")
+    after = response.headers.get("retry-after", "")
+    seconds = float(after) if re.fullmatch("[0-9]{1,9}", after) else 0.0
+    return NoAnswer(
+        f"the service answered {response.status}: {words}",
+        retry_after=min(seconds, _RETRY_AFTER_MAX),
+    )
+
+
+def _path(url: SplitResult) -> str:
+    return urlunsplit(("", "", url.path or "/", url.query, ""))
+
+
+def _check_url(url: SplitResult, *, allow_http: bool) -> None:
+    if url.hostname is None or url.scheme not in {"http", "https"} or url.query or url.username:
+        raise ValueError("the address of the service must be such as https://rescind.example.com")
+    if url.scheme == "http" and not allow_http and not _is_here(url.hostname):
+        raise ValueError(
+            "without TLS everybody on the way reads the API key; use https, or set allow_http"
+        )
+
+
+def _is_here(host: str) -> bool:
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,371 @@
+"""The client, against a service on loopback that signs a real feed."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shared.authorizer import (
+    AsyncAuthorizerClient,
+    AuthorizerClient,
+    DamagedFloor,
+    FileFloor,
+    NotReady,
+    Policy,
+    Verdict,
+    events,
+    view,
+)
+from tests.asgi import run
+from tests.authorizer.feeds import TENANT, public, signer
+from tests.authorizer.service import KEY, Response, Service, serving
+
+CLEAR, REVOKED, STALE = Verdict
+FAST = Policy(poll_seconds=0.01)
+
+
+@pytest.fixture
+def service() -> Iterator[Service]:
+    with serving(Service()) as service:
+        service.signers = [service.described(signer())]
+        yield service
+
+
+@pytest.fixture
+def made(service: Service, tmp_path: Path) -> Iterator[Callable[..., AuthorizerClient]]:
+    """Makes clients of the service, which are closed at the end."""
+    clients: list[AuthorizerClient] = []
+
+    def make(**changes: Any) -> AuthorizerClient:
+        arguments: dict[str, Any] = {
+            "api_key": KEY,
+            "tenant": TENANT,
+            "public_keys": [public(signer())],
+            "floor": FileFloor(tmp_path / "floor"),
+            "policy": FAST,
+        }
+        clients.append(AuthorizerClient(service.url, **arguments | changes))
+        return clients[-1]
+
+    yield make
+    for client in clients:
+        client.close()
+
+
+def soon(is_so: Callable[[], object], seconds: float = 5) -> None:
+    deadline = time.monotonic() + seconds
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def test_a_revocation_reaches_the_client(
+    service: Service, made: Callable[..., AuthorizerClient]
+) -> None:
+    """F180a: A client refuses a chain of warrants as soon as one of them is revoked."""
+    service.revoke("svc_wrt_a")
+    client = made().start()
+    assert client.check(["svc_wrt_root", "svc_wrt_a"]) is REVOKED
+    assert client.check(["svc_wrt_root", "svc_wrt_b"]) is CLEAR
+    service.revoke("svc_wrt_b")
+    assert client.wait_for(2, timeout=5)
+    assert client.check(["svc_wrt_root", "svc_wrt_b"]) is REVOKED
+    assert not client.wait_for(3, timeout=0.01)
+    status = client.status
+    assert (status.sequence, status.revoked, status.stale) == (2, 2, False)
+    assert (status.failures, status.refusals) == (0, {})
+
+
+def test_what_is_no_chain_is_an_error(made: Callable[..., AuthorizerClient]) -> None:
+    """F180b: A client raises an error for an empty chain, a bare text and an identifier in bytes.
+
+    Each would be CLEAR if it were only looked up.
+    """
+    client = made().start()
+    wrong: list[Any] = ["svc_wrt_a", [b"svc_wrt_a"], [None], [["svc_wrt_a"]]]
+    for chain in wrong:
+        with pytest.raises(TypeError):
+            client.check(chain)
+    with pytest.raises(ValueError, match="one warrant"):
+        client.check([])
+    assert client.check(iter(["svc_wrt_a"])) is CLEAR
+
+
+def test_without_news_nothing_is_clear(
+    service: Service, made: Callable[..., AuthorizerClient]
+) -> None:
+    """F181a: Without an answer for `max_staleness`, no warrant is CLEAR; a revoked one is REVOKED.
+
+    A service that answers again makes the client recover.
+    """
+    service.revoke("svc_wrt_a")
+    seen: list[events.Event] = []
+    policy = Policy(max_staleness=0.3, poll_seconds=0.01)
+    client = made(policy=policy, on_event=seen.append).start()
+    soon(lambda: client.check(["svc_wrt_b"]) is CLEAR)
+    service.instead = lambda _path: Response(b"no", 503, {"Retry-After": "0"})
+    soon(lambda: client.check(["svc_wrt_b"]) is STALE)
+    assert client.check(["svc_wrt_a"]) is REVOKED
+    soon(lambda: events.BecameStale() in seen)
+    assert client.status.failures
+    service.instead = lambda _path: None
+    soon(lambda: client.check(["svc_wrt_b"]) is CLEAR)
+    soon(lambda: seen.count(events.Recovered()) == 2)
+
+
+def test_what_has_not_changed_is_confirmed(
+    service: Service, made: Callable[..., AuthorizerClient]
+) -> None:
+    """F181b: A 304 confirms the state that the client holds, for another `max_staleness`."""
+    client = made().start()
+    first = client.status.confirmed_at
+    assert first
+    polled = service.polls()
+    soon(lambda: service.polls() > polled + 3)
+    confirmed = client.status.confirmed_at
+    assert confirmed
+    assert confirmed > first
+    assert all("If-None-Match" in headers for path, headers in service.asked if "after" in path)
+
+
+def test_a_head_that_expired_clears_nothing(
+    made: Callable[..., AuthorizerClient], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F181c: Once the signed head has expired, no warrant is CLEAR, whatever the policy says."""
+    client = made(policy=Policy(max_staleness=10**6, poll_seconds=60)).start()
+    monkeypatch.setattr(view, "now", lambda: time.time() + 3590)
+    assert client.check(["svc_wrt_b"]) is CLEAR
+    monkeypatch.setattr(view, "now", lambda: time.time() + 3601)
+    assert client.check(["svc_wrt_b"]) is STALE
+
+
+def test_a_machine_that_slept_clears_nothing(
+    made: Callable[..., AuthorizerClient], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F181f: A state is as old as either clock says, so neither sleep nor a set clock renews it."""
+    client = made(policy=Policy(max_staleness=30, poll_seconds=15)).start()
+    for now, monotonic, verdict in ((31, 0, STALE), (0, 31, STALE), (0, 0, CLEAR), (-99, 0, CLEAR)):
+        with monkeypatch.context() as patched:
+            patched.setattr(view, "now", partial(_later, time.time, now))
+            patched.setattr(view, "monotonic", partial(_later, time.monotonic, monotonic))
+            assert client.check(["svc_wrt_b"]) is verdict
+
+
+def _later(clock: Callable[[], float], seconds: float) -> float:
+    return clock() + seconds
+
+
+def test_allow_when_stale_needs_a_state(
+    service: Service, made: Callable[..., AuthorizerClient], caplog: pytest.LogCaptureFixture
+) -> None:
+    """F181d: With `allow_when_stale`, a stale state still clears; no state never does."""
+    policy = Policy(max_staleness=0.1, poll_seconds=0.05, allow_when_stale=True)
+    service.instead = lambda _path: Response(b"", 503)
+    client = made(policy=policy)
+    with pytest.raises(NotReady, match="answered 503"):
+        client.start(wait=0.1)
+    assert "allow_when_stale" in caplog.text
+    assert client.check(["svc_wrt_b"]) is STALE
+    service.instead = lambda _path: None
+    soon(lambda: client.check(["svc_wrt_b"]) is CLEAR)
+    service.instead = lambda _path: Response(b"", 503)
+    soon(lambda: client.status.stale)
+    assert client.check(["svc_wrt_b"]) is CLEAR
+
+
+def test_a_restart_goes_on_where_it_stopped(
+    service: Service, made: Callable[..., AuthorizerClient], tmp_path: Path
+) -> None:
+    """F182a: After a restart the client decides at once from what it saved, without the service.
+
+    Once the saved state is too old, only what is known to be revoked is decided.
+    """
+    service.revoke("svc_wrt_a")
+    made().start().close()
+    service.revoke("svc_wrt_b")
+    first = made().start()
+    assert first.wait_for(2, timeout=5)
+    first.close()
+    service.instead = lambda _path: Response(b"", 503)
+    again = made().start(wait=0)
+    assert again.check(["svc_wrt_a"]) is again.check(["svc_wrt_b"]) is REVOKED
+    assert again.check(["svc_wrt_c"]) is CLEAR
+    again.close()
+    client = made(policy=Policy(max_staleness=0.001, poll_seconds=1))
+    with pytest.raises(NotReady):
+        client.start(wait=0)
+    assert client.check(["svc_wrt_b"]) is REVOKED
+    assert client.check(["svc_wrt_c"]) is STALE
+
+
+def test_an_older_service_is_refused_after_a_restart(
+    service: Service, made: Callable[..., AuthorizerClient]
+) -> None:
+    """F182b: After a restart a client refuses a feed that is older than what it had accepted."""
+    before = Service().feed
+    service.revoke("svc_wrt_a")
+    made().start().close()
+    service.feed = before
+    service.sign()
+    seen: list[events.Event] = []
+    client = made(policy=Policy(max_staleness=0.2, poll_seconds=0.01), on_event=seen.append)
+    with suppress(NotReady):
+        client.start(wait=0)
+    soon(lambda: client.status.stale)
+    soon(lambda: events.Refused("rollback") in seen)
+    assert client.check(["svc_wrt_a"]) is REVOKED
+    assert client.check(["svc_wrt_b"]) is STALE
+
+
+def test_a_state_counts_only_once_it_is_saved(
+    service: Service, made: Callable[..., AuthorizerClient], tmp_path: Path
+) -> None:
+    """F182c: A state that could not be saved does not count, so a restart cannot go below it."""
+    client = made(policy=Policy(max_staleness=1, poll_seconds=0.01)).start()
+    floor = tmp_path / "floor"
+    (floor / "floor.json").write_bytes(b"no floor")
+    service.revoke("svc_wrt_a")
+    soon(lambda: client.check(["svc_wrt_b"]) is STALE)
+    assert client.status.sequence == 0
+    assert client.check(["svc_wrt_a"]) is STALE
+    FileFloor(floor).clear()
+    soon(lambda: client.check(["svc_wrt_a"]) is REVOKED)
+
+
+def test_a_floor_of_another_tenant_is_refused(made: Callable[..., AuthorizerClient]) -> None:
+    """F182d: A client does not start with the floor of another tenant."""
+    made().start().close()
+    with pytest.raises(DamagedFloor, match="each tenant"):
+        made(tenant="svc_tnt_other").start()
+
+
+def test_a_client_that_was_away_begins_at_a_new_base(
+    service: Service, made: Callable[..., AuthorizerClient]
+) -> None:
+    """F180c: A client that missed a break, or whose entries are gone, takes the new base."""
+    client = made().start()
+    service.feed.publish(leap=2**20)
+    service.feed.ids = {"svc_wrt_of-the-break"}
+    service.feed.publish_list()
+    service.sign()
+    soon(lambda: client.check(["svc_wrt_of-the-break"]) is REVOKED)
+    assert client.status.base_version == 2
+
+
+def test_a_long_poll_brings_news_at_once(
+    service: Service, made: Callable[..., AuthorizerClient]
+) -> None:
+    """F180d: If the service grants a wait, the client uses it, and polls less than without."""
+    service.wait_max = 5
+    client = made(policy=Policy(max_staleness=30, poll_seconds=10)).start()
+    soon(lambda: any("wait=5" in path for path, _ in service.asked))
+    began = time.monotonic()
+    service.revoke("svc_wrt_a")
+    assert client.wait_for(1, timeout=5)
+    assert time.monotonic() - began < 3
+    assert service.polls() <= 4
+
+
+def test_a_service_that_grants_no_wait_is_not_asked_for_one(
+    service: Service, made: Callable[..., AuthorizerClient]
+) -> None:
+    """F180e: Without a granted wait the client pauses between polls, for as long as it is asked."""
+    service.poll_seconds = 60
+    made(policy=Policy(max_staleness=1, poll_seconds=0.01)).start()
+    time.sleep(0.6)
+    assert service.polls() <= 4
+
+
+def test_a_rotation_is_followed(
+    service: Service, made: Callable[..., AuthorizerClient], tmp_path: Path
+) -> None:
+    """F183a, VERIFY-4: A client follows statements from the pinned list signer to the present one.
+
+    From then on it accepts no head by an older signer, also after a restart.
+    """
+    seen: list[events.Event] = []
+    client = made(on_event=seen.append).start()
+    service.rotate(signer(2), number=1)
+    service.rotate(signer(3), number=2)
+    service.revoke("svc_wrt_a")
+    assert client.wait_for(1, timeout=5)
+    assert seen.count(events.Pinned(public(signer(3)))) == 1
+    assert client.status.signer == public(signer(3)).hex()
+    client.close()
+    service.feed.key = signer(1)
+    service.revoke("svc_wrt_b")
+    service.signers = service.signers[-1:]
+    client = made(on_event=seen.append).start()
+    soon(lambda: events.Refused("signature") in seen)
+    assert client.status.sequence == 1
+    assert client.check(["svc_wrt_a"]) is REVOKED
+
+
+def test_a_signer_that_nobody_vouched_for_is_refused(
+    service: Service, made: Callable[..., AuthorizerClient]
+) -> None:
+    """F183b: A client refuses a head by a list signer to which no statement leads from its pin."""
+    client = made(policy=Policy(max_staleness=1, poll_seconds=0.01)).start()
+    service.rotate(signer(2), number=1, stated=False)
+    service.revoke("svc_wrt_a")
+    soon(lambda: client.status.refusals.get("signature"))
+    soon(lambda: client.check(["svc_wrt_b"]) is STALE)
+    # The operator pins the new key.
+    client.close()
+    again = made(public_keys=[public(signer(2))]).start()
+    assert again.check(["svc_wrt_a"]) is REVOKED
+
+
+def test_a_revoked_signer_clears_nothing(
+    service: Service, made: Callable[..., AuthorizerClient]
+) -> None:
+    """F183c, VERIFY-4: Once a list signer is reported as revoked, what it signed clears nothing.
+
+    That holds after a restart, and if the service forgets the report.
+    """
+    client = made().start()
+    service.signers = [service.described(signer(), status="revoked")]
+    # A head that no known key signed makes the client read the keys.
+    service.rotate(signer(2), number=1)
+    soon(lambda: client.check(["svc_wrt_b"]) is STALE)
+    soon(lambda: client.status.refusals.get("signature"))
+    client.close()
+    client = made(public_keys=[public(signer(2))]).start()
+    assert client.check(["svc_wrt_b"]) is CLEAR
+    client.close()
+    service.signers = [service.described(signer())]
+    service.feed.key = signer()
+    service.revoke("svc_wrt_a")
+    client = made(public_keys=[public(signer()), public(signer(2))])
+    client.start()
+    soon(lambda: client.status.refusals.get("signature"))
+
+
+def test_async(service: Service, tmp_path: Path) -> None:
+    """F180f: The asyncio client decides as the other does, and yields the events."""
+    run(_use_async(service, tmp_path / "floor"))
+
+
+async def _use_async(service: Service, floor: Path) -> None:
+    client = AsyncAuthorizerClient(
+        service.url,
+        api_key=KEY,
+        tenant=TENANT,
+        public_keys=[public(signer())],
+        floor=FileFloor(floor),
+        policy=FAST,
+    )
+    async with client:
+        assert client.check(["svc_wrt_a"]) is CLEAR
+        service.revoke("svc_wrt_a")
+        assert await client.wait_for(1, timeout=5)
+        assert client.check(["svc_wrt_a"]) is REVOKED
+        async for event in client.events():
+            if isinstance(event, events.Advanced) and event.before is not None:
+                assert (event.after, event.count) == (1, 1)
+                break
+    assert client.status.sequence == 1

@@ -1,0 +1,220 @@
+"""What a client keeps across restarts."""
+
+import hashlib
+import os
+import stat
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from shared.authorizer.floor import DamagedFloor, FileFloor, MemoryFloor, Saved
+from shared.authorizer.policy import Policy
+from shared.authorizer.signers import Reported, Signers, public_keys
+from tests.authorizer.feeds import HOUR, NOW, TENANT, public, signer
+from tests.processes import ROOT, environment
+
+BASE = b"the payload of a list"
+SHA256 = hashlib.sha256(BASE).digest()
+SIGNERS = Signers(
+    public(signer()), ({"Payload": "a", "Signature": "b"},), frozenset({public(signer(2))})
+)
+SAVED = Saved(TENANT, 7, b"c" * 32, NOW, 1.5, SIGNERS, SHA256, b"origin", b"latest")
+
+
+@pytest.fixture
+def floor(tmp_path: Path) -> FileFloor:
+    made = FileFloor(tmp_path / "floor")
+    made.save_base(BASE)
+    made.save(SAVED)
+    return made
+
+
+def test_what_is_saved_is_loaded(floor: FileFloor, tmp_path: Path) -> None:
+    """F182e: A floor survives the process, in files that only its user can read."""
+    folder = tmp_path / "floor"
+    assert FileFloor(folder).load() == SAVED
+    assert FileFloor(folder).load_base(SHA256) == BASE
+    modes = {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()}
+    assert (stat.S_IMODE(folder.stat().st_mode), modes) == (0o700, {0o600})
+    bare = replace(SAVED, sequence=8, signers=Signers(), base=None, origin=None, latest=None)
+    floor.save(bare)
+    assert floor.load() == bare
+    # Nothing names the base any more, and nothing else is left over.
+    assert [path.name for path in folder.iterdir()] == ["floor.json"]
+    assert FileFloor(tmp_path / "elsewhere").load() is None
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda data: data[:0],
+        lambda data: data[:-1],
+        lambda data: data.replace(b'"sequence": 7', b'"sequence": 6'),
+        lambda data: b"\xff" + data[1:],
+        lambda data: _hashed(data.replace(b'"format": 1', b'"format": 2')),
+        lambda data: _hashed(data.replace(b'"sequence"', b'"number"')),
+        lambda data: _hashed(data[:0] + b"\n[]"),
+    ],
+)
+def test_a_damaged_floor_is_an_error(
+    floor: FileFloor, tmp_path: Path, damage: Callable[[bytes], bytes]
+) -> None:
+    """F182f: A damaged floor is an error that names the way out; nobody begins without it."""
+    path = tmp_path / "floor" / "floor.json"
+    path.write_bytes(damage(path.read_bytes()))
+    for use in (FileFloor(tmp_path / "floor").load, lambda: floor.save(SAVED)):
+        with pytest.raises(DamagedFloor, match="rescind_authorizer repin"):
+            use()
+    floor.clear()
+    assert floor.load() is None
+    floor.clear()
+
+
+def _hashed(data: bytes) -> bytes:
+    rest = data.partition(b"\n")[2]
+    return hashlib.sha256(rest).hexdigest().encode() + b"\n" + rest
+
+
+def test_a_floor_that_others_can_write_is_an_error(floor: FileFloor, tmp_path: Path) -> None:
+    """F182: A floor is an error that other users could have changed."""
+    (tmp_path / "floor" / "floor.json").chmod(0o620)
+    with pytest.raises(DamagedFloor, match="others can write"):
+        floor.load()
+
+
+def test_a_lost_base_is_no_damage(floor: FileFloor, tmp_path: Path) -> None:
+    """A base can be fetched again; the position, which cannot, stays."""
+    (path,) = (tmp_path / "floor").glob("base-*")
+    path.write_bytes(BASE[:-1])
+    assert floor.load_base(SHA256) is None
+    path.unlink()
+    assert floor.load_base(SHA256) is None
+    assert floor.load() == SAVED
+
+
+def test_a_failed_write_changes_nothing(
+    floor: FileFloor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F182g: A full disk leaves the floor as it was, and no other file beside it."""
+
+    def full(_descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    before = sorted((tmp_path / "floor").iterdir())
+    with pytest.raises(OSError, match="No space"):
+        floor.save(replace(SAVED, sequence=8))
+    assert floor.load() == SAVED
+    assert sorted((tmp_path / "floor").iterdir()) == before
+
+
+def test_the_newest_of_several_processes_stays(floor: FileFloor, tmp_path: Path) -> None:
+    """F182h: If processes share a floor, one that is behind replaces nothing."""
+    other = FileFloor(tmp_path / "floor")
+    other.save(replace(SAVED, sequence=9))
+    floor.save(replace(SAVED, sequence=8))
+    assert floor.load() == replace(SAVED, sequence=9)
+    later = replace(SAVED, sequence=9, issued_at=NOW + HOUR)
+    floor.save(later)
+    other.save(replace(SAVED, sequence=9))
+    assert floor.load() == later
+
+
+_SAVER = """
+import sys
+from dataclasses import replace
+from shared.authorizer.floor import FileFloor
+floor = FileFloor(sys.argv[1])
+saved = floor.load()
+for sequence in range(int(sys.argv[2]), 60, 2):
+    floor.save(replace(saved, sequence=sequence))
+"""
+
+
+def test_processes_save_at_once(floor: FileFloor, tmp_path: Path) -> None:
+    """F182: Of processes that save at once, the newest floor stays, and it is whole."""
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-c", _SAVER, str(tmp_path / "floor"), str(first)],
+            cwd=ROOT,
+            env=environment(),
+        )
+        for first in (10, 11)
+    ]
+    assert [process.wait(timeout=30) for process in started] == [0, 0]
+    loaded = floor.load()
+    assert loaded is not None
+    assert loaded.sequence == 59
+
+
+def test_memory_keeps_what_an_object_saved() -> None:
+    floor = MemoryFloor()
+    assert floor.load() is None
+    assert floor.load_base(SHA256) is None
+    floor.save_base(BASE)
+    floor.save(SAVED)
+    assert floor.load() == SAVED
+    assert floor.load_base(SHA256) == BASE
+    assert floor.load_base(b"") is None
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"max_staleness": 0},
+        {"max_staleness": float("nan")},
+        {"max_staleness": float("inf")},
+        {"poll_seconds": -1},
+        {"poll_seconds": True},
+        {"wait_seconds": -1},
+        {"wait_seconds": "25"},
+        {"allow_when_stale": "false"},
+        {"allow_http": 1},
+    ],
+)
+def test_a_policy_without_meaning_is_an_error(wrong: dict[str, float]) -> None:
+    """F181e: A policy does not take a value that would switch a protection off by accident."""
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        Policy(**wrong)  # type: ignore[arg-type]
+
+
+def test_a_service_cannot_make_a_client_stale() -> None:
+    """A pause and a wait that the service asks for leave time for the next answer."""
+    policy = Policy(max_staleness=30, poll_seconds=2, wait_seconds=25)
+    assert [policy.pause(asked) for asked in (0, 1, 5, 60)] == [2, 2, 5, 15]
+    assert [policy.wait(granted) for granted in (0, 5, 25)] == [0, 5, 10]
+    assert Policy(wait_seconds=0).wait(25) == 0
+
+
+@pytest.mark.parametrize("wrong", [[], ["?"], [b"short"], [(1).to_bytes(32, "little")], ["YQ=="]])
+def test_only_keys_are_pinned(wrong: list[bytes | str]) -> None:
+    """F183e: A public key is pinned only if it has 32 bytes and is not of small order."""
+    with pytest.raises(ValueError, match=r"key|base64"):
+        public_keys(wrong)
+
+
+def test_one_key_is_no_list_of_keys() -> None:
+    with pytest.raises(TypeError, match="list"):
+        public_keys("a" * 43 + "=")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"[]",
+        b'{"keys": 1}',
+        b'{"keys": [{}]}',
+        b'{"keys": [], "cursor": 1}',
+        b"[" * 100_000,
+        b'{"keys": [{"statement": null, "status": "revoked", "public_key": 1}]}',
+    ],
+)
+def test_what_lists_no_signers_is_an_error(body: bytes) -> None:
+    """F183f: A malformed list of signers is an error, and says nothing about any key."""
+    with pytest.raises(ValueError, match="not a response"):
+        Reported.parse(body)

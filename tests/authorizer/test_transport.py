@@ -1,0 +1,401 @@
+"""The client against servers that are slow, broken, or lie."""
+
+import gzip
+import json
+import socket
+import ssl
+import threading
+import time
+import tracemalloc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from ipaddress import ip_address
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from shared.authorizer import Policy, transport, wire
+from shared.authorizer.events import Event, Failed, Refused
+from shared.authorizer.floor import MemoryFloor
+from shared.authorizer.follower import Follower
+from shared.authorizer.signers import Trust
+from shared.authorizer.transport import NoAnswer, TooLarge, Transport
+from tests.authorizer.feeds import HOUR, TENANT, Feed, public, signer
+from tests.authorizer.service import KEY, Response, Service, serving
+
+_HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+
+
+@contextmanager
+def scripted(script: Callable[[socket.socket], None]) -> Iterator[str]:
+    """A server that runs `script` on each connection, after it has read a request."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def accept() -> None:
+            with suppress(OSError):
+                while True:
+                    connection, _ = server.accept()
+                    threading.Thread(target=talk, args=(connection,), daemon=True).start()
+
+        def talk(connection: socket.socket) -> None:
+            with connection, suppress(OSError):
+                connection.recv(65536)
+                script(connection)
+
+        threading.Thread(target=accept, daemon=True).start()
+        yield f"http://127.0.0.1:{server.getsockname()[1]}"
+        # Wakes the thread that accepts.
+        server.shutdown(socket.SHUT_RDWR)
+
+
+def sends(*parts: bytes, pause: float = 0.0) -> Callable[[socket.socket], None]:
+    def script(connection: socket.socket) -> None:
+        for part in parts:
+            connection.sendall(part)
+            time.sleep(pause)
+
+    return script
+
+
+def drips(data: bytes) -> Callable[[socket.socket], None]:
+    """Sends `data` at once, and then a byte now and then, for ever."""
+
+    def script(connection: socket.socket) -> None:
+        connection.sendall(data)
+        while True:
+            time.sleep(0.05)
+            connection.sendall(b"1")
+
+    return script
+
+
+def floods(data: bytes) -> Callable[[socket.socket], None]:
+    """Sends `data` at once, and then more than anybody wants."""
+
+    def script(connection: socket.socket) -> None:
+        connection.sendall(data)
+        while True:
+            connection.sendall(bytes(2**16))
+
+    return script
+
+
+def always(response: Response, *, at: str = "") -> Callable[[str], Response | None]:
+    """The answer to each request of a path that ends so."""
+    return lambda path: response if path.partition("?")[0].endswith(at) else None
+
+
+_CHUNKED = _HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
+_BOMB = gzip.compress(bytes(2**26), 9)
+
+_BROKEN: dict[str, Callable[[socket.socket], None]] = {
+    "nothing": sends(),
+    "no HTTP": sends(b"220 smtp.example.com ESMTP\r\n"),
+    "half a header": sends(_HEAD),
+    "no length": floods(_HEAD + b"\r\n"),
+    "half a body": sends(_HEAD + b"Content-Length: 100\r\n\r\n{}"),
+    "half a chunk": sends(_CHUNKED + b"ff\r\n{}"),
+    "no chunk size": sends(_CHUNKED + b"zz\r\n{}\r\n"),
+    "half of gzip": sends(_HEAD + b"Content-Encoding: gzip\r\n\r\n" + _BOMB[:20]),
+    "no gzip": sends(_HEAD + b"Content-Encoding: gzip\r\nContent-Length: 2\r\n\r\n{}"),
+    "brotli": sends(_HEAD + b"Content-Encoding: br\r\nContent-Length: 2\r\n\r\n{}"),
+    "a long header": sends(_HEAD + b"X: " + bytes(2**17)),
+    "many headers": sends(_HEAD + b"X: 1\r\n" * 1000 + b"\r\n"),
+    "a slow status": drips(b""),
+    "a slow header": drips(_HEAD + b"X: "),
+    "a slow body": drips(_HEAD + b"Content-Length: 1000000\r\n\r\n"),
+    "slow chunks": drips(_CHUNKED + b"fffff\r\n"),
+    "silence": drips(_HEAD[:0]),
+}
+
+_HUGE: dict[str, Callable[[socket.socket], None]] = {
+    "a length": floods(_HEAD + b"Content-Length: 99999999999\r\n\r\n"),
+    "chunks": floods(_CHUNKED + b"fffffffff\r\n"),
+    "a bomb": sends(
+        _HEAD + b"Content-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(_BOMB) + _BOMB
+    ),
+}
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Time limits as short as a test wants them."""
+    monkeypatch.setattr(transport, "_READ_SECONDS", 0.15)
+
+
+def asked(url: str, limit: int = 1000) -> transport.Response:
+    asker = Transport(url, api_key=KEY)
+    try:
+        return asker.get("/", limit=limit)
+    finally:
+        asker.close()
+
+
+@pytest.mark.parametrize("name", _BROKEN)
+def test_a_broken_answer_is_no_answer(name: str) -> None:
+    """F184a: An answer that is malformed, truncated or slow is an error within the time limit."""
+    began = time.monotonic()
+    with scripted(_BROKEN[name]) as url, pytest.raises(NoAnswer):
+        asked(url)
+    assert time.monotonic() - began < 2
+
+
+@pytest.mark.parametrize("name", _HUGE)
+def test_a_huge_answer_is_not_read(name: str) -> None:
+    """F184b: Of an answer above its limit, packed or not, no more than the limit is kept."""
+    with scripted(_HUGE[name]) as url:
+        tracemalloc.start()
+        try:
+            with pytest.raises(TooLarge):
+                asked(url)
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+    assert peak < 2**20
+
+
+def test_an_answer_of_the_limit_is_read() -> None:
+    body = b"x" * 1000
+    length = b"Content-Length: 1000\r\n\r\n"
+    with scripted(sends(_HEAD + length + body)) as url:
+        assert asked(url).body == body
+    packed = gzip.compress(body)
+    head = _HEAD + b"Content-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(packed)
+    with scripted(sends(head, packed)) as url:
+        assert asked(url).body == body
+
+
+def test_a_connection_is_kept_and_made_again() -> None:
+    """A server may close a connection that it has kept; the client asks again on another."""
+    length = b"Content-Length: 2\r\n\r\n{}"
+    connections = []
+
+    def script(connection: socket.socket) -> None:
+        connections.append(connection)
+        connection.sendall(_HEAD + length)
+        if len(connections) == 2:
+            connection.recv(65536)
+            connection.sendall(_HEAD + length)
+
+    with scripted(script) as url:
+        asker = Transport(url, api_key=KEY)
+        for _ in range(3):
+            assert asker.get("/", limit=10).body == b"{}"
+        asker.close()
+    assert len(connections) == 2
+
+
+def test_the_key_does_not_follow_a_redirect() -> None:
+    """F184c: The client follows the redirect of a base, and does not send the API key to it."""
+    with serving(Service()) as store, serving(Service()) as service:
+        store.instead = lambda _path: Response(b"payload")
+        away = Response(b"", 307, {"Location": f"{store.url}/blob?signature=x"})
+        service.instead = lambda _path: away
+        asker = Transport(service.url, api_key=KEY)
+        assert asker.get_far("/v1/revocations/feed/base/1", limit=100) == b"payload"
+        assert service.asked[0][1]["Authorization"] == f"Bearer {KEY}"
+        ((path, headers),) = store.asked
+        assert path == "/blob?signature=x"
+        assert "Authorization" not in headers
+        # A poll is not redirected.
+        assert asker.get("/v1/revocations/feed", limit=100).status == 307
+        service.instead = lambda path: Response(b"", 307, {"Location": path})
+        with pytest.raises(NoAnswer, match="too often"):
+            asker.get_far("/", limit=100)
+        for location in ("ftp://127.0.0.1/", "http://[", "http://127.0.0.1:x/", "//\x7f/", ""):
+            service.instead = always(Response(b"", 307, {"Location": location}))
+            with pytest.raises(NoAnswer):
+                asker.get_far("/", limit=100)
+        asker.close()
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://rescind.example.com",
+        "rescind.example.com",
+        "ftp://127.0.0.1",
+        "https://user@rescind.example.com",
+        "https://rescind.example.com/?tenant=1",
+        "",
+    ],
+)
+def test_an_address_without_tls_is_refused(url: str) -> None:
+    """F184d, S5: The API key is sent only over TLS, to a verified name, or within the machine."""
+    with pytest.raises(ValueError, match=r"TLS|address"):
+        Transport(url, api_key=KEY)
+
+
+def test_a_context_that_does_not_verify_is_refused() -> None:
+    """F184: A context without verification of names or certificates is an error."""
+    with pytest.raises(ValueError, match="verify"):
+        Transport(
+            "https://rescind.example.com", api_key=KEY, context=ssl._create_unverified_context()
+        )
+    Transport("http://rescind.example.com", api_key=KEY, allow_http=True)
+    Transport("http://localhost:8080/base", api_key=KEY)
+
+
+def test_a_server_of_another_name_is_refused(tmp_path: Path) -> None:
+    """F184: The client sends nothing to a server that it cannot verify, whoever vouches for it."""
+    certificate = certified(tmp_path, "127.0.0.1")
+    trusting = ssl.create_default_context(cafile=certificate)
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(certificate)
+    with serving(Service(), server) as service:
+        for url, context in (
+            (service.url, None),
+            (service.url.replace("127.0.0.1", "localhost"), trusting),
+        ):
+            asker = Transport(url, api_key=KEY, context=context)
+            with pytest.raises(NoAnswer, match="CERTIFICATE_VERIFY_FAILED"):
+                asker.get("/v1/revocations/srl/keys", limit=1000)
+        assert service.asked == []
+        asker = Transport(service.url, api_key=KEY, context=trusting)
+        assert asker.get("/v1/revocations/srl/keys", limit=1000).status == 200
+        # Nobody leads it from TLS to anything else.
+        service.instead = lambda path: Response(b"", 307, {"Location": f"http://127.0.0.1{path}"})
+        with pytest.raises(NoAnswer, match="without TLS"):
+            asker.get_far("/", limit=1000)
+        asker.close()
+
+
+def certified(folder: Path, address: str) -> Path:
+    """A private key and a certificate that it signed itself, in one file."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "a test")])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - HOUR)
+        .not_valid_after(now + HOUR)
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address(address))]), False)
+        .sign(key, hashes.SHA256())
+    )
+    form = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8)
+    path = folder / "certificate.pem"
+    path.write_bytes(
+        key.private_bytes(*form, serialization.NoEncryption())
+        + certificate.public_bytes(serialization.Encoding.PEM)
+    )
+    return path
+
+
+def followed(service: Service) -> tuple[Follower, list[Event]]:
+    seen: list[Event] = []
+    trust = Trust(TENANT, frozenset({public(signer())}))
+    asker = Transport(service.url, api_key=KEY)
+    return Follower(asker, MemoryFloor(), trust, Policy(), seen.append), seen
+
+
+def _lies(feed: Feed) -> dict[str, bytes]:
+    """Answers that a client must refuse, by the reason."""
+    good = json.loads(feed.answer().encode())
+    other = Feed(key=signer(9))
+    return {
+        "malformed": b'{"head": {"Payload": ["',
+        "malformed nested": b"[" * 100_000,
+        "malformed entries": json.dumps(good | {"entries": [1]}).encode(),
+        "signature": other.answer().encode(),
+        "tenant": Feed(tenant="svc_tnt_other").answer().encode(),
+    }
+
+
+def test_no_lie_takes_the_state_away() -> None:
+    """F184e: After any answer that it must refuse, a client holds what it held before."""
+    with serving(Service()) as service:
+        service.revoke("svc_wrt_a")
+        follower, seen = followed(service)
+        follower.poll()
+        held = follower.view
+        assert "svc_wrt_a" in held.revoked
+        for name, lie in _lies(service.feed).items():
+            service.instead = always(Response(lie), at="/feed")
+            follower.poll()
+            assert seen[-1] == Refused(name.split()[0]), name
+            assert follower.view == held
+        service.instead = lambda path: Response(b" " * (4 * 2**20 + 1)) if "feed" in path else None
+        follower.poll()
+        assert seen[-1] == Refused("too_large")
+        assert follower.view == held
+        service.instead = lambda _path: None
+        service.revoke("svc_wrt_b")
+        assert follower.poll() < 5
+        assert "svc_wrt_b" in follower.view.revoked
+        follower.transport.close()
+
+
+def test_a_base_is_not_larger_than_its_head_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    """F184f: Of a base the client reads what the signed head allows, and refuses another one."""
+    with serving(Service()) as service:
+        follower, seen = followed(service)
+        limit = wire.base_size_max(service.feed.base)
+        for body, event in (
+            (bytes(limit + 1), Refused("too_large")),
+            (bytes(limit), Refused("hash")),
+            (gzip.compress(b""), Refused("hash")),
+        ):
+            service.instead = always(Response(body), at="/base/1")
+            follower.poll()
+            assert seen[-1] == event
+        service.instead = lambda path: Response(b"", 404) if "base" in path else None
+        follower.poll()
+        assert isinstance(seen[-1], Failed)
+        assert follower.view.state is None
+        service.instead = lambda _path: None
+        follower.poll()
+        assert follower.view.state
+        follower.transport.close()
+
+
+def test_the_service_says_when_to_come_back() -> None:
+    """F184g: The pause after a failure grows to five seconds, or is what `Retry-After` asks."""
+    with serving(Service()) as service:
+        follower, seen = followed(service)
+        service.instead = lambda _path: Response(b"", 429, {"Retry-After": "17"})
+        assert follower.poll() == 17
+        service.instead = lambda _path: Response(b"", 429, {"Retry-After": "999999"})
+        assert follower.poll() == 60
+        service.instead = lambda _path: Response(b"", 503, {"Retry-After": "Sun, 22 Nov 2026"})
+        pauses = [follower.poll() for _ in range(6)]
+        assert all(pause <= 5 for pause in pauses)
+        assert max(pauses) > 2.4
+        # A 304 that nobody asked for is no answer either.
+        service.instead = lambda _path: Response(b"", 304)
+        follower.poll()
+        assert isinstance(seen[-1], Failed)
+        follower.transport.close()
+
+
+def test_the_keys_are_read_to_the_last_page() -> None:
+    """F183d: The client reads all pages of list signers, so that it knows each revoked one."""
+    with serving(Service()) as service:
+        follower, seen = followed(service)
+        pages = {
+            "/v1/revocations/srl/keys": ([signer(2)], "a/b"),
+            "/v1/revocations/srl/keys?cursor=a%2Fb": ([signer(3)], None),
+        }
+
+        def page(path: str) -> Response | None:
+            if path not in pages:
+                return None
+            keys, cursor = pages[path]
+            rows = [service.described(key, status="revoked") for key in keys]
+            return Response(json.dumps({"keys": rows, "cursor": cursor}).encode())
+
+        service.instead = page
+        follower.poll()
+        assert follower.trust.signers.revoked == {public(signer(2)), public(signer(3))}
+        follower._keys_due = 0
+        service.instead = lambda path: Response(b'{"keys": 1}') if "keys" in path else None
+        follower.poll()
+        assert isinstance(seen[-1], Failed)
+        # That is no reason not to follow the feed.
+        follower.poll()
+        assert not isinstance(seen[-1], Failed)
+        follower.transport.close()

@@ -108,6 +108,7 @@ def test_publication_is_measured() -> None:
     assert 20 <= _value(rows[3]) < 100
 
 
+@pytest.mark.slow
 def test_the_feed_is_measured() -> None:
     """Every figure is there; an entry reads in proportion to the changes, and a client follows."""
     rows = list(feed.run([feed.Size(300, 1)], changes=[1, 20]))

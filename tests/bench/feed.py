@@ -53,7 +53,7 @@ def run(sizes: Sequence[Size] = SIZES, changes: Sequence[int] = CHANGES) -> Iter
             for number in changes:
                 yield from _published(filled, size, number, names)
             if size is sizes[-1]:
-                yield from _followed(filled, size, names)
+                yield from _followed(filled, size, names, changes)
                 base = folder / "base"
                 base.write_bytes(_base(filled))
                 yield _memory(str(base), size)
@@ -95,21 +95,23 @@ def _published(filled: Tenant, size: Size, changes: int, names: Iterator[str]) -
         yield Row(f"{name}, items read", read, "items", "changes", read / changes, goal=goal)
 
 
-def _followed(filled: Tenant, size: Size, names: Iterator[str]) -> Iterator[Row]:
+def _followed(
+    filled: Tenant, size: Size, names: Iterator[str], changes: Sequence[int]
+) -> Iterator[Row]:
     publication.publish(filled.ports, filled.operator)
     held, loading = _load(filled)
     name = f"client of {size.revoked:,}"
     yield Row(f"{name}, verify and load", loading, "s", "1 s", loading, goal="≤ 1")
-    for changes in CHANGES:
-        revoke(filled.ports, filled.operator, names, changes)
+    for number in changes:
+        revoke(filled.ports, filled.operator, names, number)
         feed.publish(filled.ports, filled.operator.tenant_id)
         told = answer(filled, after=held.sequence)
         said = len(told.payload) + len(told.signature) + sum(map(len, told.entries))
         trusted, now = _trusted(filled), filled.ports.now()
         step = partial(client.advance, held, told, now=now, trusted=trusted)
         seconds = median(timed(step)() for _ in range(9))
-        yield Row(f"{name}, apply {changes:,} changes", seconds * 1e3, "ms")
-        yield Row(f"{name}, bytes signed and chained for {changes:,} changes", said, "B")
+        yield Row(f"{name}, apply {number:,} changes", seconds * 1e3, "ms")
+        yield Row(f"{name}, bytes signed and chained for {number:,} changes", said, "B")
         held = step()
     yield from _checks(held, name)
 

@@ -24,10 +24,21 @@ settings.load_profile("unhurried")
 # Seconds after which a test of this mark has failed; for any other, pyproject.toml says so.
 _PATIENCE = {"slow": 1800, "long": 4 * 3600}
 
+# Coverage is not measured here, because that doubles the time. Other tests run the same lines.
+_UNMEASURED = (
+    "tests/contracts/",
+    "tests/infra/",
+    "tests/models/",
+    "tests/operations/test_faults.py",
+    "tests/operations/test_interleavings.py",
+)
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give the tests that take long more time than the others."""
+    """Give the tests that take long more time, and do not measure those that repeat others."""
     for item in items:
+        if item.nodeid.startswith(_UNMEASURED):
+            item.add_marker("no_cover")
         for mark, seconds in _PATIENCE.items():
             if item.get_closest_marker(mark):
                 item.add_marker(pytest.mark.timeout(seconds))

@@ -14,11 +14,12 @@ import sys
 from datetime import UTC, datetime
 
 from infra import command_line
-from shared.errors import InvalidSrl, InvalidWarrant
-from shared.model import identifiers, times, warrant_verification
+from shared.authorizer import warrants
+from shared.authorizer.warrants import Claims, InvalidWarrant
+from shared.errors import InvalidSrl
+from shared.model import identifiers, times
 from shared.model.srl.encoding import Payload
 from shared.model.srl.verification import public_key_bytes, verify
-from shared.model.warrant_format import Claims
 
 
 def main() -> int:
@@ -40,7 +41,7 @@ def main() -> int:
 
 def _judge(warrant: bytes, listed: bytes, arguments: argparse.Namespace) -> int:
     now = datetime.now(UTC)
-    claims = warrant_verification.verify(
+    claims = warrants.verify(
         _message(warrant), public_keys=arguments.key, tenant_id=arguments.tenant, now=now
     )
     revoked = verify(

@@ -15,7 +15,6 @@
     ├── ExpectationLost             an expectation of a write did not hold; operations handle it
     ├── BlobExists                  a blob of this name exists
     ├── InvalidSrl                  a Signed Revocation List that must not be accepted
-    ├── InvalidWarrant              a warrant that must not be accepted
     └── InvalidSettings             the process cannot start with these settings
 
 A message may reach a caller: it names the field and what is allowed, and never repeats a
@@ -158,30 +157,6 @@ class InvalidSrl(RescindError):
     """The list must not be accepted; `reason` is the first check that failed."""
 
     def __init__(self, reason: SrlReason, message: str) -> None:
-        self.reason = reason
-        super().__init__(message)
-
-
-class WarrantReason(StrEnum):
-    """Why a warrant must not be accepted: the first check that failed, in this order.
-
-    Programs compare these words, so they do not change (WARRANT-9).
-    """
-
-    MALFORMED = "malformed"
-    HEADER = "header"
-    SIGNATURE = "signature"
-    CLAIMS = "claims"
-    ISSUER = "issuer"
-    FUTURE = "future"
-    TIMES = "times"
-    EXPIRED = "expired"
-
-
-class InvalidWarrant(RescindError):
-    """The warrant must not be accepted; `reason` is the first check that failed."""
-
-    def __init__(self, reason: WarrantReason, message: str) -> None:
         self.reason = reason
         super().__init__(message)
 

@@ -8,7 +8,10 @@ from typing import Final
 
 from functions.revocations.schemas import BATCH_BODY_MAX, BATCH_MAX
 from functions.signing_keys.schemas import PAYLOAD_MAX
-from shared.errors import SrlReason, WarrantReason
+from shared.authorizer import warrants
+from shared.authorizer.trust import TrustReason
+from shared.authorizer.warrants import WarrantReason
+from shared.errors import SrlReason
 from shared.model import rate_limit, service_accounts, signing_keys, tenants, text, trust_bundle
 from shared.model.audit_log import Action
 from shared.model.srl import signers as srl_signers
@@ -70,6 +73,7 @@ _NUMBERS: Final[dict[str, Iterable[int]]] = {
     "KEY-12": (signing_keys.KEYS_MAX,),
     "WARRANT-4": (PAYLOAD_MAX,),
     "TRUST-2": (trust_bundle.PAGE,),
+    "TRUST-4": (signing_keys.ANCESTORS_MAX, warrants.CLOCK_TOLERANCE // timedelta(minutes=1)),
     "CHECK-4": (BATCH_MAX,),
     "SIGNER-3": (archive.KEPT,),
     "SIGNER-8": (archive.KEPT,),
@@ -104,6 +108,7 @@ def test_clauses_list_the_words_of_the_code() -> None:
     """Reasons in the order of the checks, states, errors with their statuses, audit actions."""
     assert _words("VERIFY-1") == list(SrlReason)
     assert _words("WARRANT-9") == list(WarrantReason)
+    assert _words("TRUST-4") == list(TrustReason)
     assert _words("SIGNER-2") == list(srl_signers.Status)
     codes = re.findall(r"^\| (\d{3}) \| `(\w+)` \|", _text("API-10"), re.MULTILINE)
     raised = [(str(status), error.code) for error, status in errors.STATUS.items()]  # type: ignore[attr-defined]

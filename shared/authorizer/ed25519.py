@@ -1,6 +1,9 @@
-"""The check of an Ed25519 public key, made before anything is verified with it."""
+"""Ed25519: the check of a signature, and that of a public key before anything is verified."""
 
 from typing import Final
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 PUBLIC_KEY_BYTES: Final = 32
 
@@ -20,3 +23,12 @@ def is_safe(key: bytes) -> bool:
     # The highest bit is the sign of x. A y of p or more encodes the same point as y - p.
     y = int.from_bytes(key, "little") & (2**255 - 1)
     return y % _P not in _SMALL
+
+
+def is_signed(data: bytes, signature: bytes, *, public_key: bytes) -> bool:
+    """Return whether `signature` over `data` verifies with this public key of 32 raw bytes."""
+    try:
+        Ed25519PublicKey.from_public_bytes(public_key).verify(signature, data)
+    except InvalidSignature:
+        return False
+    return True

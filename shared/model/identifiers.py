@@ -5,6 +5,9 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 
+from shared.authorizer.identifiers import WARRANT_ID_PATTERN as WARRANT_ID_PATTERN
+from shared.authorizer.identifiers import warrant_id as warrant_id
+
 API_KEY: Final = "ak"
 SIGNING_KEY: Final = "key"
 REVOCATION: Final = "rev"
@@ -17,8 +20,6 @@ WARRANT: Final = "wrt"
 ULID: Final = "[0-7][0-9a-hjkmnp-tv-z]{25}"
 _DIGITS: Final = "0123456789abcdefghjkmnpqrstvwxyz"
 _TIME_DIGITS: Final = 10
-WARRANT_ID_PATTERN: Final = "svc_wrt_[A-Za-z0-9_-]{1,64}"
-_WARRANT_ID: Final = re.compile(WARRANT_ID_PATTERN)
 _WARRANT_ID_LINES: Final = re.compile(f"(?:{WARRANT_ID_PATTERN}\n)*{WARRANT_ID_PATTERN}")
 _RUN: Final = 10_000
 
@@ -44,11 +45,6 @@ def before_all_of(moment: datetime, *, kind: str) -> str:
     return f"svc_{kind}_{digits}"
 
 
-def is_warrant_id(value: str) -> bool:
-    """Return whether `value` is a warrant identifier. Callers choose these themselves (API-15)."""
-    return _WARRANT_ID.fullmatch(value) is not None
-
-
 def are_warrant_ids(values: Sequence[str]) -> bool:
     """Return whether all `values` are warrant identifiers: faster for many than one by one."""
     runs = (values[start : start + _RUN] for start in range(0, len(values), _RUN))
@@ -60,10 +56,3 @@ def _are_lines(values: Sequence[str]) -> bool:
     # A value that contains a line feed would otherwise pass for two.
     is_joined_once = lines.count("\n") == len(values) - 1
     return is_joined_once and _WARRANT_ID_LINES.fullmatch(lines) is not None
-
-
-def warrant_id(value: str) -> str:
-    """Return `value`. Raises `ValueError`, for the caller, if it is no warrant identifier."""
-    if not is_warrant_id(value):
-        raise ValueError("must be svc_wrt_ followed by 1 to 64 letters, digits, '_' or '-'")
-    return value

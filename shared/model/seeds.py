@@ -5,11 +5,7 @@ import secrets
 from enum import StrEnum
 from typing import Final
 
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import (
-    Ed25519PrivateKey,
-    Ed25519PublicKey,
-)
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 ALGORITHM: Final = "Ed25519"
 
@@ -43,15 +39,6 @@ def sign(data: bytes, *, seed: bytes) -> str:
 def signature(data: bytes, *, seed: bytes) -> bytes:
     """Return the Ed25519 signature over `data`: 64 bytes."""
     return Ed25519PrivateKey.from_private_bytes(seed).sign(data)
-
-
-def is_signed(data: bytes, signature: bytes, *, public_key: bytes) -> bool:
-    """Return whether `signature` over `data` verifies with this public key of 32 raw bytes."""
-    try:
-        Ed25519PublicKey.from_public_bytes(public_key).verify(signature, data)
-    except InvalidSignature:
-        return False
-    return True
 
 
 def seal_context(

@@ -8,10 +8,11 @@ import pytest
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from shared.errors import InvalidWarrant
-from shared.model import cose, revocations, times, warrant_verification
+from shared.authorizer import cose
+from shared.authorizer import warrants as verifier
+from shared.authorizer.warrants import Claims, InvalidWarrant
+from shared.model import revocations, times
 from shared.model import warrants as warrant_model
-from shared.model.warrant_format import Claims
 from shared.ports.store import Delete, Expect, Put
 from tests.api import Tenant
 from tests.functions import signing
@@ -56,7 +57,7 @@ def verify(answer: dict[str, Any], payload: bytes) -> None:
 
 def claims(tenant: Tenant, answer: dict[str, Any], public_key: str = "") -> Claims:
     """What a warrant says to a verifier that knows the tenant and the key."""
-    return warrant_verification.verify(
+    return verifier.verify(
         base64.b64decode(answer["warrant"], validate=True),
         public_keys=[base64.b64decode(public_key or answer["public_key"])],
         tenant_id=tenant.id,

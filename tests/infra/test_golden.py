@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from shared.model import warrant_verification
+from shared.authorizer import warrants
 from shared.model.items import Item
 from shared.model.srl import signers as srl_signers
 from shared.model.srl.encoding import Payload
@@ -137,7 +137,7 @@ def test_the_migrated_keys_sign(migrated: Ports) -> None:
         body = {"payload": "cGF5", "warrant_id": f"svc_wrt_new-{name}"}
         answer = caller.post(f"/v1/keys/{FACTS[name]}/sign", json=body)
         assert answer.status_code == 201, answer.text
-        claims = warrant_verification.verify(
+        claims = warrants.verify(
             base64.b64decode(answer.json()["warrant"]),
             public_keys=[base64.b64decode(keys[FACTS[name]]["public_key"])],
             tenant_id=FACTS["tenant_id"],

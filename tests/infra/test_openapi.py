@@ -19,8 +19,9 @@ from starlette.testclient import TestClient
 from infra import data_folder, local_app, openapi
 from infra.openapi_words import NAMES
 from shared import errors, wiring
+from shared.authorizer import warrants
 from shared.authorizer.statements import Statement
-from shared.model import text, warrant_verification
+from shared.model import text
 from shared.model.callers import Scope
 from shared.model.srl import verification as srl_verification
 from shared.operations.api import revocations
@@ -400,7 +401,7 @@ def test_the_example_of_a_list_verifies() -> None:
     assert Statement.opened(signer["statement"]).public_key == key
     (signed,) = schemas["SignedWarrant"]["examples"]
     (tenant,) = schemas["TenantSettings"]["examples"]
-    claims = warrant_verification.verify(
+    claims = warrants.verify(
         base64.b64decode(signed["warrant"]),
         tenant_id=tenant["tenant_id"],
         public_keys=[base64.b64decode(signed["public_key"])],

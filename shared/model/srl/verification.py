@@ -16,7 +16,7 @@ import cbor2
 
 from shared.authorizer import ed25519
 from shared.errors import InvalidSrl, SrlReason
-from shared.model import identifiers, seeds, strict_json, times
+from shared.model import identifiers, strict_json, times
 from shared.model.srl import encoding as srl
 from shared.model.srl.encoding import Payload
 
@@ -140,7 +140,7 @@ def _decoded(text: bytes | memoryview) -> bytes:
 
 def _signer(encoded: bytes, signature: bytes, public_keys: Iterable[bytes]) -> bytes:
     for key in public_keys:
-        if seeds.is_signed(encoded, signature, public_key=key):
+        if ed25519.is_signed(encoded, signature, public_key=key):
             return key
     raise InvalidSrl(SrlReason.SIGNATURE, "none of the given keys made the signature")
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
+from shared.authorizer import ed25519
+from shared.authorizer.warrants import Claims
 from shared.errors import Conflict, Corrupt, InvalidRequest, InvalidState
 from shared.model import revoked_signers, seeds, signing_keys, times, warrant_format
 from shared.model import warrants as model
@@ -13,7 +15,7 @@ from shared.model.audit_log import Action
 from shared.model.callers import Caller, Scope
 from shared.model.identifiers import WARRANT, before_all_of
 from shared.model.signing_keys import Signer, SigningKey, Status
-from shared.model.warrant_format import Claims, Format
+from shared.model.warrant_format import Format
 from shared.model.warrants import Standing, Warrant
 from shared.operations.api.signing_keys import find_key
 from shared.operations.rules import audit, counters, given, seals, tenants
@@ -133,7 +135,7 @@ def _signed(ports: Ports, key: SigningKey, warrant: Warrant, order: Order) -> Si
 
 
 def _check_signature(key: SigningKey, signed: bytes, signature: bytes) -> None:
-    if not seeds.is_signed(signed, signature, public_key=key.public_bytes):
+    if not ed25519.is_signed(signed, signature, public_key=key.public_bytes):
         raise Corrupt("the seed of a signing key belongs to another key")
 
 

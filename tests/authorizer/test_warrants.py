@@ -10,12 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.errors import InvalidWarrant
+from shared.authorizer.cose import Message, header
+from shared.authorizer.warrants import CLOCK_TOLERANCE, Claims, InvalidWarrant, verify
 from shared.model import cose, seeds, warrant_format
 from shared.model.srl import encoding as srl
 from shared.model.srl.encoding import Payload
-from shared.model.warrant_format import Claims
-from shared.model.warrant_verification import CLOCK_TOLERANCE, verify
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 SEED, OTHER_SEED = bytes(range(32)), bytes(32)
@@ -23,7 +22,7 @@ TENANT = "svc_tnt_01m7yzmhg014scvmqfzcb3mfmb"
 KEY = "svc_key_01m7yzmhg014scvmqfzcb3mfmg"
 CLAIMS = Claims(TENANT, "svc_wrt_a", NOW, NOW + timedelta(hours=1), b"may pay up to 100")
 MEMBERS: dict[Any, Any] = cbor2.loads(CLAIMS.encode())
-HEADER = cose.header(key_id=b"kid", content_type=61)
+HEADER = header(key_id=b"kid", content_type=61)
 
 
 def public(seed: bytes) -> bytes:
@@ -148,7 +147,7 @@ def test_a_list_is_no_warrant() -> None:
     refused(listed.encoded, "malformed")
     refused(srl.sign(listed, seed=SEED), "malformed")
     signature = seeds.signature(listed.encoded, seed=SEED)
-    refused(cose.Message(HEADER, listed.encoded, signature).encode(), "signature")
+    refused(Message(HEADER, listed.encoded, signature).encode(), "signature")
 
 
 @given(

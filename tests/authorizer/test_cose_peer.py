@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
+from shared.authorizer.warrants import Claims, verify
 from shared.model import seeds, warrant_format
-from shared.model.warrant_format import Claims
-from shared.model.warrant_verification import verify
 from tests.processes import ROOT
 
 SEED = bytes(range(32))

@@ -9,9 +9,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from infra import openapi
+from infra import local_protocol, openapi
 from infra.local_health import Health, alive
 from infra.local_threads import Threads
+from infra.local_waiting import Waiting
 from infra.routers import ROUTERS
 from shared import wiring
 from shared.errors import NotFound, Unavailable
@@ -59,7 +60,7 @@ async def _nothing_there(_request: Request, _error: Exception) -> Response:
     return errors.response(NotFound("There is no such document."))
 
 
-_work = Threads()
+_work = Threads(Waiting(local_protocol.limits().waiting))
 _contract = create_app(*ROUTERS, work=_work)
 _health = Health(wiring.from_environment, _work)
 

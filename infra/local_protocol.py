@@ -23,7 +23,7 @@ from shared.model.rate_limit import RATE_PER_SECOND, Figures
 
 STOP_SECONDS: Final = 3
 _HEADER_BYTES_MAX: Final = 16 * 1024
-_CONNECTIONS_MAX: Final = 1000
+_CONNECTIONS_MAX: Final = 4000
 _BACKLOG_MAX: Final = 128
 
 
@@ -40,10 +40,18 @@ _SECONDS: Final = {_Waiting.HEADER: 10.0, _Waiting.BODY: 30.0, _Waiting.RESPONSE
 
 
 class Limits(NamedTuple):
-    """The number of connections that a process keeps, and of those that may wait for acceptance."""
+    """The number of connections that a process keeps, and of those that may wait for acceptance.
+
+    `waiting` is how many of the connections may have a request that waits for news.
+    """
 
     connections: int
     backlog: int
+
+    @property
+    def waiting(self) -> int:
+        """Three quarters of the connections, so that others are served as well."""
+        return self.connections * 3 // 4
 
 
 @cache
@@ -120,8 +128,14 @@ class LocalProtocol(H11Protocol):
         self._watch()
 
     def shutdown(self) -> None:
-        """Close the connection after its response, and after `STOP_SECONDS` in any case."""
+        """Close the connection after its response, and after `STOP_SECONDS` in any case.
+
+        Responses that wait for news come at once.
+        """
         super().shutdown()
+        release = self.app_state.get("release")
+        if release is not None:
+            release()
         self.loop.call_later(STOP_SECONDS, self.transport.abort)
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002 (uvicorn's own words)

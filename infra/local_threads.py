@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
+from infra.local_waiting import Waiting
 from shared.web.work import Kind
 
 T = TypeVar("T")
@@ -14,7 +15,7 @@ T = TypeVar("T")
 _THREADS: Final = 16
 _ADMISSION_THREADS: Final = 4
 # How many pieces of work of a kind may run for one tenant. Others wait and use no thread.
-_SHARE: Final = {Kind.USUAL: 4, Kind.PUBLICATION: 1, Kind.ADMISSION: 2}
+_SHARE: Final = {Kind.USUAL: 4, Kind.POLL: 2, Kind.PUBLICATION: 1, Kind.ADMISSION: 2}
 
 
 @dataclass(slots=True)
@@ -27,8 +28,10 @@ class _Turns:
 
 @dataclass(slots=True)
 class Threads:
-    """`Work` in threads; quick work runs directly."""
+    """`Work` in threads; quick work runs directly, and requests that wait have no thread."""
 
+    waiting: Waiting = field(default_factory=Waiting)
+    wait_max: int = 25
     _pool: ThreadPoolExecutor = field(
         default_factory=lambda: ThreadPoolExecutor(_THREADS, thread_name_prefix="work")
     )
@@ -45,6 +48,16 @@ class Threads:
         pool = self._admissions if kind is Kind.ADMISSION else self._pool
         async with self._turn(tenant_id, kind):
             return await asyncio.get_running_loop().run_in_executor(pool, call)
+
+    async def change(
+        self, read: Callable[[], str], seen: str, *, tenant_id: str, seconds: float
+    ) -> None:
+        """Return once `read` returns something else than `seen`, after `seconds`, or sooner."""
+        await self.waiting.change(read, seen, tenant_id=tenant_id, seconds=seconds)
+
+    def release(self) -> None:
+        """Let no request wait for a change any more."""
+        self.waiting.release()
 
     def stop(self) -> None:
         """Wait for the work in progress. Work that has no thread yet is cancelled."""

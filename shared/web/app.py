@@ -72,10 +72,14 @@ class _Application(FastAPI):
 
 
 @asynccontextmanager
-async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
-    """Stop the gate when the server stops. Lambda has no such event (docs/adr/0012)."""
-    yield
-    cast("_Application", app).gate.stop()
+async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, Any]]:
+    """Stop the gate when the server stops. Lambda has no such event (docs/adr/0012).
+
+    The server calls `release` when it begins to stop; it waits for its connections before that.
+    """
+    gate = cast("_Application", app).gate
+    yield {"release": gate.release}
+    gate.stop()
 
 
 def lambda_handler(app: FastAPI) -> Callable[[dict[str, Any], Any], dict[str, Any]]:

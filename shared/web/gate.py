@@ -99,6 +99,10 @@ class Gate:
                 # After the response, so that the caller does not wait for it.
                 await self._usage.count(call.ports, call.caller)
 
+    def release(self) -> None:
+        """Answer the requests that wait for news, because the server stops."""
+        self._work.release()
+
     def stop(self) -> None:
         """Wait for the work in progress, and write the usage counts that are not written yet."""
         self._work.stop()

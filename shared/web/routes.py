@@ -4,10 +4,11 @@ The order is that of API-6: scope, body, parameters. Before that, `shared.web.ga
 the caller and takes a token of the rate limit.
 """
 
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from functools import partial
 from http import HTTPStatus
 from itertools import islice
-from typing import Any, Final, NamedTuple, ParamSpec, TypeVar
+from typing import Any, Final, NamedTuple, ParamSpec, Self, TypeVar
 
 from fastapi import APIRouter
 from fastapi.exceptions import RequestValidationError
@@ -23,8 +24,10 @@ from shared.model.callers import Caller
 from shared.model.rate_limit import Purpose
 from shared.operations.rules.operation import Operation
 from shared.ports import Ports
-from shared.web import bodies
+from shared.web import bodies, held
+from shared.web.authentication import authenticate
 from shared.web.bodies import Body
+from shared.web.held import Held
 from shared.web.work import Kind, Work, result_of
 
 Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
@@ -40,6 +43,16 @@ class Context(NamedTuple):
     ports: Ports
     caller: Caller
     work: Work
+
+    def anew(self, request: Request) -> Self:
+        """Return the context with the caller authenticated again, after the request has waited.
+
+        Otherwise a key that was revoked meanwhile would still read what was published after that.
+        Raises what `authenticate` raises.
+        """
+        address, request_id = self.caller.source_ip or "", self.caller.request_id or ""
+        caller = authenticate(self.ports, request, source_ip=address, request_id=request_id)
+        return self._replace(caller=caller)
 
 
 class Serving(NamedTuple):
@@ -59,12 +72,14 @@ class Serving(NamedTuple):
 class ApiRequest(Request):
     """A request with its ports, its caller and its body, as endpoints receive it.
 
+    `wait_max` is how many seconds it may wait for news (`shared.web.held`), 0 if it may not.
     FastAPI passes the object on unchanged, which is cheaper than a dependency.
     """
 
     def __init__(self, request: Request, call: Context, body: Body) -> None:
         super().__init__(request.scope, request.receive)
-        self.ports, self.caller, _ = call
+        self.ports, self.caller, work = call
+        self.wait_max = work.wait_max
         self._read = body
 
     def run(self, operation: Operation[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
@@ -124,9 +139,15 @@ class ContractRoute(APIRoute):
             call: Context = request.scope["call"]
             operation.authorize(call.caller)
             raw = await bodies.read(request, limit=body_max)
-            return await call.work(
-                lambda: finish(request, call, raw), kind, tenant_id=call.caller.tenant_id
-            )
+            response = await work(request, call, raw)
+            if not isinstance(response, Held):
+                return response
+            await held.news(response.wait, request, call.work, tenant_id=call.caller.tenant_id)
+            return await work(request, call.anew(request), raw)
+
+        def work(request: Request, call: Context, raw: bytes) -> Awaitable[Response]:
+            call_it = partial(finish, request, call, raw)
+            return call.work(call_it, kind, tenant_id=call.caller.tenant_id)
 
         def finish(request: Request, call: Context, raw: bytes) -> Response:
             body = bodies.parse(request, raw)

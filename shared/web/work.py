@@ -21,15 +21,36 @@ class Kind(Enum):
     USUAL = auto()
     # Makes a list. Two publications of one tenant would compete for the same head.
     PUBLICATION = auto()
+    # Reads the feed. Many requests that waited for news do this at the same time.
+    POLL = auto()
     # What the gate does before it admits a request.
     ADMISSION = auto()
 
 
 class Work(Protocol):
-    """Runs a piece of work on behalf of a tenant."""
+    """Runs a piece of work on behalf of a tenant.
+
+    `wait_max` is how many seconds a request may wait for a change, 0 if none may.
+    """
+
+    wait_max: int
 
     async def __call__(self, call: Callable[[], T], kind: Kind, *, tenant_id: str) -> T:
         """Return what `call` returns. Raises what it raises."""
+        ...
+
+    async def change(
+        self, read: Callable[[], str], seen: str, *, tenant_id: str, seconds: float
+    ) -> None:
+        """Return once `read` returns something else than `seen`, or after `seconds`.
+
+        It may return sooner: if `read` fails, if too many wait, or if the server stops. `read` is
+        `Kind.QUICK`, and the same for all that wait on behalf of a tenant.
+        """
+        ...
+
+    def release(self) -> None:
+        """Let no request wait for a change any more, because the server stops."""
         ...
 
     def stop(self) -> None:
@@ -40,6 +61,8 @@ class Work(Protocol):
 class InPlace:
     """`Work` that runs directly, while the event loop waits."""
 
+    wait_max = 0
+
     async def __call__(
         self,
         call: Callable[[], T],
@@ -49,6 +72,14 @@ class InPlace:
     ) -> T:
         """Return what `call` returns. Raises what it raises."""
         return call()
+
+    async def change(
+        self, read: Callable[[], str], seen: str, *, tenant_id: str, seconds: float
+    ) -> None:
+        """Return at once."""
+
+    def release(self) -> None:
+        """Do nothing: no request ever waits."""
 
     def stop(self) -> None:
         """Do nothing: no work is ever in progress."""

@@ -239,7 +239,7 @@ def test_who_is_served_is_not_sent_away(room: None) -> None:
 
 
 @pytest.mark.parametrize(
-    ("files", "expected"), [(256, Limits(128, 16)), (1024, Limits(512, 64)), (10**6, (1000, 128))]
+    ("files", "expected"), [(256, Limits(128, 16)), (1024, Limits(512, 64)), (10**6, (4000, 128))]
 )
 def test_connections_leave_files_to_the_data(
     monkeypatch: pytest.MonkeyPatch, files: int, expected: Limits
@@ -255,4 +255,4 @@ def test_without_a_limit_on_files_there_is_one_on_connections(
     """A system without a limit on open files still bounds the connections."""
     unlimited = resource.RLIM_INFINITY
     monkeypatch.setattr("resource.getrlimit", lambda _: (unlimited, unlimited))
-    assert local_protocol.limits.__wrapped__() == (1000, 128)
+    assert local_protocol.limits.__wrapped__() == (4000, 128)

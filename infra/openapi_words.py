@@ -19,7 +19,7 @@ Send an API key with every request: `Authorization: Bearer svc_…`. A key has o
 each operation states which of them it accepts:
 
 - `admin` may do everything;
-- `authorizer` may read the Signed Revocation List and check warrants;
+- `authorizer` may read the Signed Revocation List and the feed, and check warrants;
 - `read-only` may read keys, service accounts, the audit log and the settings.
 
 A key that is revoked, expired or disabled is refused from the next request on.
@@ -60,6 +60,7 @@ reserved for admin keys. Every response shows the limit and the remaining reques
 TAGS: Final = {
     "Revocations": "Revoke warrants, and check whether a warrant is revoked.",
     "Signed Revocation List": "The signed list of revoked warrants, and the keys that sign it.",
+    "Feed": "What has changed since a list, for authorizers that follow it within seconds.",
     "API keys": "The keys that callers of this API use.",
     "Signing keys": "The keys that sign warrants, and the warrants that they signed.",
     "Service accounts": "The programs that API keys belong to.",
@@ -194,7 +195,7 @@ HEADERS: Final = {
     ),
     "X-Content-Type-Options": Header("string", "Always `nosniff`.", "nosniff"),
     "Cache-Control": Header(
-        "string", "`no-store`, except for the Signed Revocation List.", "no-store"
+        "string", "`no-store`, except for the Signed Revocation List and the feed.", "no-store"
     ),
     "WWW-Authenticate": Header(
         "string", "`Bearer`; with 403 also the scopes that the operation accepts.", "Bearer"

@@ -7,11 +7,13 @@ from functions.audit_log import handler as audit_log
 from functions.revocations import handler as revocations
 from functions.service_accounts import handler as service_accounts
 from functions.signing_keys import handler as signing_keys
+from functions.srl import feed
 from functions.srl import handler as srl
 from functions.tenant_settings import handler as tenant_settings
 
 ROUTERS: Final = (
     # Routes are tried in this order: first those that authorizers use most.
+    feed.routes,
     revocations.routes,
     srl.routes,
     api_keys.routes,

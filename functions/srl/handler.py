@@ -4,6 +4,7 @@ from typing import Annotated, Any, Final
 
 from fastapi import Path, Query, Response
 
+from functions.srl import feed
 from functions.srl.schemas import (
     ActivateSigner,
     Regenerated,
@@ -211,5 +212,5 @@ async def revoke_srl_key(here: ApiRequest, key_id: KeyId) -> SrlSigner:
     return SrlSigner.of(here.run(list_signers.revoke, key_id=key_id))
 
 
-app = create_app(routes)
+app = create_app(feed.routes, routes)
 handler = lambda_handler(app)

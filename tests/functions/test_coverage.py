@@ -1,5 +1,6 @@
 """All routes against all callers: nothing is forgotten when an endpoint is added."""
 
+import re
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ EACH = pytest.mark.parametrize("key", ENDPOINTS, ids=" ".join)
 ACTIONS = [key for key, endpoint in ENDPOINTS.items() if endpoint.action]
 EACH_ACTION = pytest.mark.parametrize("key", ACTIONS, ids=" ".join)
 EACH_OF_A_RESOURCE = pytest.mark.parametrize(
-    "key", [key for key in ENDPOINTS if "{" in key[1]], ids=" ".join
+    "key", [key for key in ENDPOINTS if re.search(r"\{(?!version)", key[1])], ids=" ".join
 )
 
 # What differs between two answers that say the same.
@@ -101,7 +102,9 @@ def test_an_answer_has_exactly_its_fields(tenant: Tenant, key: Key) -> None:
     if endpoint.status == 204:
         assert answer.content == b""
         return
-    assert answer.headers["content-type"] == "application/json"
+    assert answer.headers["content-type"] == endpoint.media_type
+    if endpoint.media_type != "application/json":
+        return
     assert shape(answer.json()) == endpoint.fields
 
 

@@ -142,7 +142,8 @@ OPERATION_IDS: Final = [
     *["activateSrlKey", "checkRevocation", "checkRevocations", "createApiKey"],
     *["createRevocation", "createServiceAccount", "createSigningKey", "createSrlKey"],
     *["deleteApiKey", "deleteRevocation", "deleteServiceAccount", "disableServiceAccount"],
-    *["enableServiceAccount", "enableSigningKey", "getApiKey", "getServiceAccount"],
+    *["enableServiceAccount", "enableSigningKey", "getApiKey", "getFeedBase"],
+    *["getServiceAccount"],
     *["getSignedSrl", "getSigningKey", "getSrl", "getTenantSettings", "getTrustBundle"],
     *[
         "listApiKeys",
@@ -152,6 +153,7 @@ OPERATION_IDS: Final = [
         "listServiceAccounts",
     ],
     *["listSigningKeyVersions", "listSigningKeys", "listSrlKeys", "listWarrants"],
+    *["pollFeed"],
     *["regenerateSrl", "revokeApiKey", "revokeSigningKey", "revokeSrlKey", "rotateSigningKey"],
     *["rotateSrlKey", "signWarrant", "suspendSigningKey", "updateTenantSettings"],
 ]

@@ -188,7 +188,7 @@ def test_a_route_reaches_its_function(path: str) -> None:
     )
     module = owner.routes[0].endpoint.__module__  # type: ignore[attr-defined]
     name = reached(at(path, "svc_x_0"))
-    assert module == f"functions.{folder(name)}.handler"
+    assert module.startswith(f"functions.{folder(name)}.")
 
 
 @pytest.mark.parametrize("path", ["/", "/v1", "/v1/tenant", "/v1/keyring", "/v2/keys", "/v1/keys/"])

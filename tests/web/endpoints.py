@@ -13,6 +13,7 @@ from typing import Any, Final
 from shared.model.audit_log import month
 from shared.model.callers import Scope
 from shared.model.items import Item
+from shared.operations.srl import feed
 from tests.api import Client, Tenant
 from tests.asgi import Answer, bearer, send
 
@@ -33,6 +34,7 @@ class Endpoint:
     target: Callable[[Tenant], str]
     status: int = 200
     fields: Any = None
+    media_type: str = "application/json"
     body: dict[str, Any] | None = None
     action: str | None = None
     resource: Callable[[str, Any], str] | None = None
@@ -165,6 +167,11 @@ _SRL = {
     "payload": _names("Version", "IssuedAt", "ExpiresAt") | {"RevokedIDs": []},
     "srl": _names("Payload", "Signature"),
 }
+_POLLED = {
+    "head": _names("Payload", "Signature"),
+    "entries": [...],
+    **_names("poll_seconds", "wait_max"),
+}
 _SIGNER = _names(
     *["key_id", "algorithm", "public_key", "status", "created_at", "activates_at", "statement"]
 )
@@ -206,6 +213,19 @@ def _check_of_revoked(tenant: Tenant) -> str:
     warrant_id = tenant.ports.new_id("wrt")
     tenant.revoke(warrant_id)
     return f"/v1/revocations/check?warrant_id={warrant_id}"
+
+
+def _listed(tenant: Tenant) -> int:
+    """The version of a new list, by which the feed has its base."""
+    return int(tenant.admin.post("/v1/revocations/srl/regenerate").json()["version"])
+
+
+def _feed_of_revoked(tenant: Tenant) -> str:
+    """A feed that has an entry after its base."""
+    _listed(tenant)
+    tenant.revoke(tenant.ports.new_id("wrt"))
+    feed.publish(tenant.ports, tenant.id)
+    return "/v1/revocations/feed"
 
 
 ENDPOINTS: Final[dict[tuple[str, str], Endpoint]] = {
@@ -273,6 +293,16 @@ ENDPOINTS: Final[dict[tuple[str, str], Endpoint]] = {
         target=lambda _: "/v1/revocations/check-batch",
         body={"warrant_ids": _BATCH},
         fields={"results": dict.fromkeys(_BATCH, _names("revoked"))},
+    ),
+    ("GET", "/v1/revocations/feed"): Endpoint(
+        scopes=(ADMIN, AUTHORIZER),
+        target=_feed_of_revoked,
+        fields=_POLLED,
+    ),
+    ("GET", "/v1/revocations/feed/base/{version}"): Endpoint(
+        scopes=(ADMIN, AUTHORIZER),
+        target=lambda tenant: f"/v1/revocations/feed/base/{_listed(tenant)}",
+        media_type="application/cbor",
     ),
     ("GET", "/v1/revocations/srl"): Endpoint(
         scopes=(ADMIN, AUTHORIZER),

@@ -191,6 +191,7 @@ NEEDS: dict[Callable[[Ports], Ports], set[tuple[str, str]]] = {
     without_blobs: {
         ("GET", SRL),
         ("GET", f"{SRL}/signed"),
+        ("GET", "/v1/revocations/feed/base/{version}"),
         ("POST", f"{SRL}/regenerate"),
         *KEYS_THAT_PUBLISH,
     },

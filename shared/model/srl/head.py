@@ -84,7 +84,7 @@ class Head(Record):
 
     def history_address(self, tenant_id: str) -> Address:
         """Return the address of this head's copy, which is kept for `HEADS_KEPT` more lists."""
-        return publications(tenant_id).address(f"{self.version % HEADS_KEPT:02d}")
+        return history_address(tenant_id, self.version)
 
 
 def publications(tenant_id: str) -> Partition:
@@ -93,6 +93,11 @@ def publications(tenant_id: str) -> Partition:
     Heads that the first edition stored are there too, until they are migrated.
     """
     return Partition(Table.REVOCATIONS, f"{tenant_id}#srl")
+
+
+def history_address(tenant_id: str, version: int) -> Address:
+    """Return the address where the head of this version, or a later one, has its copy."""
+    return publications(tenant_id).address(f"{version % HEADS_KEPT:02d}")
 
 
 def head_address(tenant_id: str) -> Address:

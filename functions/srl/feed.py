@@ -1,0 +1,178 @@
+"""The feed of changes over HTTP (POLL-1 to POLL-6)."""
+
+import hashlib
+import re
+from functools import partial
+from typing import Annotated, Any, Final
+
+from fastapi import Path, Query, Response
+from pydantic import BaseModel, BeforeValidator, Field
+
+from functions.srl.feed_schemas import FeedAnswer
+from shared.authorizer.wire import NUMBER_MAX
+from shared.errors import NotFound
+from shared.model.callers import Caller
+from shared.model.feed import FeedHead
+from shared.model.rate_limit import Purpose
+from shared.model.srl.blobs import CACHE_CONTROL
+from shared.operations.api import feed
+from shared.ports import Ports
+from shared.web.conditional import matches
+from shared.web.held import Held, Wait
+from shared.web.routes import ApiRequest, router, serves
+from shared.web.stored import StoredFile
+from shared.web.work import Kind
+
+# A response of Lambda has at most 6 MB; clients fetch a longer base from its presigned URL.
+_ANSWER_MAX: Final = 4 * 1024 * 1024
+
+# The longest base that is read into memory if bases are files; a longer one is streamed.
+_READ_MAX: Final = 256 * 1024
+
+# A base never changes. A client with keys of several tenants must not confuse theirs.
+_IMMUTABLE: Final = {
+    "Cache-Control": "private, max-age=31536000, immutable",
+    "Vary": "Authorization",
+}
+_MEDIA_TYPE: Final = "application/cbor"
+
+# The pause between two polls that the service asks for, in seconds.
+POLL_SECONDS: Final = 1
+
+_DECIMAL: Final = re.compile(r"0|[1-9][0-9]{0,15}")
+_WAIT_MAX: Final = 3600
+
+routes = router("Feed")
+
+
+def _plain_decimal(value: object) -> object:
+    # Python and pydantic accept `+5`, ` 5` and `1_0` as integers; the contract does not.
+    if isinstance(value, str) and not _DECIMAL.fullmatch(value):
+        raise ValueError("must be a whole number in decimal digits, without a leading zero")
+    return value
+
+
+_Number = BeforeValidator(_plain_decimal)
+
+
+class FeedQuery(BaseModel):
+    """The query of a poll."""
+
+    # The order matters: what follows a validator is checked, but is not in the API document.
+    after: Annotated[int, Field(ge=0, le=NUMBER_MAX), _Number] | None = Field(
+        default=None,
+        description="The sequence that you have. Omit it if you have none.",
+    )
+    wait: Annotated[int, Field(ge=0, le=_WAIT_MAX), _Number] = Field(
+        default=0,
+        description="How many seconds the service may wait for a change before it answers 304. "
+        "More than `wait_max` counts as `wait_max`.",
+    )
+
+
+Version = Annotated[str, Path(description="The version of the list, in decimal digits.")]
+
+
+def _header(description: str) -> dict[str, Any]:
+    return {"schema": {"type": "string"}, "description": description}
+
+
+_ETAG: Final = {"ETag": _header("Identifies the signed head. Send it in `If-None-Match`.")}
+_POLLED: Final[dict[int | str, dict[str, Any]]] = {
+    200: {"headers": _ETAG},
+    304: {"description": "The head is the one that `If-None-Match` names", "headers": _ETAG},
+}
+_BASE: Final[dict[int | str, dict[str, Any]]] = {
+    200: {
+        "description": "The base, in gzip",
+        "content": {"application/cbor": {"schema": {"type": "string", "format": "binary"}}},
+    },
+    307: {
+        "description": "The base is larger than 4 MiB; `Location` is its address",
+        "headers": {
+            "Location": _header("The address of the base. It works for a short time only.")
+        },
+    },
+}
+_CONDITION: Final = {
+    "parameters": [
+        {
+            "name": "If-None-Match",
+            "in": "header",
+            "required": False,
+            "description": "The `ETag` of the last answer.",
+            "schema": {"type": "string"},
+        }
+    ]
+}
+
+
+@routes.get(
+    "/v1/revocations/feed",
+    response_model=FeedAnswer,
+    responses=_POLLED,
+    openapi_extra=_CONDITION,
+)
+@serves(feed.news, raises=(NotFound,), kind=Kind.POLL, purpose=Purpose.FEED)
+async def poll_feed(here: ApiRequest, query: Annotated[FeedQuery, Query()]) -> Response:
+    """Poll the feed of revocations: the signed head, and the entries after the one that you have.
+
+    Entries are consecutive and end at the head. They begin after `after`. Without `after`, or if
+    that is too old, they begin after the base of the head: fetch the base, and start from it. Send
+    the `ETag` of the last answer in `If-None-Match`: 304 means that the head is still the newest.
+    With `wait`, the service delays a 304 until there is a change, if `wait_max` is not 0.
+
+    A poll takes its token from a rate limit of its own.
+
+    404: the tenant has no feed yet. Its next list begins it.
+    """
+    polled = here.run(feed.news, after=query.after)
+    headers = {"ETag": _etag(polled.head), "Cache-Control": CACHE_CONTROL}
+    if not matches(here, etag=headers["ETag"]):
+        body = FeedAnswer.of(polled, poll_seconds=POLL_SECONDS, wait_max=here.wait_max)
+        return Response(body.model_dump_json(), headers=headers, media_type="application/json")
+    seconds = min(query.wait, here.wait_max)
+    if not seconds:
+        return Response(status_code=304, headers=headers)
+    read = partial(_newest, here.ports, here.caller)
+    return Held(Wait(read, headers["ETag"], seconds), headers=headers)
+
+
+@routes.get("/v1/revocations/feed/base/{version}", response_class=Response, responses=_BASE)
+@serves(feed.base, raises=(NotFound,), purpose=Purpose.FEED)
+async def get_feed_base(here: ApiRequest, version: Version) -> Response:
+    """Get the base of the feed: the signed content of a list, without its signature, in gzip.
+
+    The head of the feed names the base by its version and its SHA-256, which is that of the
+    unpacked bytes. Check it before you use them. The response never changes. Follow redirects, and
+    do not send `Authorization` to the address of a redirect.
+
+    404: there is no list of this version, or it is too old. Poll the feed for the newest base.
+    """
+    if not _DECIMAL.fullmatch(version):
+        raise NotFound("There is no such base.")
+    stored = here.run(feed.base, version=int(version))
+    headers = {"ETag": stored.form.etag, **_IMMUTABLE}
+    if matches(here, etag=stored.form.etag):
+        return Response(status_code=304, headers=headers)
+    if stored.form.size > _ANSWER_MAX and "aws.event" in here.scope:
+        location = here.run(feed.base_address, of=stored)
+        # The address expires, so the redirect is not kept.
+        moved = {"Location": location, "Cache-Control": "no-store"}
+        return Response(status_code=307, headers=headers | moved)
+    headers["Content-Encoding"] = "gzip"
+    file = here.run(feed.base_file, of=stored) if stored.form.size > _READ_MAX else None
+    if file is not None:
+        return StoredFile(file, headers=headers, media_type=_MEDIA_TYPE)
+    body = here.run(feed.base_body, of=stored)
+    return Response(body, headers=headers, media_type=_MEDIA_TYPE)
+
+
+def _newest(ports: Ports, caller: Caller) -> str:
+    return _etag(feed.head(ports, caller))
+
+
+def _etag(head: FeedHead) -> str:
+    """Return the validator of the head. It differs if anything differs that is signed."""
+    digest = hashlib.sha256(head.payload + head.signature).hexdigest()
+    return f'"{head.sequence}-{digest[:32]}"'

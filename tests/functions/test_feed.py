@@ -1,0 +1,450 @@
+"""The feed over HTTP: what is in an answer, and what a poll costs (POLL-1 to POLL-6)."""
+
+import base64
+import gzip
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from functions.srl import feed as handler
+from functions.srl import handler as srl
+from shared.authorizer.answers import ANSWER_BYTES_MAX, Answer, parse_answer
+from shared.authorizer.state import Trusted, advance
+from shared.authorizer.wire import Entry, Head, base_ids
+from shared.model import feed as model
+from shared.model.srl.blobs import sha256_of
+from shared.model.srl.head import head_address
+from shared.operations.api import feed as operations
+from shared.operations.srl import feed as publication
+from shared.ports import Ports
+from shared.ports.store import Delete, Expect, Put
+from tests.api import Client, Tenant, serve
+from tests.feeds import StoredFeed
+from tests.intercepted import Call, Intercepted
+from tests.lambda_events import FORMATS, Format
+from tests.lambda_events import Caller as LambdaCaller
+from tests.web.endpoints import shape
+from tests.worlds import Clock
+
+FEED = "/v1/revocations/feed"
+
+
+@pytest.fixture
+def feed(tenant: Tenant) -> StoredFeed:
+    """The feed of the tenant, with three entries after an empty base."""
+    made = StoredFeed(tenant.ports, tenant.id)
+    for name in "abc":
+        made.revoke(f"svc_wrt_{name}")
+    return made
+
+
+def poll(tenant: Tenant, query: str = "", **headers: str) -> Any:
+    return tenant.authorizer.get(f"{FEED}{query}", headers=headers)
+
+
+def polled(tenant: Tenant, query: str = "") -> Answer:
+    """The answer as a client reads it."""
+    answer = poll(tenant, query)
+    assert answer.status_code == 200, answer.text
+    return parse_answer(answer.content)
+
+
+def sequences(tenant: Tenant, query: str = "") -> list[int]:
+    """Those of the entries; they end at the head."""
+    answer = polled(tenant, query)
+    found = [Entry.decode(each).sequence for each in answer.entries]
+    assert not found or found[-1] == Head.decode(answer.payload).sequence
+    return found
+
+
+def error(answer: Any) -> tuple[int, str]:
+    assert shape(answer.json()) == {"error": {"code": ..., "message": ...}}
+    return answer.status_code, answer.json()["error"]["code"]
+
+
+# --- what is in an answer ---
+
+
+def test_an_answer(tenant: Tenant, feed: StoredFeed) -> None:
+    """POLL-1: An answer has the signed head and the entries after `after`, byte for byte."""
+    answer = poll(tenant, "?after=1")
+    assert shape(answer.json()) == {
+        "head": {"Payload": ..., "Signature": ...},
+        "entries": [...],
+        "poll_seconds": ...,
+        "wait_max": ...,
+    }
+    parsed = parse_answer(answer.content)
+    assert parsed.entries == (feed.entries[2], feed.entries[3])
+    feed.key.public_key().verify(parsed.signature, b"rescind-feed-head-v1\n" + parsed.payload)
+    assert Head.decode(parsed.payload).tenant_id == tenant.id
+    assert (parsed.poll_seconds, parsed.wait_max) == (1, 0)
+    assert answer.headers["cache-control"] == "private, no-cache"
+
+
+def test_where_the_entries_begin(tenant: Tenant, feed: StoredFeed) -> None:
+    """POLL-2: The entries begin after `after`, and without it after the base."""
+    assert sequences(tenant) == [1, 2, 3]
+    assert [sequences(tenant, f"?after={after}") for after in range(4)] == [
+        [1, 2, 3], [2, 3], [3], []
+    ]  # fmt: skip
+    feed.rebase(2)
+    assert sequences(tenant) == [3]
+    # An entry that the base covers is given as long as it is kept.
+    assert [sequences(tenant, f"?after={after}") for after in range(4)] == [
+        [1, 2, 3], [2, 3], [3], []
+    ]  # fmt: skip
+    feed.rebase(3)
+    assert (sequences(tenant), sequences(tenant, "?after=2")) == ([], [3])
+
+
+def test_a_sequence_of_the_future(tenant: Tenant, feed: StoredFeed) -> None:
+    """POLL-2: A client that has a later sequence than the head gets the head, which it refuses."""
+    assert sequences(tenant, "?after=4") == sequences(tenant, f"?after={2**53}") == []
+
+
+def test_entries_that_were_removed(tenant: Tenant, feed: StoredFeed) -> None:
+    """POLL-2, F212a: If an entry after `after` was removed, the entries begin after the base."""
+    feed.rebase(2)
+    feed.remove(1)
+    assert [sequences(tenant, f"?after={after}") for after in range(4)] == [
+        [3], [2, 3], [3], []
+    ]  # fmt: skip
+    feed.remove(2)
+    assert [sequences(tenant, f"?after={after}") for after in range(4)] == [
+        [3], [3], [3], []
+    ]  # fmt: skip
+
+
+def test_a_break_that_the_base_covers(tenant: Tenant, feed: StoredFeed) -> None:
+    """POLL-2, F212b: No client that starts before a break gets entries across it."""
+    feed.break_off()
+    # No base covers it yet, so it cannot be left out.
+    assert sequences(tenant, "?after=1") == [2, 3, 4]
+    feed.rebase(4)
+    feed.revoke("svc_wrt_d")
+    assert [sequences(tenant, f"?after={after}") for after in (0, 3, 4, 5)] == [[5], [5], [5], []]
+    assert sequences(tenant) == [5]
+
+
+def test_a_leap_of_the_sequence(tenant: Tenant, feed: StoredFeed) -> None:
+    """POLL-2, F212c: After a restore, whose break leaps, clients get what the head vouches for."""
+    leap = 2**20
+    feed.break_off(leap=leap)
+    feed.revoke("svc_wrt_d")
+    for query in ("", "?after=1", "?after=3"):
+        assert sequences(tenant, query) == [leap + 4, leap + 5]
+    feed.rebase(leap + 4)
+    for query in ("", "?after=1", f"?after={leap + 3}", f"?after={leap + 4}"):
+        assert sequences(tenant, query) == [leap + 5]
+
+
+def test_a_lost_entry_is_unavailable(
+    tenant: Tenant, feed: StoredFeed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """POLL-2, F212d: If an entry is missing that no base covers, the answer is 503, not a gap."""
+    feed.rebase(1)
+    feed.remove(2)
+    for query in ("", "?after=0", "?after=1"):
+        assert error(poll(tenant, query)) == (503, "unavailable")
+    assert sequences(tenant, "?after=2") == [3]
+
+
+def test_a_write_that_is_visible_in_part(tenant: Tenant, feed: StoredFeed) -> None:
+    """POLL-2, F212e: An entry that is visible before its head is not in the answer."""
+    older = tenant.ports.store.get(model.head_address(tenant.id)) or {}
+    feed.revoke("svc_wrt_d")
+    newer = tenant.ports.store.get(model.head_address(tenant.id)) or {}
+    tenant.ports.store.write(Put(model.head_address(tenant.id), older, Expect.ANYTHING))
+    assert sequences(tenant, "?after=1") == [2, 3]
+    # The head is visible before its entry, and the entry at the second look.
+    entry = model.entry_address(tenant.id, 4)
+    item = tenant.ports.store.get(entry) or {}
+    tenant.ports.store.write(Put(model.head_address(tenant.id), newer, Expect.ANYTHING))
+    tenant.ports.store.write(Delete(entry, Expect.PRESENT))
+    looks = []
+
+    def late(call: Call) -> Any:
+        if call.verb == "query":
+            looks.append(call)
+        if len(looks) == 2:
+            looks.append(call)
+            tenant.ports.store.write(Put(entry, item, Expect.ABSENT))
+        return call()
+
+    ports = replace(tenant.ports, store=Intercepted(tenant.ports.store, late))
+    answer = Client(serve(ports), tenant.authorizer.secret).get(f"{FEED}?after=3")
+    assert parse_answer(answer.content).entries == (feed.entries[4],)
+
+
+def test_an_answer_has_a_limit(tenant: Tenant, feed: StoredFeed) -> None:
+    """POLL-3, F212f: An answer never has more than 4 MiB, however many entries there are."""
+    # In base64 each has more than a quarter of the limit.
+    large = [feed.append_bytes(bytes([number]) * 786_432) for number in range(4)]
+    answer = poll(tenant)
+    assert ANSWER_BYTES_MAX * 3 / 4 < len(answer.content) <= ANSWER_BYTES_MAX
+    assert parse_answer(answer.content).entries == tuple(large[-3:])
+
+
+def test_entries_that_do_not_fit(
+    tenant: Tenant, feed: StoredFeed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """POLL-2, POLL-3, F212g: Of too many entries an answer has those after the base, or fewer."""
+    monkeypatch.setattr(operations, "ENTRIES_BYTES_MAX", 4200)
+    large = [feed.append_bytes(bytes([number]) * 300) for number in range(12)]
+    # Without a base that covers them, only the newest of the entries fit.
+    for query in ("", "?after=0"):
+        assert polled(tenant, query).entries == tuple(large[-10:])
+    # They fit after the base.
+    feed.rebase(13)
+    for query in ("", "?after=0"):
+        assert polled(tenant, query).entries == tuple(large[-2:])
+    assert polled(tenant, "?after=12").entries == tuple(large[-3:])
+
+
+def test_a_tenant_without_a_feed(tenant: Tenant) -> None:
+    """POLL-1: Before the first list of a release with a feed, the answer is 404."""
+    tenant.ports.store.write(Delete(model.head_address(tenant.id), Expect.ANYTHING))
+    assert error(poll(tenant)) == error(poll(tenant, "?after=1")) == (404, "not_found")
+
+
+def test_a_damaged_head_is_unavailable(
+    tenant: Tenant, feed: StoredFeed, caplog: pytest.LogCaptureFixture
+) -> None:
+    """POLL-1, F10: a head or an entry that cannot be read is never an answer."""
+    address = model.head_address(tenant.id)
+    item = dict(tenant.ports.store.get(address) or {})
+    for damaged in ({**item, "payload": b"x"}, {**item, "signature": "x"}, {}):
+        tenant.ports.store.write(Put(address, damaged, Expect.ANYTHING))
+        with caplog.at_level(logging.ERROR):
+            assert error(poll(tenant)) == (503, "unavailable")
+    tenant.ports.store.write(Put(address, item, Expect.ANYTHING))
+    entry = model.entry_address(tenant.id, 3)
+    tenant.ports.store.write(Put(entry, {"entry": "x"}, Expect.PRESENT))
+    assert error(poll(tenant)) == (503, "unavailable")
+
+
+# --- parameters and conditions ---
+
+
+@pytest.mark.parametrize("name", ["after", "wait"])
+@pytest.mark.parametrize(
+    "value",
+    [
+        *(
+            "",
+            "-1",
+            "%2B1",
+            "1.0",
+            "1e3",
+            "01",
+            "00",
+            "%201",
+            "1%20",
+            "0x1",
+            "1_0",
+            "null",
+            "%D9%A1",
+        ),
+        *("9007199254740993", "99999999999999999999", "NaN", "true", "1%0a", "1,2"),
+    ],
+)
+def test_a_malformed_number(standing: Tenant, name: str, value: str) -> None:
+    """POLL-1, F213a: A parameter that is no plain decimal number in range is refused with 400."""
+    assert error(poll(standing, f"?{name}={value}")) == (400, "invalid_request")
+
+
+@pytest.mark.parametrize(
+    "query", ["?after=1&after=1", "?AFTER=1", "?since=1", "?after=1&x", "?wait"]
+)
+def test_a_malformed_query(standing: Tenant, query: str) -> None:
+    """POLL-1, F213: a parameter that is unknown or repeated is refused."""
+    assert error(poll(standing, query)) == (400, "invalid_request")
+
+
+def test_a_message_does_not_repeat_the_value(standing: Tenant) -> None:
+    """API-9: The message names the parameter and what is allowed."""
+    answer = poll(standing, "?after=s3cret&wait=3601")
+    message = answer.json()["error"]["message"]
+    assert message == (
+        "after: must be a whole number in decimal digits, without a leading zero. "
+        "wait: must be less than or equal to 3600."
+    )
+
+
+def test_nothing_new(tenant: Tenant, feed: StoredFeed) -> None:
+    """POLL-4: 304 means that the signed head is the one that the client has."""
+    etag = poll(tenant).headers["etag"]
+    for query in ("", "?after=3", "?after=1", "?wait=5"):
+        unchanged = poll(tenant, query, **{"If-None-Match": etag})
+        assert (unchanged.status_code, unchanged.content) == (304, b"")
+        assert unchanged.headers["etag"] == etag
+        assert unchanged.headers["cache-control"] == "private, no-cache"
+    for seen in (f"W/{etag}", f'"x", {etag}', "*"):
+        assert poll(tenant, **{"If-None-Match": seen}).status_code == 304
+    assert poll(tenant, **{"If-None-Match": '"3"'}).status_code == 200
+
+
+def test_what_changes_the_validator(
+    tenant: Tenant, other_tenant: Tenant, feed: StoredFeed, clock: Clock
+) -> None:
+    """POLL-4, F213b: A new entry, a new base or a new signature is never 304, nor another feed."""
+    other = StoredFeed(tenant.ports, other_tenant.id, key=feed.key)
+    for entry in feed.entries.values():
+        other.append(Entry.decode(entry))
+    assert other.sequence == feed.sequence
+    seen = [poll(each).headers["etag"] for each in (tenant, other_tenant)]
+    for step in (lambda: feed.revoke("svc_wrt_d"), lambda: feed.rebase(4), feed.sign):
+        clock.advance(seconds=1)
+        step()
+        answer = poll(tenant, "?after=3", **{"If-None-Match": ", ".join(seen)})
+        assert answer.status_code == 200
+        seen.append(answer.headers["etag"])
+    assert len(set(seen)) == 5
+
+
+def test_entries_are_base64(tenant: Tenant, feed: StoredFeed) -> None:
+    """POLL-1: Base64 has the standard alphabet and is padded."""
+    (text,) = poll(tenant, "?after=2").json()["entries"]
+    assert base64.b64encode(feed.entries[3]).decode() == text
+
+
+# --- the base ---
+
+
+def head_of(tenant: Tenant) -> Head:
+    return Head.decode(polled(tenant).payload)
+
+
+def base(tenant: Tenant, version: int | str, **headers: str) -> Any:
+    return tenant.authorizer.get(f"{FEED}/base/{version}", headers=headers)
+
+
+def listed(tenant: Tenant, *warrant_ids: str) -> Head:
+    """Revoke these, publish a list, and return the head of the feed."""
+    for warrant_id in warrant_ids:
+        tenant.revoke(warrant_id)
+    tenant.admin.post("/v1/revocations/srl/regenerate")
+    return head_of(tenant)
+
+
+def blob_of(tenant: Tenant, version: int) -> Path:
+    """The file in which a base is stored."""
+    stored = operations.base(tenant.ports, tenant.operator, version=version)
+    path = tenant.ports.blobs.file(stored.form.blob, sha256=sha256_of(stored.form.blob))
+    assert path is not None
+    return path
+
+
+def test_the_base_of_the_head(tenant: Tenant) -> None:
+    """POLL-6: The base that the head names is the content of the list in force, in gzip."""
+    head = listed(tenant, "svc_wrt_a", "svc_wrt_b")
+    answer = base(tenant, head.base.version)
+    assert answer.status_code == 200
+    # The client of these tests unpacks it, as its header says.
+    assert answer.headers["content-encoding"] == "gzip"
+    assert base_ids(answer.content, head.base) == ["svc_wrt_a", "svc_wrt_b"]
+    signed = tenant.authorizer.get("/v1/revocations/srl").json()["srl"]["Payload"]
+    assert answer.content == base64.b64decode(signed)
+    assert answer.headers["content-type"] == "application/cbor"
+    assert answer.headers["cache-control"] == "private, max-age=31536000, immutable"
+    assert answer.headers["vary"] == "Authorization"
+
+
+def test_a_client_from_its_first_poll_on(tenant: Tenant) -> None:
+    """POLL-1, POLL-6: A client holds what is revoked, from the base and from what follows."""
+    head = listed(tenant, "svc_wrt_a")
+    key = tenant.authorizer.get("/v1/revocations/srl/keys").json()["keys"][0]["public_key"]
+    trusted = Trusted(tenant.id, [base64.b64decode(key)])
+    now = tenant.ports.now()
+    content = base(tenant, head.base.version).content
+    state = advance(None, polled(tenant), base=content, now=now, trusted=trusted)
+    for step, is_revoked in ((lambda: tenant.revoke("svc_wrt_b"), True), (restore(tenant), False)):
+        step()
+        publication.publish(tenant.ports, tenant.id)
+        state = advance(state, polled(tenant, f"?after={state.sequence}"), now=now, trusted=trusted)
+        assert state.is_revoked("svc_wrt_b") is is_revoked
+        assert state.is_revoked("svc_wrt_a")
+
+
+def restore(tenant: Tenant) -> Callable[[], Any]:
+    """What deletes the newest revocation."""
+
+    def delete() -> Any:
+        (newest, *_) = tenant.admin.get("/v1/revocations").json()["revocations"]
+        return tenant.admin.delete(f"/v1/revocations/{newest['id']}")
+
+    return delete
+
+
+def test_a_base_never_changes(tenant: Tenant) -> None:
+    """POLL-6: An older base is the same as before, as long as it is stored."""
+    first = listed(tenant, "svc_wrt_a")
+    before = base(tenant, first.base.version)
+    second = listed(tenant, "svc_wrt_b")
+    assert second.base.version == first.base.version + 1
+    after = base(tenant, first.base.version)
+    assert (after.content, after.headers["etag"]) == (before.content, before.headers["etag"])
+    unchanged = base(tenant, first.base.version, **{"If-None-Match": before.headers["etag"]})
+    assert (unchanged.status_code, unchanged.content) == (304, b"")
+    assert unchanged.headers["cache-control"] == before.headers["cache-control"]
+
+
+def test_a_base_that_is_gone(tenant: Tenant) -> None:
+    """POLL-6, F219a: A base that is not stored is 404; that of the list in force is 503."""
+    old, newest = listed(tenant, "svc_wrt_a").base, listed(tenant, "svc_wrt_b").base
+    for version in (newest.version + 1, newest.version + 32, 2**53):
+        assert error(base(tenant, version)) == (404, "not_found")
+    blob_of(tenant, old.version).unlink()
+    assert error(base(tenant, old.version)) == (404, "not_found")
+    assert base(tenant, newest.version).status_code == 200
+    blob_of(tenant, newest.version).unlink()
+    assert error(base(tenant, newest.version)) == (503, "unavailable")
+
+
+@pytest.mark.parametrize("read_max", [0, 2**20])
+def test_an_altered_base(tenant: Tenant, read_max: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """POLL-6, F219b: A base whose bytes have another hash is never served, long or short."""
+    monkeypatch.setattr(handler, "_READ_MAX", read_max)
+    version = listed(tenant, "svc_wrt_a").base.version
+    assert base(tenant, version).status_code == 200
+    blob_of(tenant, version).write_bytes(b"x")
+    assert error(base(tenant, version)) == (503, "unavailable")
+
+
+def test_lists_of_earlier_releases_are_no_base(tenant: Tenant) -> None:
+    """POLL-6: A list that was published without a base has none."""
+    address = head_address(tenant.id)
+    item = dict(tenant.ports.store.get(address) or {})
+    del item["base"]
+    tenant.ports.store.write(Put(address, item, Expect.PRESENT))
+    assert error(base(tenant, 1)) == (404, "not_found")
+
+
+@pytest.mark.parametrize("version", ["0", "-1", "01", "1.0", "x", "9" * 17, "%31x", "1 ", "1%0a"])
+def test_a_malformed_version(standing: Tenant, version: str) -> None:
+    """API-14, POLL-6, F213c: A version that is no plain decimal number is answered with 404."""
+    assert error(base(standing, version)) == (404, "not_found")
+
+
+@pytest.mark.parametrize("form", FORMATS, ids=lambda form: form.__name__)
+def test_a_base_on_lambda(
+    from_environment: Ports, form: Format, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """POLL-6: On Lambda a base has the same bytes, and a long one is at a signed address."""
+    made = Tenant(from_environment, serve(from_environment), handle="acme")
+    caller = LambdaCaller(form, made.authorizer.secret)
+    head = listed(made, "svc_wrt_a")
+    path = f"{FEED}/base/{head.base.version}"
+    answer = caller.call(srl.handler, "GET", path)
+    assert answer.status == 200
+    assert base_ids(gzip.decompress(answer.body), head.base) == ["svc_wrt_a"]
+    assert caller.call(srl.handler, "GET", FEED).json()["wait_max"] == 0
+    monkeypatch.setattr(handler, "_ANSWER_MAX", 10)
+    moved = caller.call(srl.handler, "GET", path)
+    assert (moved.status, moved.headers["cache-control"]) == (307, "no-store")
+    assert f"/bases/{head.base.version:012d}-" in moved.headers["location"]

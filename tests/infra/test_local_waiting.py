@@ -1,0 +1,345 @@
+"""Polls of the feed that wait for news at the local server, on real sockets (POLL-5)."""
+
+import asyncio
+import base64
+import json
+import threading
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvicorn
+
+from infra import data_folder
+from infra.local_protocol import LocalProtocol
+from infra.local_threads import Threads
+from infra.local_waiting import Waiting
+from infra.routers import ROUTERS
+from shared.errors import Unavailable
+from shared.model import feed as model
+from shared.model.callers import Caller, Scope
+from shared.operations.api import api_keys
+from shared.operations.operator import onboarding
+from shared.ports import Ports
+from shared.web.app import create_app
+from tests import asgi
+from tests.feeds import StoredFeed
+from tests.infra.folders import opened
+from tests.intercepted import Call, Intercepted
+
+HOST = "127.0.0.1"
+FEED = "/v1/revocations/feed"
+CHECK = "/v1/revocations/check?warrant_id=svc_wrt_a"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A response, and how many seconds it took."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+    seconds: float
+
+
+class Reads:
+    """How often the head of the feed was read alone; the store fails while `fails` is set."""
+
+    def __init__(self) -> None:
+        self.times = 0
+        self.fails = False
+
+    def __call__(self, call: Call) -> Any:
+        if call.verb == "get" and call.arguments[0].sk == model.HEAD:
+            self.times += "#feed" in call.arguments[0].pk
+        if self.fails and "#feed" in str(call.arguments[0]):
+            raise Unavailable("the disk does not answer")
+        return call()
+
+
+@dataclass(frozen=True)
+class World:
+    """A tenant with a feed of one entry, in a data folder."""
+
+    ports: Ports
+    feed: StoredFeed
+    admin: str
+    reads: Reads
+
+    @property
+    def tenant_id(self) -> str:
+        return self.feed.tenant_id
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    data_folder.prepare(tmp_path)
+    with opened(tmp_path) as ports:
+        settings, created = onboarding.create_tenant(ports, handle="acme")
+        feed = StoredFeed(ports, settings.tenant_id)
+        feed.revoke("svc_wrt_a")
+        reads = Reads()
+        watched = replace(ports, store=Intercepted(ports.store, reads))
+        yield World(watched, feed, created.secret, reads)
+
+
+class Service:
+    """The contract as the local server serves it, and requests to it."""
+
+    def __init__(self, world: World, server: uvicorn.Server, work: Threads) -> None:
+        self.world, self.server, self.work = world, server, work
+        self.port = server.servers[0].sockets[0].getsockname()[1]
+
+    async def get(self, path: str, *, etag: str = "", secret: str = "") -> Answer:
+        """The response to one request on a connection of its own."""
+        began = time.perf_counter()
+        reader, writer = await self.send(path, etag=etag, secret=secret)
+        try:
+            head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
+            headers = dict(line.lower().split(": ", 1) for line in head[1:] if line)
+            body = await reader.readexactly(int(headers.get("content-length", 0)))
+        finally:
+            writer.close()
+        return Answer(int(head[0].split()[1]), headers, body, time.perf_counter() - began)
+
+    async def send(
+        self, path: str, *, etag: str = "", secret: str = ""
+    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        reader, writer = await asyncio.open_connection(HOST, self.port)
+        headers = [f"Authorization: Bearer {secret or self.world.admin}", f"Host: {HOST}"]
+        headers += [f"If-None-Match: {etag}"] if etag else []
+        writer.write("\r\n".join([f"GET {path} HTTP/1.1", *headers, "", ""]).encode())
+        return reader, writer
+
+    async def etag(self) -> str:
+        return (await self.get(FEED)).headers["etag"]
+
+    async def wait(self, *, times: int = 1, seconds: int = 20) -> list["asyncio.Task[Answer]"]:
+        """Begin polls that wait; return once all of them do."""
+        etag, already = await self.etag(), self.waiting
+        path = f"{FEED}?after={self.world.feed.sequence}&wait={seconds}"
+        begun = [asyncio.create_task(self.get(path, etag=etag)) for _ in range(times)]
+        await self.until(lambda: self.waiting == already + times)
+        return begun
+
+    @property
+    def waiting(self) -> int:
+        return self.work.waiting._count
+
+    @staticmethod
+    async def until(holds: Callable[[], bool]) -> None:
+        async with asyncio.timeout(10):
+            while not holds():  # noqa: ASYNC110 (nobody tells)
+                await asyncio.sleep(0.01)
+
+
+def serve(world: World, talk: Callable[[Service], Awaitable[None]], most: int = 750) -> None:
+    """Let `talk` send requests to a server, which is stopped afterwards."""
+
+    async def both() -> None:
+        async with _serving(world, Threads(Waiting(most))) as service:
+            await talk(service)
+
+    asgi.run(asyncio.wait_for(both(), timeout=60))
+
+
+@asynccontextmanager
+async def _serving(world: World, work: Threads) -> AsyncIterator[Service]:
+    app = create_app(*ROUTERS, ports=lambda: world.ports, work=work)
+    config = uvicorn.Config(app, HOST, 0, http=LocalProtocol, lifespan="on", log_config=None)
+    config.load()
+    server = uvicorn.Server(config)
+    server.lifespan = config.lifespan_class(config)
+    await server.startup()
+    try:
+        yield Service(world, server, work)
+    finally:
+        await server.shutdown()
+
+
+# --- waiting ---
+
+
+def test_a_poll_waits_for_news(world: World) -> None:
+    """POLL-5, F214a: A poll that waits is answered as soon as there is an entry."""
+
+    async def talk(service: Service) -> None:
+        assert json.loads((await service.get(FEED)).body)["wait_max"] == 25
+        (poll,) = await service.wait()
+        await asyncio.sleep(0.2)
+        assert not poll.done()
+        entry = world.feed.revoke("svc_wrt_b")
+        published = time.perf_counter()
+        answer = await poll
+        assert time.perf_counter() - published < 1
+        assert answer.status == 200
+        assert json.loads(answer.body)["entries"] == [_base64(entry)]
+        assert answer.headers["etag"] == await service.etag()
+
+    serve(world, talk)
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+def test_a_poll_waits_no_longer_than_it_asks(world: World) -> None:
+    """POLL-5: Without news a poll is answered with 304 after `wait` seconds."""
+
+    async def talk(service: Service) -> None:
+        (poll,) = await service.wait(seconds=1)
+        answer = await poll
+        assert (answer.status, answer.body) == (304, b"")
+        assert 0.9 < answer.seconds < 3
+        assert service.waiting == 0
+
+    serve(world, talk)
+
+
+def test_only_a_poll_that_would_be_304_waits(world: World) -> None:
+    """POLL-5: A poll without a condition, or with another one, is answered at once."""
+
+    async def talk(service: Service) -> None:
+        etag = await service.etag()
+        for query, seen in (("?after=1&wait=20", ""), ("?wait=20", '"0-x"'), ("?wait=0", etag)):
+            answer = await service.get(f"{FEED}{query}", etag=seen)
+            assert answer.status == (304 if seen == etag else 200)
+            assert answer.seconds < 2
+
+    serve(world, talk)
+
+
+def test_a_new_base_is_news(world: World) -> None:
+    """POLL-5: A head with a new base, and without a new entry, ends the wait."""
+
+    async def talk(service: Service) -> None:
+        (poll,) = await service.wait()
+        world.feed.rebase(1)
+        answer = await poll
+        assert (answer.status, json.loads(answer.body)["entries"]) == (200, [])
+
+    serve(world, talk)
+
+
+# --- what it costs ---
+
+
+def test_one_task_reads_for_all_who_wait(world: World) -> None:
+    """POLL-5, F215a: However many polls wait, the head is read 20 times a second for them all."""
+
+    async def talk(service: Service) -> None:
+        polls = await service.wait(times=100)
+        before, began = world.reads.times, time.perf_counter()
+        await asyncio.sleep(0.5)
+        reads = world.reads.times - before
+        assert 2 <= reads <= (time.perf_counter() - began) * 20 + 1
+        world.feed.revoke("svc_wrt_b")
+        answers = await asyncio.gather(*polls)
+        assert {answer.status for answer in answers} == {200}
+        # Nobody waits, so nobody reads.
+        await asyncio.sleep(0.1)
+        before = world.reads.times
+        await asyncio.sleep(0.2)
+        assert world.reads.times == before
+
+    serve(world, talk)
+
+
+def test_who_waits_holds_no_thread(world: World) -> None:
+    """POLL-5, F215b: Polls that wait hold no thread and delay no other request of the tenant."""
+
+    async def talk(service: Service) -> None:
+        polls = await service.wait(times=100)
+        # Each kind of work has a pool, and these are all threads that it can have.
+        assert threading.active_count() < 30
+        for path in (CHECK, "/v1/api-keys", "/v1/revocations/srl", FEED):
+            answer = await service.get(path)
+            assert (answer.status, answer.seconds < 1) == (200, True)
+        assert not any(poll.done() for poll in polls)
+
+    serve(world, talk)
+
+
+def test_who_leaves_waits_no_more(world: World) -> None:
+    """POLL-5, F215c: A poll whose client disconnects is forgotten at once."""
+
+    async def talk(service: Service) -> None:
+        etag = await service.etag()
+        made = [await service.send(f"{FEED}?wait=20", etag=etag) for _ in range(20)]
+        await service.until(lambda: service.waiting == 20)
+        for _, writer in made[:15]:
+            writer.close()
+        await service.until(lambda: service.waiting == 5)
+        for _, writer in made[15:]:
+            writer.transport.abort()
+        await service.until(lambda: service.waiting == 0)
+        await service.until(lambda: not service.work.waiting._watches)
+
+    serve(world, talk)
+
+
+def test_more_than_may_wait_do_not(world: World) -> None:
+    """POLL-5, F215d: Only so many polls wait; a further one is answered at once, as is a check."""
+
+    async def talk(service: Service) -> None:
+        polls = await service.wait(times=3)
+        further = await service.get(f"{FEED}?wait=20", etag=await service.etag())
+        assert (further.status, further.seconds < 2) == (304, True)
+        assert (await service.get(CHECK)).status == 200
+        assert not any(poll.done() for poll in polls)
+
+    serve(world, talk, most=3)
+
+
+# --- ends ---
+
+
+def test_a_stop_releases_all(world: World) -> None:
+    """POLL-5, F216a: A server that stops answers all polls that wait, and waits for none."""
+
+    async def talk(service: Service) -> None:
+        polls = await service.wait(times=50)
+        began = time.perf_counter()
+        await service.server.shutdown()
+        assert time.perf_counter() - began < 2
+        assert {(await poll).status for poll in polls} == {304}
+
+    serve(world, talk)
+
+
+def test_a_key_that_is_revoked_meanwhile(world: World) -> None:
+    """POLL-5, F217a: A key that is revoked while its poll waits reads nothing published later."""
+    operator = Caller.inside(world.tenant_id, name="operator", handle="acme")
+    key = api_keys.create(world.ports, operator, name="k", scopes=(Scope.AUTHORIZER,))
+
+    async def talk(service: Service) -> None:
+        etag = await service.etag()
+        poll = asyncio.create_task(
+            service.get(f"{FEED}?after=1&wait=20", etag=etag, secret=key.secret)
+        )
+        await service.until(lambda: service.waiting == 1)
+        api_keys.revoke(world.ports, operator, key_id=key.api_key.id)
+        world.feed.revoke("svc_wrt_b")
+        answer = await poll
+        assert (answer.status, b"svc_wrt" in answer.body) == (401, False)
+
+    serve(world, talk)
+
+
+def test_a_fault_is_not_silence(world: World) -> None:
+    """POLL-5, F218a: If the head cannot be read, those who wait get 503, and never 304."""
+
+    async def talk(service: Service) -> None:
+        polls = await service.wait(times=5)
+        world.reads.fails = True
+        assert {(await poll).status for poll in polls} == {503}
+        world.reads.fails = False
+        (poll,) = await service.wait()
+        world.feed.revoke("svc_wrt_b")
+        assert (await poll).status == 200
+
+    serve(world, talk)

@@ -65,6 +65,7 @@ class Follower:
         self._emit = emit
         self._position: Position | None = None
         self._etag: str | None = None
+        self._has_gap = False
         self._last: Answer | None = None
         self._failures = 0
         self._keys_due = time.monotonic()
@@ -113,6 +114,7 @@ class Follower:
             answer = parse_answer(response.body)
             self._take(self._next(answer), asked)
             self._etag, self._last = response.headers.get("etag"), answer
+            self._has_gap = False
         seconds = time.monotonic() - asked.monotonic
         self._emit(events.Polled(seconds, changed=response is not None))
         return self._pause(seconds, changed=response is not None)
@@ -121,7 +123,8 @@ class Follower:
         """Return the response of the service, or None if it has nothing new."""
         held = self._held()
         wait = self._wait()
-        query = [f"after={held.sequence}"] if held else []
+        # After a gap, the answer has to begin at the base.
+        query = [f"after={held.sequence}"] if held and not self._has_gap else []
         query += [f"wait={wait}"] if held and wait else []
         path = "?".join([_FEED, "&".join(query)]) if query else _FEED
         etag = self._etag if held else None
@@ -239,7 +242,7 @@ class Follower:
         return longest * _random.uniform(0.5, 1)
 
     def _refused(self, reason: Reason) -> float:
-        self._etag = None
+        self._etag, self._has_gap = None, reason == Reason.GAP
         self._emit(events.Refused(reason.value))
         return self._backoff()
 

@@ -1,0 +1,110 @@
+"""Look at a feed, reset the floor of a client, or put this client through the conformance suite.
+
+The API key is read from the environment variable RESCIND_API_KEY.
+"""
+
+import argparse
+import os
+import sys
+import time
+from dataclasses import asdict
+from pathlib import Path
+
+from . import conformance
+from .client import AuthorizerClient, NotReady
+from .events import Event, Polled
+from .floor import DamagedFloor, FileFloor, Floor, MemoryFloor
+from .policy import Policy
+
+_KEY = "RESCIND_API_KEY"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one command, and return the exit code: 0, or 1 with a message on standard error."""
+    options = _parser().parse_args(arguments)
+    try:
+        return int(options.run(options))
+    except (NotReady, DamagedFloor, ValueError, OSError) as error:
+        print(f"{options.command}: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 0
+
+
+def _status(options: argparse.Namespace) -> int:
+    """Print what a client would hold now."""
+    with _client(options) as client:
+        for name, value in asdict(client.status).items():
+            print(f"{name}: {value}")
+    return 0
+
+
+def _watch(options: argparse.Namespace) -> int:
+    """Print what happens until Ctrl-C."""
+    with _client(options, is_shown=True):
+        while True:
+            time.sleep(1)
+
+
+def _repin(options: argparse.Namespace) -> int:
+    """Reset a floor: the next start accepts any entry that the pinned keys sign."""
+    if not (Path(options.folder) / "floor.json").exists():
+        raise ValueError(f"{options.folder} has no floor")
+    FileFloor(options.folder).clear()
+    print(f"The floor was renamed to {options.folder}/floor.json.old. Now start the client,")
+    print("with the public keys that the operator of the service gave you.")
+    return 0
+
+
+def _conformance(_: argparse.Namespace) -> int:
+    """Answer the requests of the suite on standard input."""
+    conformance.main()
+    return 0
+
+
+def _client(options: argparse.Namespace, *, is_shown: bool = False) -> AuthorizerClient:
+    key = os.environ.get(_KEY)
+    if not key:
+        raise ValueError(f"put an API key with the scope authorizer into {_KEY}")
+    floor: Floor = FileFloor(options.floor) if options.floor else MemoryFloor()
+    return AuthorizerClient(
+        options.url,
+        api_key=key,
+        tenant=options.tenant,
+        public_keys=options.public_key,
+        floor=floor,
+        policy=Policy(allow_http=options.allow_http),
+        on_event=_show if is_shown else None,
+    )
+
+
+def _show(event: Event) -> None:
+    if not isinstance(event, Polled) or event.changed:
+        print(time.strftime("%H:%M:%S"), event, flush=True)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m rescind_authorizer", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name, run in (("status", _status), ("watch", _watch)):
+        command = commands.add_parser(name, help=run.__doc__)
+        command.set_defaults(run=run)
+        add = command.add_argument
+        add("url", metavar="URL", help="address of the service")
+        add("--tenant", required=True, metavar="ID", help="the tenant's identifier, svc_tnt_…")
+        add("--public-key", required=True, action="append", metavar="BASE64", help=_PINNED)
+        add("--floor", metavar="FOLDER", help="keep what was accepted here, as a client does")
+        add("--allow-http", action="store_true", help="send the API key without TLS")
+    repin = commands.add_parser("repin", help=_repin.__doc__)
+    repin.add_argument("folder", metavar="FOLDER", help="the folder of the floor")
+    repin.set_defaults(run=_repin)
+    suite = commands.add_parser("conformance", help=_conformance.__doc__)
+    suite.set_defaults(run=_conformance)
+    return parser
+
+
+_PINNED = "public key of a list signer, from a source that you trust; may be repeated"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,74 @@
+"""The commands of the client for people."""
+
+from pathlib import Path
+
+import pytest
+
+from shared.authorizer.__main__ import main
+from shared.authorizer.floor import FileFloor
+from tests.authorizer.feeds import TENANT, public, signer
+from tests.authorizer.service import KEY, Response, Service, serving
+
+
+def arguments(command: str, service: Service, *more: str) -> list[str]:
+    return [command, service.url, "--tenant", TENANT, "--public-key", _PINNED, *more]
+
+
+_PINNED = "iojj3XQJ8ZX9UtstPLpdcspnCb8dlBIb83SIAbQPb1w="
+
+
+@pytest.fixture(autouse=True)
+def key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RESCIND_API_KEY", KEY)
+
+
+def test_status_prints_what_a_client_holds(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with serving(Service()) as service:
+        service.revoke("svc_wrt_a", "svc_wrt_b")
+        assert main(arguments("status", service, "--floor", str(tmp_path))) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert {"sequence: 1", "revoked: 2", "stale: False", "refusals: {}"} <= {*lines}
+    assert f"signer: {public(signer()).hex()}" in lines
+    saved = FileFloor(tmp_path).load()
+    assert saved is not None
+    assert saved.sequence == 1
+
+
+def test_watch_prints_each_event(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(_seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    with serving(Service()) as service:
+        monkeypatch.setattr("shared.authorizer.__main__.time.sleep", interrupt)
+        assert main(arguments("watch", service)) == 0
+    assert "Advanced(before=None, after=0, count=0)" in capsys.readouterr().out
+
+
+def test_what_goes_wrong_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serving(Service()) as service:
+        service.instead = lambda _path: Response(b"no such feed", 404)
+        monkeypatch.setattr(
+            "shared.authorizer.client.AuthorizerClient.start.__kwdefaults__", {"wait": 0.2}
+        )
+        assert main(arguments("status", service)) == 1
+        assert "no such feed" in capsys.readouterr().err
+        monkeypatch.delenv("RESCIND_API_KEY")
+        assert main(arguments("status", service)) == 1
+        assert "RESCIND_API_KEY" in capsys.readouterr().err
+    assert main(["repin", str(tmp_path)]) == 1
+    assert "has no floor" in capsys.readouterr().err
+
+
+def test_repin_resets_a_floor(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """F182i: `repin` resets a damaged floor, and keeps the file of it."""
+    (tmp_path / "floor.json").write_text("damaged")
+    assert main(["repin", str(tmp_path)]) == 0
+    assert FileFloor(tmp_path).load() is None
+    assert (tmp_path / "floor.json.old").read_text() == "damaged"
+    assert "floor.json.old" in capsys.readouterr().out

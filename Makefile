@@ -7,6 +7,7 @@ KEYS    ?=
 LOG     ?= info
 ARCHITECTURE ?= arm64
 OUTPUT  ?= .build/app
+DIST    ?= dist
 PARAMETERS ?=
 ROOM    ?=
 # Not from the environment: some shells put the name of the machine there.
@@ -27,7 +28,7 @@ export RUFF_CACHE_DIR := $(CACHES)/.ruff_cache
 PYTEST := $(BIN)/pytest --override-ini cache_dir="$(CACHES)/.pytest_cache" --numprocesses 2
 
 .DEFAULT_GOAL := help
-.PHONY: help supported run build sbom audit aws-local test test-only test-slow test-all test-engines bench lint format openapi lock clean
+.PHONY: help supported run build wheels sbom audit aws-local test test-only test-slow test-all test-engines bench lint format openapi lock clean
 
 help: ## Say what each command does.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,6 +40,12 @@ run: $(VENV)/.infra ## Serve on 127.0.0.1 (HOST=127.0.0.1 PORT=8080 DATA=.data K
 build: $(VENV)/.infra ## Stage what Lambda runs in .build/app (ARCHITECTURE=arm64 OUTPUT=.build/app PARAMETERS=).
 	@$(BIN)/python -m infra.build --architecture $(ARCHITECTURE) --output $(OUTPUT) \
 		$(PARAMETERS:%=--parameter %)
+
+wheels: $(VENV)/.infra ## Build the wheels of the server and of the client for authorizers in dist/ (DIST=dist).
+	@for source in . infra/authorizer; do \
+		$(BIN)/uv --quiet build --wheel --out-dir $(DIST) $$source || exit; \
+	done
+	@ls $(DIST)/*.whl
 
 sbom: .tools/audit/.installed ## Write what Lambda runs as an SBOM (CycloneDX) to .build/sbom.json.
 	@mkdir -p .build
@@ -131,4 +138,4 @@ $(NODE_TOOLS:%=.tools/%/.installed): .tools/%/.installed: tests/tools/%/package.
 	@touch $@
 
 clean: ## Remove what was installed and built, and caches; data stays.
-	rm -rf .venv .venv-* .tools .build .aws-sam .bench .mypy_cache .pytest_cache .ruff_cache .coverage .hypothesis
+	rm -rf .venv .venv-* .tools .build dist .aws-sam .bench .mypy_cache .pytest_cache .ruff_cache .coverage .hypothesis

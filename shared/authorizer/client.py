@@ -65,15 +65,17 @@ class AuthorizerClient:
         self._problem = "the service has not answered yet"
         self._was_fresh = False
         self._begin()
+        self._has_asked = False
         self._is_started = False
         self._is_closed = False
         _clients.add(self)
 
     def start(self, *, wait: float = 10.0) -> Self:
-        """Take up the floor, start the thread, and wait for a recent state.
+        """Take up the floor, start the thread, and wait for the first answer of the service.
 
-        Raises `NotReady` if none came within `wait` seconds; the thread goes on, and every check
-        says STALE meanwhile. Raises `DamagedFloor`, or `OSError` if the floor cannot be read.
+        If the service does not answer, a recent state of the floor suffices. Raises `NotReady` if
+        there is none after `wait` seconds; the thread goes on, and every check says STALE
+        meanwhile. Raises `DamagedFloor`, or `OSError` if the floor cannot be read.
         """
         if self._is_started:
             raise RuntimeError("the client was started before")
@@ -84,8 +86,9 @@ class AuthorizerClient:
         self._show()
         self._run_thread()
         with self._changed:
-            if not self._changed.wait_for(self._is_fresh, wait):
-                raise NotReady(self._problem)
+            self._changed.wait_for(lambda: self._has_asked and self._is_fresh(), wait)
+        if not self._is_fresh():
+            raise NotReady(self._problem)
         return self
 
     def check(self, warrant_ids: Iterable[str]) -> Verdict:
@@ -179,6 +182,7 @@ class AuthorizerClient:
                 _log.exception("the feed could not be followed")
                 self._note(events.Failed(f"{type(error).__name__}: {error}", _PAUSE))
                 pause = _PAUSE
+            self._has_asked = True
             self._show()
         self._follower.transport.close()
 

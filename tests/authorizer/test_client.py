@@ -202,6 +202,24 @@ def test_a_restart_goes_on_where_it_stopped(
     assert client.check(["svc_wrt_c"]) is STALE
 
 
+def test_a_start_asks_the_service_first(
+    service: Service, made: Callable[..., AuthorizerClient]
+) -> None:
+    """F182j: A client that starts asks the service before it uses what it saved.
+
+    If the service does not answer, it uses that, as long as it is recent.
+    """
+    made().start().close()
+    service.revoke("svc_wrt_a")
+    client = made().start()
+    assert client.check(["svc_wrt_a"]) is REVOKED
+    client.close()
+    service.instead = lambda _path: Response(b"", 503)
+    began = time.monotonic()
+    assert made().start().check(["svc_wrt_b"]) is CLEAR
+    assert time.monotonic() - began < 5
+
+
 def test_an_older_service_is_refused_after_a_restart(
     service: Service, made: Callable[..., AuthorizerClient]
 ) -> None:

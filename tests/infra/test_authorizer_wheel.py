@@ -1,0 +1,85 @@
+"""The wheel of the client, installed in an empty environment, away from the checkout."""
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.metadata import Distribution
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.authorizer.feeds import TENANT, signer
+from tests.authorizer.service import KEY, Service, serving
+from tests.processes import ROOT, environment
+
+pytestmark = pytest.mark.slow
+
+_UV: Final = [str(Path(sys.executable).with_name("uv")), "--quiet"]
+_PAGES: Final = ("README.md", "docs/authorizers.md", "infra/authorizer/README.md")
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The Python of an environment with the wheel, and what the wheel says that it needs."""
+    folder = tmp_path_factory.mktemp("client")
+    _run(*_UV, "build", "--wheel", "--out-dir", str(folder), str(ROOT / "infra" / "authorizer"))
+    (wheel,) = folder.glob("*.whl")
+    _run(*_UV, "venv", "--python", sys.executable, str(folder / "venv"))
+    python = folder / "venv" / "bin" / "python"
+    locked = ["--constraint", str(ROOT / "infra" / "requirements.lock")]
+    _run(*_UV, "pip", "install", "--python", str(python), *locked, str(wheel))
+    return python
+
+
+@pytest.fixture
+def service() -> Iterator[Service]:
+    with serving(Service()) as service:
+        service.signers = [service.described(signer())]
+        yield service
+
+
+def test_two_dependencies_are_installed(python: Path) -> None:
+    """F186a: The wheel of the client installs one package, its types, and two dependencies."""
+    found = json.loads(_run(*_UV, "pip", "list", "--python", str(python), "--format", "json"))
+    names = {each["name"] for each in found}
+    # cffi and pycparser are what cryptography needs.
+    assert names == {"rescind-authorizer", "cbor2", "cryptography", "cffi", "pycparser"}
+    (place,) = python.parent.parent.glob("lib/*/site-packages/rescind_authorizer-*.dist-info")
+    files = Distribution.at(place).files or []
+    assert {file.parts[0] for file in files} == {"rescind_authorizer", place.name, ".."}
+    assert {"py.typed", "LICENSE"} <= {file.name for file in files}
+
+
+def test_ten_lines_refuse_a_warrant(python: Path, service: Service, tmp_path: Path) -> None:
+    """F186b: The ten lines of the documentation refuse a revoked warrant, and no other."""
+    texts = [(ROOT / page).read_text(encoding="utf-8") for page in _PAGES]
+    (lines,) = {re.findall(r"```python\n(.*?)```", text, re.DOTALL)[0] for text in texts}
+    settings = {
+        "RESCIND_URL": service.url,
+        "RESCIND_API_KEY": KEY,
+        "RESCIND_TENANT": TENANT,
+        "RESCIND_LIST_KEY": service.signers[0]["public_key"],
+        "RESCIND_FLOOR": str(tmp_path / "floor"),
+    }
+    assert _run(str(python), "-c", lines, cwd=tmp_path, settings=settings) == "allowed\n"
+    service.revoke("svc_wrt_laptop-17")
+    again = _run(str(python), "-c", lines, cwd=tmp_path, settings=settings)
+    assert again == "refused: revoked\n"
+
+
+def test_the_installed_client_conforms(python: Path) -> None:
+    """F186c: The client as it is installed passes the conformance suite."""
+    command = [str(python), "-m", "rescind_authorizer", "conformance"]
+    said = _run(sys.executable, "-m", "tests.conformance", "--", *command)
+    assert re.search(r"^(\d+) of \1 cases passed$", said, re.MULTILINE)
+
+
+def _run(*command: str, cwd: Path = ROOT, settings: dict[str, str] | None = None) -> str:
+    ran = subprocess.run(
+        command, cwd=cwd, env=environment(settings), capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout

@@ -58,7 +58,7 @@ audit: .tools/audit/.installed ## Ask PyPI for known vulnerabilities of what Lam
 	done
 
 aws-local: .tools/ministack/.installed ## An AWS of this machine, for SAM local (HOST=127.0.0.1 AWS_PORT=4566).
-	@exec $(BIN)/python -m infra.aws_local --host $(HOST) --port $(AWS_PORT)
+	@exec $(BIN)/python -m tests.aws_local --host $(HOST) --port $(AWS_PORT)
 
 test: lint ## Every check: format, lint, types, import direction, tests, coverage.
 	$(PYTEST) -m "not slow and not long" --cov --cov-report=term --cov-fail-under=95

@@ -1,6 +1,6 @@
 """The calls of which docs/cost.md says what they cost, counted on the wire to a pretended account.
 
-    python -m tests.costs        write infra/cost.csv and the tables of docs/cost.md anew
+    python -m tests.costs        write tests/prices.csv and the tables of docs/cost.md anew
 
 Of each call ten are made by ten keys of a tenant, a third of a second apart, by one instance:
 what they share, such as the writes of the rate limit and of usage, is in the average.
@@ -19,8 +19,6 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, Final
 
-from infra import cost
-from infra.cost import Counted, Prices
 from shared import logs
 from shared.adapters import dynamodb, dynamodb_usage, kms, s3
 from shared.adapters.dynamodb import DynamoStore
@@ -34,9 +32,11 @@ from shared.operations.srl import schedule as srl_schedule
 from shared.operations.srl import worker
 from shared.ports import Ports
 from shared.wiring import identifiers
+from tests import prices
 from tests.api import Client, Tenant, serve
 from tests.aws import aws
 from tests.calls import Recorder
+from tests.prices import Counted, Prices
 from tests.processes import ROOT
 from tests.worlds import Clock
 
@@ -109,7 +109,7 @@ def measured(here: Watched) -> Iterator[Counted]:
         ("POST /v1/revocations/check-batch (of 1,000)", "Revocations"): (
             lambda client: client.post("/v1/revocations/check-batch", json=batch)
         ),
-        (cost.POLL, "Srl"): lambda client: client.get("/v1/revocations/srl", headers=known),
+        (prices.POLL, "Srl"): lambda client: client.get("/v1/revocations/srl", headers=known),
         ("GET /v1/revocations/srl", "Srl"): lambda client: client.get("/v1/revocations/srl"),
         ("GET /v1/revocations", "Revocations"): lambda client: client.get("/v1/revocations"),
         ("POST /v1/keys/{keyId}/sign", "SigningKeys"): (
@@ -124,8 +124,8 @@ def measured(here: Watched) -> Iterator[Counted]:
     for (what, function), call in calls.items():
         yield _average(here, what, function, call)
     worker.publish_due(here.ports)
-    yield _average(here, cost.TICK, "SrlSchedule", lambda _: srl_schedule.due(here.ports))
-    yield _average(here, cost.PUBLICATION, "SrlPublication", lambda _: _publish(here))
+    yield _average(here, prices.TICK, "SrlSchedule", lambda _: srl_schedule.due(here.ports))
+    yield _average(here, prices.PUBLICATION, "SrlPublication", lambda _: _publish(here))
     bundle, confirmed = "/v1/trust-bundle", _confirmed(here)
     sent = {f"GET {bundle} (304)": confirmed, f"GET {bundle}": {}}
     for what, headers in sent.items():
@@ -194,13 +194,13 @@ def _logged() -> Iterator[list[str]]:
 
 def main() -> int:
     """Count anew, and write what was counted."""
-    with watched() as here, cost.COUNTS.open("w", newline="") as file:
+    with watched() as here, prices.COUNTS.open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(each.name for each in fields(Counted))
         for row in measured(here):
             writer.writerow(getattr(row, each.name) for each in fields(Counted))
     text = PAGE.read_text()
-    for table in cost.tables(Prices()):
+    for table in prices.tables(Prices()):
         head = table.partition("\n")[0]
         # No table has a backslash, which would be read as a reference to a group.
         text = re.sub(rf"{re.escape(head)}\n(\|.*\n)+", f"{table}\n", text)

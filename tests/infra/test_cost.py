@@ -6,24 +6,23 @@ from dataclasses import asdict
 
 import pytest
 
-from infra import cost
 from shared.model.callers import Scope
-from tests import costs
+from tests import costs, prices
 from tests.aws import FUNCTIONS, template
 from tests.costs import Watched
 from tests.infra.templates import ALARMS, of_kind
 
 
 @pytest.fixture(scope="module")
-def counted() -> list[cost.Counted]:
+def counted() -> list[prices.Counted]:
     with costs.watched() as here:
         return list(costs.measured(here))
 
 
-def test_calls_cost_what_is_documented(counted: list[cost.Counted]) -> None:
+def test_calls_cost_what_is_documented(counted: list[prices.Counted]) -> None:
     """Requests, capacity and bytes; the length of a line of the log is not always the same."""
-    assert [each.what for each in counted] == [each.what for each in cost.counted()]
-    for found, recorded in zip(counted, cost.counted(), strict=True):
+    assert [each.what for each in counted] == [each.what for each in prices.counted()]
+    for found, recorded in zip(counted, prices.counted(), strict=True):
         assert asdict(found) == pytest.approx(asdict(recorded), abs=20), found.what
         exact = ("read_units", "write_units", "requests", "kms", "s3_gets", "s3_puts")
         assert [getattr(found, name) for name in exact] == [
@@ -32,8 +31,8 @@ def test_calls_cost_what_is_documented(counted: list[cost.Counted]) -> None:
 
 
 def test_the_document_shows_what_the_command_prints(capsys: pytest.CaptureFixture[str]) -> None:
-    """The tables of docs/cost.md are those of `python -m infra.cost` at its own prices."""
-    assert cost.main([]) == 0
+    """The tables of docs/cost.md are those of `python -m tests.prices` at its own prices."""
+    assert prices.main([]) == 0
     for table in capsys.readouterr().out.strip().split("\n\n"):
         assert table in costs.PAGE.read_text()
 
@@ -46,16 +45,16 @@ def test_what_is_deployed_is_what_is_priced() -> None:
         for name, each in written["Resources"].items()
         if each["Type"] == "AWS::Serverless::Function"
     }
-    for name, memory in cost.MEMORY.items():
+    for name, memory in prices.MEMORY.items():
         assert functions[name]["MemorySize"] == memory
-    assert [name for name, each in functions.items() if "SnapStart" in each] == [*cost.SNAPSHOTS]
+    assert [name for name, each in functions.items() if "SnapStart" in each] == [*prices.SNAPSHOTS]
     watched = [
         metric
         for alarm in of_kind("AWS::CloudWatch::Alarm", ALARMS).values()
         for metric in alarm.get("Metrics", [{"MetricStat": alarm}])
         if "MetricStat" in metric
     ]
-    assert len(watched) == cost.ALARM_METRICS
+    assert len(watched) == prices.ALARM_METRICS
 
 
 def test_trips_are_few() -> None:
@@ -81,8 +80,8 @@ def _trips(here: Watched, path: str) -> int:
 
 def test_prices_are_parameters(capsys: pytest.CaptureFixture[str]) -> None:
     """Twice the price of a read makes a check dearer by what its reads cost, and no more."""
-    (check,) = [each for each in cost.counted() if each.what == "GET /v1/revocations/check"]
-    once, twice = cost.Prices(read_unit=1), cost.Prices(read_unit=2)
+    (check,) = [each for each in prices.counted() if each.what == "GET /v1/revocations/check"]
+    once, twice = prices.Prices(read_unit=1), prices.Prices(read_unit=2)
     assert check.dollars(twice) - check.dollars(once) == pytest.approx(check.read_units)
-    assert cost.main(["--read-unit", "2"]) == 0
-    assert cost.tables(cost.Prices(read_unit=2))[0] in capsys.readouterr().out
+    assert prices.main(["--read-unit", "2"]) == 0
+    assert prices.tables(prices.Prices(read_unit=2))[0] in capsys.readouterr().out

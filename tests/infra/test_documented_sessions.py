@@ -18,7 +18,6 @@ from urllib.request import Request, urlopen
 import pytest
 from botocore.session import get_session
 
-from infra import aws_local
 from shared import wiring
 from shared.errors import InvalidApiKey
 from shared.model import times
@@ -28,6 +27,7 @@ from shared.operations.api import api_keys, key_revocation, signing_keys, srl
 from shared.operations.api.api_keys import Created
 from shared.operations.operator import onboarding
 from shared.ports import Ports
+from tests import aws_local
 from tests.infra import console
 from tests.processes import (
     ROOT,

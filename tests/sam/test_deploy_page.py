@@ -19,7 +19,7 @@ from typing import Final
 import boto3
 import pytest
 
-from infra import aws_local
+from tests import aws_local
 from tests.infra import console
 from tests.infra.templates import ALARMS, LAMBDAS, folder
 from tests.infra.test_documented_sessions import _Terminal

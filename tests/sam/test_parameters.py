@@ -13,8 +13,8 @@ from typing import Any, Final
 import boto3
 import pytest
 
-from infra import aws_local
 from infra.build import Target, build
+from tests import aws_local
 from tests.infra import console
 from tests.infra.templates import LAMBDAS
 from tests.processes import ROOT, environment, free_port

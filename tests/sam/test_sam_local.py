@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import pytest
 
-from infra import aws_local
+from tests import aws_local
 from tests.artefact import Artefact, built
 from tests.infra.test_documented_sessions import check_session
 from tests.lambda_events import Answer, Request, load

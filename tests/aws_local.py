@@ -1,6 +1,6 @@
 """Run AWS on this machine, for SAM local and for trials of the operator's commands.
 
-    python -m infra.aws_local --port 4566 --host 127.0.0.1
+    python -m tests.aws_local --port 4566 --host 127.0.0.1
 
 Starts ministack, and creates in it the stack of `stateful.yaml` and the queue of `template.yaml`.
 Ctrl-C stops it and deletes everything in it. With `--host 0.0.0.0`, containers can reach it, and
@@ -38,7 +38,7 @@ _CREDENTIALS: Final = {
 
 def main() -> int:
     """Serve until interrupted."""
-    parser = argparse.ArgumentParser(prog="python -m infra.aws_local", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.aws_local", description=__doc__)
     parser.add_argument("--port", type=int, default=4566, help="default 4566")
     parser.add_argument("--host", default="127.0.0.1", help="default 127.0.0.1")
     arguments = parser.parse_args()
@@ -62,7 +62,7 @@ def is_installed() -> bool:
 @contextmanager
 def serving(port: int, *, host: str = "127.0.0.1") -> Iterator[dict[str, str]]:
     """Run AWS with the resources of the stage, and yield the environment for its clients."""
-    process = subprocess.Popen(  # noqa: S603 (a fixed path, no argument)
+    process = subprocess.Popen(
         [_MINISTACK],
         env=os.environ | {"GATEWAY_PORT": str(port), "BIND_HOST": host, "LOG_LEVEL": "WARNING"},
         stdout=subprocess.DEVNULL,
@@ -82,7 +82,7 @@ def _wait_until_it_answers(endpoint: str, process: "subprocess.Popen[bytes]") ->
     deadline = time.monotonic() + _START_SECONDS
     while True:
         try:
-            with urllib.request.urlopen(f"{endpoint}/_ministack/health", timeout=1):  # noqa: S310
+            with urllib.request.urlopen(f"{endpoint}/_ministack/health", timeout=1):
                 return
         except (urllib.error.URLError, ConnectionError, TimeoutError):
             if process.poll() is not None or time.monotonic() > deadline:

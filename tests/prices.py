@@ -1,8 +1,8 @@
 """Print what the service costs on AWS: counted calls multiplied by prices.
 
-    python -m infra.cost --read-unit 0.15 --milliseconds 20
+    python -m tests.prices --read-unit 0.15 --milliseconds 20
 
-The counts are in `cost.csv` beside this file; `python -m tests.costs` renews them. The default
+The counts are in `prices.csv` beside this file; `python -m tests.costs` renews them. The default
 prices are list prices of one region (us-east-1, arm64) on one day.
 """
 
@@ -15,7 +15,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Final
 
-COUNTS: Final = Path(__file__).with_name("cost.csv")
+COUNTS: Final = Path(__file__).with_name("prices.csv")
 # What is deployed: the memory of the functions in megabytes, and the other resources of a stage.
 MEMORY: Final = {
     "Revocations": 512,
@@ -109,7 +109,7 @@ class Counted:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the tables for the given prices."""
-    parser = argparse.ArgumentParser(prog="python -m infra.cost", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.prices", description=__doc__)
     for price in fields(Prices):
         option = f"--{price.name.replace('_', '-')}"
         parser.add_argument(option, type=float, default=price.default, metavar="NUMBER")

@@ -45,7 +45,12 @@ _PARAMETERS = {
     "AWS::StackName": f"rescind-{STAGE}",
 }
 # What a pretended table cannot or need not have.
-_NOT_LOCAL = ("DeletionProtectionEnabled", "PointInTimeRecoverySpecification", "SSESpecification")
+_NOT_LOCAL = (
+    "DeletionProtectionEnabled",
+    "PointInTimeRecoverySpecification",
+    "SSESpecification",
+    "StreamSpecification",
+)
 
 
 @dataclass(frozen=True)
@@ -130,7 +135,7 @@ def create_tables(client: DynamoDBClient, *, stage: str = STAGE) -> None:
         table = dict(resource["Properties"])
         expiry = table.pop("TimeToLiveSpecification", None)
         for name in _NOT_LOCAL:
-            table.pop(name)
+            table.pop(name, None)
         client.create_table(**table)
         # Elsewhere than here that takes some seconds.
         client.get_waiter("table_exists").wait(

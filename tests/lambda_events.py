@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import Any, Final
 from urllib.parse import urlencode
 
+from shared.model.items import Address
 from tests.processes import ROOT
 
 # Where the events say that the request came from; their X-Forwarded-For begins with another.
@@ -138,7 +139,7 @@ class Group:
         return cls(name, module.handler, path, sorted(methods))
 
 
-_WITHOUT_HTTP: Final = {"srl_publication", "srl_schedule"}
+_WITHOUT_HTTP: Final = {"feed_publication", "srl_publication", "srl_schedule"}
 
 GROUPS: Final = [
     Group.of(handler.parent.name)
@@ -161,6 +162,17 @@ def queued(*bodies: str) -> Event:
             record | {"messageId": str(number), "body": body} for number, body in enumerate(bodies)
         ]
     }
+
+
+def streamed(*marks: Address) -> Event:
+    """The event of the stream with a record for each mark, each of which was set."""
+    (record,) = load("stream")["Records"]
+    records = []
+    for number, mark in enumerate(marks):
+        keys = {"pk": {"S": mark.pk}, "sk": {"S": mark.sk}}
+        change = record["dynamodb"] | {"Keys": keys, "SequenceNumber": f"{number + 1:021d}"}
+        records.append(record | {"eventID": f"{number:032x}", "dynamodb": change})
+    return {"Records": records}
 
 
 def assert_error(answer: Answer, status: int, code: str) -> None:

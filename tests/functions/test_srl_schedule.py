@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _WEB = {"fastapi", "starlette", "pydantic", "mangum"}
 _AWS = {"boto3", "botocore"}
 _HANDLERS = sorted((ROOT / "functions").glob("*/handler.py"))
-_SCHEDULED = ["srl_schedule", "srl_publication"]
+_SCHEDULED = ["feed_publication", "srl_schedule", "srl_publication"]
 
 Received = Callable[[], list[list[str]]]
 

@@ -127,7 +127,13 @@ def test_what_is_watched_is_logged() -> None:
     ("alarm", "named"),
     [
         ("Throttles", [function["FunctionName"] for function in LAMBDAS.values()]),
-        ("PublisherErrors", [f"rescind-{STAGE}-srl-schedule", f"rescind-{STAGE}-srl-publication"]),
+        (
+            "PublisherErrors",
+            [
+                f"rescind-{STAGE}-{each}"
+                for each in ("feed-publication", "srl-publication", "srl-schedule")
+            ],
+        ),
         (
             "DeadLetters",
             [f"rescind-{STAGE}-publication-dead-letters", f"rescind-{STAGE}-schedule-dead-letters"],

@@ -6,6 +6,7 @@ succeeds; the permissions that these calls need are those that its role grants, 
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from importlib import import_module
 from typing import Any, Final
 
@@ -14,21 +15,24 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from shared import wiring
 from shared.model import audit_log
+from shared.model import feed as feed_model
 from shared.model import revocations as model
 from shared.model.callers import Caller
+from shared.model.feed import StoredEntry
 from shared.model.signing_keys import Type
 from shared.model.srl import schedule as srl_schedule
 from shared.model.srl.head import head_address
 from shared.model.srl.schedule import IN_FLIGHT_MAX, Turn
 from shared.model.srl.signers import Status
+from shared.model.tenants import ListPublication, SettingsChange
 from shared.model.warrants import signed_by, warrant_address
-from shared.operations.api import revocations, signing_keys, srl, warrants
+from shared.operations.api import revocations, signing_keys, srl, tenant_settings, warrants
 from shared.operations.api.warrants import Order
 from shared.operations.operator import doctor, migration, onboarding
 from shared.operations.operator.recovery import recovery
 from shared.operations.rules import tenants
 from shared.operations.srl import ended as srl_ended
-from shared.operations.srl import in_force, worker
+from shared.operations.srl import feed, in_force, worker
 from shared.operations.srl import marks as srl_marks
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Increment, Put
@@ -38,6 +42,7 @@ from tests.aws import REGION, STAGE, Account, aws
 from tests.first_edition import as_first_edition
 from tests.functions.signing import create, moved, signed
 from tests.infra.templates import LAMBDAS, events, folder, of_kind, statements, variables
+from tests.lambda_events import streamed
 from tests.operations.signers import stored_signers
 from tests.operations.test_migration import aged
 from tests.recorded_calls import ACCOUNT, Permission, granted, of_any_partition, recording
@@ -154,7 +159,19 @@ def _of_lambda(name: str) -> set[Permission]:
             Permission(f"sqs:{action}", event["Queue"])
             for action in ("DeleteMessage", "GetQueueAttributes", "ReceiveMessage")
         }
+    if events(name, "DynamoDB"):
+        table = f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/rescind-{STAGE}-keys"
+        needed |= {Permission(action, f"{table}/stream/*") for action in _OF_A_STREAM}
     return needed
+
+
+# What Lambda's documentation asks for, and what its `CreateEventSourceMapping` refuses without.
+_OF_A_STREAM: Final = (
+    "dynamodb:DescribeStream",
+    "dynamodb:GetRecords",
+    "dynamodb:GetShardIterator",
+    "dynamodb:ListStreams",
+)
 
 
 # --- what is called ---
@@ -293,7 +310,9 @@ def _publish(tenant: Tenant) -> None:
     assert module.handler(event, None)["failed"] == 0
     assert in_force.head(tenant.ports, tenant.id).version == before.version + 1
     _age_marks(tenant)
+    _age_entries(tenant)
     assert module.handler(event, None)["failed"] == 0
+    assert [row.sk for row in tenant.ports.store.query(feed_model.feed(tenant.id))] == ["head"]
     assert srl_marks.of_tenant(tenant.ports, tenant.id) == {}
     shard = model.shard_of(tenant.id, "svc_wrt_ended")
     assert [moved for moved, _ in srl_ended.read(tenant.ports, shard)] == ["svc_wrt_ended"]
@@ -307,7 +326,32 @@ def _age_marks(tenant: Tenant) -> None:
         tenant.ports.store.write(Put(key, old.to_item(), Expect.PRESENT))
 
 
+def _feed(tenant: Tenant) -> None:
+    """An entry about warrants and a revoked key, which a list follows; and a break."""
+    change = SettingsChange(list_publication=ListPublication.FOLLOW, feed_window_ms=0)
+    operator = Caller.inside(tenant.id, name="operator", handle="acme")
+    tenant_settings.update(tenant.ports, operator, change=change)
+    _let_one_leave(tenant)
+    _revoked_by_keys(tenant)
+    module = import_module("functions.feed_publication.handler")
+    for inline_max in (feed.INLINE_MAX, 0):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(feed, "INLINE_MAX", inline_max)
+            event = streamed(*srl_marks.of_tenant(tenant.ports, tenant.id))
+            assert module.handler(event, None)["published"] == 1
+        _revoked_by_keys(tenant)
+
+
+def _age_entries(tenant: Tenant) -> None:
+    """Let the entries of the tenant's feed be so old that the next list removes them."""
+    partition = feed_model.feed(tenant.id)
+    for row in tenant.ports.store.query(partition, before=feed_model.HEAD):
+        old = replace(StoredEntry.from_item(row.item), issued_at=datetime(2026, 1, 1, tzinfo=UTC))
+        tenant.ports.store.write(Put(partition.address(row.sk), old.to_item(), Expect.PRESENT))
+
+
 SCHEDULED: Final[dict[str, Callable[[Tenant], None]]] = {
+    "feed_publication": _feed,
     "srl_publication": _publish,
     "srl_schedule": _schedule,
 }

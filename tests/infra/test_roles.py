@@ -18,11 +18,14 @@ THROUGH: Final = {f"{service}.{REGION}.amazonaws.com" for service in ("dynamodb"
 
 @pytest.mark.parametrize("name", LAMBDAS)
 def test_no_role_has_a_wildcard(name: str) -> None:
-    """Actions are named one by one, on named resources; of a bucket, on one folder."""
+    """Actions are named one by one, on named resources; of a bucket, on one folder.
+
+    The name of a stream ends in the time at which it was switched on.
+    """
     assert "ManagedPolicyArns" not in ROLES[f"{name}Role"]
     for statement in statements(name):
         assert "*" not in "".join(statement["Action"])
-        assert "*" not in statement["Resource"].removesuffix("/srl/*")
+        assert "*" not in statement["Resource"].removesuffix("/srl/*").removesuffix("/stream/*")
 
 
 # Which function seals and opens seeds of which purpose; the operator does both.
@@ -30,7 +33,7 @@ SEEDS: Final[dict[tuple[str, str], set[str]]] = {
     ("kms:Encrypt", "warrant"): {"SigningKeys"},
     ("kms:Decrypt", "warrant"): {"SigningKeys"},
     ("kms:Encrypt", "srl"): {"Srl"},
-    ("kms:Decrypt", "srl"): {"Srl", "SrlPublication"},
+    ("kms:Decrypt", "srl"): {"FeedPublication", "Srl", "SrlPublication"},
 }
 OPERATOR: Final = "operator"
 BOUND: Final = {"tenant": "svc_tnt_a", "key": "svc_key_a", "version": "1"}
@@ -75,7 +78,13 @@ def test_a_seed_is_bound_to_all_that_it_belongs_to(missing: str) -> None:
 
 @pytest.mark.parametrize("side", ["role", "key"])
 @pytest.mark.parametrize(
-    ("name", "own"), [("SigningKeys", "warrant"), ("Srl", "srl"), ("SrlPublication", "srl")]
+    ("name", "own"),
+    [
+        ("SigningKeys", "warrant"),
+        ("FeedPublication", "srl"),
+        ("Srl", "srl"),
+        ("SrlPublication", "srl"),
+    ],
 )
 def test_either_policy_alone_keeps_purposes_apart(side: str, name: str, own: str) -> None:
     """F45b, S3: The policies of role and KMS key each enforce the purpose of a seed."""
@@ -109,6 +118,7 @@ GUARDED: Final[dict[tuple[str, str], set[str]]] = {
     ("revocations", f"{TENANT_ID}#revocations"): {"Revocations"},
     ("revocations", f"{TENANT_ID}#signed#svc_key_a"): {"SigningKeys"},
     ("revocations", f"{TENANT_ID}#srl"): {"Srl", "SrlPublication"},
+    ("revocations", f"{TENANT_ID}#feed"): {"FeedPublication", "Srl", "SrlPublication"},
 }
 
 

@@ -97,12 +97,15 @@ def test_requests_cannot_stop_the_publications() -> None:
     }
     (work,) = events("SrlPublication", "SQS")
     most = work["ScalingConfig"]["MaximumConcurrency"]
+    (marks,) = events("FeedPublication", "DynamoDB")
+    lanes = marks["ParallelizationFactor"]
     assert reserved == {
+        "FeedPublication": ["IsReserved", lanes, "AWS::NoValue"],
         "SrlSchedule": ["IsReserved", 2, "AWS::NoValue"],
         "SrlPublication": ["IsReserved", most, "AWS::NoValue"],
     }
     # Lambda keeps 100 for all other functions, and as many are left for requests.
-    enough = 2 + int(parameters["PublicationConcurrency"]["Default"]) + 100 + 100
+    enough = lanes + 2 + int(parameters["PublicationConcurrency"]["Default"]) + 100 + 100
     assert f"ConcurrentExecutions >= `{enough}`" in (ROOT / "docs" / "deploy.md").read_text()
 
 
@@ -126,11 +129,11 @@ def test_every_log_group_is_kept_for_a_time() -> None:
 
 
 def test_the_template_sets_what_the_code_reads() -> None:
-    """No variable is missing, none is left over; the queue is named to the schedule alone."""
+    """No variable is missing, none is left over; the queue is named to those who fill it."""
     code = "".join(each.read_text() for each in (ROOT / "shared").rglob("*.py"))
     read = set(re.findall(r"\bSVC_[A-Z_]+\b", code))
     for name in LAMBDAS:
-        left_out = set() if name == "SrlSchedule" else {"SVC_QUEUE"}
+        left_out = set() if name in {"FeedPublication", "SrlSchedule"} else {"SVC_QUEUE"}
         assert set(variables(name)) == read - left_out
 
 
@@ -287,6 +290,42 @@ def test_every_queue_is_encrypted_and_reached_by_tls_only() -> None:
         assert statement["Resource"] == f"{queue}.Arn"
         assert statement["Effect"] == "Deny"
         assert statement["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
+
+
+# --- the stream ---
+
+
+def test_the_stream_wakes_the_feed() -> None:
+    """F227a: The function of the feed reads the stream of the table of keys, as it comes."""
+    (marks,) = events("FeedPublication", "DynamoDB")
+    export = stack()["KeysTable"]["Properties"]["StreamSpecification"]
+    assert export == {"StreamViewType": "KEYS_ONLY"}
+    outputs = template(STATEFUL)["Outputs"]
+    assert outputs["KeysStreamArn"]["Value"] == "KeysTable.StreamArn"
+    own = outputs["KeysStreamArn"]["Export"]["Name"]
+    assert marks["Stream"] == {"Fn::If": ["IsRestored", "", own]}
+    assert marks["MaximumBatchingWindowInSeconds"] == 0
+    assert (marks["StartingPosition"], marks["ParallelizationFactor"]) == ("LATEST", 10)
+
+
+def test_the_stream_keeps_nothing_that_the_schedule_does() -> None:
+    """F227b: No record is kept or retried for longer than the schedule takes to publish it."""
+    (marks,) = events("FeedPublication", "DynamoDB")
+    assert (marks["MaximumRecordAgeInSeconds"], marks["MaximumRetryAttempts"]) == (60, 2)
+    assert "DestinationConfig" not in marks
+
+
+def test_restored_tables_need_a_stream() -> None:
+    """F227c: Functions cannot be deployed on restored tables without a stream of theirs."""
+    rule = template(FUNCTIONS)["Rules"]["RestoredTablesHaveStream"]
+    assert rule["RuleCondition"] == {"Fn::Not": [{"Fn::Equals": ["", ""]}]}
+    (assertion,) = rule["Assertions"]
+    assert assertion["Assert"] == {"Fn::Not": [{"Fn::Equals": ["", ""]}]}
+    pattern = template(FUNCTIONS)["Parameters"]["RestoredStreamArn"]["AllowedPattern"]
+    arn = "arn:aws:dynamodb:eu-west-1:123456789012:table/rescind-prod-{}keys/stream/2026-11-21T10"
+    assert re.fullmatch(pattern, "")
+    assert re.fullmatch(pattern, arn.format("r1-"))
+    assert not re.fullmatch(pattern, arn.format(""))
 
 
 # --- names ---

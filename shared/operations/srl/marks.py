@@ -71,6 +71,19 @@ def marked_tenants(ports: Ports) -> list[str]:
     return list(dict.fromkeys(_walked(ports, model.marks(), walk)))
 
 
+def versions(ports: Ports) -> dict[Address, int]:
+    """Read the versions of the marks on all tenants. Raises `Unavailable`.
+
+    A broken mark has version 0, since it must not hide the others.
+    """
+
+    def walk(partition: Partition) -> list[tuple[Address, int]]:
+        entries = ports.store.query(partition)
+        return [(partition.address(each.sk), _version_of(each)) for each in entries]
+
+    return dict(_walked(ports, model.marks(), walk))
+
+
 def of_tenant(ports: Ports, tenant_id: str) -> dict[Address, Mark]:
     """Read the marks on a tenant. Raises `Corrupt`, `Unavailable`."""
     after, before = model.around_marks_of(tenant_id)
@@ -178,6 +191,13 @@ def _waits(entry: Row, now: datetime) -> bool:
         # A broken mark of one tenant must not delay the lists of the others.
         _log.exception("the mark %s cannot be read", entry.sk)
         return False
+
+
+def _version_of(entry: Row) -> int:
+    try:
+        return integer(entry.item, "version")
+    except Corrupt:
+        return 0
 
 
 def _seen(address: Address, mark: Mark, now: datetime) -> Change:

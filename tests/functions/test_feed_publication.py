@@ -1,0 +1,225 @@
+"""The feed as the stream wakes it: which records reach the function, and what it publishes."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from typing import Any, Final
+
+import boto3
+import pytest
+from moto.events.models import EventPattern
+
+from functions.feed_publication.handler import handler
+from shared import wiring
+from shared.model.callers import Scope
+from shared.model.items import Address, Table
+from shared.model.srl import schedule
+from shared.model.tenants import settings_address
+from shared.operations.api import api_keys
+from shared.operations.rules import operation
+from shared.operations.srl import feed, marks
+from shared.ports import Ports
+from shared.ports.store import Delete, Expect
+from tests.aws import REGION, Account, aws, stack
+from tests.infra.templates import events, variables
+from tests.lambda_events import Event, load, streamed
+from tests.log_lines import lines, metrics
+from tests.operations.tenants import Tenant
+
+TENANT_ID: Final = "svc_tnt_01k6x3v9e8h2m4q7r5t1w0z3yb"
+(MAPPING,) = events("FeedPublication", "DynamoDB")
+(FILTER,) = MAPPING["FilterCriteria"]["Filters"]
+
+
+@pytest.fixture(autouse=True)
+def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(operation, "PACING", operation.Pacing(pause=0, in_flight=0.01))
+
+
+@pytest.fixture
+def ports(from_environment: Ports) -> Ports:
+    return from_environment
+
+
+def outcome(*, published: int = 0, nothing: int = 0, left: int = 0, failed: int = 0) -> Any:
+    return {"published": published, "nothing new": nothing, "left": left, "failed": failed}
+
+
+def changed(ports: Ports, *handles: str) -> list[Tenant]:
+    """Tenants of whom each revoked a warrant."""
+    tenants = [Tenant.create(ports, handle) for handle in handles]
+    for tenant in tenants:
+        tenant.revoke(ports, "svc_wrt_a")
+    return tenants
+
+
+def wake(ports: Ports) -> dict[str, int]:
+    """Deliver a record for each mark that stands."""
+    return handler(streamed(*marks.versions(ports)), None)
+
+
+def sequences(ports: Ports, *tenants: Tenant) -> list[int]:
+    heads = [feed.head(ports, each.id) for each in tenants]
+    return [head.sequence for head in heads if head is not None]
+
+
+def test_a_mark_wakes_the_feed(ports: Ports) -> None:
+    """F223a: The function publishes the feed of each tenant with a mark in the batch, once."""
+    first, second = changed(ports, "acme", "globex")
+    other = Tenant.create(ports, "initech")
+    first.revoke_key(ports, first.key(ports))
+    assert len(marks.versions(ports)) == 3
+    assert wake(ports) == outcome(published=2)
+    assert sequences(ports, first, second, other) == [1, 1, 0]
+
+
+def test_an_event_as_aws_sends_it() -> None:
+    """The event of one record is understood; its address is one that a mark has."""
+    (record,) = load("stream")["Records"]
+    keys = record["dynamodb"]["Keys"]
+    address = Address(Table.KEYS, keys["pk"]["S"], keys["sk"]["S"])
+    tenant_id = schedule.tenant_of_mark(address.sk)
+    places = {schedule.mark_address(tenant_id, f"svc_wrt_{number}") for number in range(5000)}
+    assert address in places
+
+
+def test_a_tenant_that_fails_stops_no_other(ports: Ports, caplog: pytest.LogCaptureFixture) -> None:
+    """F223b: A tenant whose feed fails is logged and counted, and stops no other tenant."""
+    tenants = changed(ports, "acme", "globex", "initech")
+    ports.store.write(Delete(settings_address(tenants[1].id), Expect.PRESENT))
+    assert wake(ports) == outcome(published=2, failed=1)
+    assert sequences(ports, *tenants) == [1, 0, 1]
+    (failed,) = [line for line in lines(caplog, "feed") if "error" in line]
+    assert failed["tenant_id"] == tenants[1].id
+    assert metrics(failed) == {"FeedWoken": (1, "Count"), "FeedPublicationFailed": (1, "Count")}
+
+
+def test_each_publication_is_counted(ports: Ports, caplog: pytest.LogCaptureFixture) -> None:
+    """A line for each tenant; entries and seconds are metrics, and so is a look at nothing."""
+    caplog.set_level(logging.INFO)
+    (tenant,) = changed(ports, "acme")
+    wake(ports)
+    (published,) = lines(caplog, "feed")
+    assert (published["tenant_id"], published["outcome"]) == (tenant.id, "published")
+    seconds = (published["seconds"], "Seconds")
+    assert metrics(published) == {
+        **dict.fromkeys(("FeedWoken", "FeedPublished", "FeedEntries"), (1, "Count")),
+        "FeedPublicationSeconds": seconds,
+    }
+    caplog.clear()
+    wake(ports)
+    (idle,) = lines(caplog, "feed")
+    assert (idle["outcome"], metrics(idle)) == ("nothing new", {"FeedWoken": (1, "Count")})
+
+
+# --- the stream ---
+
+
+@pytest.fixture
+def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[Account]:
+    """A pretended account whose table of keys has the stream of the template."""
+    with aws() as account:
+        for name, value in variables("FeedPublication").items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setenv("SVC_QUEUE", f"sqs:{account.queue_url}")
+        assert account.key_id
+        view = stack()["KeysTable"]["Properties"]["StreamSpecification"]["StreamViewType"]
+        account.dynamodb.update_table(
+            TableName=f"{account.table_prefix}keys",
+            StreamSpecification={"StreamEnabled": True, "StreamViewType": view},
+        )
+        _forget()
+        yield account
+        _forget()
+
+
+def _forget() -> None:
+    wiring.from_environment.cache_clear()
+    wiring.queue_from_environment.cache_clear()
+
+
+def delivered(account: Account) -> tuple[Event, list[Mapping[str, Any]]]:
+    """What the mapping hands to the function, and all records of the stream since its begin."""
+    table = account.dynamodb.describe_table(TableName=f"{account.table_prefix}keys")["Table"]
+    # Moto does not know the address that has the account in it.
+    endpoint = f"https://streams.dynamodb.{REGION}.amazonaws.com"
+    with closing(boto3.client("dynamodbstreams", endpoint_url=endpoint)) as client:
+        arn = table["LatestStreamArn"]
+        (shard,) = client.describe_stream(StreamArn=arn)["StreamDescription"]["Shards"]
+        begin = client.get_shard_iterator(
+            StreamArn=arn, ShardId=shard["ShardId"], ShardIteratorType="TRIM_HORIZON"
+        )
+        answer = client.get_records(ShardIterator=begin["ShardIterator"], Limit=1000)
+    records = json.loads(json.dumps(answer["Records"], default=lambda at: at.timestamp()))
+    pattern = EventPattern.load(FILTER["Pattern"])
+    return {"Records": [each for each in records if pattern.matches_event(each)]}, records
+
+
+def test_only_marks_that_were_set_wake_the_feed(account: Account) -> None:
+    """F223c: The stream wakes the feed for each mark that is set, and for nothing else stored."""
+    ports = wiring.from_environment()
+    tenant = Tenant.create(ports)
+    before, _ = delivered(account)
+    key = tenant.key(ports)
+    tenant.revoke(ports, "svc_wrt_a")
+    tenant.revoke_key(ports, key)
+    api_keys.create(ports, tenant.operator, name="k", scopes=(Scope.ADMIN,))
+    event, records = delivered(account)
+    marked = {address.sk for address in marks.versions(ports)}
+    assert {each["dynamodb"]["Keys"]["sk"]["S"] for each in event["Records"]} == marked
+    assert {each["dynamodb"]["Keys"]["pk"]["S"] for each in event["Records"]} <= {
+        partition.pk for partition in schedule.marks()
+    }
+    assert before["Records"] == []
+    assert len(records) > len(event["Records"]) + 5
+    assert handler(event, None) == outcome(published=1)
+    for address, mark in marks.of_tenant(ports, tenant.id).items():
+        ports.store.write(Delete(address, Expect.PRESENT))
+        assert mark.seen_at is None
+    again, _ = delivered(account)
+    assert again == event
+
+
+def test_the_stream_holds_no_secret(account: Account) -> None:
+    """F223d, S1: The stream has the keys of items, and nothing that is stored in them."""
+    ports = wiring.from_environment()
+    tenant = Tenant.create(ports)
+    tenant.key(ports)
+    _, records = delivered(account)
+    assert {name for each in records for name in each["dynamodb"]} == {
+        "ApproximateCreationDateTime",
+        "Keys",
+        "SequenceNumber",
+        "SizeBytes",
+        "StreamViewType",
+    }
+
+
+def test_the_pattern_names_the_partitions_of_marks() -> None:
+    """F223: the prefix of the filter is that of each partition of marks, and of no other."""
+    pattern = EventPattern.load(FILTER["Pattern"])
+
+    def matches(pk: str, name: str = "INSERT") -> bool:
+        keys = {"pk": {"S": pk}, "sk": {"S": "a"}}
+        return bool(pattern.matches_event({"eventName": name, "dynamodb": {"Keys": keys}}))  # type: ignore[typeddict-item]
+
+    assert all(matches(each.pk) and matches(each.pk, "MODIFY") for each in schedule.marks())
+    assert not any(matches(each.pk, "REMOVE") for each in schedule.marks())
+    assert not any(
+        map(matches, ("srl-turns", "srl-issues", "tenants", TENANT_ID, "api-key#srl-marks#"))
+    )
+
+
+def test_a_list_that_cannot_wait_is_queued(account: Account) -> None:
+    """F222d: A tenant whose feed is broken is handed to the publication of lists at once."""
+    ports = wiring.from_environment()
+    tenant = Tenant.create(ports)
+    assert feed.break_off(ports, tenant.id) is not None
+    tenant.revoke(ports, "svc_wrt_a")
+    assert wake(ports) == outcome(left=1)
+    with closing(boto3.client("sqs")) as client:
+        (message,) = client.receive_message(QueueUrl=account.queue_url)["Messages"]
+    assert message["Body"] == tenant.id

@@ -31,6 +31,11 @@ def environment(folder: Path, key: Path | None = None) -> dict[str, str]:
     }
 
 
+def feed_lock(folder: Path) -> Path:
+    """Return the path of the empty file that the thread of the feed keeps locked."""
+    return folder / "feed.lock"
+
+
 def master_key(folder: Path, chosen: Path | None, environment_: Mapping[str, str]) -> Path:
     """Return the path of the master key of `folder`.
 

@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple
 from starlette.requests import Request
 from starlette.responses import Response
 
+from infra import local_feed
 from shared.operations.operator import readiness
 from shared.operations.operator.readiness import Lists, NotReady
 from shared.ports import Ports
@@ -42,7 +43,12 @@ class _Answer(NamedTuple):
 
 
 async def alive(_request: Request) -> Response:
-    """`GET /healthz`: 200 if this process answers. Checks no store."""
+    """`GET /healthz`: 200 if this process answers and the feed is published. Checks no store.
+
+    503 if the thread of the feed has stopped, which only a restart mends.
+    """
+    if local_feed.has_stopped():
+        return _unavailable("The thread that publishes the feed has stopped.").response()
     return _Answer(HTTPStatus.OK, {"status": "alive"}).response()
 
 
@@ -91,7 +97,8 @@ class Health:
 
 
 def _ready(lists: Lists) -> _Answer:
-    return _Answer(HTTPStatus.OK, {"status": "ready", "lists": asdict(lists)})
+    feed = "stopped" if local_feed.has_stopped() else "published"
+    return _Answer(HTTPStatus.OK, {"status": "ready", "lists": asdict(lists), "feed": feed})
 
 
 def _unavailable(message: str) -> _Answer:

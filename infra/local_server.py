@@ -1,7 +1,8 @@
 """Run the whole service on one machine: all functions at one address, data in one folder.
 
 The first start creates the tenant `local` and its admin key. Due lists are published at the start
-and then every minute, by the operation that the schedule runs on AWS.
+and then every minute, by the operation that the schedule runs on AWS. A change is in the feed at
+once.
 """
 
 import argparse
@@ -17,6 +18,7 @@ from typing import ClassVar, NoReturn
 import uvicorn
 
 from infra import command_line, data_folder, local_protocol, os_user
+from infra.local_feed import LOCK_VARIABLE, Feed
 from infra.local_timer import Timer
 from shared import logs, wiring
 from shared.errors import InvalidSettings, NotFound, RescindError
@@ -74,6 +76,7 @@ def _prepare(arguments: argparse.Namespace) -> Ports:
     data_folder.prepare(arguments.data, key)
     # Worker processes read these.
     os.environ.update(data_folder.environment(arguments.data, key))
+    os.environ[LOCK_VARIABLE] = str(data_folder.feed_lock(arguments.data))
     ports = wiring.from_environment()
     _check_store(ports, arguments.data)
     _ensure_tenant(ports, arguments.data / "admin.key")
@@ -94,8 +97,10 @@ def _check_store(ports: Ports, data: Path) -> None:
 
 def _serve(ports: Ports, arguments: argparse.Namespace) -> None:
     timer = Timer(ports)
+    feed = Feed(ports, data_folder.feed_lock(arguments.data), timer.publish)
     try:
         timer.start()
+        feed.start()
         _print_summary(arguments, arguments.data / "admin.key")
         uvicorn.run(
             "infra.local_app:app",
@@ -118,6 +123,7 @@ def _serve(ports: Ports, arguments: argparse.Namespace) -> None:
             server_header=False,
         )
     finally:
+        feed.stop()
         timer.stop()
 
 

@@ -1,7 +1,9 @@
 """The schedule on one machine: a thread that publishes due lists."""
 
 import logging
+import queue
 import threading
+import time
 from typing import Final
 
 from infra.local_retention import Retention
@@ -20,11 +22,13 @@ _log = logging.getLogger("rescind")
 
 
 class Timer:
-    """Publishes all due lists at the start, and then every minute."""
+    """Publishes all due lists at the start, and then every minute; and those that are asked for."""
 
     def __init__(self, ports: Ports) -> None:
         self._ports = ports
         self._stopped, self._first_is_over = threading.Event(), threading.Event()
+        # None wakes the thread.
+        self._wanted: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="timer")
 
     def start(self) -> None:
@@ -45,6 +49,11 @@ class Timer:
     def stop(self) -> None:
         """Start no further publication. The one in progress is completed in its thread."""
         self._stopped.set()
+        self._wanted.put(None)
+
+    def publish(self, tenant_id: str) -> None:
+        """Have the list of a tenant published soon, if it is due."""
+        self._wanted.put(tenant_id)
 
     def is_alive(self) -> bool:
         """Return whether anything may still be published."""
@@ -54,9 +63,13 @@ class Timer:
         retention = Retention(self._ports)
         self._round()
         self._first_is_over.set()
-        while not self._stopped.wait(_PUBLISH_SECONDS):
-            self._round()
-            retention.apply()
+        round_at = time.monotonic() + _PUBLISH_SECONDS
+        while not self._stopped.is_set():
+            if time.monotonic() >= round_at:
+                self._round()
+                retention.apply()
+                round_at = time.monotonic() + _PUBLISH_SECONDS
+            self._publish_wanted(round_at - time.monotonic())
 
     def _round(self) -> None:
         """Remove files of crashed writers, then publish all due lists.
@@ -77,4 +90,21 @@ class Timer:
     def _publish_due(self) -> None:
         tick = worker.publish_due(self._ports, until=self._stopped.is_set)
         for tenant_id, error in tick.failed.items():
-            _log.error("the list of tenant %s could not be published", tenant_id, exc_info=error)
+            _log_failure(tenant_id, error)
+
+    def _publish_wanted(self, seconds: float) -> None:
+        """Publish one list that is asked for meanwhile; return after that, or after `seconds`."""
+        try:
+            tenant_id = self._wanted.get(timeout=max(0.0, seconds))
+        except queue.Empty:
+            return
+        if tenant_id is None or self._stopped.is_set():
+            return
+        try:
+            worker.publish_if_due(self._ports, tenant_id)
+        except Exception as error:  # noqa: BLE001 (the next round tries again)
+            _log_failure(tenant_id, error)
+
+
+def _log_failure(tenant_id: str, error: Exception) -> None:
+    _log.error("the list of tenant %s could not be published", tenant_id, exc_info=error)

@@ -1,0 +1,171 @@
+"""The feed on one machine: a thread that publishes what has a new mark (docs/adr/0047)."""
+
+import fcntl
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from shared.model.items import Address
+from shared.model.srl.schedule import tenant_of_mark
+from shared.operations.srl import marks, wake
+from shared.ports import Ports
+
+# Names the file that the thread keeps locked, for the processes that serve requests.
+LOCK_VARIABLE: Final = "RESCIND_FEED_LOCK"
+
+_LOOK_SECONDS: Final = 0.05
+# With many marks a look takes longer; looks take a tenth of the time at most.
+_PAUSES_A_LOOK: Final = 9
+# How long the thread of another server on the same data is left alone before the next try.
+_STANDBY_SECONDS: Final = 0.5
+# How long the start waits for the thread.
+_FIRST_SECONDS: Final = 5
+# The pauses after a failure: the first one, and the longest.
+_RETRY_SECONDS: Final = 0.5
+_RETRY_SECONDS_MAX: Final = 30.0
+
+_ALL: Final = "all tenants"
+
+_log = logging.getLogger("rescind")
+
+
+class Feed:
+    """Publishes the feed of each tenant when a mark on it is set.
+
+    It remembers the versions of the marks that it has processed, so that a mark that waits for the
+    schedule costs nothing. `publish_list` is called with a tenant that needs a list at once.
+    """
+
+    def __init__(self, ports: Ports, lock: Path, publish_list: Callable[[str], object]) -> None:
+        self._ports, self._lock, self._publish_list = ports, lock, publish_list
+        self._stopped, self._begun = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._run, name="feed")
+        self._done: dict[Address, int] = {}
+        self._waits = _Waits()
+
+    def start(self) -> None:
+        """Start the thread. Return when it works, or when another server's thread does."""
+        self._thread.start()
+        self._begun.wait(_FIRST_SECONDS)
+
+    def stop(self) -> None:
+        """Start no further publication. The one in progress is completed in its thread."""
+        self._stopped.set()
+
+    def is_alive(self) -> bool:
+        """Return whether anything may still be published."""
+        return self._thread.is_alive()
+
+    def _run(self) -> None:
+        pause = 0.0
+        with _locked(self._lock, self._begun, self._stopped):
+            while not self._stopped.wait(pause):
+                pause = self._round()
+
+    def _round(self) -> float:
+        """Publish for each tenant with a new mark; return the seconds until the next round."""
+        started = time.monotonic()
+        try:
+            new = self._new()
+        except Exception:  # noqa: BLE001 (without a retry, the feed would stand still)
+            return self._waits.fail(_ALL)
+        self._waits.end(_ALL)
+        pause = max(_LOOK_SECONDS, _PAUSES_A_LOOK * (time.monotonic() - started))
+        for tenant_id, versions in new.items():
+            if not (self._stopped.is_set() or self._waits.has(tenant_id)):
+                self._publish(tenant_id, versions)
+        return pause
+
+    def _new(self) -> dict[str, dict[Address, int]]:
+        """Return the marks that were not processed, by tenant, with their versions."""
+        current = marks.versions(self._ports)
+        self._done = {each: self._done[each] for each in current.keys() & self._done.keys()}
+        new: dict[str, dict[Address, int]] = {}
+        for each, version in current.items():
+            if self._done.get(each) != version:
+                new.setdefault(tenant_of_mark(each.sk), {})[each] = version
+        return new
+
+    def _publish(self, tenant_id: str, versions: dict[Address, int]) -> None:
+        try:
+            woken = wake.publish(self._ports, tenant_id)
+        except Exception:  # noqa: BLE001 (what stops one tenant must not stop the rest)
+            self._waits.fail(tenant_id)
+            return
+        self._waits.end(tenant_id)
+        if woken.list_due:
+            self._publish_list(tenant_id)
+        if woken.wait_seconds:
+            self._waits.wait(tenant_id, woken.wait_seconds)
+        else:
+            self._done |= versions
+
+
+class _Waits:
+    """Who has to wait until when: for the end of a window, or after a failure."""
+
+    def __init__(self) -> None:
+        self._until: dict[str, float] = {}
+        self._pauses: dict[str, float] = {}
+
+    def has(self, name: str) -> bool:
+        return time.monotonic() < self._until.get(name, 0.0)
+
+    def wait(self, name: str, seconds: float) -> None:
+        self._until[name] = time.monotonic() + seconds
+
+    def fail(self, name: str) -> float:
+        """Log the first of several failures; wait longer after each. Return the seconds."""
+        if name not in self._pauses:
+            _log.exception("the feed of %s could not be published; it is tried again", name)
+        pause = min(2 * self._pauses.get(name, _RETRY_SECONDS / 2), _RETRY_SECONDS_MAX)
+        self._pauses[name] = pause
+        self.wait(name, pause)
+        return pause
+
+    def end(self, name: str) -> None:
+        self._until.pop(name, None)
+        if self._pauses.pop(name, None) is not None:
+            _log.warning("the feed of %s is published again", name)
+
+
+def has_stopped() -> bool:
+    """Return whether the thread of this server has stopped, seen from any of its processes.
+
+    Returns False if the server has no such thread.
+    """
+    path = os.environ.get(LOCK_VARIABLE)
+    if path is None:
+        return False
+    try:
+        with Path(path).open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+@contextmanager
+def _locked(path: Path, begun: threading.Event, stopped: threading.Event) -> Iterator[None]:
+    """Keep the file locked meanwhile; first wait for another process that does.
+
+    The lock ends with the thread, whatever ends it.
+    """
+    with path.open("ab") as file:
+        while not stopped.is_set():
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                begun.set()
+                stopped.wait(_STANDBY_SECONDS)
+            else:
+                break
+        begun.set()
+        yield

@@ -1,0 +1,250 @@
+"""The thread of the local server that publishes the feed when a mark is set."""
+
+import fcntl
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from starlette.requests import Request
+
+from infra import local_feed
+from infra.local_feed import LOCK_VARIABLE, Feed, has_stopped
+from infra.local_health import Health, alive
+from shared.errors import Unavailable
+from shared.model.srl import schedule
+from shared.model.tenants import SettingsChange, settings_address
+from shared.operations.api import tenant_settings
+from shared.operations.rules import tenants
+from shared.operations.srl import feed, worker
+from shared.ports import Ports
+from shared.ports.store import Delete, Expect, Put
+from shared.web.work import IN_PLACE
+from tests.asgi import run
+from tests.infra.folders import opened
+from tests.intercepted import Call, Intercepted
+from tests.operations.tenants import Tenant
+from tests.processes import local_server
+from tests.worlds import embedded
+
+_REQUEST = Request({"type": "http", "method": "GET", "path": "/readyz", "headers": []})
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+@contextmanager
+def running(
+    ports: Ports, folder: Path, publish_list: Callable[[str], object] = lambda _: None
+) -> Iterator[Feed]:
+    """The server's own thread at work; it has ended at the end."""
+    thread = Feed(ports, folder / "feed.lock", publish_list)
+    thread.start()
+    try:
+        yield thread
+    finally:
+        thread.stop()
+        wait_until(lambda: not thread.is_alive())
+
+
+def wait_until(condition: Callable[[], bool], *, seconds: float = 10) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def sequence(ports: Ports, tenant: Tenant) -> int:
+    return _sequence(ports, tenant.id)
+
+
+def _is_at(ports: Ports, tenant: Tenant, number: int) -> bool:
+    return sequence(ports, tenant) == number
+
+
+def _sequence(ports: Ports, tenant_id: str) -> int:
+    head = feed.head(ports, tenant_id)
+    assert head is not None
+    return head.sequence
+
+
+def test_a_change_is_in_the_feed_at_once(tmp_path: Path) -> None:
+    """F224a: On one machine a change is in the feed in a moment, without the schedule."""
+    ports = embedded(tmp_path, _now)
+    tenant = Tenant.create(ports)
+    with running(ports, tmp_path):
+        for number in (1, 2):
+            tenant.revoke(ports, f"svc_wrt_{number}")
+            wait_until(partial(_is_at, ports, tenant, number), seconds=2)
+
+
+def test_what_changed_before_the_start_is_published(tmp_path: Path) -> None:
+    """F224b: Changes recorded while the thread was down are in the feed when it starts."""
+    ports = embedded(tmp_path, _now)
+    tenants = [Tenant.create(ports, handle) for handle in ("acme", "globex")]
+    for tenant in tenants:
+        tenant.revoke(ports, "svc_wrt_a")
+    with running(ports, tmp_path):
+        wait_until(lambda: [sequence(ports, each) for each in tenants] == [1, 1], seconds=2)
+
+
+def test_a_mark_that_waits_for_the_schedule_costs_nothing(tmp_path: Path) -> None:
+    """F224c: A mark is processed once; then a round reads the 16 partitions of marks alone."""
+    ports = embedded(tmp_path, _now)
+    tenant = Tenant.create(ports)
+    tenant.revoke(ports, "svc_wrt_a")
+    calls: list[str] = []
+
+    def count(call: Call) -> Any:
+        calls.append(call.verb)
+        return call()
+
+    thread = Feed(replace(ports, store=Intercepted(ports.store, count)), tmp_path / "l", print)
+    thread._round()
+    assert sequence(ports, tenant) == 1
+    calls.clear()
+    thread._round()
+    assert calls == ["query"] * schedule.MARK_PARTITIONS
+    worker.publish_due(ports)
+    thread._round()
+    calls.clear()
+    thread._round()
+    assert calls == ["query"] * schedule.MARK_PARTITIONS
+
+
+def test_the_window_is_kept(tmp_path: Path) -> None:
+    """F220: a change within the window waits for its end, and other tenants do not wait."""
+    ports = embedded(tmp_path, _now)
+    slow, other = (Tenant.create(ports, handle) for handle in ("acme", "globex"))
+    change = SettingsChange(feed_window_ms=60_000)
+    tenant_settings.update(ports, slow.operator, change=change)
+    slow.revoke(ports, "svc_wrt_a")
+    thread = Feed(ports, tmp_path / "lock", print)
+    thread._round()
+    slow.revoke(ports, "svc_wrt_b")
+    other.revoke(ports, "svc_wrt_b")
+    for _ in range(2):
+        thread._round()
+    assert (sequence(ports, slow), sequence(ports, other)) == (1, 1)
+
+
+def test_a_fault_is_logged_once_and_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """F224d: A fault of one tenant is logged once, retried with pauses, and stops no other."""
+    monkeypatch.setattr(local_feed, "_RETRY_SECONDS", 0.02)
+    ports = embedded(tmp_path, _now)
+    broken, other = (Tenant.create(ports, handle) for handle in ("acme", "globex"))
+    address = settings_address(broken.id)
+    item = ports.store.get(address)
+    assert item is not None
+    for tenant in (broken, other):
+        tenant.revoke(ports, "svc_wrt_a")
+    ports.store.write(Delete(address, Expect.PRESENT))
+    with running(ports, tmp_path):
+        wait_until(lambda: sequence(ports, other) == 1)
+        time.sleep(0.3)
+        assert [record.levelname for record in caplog.records] == ["ERROR"]
+        assert broken.id in caplog.text
+        ports.store.write(Put(address, item, Expect.ABSENT))
+        wait_until(lambda: sequence(ports, broken) == 1)
+    assert [record.levelname for record in caplog.records] == ["ERROR", "WARNING"]
+
+
+def test_a_store_that_fails_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """F224e: The thread survives a store that fails, and publishes when it answers again."""
+    monkeypatch.setattr(local_feed, "_RETRY_SECONDS", 0.02)
+    ports = embedded(tmp_path, _now)
+    tenant = Tenant.create(ports)
+    tenant.revoke(ports, "svc_wrt_a")
+    answers = threading.Event()
+
+    def fail(call: Call) -> Any:
+        if not answers.is_set():
+            raise Unavailable
+        return call()
+
+    with running(replace(ports, store=Intercepted(ports.store, fail)), tmp_path):
+        time.sleep(0.2)
+        assert len(caplog.records) == 1
+        answers.set()
+        wait_until(lambda: sequence(ports, tenant) == 1)
+
+
+def test_a_list_that_cannot_wait_is_asked_for(tmp_path: Path) -> None:
+    """F222: after a break, the thread has the tenant's list published."""
+    ports = embedded(tmp_path, _now)
+    tenant = Tenant.create(ports)
+    assert feed.break_off(ports, tenant.id) is not None
+    tenant.revoke(ports, "svc_wrt_a")
+    asked: list[str] = []
+    Feed(ports, tmp_path / "lock", asked.append)._round()
+    assert asked == [tenant.id]
+
+
+def test_one_of_two_servers_publishes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """F226a: Of two servers on the same data one publishes the feed; the other one takes over."""
+    monkeypatch.setattr(local_feed, "_STANDBY_SECONDS", 0.02)
+    ports = embedded(tmp_path, _now)
+    tenant = Tenant.create(ports)
+    with (tmp_path / "feed.lock").open("ab") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        with running(ports, tmp_path):
+            tenant.revoke(ports, "svc_wrt_a")
+            time.sleep(0.2)
+            assert sequence(ports, tenant) == 0
+            fcntl.flock(other, fcntl.LOCK_UN)
+            wait_until(lambda: sequence(ports, tenant) == 1)
+
+
+def test_a_thread_that_ended_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """F226b: Every process of the server notices if the thread of the feed has ended."""
+    assert not has_stopped()
+    monkeypatch.setenv(LOCK_VARIABLE, str(tmp_path / "feed.lock"))
+    assert has_stopped()
+    with running(embedded(tmp_path, _now), tmp_path):
+        assert not has_stopped()
+    assert has_stopped()
+
+
+def test_health_tells_that_the_thread_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F226c: `/healthz` is 503 if the thread of the feed has ended; `/readyz` reports it."""
+    ports = embedded(tmp_path, _now)
+    monkeypatch.setenv(LOCK_VARIABLE, str(tmp_path / "feed.lock"))
+
+    async def asked() -> tuple[int, int, Any]:
+        health = Health(lambda: ports, IN_PLACE)
+        lives, ready = await alive(_REQUEST), await health.ready(_REQUEST)
+        return lives.status_code, ready.status_code, json.loads(bytes(ready.body))["feed"]
+
+    with running(ports, tmp_path):
+        assert run(asked()) == (200, 200, "published")
+    assert run(asked()) == (503, 200, "stopped")
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_server_publishes_the_feed(tmp_path: Path, workers: int) -> None:
+    """F226d: A server publishes the feed with any number of workers, each of which knows of it."""
+    data = tmp_path / "data"
+    with local_server(data, "--workers", str(workers)) as server:
+        key = (data / "admin.key").read_text().strip()
+        headers = {"Authorization": f"Bearer {key}"}
+        with httpx2.Client(base_url=server.url, headers=headers) as http, opened(data) as ports:
+            assert http.get("/healthz").status_code == 200
+            body = {"warrant_id": "svc_wrt_a", "reason": "stolen"}
+            assert http.post("/v1/revocations", json=body).status_code == 201
+            tenant_id = tenants.find(ports, "local").tenant_id
+            wait_until(lambda: _sequence(ports, tenant_id) == 1, seconds=2)

@@ -58,11 +58,19 @@ class Recorder:
         yield calls
         self._calls = None
 
+    @contextmanager
+    def pausing(self) -> Iterator[None]:
+        """Count nothing of what is called inside."""
+        calls, self._calls = self._calls, None
+        yield
+        self._calls = calls
+
     def gather(self, *reads: Callable[[], Any]) -> Any:
         """Reads in turn, counted as the trips of the one that takes most."""
         if self._calls is None:
             return sequentially(*reads)
-        before, most, answers = self._calls.trips, 0, []
+        before, answers = self._calls.trips, []
+        most = before
         for read in reads:
             self._calls.trips = before
             answers.append(read())

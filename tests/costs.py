@@ -28,8 +28,10 @@ from shared.adapters.kms import KmsSealer
 from shared.adapters.s3 import S3Blobs
 from shared.model import trust_bundle
 from shared.model.callers import Scope
+from shared.operations.api import revocations
 from shared.operations.srl import schedule as srl_schedule
-from shared.operations.srl import worker
+from shared.operations.srl import wake, worker
+from shared.operations.srl.wake import Woken
 from shared.ports import Ports
 from shared.wiring import identifiers
 from tests import prices
@@ -126,6 +128,9 @@ def measured(here: Watched) -> Iterator[Counted]:
     worker.publish_due(here.ports)
     yield _average(here, prices.TICK, "SrlSchedule", lambda _: srl_schedule.due(here.ports))
     yield _average(here, prices.PUBLICATION, "SrlPublication", lambda _: _publish(here))
+    yield _average(here, prices.ENTRY, "FeedPublication", lambda _: _publish_entry(here, next(ids)))
+    here.clock.moment += timedelta(seconds=1)
+    yield _average(here, prices.LOOK, "FeedPublication", lambda _: _look_in_vain(here))
     bundle, confirmed = "/v1/trust-bundle", _confirmed(here)
     sent = {f"GET {bundle} (304)": confirmed, f"GET {bundle}": {}}
     for what, headers in sent.items():
@@ -145,6 +150,20 @@ def _publish(here: Watched) -> None:
     """The tenant's list after half of its lifetime, as it is made when nothing changes."""
     here.clock.moment += timedelta(seconds=1800)
     assert worker.publish_if_due(here.ports, here.tenant.id)
+
+
+def _publish_entry(here: Watched, number: int) -> None:
+    """The entry of one change; the change itself is not counted."""
+    with here.recorder.pausing():
+        here.clock.moment += timedelta(seconds=1)
+        warrant_id = f"svc_wrt_entry_{number}"
+        revocations.create(here.ports, here.tenant.operator, warrant_id=warrant_id, reason="stolen")
+    assert wake.publish_soon(here.ports, here.tenant.id).entries == 1
+
+
+def _look_in_vain(here: Watched) -> None:
+    """A wake-up by a mark that was only seen, after which the function looks twice."""
+    assert wake.publish_soon(here.ports, here.tenant.id) == Woken()
 
 
 def _average(here: Watched, what: str, function: str, call: Callable[[Client], Any]) -> Counted:

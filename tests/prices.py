@@ -18,6 +18,7 @@ from typing import Final
 COUNTS: Final = Path(__file__).with_name("prices.csv")
 # What is deployed: the memory of the functions in megabytes, and the other resources of a stage.
 MEMORY: Final = {
+    "FeedPublication": 512,
     "Revocations": 512,
     "SigningKeys": 512,
     "Srl": 2048,
@@ -26,7 +27,7 @@ MEMORY: Final = {
 }
 SNAPSHOTS: Final = ("Revocations", "Srl")
 # An alarm is billed by the metrics that it watches.
-ALARM_METRICS: Final = 33
+ALARM_METRICS: Final = 39
 # The metrics that a stage without faults emits: three of the schedule, two of publications.
 METRICS: Final = 5
 FLEETS: Final = (100, 1_000, 10_000)
@@ -34,23 +35,30 @@ FLEETS: Final = (100, 1_000, 10_000)
 POLL: Final = "GET /v1/revocations/srl (304)"
 TICK: Final = "a tick of the schedule"
 PUBLICATION: Final = "a publication"
+ENTRY: Final = "an entry of the feed"
+LOOK: Final = "a wake-up of the feed without a change"
 
 _MONTH: Final = 30 * 24 * 3600
 _POLLS: Final = _MONTH // 30
 # Without changes, a list is published at half of its lifetime, which is an hour.
 _LISTS: Final = _MONTH // 1800
 _TICKS: Final = _MONTH // 60
+# An entry in each window of half a second.
+_ENTRIES: Final = 2 * _MONTH
+# As many invocations as Lambda starts for a shard of the stream.
+LANES: Final = 10
 # An HTTP API bills each 512 KiB of a response as a request.
 _METERED_BYTES: Final = 512 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """Prices in dollars, and three values that only a deployment can measure.
+    """Prices in dollars, and four values that only a deployment can measure.
 
     Prices are per million down to `snapshot_gigabyte_second`, then per gigabyte, then per month.
     `milliseconds` is the run time of a function for a request or a tick, `publication_milliseconds`
-    for a publication. `line_bytes` is what AWS logs of a request, without our own line.
+    for a publication, `feed_milliseconds` for a wake-up of the feed. `line_bytes` is what AWS logs
+    of a request, without our own line.
     """
 
     read_unit: float = 0.125
@@ -69,6 +77,7 @@ class Prices:
     key_month: float = 1.0
     milliseconds: float = 30.0
     publication_milliseconds: float = 1000.0
+    feed_milliseconds: float = 100.0
     line_bytes: float = 900.0
 
 
@@ -89,8 +98,11 @@ class Counted:
 
     def dollars(self, prices: Prices) -> float:
         """Return the price of a million calls."""
-        publication = self.what == PUBLICATION
-        milliseconds = prices.publication_milliseconds if publication else prices.milliseconds
+        milliseconds = {
+            PUBLICATION: prices.publication_milliseconds,
+            ENTRY: prices.feed_milliseconds,
+            LOOK: prices.feed_milliseconds,
+        }.get(self.what, prices.milliseconds)
         gigabytes = MEMORY[self.function] / 1024
         logged = self.log_bytes + prices.line_bytes
         return (
@@ -126,7 +138,7 @@ def counted() -> list[Counted]:
 
 
 def tables(prices: Prices) -> list[str]:
-    """Return tables in Markdown: calls, fleets of authorizers, and an idle stage."""
+    """Return tables in Markdown: calls, fleets, a tenant that always revokes, an idle stage."""
     figures = ("requests", "read_units", "write_units", "kms", "s3_gets", "s3_puts")
     calls = (
         [
@@ -138,10 +150,12 @@ def tables(prices: Prices) -> list[str]:
     )
     head = ["Call", "Requests", "Read units", "Write units", "KMS", "S3 GET", "S3 PUT"]
     fleets = ([f"{size:,}", f"{fleet(size, prices):,.0f}"] for size in FLEETS)
+    busy = ([what, f"{dollars:.0f}"] for what, dollars in revoking(prices).items())
     parts = ([what, f"{dollars:.2f}"] for what, dollars in idle(prices).items())
     return [
         _table([*head, "$ a million"], calls),
         _table(["Authorizers", "$ a month"], fleets),
+        _table(["Of a tenant that revokes all the time", "$ a month"], busy),
         _table(["Of an idle stage", "$ a month"], parts),
     ]
 
@@ -154,6 +168,22 @@ def fleet(size: int, prices: Prices) -> float:
     row = {each.what: each.dollars(prices) / 1_000_000 for each in counted()}
     fetch = row[POLL.removesuffix(" (304)")]
     return size * ((_POLLS - _LISTS) * row[POLL] + _LISTS * fetch)
+
+
+def revoking(prices: Prices) -> dict[str, float]:
+    """Return the dollars per month that the feed costs if a tenant never stops to revoke.
+
+    The requests themselves are not included. Invocations that wait for the end of a window do so at
+    the same time for all tenants, so their number has a limit.
+    """
+    row = {each.what: each.dollars(prices) / 1_000_000 for each in counted()}
+    gigabytes = LANES * MEMORY["FeedPublication"] / 1024
+    return {
+        "two entries a second": _ENTRIES * row[ENTRY],
+        "waiting for the window, of all tenants, at most": (
+            gigabytes * _MONTH * prices.gigabyte_second / 1_000_000
+        ),
+    }
 
 
 def idle(prices: Prices) -> dict[str, float]:

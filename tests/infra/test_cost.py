@@ -10,7 +10,7 @@ from shared.model.callers import Scope
 from tests import costs, prices
 from tests.aws import FUNCTIONS, template
 from tests.costs import Watched
-from tests.infra.templates import ALARMS, of_kind
+from tests.infra.templates import ALARMS, events, of_kind
 
 
 @pytest.fixture(scope="module")
@@ -55,6 +55,8 @@ def test_what_is_deployed_is_what_is_priced() -> None:
         if "MetricStat" in metric
     ]
     assert len(watched) == prices.ALARM_METRICS
+    (marks,) = events("FeedPublication", "DynamoDB")
+    assert marks["ParallelizationFactor"] == prices.LANES
 
 
 def test_trips_are_few() -> None:

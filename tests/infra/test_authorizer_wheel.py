@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from importlib.metadata import Distribution
 from pathlib import Path
 from typing import Final
@@ -13,6 +14,7 @@ import pytest
 
 from tests.authorizer.feeds import TENANT, signer
 from tests.authorizer.service import KEY, Service, serving
+from tests.infra.following import Server, following, soon
 from tests.processes import ROOT, environment
 
 pytestmark = pytest.mark.slow
@@ -75,6 +77,106 @@ def test_the_installed_client_conforms(python: Path) -> None:
     command = [str(python), "-m", "rescind_authorizer", "conformance"]
     said = _run(sys.executable, "-m", "tests.conformance", "--", *command)
     assert re.search(r"^(\d+) of \1 cases passed$", said, re.MULTILINE)
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    server = Server(tmp_path / "data")
+    try:
+        yield server
+    finally:
+        server.group.kill()
+
+
+@pytest.fixture
+def settings(server: Server) -> dict[str, object]:
+    """What the operator of the server tells an authorizer."""
+    key = server.call("POST", "/api-keys", name="gateway", scopes=["authorizer"])
+    return {
+        "url": server.url,
+        "api_key": key["key"],
+        "tenant": server.call("GET", "/tenant/settings")["tenant_id"],
+        "public_keys": [server.call("GET", "/revocations/srl/keys")["keys"][0]["public_key"]],
+    }
+
+
+def test_no_revocation_is_lost_when_the_server_is_killed(
+    python: Path, server: Server, settings: dict[str, object], tmp_path: Path
+) -> None:
+    """F187a: A client misses no revocation that was acknowledged before the server was killed."""
+    with following(python, tmp_path / "floor", **settings) as client:
+        assert client.check("svc_wrt_0") == "clear"
+        for number in range(4):
+            server.revoke(f"svc_wrt_{number}")
+            server.group.kill()
+            server.group.start()
+            server.publish()
+            soon(partial(client.refuses, f"svc_wrt_{number}"))
+            known = [client.check(f"svc_wrt_{each}") for each in range(number + 1)]
+            assert {*known} == {"revoked"}
+        assert client.check("svc_wrt_root", "svc_wrt_9") == "clear"
+        assert client.status["refusals"] == {}
+    # So does one that was killed itself.
+    with following(python, tmp_path / "floor", **settings) as client:
+        assert client.check("svc_wrt_0") == "revoked"
+        assert client.status["refusals"] == {}
+
+
+def test_a_client_goes_on_after_a_restore(
+    python: Path, server: Server, settings: dict[str, object], tmp_path: Path
+) -> None:
+    """F187b: After a restore and `recover`, clients go on by themselves and miss nothing.
+
+    Without `recover` they refuse the older feed, and soon clear nothing.
+    """
+    backup = tmp_path / "backup.db"
+    with following(python, tmp_path / "floor", **settings) as client:
+        server.revoke("svc_wrt_before")
+        server.publish()
+        server.admin("backup", str(backup))
+        server.revoke("svc_wrt_after")
+        server.publish()
+        soon(lambda: client.check("svc_wrt_after") == "revoked")
+        sequence = client.status["sequence"]
+        server.group.kill()
+        server.restore(backup)
+        server.group.start()
+        soon(lambda: client.status["refusals"])
+        soon(lambda: client.check("svc_wrt_other") == "stale")
+        assert client.check("svc_wrt_after") == "revoked"
+        server.group.kill()
+        server.restore(backup)
+        server.admin("recover", "local")
+        server.group.start()
+        soon(lambda: client.check("svc_wrt_other") == "clear")
+        assert client.status["sequence"] >= sequence + 2**20 - 10
+        assert client.check("svc_wrt_before") == client.check("svc_wrt_after") == "revoked"
+        server.revoke("svc_wrt_new")
+        server.publish()
+        soon(lambda: client.check("svc_wrt_new") == "revoked")
+
+
+def test_a_client_follows_rotations_of_the_service(
+    python: Path, server: Server, settings: dict[str, object], tmp_path: Path
+) -> None:
+    """F187c: A client follows each rotation of the list signer of a service, also when away."""
+    with following(python, tmp_path / "floor", **settings) as client:
+        signers = [client.status["signer"]]
+        for number in range(2):
+            server.call("POST", "/revocations/srl/keys/rotate")
+            server.revoke(f"svc_wrt_{number}")
+            server.publish()
+            soon(partial(client.refuses, f"svc_wrt_{number}"))
+            signers.append(client.status["signer"])
+        assert len({*signers}) == 3
+        assert client.check("svc_wrt_9") == "clear"
+    for _ in range(2):
+        server.call("POST", "/revocations/srl/keys/rotate")
+    server.revoke("svc_wrt_away")
+    server.publish()
+    with following(python, tmp_path / "floor", **settings) as client:
+        assert client.check("svc_wrt_away") == "revoked"
+        assert client.status["signer"] not in signers
 
 
 def _run(*command: str, cwd: Path = ROOT, settings: dict[str, str] | None = None) -> str:

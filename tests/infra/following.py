@@ -1,0 +1,131 @@
+"""The installed client as a process that a test asks, and a server that it kills and restores."""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx2
+
+from tests import processes
+from tests.processes import Group, environment, free_port
+
+_PROGRAM = """
+import json, sys
+from dataclasses import asdict
+from rescind_authorizer import AuthorizerClient, FileFloor, Policy
+settings = json.loads(sys.argv[1])
+floor, policy = FileFloor(settings.pop("folder")), Policy(max_staleness=5, poll_seconds=0.1)
+client = AuthorizerClient(floor=floor, policy=policy, **settings).start(wait=60)
+print("ready", flush=True)
+for line in sys.stdin:
+    verb, *ids = line.split()
+    if verb == "check":
+        print(client.check(ids), flush=True)
+    else:
+        print(json.dumps(asdict(client.status), default=str), flush=True)
+client.close()
+"""
+
+
+@dataclass
+class Asked:
+    """A client in a process of its own."""
+
+    process: "subprocess.Popen[str]"
+
+    def check(self, *ids: str) -> str:
+        return self._ask(f"check {' '.join(ids)}")
+
+    def refuses(self, warrant_id: str) -> bool:
+        """Return whether the client knows that the warrant is revoked."""
+        return self.check(warrant_id) == "revoked"
+
+    @property
+    def status(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self._ask("status"))
+        return found
+
+    def _ask(self, line: str) -> str:
+        assert self.process.stdin
+        assert self.process.stdout
+        print(line, file=self.process.stdin, flush=True)
+        return self.process.stdout.readline().strip()
+
+
+@contextmanager
+def following(python: Path, folder: Path, **settings: object) -> Iterator[Asked]:
+    """The client with its floor in `folder`, ready; it is killed at the end."""
+    with subprocess.Popen(
+        [str(python), "-c", _PROGRAM, json.dumps(settings | {"folder": str(folder)})],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=folder.parent,
+        env=environment(),
+    ) as process:
+        try:
+            assert process.stdout
+            assert process.stdout.readline() == "ready\n"
+            yield Asked(process)
+        finally:
+            process.kill()
+
+
+class Server:
+    """The local server with an admin's calls. It keeps its port when it is started again."""
+
+    def __init__(self, data: Path) -> None:
+        port = free_port()
+        self.data = data
+        self.url = f"http://127.0.0.1:{port}"
+        command = [sys.executable, "-m", "infra.local_server", "--port", str(port), "--data"]
+        output = data.with_name("server.log")
+        self.group = Group([*command, str(data)], output, lambda: processes.answers(port, 401))
+        self.group.start()
+
+    def call(self, method: str, path: str, **body: object) -> dict[str, Any]:
+        """The answer to an administrator; it is not an error."""
+        key = (self.data / "admin.key").read_text().strip()
+        answer = httpx2.request(
+            method,
+            f"{self.url}/v1{path}",
+            headers={"Authorization": f"Bearer {key}"},
+            json=body if method == "POST" else None,
+            timeout=30,
+        )
+        assert answer.is_success, answer.text
+        found: dict[str, Any] = answer.json()
+        return found
+
+    def revoke(self, warrant_id: str) -> None:
+        """Revoke a warrant; the call has returned before anything else happens."""
+        self.call("POST", "/revocations", warrant_id=warrant_id, reason="a test")
+
+    def publish(self) -> None:
+        """Publish what the timer would publish a minute later."""
+        self.call("POST", "/revocations/srl/regenerate")
+
+    def admin(self, *arguments: str) -> None:
+        """Run a command of the operator."""
+        ran = processes.run("-m", "infra.admin", "--data", str(self.data), *arguments)
+        assert ran.returncode in {0, 3}, ran.stderr
+
+    def restore(self, backup: Path) -> None:
+        """Put a backup in place of what is stored. The server must not run."""
+        for name in ("svc.db-wal", "svc.db-shm"):
+            (self.data / name).unlink(missing_ok=True)
+        (self.data / "svc.db").write_bytes(backup.read_bytes())
+
+
+def soon(is_so: Callable[[], object], seconds: float = 30) -> None:
+    """Wait until it is so."""
+    deadline = time.monotonic() + seconds
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)

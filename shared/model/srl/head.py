@@ -11,8 +11,10 @@ from shared.model.records import Record
 from shared.model.srl.blobs import content_encoding, sha256_of
 
 # The format of lists and their states. Those without a number have no signed state, and omit
-# warrants because of ends that were not signed.
-FORMAT: Final = 2
+# warrants because of ends that were not signed. Those of format 2 have no feed: a release that
+# knows no other makes the list after one of format 3 from all records, because it does not read
+# what the feed said since.
+FORMAT: Final = 3
 
 # More than the number of lists that one machine keeps.
 HEADS_KEPT: Final = 32
@@ -42,11 +44,11 @@ class Head(Record):
 
     `changes` is the sum of the shards' change counters, read before the content: a later change may
     be missing from the list. `sha256` is the hash of the blob, in hex; `size` is in bytes. `state`
-    is the blob of the signed state (`shared.model.srl.state`). The next list can be derived from
-    this one only if `format` is the present `FORMAT`. `packed` is the blob of the same body in
-    gzip, of `packed_size` bytes; short lists have none. The list covers the entries of the feed up
-    to `sequence`. `base` is the blob of its payload in gzip, of `base_size` bytes; `payload_sha256`
-    is the hash of the payload, in hex. Lists of releases without a feed have none of these.
+    is the blob of the signed state (`shared.model.srl.state`). `packed` is the blob of the same
+    body in gzip, of `packed_size` bytes; short lists have none. The list covers the entries of the
+    feed up to `sequence`. `base` is the blob of its payload in gzip, of `base_size` bytes;
+    `payload_sha256` is the hash of the payload, in hex. Lists of releases without a feed have none
+    of these.
     """
 
     version: int

@@ -92,6 +92,6 @@ def _is_due(ports: Ports, tenant_id: str) -> bool:
     if head.is_ahead(now) or Turn.after(head, tenant_id).due_at <= now:
         return True
     newest = feed.head(ports, tenant_id)
-    if newest is None or newest.sequence != head.sequence:
+    if newest is None or (newest.sequence, newest.base.version) != (head.sequence, head.version):
         return True
     return counters.counted(ports, tenant_id).changes != head.changes

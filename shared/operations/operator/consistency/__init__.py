@@ -13,6 +13,7 @@ from shared.operations.operator.consistency import (
     accounts,
     api_keys,
     directory,
+    feed,
     list_signers,
     listed,
     revocations,
@@ -32,6 +33,7 @@ _CHECKS: Final[tuple[Check, ...]] = (
     signing_keys.check,
     api_keys.check,
     accounts.check,
+    feed.check,
     listed.check,
 )
 _ROUNDS: Final = 20

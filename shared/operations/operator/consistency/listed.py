@@ -1,43 +1,87 @@
-"""Consistency of the list in force: it differs from the records only in marked warrants."""
+"""Consistency of the list in force: with the feed since, it lacks only what has a mark."""
 
 from collections.abc import Iterator
 
 from shared.errors import Corrupt
 from shared.model import revocations
+from shared.model.signing_keys import Signer
 from shared.model.srl import encoding, schedule
+from shared.model.srl.content import Content
 from shared.model.srl.head import FORMAT, Head
+from shared.model.srl.schedule import SignersMark
 from shared.operations.operator.consistency.inconsistency import Inconsistency
 from shared.operations.operator.consistency.revocations import published_again
 from shared.operations.rules import counters, revoked_signers, tenants
 from shared.operations.srl import content as srl_content
-from shared.operations.srl import in_force, tombstones
+from shared.operations.srl import feed, in_force, marks, tombstones
+from shared.operations.srl.signed import signed_by
 from shared.ports import Ports
 
 
 def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
     """Yield warrants that the next list would not correct. Raises `Corrupt`, `Unavailable`."""
     head = in_force.head(ports, tenant_id)
-    ttl = tenants.settings(ports, tenant_id).srl_ttl
     counted = counters.counted(ports, tenant_id)
-    is_pending = counted.changes != head.changes
-    listed = set(encoding.revoked_ids(in_force.body(ports, head)))
+    listed = in_force.body(ports, head)
     signers = revoked_signers.read(ports, tenant_id)
     content = srl_content.of_all_records(ports, tenant_id, signers).content
-    revoked = set(content.revoked_ids)
-    wanted = set(content.at(head.issued_at, ttl=ttl).revoked_ids)
-    changed = schedule.warrant_marks(tenant_id)
-    marked = {entry.sk for partition in changed for entry in ports.store.query(partition)}
-    lacking = wanted - listed - marked
-    if is_pending:
-        # The next list finds warrants of keys that were revoked after the list was made.
-        lacking = _by_themselves(ports, tenant_id, lacking)
-    for warrant_id in sorted(lacking):
-        yield _unmarked(tenant_id, warrant_id, f"the list lacks {warrant_id}, which is revoked")
-    for warrant_id in sorted(listed - revoked - marked):
-        yield _unmarked(tenant_id, warrant_id, f"the list has {warrant_id}, which is not revoked")
-
-    if not is_pending and head.format == FORMAT:
+    # The marks before the feed: what had a mark when its change was read has one, or an entry.
+    marked = _marked(ports, tenant_id)
+    made = _followed(ports, tenant_id, head, encoding.revoked_ids(listed))
+    if made is not None:
+        ttl = tenants.settings(ports, tenant_id).srl_ttl
+        wanted = set(content.at(head.issued_at, ttl=ttl).revoked_ids)
+        yield from _lacking(ports, tenant_id, wanted - made - marked, signers)
+        for warrant_id in sorted(made - set(content.revoked_ids) - marked):
+            problem = f"the list has {warrant_id}, which is not revoked"
+            yield _unmarked(tenant_id, warrant_id, problem)
+    if counted.changes == head.changes and head.format == FORMAT:
         yield from _state(ports, tenant_id, head, counted.tombstones)
+
+
+def _marked(ports: Ports, tenant_id: str) -> set[str]:
+    """Return the warrants with a mark, or of signers with a mark."""
+    signer_marks = ports.store.query(schedule.signers_marks(tenant_id))
+    pending = {each for row in signer_marks for each in SignersMark.from_item(row.item).signers}
+    changed = schedule.warrant_marks(tenant_id)
+    marked = {row.sk for partition in changed for row in ports.store.query(partition)}
+    return marked.union(each for each, _ in signed_by(ports, tenant_id, pending))
+
+
+def _followed(ports: Ports, tenant_id: str, head: Head, listed: list[str]) -> set[str] | None:
+    """Return the warrants that the next list has, apart from those that have marks.
+
+    Returns None if that list is made from all records.
+    """
+    newest = feed.head(ports, tenant_id)
+    if newest is None or newest.needs_list or head.sequence is None:
+        return None
+    stored = feed.entries(ports, tenant_id, after=head.sequence, until=newest.sequence)
+    try:
+        opened = [each.opened() for each in stored]
+    except Corrupt:
+        return None  # The check of the feed reports this.
+    return set(Content(listed).after(opened, signers=()).revoked_ids)
+
+
+def _lacking(
+    ports: Ports, tenant_id: str, lacking: set[str], signers: tuple[str, ...]
+) -> Iterator[Inconsistency]:
+    """Yield what neither the list nor the feed has, of each revoked signer and by itself."""
+    own = _by_themselves(ports, tenant_id, lacking)
+    for warrant_id in sorted(own):
+        yield _unmarked(tenant_id, warrant_id, f"the list lacks {warrant_id}, which is revoked")
+    for signer in signers if lacking - own else ():
+        signed = {each for each, _ in signed_by(ports, tenant_id, [signer])} & lacking - own
+        if signed:
+            yield Inconsistency(
+                f"the list lacks {len(signed)} warrants of the revoked key {signer}, such as "
+                f"{min(signed)}, and no mark makes the feed name them",
+                (
+                    marks.on_signers(tenant_id, [Signer.parse(signer)]),
+                    *tombstones.noted(tenant_id),
+                ),
+            )
 
 
 def _state(ports: Ports, tenant_id: str, head: Head, changes: int) -> Iterator[Inconsistency]:

@@ -252,12 +252,12 @@ def test_a_list_of_an_earlier_edition_has_one_form(tenant: Tenant) -> None:
 
 
 def test_what_is_packed_goes_with_its_list(tenant: Tenant, clock: Clock) -> None:
-    """F119: old lists are removed in both forms."""
+    """F119: old lists are removed in each form, and with their states and bases."""
     for _ in range(4):
         clock.advance(hours=2)
         publication.publish(tenant.ports, tenant.operator)
     names = [list(tenant.ports.blobs.names(each)) for each in folders(tenant.id)]
-    assert [len(each) for each in names] == [3, 3, 3]
+    assert [len(each) for each in names] == [3, 3, 3, 3]
 
 
 # --- on Lambda ---

@@ -6,10 +6,9 @@ far above this one, and clients continue from that list (docs/adr/0046).
 
 from collections.abc import Iterator
 
-from shared.authorizer import wire
+from shared.authorizer import ed25519, wire
 from shared.errors import Corrupt
 from shared.model import feed as model
-from shared.model import seeds
 from shared.model.feed import FeedHead, StoredEntry
 from shared.model.items import Item, Row
 from shared.model.srl.head import Head
@@ -78,7 +77,7 @@ def _check_signature(ports: Ports, tenant_id: str, newest: FeedHead, listed: Hea
         return  # The signer of the list is lost. Another one signs both with the next list.
     public_key = ListSigner.from_item(item).public_bytes if item else b""
     signed = wire.signed_part(newest.payload)
-    if not item or not seeds.is_signed(signed, newest.signature, public_key=public_key):
+    if not item or not ed25519.is_signed(signed, newest.signature, public_key=public_key):
         raise Corrupt("its head is not signed by a list signer")
 
 

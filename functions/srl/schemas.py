@@ -6,7 +6,7 @@ from pydantic import Field
 
 from functions.srl import examples
 from shared.model.srl.signers import Status
-from shared.operations.api.list_signers import Signer
+from shared.operations.api.list_signers import ShownSigner
 from shared.web.fields import (
     BASE64,
     CURSOR,
@@ -126,7 +126,7 @@ class SrlSigner(ResponseBody):
     )
 
     @classmethod
-    def of(cls, signer: Signer) -> Self:
+    def of(cls, signer: ShownSigner) -> Self:
         """Return the body for a signer."""
         record, statement = signer.record, signer.record.statement
         return cls(

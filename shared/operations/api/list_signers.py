@@ -28,8 +28,8 @@ _ONE_PENDING: Final = "A signer is pending already; activate or revoke that one 
 
 
 @dataclass(frozen=True, slots=True)
-class Signer:
-    """A signer as it is shown.
+class ShownSigner:
+    """A list signer as callers see it.
 
     `activates_at` is the time from which a pending signer may be activated without `force`, or the
     time since which another one signs; None if it is revoked.
@@ -43,7 +43,7 @@ class Signer:
 class SignerPage:
     """A page of signers. `next_before` is the `before` of the next page, None on the last one."""
 
-    signers: list[Signer]
+    signers: list[ShownSigner]
     next_before: str | None
 
 
@@ -55,7 +55,7 @@ class _Facts:
     head: Head
     active: ListSigner
 
-    def shown(self, list_signer: ListSigner) -> Signer:
+    def shown(self, list_signer: ListSigner) -> ShownSigner:
         return _shown(list_signer, self.settings)
 
 
@@ -70,7 +70,7 @@ def page(ports: Ports, caller: Caller, *, before: str | None = None) -> SignerPa
     tenant_id, now = caller.tenant_id, ports.now()
     if before is not None:
         archived, position = archive.page(ports, tenant_id, before=before)
-        return SignerPage([Signer(each, None) for each in archived], position)
+        return SignerPage([ShownSigner(each, None) for each in archived], position)
     settings, head = ports.gather(
         lambda: tenants.settings(ports, tenant_id), lambda: in_force.head(ports, tenant_id)
     )
@@ -84,7 +84,7 @@ def page(ports: Ports, caller: Caller, *, before: str | None = None) -> SignerPa
 
 
 @operation(Scope.ADMIN)
-def create(ports: Ports, caller: Caller) -> Signer:
+def create(ports: Ports, caller: Caller) -> ShownSigner:
     """Create a pending signer, with a statement by the active signer.
 
     Raises `InvalidState` if there is a pending signer, `Conflict` if too many retired signers are
@@ -105,7 +105,7 @@ def create(ports: Ports, caller: Caller) -> Signer:
 
 
 @operation(Scope.ADMIN)
-def activate(ports: Ports, caller: Caller, *, key_id: str, force: bool = False) -> Signer:
+def activate(ports: Ports, caller: Caller, *, key_id: str, force: bool = False) -> ShownSigner:
     """Activate a pending signer, and publish a list that it signs.
 
     Raises `NotFound`; `InvalidState` if the signer is retired or revoked, or if its grace period
@@ -126,7 +126,7 @@ def activate(ports: Ports, caller: Caller, *, key_id: str, force: bool = False) 
 
 
 @operation(Scope.ADMIN)
-def rotate(ports: Ports, caller: Caller) -> Signer:
+def rotate(ports: Ports, caller: Caller) -> ShownSigner:
     """Activate the pending signer, or a new one if there is none, without the grace period.
 
     Raises `Conflict` if a new one is needed and too many retired signers are listed.
@@ -138,7 +138,7 @@ def rotate(ports: Ports, caller: Caller) -> Signer:
 
 
 @operation(Scope.ADMIN)
-def revoke(ports: Ports, caller: Caller, *, key_id: str) -> Signer:
+def revoke(ports: Ports, caller: Caller, *, key_id: str) -> ShownSigner:
     """Revoke a stolen signer; if it is active or signed the list in force, publish by another one.
 
     That other signer has no statement, because the stolen key could also sign a statement for a
@@ -181,7 +181,7 @@ def _replace_stolen(ports: Ports, caller: Caller, facts: _Facts, stolen: ListSig
 
 def _succeed(
     ports: Ports, caller: Caller, facts: _Facts, successor: ListSigner, entry: Change
-) -> Signer:
+) -> ShownSigner:
     """Retire the active signer, and publish a list by its successor."""
     signer, change = _takes_over(ports, successor)
     retired = facts.active.retired(listed_until=facts.head.expires_at)
@@ -271,8 +271,8 @@ def _unchanged(list_signer: ListSigner) -> Change:
     return Check(list_signer.address, At(list_signer.version))
 
 
-def _shown(list_signer: ListSigner, settings: TenantSettings) -> Signer:
+def _shown(list_signer: ListSigner, settings: TenantSettings) -> ShownSigner:
     since = list_signer.activated_at or list_signer.created_at
     if list_signer.status is Status.PENDING:
-        return Signer(list_signer, list_signer.created_at + settings.rotation_grace)
-    return Signer(list_signer, None if list_signer.status is Status.REVOKED else since)
+        return ShownSigner(list_signer, list_signer.created_at + settings.rotation_grace)
+    return ShownSigner(list_signer, None if list_signer.status is Status.REVOKED else since)

@@ -27,19 +27,19 @@ def apply(run: Run, found: Iterable[SigningKey], *, is_behind: bool) -> None:
     are restored. Keys are suspended again only if the table of keys is behind the newest list;
     otherwise they may have been enabled since. A key without a record is restored without a seed.
     """
-    tombs = sorted(found, key=lambda key: key.key_version)
+    keys = sorted(found, key=lambda key: key.key_version)
     superseded: dict[str, list[SigningKey]] = {}
-    for tomb in tombs:
-        if tomb.current_id is not None:
-            superseded.setdefault(tomb.current_id, []).append(tomb)
-    for tomb in tombs:
-        if tomb.current_id is None:
-            _report(run, partial(_rotated, run, tomb, superseded.get(tomb.id, [])))
-    for tomb in tombs:
-        if tomb.status is Status.REVOKED:
-            _report(run, partial(_revoked, run, tomb))
-        elif tomb.status is Status.SUSPENDED and is_behind:
-            _report(run, partial(_suspended, run, tomb))
+    for recorded in keys:
+        if recorded.current_id is not None:
+            superseded.setdefault(recorded.current_id, []).append(recorded)
+    for recorded in keys:
+        if recorded.current_id is None:
+            _report(run, partial(_rotated, run, recorded, superseded.get(recorded.id, [])))
+    for recorded in keys:
+        if recorded.status is Status.REVOKED:
+            _report(run, partial(_revoked, run, recorded))
+        elif recorded.status is Status.SUSPENDED and is_behind:
+            _report(run, partial(_suspended, run, recorded))
 
 
 def _report(run: Run, step: "partial[str | None]") -> None:
@@ -52,19 +52,19 @@ def _record(run: Run, key_id: str) -> SigningKey | None:
     return None if item is None else SigningKey.from_item(item)
 
 
-def _rotated(run: Run, tomb: SigningKey, superseded: list[SigningKey]) -> str | None:
+def _rotated(run: Run, recorded: SigningKey, superseded: list[SigningKey]) -> str | None:
     """Restore the lost versions, then rotate the key to a version above all of them."""
-    key = _record(run, tomb.id)
+    key = _record(run, recorded.id)
     if key is None:
-        return _without_seed(run, tomb, superseded)
-    if key.key_version >= tomb.key_version:
+        return _without_seed(run, recorded, superseded)
+    if key.key_version >= recorded.key_version:
         return None
     now = run.ports.now()
-    last = tomb.superseded(now, record_id=run.ports.new_id(SIGNING_KEY))
+    last = recorded.superseded(now, record_id=run.ports.new_id(SIGNING_KEY))
     # If the key was suspended or revoked later, this version of it was not.
     last = replace(last, suspended_at=None, revoked_at=None, revoked_reason=None)
     _restore_versions(run, superseded)
-    number = tomb.key_version + 1
+    number = recorded.key_version + 1
     public_key, sealed = new_seed(run.ports, run.tenant_id, key.id, key_version=number)
     rotated = replace(
         key.rotated(now, public_key=public_key, sealed_seed=sealed), key_version=number
@@ -77,30 +77,31 @@ def _rotated(run: Run, tomb: SigningKey, superseded: list[SigningKey]) -> str | 
         run.entry(Action.KEY_ROTATE, key.id, superseded_id=last.id, key_version=number),
     )
     return (
-        f'Rotated again: signing key {key.id} "{key.name}", since version {tomb.key_version - 1} '
-        f"was superseded; it signs under version {number}, with a new public key"
+        f'Rotated again: signing key {key.id} "{key.name}", since version '
+        f"{recorded.key_version - 1} was superseded; it signs under version {number}, with a new "
+        "public key"
     )
 
 
-def _without_seed(run: Run, tomb: SigningKey, superseded: list[SigningKey]) -> str | None:
+def _without_seed(run: Run, recorded: SigningKey, superseded: list[SigningKey]) -> str | None:
     """Restore, as suspended, a key that the restored records do not have; its seed is lost."""
     _restore_versions(run, superseded)
-    if tomb.status is Status.REVOKED:
+    if recorded.status is Status.REVOKED:
         return None
     suspended = replace(
-        tomb,
+        recorded,
         status=Status.SUSPENDED,
-        suspended_at=tomb.suspended_at or run.ports.now(),
+        suspended_at=recorded.suspended_at or run.ports.now(),
         sealed_seed=None,
     )
     run.ports.store.write(
         Put(suspended.address, suspended.to_item(), Expect.ABSENT),
         counted(run.tenant_id, (suspended, 1)),
         *tombstones.noted(run.tenant_id),
-        run.entry(Action.KEY_SUSPEND, tomb.id),
+        run.entry(Action.KEY_SUSPEND, recorded.id),
     )
     return (
-        f'Restored as suspended: signing key {tomb.id} "{tomb.name}", whose seed is lost; '
+        f'Restored as suspended: signing key {recorded.id} "{recorded.name}", whose seed is lost; '
         "to use it, enable and rotate it"
     )
 
@@ -133,31 +134,31 @@ def _version(superseded: SigningKey) -> list[Change]:
     ]
 
 
-def _revoked(run: Run, tomb: SigningKey) -> str | None:
-    key = _record(run, tomb.id)
-    is_marked = run.ports.store.get(marker_address(run.tenant_id, tomb.signer)) is not None
+def _revoked(run: Run, recorded: SigningKey) -> str | None:
+    key = _record(run, recorded.id)
+    is_marked = run.ports.store.get(marker_address(run.tenant_id, recorded.signer)) is not None
     if is_marked and key is not None and key.status is Status.REVOKED:
         return None
-    at = tomb.revoked_at or run.ports.now()
-    revoked = (key or tomb).revoked(at, reason=tomb.revoked_reason or run.reason)
+    at = recorded.revoked_at or run.ports.now()
+    revoked = (key or recorded).revoked(at, reason=recorded.revoked_reason or run.reason)
     marker = Marker(at, revoked.revoked_reason or run.reason)
     before = [] if key is None else [(key, -1)]
     run.ports.store.write(
         Put(revoked.address, revoked.to_item(), At(key.version) if key else Expect.ABSENT),
-        *revoked_signers.added(run.ports, run.tenant_id, {tomb.signer: marker}),
-        marks.on_signers(run.tenant_id, [tomb.signer]),
+        *revoked_signers.added(run.ports, run.tenant_id, {recorded.signer: marker}),
+        marks.on_signers(run.tenant_id, [recorded.signer]),
         marks.on_keys(run.tenant_id),
         counted(run.tenant_id, *before, (revoked, 1)),
-        run.entry(Action.KEY_REVOKE, tomb.id, reason=revoked.revoked_reason),
+        run.entry(Action.KEY_REVOKE, recorded.id, reason=revoked.revoked_reason),
     )
-    return f'Revoked again: signing key {tomb.id} "{tomb.name}"'
+    return f'Revoked again: signing key {recorded.id} "{recorded.name}"'
 
 
-def _suspended(run: Run, tomb: SigningKey) -> str | None:
-    key = _record(run, tomb.id)
+def _suspended(run: Run, recorded: SigningKey) -> str | None:
+    key = _record(run, recorded.id)
     if key is None or key.status is not Status.ACTIVE:
         return None
-    suspended = key.suspended(tomb.suspended_at or run.ports.now())
+    suspended = key.suspended(recorded.suspended_at or run.ports.now())
     run.ports.store.write(
         Put(key.address, suspended.to_item(), At(key.version)),
         counted(run.tenant_id, (key, -1), (suspended, 1)),

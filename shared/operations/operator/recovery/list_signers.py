@@ -54,26 +54,28 @@ def _vouching(records: dict[str, ListSigner], found: tuple[ListSigner, ...]) -> 
 
 
 def _brought(
-    run: Run, record: ListSigner | None, tomb: ListSigner, listed_until: datetime
+    run: Run, record: ListSigner | None, recorded: ListSigner, listed_until: datetime
 ) -> str | None:
     if record is None:
-        status = Status.REVOKED if tomb.status is Status.REVOKED else Status.RETIRED
-        until = tomb.listed_until if tomb.status is Status.RETIRED else listed_until
-        lost = replace(tomb, status=status, listed_until=until, sealed_seed=None, pending_id=None)
+        status = Status.REVOKED if recorded.status is Status.REVOKED else Status.RETIRED
+        until = recorded.listed_until if recorded.status is Status.RETIRED else listed_until
+        lost = replace(
+            recorded, status=status, listed_until=until, sealed_seed=None, pending_id=None
+        )
         run.ports.store.write(
             Put(lost.address, lost.to_item(), Expect.ABSENT),
             *tombstones.noted(run.tenant_id),
         )
         return f"Listed again: list signer {lost.id}, {lost.status}; its seed is lost"
-    if _ORDER.index(record.status) >= _ORDER.index(tomb.status):
+    if _ORDER.index(record.status) >= _ORDER.index(recorded.status):
         return None
-    if tomb.status is Status.REVOKED:
+    if recorded.status is Status.REVOKED:
         moved, action = record.revoked(), Action.SRL_REVOKE_KEY
-    elif tomb.status is Status.RETIRED:
-        moved = record.retired(listed_until=tomb.listed_until or listed_until)
+    elif recorded.status is Status.RETIRED:
+        moved = record.retired(listed_until=recorded.listed_until or listed_until)
         action = Action.SRL_ROTATE_KEY
     else:
-        moved = record.activated(tomb.activated_at or run.ports.now())
+        moved = record.activated(recorded.activated_at or run.ports.now())
         action = Action.SRL_ACTIVATE_KEY
     run.ports.store.write(
         *srl_signers.replaced(record, moved),

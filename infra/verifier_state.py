@@ -1,17 +1,14 @@
 """The file in which a verifier stores what it accepted last (docs/srl.md)."""
 
 import base64
-import fcntl
 import json
-import os
 import re
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 from infra import private_files
+from shared.authorizer import files
 from shared.model import strict_json
 from shared.model.srl.verification import public_key_bytes
 from shared.model.srl.verifier import Seen
@@ -19,16 +16,10 @@ from shared.model.srl.verifier import Seen
 _MEMBERS = {"version", "sha256", "signer", "statements", "revoked"}
 
 
-@contextmanager
-def locked(path: Path) -> Iterator[None]:
+def locked(path: Path) -> AbstractContextManager[None]:
     """Keep out other verifiers with this state until the block ends. Raises `OSError`."""
     # The folder is locked, because the file itself is replaced.
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(folder, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(folder)
+    return files.locked(path.parent)
 
 
 def load(path: Path) -> Seen | None:
@@ -51,7 +42,7 @@ def load(path: Path) -> Seen | None:
 
 
 def save(path: Path, seen: Seen) -> None:
-    """Replace the file in one step, and write it to the disk. Raises `OSError`."""
+    """Replace the file in one step, within `locked`. Raises `OSError`."""
     document = {
         "version": seen.version,
         "sha256": seen.sha256,
@@ -59,27 +50,7 @@ def save(path: Path, seen: Seen) -> None:
         "statements": [dict(each) for each in seen.statements],
         "revoked": sorted(base64.b64encode(each).decode() for each in seen.revoked),
     }
-    # `mkstemp` creates it for its owner only.
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(descriptor, "w") as file:
-            json.dump(document, file, indent=1)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(name).replace(path)
-    except BaseException:
-        with suppress(OSError):
-            Path(name).unlink()
-        raise
-    _flush(path.parent)
-
-
-def _flush(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    files.replace(path, json.dumps(document, indent=1).encode())
 
 
 def _seen(document: Any) -> Seen:

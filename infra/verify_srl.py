@@ -11,15 +11,17 @@ from bisect import bisect_left
 from collections.abc import Callable
 from contextlib import nullcontext
 from datetime import UTC, datetime
+from functools import reduce
 from pathlib import Path
 from typing import Any, Final
 
 from infra import command_line, verifier_state
+from shared.authorizer.signers import Reported
 from shared.errors import InvalidSettings, InvalidSrl
-from shared.model import identifiers, strict_json, times
+from shared.model import identifiers, times
 from shared.model.srl.encoding import Payload
 from shared.model.srl.verification import public_key_bytes
-from shared.model.srl.verifier import MAX_STEP, Policy, ReportedSigners, verify_next
+from shared.model.srl.verifier import MAX_STEP, Policy, verify_next
 
 _VALID, _NOT_VALID, _WRONG_USAGE, _REVOKED = range(4)
 
@@ -57,7 +59,8 @@ def main() -> int:
 def _verified(arguments: argparse.Namespace) -> Payload:
     """Return the list after it is accepted and the state is saved. Raises `InvalidSrl`."""
     body = _use(arguments.file, command_line.file_bytes)
-    reported = ReportedSigners.all([_use(name, _reported) for name in arguments.keys])
+    pages = [_use(name, _reported) for name in arguments.keys]
+    reported = reduce(Reported.joined, pages, Reported())
     policy = Policy(arguments.key, reported, arguments.min_version, arguments.max_step)
     state = Path(arguments.state) if arguments.state else None
     lock = verifier_state.locked(state) if state else nullcontext()
@@ -83,8 +86,8 @@ def _use(name: str, read: Callable[[str], Any]) -> Any:
         raise _CannotUse(str(error)) from None
 
 
-def _reported(name: str) -> ReportedSigners:
-    return ReportedSigners.by(strict_json.parse(Path(name).read_bytes()))
+def _reported(name: str) -> Reported:
+    return Reported.parse(Path(name).read_bytes())
 
 
 def _is_listed(payload: Payload, warrant_id: str) -> bool:

@@ -1,13 +1,10 @@
 """What a client keeps across restarts, so that nobody can serve it an older state after one."""
 
 import base64
-import fcntl
 import hashlib
 import json
 import os
 import stat
-import tempfile
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -15,18 +12,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from . import wire
+from . import files, wire
 from .signers import Signers
 
 _FILE: Final = "floor.json"
 _FORMAT: Final = 1
 _OTHERS_WRITE: Final = 0o022
-
-# No process is forked while a folder is locked: the child would keep the lock.
-_LOCKING: Final = threading.Lock()
-os.register_at_fork(
-    before=_LOCKING.acquire, after_in_parent=_LOCKING.release, after_in_child=_LOCKING.release
-)
 
 
 class DamagedFloor(Exception):
@@ -138,7 +129,7 @@ class FileFloor:
     def save_base(self, data: bytes) -> None:
         """Write a base to a file that is named by its hash."""
         with self._locked():
-            self._replace(self._base(hashlib.sha256(data).digest()), data)
+            files.replace(self._base(hashlib.sha256(data).digest()), data)
 
     def save(self, saved: Saved) -> None:
         """Replace the floor, and remove the bases that it does not name."""
@@ -147,7 +138,7 @@ class FileFloor:
                 held = self.load()
                 if held and held.age > saved.age:
                     return
-            self._replace(self._file, _encoded(saved))
+            files.replace(self._file, _encoded(saved))
             self._written = self._stamp()
             self._remove_bases(but=saved.base)
 
@@ -186,28 +177,8 @@ class FileFloor:
     def _locked(self) -> Iterator[None]:
         """Keep out the other processes with this folder, which is made if it is not there."""
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with _LOCKING:
-            descriptor = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX)
-                yield
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
-
-    def _replace(self, path: Path, data: bytes) -> None:
-        # `mkstemp` creates it for its owner only.
-        descriptor, name = tempfile.mkstemp(dir=self._folder, prefix=".new-")
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            Path(name).replace(path)
-        except BaseException:
-            with suppress(OSError):
-                Path(name).unlink()
-            raise
+        with files.locked(self._folder):
+            yield
 
 
 def _encoded(saved: Saved) -> bytes:

@@ -47,7 +47,7 @@ class Reported:
             cursor = page.get("cursor")
             if not isinstance(cursor, str | None):
                 raise TypeError("cursor is not a text")
-            return cls(statements, frozenset(map(base64.b64decode, revoked)), cursor)
+            return cls(statements, frozenset(map(_public_key, revoked)), cursor)
         except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
             raise ValueError("not a response of GET /v1/revocations/srl/keys") from None
 
@@ -123,9 +123,14 @@ def public_keys(given: Iterable[bytes | str]) -> frozenset[bytes]:
     """
     if isinstance(given, bytes | str):
         raise TypeError("public_keys must be a list of keys")
-    keys = frozenset(
-        each if isinstance(each, bytes) else base64.b64decode(each, validate=True) for each in given
-    )
-    if not keys or not all(map(ed25519.is_safe, keys)):
+    keys = frozenset(map(_public_key, given))
+    if not keys:
         raise ValueError("public_keys must be one Ed25519 public key or more, each of 32 bytes")
     return keys
+
+
+def _public_key(given: bytes | str) -> bytes:
+    key = given if isinstance(given, bytes) else base64.b64decode(given, validate=True)
+    if not ed25519.is_safe(key):
+        raise ValueError("a public key must be one of Ed25519, of 32 bytes")
+    return key

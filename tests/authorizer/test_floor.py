@@ -212,6 +212,7 @@ def test_one_key_is_no_list_of_keys() -> None:
         b'{"keys": [], "cursor": 1}',
         b"[" * 100_000,
         b'{"keys": [{"statement": null, "status": "revoked", "public_key": 1}]}',
+        b'{"keys": [{"statement": null, "status": "revoked", "public_key": "?"}]}',
     ],
 )
 def test_what_lists_no_signers_is_an_error(body: bytes) -> None:

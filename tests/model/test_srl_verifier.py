@@ -1,6 +1,7 @@
 """What a verifier refuses because of what it accepted before."""
 
 import base64
+import json
 import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -8,11 +9,12 @@ from typing import Any
 
 import pytest
 
+from shared.authorizer.signers import Reported
 from shared.errors import InvalidSrl, SrlReason
 from shared.model import seeds
 from shared.model.srl import encoding as srl
 from shared.model.srl.encoding import Payload
-from shared.model.srl.verifier import MAX_STEP, Policy, ReportedSigners, Seen, verify_next
+from shared.model.srl.verifier import MAX_STEP, Policy, Seen, verify_next
 from tests.processes import ROOT
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -74,7 +76,7 @@ def test_a_revoked_key_stays_revoked() -> None:
     """F63: also once the answer that told so is not given any more."""
     policy = Policy([public(SEED), public(OTHER)])
     seen = accept(signed_list(7), None, policy)
-    reported = ReportedSigners(revoked=frozenset({public(SEED)}))
+    reported = Reported(revoked=frozenset({public(SEED)}))
     refused("signature", signed_list(8), seen, replace(policy, reported=reported))
     seen = accept(signed_list(8, seed=OTHER), seen, replace(policy, reported=reported))
     refused("signature", signed_list(9), seen, policy)
@@ -103,4 +105,4 @@ def test_the_page_explains_every_reason_in_order() -> None:
 def test_what_is_no_answer_about_keys(answer: Any) -> None:
     """It is refused whole, never read as one that tells nothing."""
     with pytest.raises(ValueError, match=r"response|base64"):
-        ReportedSigners.by(answer)
+        Reported.parse(json.dumps(answer).encode())

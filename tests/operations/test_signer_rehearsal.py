@@ -16,11 +16,12 @@ import pytest
 
 from functions.srl.schemas import SrlSigner, SrlSigners
 from infra import verifier_state
+from shared.authorizer.signers import Reported
 from shared.authorizer.statements import Statement
 from shared.errors import InvalidSrl
 from shared.model import seeds
 from shared.model.srl import encoding as srl
-from shared.model.srl.verifier import Policy, ReportedSigners, Seen, verify_next
+from shared.model.srl.verifier import Policy, Seen, verify_next
 from shared.operations.api import list_signers
 from shared.operations.rules import seals
 from shared.operations.srl import in_force, worker
@@ -74,12 +75,12 @@ class Verifier:
 
 def _believes_the_page(answer: Any) -> Policy:
     """Whoever trusts the service's own word, over TLS."""
-    return Policy(_raw(answer["keys"]), ReportedSigners.by(answer))
+    return Policy(_raw(answer["keys"]), Reported.parse(json.dumps(answer).encode()))
 
 
 def _pins(key: bytes) -> Callable[[Any], Policy]:
     """Whoever was given one key once, and follows statements."""
-    return lambda answer: Policy([key], ReportedSigners.by(answer))
+    return lambda answer: Policy([key], Reported.parse(json.dumps(answer).encode()))
 
 
 @dataclass

@@ -4,44 +4,18 @@ import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final, Self
+from typing import Final
 
 from shared.authorizer import statements as srl_statements
+from shared.authorizer.signers import Reported
 from shared.authorizer.statements import Form
 from shared.errors import InvalidSrl, SrlReason
 from shared.model.srl.encoding import Payload
-from shared.model.srl.signers import Status
-from shared.model.srl.verification import public_key_bytes, verify_by_one_of
+from shared.model.srl.verification import verify_by_one_of
 
 # One list a second for eleven days. After a version far above this, all later lists would be
 # refused.
 MAX_STEP: Final = 1_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class ReportedSigners:
-    """The content of a response of GET …/srl/keys: statements, and the raw revoked keys."""
-
-    statements: tuple[Form, ...] = ()
-    revoked: frozenset[bytes] = frozenset()
-
-    @classmethod
-    def by(cls, answer: Any) -> Self:
-        """Return the content of a parsed response. Raises `ValueError` if it is malformed."""
-        try:
-            keys = answer["keys"]
-            statements = [key["statement"] for key in keys if key["statement"] is not None]
-            gone = [key["public_key"] for key in keys if key["status"] == Status.REVOKED]
-            return cls(tuple(statements), frozenset(map(public_key_bytes, gone)))
-        except (KeyError, TypeError):
-            raise ValueError("not a response of GET /v1/revocations/srl/keys") from None
-
-    @classmethod
-    def all(cls, pages: Iterable["ReportedSigners"]) -> Self:
-        """Return the content of all pages of a response."""
-        pages = list(pages)
-        statements = tuple(form for page in pages for form in page.statements)
-        return cls(statements, frozenset().union(*(page.revoked for page in pages)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +26,7 @@ class Policy:
     """
 
     pinned: Iterable[bytes]
-    reported: ReportedSigners = field(default_factory=ReportedSigners)
+    reported: Reported = field(default_factory=Reported)
     min_version: int = 1
     max_step: int = MAX_STEP
 

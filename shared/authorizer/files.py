@@ -1,0 +1,51 @@
+"""Folders that one process at a time changes, and files that are replaced in one step."""
+
+import fcntl
+import os
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+# No process is forked while a folder is locked: the child would keep the lock.
+_LOCKING: Final = threading.Lock()
+os.register_at_fork(
+    before=_LOCKING.acquire, after_in_parent=_LOCKING.release, after_in_child=_LOCKING.release
+)
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Keep out other processes that lock the folder, until the block ends. Raises `OSError`.
+
+    The names of files that the block replaced are on the disk then.
+    """
+    with _LOCKING:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def replace(path: Path, data: bytes) -> None:
+    """Replace a file in one step by one that only this user can read. Raises `OSError`.
+
+    The content is on the disk before the file has its name.
+    """
+    # `mkstemp` creates it for its owner only.
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".new-")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).replace(path)
+    except BaseException:
+        with suppress(OSError):
+            Path(name).unlink()
+        raise

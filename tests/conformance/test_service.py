@@ -1,0 +1,132 @@
+"""The service itself, followed by our client and by the one in Node."""
+
+import gzip
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from shared.authorizer import conformance
+from shared.operations.srl import feed
+from tests.api import Tenant
+from tests.conformance import runner
+from tests.conformance.cases import base64_of, text_of
+from tests.conformance.test_conformance import NODE
+from tests.worlds import Clock
+
+_FEED = "/v1/revocations/feed"
+_KEYS = "/v1/revocations/srl/keys"
+
+
+def _packed(data: bytes) -> bytes:
+    return gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
+
+
+@dataclass
+class Follower:
+    """A client that speaks as the conformance suite does, in front of the real service."""
+
+    ask: runner.Ask
+    tenant: Tenant
+    clock: Clock
+    sequence: int | None = None
+    fetched: list[int] = field(default_factory=list)
+
+    def begin(self) -> None:
+        keys = self.tenant.authorizer.get(_KEYS).json()["keys"]
+        known = [each["public_key"] for each in keys if each["status"] != "revoked"]
+        init = {"tenant": self.tenant.id, "public_keys": known, "floor": None}
+        assert self.ask({"init": init}) == {"ready": True}
+        self.sequence = None
+
+    def poll(self) -> Any:
+        """The result of a poll; the base is fetched if the client needs it."""
+        query = "" if self.sequence is None else f"?after={self.sequence}"
+        answer = self.tenant.authorizer.get(_FEED + query)
+        assert answer.status_code == 200, answer.text
+        given = {"now": text_of(self.clock.moment), "answer": answer.text, "base": None}
+        result = self.ask({"poll": given})
+        if "needs_base" in result:
+            version = result["needs_base"]
+            self.fetched.append(version)
+            base = self.tenant.authorizer.get(f"{_FEED}/base/{version}")
+            assert base.status_code == 200, base.text
+            result = self.ask({"poll": {**given, "base": base64_of(_packed(base.content))}})
+        self.sequence = result.get("sequence", self.sequence)
+        return result
+
+    def verdict(self, *ids: str) -> Any:
+        return self.ask({"check": {"now": text_of(self.clock.moment), "ids": list(ids)}})["verdict"]
+
+
+def _ours() -> Iterator[runner.Ask]:
+    yield conformance.Session().answer
+
+
+def _node() -> Iterator[runner.Ask]:
+    with runner.started(NODE) as ask:
+        yield ask
+
+
+@pytest.fixture(params=[_ours, pytest.param(_node, marks=pytest.mark.slow)], ids=["ours", "node"])
+def client(request: pytest.FixtureRequest, tenant: Tenant, clock: Clock) -> Iterator[Follower]:
+    started: Callable[[], Iterator[runner.Ask]] = request.param
+    for ask in started():
+        follower = Follower(ask, tenant, clock)
+        follower.begin()
+        yield follower
+
+
+def _regenerate(tenant: Tenant) -> None:
+    answer = tenant.admin.post("/v1/revocations/srl/regenerate")
+    assert answer.status_code == 200, answer.text
+
+
+def test_clients_follow_the_service(client: Follower, tenant: Tenant, clock: Clock) -> None:
+    """F174a, FEED-3: Clients hold what the service says, through entries and lists."""
+    assert client.poll() == {"sequence": 0}
+    ids = [f"svc_wrt_{letter * 10}" for letter in "abc"]
+    records = [tenant.revoke(each) for each in ids]
+    clock.advance(seconds=1)
+    feed.publish(tenant.ports, tenant.id)
+    assert client.poll() == {"sequence": 1}
+    assert [client.verdict(each) for each in ids] == ["revoked"] * 3
+    assert tenant.admin.delete(f"/v1/revocations/{records[0]}").status_code == 204
+    _regenerate(tenant)
+    assert client.poll() == {"sequence": 2}
+    assert [client.verdict(each) for each in ids] == ["clear", "revoked", "revoked"]
+    assert client.fetched == [1]
+    client.begin()
+    assert client.verdict(ids[1]) == "stale"
+    assert client.poll() == {"sequence": 2}
+    assert [client.verdict(each) for each in ids] == ["clear", "revoked", "revoked"]
+    assert client.fetched == [1, 2]
+    clock.advance(hours=2)
+    assert client.verdict(ids[0]) == "stale"
+
+
+def test_clients_pass_breaks_and_rotations(client: Follower, tenant: Tenant, clock: Clock) -> None:
+    """F174b, FEED-7: Clients stop before a break, and continue with the list that follows."""
+    tenant.revoke("svc_wrt_aaaaaaaaaa")
+    _regenerate(tenant)
+    assert client.poll() == {"sequence": 1}
+    for above, reason, least in ((None, "break", 2), (100, "gap", 100 + 2**20)):
+        feed.break_off(tenant.ports, tenant.id, above=above)
+        assert client.poll() == {"refused": reason}
+        assert client.verdict("svc_wrt_aaaaaaaaaa") == "revoked"
+        assert client.verdict("svc_wrt_bbbbbbbbbb") == "clear"
+        clock.advance(seconds=1)
+        _regenerate(tenant)
+        assert client.poll()["sequence"] >= least
+        assert client.verdict("svc_wrt_aaaaaaaaaa") == "revoked"
+
+
+def test_clients_need_the_key_that_signs(client: Follower, tenant: Tenant) -> None:
+    """F174c: After a rotation, a client accepts the feed once it trusts the new list signer."""
+    assert client.poll() == {"sequence": 0}
+    answer = tenant.admin.post(f"{_KEYS}/rotate")
+    assert answer.status_code == 201, answer.text
+    assert client.poll() == {"refused": "signature"}
+    client.begin()
+    assert client.poll() == {"sequence": 0}

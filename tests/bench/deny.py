@@ -24,6 +24,7 @@ from shared.authorizer.answers import parse_answer
 from shared.authorizer.floor import MemoryFloor
 from shared.model.callers import Scope
 from shared.operations.api import api_keys
+from shared.operations.operator import onboarding
 from shared.operations.srl import in_force
 from tests.bench import revoked
 from tests.bench.publication import from_all_records
@@ -100,7 +101,8 @@ def _service(folder: Path, number: int) -> Iterator[_Service]:
         admin = api_keys.create(ports, operator, name="bench", scopes=(Scope.ADMIN,)).secret
         key = api_keys.create(ports, operator, name="bench", scopes=(Scope.AUTHORIZER,)).secret
         signer = in_force.signer(ports, operator.tenant_id)
-        (folder / "data" / "admin.key").write_text(admin)
+        _, local = onboarding.create_tenant(ports, handle="local")
+        (folder / "data" / "admin.key").write_text(local.secret)
     with local_server(folder / "data", "--log-level", "warning") as server:
         yield _Service(server.port, operator.tenant_id, admin, key, signer.public_bytes)
 
@@ -171,7 +173,8 @@ def _day(service: _Service, names: Iterator[str], number: int) -> Iterator[Row]:
     if (status, unchanged[0], same[0]) != (_OK, _NOT_MODIFIED, _NOT_MODIFIED):
         raise NotMeasured("the server did not answer as a client expects")
     change = _one_change(service, next(names))
-    times = [random.Random(1).uniform(0, _DAY_SECONDS) for _ in range(_DAY_CHANGES)]
+    moments = random.Random(0)
+    times = [moments.uniform(0, _DAY_SECONDS) for _ in range(_DAY_CHANGES)]
     minutes = len({int(at // 60) for at in times})
     lists = minutes * whole + (_DAY_SECONDS // _LIST_POLL - minutes) * same[1]
     polls = {"long poll": _DAY_SECONDS // _LONG_POLL, "a poll each second": _DAY_SECONDS}

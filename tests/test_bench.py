@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from shared.operations.srl import in_force
-from tests.bench import cold_start, feed, meanwhile, publication, report, requests, workers
+from tests.bench import cold_start, deny, feed, meanwhile, publication, report, requests, workers
 from tests.bench.__main__ import BENCHES
 from tests.bench.__main__ import main as run_all
 from tests.bench.measure import Comparison, alternate, compare, timed
@@ -119,6 +119,14 @@ def test_the_feed_is_measured() -> None:
     ]
     assert 40 <= _value(rows[2]) < 60
     assert [row.name for row in rows if row.value is None] == []
+
+
+@pytest.mark.slow
+def test_refusals_are_measured() -> None:
+    """A client of the real server refuses what was revoked, by both ways to poll."""
+    rows = list(deny.run(300, revocations=3))
+    assert [row.name.rpartition(", ")[2] for row in rows[:4]] == ["p50", "p99"] * 2
+    assert [_value(row) > 0 for row in rows] == [True] * 7
 
 
 @pytest.mark.parametrize(

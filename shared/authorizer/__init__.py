@@ -14,9 +14,13 @@ if TYPE_CHECKING:
     from .floor import FileFloor as FileFloor
     from .floor import Floor as Floor
     from .floor import Saved as Saved
+    from .guard import Decision as Decision
+    from .guard import Guard as Guard
     from .policy import Policy as Policy
     from .status import Status as Status
     from .status import Verdict as Verdict
+    from .transport import Transport as Transport
+    from .trust import Warrant as Warrant
 
 _HOMES: Final = {
     "AsyncAuthorizerClient": "aio",
@@ -26,9 +30,13 @@ _HOMES: Final = {
     "FileFloor": "floor",
     "Floor": "floor",
     "Saved": "floor",
+    "Decision": "guard",
+    "Guard": "guard",
     "Policy": "policy",
     "Status": "status",
     "Verdict": "status",
+    "Transport": "transport",
+    "Warrant": "trust",
 }
 
 

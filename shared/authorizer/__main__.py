@@ -1,4 +1,4 @@
-"""Look at a feed, reset the floor of a client, or put this client through the conformance suite.
+"""Look at a feed, decide for Envoy, reset the floor of a client, or run the conformance suite.
 
 The API key is read from the environment variable RESCIND_API_KEY.
 """
@@ -7,14 +7,17 @@ import argparse
 import os
 import sys
 import time
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
-from . import conformance
+from . import conformance, ext_authz
 from .client import AuthorizerClient, NotReady
 from .events import Event, Polled
 from .floor import DamagedFloor, FileFloor, Floor, MemoryFloor
+from .guard import Guard
 from .policy import Policy
+from .transport import Transport
 
 _KEY = "RESCIND_API_KEY"
 
@@ -46,6 +49,19 @@ def _watch(options: argparse.Namespace) -> int:
             time.sleep(1)
 
 
+def _ext_authz(options: argparse.Namespace) -> int:
+    """Decide for Envoy until Ctrl-C (docs/authorizers.md)."""
+    host, _, port = options.listen.rpartition(":")
+    client = _client(options)
+    keys = Transport(options.url, api_key=_api_key(), allow_http=options.allow_http)
+    with suppress(NotReady):
+        client.start()
+    with client, ext_authz.server(Guard(client, keys), host, int(port)) as server:
+        print(f"listening on {options.listen}", flush=True)
+        server.serve_forever()
+    return 0
+
+
 def _repin(options: argparse.Namespace) -> int:
     """Reset a floor: the next start accepts any entry that the pinned keys sign."""
     if not (Path(options.folder) / "floor.json").exists():
@@ -63,19 +79,23 @@ def _conformance(_: argparse.Namespace) -> int:
 
 
 def _client(options: argparse.Namespace, *, is_shown: bool = False) -> AuthorizerClient:
-    key = os.environ.get(_KEY)
-    if not key:
-        raise ValueError(f"put an API key with the scope authorizer into {_KEY}")
     floor: Floor = FileFloor(options.floor) if options.floor else MemoryFloor()
     return AuthorizerClient(
         options.url,
-        api_key=key,
+        api_key=_api_key(),
         tenant=options.tenant,
         public_keys=options.public_key,
         floor=floor,
         policy=Policy(allow_http=options.allow_http),
         on_event=_show if is_shown else None,
     )
+
+
+def _api_key() -> str:
+    key = os.environ.get(_KEY)
+    if not key:
+        raise ValueError(f"put an API key with the scope authorizer into {_KEY}")
+    return key
 
 
 def _show(event: Event) -> None:
@@ -86,7 +106,7 @@ def _show(event: Event) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m rescind_authorizer", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for name, run in (("status", _status), ("watch", _watch)):
+    for name, run in (("status", _status), ("watch", _watch), ("ext-authz", _ext_authz)):
         command = commands.add_parser(name, help=run.__doc__)
         command.set_defaults(run=run)
         add = command.add_argument
@@ -95,6 +115,9 @@ def _parser() -> argparse.ArgumentParser:
         add("--public-key", required=True, action="append", metavar="BASE64", help=_PINNED)
         add("--floor", metavar="FOLDER", help="keep what was accepted here, as a client does")
         add("--allow-http", action="store_true", help="send the API key without TLS")
+    commands.choices["ext-authz"].add_argument(
+        "--listen", default="127.0.0.1:9191", metavar="HOST:PORT", help=_LISTEN
+    )
     repin = commands.add_parser("repin", help=_repin.__doc__)
     repin.add_argument("folder", metavar="FOLDER", help="the folder of the floor")
     repin.set_defaults(run=_repin)
@@ -103,6 +126,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+_LISTEN = "where Envoy asks (default %(default)s)"
 _PINNED = "public key of a list signer, from a source that you trust; may be repeated"
 
 

@@ -122,6 +122,11 @@ class AuthorizerClient:
             return self._changed.wait_for(lambda: self._follower.view.holds(sequence), timeout)
 
     @property
+    def tenant(self) -> str:
+        """The tenant's identifier."""
+        return self._follower.trust.tenant
+
+    @property
     def status(self) -> Status:
         """What the client holds now, and what went wrong since it was made."""
         return Status.of(self._follower.view, self._counts)
@@ -158,9 +163,8 @@ class AuthorizerClient:
         self._is_idle = False
 
     def _after_fork(self) -> None:
-        """Leave the parent its thread and its connection."""
+        """Leave the parent its thread."""
         self._begin()
-        self._follower.transport.abandon()
         self._is_idle = self._is_started and not self._is_closed
 
     def _run_thread(self) -> None:

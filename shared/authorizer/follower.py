@@ -14,9 +14,10 @@ from .answers import ANSWER_BYTES_MAX, Answer, parse_answer
 from .floor import DamagedFloor, Floor, Saved
 from .policy import Policy
 from .refusals import NeedsBase, Reason, Refused
+from .responses import NoAnswer, Response, TooLarge, unexpected
 from .signers import Reported, Signers, Trust
 from .state import Position, State, Trusted, advance, restore
-from .transport import NoAnswer, Response, TooLarge, Transport, unexpected
+from .transport import Transport
 from .view import Moment, View
 
 _FEED: Final = "/v1/revocations/feed"

@@ -1,19 +1,19 @@
 """Requests to the service: bounded in time and in size, whatever it answers."""
 
-import io
 import os
-import re
 import socket
 import ssl
 import time
+import weakref
 import zlib
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from ipaddress import ip_address
 from typing import Any, Final, cast
 from urllib.parse import SplitResult, urljoin, urlsplit, urlunsplit
+
+from .responses import SHOWN_MAX, NoAnswer, Paced, Response, read_body, unexpected
 
 # The most bytes of the answer to another request, such as an error, of which a part is shown.
 _ERROR_MAX: Final = 64 * 1024
@@ -23,40 +23,9 @@ _READ_SECONDS: Final = 5.0
 
 # A base at least comes this fast, in bytes per second.
 _BASE_RATE: Final = 256 * 1024
-_BLOCK: Final = 64 * 1024
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 _REDIRECTS_MAX: Final = 3
 _OK: Final = 200
-# How much of an error is reported.
-_SHOWN_MAX: Final = 200
-
-# The longest time, in seconds, for which the service can ask to be left alone.
-_RETRY_AFTER_MAX: Final = 60.0
-_GZIP: Final = 16 + zlib.MAX_WBITS
-
-
-class NoAnswer(Exception):
-    """The service did not answer in time, or not with what was asked for.
-
-    `retry_after` is how many seconds it asks to leave it alone.
-    """
-
-    def __init__(self, message: str, *, retry_after: float = 0.0) -> None:
-        super().__init__(message)
-        self.retry_after = retry_after
-
-
-class TooLarge(NoAnswer):
-    """The response is larger than it may be. The rest was not read."""
-
-
-@dataclass(frozen=True, slots=True)
-class Response:
-    """A response: its status, its headers by their names in lower case, and its body."""
-
-    status: int
-    headers: Mapping[str, str]
-    body: bytes
 
 
 class Transport:
@@ -84,6 +53,7 @@ class Transport:
             raise ValueError("the context must verify the certificate and the name of the service")
         self._kept: _Connection | None = None
         self._is_ended = False
+        _transports.add(self)
 
     def get(
         self, path: str, *, limit: int, etag: str | None = None, seconds: float = 0.0
@@ -138,7 +108,7 @@ class Transport:
             raise
         except (OSError, HTTPException, ValueError, zlib.error) as error:
             self.close()
-            raise NoAnswer(f"{type(error).__name__}: {error}"[:_SHOWN_MAX]) from None
+            raise NoAnswer(f"{type(error).__name__}: {error}"[:SHOWN_MAX]) from None
 
     def _ask_again(
         self, url: SplitResult, headers: Mapping[str, str], limit: int, seconds: float
@@ -180,12 +150,12 @@ class _Connection:
         # `HTTPResponse` asks its socket for a file, and for nothing else.
         self._http.response_class = cast(
             "type[HTTPResponse]",
-            lambda sock, **options: HTTPResponse(cast("Any", _Paced(sock, deadline)), **options),
+            lambda sock, **options: HTTPResponse(cast("Any", Paced(sock, deadline)), **options),
         )
         self._http.request("GET", _path(url), headers=dict(headers))
         with self._http.getresponse() as response:
             status = response.status
-            body = _body(response, limit if status == _OK else _ERROR_MAX)
+            body = read_body(response, limit if status == _OK else _ERROR_MAX)
             names = {name.lower(): value for name, value in response.getheaders()}
         return Response(status, names, body)
 
@@ -206,64 +176,6 @@ class _Connection:
         self._http.sock = None
 
 
-class _Paced:
-    """A socket as `HTTPResponse` uses it: what reads from it fails at the deadline."""
-
-    def __init__(self, sock: socket.socket, deadline: float) -> None:
-        self._sock = sock
-        self._deadline = deadline
-
-    def makefile(self, mode: str) -> io.BufferedReader:  # noqa: ARG002 - it only reads
-        return io.BufferedReader(_PacedFile(self._sock, self._deadline))
-
-
-class _PacedFile(io.RawIOBase):
-    """Waits for the next bytes until the deadline, however few come at a time."""
-
-    def __init__(self, sock: socket.socket, deadline: float) -> None:
-        self._sock = sock
-        self._file = sock.makefile("rb", buffering=0)
-        self._deadline = deadline
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int | None:
-        left = self._deadline - time.monotonic()
-        if left <= 0:
-            raise TimeoutError("the response took too long")
-        self._sock.settimeout(left)
-        return self._file.readinto(buffer)
-
-    def close(self) -> None:
-        self._file.close()
-        super().close()
-
-
-def _body(response: HTTPResponse, limit: int) -> bytes:
-    """Return the body without its content coding. No more than `limit` bytes of it are made."""
-    if response.length is None and not response.chunked:
-        raise HTTPException("the response does not say how long it is")
-    unpack = _coding(response.headers.get("Content-Encoding", "identity"))
-    parts: list[bytes] = []
-    left = limit
-    while block := response.read(_BLOCK):
-        parts.append(unpack.decompress(block, left + 1) if unpack else block)
-        left -= len(parts[-1])
-        if left < 0:
-            raise TooLarge(f"the response has more than {limit} bytes")
-    # `read` reports no end that comes too early.
-    if response.length or (unpack and not unpack.eof and parts):
-        raise HTTPException("the response ended early")
-    return b"".join(parts)
-
-
-def _coding(name: str) -> Any:
-    if name not in {"gzip", "identity"}:
-        raise HTTPException(f"the response has the content coding {name[:20]}")
-    return zlib.decompressobj(_GZIP) if name == "gzip" else None
-
-
 def _target(url: str, response: Response) -> str:
     """Return where a redirect leads. Raises `NoAnswer` if that is nowhere."""
     try:
@@ -274,17 +186,6 @@ def _target(url: str, response: Response) -> str:
     if scheme != "https" and url.startswith("https:"):
         raise NoAnswer("the service redirects to an address without TLS")
     return target
-
-
-def unexpected(response: Response) -> NoAnswer:
-    """Return the error that reports a response of another status than was expected."""
-    words = response.body[:_SHOWN_MAX].decode(errors="replace")
-    after = response.headers.get("retry-after", "")
-    seconds = float(after) if re.fullmatch("[0-9]{1,9}", after) else 0.0
-    return NoAnswer(
-        f"the service answered {response.status}: {words}",
-        retry_after=min(seconds, _RETRY_AFTER_MAX),
-    )
 
 
 def _path(url: SplitResult) -> str:
@@ -305,3 +206,14 @@ def _is_here(host: str) -> bool:
         return host == "localhost" or ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+_transports: "weakref.WeakSet[Transport]" = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for transport in list(_transports):
+        transport.abandon()
+
+
+os.register_at_fork(after_in_child=_after_fork)

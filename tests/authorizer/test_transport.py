@@ -23,8 +23,10 @@ from shared.authorizer import Policy, transport, wire
 from shared.authorizer.events import Event, Failed, Refused
 from shared.authorizer.floor import MemoryFloor
 from shared.authorizer.follower import Follower
+from shared.authorizer.responses import NoAnswer, TooLarge
+from shared.authorizer.responses import Response as Received
 from shared.authorizer.signers import Trust
-from shared.authorizer.transport import NoAnswer, TooLarge, Transport
+from shared.authorizer.transport import Transport
 from tests.authorizer.feeds import HOUR, TENANT, Feed, public, signer
 from tests.authorizer.service import KEY, Response, Service, serving
 
@@ -128,7 +130,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transport, "_READ_SECONDS", 0.15)
 
 
-def asked(url: str, limit: int = 1000) -> transport.Response:
+def asked(url: str, limit: int = 1000) -> Received:
     asker = Transport(url, api_key=KEY)
     try:
         return asker.get("/", limit=limit)

@@ -1,0 +1,114 @@
+"""What comes back from the service, bounded in time and in size."""
+
+import io
+import re
+import socket
+import time
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http.client import HTTPException, HTTPResponse
+from typing import Any, Final
+
+_BLOCK: Final = 64 * 1024
+_GZIP: Final = 16 + zlib.MAX_WBITS
+
+# How many characters of an error are reported.
+SHOWN_MAX: Final = 200
+
+# The longest time, in seconds, for which the service can ask to be left alone.
+_RETRY_AFTER_MAX: Final = 60.0
+
+
+class NoAnswer(Exception):
+    """The service did not answer in time, or not with what was asked for.
+
+    `retry_after` is how many seconds it asks to leave it alone.
+    """
+
+    def __init__(self, message: str, *, retry_after: float = 0.0) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class TooLarge(NoAnswer):
+    """The response is larger than it may be. The rest was not read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """A response: its status, its headers by their names in lower case, and its body."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+def unexpected(response: Response) -> NoAnswer:
+    """Return the error that reports a response of another status than was expected."""
+    words = response.body[:SHOWN_MAX].decode(errors="replace")
+    after = response.headers.get("retry-after", "")
+    seconds = float(after) if re.fullmatch("[0-9]{1,9}", after) else 0.0
+    return NoAnswer(
+        f"the service answered {response.status}: {words}",
+        retry_after=min(seconds, _RETRY_AFTER_MAX),
+    )
+
+
+class Paced:
+    """A socket as `HTTPResponse` uses it: what reads from it fails at the deadline."""
+
+    def __init__(self, sock: socket.socket, deadline: float) -> None:
+        self._sock = sock
+        self._deadline = deadline
+
+    def makefile(self, mode: str) -> io.BufferedReader:  # noqa: ARG002 - it only reads
+        """Return a file of what the socket sends."""
+        return io.BufferedReader(_PacedFile(self._sock, self._deadline))
+
+
+class _PacedFile(io.RawIOBase):
+    """Waits for the next bytes until the deadline, however few come at a time."""
+
+    def __init__(self, sock: socket.socket, deadline: float) -> None:
+        self._sock = sock
+        self._file = sock.makefile("rb", buffering=0)
+        self._deadline = deadline
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        left = self._deadline - time.monotonic()
+        if left <= 0:
+            raise TimeoutError("the response took too long")
+        self._sock.settimeout(left)
+        return self._file.readinto(buffer)
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
+def read_body(response: HTTPResponse, limit: int) -> bytes:
+    """Return the body without its content coding. No more than `limit` bytes of it are made."""
+    if response.length is None and not response.chunked:
+        raise HTTPException("the response does not say how long it is")
+    unpack = _coding(response.headers.get("Content-Encoding", "identity"))
+    parts: list[bytes] = []
+    left = limit
+    while block := response.read(_BLOCK):
+        parts.append(unpack.decompress(block, left + 1) if unpack else block)
+        left -= len(parts[-1])
+        if left < 0:
+            raise TooLarge(f"the response has more than {limit} bytes")
+    # `read` reports no end that comes too early.
+    if response.length or (unpack and not unpack.eof and parts):
+        raise HTTPException("the response ended early")
+    return b"".join(parts)
+
+
+def _coding(name: str) -> Any:
+    if name not in {"gzip", "identity"}:
+        raise HTTPException(f"the response has the content coding {name[:20]}")
+    return zlib.decompressobj(_GZIP) if name == "gzip" else None

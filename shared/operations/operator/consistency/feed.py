@@ -35,11 +35,12 @@ def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
         if ports.store.get(address) == item:
             changes = (Delete(address, Expect.PRESENT), *tombstones.noted(tenant_id))
             yield Inconsistency(f"its feed contradicts itself: {error}", changes)
+            yield from _unreadable(ports, tenant_id)
         return
     if not _has_base(ports, newest, listed):
         problem = "clients of its feed cannot start from the list in force"
         yield from _without_list(ports, tenant_id, problem)
-    yield from _unreadable(ports, tenant_id, newest)
+    yield from _unreadable(ports, tenant_id)
 
 
 def _without_list(ports: Ports, tenant_id: str, problem: str) -> Iterator[Inconsistency]:
@@ -115,10 +116,10 @@ def _entry(row: Row) -> wire.Entry:
     return entry
 
 
-def _unreadable(ports: Ports, tenant_id: str, newest: FeedHead) -> Iterator[Inconsistency]:
-    """Yield entries that the base covers and no client can read; without them it starts anew."""
-    partition, end = model.feed(tenant_id), model.entry_sk(newest.base.sequence + 1)
-    for row in ports.store.query(partition, before=end):
+def _unreadable(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
+    """Yield entries that no client can read; without them, a client starts from the list."""
+    partition = model.feed(tenant_id)
+    for row in ports.store.query(partition, before=model.HEAD):
         try:
             _entry(row)
         except Corrupt as error:

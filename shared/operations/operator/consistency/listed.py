@@ -53,11 +53,11 @@ def _followed(ports: Ports, tenant_id: str, head: Head, listed: list[str]) -> se
 
     Returns None if that list is made from all records.
     """
-    newest = feed.head(ports, tenant_id)
-    if newest is None or newest.needs_list or head.sequence is None:
-        return None
-    stored = feed.entries(ports, tenant_id, after=head.sequence, until=newest.sequence)
     try:
+        newest = feed.head(ports, tenant_id)
+        if newest is None or newest.needs_list or head.sequence is None:
+            return None
+        stored = feed.entries(ports, tenant_id, after=head.sequence, until=newest.sequence)
         opened = [each.opened() for each in stored]
     except Corrupt:
         return None  # The check of the feed reports this.

@@ -1,0 +1,45 @@
+"""A client of the feed at the level of operations, which checks all that a client checks."""
+
+import gzip
+
+from shared.authorizer.answers import Answer
+from shared.authorizer.refusals import NeedsBase
+from shared.authorizer.state import State, Trusted, advance
+from shared.model.srl.signers import ListSigner, signers
+from shared.operations.api import feed
+from shared.ports import Ports
+from tests.operations.tenants import Tenant
+
+
+class Follower:
+    """It keeps its state from poll to poll; `bases` counts how often it started from a list."""
+
+    def __init__(self, tenant: Tenant) -> None:
+        self._tenant = tenant
+        self.state: State | None = None
+        self.bases = 0
+
+    def poll(self, ports: Ports) -> "Follower":
+        """Go on to the head; raises `Refused` if a client of the feed would refuse it."""
+        after = self.state.sequence if self.state else None
+        news = feed.news(ports, self._tenant.operator, after=after)
+        answer = Answer(news.head.payload, news.head.signature, tuple(news.entries))
+        try:
+            self.state = self._advanced(ports, answer, None)
+        except NeedsBase as needed:
+            stored = feed.base(ports, self._tenant.operator, version=needed.base.version)
+            packed = feed.base_body(ports, self._tenant.operator, of=stored)
+            self.state = self._advanced(ports, answer, gzip.decompress(packed))
+            self.bases += 1
+        return self
+
+    def _advanced(self, ports: Ports, answer: Answer, base: bytes | None) -> State:
+        rows = ports.store.query(signers(self._tenant.id))
+        keys = [ListSigner.from_item(row.item).public_bytes for row in rows]
+        trusted = Trusted(self._tenant.id, keys)
+        return advance(self.state, answer, base=base, now=ports.now(), trusted=trusted)
+
+    @property
+    def refuses(self) -> set[str]:
+        """The warrants that it refuses."""
+        return self.state.revoked.ids() if self.state else set()

@@ -284,3 +284,17 @@ def test_what_neither_the_list_nor_the_feed_says(world: World) -> None:
     feed.publish(ports, tenant.id)
     wanted = {*WARRANTS, signed, "svc_wrt_own", "svc_wrt_own-2"}
     assert Follower(tenant).poll(ports).refuses == wanted
+
+
+@pytest.mark.parametrize("damage", [_lost_entry, _other_entry, _torn_entry, _misplaced_entry])
+def test_a_list_is_not_made_from_a_damaged_feed(
+    world: World, damage: Callable[[World], None]
+) -> None:
+    """F247a: A list follows the feed only if its entries lead to its head, else all records."""
+    ports, tenant = world.ports, world.tenant
+    client = Follower(tenant).poll(ports)
+    damage(world)
+    assert worker.publish_due(ports).published == [tenant.id]
+    assert tenant.published(ports).revoked_ids == WARRANTS
+    assert client.poll(ports).refuses == set(WARRANTS)
+    assert Follower(tenant).poll(ports).refuses == set(WARRANTS)

@@ -5,7 +5,7 @@ and readers of lists refuse the same warrants (docs/adr/0046).
 """
 
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -16,11 +16,12 @@ from typing import NamedTuple
 from shared.authorizer import wire
 from shared.errors import Corrupt
 from shared.model import identifiers, revocations
-from shared.model.feed import LEAP, FeedHead
+from shared.model.feed import LEAP, FeedHead, StoredEntry
 from shared.model.items import Partition
 from shared.model.records import moment
 from shared.model.revocations import LONG_AGO
 from shared.model.srl.content import Content
+from shared.model.srl.head import Head
 from shared.model.srl.tombstones import Tombstones
 from shared.model.warrants import left_behind
 from shared.operations.rules import revoked_signers
@@ -124,7 +125,7 @@ def _followed(ports: Ports, snapshot: Snapshot, also: Collection[str]) -> Found 
         return None
     try:
         entries = feed.entries(ports, snapshot.tenant_id, after=start, until=covered.sequence)
-        opened = [each.opened() for each in entries]
+        opened = [each.opened() for each in _checked(entries, covered, snapshot.head)]
     except Corrupt:
         _log.exception("the feed cannot be followed; reading all records instead")
         return None
@@ -136,6 +137,18 @@ def _followed(ports: Ports, snapshot: Snapshot, also: Collection[str]) -> Found 
         signers, kept = _ended(ports, snapshot)
     content = Content(ids, state.ends, state.signers).after(opened, signers=signers)
     return Found(content, kept, covered.sequence, covered.signed.chain)
+
+
+def _checked(
+    entries: Iterable[StoredEntry], covered: FeedHead, listed: Head
+) -> Iterator[StoredEntry]:
+    """Yield the entries that lead from a list to `covered`. Raises `Corrupt` if one was altered."""
+    chain = covered.base.chain
+    for each in entries:
+        chain = wire.next_chain(chain, each.entry)
+        yield each
+    if covered.base.version == listed.version and chain != covered.signed.chain:
+        raise Corrupt("an entry of the feed was altered")
 
 
 def _up_to_date(ports: Ports, snapshot: Snapshot, also: Collection[str]) -> FeedHead | None:

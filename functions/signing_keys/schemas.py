@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 from functions.signing_keys import examples
 from shared.model.identifiers import SIGNING_KEY
 from shared.model.seeds import ALGORITHM
-from shared.model.signing_keys import SigningKey, Status, Type
+from shared.model.signing_keys import Status, Type
 from shared.model.warrant_format import Format
 from shared.operations.api.key_revocation import Revoked
 from shared.operations.api.warrants import Order, Signed
@@ -154,7 +154,7 @@ KeyStatus = Annotated[
 KeyVersionNumber = Annotated[int, shown("The version of the key that signed.", minimum=1)]
 
 
-class KeyFields(ResponseBody):
+class KeyFields(RecordBody):
     """A signing key, or a superseded version of one."""
 
     model_config = example(**examples.KEY)
@@ -170,13 +170,9 @@ class KeyFields(ResponseBody):
     created_at: MomentOut = shown("When the key, or this version of it, was created.")
     expires_at: MomentOut | None = shown("When the key expires; null if it does not expire.")
     rotated_at: MomentOut | None = optional(
-        "When this version was superseded; only if it is a superseded version."
+        "When this version was superseded; only if it is a superseded version.",
+        of="superseded_at",
     )
-
-    @classmethod
-    def of(cls, key: SigningKey) -> Self:
-        """Return the body for a key, without its private key."""
-        return cls(**_fields(key))
 
 
 class KeyList(PageBody):
@@ -211,11 +207,6 @@ class SuspendedKey(KeyFields):
 
     suspended_at: MomentOut = shown("When the key was suspended.")
 
-    @classmethod
-    def of(cls, key: SigningKey) -> Self:
-        """Return the body for a suspended key."""
-        return cls(**_fields(key) | {"suspended_at": key.suspended_at})
-
 
 class RevokedKey(KeyFields):
     """A signing key that is revoked, or with `dry_run` the key as it stands."""
@@ -229,7 +220,10 @@ class RevokedKey(KeyFields):
     revoked_at: MomentOut | None = shown(
         "When the key was revoked; null if it is not revoked, which only `dry_run` shows."
     )
-    reason: str | None = shown("Why the key was revoked; null if it is not revoked.")
+    reason: str | None = Field(
+        validation_alias="revoked_reason",
+        description="Why the key was revoked; null if it is not revoked.",
+    )
     descendants: int | None = optional(
         "How many active or suspended keys below this one do not change; only if there are any."
     )
@@ -239,13 +233,11 @@ class RevokedKey(KeyFields):
     @classmethod
     def of_revocation(cls, revoked: Revoked) -> Self:
         """Return the body for the result of a revocation or of a dry run."""
-        key, reach = revoked.key, revoked.reach
-        fields = _fields(key) | {"revoked_at": key.revoked_at, "reason": key.revoked_reason}
-        if revoked.descendants:
-            fields["descendants"] = revoked.descendants
-        if reach is not None:
-            fields |= {"keys": reach.keys, "warrants": reach.warrants}
-        return cls(**fields)
+        body = cls.of(revoked.key)
+        body.descendants = revoked.descendants or None
+        if revoked.reach is not None:
+            body.keys, body.warrants = revoked.reach.keys, revoked.reach.warrants
+        return body
 
 
 class KeyVersion(RecordBody):
@@ -304,7 +296,6 @@ class SignedWarrant(ResponseBody):
     def of(cls, signed: Signed) -> Self:
         """Return the body for a signed warrant."""
         warrant = signed.warrant
-        made = {"warrant": signed.message, "signature": signed.signature}
         return cls(
             warrant_id=warrant.warrant_id,
             key_id=warrant.key_id,
@@ -313,7 +304,8 @@ class SignedWarrant(ResponseBody):
             public_key=signed.public_key,
             signed_at=warrant.signed_at,
             expires_at=warrant.ends_at,
-            **{name: value for name, value in made.items() if value is not None},
+            warrant=signed.message,
+            signature=signed.signature,
         )
 
 
@@ -339,8 +331,3 @@ class WarrantList(PageBody):
     warrants: list[WarrantFields] = shown("The warrants of this page, newest first.")
     total: Total
     cursor: NextCursor
-
-
-def _fields(key: SigningKey) -> dict[str, Any]:
-    fields = {name: getattr(key, name) for name in KeyFields.model_fields if name != "rotated_at"}
-    return fields if key.superseded_at is None else fields | {"rotated_at": key.superseded_at}

@@ -78,9 +78,6 @@ class TrustedKeyFields(ResponseBody):
     def of(cls, trusted: TrustedKey) -> Self:
         """Return the body for a key or a superseded version."""
         key = trusted.key
-        known = {"rotated_at": key.superseded_at} | {
-            name: getattr(key, name) for name in ("suspended_at", "revoked_at")
-        }
         return cls(
             key_id=key.signer.key_id,
             key_version=key.key_version,
@@ -90,7 +87,9 @@ class TrustedKeyFields(ResponseBody):
             public_key=key.public_key,
             created_at=key.version_created_at,
             expires_at=key.expires_at,
-            **{name: moment for name, moment in known.items() if moment is not None},
+            rotated_at=key.superseded_at,
+            suspended_at=key.suspended_at,
+            revoked_at=key.revoked_at,
         )
 
 

@@ -1,6 +1,8 @@
 """The types of fields that bodies and parameters share, each with its rule of the contract."""
 
 from datetime import datetime
+from functools import partial
+from operator import is_
 from typing import Annotated, Any, Final, Self
 
 from pydantic import (
@@ -68,9 +70,18 @@ def shown(description: str, **schema: JsonValue) -> Any:
     return Field(description=description, json_schema_extra=schema)
 
 
-def optional(description: str) -> Any:
-    """Return a field of a response that may be absent but is never null."""
-    return Field(default=None, description=description, json_schema_extra=_never_null)
+def optional(description: str, *, of: str | None = None) -> Any:
+    """Return a field of a response that is absent if it is None.
+
+    `of` is the attribute that a record has for it, if that has another name.
+    """
+    return Field(
+        default=None,
+        validation_alias=of,
+        exclude_if=partial(is_, None),
+        description=description,
+        json_schema_extra=_never_null,
+    )
 
 
 def _never_null(schema: dict[str, Any]) -> None:
@@ -127,7 +138,7 @@ class RequestBody(BaseModel):
 
 
 class ResponseBody(BaseModel):
-    """A JSON object with exactly the fields that were set."""
+    """A JSON object with exactly the declared fields, except those that are `optional`."""
 
     model_config = ConfigDict(extra="forbid")
 

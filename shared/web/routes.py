@@ -116,8 +116,6 @@ class ContractRoute(APIRoute):
     """A route that checks scope, body and parameters in the order of API-6."""
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
-        # A field that a response does not set is absent, not null.
-        options["response_model_exclude_unset"] = True
         if options.get("status_code") == HTTPStatus.NO_CONTENT:
             # Without content there is no content type.
             options["response_class"] = Response

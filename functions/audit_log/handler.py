@@ -5,7 +5,7 @@ from typing import Annotated, Final
 
 from fastapi import Query
 
-from functions.audit_log.schemas import AuditLog, AuditQuery
+from functions.audit_log.schemas import AuditEntryList, AuditQuery
 from shared.errors import InvalidRequest
 from shared.model import times
 from shared.model.audit_log import Filters
@@ -25,7 +25,7 @@ routes = router("Audit log")
 
 @routes.get("/v1/audit-logs")
 @serves(audit_log.page)
-async def list_audit_log(here: ApiRequest, query: Annotated[AuditQuery, Query()]) -> AuditLog:
+async def list_audit_log(here: ApiRequest, query: Annotated[AuditQuery, Query()]) -> AuditEntryList:
     """List the entries of the audit log.
 
     Every change writes one entry; reads write none. The newest entry comes first. If more than one
@@ -41,7 +41,7 @@ async def list_audit_log(here: ApiRequest, query: Annotated[AuditQuery, Query()]
     page = here.run(
         audit_log.page, filters=filters, before=_position(pages.before), limit=query.limit
     )
-    return AuditLog.of(page, pages)
+    return AuditEntryList.of(page, pages)
 
 
 def _position(text: str | None) -> Position | None:

@@ -93,7 +93,7 @@ class AuditEntry(RecordBody):
     details: dict[str, Any] = shown("Details of the change. The members depend on the action.")
 
 
-class AuditLog(PageBody):
+class AuditEntryList(PageBody):
     """A page of the audit log."""
 
     model_config = example(audit_logs=[_ENTRY], total=132, cursor=CURSOR)

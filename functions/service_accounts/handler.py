@@ -6,7 +6,7 @@ from fastapi import Path
 
 from functions.service_accounts.schemas import (
     CreateServiceAccount,
-    ServiceAccountFields,
+    ServiceAccount,
     ServiceAccountId,
     ServiceAccountList,
 )
@@ -33,9 +33,7 @@ async def list_service_accounts(here: ApiRequest, query: Paging) -> ServiceAccou
 
 @routes.post("/v1/service-accounts", status_code=201)
 @serves(service_accounts.create, raises=(Conflict,))
-async def create_service_account(
-    here: ApiRequest, body: CreateServiceAccount
-) -> ServiceAccountFields:
+async def create_service_account(here: ApiRequest, body: CreateServiceAccount) -> ServiceAccount:
     """Create a service account.
 
     A service account is a program that owns API keys. Its `email` names it in the audit log and in
@@ -44,15 +42,15 @@ async def create_service_account(
     409: the tenant has, or once had, a service account of this name.
     """
     account = here.run(service_accounts.create, name=body.name, description=body.description)
-    return ServiceAccountFields.of(account)
+    return ServiceAccount.of(account)
 
 
 @routes.get("/v1/service-accounts/{id}")
 @serves(service_accounts.get, raises=(NotFound,))
-async def get_service_account(here: ApiRequest, account_id: AccountId) -> ServiceAccountFields:
+async def get_service_account(here: ApiRequest, account_id: AccountId) -> ServiceAccount:
     """Get one service account."""
     account = here.run(service_accounts.get, account_id=account_id)
-    return ServiceAccountFields.of(account)
+    return ServiceAccount.of(account)
 
 
 @routes.get("/v1/service-accounts/{id}/api-keys")
@@ -72,7 +70,7 @@ async def list_service_account_api_keys(
 
 @routes.post("/v1/service-accounts/{id}/disable")
 @serves(service_accounts.disable, raises=(NotFound, Conflict))
-async def disable_service_account(here: ApiRequest, account_id: AccountId) -> ServiceAccountFields:
+async def disable_service_account(here: ApiRequest, account_id: AccountId) -> ServiceAccount:
     """Disable a service account and all its API keys.
 
     The next request with any of its keys is refused. If the account is disabled already, nothing
@@ -81,19 +79,19 @@ async def disable_service_account(here: ApiRequest, account_id: AccountId) -> Se
     409: no other admin key of the tenant would stay valid for at least 24 hours.
     """
     account = here.run(service_accounts.disable, account_id=account_id)
-    return ServiceAccountFields.of(account)
+    return ServiceAccount.of(account)
 
 
 @routes.post("/v1/service-accounts/{id}/enable")
 @serves(service_accounts.enable, raises=(NotFound,))
-async def enable_service_account(here: ApiRequest, account_id: AccountId) -> ServiceAccountFields:
+async def enable_service_account(here: ApiRequest, account_id: AccountId) -> ServiceAccount:
     """Enable a service account again.
 
     Its API keys are accepted again, except those that were revoked. If the account is active
     already, nothing changes.
     """
     account = here.run(service_accounts.enable, account_id=account_id)
-    return ServiceAccountFields.of(account)
+    return ServiceAccount.of(account)
 
 
 @routes.delete("/v1/service-accounts/{id}", status_code=204)

@@ -55,7 +55,7 @@ class CreateServiceAccount(RequestBody):
     )
 
 
-class ServiceAccountFields(RecordBody):
+class ServiceAccount(RecordBody):
     """A service account."""
 
     model_config = example(**_ACCOUNT)
@@ -76,6 +76,6 @@ class ServiceAccountList(PageBody):
 
     model_config = example(service_accounts=[_ACCOUNT], total=132, cursor=CURSOR)
 
-    service_accounts: list[ServiceAccountFields] = shown("The accounts of this page, newest first.")
+    service_accounts: list[ServiceAccount] = shown("The accounts of this page, newest first.")
     total: Total
     cursor: NextCursor

@@ -5,19 +5,19 @@ from typing import Annotated, Any, Final
 from fastapi import Path, Query, Response
 
 from functions.signing_keys.schemas import (
-    CreateKey,
-    KeyFields,
-    KeyList,
+    CreateSigningKey,
+    IssuedWarrantList,
     KeyQuery,
-    KeyVersion,
-    KeyVersions,
-    RevokedKey,
-    RevokeKey,
-    RotatedKey,
-    Sign,
+    RevokedSigningKey,
+    RevokeSigningKey,
+    RotatedSigningKey,
     SignedWarrant,
-    SuspendedKey,
-    WarrantList,
+    SigningKey,
+    SigningKeyList,
+    SigningKeyVersion,
+    SigningKeyVersionList,
+    SignWarrant,
+    SuspendedSigningKey,
 )
 from functions.signing_keys.trust_bundle import TrustBundle
 from shared.errors import Conflict, InvalidState, NotFound
@@ -38,7 +38,9 @@ Cursor = Annotated[str | None, Query(description="The `cursor` of the previous p
 
 @routes.get("/v1/keys")
 @serves(signing_keys.page)
-async def list_signing_keys(here: ApiRequest, query: Annotated[KeyQuery, Query()]) -> KeyList:
+async def list_signing_keys(
+    here: ApiRequest, query: Annotated[KeyQuery, Query()]
+) -> SigningKeyList:
     """List the signing keys.
 
     The newest key comes first. Each superseded version of a key is a separate entry with the status
@@ -52,12 +54,12 @@ async def list_signing_keys(here: ApiRequest, query: Annotated[KeyQuery, Query()
         type_=query.type,
         status=query.status,
     )
-    return KeyList.of(page, pages)
+    return SigningKeyList.of(page, pages)
 
 
 @routes.post("/v1/keys", status_code=201)
 @serves(signing_keys.create, raises=(InvalidState, Conflict))
-async def create_signing_key(here: ApiRequest, body: CreateKey) -> KeyFields:
+async def create_signing_key(here: ApiRequest, body: CreateSigningKey) -> SigningKey:
     """Create a signing key.
 
     The service makes an Ed25519 key pair; the private key never leaves it. An issuer or a notary
@@ -73,30 +75,30 @@ async def create_signing_key(here: ApiRequest, body: CreateKey) -> KeyFields:
         parent_id=body.parent_id,
         expires_at=body.expires_at,
     )
-    return KeyFields.of(key)
+    return SigningKey.of(key)
 
 
 @routes.get("/v1/keys/{keyId}")
 @serves(signing_keys.get, raises=(NotFound,))
-async def get_signing_key(here: ApiRequest, key_id: KeyId) -> KeyFields:
+async def get_signing_key(here: ApiRequest, key_id: KeyId) -> SigningKey:
     """Get one signing key, or one superseded version of a key."""
-    return KeyFields.of(here.run(signing_keys.get, key_id=key_id))
+    return SigningKey.of(here.run(signing_keys.get, key_id=key_id))
 
 
 @routes.get("/v1/keys/{keyId}/versions")
 @serves(signing_keys.versions, raises=(NotFound,))
-async def list_signing_key_versions(here: ApiRequest, key_id: KeyId) -> KeyVersions:
+async def list_signing_key_versions(here: ApiRequest, key_id: KeyId) -> SigningKeyVersionList:
     """List all versions of a signing key, newest first.
 
     The path may name the key or the record of any superseded version of it.
     """
     versions = here.run(signing_keys.versions, key_id=key_id)
-    return KeyVersions(versions=[KeyVersion.of(each) for each in versions])
+    return SigningKeyVersionList(versions=[SigningKeyVersion.of(each) for each in versions])
 
 
 @routes.post("/v1/keys/{keyId}/rotate")
 @serves(signing_keys.rotate, raises=(NotFound, InvalidState))
-async def rotate_signing_key(here: ApiRequest, key_id: KeyId) -> RotatedKey:
+async def rotate_signing_key(here: ApiRequest, key_id: KeyId) -> RotatedSigningKey:
     """Rotate a signing key.
 
     The key keeps its identifier and gets a new key pair. The previous version gets a separate
@@ -105,12 +107,12 @@ async def rotate_signing_key(here: ApiRequest, key_id: KeyId) -> RotatedKey:
 
     409: the key is not active.
     """
-    return RotatedKey.of(here.run(signing_keys.rotate, key_id=key_id))
+    return RotatedSigningKey.of(here.run(signing_keys.rotate, key_id=key_id))
 
 
 @routes.post("/v1/keys/{keyId}/suspend")
 @serves(signing_keys.suspend, raises=(NotFound, InvalidState))
-async def suspend_signing_key(here: ApiRequest, key_id: KeyId) -> SuspendedKey:
+async def suspend_signing_key(here: ApiRequest, key_id: KeyId) -> SuspendedSigningKey:
     """Suspend a signing key.
 
     The key cannot sign until it is enabled again. The warrants that it signed remain valid. If the
@@ -118,24 +120,26 @@ async def suspend_signing_key(here: ApiRequest, key_id: KeyId) -> SuspendedKey:
 
     409: the key is neither active nor suspended.
     """
-    return SuspendedKey.of(here.run(signing_keys.suspend, key_id=key_id))
+    return SuspendedSigningKey.of(here.run(signing_keys.suspend, key_id=key_id))
 
 
 @routes.post("/v1/keys/{keyId}/enable")
 @serves(signing_keys.enable, raises=(NotFound, InvalidState))
-async def enable_signing_key(here: ApiRequest, key_id: KeyId) -> KeyFields:
+async def enable_signing_key(here: ApiRequest, key_id: KeyId) -> SigningKey:
     """Enable a suspended signing key.
 
     If the key is active already, nothing changes.
 
     409: the key is neither suspended nor active.
     """
-    return KeyFields.of(here.run(signing_keys.enable, key_id=key_id))
+    return SigningKey.of(here.run(signing_keys.enable, key_id=key_id))
 
 
 @routes.post("/v1/keys/{keyId}/revoke")
 @serves(key_revocation.revoke, raises=(NotFound,))
-async def revoke_signing_key(here: ApiRequest, key_id: KeyId, body: RevokeKey) -> RevokedKey:
+async def revoke_signing_key(
+    here: ApiRequest, key_id: KeyId, body: RevokeSigningKey
+) -> RevokedSigningKey:
     """Revoke a signing key and every warrant that it signed.
 
     A revocation cannot be undone. Checks see it from the next request on, however many warrants the
@@ -154,12 +158,12 @@ async def revoke_signing_key(here: ApiRequest, key_id: KeyId, body: RevokeKey) -
         cascade=body.cascade,
         dry_run=body.dry_run,
     )
-    return RevokedKey.of_revocation(revoked)
+    return RevokedSigningKey.of_revocation(revoked)
 
 
 @routes.post("/v1/keys/{keyId}/sign", status_code=201)
 @serves(warrants.sign, raises=(NotFound, InvalidState, Conflict))
-async def sign_warrant(here: ApiRequest, key_id: KeyId, body: Sign) -> SignedWarrant:
+async def sign_warrant(here: ApiRequest, key_id: KeyId, body: SignWarrant) -> SignedWarrant:
     """Sign a payload as a warrant.
 
     By default the result is a COSE_Sign1 message (RFC 9052) that contains the payload, the
@@ -175,14 +179,14 @@ async def sign_warrant(here: ApiRequest, key_id: KeyId, body: Sign) -> SignedWar
 
 @routes.get("/v1/keys/{keyId}/warrants")
 @serves(warrants.page, raises=(NotFound,))
-async def list_warrants(here: ApiRequest, key_id: KeyId, query: Paging) -> WarrantList:
+async def list_warrants(here: ApiRequest, key_id: KeyId, query: Paging) -> IssuedWarrantList:
     """List the warrants that a signing key signed, newest first.
 
     The record of a superseded version lists the warrants of that version only.
     """
     pages = Pager(here.caller, query.cursor, f"keys/{key_id}/warrants")
     page = here.run(warrants.page, key_id=key_id, before=pages.before, limit=query.limit)
-    return WarrantList.of(page, pages)
+    return IssuedWarrantList.of(page, pages)
 
 
 _BUNDLE_HEADERS: Final = {

@@ -70,7 +70,7 @@ OneType = Annotated[Type, Field(strict=False)]
 OneFormat = Annotated[Format, Field(strict=False)]
 
 
-class CreateKey(RequestBody):
+class CreateSigningKey(RequestBody):
     """The signing key to create."""
 
     model_config = example(type="root", name="Company root")
@@ -96,7 +96,7 @@ class CreateKey(RequestBody):
     )
 
 
-class RevokeKey(RequestBody):
+class RevokeSigningKey(RequestBody):
     """Why and how far to revoke."""
 
     model_config = example(reason="old laptop stolen", cascade=True)
@@ -114,7 +114,7 @@ class RevokeKey(RequestBody):
     )
 
 
-class Sign(RequestBody):
+class SignWarrant(RequestBody):
     """What to sign, and how."""
 
     model_config = example(
@@ -154,7 +154,7 @@ KeyStatus = Annotated[
 KeyVersionNumber = Annotated[int, shown("The version of the key that signed.", minimum=1)]
 
 
-class KeyFields(RecordBody):
+class SigningKey(RecordBody):
     """A signing key, or a superseded version of one."""
 
     model_config = example(**examples.KEY)
@@ -175,17 +175,17 @@ class KeyFields(RecordBody):
     )
 
 
-class KeyList(PageBody):
+class SigningKeyList(PageBody):
     """A page of signing keys."""
 
     model_config = example(keys=[examples.KEY], total=132, cursor=CURSOR)
 
-    keys: list[KeyFields] = shown("The keys of this page, newest first.")
+    keys: list[SigningKey] = shown("The keys of this page, newest first.")
     total: Total
     cursor: NextCursor
 
 
-class RotatedKey(RecordBody):
+class RotatedSigningKey(RecordBody):
     """A signing key in its new version."""
 
     model_config = example(**examples.ROTATED)
@@ -198,7 +198,7 @@ class RotatedKey(RecordBody):
     rotated_at: MomentOut = shown("When the key was rotated.")
 
 
-class SuspendedKey(KeyFields):
+class SuspendedSigningKey(SigningKey):
     """A signing key that is suspended."""
 
     model_config = example(
@@ -208,7 +208,7 @@ class SuspendedKey(KeyFields):
     suspended_at: MomentOut = shown("When the key was suspended.")
 
 
-class RevokedKey(KeyFields):
+class RevokedSigningKey(SigningKey):
     """A signing key that is revoked, or with `dry_run` the key as it stands."""
 
     model_config = example(
@@ -240,7 +240,7 @@ class RevokedKey(KeyFields):
         return body
 
 
-class KeyVersion(RecordBody):
+class SigningKeyVersion(RecordBody):
     """One version of a signing key."""
 
     model_config = example(**examples.VERSION)
@@ -265,12 +265,12 @@ class KeyVersion(RecordBody):
     )
 
 
-class KeyVersions(ResponseBody):
+class SigningKeyVersionList(ResponseBody):
     """All versions of a signing key, newest first."""
 
     model_config = example(versions=[examples.VERSION])
 
-    versions: list[KeyVersion] = shown("The versions.")
+    versions: list[SigningKeyVersion] = shown("The versions.")
 
 
 class SignedWarrant(ResponseBody):
@@ -309,7 +309,7 @@ class SignedWarrant(ResponseBody):
         )
 
 
-class WarrantFields(RecordBody):
+class IssuedWarrant(RecordBody):
     """One warrant that a key signed."""
 
     model_config = example(**examples.WARRANT)
@@ -323,11 +323,11 @@ class WarrantFields(RecordBody):
     )
 
 
-class WarrantList(PageBody):
+class IssuedWarrantList(PageBody):
     """A page of the warrants that a key signed."""
 
     model_config = example(warrants=[examples.WARRANT], total=132, cursor=CURSOR)
 
-    warrants: list[WarrantFields] = shown("The warrants of this page, newest first.")
+    warrants: list[IssuedWarrant] = shown("The warrants of this page, newest first.")
     total: Total
     cursor: NextCursor

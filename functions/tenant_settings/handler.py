@@ -1,6 +1,6 @@
 """Tenant settings over HTTP (TENANT-2)."""
 
-from functions.tenant_settings.schemas import TenantSettings, UpdateSettings
+from functions.tenant_settings.schemas import TenantSettings, UpdateTenantSettings
 from shared.model.tenants import SettingsChange
 from shared.operations.api import tenant_settings
 from shared.web.app import create_app, lambda_handler
@@ -18,7 +18,7 @@ async def get_tenant_settings(here: ApiRequest) -> TenantSettings:
 
 @routes.patch("/v1/tenant/settings")
 @serves(tenant_settings.update)
-async def update_tenant_settings(here: ApiRequest, body: UpdateSettings) -> TenantSettings:
+async def update_tenant_settings(here: ApiRequest, body: UpdateTenantSettings) -> TenantSettings:
     """Change settings of the tenant.
 
     Settings that you omit do not change. A new lifetime applies to the lists that are

@@ -66,7 +66,7 @@ OnePublication = Annotated[ListPublication, Field(strict=False)]
 Seconds = Annotated[int, BeforeValidator(_seconds)]
 
 
-class UpdateSettings(RequestBody):
+class UpdateTenantSettings(RequestBody):
     """The settings to change."""
 
     model_config = example(srl_ttl_seconds=7200)

@@ -9,10 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-
-from . import wire
+from . import ed25519, wire
 from .answers import Answer
 from .ids import RevokedIds
 from .refusals import NeedsBase, Reason, Refused
@@ -131,9 +128,7 @@ def _verified(answer: Answer, public_keys: Collection[bytes]) -> tuple[wire.Head
     """Return the head, which is read only once it is verified, and the key that verified it."""
     signed = wire.signed_part(answer.payload)
     for key in public_keys:
-        try:
-            Ed25519PublicKey.from_public_bytes(key).verify(answer.signature, signed)
-        except InvalidSignature:
+        if not ed25519.is_signed(signed, answer.signature, public_key=key):
             continue
         try:
             return wire.Head.decode(answer.payload), key

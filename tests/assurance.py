@@ -73,9 +73,14 @@ def page() -> str:
     return text
 
 
+def is_case(identifier: str) -> bool:
+    """Whether it is of a case, such as `F06b`, and not of a clause, such as `FEED-1`."""
+    return identifier[0] == "F" and "-" not in identifier
+
+
 def _place(claim: Claim) -> tuple[int, int, str]:
     first = claim.ids[0]
-    if first[0] == "F":
+    if is_case(first):
         return 1, int(first[1:-1]), first
     return 0 if "-" in first else 2, list(headings()).index(first), ""
 

@@ -64,8 +64,9 @@ def malformed__not_an_answer(case: Case) -> None:
     bodies += [good | {"head": {"Payload": good["head"]["Payload"]}}]
     for body in bodies:
         case.poll(json.dumps(body).encode(), refused="malformed")
-    for text in (b"", b"{", b"no JSON", case.feed.answer().encode()[:-1]):
-        case.poll(text, refused="malformed")
+    text = case.feed.answer().encode()
+    for other in (b"", b"{", b"no JSON", text[:-1], b'{"new":NaN,' + text[1:]):
+        case.poll(other, refused="malformed")
     case.kept()
 
 

@@ -1,0 +1,69 @@
+"""A client of a tenant with a million revoked warrants: how fast it is, and how large."""
+
+import hashlib
+import subprocess
+import sys
+from pathlib import Path
+from statistics import median
+from time import process_time
+from timeit import timeit
+
+import pytest
+
+from shared.authorizer import wire
+from shared.authorizer.state import State, advance
+from tests.authorizer.feeds import NOW, TRUSTED, Feed, payload_of
+from tests.processes import ROOT
+
+_MANY = 1_000_000
+
+# The program of the process whose memory is measured. It has the payload from the start.
+_BEGIN = """
+import os, pathlib, sys
+from tests.authorizer.test_million import begun
+data, page = pathlib.Path(sys.argv[1]).read_bytes(), os.sysconf("SC_PAGESIZE")
+memory = lambda: int(pathlib.Path("/proc/self/statm").read_text().split()[1]) * page
+before = memory()
+_, state = begun(data)
+print(memory() - before)
+"""
+
+
+def begun(data: bytes) -> tuple[Feed, State]:
+    """A feed with this list as its base, and a client that has begun with it."""
+    feed = Feed()
+    digest = hashlib.sha256(data).digest()
+    feed.base = wire.Base(1, 0, feed.chain, digest, _MANY)
+    return feed, advance(None, feed.answer(), base=data, now=NOW, trusted=TRUSTED)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="it measures as Linux does")
+def test_a_client_with_a_million_revoked_warrants(tmp_path: Path) -> None:
+    """F175a: With a million revoked warrants, a client is fast and small."""
+    data = payload_of({f"svc_wrt_{number:026}" for number in range(_MANY)}, 1)
+    start = process_time()
+    feed, state = begun(data)
+    beginning = process_time() - start
+    followed = []
+    for _ in range(9):
+        feed.publish(*(f"svc_wrt_new-{feed.sequence}-{number:04}" for number in range(1000)))
+        answer = feed.answer(feed.sequence - 1)
+        start = process_time()
+        state = advance(state, answer, now=NOW, trusted=TRUSTED)
+        followed.append(process_time() - start)
+    asked = "svc_wrt_" + "0" * 26
+    assert state.is_revoked(asked)
+    deciding = timeit(lambda: state.is_revoked(asked), number=100_000) / 100_000
+    (tmp_path / "base.cbor").write_bytes(data)
+    program = [sys.executable, "-c", _BEGIN, str(tmp_path / "base.cbor")]
+    grown = int(subprocess.run(program, check=True, capture_output=True, cwd=ROOT).stdout) / 2**20
+    print(
+        f"begins in {beginning:.2f} s and {grown:.0f} MiB, takes 1,000 changes in"
+        f" {median(followed) * 1e3:.1f} ms, decides in {deciding * 1e9:.0f} ns"
+    )
+    # Goals: 1 s, 130 MiB, a few ms, well below 1 us. A busy machine is given more time.
+    assert beginning < 3
+    assert grown <= 130
+    assert median(followed) < 0.015
+    assert deciding < 1e-6

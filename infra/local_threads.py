@@ -15,7 +15,7 @@ T = TypeVar("T")
 _THREADS: Final = 16
 _ADMISSION_THREADS: Final = 4
 # How many pieces of work of a kind may run for one tenant. Others wait and use no thread.
-_SHARE: Final = {Kind.USUAL: 4, Kind.POLL: 2, Kind.PUBLICATION: 1, Kind.ADMISSION: 2}
+_SHARE: Final = {Kind.USUAL: 4, Kind.PUBLICATION: 1, Kind.ADMISSION: 2}
 
 
 @dataclass(slots=True)

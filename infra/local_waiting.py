@@ -1,7 +1,7 @@
 """Requests that wait for a change: one task reads for all of a tenant (docs/adr/0050)."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -9,6 +9,9 @@ from shared.errors import RescindError
 
 # How often the task reads, in seconds.
 _PAUSE: Final = 0.05
+
+# How many requests are woken in one turn of the event loop, which serves others in the next one.
+_AT_ONCE: Final = 8
 
 
 @dataclass(slots=True)
@@ -19,13 +22,10 @@ class _Watch:
     waiting: dict[str, set[asyncio.Future[None]]] = field(default_factory=dict)
     task: asyncio.Task[None] | None = None
 
-    def wake(self, *, unless_seen: str | None = None) -> None:
-        """Wake all, except those that have seen this."""
-        for seen, futures in self.waiting.items():
-            if seen != unless_seen:
-                for future in futures:
-                    if not future.done():
-                        future.set_result(None)
+    def asleep(self, *, seen: str | None = None) -> list[asyncio.Future[None]]:
+        """Return all that wait, except those that have `seen` this."""
+        groups = (futures for each, futures in self.waiting.items() if each != seen)
+        return [future for futures in groups for future in futures]
 
 
 @dataclass(slots=True)
@@ -63,7 +63,7 @@ class Waiting:
         """Let all go on, and let no other wait."""
         self._is_released = True
         for watch in self._watches.values():
-            watch.wake()
+            _wake(watch.asleep())
 
     def _watch(self, tenant_id: str, read: Callable[[], str]) -> _Watch:
         watch = self._watches.get(tenant_id)
@@ -79,10 +79,19 @@ class Waiting:
                 await asyncio.sleep(_PAUSE)
                 if not watch.waiting:
                     return
-                watch.wake(unless_seen=watch.read())
+                asleep = watch.asleep(seen=watch.read())
+                for first in range(0, len(asleep), _AT_ONCE):
+                    _wake(asleep[first : first + _AT_ONCE])
+                    await asyncio.sleep(0)
         except RescindError:
             # Each of the requests reads again, and answers with what it finds.
             return
         finally:
             del self._watches[tenant_id]
-            watch.wake()
+            _wake(watch.asleep())
+
+
+def _wake(futures: Iterable[asyncio.Future[None]]) -> None:
+    for future in futures:
+        if not future.done():
+            future.set_result(None)

@@ -113,7 +113,7 @@ _CONDITION: Final = {
     responses=_POLLED,
     openapi_extra=_CONDITION,
 )
-@serves(feed.news, raises=(NotFound,), kind=Kind.POLL, purpose=Purpose.FEED)
+@serves(feed.news, raises=(NotFound,), kind=Kind.QUICK, purpose=Purpose.FEED)
 async def poll_feed(here: ApiRequest, query: Annotated[FeedQuery, Query()]) -> Response:
     """Poll the feed of revocations: the signed head, and the entries after the one that you have.
 

@@ -21,8 +21,6 @@ class Kind(Enum):
     USUAL = auto()
     # Makes a list. Two publications of one tenant would compete for the same head.
     PUBLICATION = auto()
-    # Reads the feed. Many requests that waited for news do this at the same time.
-    POLL = auto()
     # What the gate does before it admits a request.
     ADMISSION = auto()
 

@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import json
+import os
 import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -22,14 +23,17 @@ from infra.routers import ROUTERS
 from shared.errors import Unavailable
 from shared.model import feed as model
 from shared.model.callers import Caller, Scope
-from shared.operations.api import api_keys
+from shared.operations.api import api_keys, revocations
 from shared.operations.operator import onboarding
+from shared.operations.rules import tenants
+from shared.operations.srl import feed as publication
 from shared.ports import Ports
 from shared.web.app import create_app
 from tests import asgi
 from tests.feeds import StoredFeed
 from tests.infra.folders import opened
 from tests.intercepted import Call, Intercepted
+from tests.processes import LocalServer, local_server
 
 HOST = "127.0.0.1"
 FEED = "/v1/revocations/feed"
@@ -343,3 +347,102 @@ def test_a_fault_is_not_silence(world: World) -> None:
         assert (await poll).status == 200
 
     serve(world, talk)
+
+
+# --- a thousand ---
+
+
+class Fleet:
+    """Clients that poll a server in another process, each on a connection that it keeps."""
+
+    def __init__(self, server: LocalServer) -> None:
+        self.port, self.secret = server.port, server.admin_key
+        self.told: list[float] = []
+
+    async def follow(self, begun: asyncio.Semaphore, rounds: int) -> None:
+        """Wait for news as often as this; note when it came."""
+        reader, writer = await asyncio.open_connection(HOST, self.port)
+        head = await self.ask(reader, writer, FEED)
+        begun.release()
+        for _ in range(rounds):
+            while True:
+                seen = head["etag"]
+                head = await self.ask(reader, writer, f"{FEED}?after=0&wait=25", etag=seen)
+                if head["status"] == "200":
+                    break
+            self.told.append(time.time())
+        writer.close()
+
+    async def ask(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        path: str,
+        etag: str = "",
+    ) -> dict[str, str]:
+        """The headers of the response to one request, with its status."""
+        lines = [f"GET {path} HTTP/1.1", f"Host: {HOST}", f"Authorization: Bearer {self.secret}"]
+        lines += [f"If-None-Match: {etag}"] if etag else []
+        writer.write("\r\n".join([*lines, "", ""]).encode())
+        first, *rest = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
+        found = dict(line.lower().split(": ", 1) for line in rest if line)
+        await reader.readexactly(int(found.get("content-length", 0)))
+        return {**found, "status": first.split()[1]}
+
+
+def _cpu_seconds(pid: int) -> float:
+    """How much CPU time a process has used."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+@pytest.mark.slow
+def test_a_thousand_wait(tmp_path: Path) -> None:
+    """POLL-5, F215e: A thousand polls wait on one machine, and all are answered within seconds.
+
+    `pytest -s` prints the figures of docs/performance.md.
+    """
+    many, rounds = 1000, 5
+    data = tmp_path / "data"
+    with local_server(data, open_files=4096) as server, opened(data) as ports:
+        tenant_id = tenants.identifier(ports, "local")
+        operator = Caller.inside(tenant_id, name="operator", handle="local")
+        fleet, delays, checks = Fleet(server), list[float](), list[float]()
+        used = list[float]()
+
+        async def publish(number: int) -> float:
+            warrant_id = f"svc_wrt_{number}"
+            revocations.create(ports, operator, warrant_id=warrant_id, reason="test")
+            publication.publish(ports, tenant_id)
+            return time.time()
+
+        async def both() -> None:
+            begun = asyncio.Semaphore(0)
+            clients = [asyncio.create_task(fleet.follow(begun, rounds)) for _ in range(many)]
+            for _ in range(many):
+                await begun.acquire()
+            await asyncio.sleep(2)
+            used.append(_cpu_seconds(server.process.pid))
+            reader, writer = await asyncio.open_connection(HOST, server.port)
+            for number in range(rounds):
+                fleet.told.clear()
+                published = await publish(number)
+                for _ in range(20):
+                    asked = time.time()
+                    assert (await fleet.ask(reader, writer, CHECK))["status"] == "200"
+                    checks.append(time.time() - asked)
+                await Service.until(lambda: len(fleet.told) == many)
+                delays.extend(told - published for told in fleet.told)
+            used.append(_cpu_seconds(server.process.pid))
+            await asyncio.gather(*clients)
+            writer.close()
+
+        asgi.run(asyncio.wait_for(both(), timeout=120))
+        memory = Path(f"/proc/{server.process.pid}/status").read_text()
+    delays.sort()
+    at = {p: delays[int(len(delays) * p / 100)] for p in (50, 99)}
+    (resident,) = (line for line in memory.splitlines() if line.startswith("VmRSS"))
+    print(f"\np50 {at[50]:.2f} s, p99 {at[99]:.2f} s, max {delays[-1]:.2f} s; {resident}")
+    print(f"{(used[1] - used[0]) / len(delays) * 1000:.2f} ms of CPU for each answer")
+    print(f"checks meanwhile: p50 {sorted(checks)[len(checks) // 2]:.3f}, max {max(checks):.3f} s")
+    assert at[99] < 10

@@ -26,6 +26,8 @@ from shared.adapters.dynamodb_buckets import DynamoBuckets
 from shared.adapters.dynamodb_usage import DynamoUsage
 from shared.adapters.kms import KmsSealer
 from shared.adapters.s3 import S3Blobs
+from shared.authorizer.answers import parse_answer
+from shared.authorizer.wire import Head
 from shared.model import trust_bundle
 from shared.model.callers import Scope
 from shared.operations.api import revocations
@@ -45,6 +47,7 @@ from tests.worlds import Clock
 PAGE: Final = ROOT / "docs" / "cost.md"
 _CALLS: Final = 10
 _APART: Final = timedelta(seconds=0.3)
+_FEED: Final = "/v1/revocations/feed"
 # The identifiers in a batch, and in the list.
 _BATCH: Final = 1000
 _LISTED: Final = 20
@@ -102,6 +105,9 @@ def measured(here: Watched) -> Iterator[Counted]:
     """Every row, in the order of the page."""
     batch = {"warrant_ids": [f"svc_wrt_{number}" for number in range(_BATCH)]}
     known = {"If-None-Match": here.etag}
+    answer = here.tenant.admin.get(_FEED)
+    polled = {"If-None-Match": answer.headers["ETag"]}
+    last = Head.decode(parse_answer(answer.content).payload).sequence
     sign = f"/v1/keys/{here.root_id}/sign"
     ids = iter(range(10_000))
     calls: dict[tuple[str, str], Callable[[Client], Any]] = {
@@ -113,6 +119,8 @@ def measured(here: Watched) -> Iterator[Counted]:
         ),
         (prices.POLL, "Srl"): lambda client: client.get("/v1/revocations/srl", headers=known),
         ("GET /v1/revocations/srl", "Srl"): lambda client: client.get("/v1/revocations/srl"),
+        (f"GET {_FEED} (304)", "Srl"): lambda client: client.get(_FEED, headers=polled),
+        (f"GET {_FEED} (an entry)", "Srl"): lambda client: client.get(f"{_FEED}?after={last - 1}"),
         ("GET /v1/revocations", "Revocations"): lambda client: client.get("/v1/revocations"),
         ("POST /v1/keys/{keyId}/sign", "SigningKeys"): (
             lambda client: client.post(sign, json={"payload": "aGVsbG8="})

@@ -60,10 +60,12 @@ def test_what_is_deployed_is_what_is_priced() -> None:
 
 
 def test_trips_are_few() -> None:
-    """Authentication is one read; a check is one trip more, and so is a page of a list."""
+    """F212h: Authentication is one read; a check, a page or a poll of the feed is one trip more."""
     with costs.watched() as here:
         for path in (
             "/v1/revocations/check?warrant_id=svc_wrt_none",
+            # Without new entries, with some, and from the base on.
+            *(f"/v1/revocations/feed{query}" for query in ("?after=9", "?after=0", "")),
             *("/v1/revocations", "/v1/api-keys", "/v1/keys", "/v1/service-accounts"),
         ):
             assert _trips(here, path) == 2, path

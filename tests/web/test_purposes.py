@@ -7,6 +7,7 @@ import pytest
 from fastapi import Response
 from fastapi.middleware.asyncexitstack import AsyncExitStackMiddleware
 
+from infra.routers import ROUTERS
 from shared.model.rate_limit import BURST, Purpose, microseconds
 from shared.operations.api import srl
 from shared.ports.token_buckets import Lease, TokenBuckets
@@ -81,6 +82,21 @@ def test_the_paths_that_the_feed_serves(tenant: Tenant) -> None:
     for target in (FEED, BASE, "/v1/revocations/%66eed", f"{FEED}?after=1"):
         answer = send(app, "GET", target, headers=bearer(tenant.admin.secret))
         assert (answer.status_code, answer.headers["served-by"]) == (200, "feed")
+
+
+def test_the_endpoints_of_the_feed(tenant: Tenant) -> None:
+    """AUTH-11, F211d: Polls and bases draw on the bucket of the feed, lists and checks do not."""
+    asked = Asked(tenant.ports.buckets)
+    ports = replace(tenant.ports, buckets=asked)
+    app = create_app(*ROUTERS, ports=lambda: ports)
+    for target in (FEED, BASE, "/v1/revocations/srl", f"{CHECK}?warrant_id=svc_wrt_a"):
+        answer = send(app, "GET", target, headers=bearer(tenant.authorizer.secret))
+        assert answer.status_code == 200
+    # The second of each pair finds the token that its instance leased, or leases one.
+    assert asked.names[0] == f"{tenant.id}#feed"
+    assert asked.names[-1] == tenant.id
+    assert set(asked.names) == {f"{tenant.id}#feed", tenant.id}
+    assert asked.names == sorted(asked.names, reverse=True)
 
 
 @pytest.mark.parametrize("form", FORMATS, ids=lambda form: form.__name__)

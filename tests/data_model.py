@@ -51,6 +51,8 @@ _PLACEHOLDERS: Final = {
     "month": r"\d{4}-\d\d",
     "n": "[0-9a-f]{1,2}",
     "number": r"\d+",
+    "sequence": r"\d{16}",
+    "random": "[0-9a-f]{1,16}",
     "version": r"\d{9}(?:\d{3})?",
     "type": "root|issuer|notary",
     "status": "active|suspended|rotated|revoked",

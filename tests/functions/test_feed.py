@@ -215,7 +215,7 @@ def test_a_tenant_without_a_feed(tenant: Tenant) -> None:
 def test_a_damaged_head_is_unavailable(
     tenant: Tenant, feed: StoredFeed, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """POLL-1, F10: a head or an entry that cannot be read is never an answer."""
+    """POLL-1, F10: A head or an entry that cannot be read is never an answer."""
     address = model.head_address(tenant.id)
     item = dict(tenant.ports.store.get(address) or {})
     for damaged in ({**item, "payload": b"x"}, {**item, "signature": "x"}, {}):
@@ -262,7 +262,7 @@ def test_a_malformed_number(standing: Tenant, name: str, value: str) -> None:
     "query", ["?after=1&after=1", "?AFTER=1", "?since=1", "?after=1&x", "?wait"]
 )
 def test_a_malformed_query(standing: Tenant, query: str) -> None:
-    """POLL-1, F213: a parameter that is unknown or repeated is refused."""
+    """POLL-1, F213: A parameter that is unknown or repeated is refused."""
     assert error(poll(standing, query)) == (400, "invalid_request")
 
 

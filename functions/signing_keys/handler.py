@@ -24,7 +24,7 @@ from shared.errors import Conflict, InvalidState, NotFound
 from shared.model.trust_bundle import Validator
 from shared.operations.api import key_revocation, signing_keys, trust_bundle, warrants
 from shared.web.app import create_app, lambda_handler
-from shared.web.conditional import tags
+from shared.web.conditional import condition, tags
 from shared.web.fields import SigningKeyId
 from shared.web.paging import Pager, Paging
 from shared.web.routes import ApiRequest, router, serves
@@ -203,18 +203,7 @@ _BUNDLE_RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
         "headers": _BUNDLE_HEADERS,
     },
 }
-# Declared here, because the endpoint reads the header, which may occur more than once, itself.
-_BUNDLE_CONDITION: Final = {
-    "parameters": [
-        {
-            "name": "If-None-Match",
-            "in": "header",
-            "required": False,
-            "description": "The `ETag` of the bundle that you have.",
-            "schema": {"type": "string"},
-        }
-    ]
-}
+_BUNDLE_CONDITION: Final = condition("The `ETag` of the bundle that you have.")
 
 
 @routes.get(

@@ -17,7 +17,7 @@ from shared.model.rate_limit import Purpose
 from shared.model.srl.blobs import CACHE_CONTROL
 from shared.operations.api import feed
 from shared.ports import Ports
-from shared.web.conditional import matches
+from shared.web.conditional import condition, matches
 from shared.web.held import Held, Wait
 from shared.web.routes import ApiRequest, router, serves
 from shared.web.stored import StoredFile
@@ -94,17 +94,7 @@ _BASE: Final[dict[int | str, dict[str, Any]]] = {
         },
     },
 }
-_CONDITION: Final = {
-    "parameters": [
-        {
-            "name": "If-None-Match",
-            "in": "header",
-            "required": False,
-            "description": "The `ETag` of the last answer.",
-            "schema": {"type": "string"},
-        }
-    ]
-}
+_CONDITION: Final = condition("The `ETag` of the last answer.")
 
 
 @routes.get(

@@ -17,7 +17,7 @@ from shared.model.srl.blobs import CACHE_CONTROL, MEDIA_TYPE
 from shared.model.srl.head import Form
 from shared.operations.api import list_signers, srl, srl_allowance
 from shared.web.app import create_app, lambda_handler
-from shared.web.conditional import accepts_gzip, matches
+from shared.web.conditional import accepts_gzip, condition, matches
 from shared.web.fields import SigningKeyId
 from shared.web.paging import Pager
 from shared.web.routes import ApiRequest, router, serves
@@ -60,20 +60,7 @@ _RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
         "headers": _HEADERS | _LOCATION,
     },
 }
-
-
-# Declared here, because the endpoint reads the header, which may occur more than once, itself.
-_CONDITION: Final = {
-    "parameters": [
-        {
-            "name": "If-None-Match",
-            "in": "header",
-            "required": False,
-            "description": "The `ETag` of the list that you have.",
-            "schema": {"type": "string"},
-        }
-    ]
-}
+_CONDITION: Final = condition("The `ETag` of the list that you have.")
 
 
 @routes.get(

@@ -1,7 +1,7 @@
 """Conditional requests and content codings (SRL-16, SRL-18; RFC 9110)."""
 
 import re
-from typing import Final
+from typing import Any, Final
 
 from starlette.requests import Request
 
@@ -9,6 +9,16 @@ from starlette.requests import Request
 _TAG: Final = re.compile(r'(?:^|,)\s*(?:W/)?("[^"]*")\s*(?=,|$)')
 
 _WEIGHT: Final = re.compile(r"[qQ]=(0(?:\.\d{0,3})?|1(?:\.0{0,3})?)")
+
+
+def condition(description: str) -> dict[str, Any]:
+    """Return the declaration of the header `If-None-Match` for the API document.
+
+    FastAPI does not know of it: the endpoint reads it itself, because it may occur more than once.
+    """
+    schema = {"type": "string"}
+    header = {"name": "If-None-Match", "in": "header", "required": False, "schema": schema}
+    return {"parameters": [header | {"description": description}]}
 
 
 def matches(request: Request, *, etag: str) -> bool:

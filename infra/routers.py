@@ -12,10 +12,11 @@ from functions.srl import handler as srl
 from functions.tenant_settings import handler as tenant_settings
 
 ROUTERS: Final = (
-    # Routes are tried in this order: first those that authorizers use most.
+    # Routes are tried in this order: first those that authorizers use most. Those below
+    # `/v1/revocations/` are before `/v1/revocations/{id}`, which also matches their paths.
     feed.routes,
-    revocations.routes,
     srl.routes,
+    revocations.routes,
     api_keys.routes,
     signing_keys.routes,
     service_accounts.routes,

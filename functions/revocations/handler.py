@@ -11,6 +11,7 @@ from functions.revocations.schemas import (
     CheckBatch,
     CheckResult,
     CreateRevocation,
+    FollowedRevocation,
     RevocationId,
     RevocationList,
     RevocationRecord,
@@ -95,6 +96,20 @@ async def create_revocation(
     )
     response.status_code = 201 if is_new else 200
     return RevocationRecord.of(record)
+
+
+@routes.get("/v1/revocations/{id}")
+@serves(revocations.get, raises=(NotFound,))
+async def get_revocation(
+    here: ApiRequest, revocation_id: Annotated[RevocationId, Path(alias="id")]
+) -> FollowedRevocation:
+    """Get a revocation record, and how far the revocation has got.
+
+    An authorizer that has `feed_sequence` of the feed, or a list of `list_version` or later,
+    refuses the warrant.
+    """
+    record, reach = here.run(revocations.get, revocation_id=revocation_id)
+    return FollowedRevocation.following(record, reach)
 
 
 @routes.delete("/v1/revocations/{id}", status_code=204)

@@ -5,7 +5,8 @@ from typing import Annotated, Final, Self
 from pydantic import Field, JsonValue
 
 from shared.model.identifiers import REVOCATION
-from shared.model.revocations import Verdict
+from shared.model.revocations import Revocation, Verdict
+from shared.operations.srl.reach import Reach
 from shared.web.fields import (
     CURSOR,
     MomentIn,
@@ -83,6 +84,26 @@ class RevocationRecord(RecordBody):
         "Who revoked it: `<service account>@<tenant>.svc`, or `<API key id>@<tenant>.svc` for a "
         "key without an account."
     )
+
+
+class FollowedRevocation(RevocationRecord):
+    """The record of a revocation, and from when on authorizers refuse the warrant."""
+
+    model_config = example(**_RECORD, feed_sequence=61, list_version=44)
+
+    feed_sequence: int | None = shown(
+        "The first entry of the feed that says so; null if there is none yet. If more than 1000 "
+        "entries followed, a later one."
+    )
+    list_version: int | None = shown(
+        "The first list that says so, of those whose heads are kept; null if there is none yet."
+    )
+
+    @classmethod
+    def following(cls, record: Revocation, reach: Reach) -> Self:
+        """Return the body for a record and how far it has got."""
+        fields = {name: getattr(record, name) for name in RevocationRecord.model_fields}
+        return cls(**fields, **reach._asdict())
 
 
 class RevocationList(PageBody):

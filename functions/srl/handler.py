@@ -1,8 +1,10 @@
 """The Signed Revocation List over HTTP (SRL-1)."""
 
+import re
 from typing import Annotated, Any, Final
 
 from fastapi import Path, Query, Response
+from pydantic import BaseModel, BeforeValidator, Field
 
 from functions.srl import feed
 from functions.srl.schemas import (
@@ -30,9 +32,43 @@ _ANSWER_MAX: Final = 4 * 1024 * 1024
 # The longest list that is read into memory if lists are files; a longer one is streamed.
 _READ_MAX: Final = 256 * 1024
 
+# A list of a certain version never changes. A client with keys of several tenants must not confuse
+# their lists, so the responses also vary by `Authorization`.
+_IMMUTABLE: Final = "private, max-age=31536000, immutable"
+
 KeyId = Annotated[SigningKeyId, Path(alias="keyId")]
 
 Cursor = Annotated[str | None, Query(description="The `cursor` of the previous page.")]
+
+_DECIMAL: Final = re.compile(r"[1-9][0-9]{0,11}")
+
+
+def _version(value: object) -> object:
+    # Python and pydantic accept `+5`, ` 5` and `1_0` as integers; the contract does not.
+    if isinstance(value, str) and not _DECIMAL.fullmatch(value):
+        raise ValueError("must be a version: 1 to 12 decimal digits, without a leading zero")
+    return value
+
+
+class ListQuery(BaseModel):
+    """Which list is asked for; without a parameter, the one that is in force."""
+
+    # The order matters: what follows a validator is checked, but is not in the API document.
+    version: Annotated[int, Field(ge=1, lt=10**12), BeforeValidator(_version)] | None = Field(
+        default=None, description="The list of this version."
+    )
+    sha256: str | None = Field(
+        default=None,
+        pattern="^[0-9a-f]{64}$",
+        description="The list whose signed bytes, those in `Payload`, have this SHA-256, in "
+        "hexadecimal digits.",
+    )
+
+    @property
+    def is_old(self) -> bool:
+        """Whether one certain list is asked for."""
+        return self.version is not None or self.sha256 is not None
+
 
 _NOT_FORCED: Final = ActivateSigner()
 
@@ -76,9 +112,9 @@ _CONDITION: Final = condition("The `ETag` of the list that you have.")
     responses=_RESPONSES,
     openapi_extra=_CONDITION,
 )
-@serves(srl.head)
-async def get_srl(here: ApiRequest) -> Response:
-    """Get the Signed Revocation List that is in force.
+@serves(srl.old, raises=(NotFound,))
+async def get_srl(here: ApiRequest, query: Annotated[ListQuery, Query()]) -> Response:
+    """Get the Signed Revocation List that is in force, or an old one.
 
     Verify the bytes in `srl` and use their content; `payload` has the same content in readable
     form. Send the `ETag` of the last list in `If-None-Match`, with the same `Accept-Encoding`: 304
@@ -86,20 +122,23 @@ async def get_srl(here: ApiRequest) -> Response:
     Follow redirects, and do not send `Authorization` to the address of a redirect.
 
     `/v1/revocations/srl` and `/v1/revocations/srl/signed` are the same resource.
+
+    With `version` or `sha256` the response is that list, if the service still has it. It does not
+    change, and may be cached. Do not take it for the list in force.
     """
-    head = here.run(srl.head)
+    head = here.run(srl.old, **query.model_dump()) if query.is_old else here.run(srl.head)
     form = head.form(packed=accepts_gzip(here))
     headers = {
         "ETag": form.etag,
-        "Cache-Control": CACHE_CONTROL,
-        "Vary": "Accept-Encoding",
+        "Cache-Control": _IMMUTABLE if query.is_old else CACHE_CONTROL,
+        "Vary": "Accept-Encoding, Authorization" if query.is_old else "Accept-Encoding",
         "X-SRL-Key-Id": head.key_id,
     }
     if matches(here, etag=form.etag):
         return Response(status_code=304, headers=headers)
     if form.size > _ANSWER_MAX and "aws.event" in here.scope:
-        location = here.run(srl.address, of=form)
-        return Response(status_code=307, headers=headers | {"Location": location})
+        location = {"Location": here.run(srl.address, of=form), "Cache-Control": CACHE_CONTROL}
+        return Response(status_code=307, headers=headers | location)
     return _whole(here, form, headers)
 
 

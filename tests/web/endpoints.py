@@ -276,6 +276,11 @@ ENDPOINTS: Final[dict[tuple[str, str], Endpoint]] = {
         action="revocation.create",
         resource=_member("id"),
     ),
+    ("GET", "/v1/revocations/{id}"): Endpoint(
+        scopes=(ADMIN,),
+        target=lambda tenant: f"/v1/revocations/{_revocation(tenant)}",
+        fields=_RECORD | _names("feed_sequence", "list_version"),
+    ),
     ("DELETE", "/v1/revocations/{id}"): Endpoint(
         scopes=(ADMIN,),
         target=lambda tenant: f"/v1/revocations/{_revocation(tenant)}",

@@ -1,4 +1,4 @@
-"""Revocations: create, list, delete; and the check of warrants by live records (CHECK-1)."""
+"""Revocations: create, list, get, delete; and the check of warrants by live records (CHECK-1)."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -19,7 +19,8 @@ from shared.operations.rules import audit, counters, tenants
 from shared.operations.rules.operation import operation
 from shared.operations.rules.paging import Page, merged
 from shared.operations.rules.verdicts import verdicts
-from shared.operations.srl import ended, marks
+from shared.operations.srl import ended, marks, reach
+from shared.operations.srl.reach import Reach
 from shared.ports import Ports
 from shared.ports.store import Address, At, Delete, Expect, Increment, Put
 
@@ -110,6 +111,13 @@ def page(ports: Ports, caller: Caller, *, before: str | None, limit: int) -> Pag
     )
     entries = [Revocation.from_item(entry.item) for entry in found[:limit]]
     return Page(entries, total, entries[-1].id if len(found) > limit else None)
+
+
+@operation(Scope.ADMIN)
+def get(ports: Ports, caller: Caller, *, revocation_id: str) -> tuple[Revocation, Reach]:
+    """Return a revocation, and how far it has got (REVOKE-8). Raises `NotFound`."""
+    _, record = _find(ports, caller, revocation_id)
+    return record, reach.of_revocation(ports, caller.tenant_id, record)
 
 
 @operation(Scope.ADMIN, Scope.AUTHORIZER)

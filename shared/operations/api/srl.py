@@ -1,13 +1,18 @@
 """The Signed Revocation List: read the one in force, and regenerate it."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
+from shared.errors import Corrupt, InvalidRequest, NotFound
 from shared.model.callers import Caller, Scope
-from shared.model.srl.blobs import sha256_of
+from shared.model.srl.blobs import sha256_of, version_of
 from shared.model.srl.head import Form, Head
 from shared.operations.rules.operation import operation
 from shared.operations.srl import in_force, publication
 from shared.ports import Ports
+
+T = TypeVar("T")
 
 # How long a presigned URL of a stored list is valid.
 URL_TTL_SECONDS = 300
@@ -20,18 +25,53 @@ def head(ports: Ports, caller: Caller) -> Head:
 
 
 @operation(Scope.ADMIN, Scope.AUTHORIZER)
-def body(ports: Ports, _caller: Caller, *, of: Form) -> bytes:
-    """Read a stored response body; check its hash. Raises `Corrupt`, `Unavailable`."""
-    return in_force.read(ports, of.blob)
+def old(
+    ports: Ports, caller: Caller, *, version: int | None = None, sha256: str | None = None
+) -> Head:
+    """Return the head of a list that was published, by its version or the hash of its payload.
+
+    Raises `NotFound` if it is not kept (SRL-20), `InvalidRequest` if both are given; `Corrupt`,
+    `Unavailable`.
+    """
+    if version is not None and sha256 is not None:
+        raise InvalidRequest("query: pass either version or sha256.")
+    if version is not None:
+        found = in_force.of_version(ports, caller.tenant_id, version)
+    else:
+        found = in_force.of_payload(ports, caller.tenant_id, sha256 or "")
+    if found is None:
+        raise NotFound
+    return found
 
 
 @operation(Scope.ADMIN, Scope.AUTHORIZER)
-def file(ports: Ports, _caller: Caller, *, of: Form) -> Path | None:
+def body(ports: Ports, caller: Caller, *, of: Form) -> bytes:
+    """Read a stored response body; check its hash. Raises `Corrupt`, `Unavailable`.
+
+    Raises `NotFound` if it is not that of the list in force, and was removed.
+    """
+    return _unless_removed(ports, caller, of, lambda: in_force.read(ports, of.blob))
+
+
+@operation(Scope.ADMIN, Scope.AUTHORIZER)
+def file(ports: Ports, caller: Caller, *, of: Form) -> Path | None:
     """Return the file of a response body, checked likewise; None if the store has no files.
 
-    Raises `Corrupt`, `Unavailable`.
+    Raises `Corrupt`, `Unavailable`, `NotFound`.
     """
-    return ports.blobs.file(of.blob, sha256=sha256_of(of.blob))
+    sha256 = sha256_of(of.blob)
+    return _unless_removed(ports, caller, of, lambda: ports.blobs.file(of.blob, sha256=sha256))
+
+
+def _unless_removed(ports: Ports, caller: Caller, of: Form, read: Callable[[], T]) -> T:
+    try:
+        return read()
+    except Corrupt:
+        folder, _, _ = of.blob.rpartition("/")
+        is_old = version_of(of.blob) < in_force.head(ports, caller.tenant_id).version
+        if is_old and of.blob not in ports.blobs.names(folder):
+            raise NotFound from None
+        raise
 
 
 @operation(Scope.ADMIN, Scope.AUTHORIZER)

@@ -12,8 +12,8 @@ from typing import NamedTuple, TypeVar
 
 from shared.errors import Corrupt
 from shared.model.srl import encoding
-from shared.model.srl.blobs import sha256_of, version_of
-from shared.model.srl.head import Head, head_address
+from shared.model.srl.blobs import VERSION_DIGITS, sha256_of, version_of
+from shared.model.srl.head import Head, head_address, history_address, publications
 from shared.model.srl.signers import ListSigner, Status, signers
 from shared.model.srl.state import State
 from shared.operations.rules.operation import reread
@@ -42,6 +42,26 @@ def head(ports: Ports, tenant_id: str) -> Head:
     if item is None:
         raise Corrupt("a tenant has no published list")
     return Head.from_item(item)
+
+
+def history(ports: Ports, tenant_id: str) -> list[Head]:
+    """Read the heads of the last lists, in no order. Raises `Corrupt`, `Unavailable`."""
+    rows = ports.store.query(publications(tenant_id), before=head_address(tenant_id).sk)
+    # The first edition kept the heads of all lists, under their versions.
+    return [Head.from_item(row.item) for row in rows if len(row.sk) < VERSION_DIGITS]
+
+
+def of_version(ports: Ports, tenant_id: str, version: int) -> Head | None:
+    """Read the head of the list of this version; None if it is not kept. Raises `Corrupt`."""
+    addresses = [head_address(tenant_id), history_address(tenant_id, version)]
+    heads = map(Head.from_item, ports.store.get_many(addresses).values())
+    return next((each for each in heads if each.version == version), None)
+
+
+def of_payload(ports: Ports, tenant_id: str, sha256: str) -> Head | None:
+    """Read the head of the list whose signed bytes have this hash, in hex; None if none is kept."""
+    heads = history(ports, tenant_id)
+    return next((each for each in heads if each.payload_sha256 == sha256), None)
 
 
 def signer(ports: Ports, tenant_id: str) -> ListSigner:

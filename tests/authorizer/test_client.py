@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,10 +19,11 @@ from shared.authorizer import (
     Policy,
     Verdict,
     events,
+    state,
     view,
 )
 from tests.asgi import run
-from tests.authorizer.feeds import TENANT, public, signer
+from tests.authorizer.feeds import HOUR, TENANT, public, signer
 from tests.authorizer.service import KEY, Response, Service, serving
 
 CLEAR, REVOKED, STALE = Verdict
@@ -387,3 +389,85 @@ async def _use_async(service: Service, floor: Path) -> None:
                 assert (event.after, event.count) == (1, 1)
                 break
     assert client.status.sequence == 1
+
+
+def test_a_client_is_closed_in_a_long_poll(
+    service: Service, made: Callable[..., AuthorizerClient]
+) -> None:
+    """F185d: `close` ends a poll that waits for news, instead of waiting for it."""
+    service.wait_max = 10
+    client = made().start()
+    soon(lambda: any("wait=10" in path for path, _ in service.asked))
+    began = time.monotonic()
+    client.close()
+    assert time.monotonic() - began < 3
+    assert client._thread is not None
+    assert not client._thread.is_alive()
+    with pytest.raises(RuntimeError, match="started before"):
+        client.start()
+
+
+def test_nothing_ends_the_thread(
+    service: Service,
+    made: Callable[..., AuthorizerClient],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """F184h: An error that nobody foresaw, also one of `on_event`, does not end the thread."""
+
+    def fail(_event: object) -> None:
+        raise ZeroDivisionError
+
+    client = made(on_event=fail).start()
+    monkeypatch.setattr("shared.authorizer.client._PAUSE", 0.01)
+    poll = client._follower.poll
+    monkeypatch.setattr(client._follower, "poll", lambda: fail(None))
+    soon(lambda: client.status.failures)
+    monkeypatch.setattr(client._follower, "poll", poll)
+    service.revoke("svc_wrt_a")
+    assert client.wait_for(1, timeout=5)
+    assert client.check(["svc_wrt_a"]) is REVOKED
+    assert "the feed could not be followed" in caplog.text
+    assert "on_event failed" in caplog.text
+
+
+def test_a_state_with_a_long_trail_begins_anew(
+    service: Service, made: Callable[..., AuthorizerClient], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F182k: Once the entries since a base are too many to save, the client takes the newest base.
+
+    So each state that counts can be restored after a restart.
+    """
+    monkeypatch.setattr(state, "TRAIL_BYTES_MAX", 300)
+    client = made().start()
+    for number in range(12):
+        service.revoke(f"svc_wrt_{number}")
+        service.feed.publish_list()
+        service.sign()
+        assert client.wait_for(number + 1, timeout=5)
+    assert client.status.base_version == 13
+    assert len([path for path, _ in service.asked if "/base/" in path]) > 1
+    client.close()
+    service.instead = lambda _path: Response(b"", 503)
+    again = made().start()
+    assert {again.check([f"svc_wrt_{number}"]) for number in range(12)} == {REVOKED}
+
+
+def test_after_a_gap_the_client_asks_for_all_entries(
+    service: Service, made: Callable[..., AuthorizerClient]
+) -> None:
+    """F180g: A client that is told too few entries asks for all of them, and goes on."""
+    client = made().start()
+
+    def short(path: str) -> Response | None:
+        if "after=0" not in path or service.feed.sequence == 0:
+            return None
+        issued_at = service.issued_at
+        full = service.feed.answer(issued_at=issued_at, expires_at=issued_at + HOUR)
+        return Response(replace(full, entries=full.entries[1:]).encode())
+
+    service.instead = short
+    service.feed.publish("svc_wrt_a")
+    service.revoke("svc_wrt_b")
+    soon(lambda: client.check(["svc_wrt_a"]) is REVOKED)
+    assert client.status.refusals == {"gap": 1}

@@ -108,7 +108,7 @@ class Server:
         self.call("POST", "/revocations", warrant_id=warrant_id, reason="a test")
 
     def publish(self) -> None:
-        """Publish what the timer would publish a minute later."""
+        """Publish the list now, which the timer would do within a minute."""
         self.call("POST", "/revocations/srl/regenerate")
 
     def admin(self, *arguments: str) -> None:

@@ -104,7 +104,6 @@ def _decides(ask: Callable[[dict[str, str]], tuple[int, str]], server: Server, c
     assert "malformed" in ask({"X-Warrants": "AAAA"})[1]
     assert "missing" in ask({})[1]
     server.revoke("svc_wrt_root")
-    server.publish()
     soon(lambda: "revoked" in ask({"X-Warrants": chain})[1])
     status, body = ask({"X-Warrants": leaf})
     assert (status, "svc_wrt_leaf" in body) == (200, True)

@@ -124,7 +124,7 @@ def test_no_revocation_is_lost_when_the_server_is_killed(
 def test_a_client_goes_on_after_a_restore(
     python: Path, server: Server, settings: dict[str, object], tmp_path: Path
 ) -> None:
-    """F187b: After a restore and `recover`, clients go on by themselves, and miss nothing that was listed.
+    """F187b: After a restore and `recover`, clients go on alone, and miss nothing that was listed.
 
     Without `recover` they refuse the older feed, and soon clear nothing.
     """

@@ -226,7 +226,7 @@ def explore(
     world: World,
     actors: Mapping[str, Actor],
     *,
-    watched: Iterable[Address] = (),
+    watched: Iterable[Address | Span] = (),
     observe: Observer = _nothing,
     torn: Iterable[str] = (),
     stop: Stop | None = None,
@@ -237,8 +237,8 @@ def explore(
     `torn` are the actors whose writes become visible item by item. `observe` is called before the
     first step, after each write that was accepted, and after each acknowledgement of one that was
     torn; it sees every write whole from the moment when it was accepted. What it looks
-    at must not depend on the order of reads, but for those of `watched` keys. Unless `reduced`,
-    also the schedules that differ in nothing that matters. Raises what `observe` raises.
+    at must not depend on the order of reads, but for those of `watched` keys and walks. Unless
+    `reduced`, also the schedules that differ in nothing that matters. Raises what `observe` raises.
     """
     tree = _Tree(reduced=reduced)
     while tree.unfinished:
@@ -257,7 +257,7 @@ def explore_stops(
     actors: Mapping[str, Actor],
     mortal: Iterable[str],
     *,
-    watched: Iterable[Address] = (),
+    watched: Iterable[Address | Span] = (),
     observe: Observer = _nothing,
     torn: Iterable[str] = (),
 ) -> Iterator[Run]:
@@ -284,10 +284,11 @@ def play(
     *,
     observe: Observer = _nothing,
     torn: Iterable[str] = (),
+    stop: Stop | None = None,
 ) -> Run:
     """One schedule: `choose` says who goes on, of those who could, or ends it with None."""
     world.restore()
-    run = Run()
+    run = Run(stop)
     _Stage(world.ports, actors, run, choose, observe=observe, torn=torn).play()
     return run
 
@@ -327,7 +328,7 @@ class _Stage:
         choose: Choose,
         *,
         observe: Observer,
-        watched: Iterable[Address] = (),
+        watched: Iterable[Address | Span] = (),
         torn: Iterable[str] = (),
     ) -> None:
         self._run = run
@@ -335,7 +336,7 @@ class _Stage:
         # What items in flight were before, and those that are to be shown, by the task to do it.
         self.hidden: dict[Place, Item | None] = {}
         self._tasks: dict[str, tuple[_Seat, Place]] = {}
-        self.watched = {Place(*key) for key in watched}
+        self.watched = {each if isinstance(each, Span) else Place(*each) for each in watched}
         self._choose = choose
         self._observe = observe
         self._seats = {name: _Seat(self, name, actor, ports) for name, actor in actors.items()}

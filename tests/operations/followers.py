@@ -5,18 +5,23 @@ import gzip
 from shared.authorizer.answers import Answer
 from shared.authorizer.refusals import NeedsBase
 from shared.authorizer.state import State, Trusted, advance
+from shared.model.feed import FeedHead
 from shared.model.srl.signers import ListSigner, signers
 from shared.operations.api import feed
+from shared.operations.srl import feed as stored_feed
 from shared.ports import Ports
 from tests.operations.tenants import Tenant
 
 
 class Follower:
-    """It keeps its state from poll to poll; `bases` counts how often it started from a list."""
+    """It keeps its state from poll to poll; `bases` counts how often it started from a list.
 
-    def __init__(self, tenant: Tenant) -> None:
+    It begins with `state`, if one is given.
+    """
+
+    def __init__(self, tenant: Tenant, state: State | None = None) -> None:
         self._tenant = tenant
-        self.state: State | None = None
+        self.state = state
         self.bases = 0
 
     def poll(self, ports: Ports) -> "Follower":
@@ -43,3 +48,10 @@ class Follower:
     def refuses(self) -> set[str]:
         """The warrants that it refuses."""
         return self.state.revoked.ids() if self.state else set()
+
+
+def current(ports: Ports, tenant_id: str) -> FeedHead:
+    """The head of the feed, which there must be."""
+    head = stored_feed.head(ports, tenant_id)
+    assert head is not None
+    return head

@@ -3,6 +3,9 @@
 Each actor is an operation as it is deployed, with its retries, over five shards;
 `tests/scheduler.py` says what a schedule is. A list *begins* where its publisher reads the head
 that it replaces. What is revoked then, check says; each change asks it at once about itself.
+
+A client follows the feed in each schedule: it asks as soon as the feed moves. An *entry* begins
+where its publisher begins to read the marks.
 """
 
 from collections import Counter
@@ -10,6 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import ModuleType
@@ -18,17 +22,22 @@ from typing import NamedTuple
 import pytest
 
 from shared.adapters.filesystem import FileBlobs
+from shared.authorizer.refusals import Reason, Refused
+from shared.authorizer.state import State as ClientState
 from shared.authorizer.statements import Statement
+from shared.authorizer.wire import Entry
 from shared.errors import Corrupt, ExpectationLost, InvalidSrl, InvalidState
 from shared.model import revocations as revocation_model
 from shared.model.callers import Caller
-from shared.model.items import Address, Table
+from shared.model.feed import HEAD, FeedHead
+from shared.model.items import Address, Item, Table
 from shared.model.records import integer
+from shared.model.revocations import Revocation
 from shared.model.srl import schedule as schedule_model
 from shared.model.srl.content import Content
 from shared.model.srl.encoding import Payload
 from shared.model.srl.head import Head, head_address
-from shared.model.srl.schedule import IN_FLIGHT_MAX, Mark
+from shared.model.srl.schedule import IN_FLIGHT_MAX, Mark, SignersMark
 from shared.model.srl.signers import ListSigner, Status, signers
 from shared.model.srl.state import State
 from shared.model.tenants import TenantSettings
@@ -37,15 +46,17 @@ from shared.operations.rules import counters, operation, revoked_signers, tenant
 from shared.operations.rules.operation import settle
 from shared.operations.rules.verdicts import verdicts
 from shared.operations.srl import content as srl_content
-from shared.operations.srl import in_force, publication, signing, storage, worker
+from shared.operations.srl import feed, in_force, publication, signing, storage, worker
 from shared.operations.srl import marks as srl_marks
 from shared.operations.srl import schedule as srl_schedule
 from shared.operations.srl.snapshot import Snapshot
 from shared.ports import Ports
 from shared.ports.store import At, Change, Delete, Expect, Put
 from tests.faults import Crash
+from tests.intercepted import Call, Intercepted
+from tests.operations.followers import Follower, current
 from tests.operations.tenants import Tenant
-from tests.scheduler import Actor, Run, World, explore, explore_stops, follow, play, rest
+from tests.scheduler import Actor, Run, Span, World, explore, explore_stops, follow, play, rest
 from tests.worlds import Clock, embedded
 
 BEFORE, NEW, SIGNED = WARRANTS = ("svc_wrt_before", "svc_wrt_new", "svc_wrt_signed")
@@ -63,6 +74,17 @@ class Moment(NamedTuple):
     head: Head
     listed: frozenset[str] | None
     signer_id: str
+    feed: FeedHead
+    # What a client refuses that follows the feed; the same as before if it is told to wait.
+    held: frozenset[str]
+
+
+class Stated(NamedTuple):
+    """An entry: after how many steps it began, what holds once it is out, and what held before."""
+
+    began: int
+    moment: Moment
+    previous: Moment
 
 
 class Published(NamedTuple):
@@ -85,11 +107,20 @@ class History:
     key_id: str
     signer_id: str
     pending_id: str
+    marked_id: str = ""
     moments: list[Moment] = field(default_factory=list)
     torn: frozenset[str] = frozenset()
     # What is revoked, and what of it depends on the writes in flight of these actors.
     accepted: frozenset[str] = frozenset()
     unsure: dict[str, frozenset[str]] = field(default_factory=dict)
+    # Whether an actor revokes or restores: what it concerns depends then on when marks are read.
+    changing: bool = False
+    # Revoked by the start, though neither the list nor the feed says so.
+    marked: frozenset[str] = frozenset()
+    follower: Follower = field(init=False)
+    # What it refused at each sequence.
+    sets: dict[int, frozenset[str]] = field(default_factory=dict)
+    followed: ClientState | None = None
 
     @classmethod
     def set(cls, folder: Path) -> "History":
@@ -109,6 +140,12 @@ class History:
         self.pending_id = list_signers.create(self.ports, self.tenant.operator).record.id
         self.world = World(self.ports, self.world._blobs)
 
+    def make_marked(self) -> None:
+        """A warrant is revoked that the feed has yet to state, in each schedule from here on."""
+        self.marked_id = self.tenant.revoke(self.ports, NEW)
+        self.marked = frozenset({NEW})
+        self.world = World(self.ports, self.world._blobs)
+
     @property
     def ports(self) -> Ports:
         """The ports themselves, which no schedule holds up."""
@@ -123,21 +160,52 @@ class History:
             self.moments.clear()
             self.unsure.clear()
             self.clock.moment = Clock().moment
+            self._meet_client()
         unsure = self._look(run)
         ports, tenant_id = self.ports, self.tenant.id
         head = in_force.head(ports, tenant_id)
         signer_id = in_force.signer(ports, tenant_id).id
         revoked, possible = self.accepted - unsure, self.accepted | unsure
-        moment = Moment(len(run.steps), revoked, possible, head, self._listed(), signer_id)
-        self.moments.append(moment)
+        newest = current(ports, tenant_id)
+        if self.moments and newest != self.moments[-1].feed:
+            self._follow()
+        self.moments.append(
+            Moment(
+                len(run.steps),
+                revoked,
+                possible,
+                head,
+                self._listed(),
+                signer_id,
+                newest,
+                frozenset(self.follower.refuses),
+            )
+        )
+
+    def _meet_client(self) -> None:
+        """A client that has asked once, before anything happened."""
+        self.follower = Follower(self.tenant, self.followed)
+        self.sets.clear()
+        self._follow()
+        self.followed = self.follower.state
+
+    def _follow(self) -> None:
+        try:
+            state = self.follower.poll(self.ports).state
+            assert state is not None
+            self.sets.setdefault(state.sequence, frozenset(self.follower.refuses))
+        except Refused as refused:
+            # Until there is a list that covers the break.
+            if refused.reason is not Reason.BREAK:
+                raise
 
     def explore(self, actors: dict[str, Actor]) -> Iterator[Run]:
         return explore(
-            self.world, actors, watched=[self.head_address], observe=self.observe, torn=self.torn
+            self.world, actors, watched=self._watched, observe=self.observe, torn=self.torn
         )
 
     def explore_stops(self, actors: dict[str, Actor], mortal: Iterable[str]) -> Iterator[Run]:
-        watched = [self.head_address]
+        watched = self._watched
         return explore_stops(
             self.world, actors, mortal, watched=watched, observe=self.observe, torn=self.torn
         )
@@ -147,6 +215,27 @@ class History:
             if moment.head.blob != previous.head.blob:
                 by = run.steps[moment.step - 1].actor
                 yield Published(by, self._began(run, by, moment.step - 1), moment, previous)
+
+    def entries(self, run: Run) -> Iterator[Stated]:
+        for previous, moment in zip(self.moments, self.moments[1:], strict=False):
+            if moment.feed.sequence != previous.feed.sequence:
+                by = run.steps[moment.step - 1].actor
+                yield Stated(self._read_marks(run, by, moment.step - 1), moment, previous)
+
+    def _read_marks(self, run: Run, by: str, end: int) -> int:
+        """The last step until `end` in which the actor began to read the marks on warrants."""
+        steps = enumerate(run.steps[:end])
+        reads = (n for n, each in steps if each.actor == by and self._walk in each.footprint.reads)
+        return max(reads)
+
+    @property
+    def _walk(self) -> Span:
+        """The walk with which every reader of the marks on warrants begins."""
+        return Span(*schedule_model.warrant_marks(self.tenant.id)[0], None, None)
+
+    @property
+    def _watched(self) -> list[Address | Span]:
+        return [self.head_address, *([self._walk] if self.changing else [])]
 
     def between(self, start: int, end: int) -> list[Moment]:
         """Each moment from one step to another."""
@@ -275,6 +364,22 @@ def _key_revoker(history: History, ports: Ports) -> object:
     return key
 
 
+def _feeder(history: History, ports: Ports) -> object:
+    return feed.publish(ports, history.tenant.id)
+
+
+def _announcer(history: History, ports: Ports) -> object:
+    """Revokes a warrant, and then publishes the feed."""
+    _revoker(history, ports)
+    return _feeder(history, ports)
+
+
+def _taker(history: History, ports: Ports) -> object:
+    """Takes back what was revoked at the start, and then publishes the feed."""
+    revocations.delete(ports, history.tenant.operator, revocation_id=history.marked_id)
+    return _feeder(history, ports)
+
+
 _ACTORS: dict[str, Callable[[History, Ports], object]] = {
     "publisher": _publisher,
     "worker": _worker,
@@ -288,13 +393,22 @@ _ACTORS: dict[str, Callable[[History, Ports], object]] = {
     "thief taker": _thief_taker,
     "withdrawer": _withdrawer,
     "key revoker": _key_revoker,
+    "feeder": _feeder,
+    "announcer": _announcer,
+    "taker": _taker,
 }
+
+# Without one of these, a feeder finds something that was revoked before.
+_CHANGERS = ("revoker", "remover", "waverer", "announcer")
 
 
 def cast(history: History, names: str) -> dict[str, Actor]:
     """The actors of these names; a number tells one from its like."""
     if any(name in names for name in ("activator", "withdrawer", "thief taker")):
         history.make_pending()
+    history.changing = any(each in names for each in (*_CHANGERS, "taker"))
+    if "taker" in names or ("feeder" in names and not any(each in names for each in _CHANGERS)):
+        history.make_marked()
     roles = {name: _ACTORS[name.rstrip("123")] for name in names.split(", ")}
     return {name: partial(role, history) for name, role in roles.items()}
 
@@ -401,9 +515,68 @@ def _assert_quiet(history: History) -> None:
 
 def no_churn(history: History, run: Run) -> None:
     """F08: no worker publishes more than one list, and none without a change."""
-    changed = len({moment.revoked for moment in history.moments}) > 1
+    changed = len({moment.revoked for moment in history.moments}) > 1 or bool(history.marked)
     publishers = Counter(each.by for each in history.lists(run))
     assert all(publishers[name] <= changed for name in run.outcomes if name.startswith("worker"))
+
+
+def one_by_one(history: History, run: Run) -> None:
+    """F230: Each entry has the next number, but for a break; its chain follows from the last."""
+    feeds = [moment.feed for moment in history.moments]
+    for before, after in pairwise(feeds):
+        gone = after.sequence - before.sequence
+        assert gone in {0, 1} or after.broke_at == after.sequence > before.sequence
+        assert gone or after.signed.chain == before.signed.chain
+        assert after.signed.issued_at >= before.signed.issued_at
+
+
+def based(history: History, run: Run) -> None:
+    """F231: The base of the feed is the list in force; its content is what the feed makes of it."""
+    for moment in history.moments:
+        head, base = moment.head, moment.feed.base
+        stated = bytes.fromhex(head.payload_sha256 or "")
+        assert base.sequence == head.sequence is not None
+        assert (base.version, base.count, base.sha256) == (head.version, head.count, stated)
+        if moment.feed.broke_at <= base.sequence:
+            known = history.sets.get(base.sequence, moment.listed)
+            assert moment.listed == known
+
+
+def told(history: History, run: Run) -> None:
+    """F232: Who holds an entry refuses what was revoked before it began, unless it was restored."""
+    for each in history.entries(run):
+        if each.moment.feed.needs_list:
+            continue
+        between = history.between(each.began, each.moment.step)
+        held = each.moment.held
+        assert frozenset.intersection(*(moment.revoked for moment in between)) <= held
+        assert frozenset.union(*(moment.possible for moment in history.moments)) >= held
+
+
+def kept(history: History, run: Run) -> None:
+    """F233: No client accepts what it refused before, unless the revocation was taken back."""
+    start = history.moments[0]
+    for last, moment in pairwise(history.moments):
+        if moment.held != last.held:
+            between = history.between(start.step, moment.step)
+            always = frozenset.intersection(*(each.revoked for each in between))
+            assert last.held & always <= moment.held
+            start = moment
+
+
+def caught_up(history: History, run: Run) -> None:
+    """F234: One more publication of the feed brings every client to what a check says."""
+    ports, tenant_id = history.ports, history.tenant.id
+    now = World(ports, history.world._blobs)
+    published = feed.publish(ports, tenant_id)
+    assert published is not None
+    if published.head.needs_list:
+        worker.publish_if_due(ports, tenant_id)
+    right = history._revoked()
+    for state in (None, history.followed, history.follower.state):
+        assert Follower(history.tenant, state).poll(ports).refuses == right
+    assert not srl_marks.of_warrants(ports, tenant_id, limit=1)
+    now.restore()
 
 
 Guarantee = Callable[[History, Run], None]
@@ -415,6 +588,11 @@ GUARANTEES: tuple[Guarantee, ...] = (
     fenced,
     no_churn,
     staged,
+    one_by_one,
+    based,
+    told,
+    kept,
+    caught_up,
     nothing_lost,
 )
 
@@ -441,22 +619,33 @@ def _reporting(guarantee: Guarantee, run: Run) -> Iterator[None]:
 
 
 _SMALL = [
+    "feeder, revoker",
+    "feeder, remover",
+    "feeder, key revoker",
+    "feeder1, feeder2",
     "publisher1, publisher2",
     "publisher, revoker",
     "worker, revoker",
     "publisher, waverer",
     "publisher, rotator",
     "publisher, key revoker",
-    "rotator1, rotator2",
     "maker, rotator",
     "maker1, maker2",
-    "activator, rotator",
     "activator, withdrawer",
-    "activator, thief taker",
-    "publisher, activator",
-    "publisher, thief taker",
 ]
 _LARGE = [
+    "activator, rotator",
+    "activator, thief taker",
+    "rotator1, rotator2",
+    "publisher, activator",
+    "publisher, thief taker",
+    "feeder, publisher",
+    "feeder, rotator",
+    "announcer, feeder",
+    "feeder, waverer",
+    "feeder, worker",
+    "feeder, taker",
+    "feeder, thief taker",
     "publisher1, publisher2, revoker",
     "worker1, worker2, revoker",
     "worker, publisher, revoker",
@@ -464,6 +653,10 @@ _LARGE = [
 ]
 # Thousands of schedules each: run by hand, with `-m long`.
 _HUGE = [
+    "feeder, publisher, revoker",
+    "feeder1, feeder2, waverer",
+    "feeder, publisher, key revoker",
+    "feeder, worker, remover",
     "publisher1, publisher2, rotator",
     "publisher1, publisher2, key revoker",
     "publisher1, publisher2, publisher3",
@@ -491,14 +684,20 @@ def test_every_schedule(history: History, names: str) -> None:
 
 
 _TORN_SMALL = {
+    "feeder, revoker": "revoker",
+    "feeder, remover": "remover",
+    "feeder, key revoker": "key revoker",
     "worker, revoker": "revoker",
-    "worker, remover": "remover",
-    "worker, key revoker": "key revoker",
     "checker, revoker": "revoker",
     "checker, key revoker": "key revoker",
     "publisher, revoker": "revoker",
 }
 _TORN_LARGE = {
+    "worker, remover": "remover",
+    "worker, key revoker": "key revoker",
+    "feeder1, feeder2": "feeder1, feeder2",
+    "feeder, waverer": "waverer",
+    "feeder, publisher": "publisher",
     "publisher, rotator": "rotator",
     "publisher, activator": "activator",
     "rotator1, rotator2": "rotator1, rotator2",
@@ -525,6 +724,7 @@ def test_every_schedule_of_torn_writes(history: History, names: str, torn: str) 
     prove(history, names, history.explore(cast(history, names)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("names", ["publisher, key revoker", "worker, key revoker"])
 def test_a_key_revocation_that_is_seen_in_part(history: History, names: str) -> None:
     """F128a: If a list sees a part of a key's revocation, it or the next list has all of it.
@@ -539,11 +739,14 @@ def test_a_key_revocation_that_is_seen_in_part(history: History, names: str) -> 
 
 
 _SMALL_STOPS = {
+    "feeder": "feeder",
+    "feeder, revoker": "feeder, revoker",
     "publisher, revoker": "publisher, revoker",
-    "worker, revoker": "worker, revoker",
 }
 # Of actors that are alike, one stands for the others.
 _LARGE_STOPS = {
+    "worker, revoker": "worker, revoker",
+    "feeder, publisher": "feeder, publisher",
     "publisher, rotator": "publisher, rotator",
     "publisher, thief taker": "publisher, thief taker",
     "publisher, waverer": "publisher, waverer",
@@ -713,8 +916,112 @@ def _over_any_head(
     ports.store.write(moved, *changes)
 
 
+def _marked_afterwards(
+    ports: Ports, caller: Caller, *, warrant_id: str, reason: str
+) -> tuple[Revocation, bool]:
+    """Revoke in one write, and set the mark on the warrant in another."""
+    marks = list[Change]()
+    partitions = {each.pk for each in schedule_model.warrant_marks(caller.tenant_id)}
+
+    def write(call: Call) -> object:
+        if call.verb != "write":
+            return call()
+        marks.extend(each for each in call.arguments if each.address.pk in partitions)
+        return ports.store.write(*(each for each in call.arguments if each not in marks))
+
+    elsewhere = replace(ports, store=Intercepted(ports.store, write))
+    made = _RIGHT.create(elsewhere, caller, warrant_id=warrant_id, reason=reason)
+    ports.store.write(*marks)
+    return made
+
+
+def _head_before_marks(
+    ports: Ports, tenant_id: str, *, also: Collection[str] = ()
+) -> feed.Published | None:
+    """If another process states and unmarks the rest, it is not in the head that is returned."""
+    before = feed.head(ports, tenant_id)
+    published = _RIGHT.publish(ports, tenant_id, also=also)
+    return published._replace(head=before) if published and not published.entries else published
+
+
+def _put_anyway(address: Address, item: Item, expected: At | Expect) -> Put:
+    """Replace the head of a feed, whatever it is."""
+    return Put(address, item, Expect.ANYTHING if address.sk == HEAD else expected)
+
+
+def _cleared_first(
+    ports: Ports, tenant_id: str, marked: Iterable[Address], extra: Collection[str]
+) -> object:
+    """Remove the marks, as they should be, but before the entry is written."""
+    found = feed._found(ports, tenant_id, [each.sk for each in marked])
+    read = srl_marks.of_warrants(ports, tenant_id, limit=100)
+    srl_marks.clear(ports, tenant_id, read, revoked=found.own)
+    return _RIGHT.stated(ports, tenant_id, marked, extra)
+
+
+def _warrants_cleared_as_they_are(
+    ports: Ports, _tenant_id: str, marks: Mapping[Address, At], *, revoked: Collection[str]
+) -> int:
+    if marks:
+        ports.store.write(*(Delete(key, Expect.ANYTHING) for key in marks))
+    return 0
+
+
+def _all_signers(ports: Ports, tenant_id: str) -> dict[Address, SignersMark]:
+    """Also those whose revocations a check does not find yet."""
+    partition = schedule_model.signers_marks(tenant_id)
+    rows = ports.store.query(partition)
+    return {partition.address(row.sk): SignersMark.from_item(row.item) for row in rows}
+
+
+def _verdicts_before_head(ports: Ports, tenant_id: str, ids: Collection[str]) -> object:
+    found = feed._found(ports, tenant_id, ids)
+    facts = feed._facts(ports, tenant_id)
+    removed = tuple(sorted(set(ids) - set(found.ends)))
+    entry = Entry(facts.head.sequence + 1, tuple(sorted(found.ends)), removed)
+    return feed._append(ports, facts, entry, found.ends), found
+
+
+def _of_live_records(ports: Ports, snapshot: Snapshot, **how: bool) -> srl_content.Found:
+    """The content is what the records say after the feed was brought up to date."""
+    found = _RIGHT.found(ports, snapshot, **how)
+    return replace(found, content=srl_content._records(ports, snapshot).content)
+
+
+def _base_claims_more(
+    ports: Ports,
+    taken: Snapshot,
+    found: srl_content.Found,
+    head: Head,
+    changes: Iterable[Change],
+) -> None:
+    """The base is said to cover the feed as it is now, and not as it was when it was read."""
+    newest = current(ports, taken.tenant_id)
+    claimed = replace(found, sequence=newest.sequence, chain=newest.signed.chain)
+    head = replace(head, sequence=newest.sequence)
+    _RIGHT.move_heads(ports, taken, claimed, head, changes)
+
+
+class _Right(NamedTuple):
+    """Functions of the product, which some other ways call in another order."""
+
+    create: Callable[..., tuple[Revocation, bool]]
+    publish: Callable[..., feed.Published | None]
+    stated: Callable[..., object]
+    found: Callable[..., srl_content.Found]
+    move_heads: Callable[..., None]
+
+
+_RIGHT = _Right(
+    revocations.create, feed.publish, feed._stated, srl_content.found, publication._move_heads
+)
+
+
 class Wrong(NamedTuple):
-    """Another way to do what a function of the product does, and the guarantee that it breaks."""
+    """Another way to do what a function of the product does, and the guarantee that it breaks.
+
+    `mortal` are the actors that may die in it.
+    """
 
     module: ModuleType
     function: str
@@ -722,6 +1029,7 @@ class Wrong(NamedTuple):
     names: str
     breaks: Guarantee
     torn: str = ""
+    mortal: str = ""
 
 
 _TWO = "publisher1, publisher2, revoker"
@@ -751,7 +1059,37 @@ _WRONG = {
         srl_marks, "see", _marks_cleared_at_once, "worker, revoker", nothing_lost, "revoker"
     ),
     "warrants cleared unseen": Wrong(
-        srl_marks, "clear", _warrants_cleared_unseen, "publisher, revoker", nothing_lost, "revoker"
+        srl_marks, "clear", _warrants_cleared_unseen, "feeder, revoker", caught_up, "revoker"
+    ),
+    "warrants cleared as they are": Wrong(
+        srl_marks, "clear", _warrants_cleared_as_they_are, "feeder, taker", caught_up
+    ),
+    "warrants marked afterwards": Wrong(
+        revocations, "create", _marked_afterwards, "feeder, revoker", caught_up, mortal="revoker"
+    ),
+    "warrants cleared first": Wrong(
+        feed, "_stated", _cleared_first, "feeder", caught_up, mortal="feeder"
+    ),
+    "head of the feed before marks": Wrong(
+        feed, "publish", _head_before_marks, "feeder, publisher", complete
+    ),
+    "head of the feed unchecked": Wrong(feed, "Put", _put_anyway, "feeder, publisher", one_by_one),
+    "head of the feed after verdicts": Wrong(
+        feed, "_state", _verdicts_before_head, "feeder, taker", caught_up
+    ),
+    "signers cleared unseen": Wrong(
+        srl_marks,
+        "of_revoked_signers",
+        _all_signers,
+        "feeder, key revoker",
+        caught_up,
+        "key revoker",
+    ),
+    "list of live records": Wrong(
+        srl_content, "found", _of_live_records, "publisher, revoker", based
+    ),
+    "base that claims more": Wrong(
+        publication, "_move_heads", _base_claims_more, "publisher, announcer", based
     ),
 }
 
@@ -764,7 +1102,18 @@ def _holds(guarantee: Guarantee, history: History, run: Run) -> bool:
     return True
 
 
-_LONG = ["version first", "identifiers before head", "last writer wins"]
+_LONG = [
+    "marks cleared at once",
+    "marks cleared as they are",
+    "version first",
+    "identifiers before head",
+    "last writer wins",
+    "warrants cleared as they are",
+    "head of the feed before marks",
+    "head of the feed unchecked",
+    "head of the feed after verdicts",
+    "base that claims more",
+]
 
 
 @pytest.mark.parametrize(
@@ -781,11 +1130,15 @@ def test_another_way_is_caught(
     monkeypatch.setattr(wrong.module, wrong.function, wrong.way)
     history.torn = frozenset(wrong.torn.split(", ")) if wrong.torn else frozenset()
     actors = cast(history, wrong.names)
-    broken = [run for run in history.explore(actors) if not _holds(wrong.breaks, history, run)]
+    mortal = wrong.mortal.split(", ") if wrong.mortal else ()
+    runs = history.explore_stops(actors, mortal) if mortal else history.explore(actors)
+    broken = [run for run in runs if not _holds(wrong.breaks, history, run)]
     shortest = min(broken, key=lambda run: run.length)
     print(f"breaks `{wrong.breaks.__name__}` in {len(broken)} schedules, such as\n{shortest}")
-    schedule = follow(shortest.schedule)
-    again = play(history.world, actors, schedule, observe=history.observe, torn=history.torn)
+    schedule, stop = follow(shortest.schedule), shortest.stop
+    again = play(
+        history.world, actors, schedule, observe=history.observe, torn=history.torn, stop=stop
+    )
     assert not _holds(wrong.breaks, history, again)
 
 

@@ -174,8 +174,10 @@ def from_all_records(ports: Ports, snapshot: Snapshot, above: int | None) -> Fou
             covered = feed.break_off(ports, snapshot.tenant_id)
     records = reread(lambda: _records(ports, snapshot))
     signers, kept = _ended(ports, snapshot)
-    known = max(above or 0, snapshot.head.sequence or 0)
-    sequence, chain = known + LEAP if known else 0, wire.first_chain(snapshot.tenant_id)
+    known = [each for each in (above, snapshot.head.sequence) if each is not None]
+    # A feed that lost its head may still have entries.
+    sequence = max(known) + LEAP if known else 0
+    chain = wire.first_chain(snapshot.tenant_id)
     if covered is not None:
         sequence, chain = covered.sequence, covered.signed.chain
     made = replace(records.content, signers=signers)

@@ -94,12 +94,16 @@ def publish(ports: Ports, tenant_id: str, *, also: Collection[str] = ()) -> Publ
     Returns None if the tenant has no feed yet: its next list begins it. Raises `Corrupt`,
     `Unavailable`; what was not published keeps its mark.
     """
-    newest, entries, tries = head(ports, tenant_id), 0, 0
-    while newest is not None:
+    entries, tries = 0, 0
+    while True:
         marked, of_signers = ports.gather(
             lambda: marks.of_warrants(ports, tenant_id, limit=model.ENTRY_MAX),
             lambda: marks.of_revoked_signers(ports, tenant_id),
         )
+        # After the marks: this head then covers what another process states and unmarks meanwhile.
+        newest = head(ports, tenant_id)
+        if newest is None:
+            return None
         extra = {*also, *_signed_ids(ports, tenant_id, of_signers.values())}
         heads, own = _stated(ports, tenant_id, marked, extra)
         newest, entries, also = [newest, *heads][-1], entries + len(heads), ()
@@ -111,7 +115,6 @@ def publish(ports: Ports, tenant_id: str, *, also: Collection[str] = ()) -> Publ
         if left:
             # They were set again, or their change is visible only in part.
             operation.PACING.sleep(operation.PACING.in_flight)
-    return None
 
 
 def break_off(ports: Ports, tenant_id: str, *, above: int | None = None) -> FeedHead:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from shared import logs
-from shared.errors import Unavailable
+from shared.errors import Corrupt, Unavailable
 from shared.model.callers import Caller
 from shared.model.srl.schedule import Turn, is_of_keys
 from shared.operations.rules import counters, tenants
@@ -82,7 +82,7 @@ def tidy(ports: Ports, snapshot: Snapshot, found: Found) -> None:
         if found.misplaced:
             ended.move(ports, tenant_id, found.misplaced, since=since)
         feed.prune(ports, tenant_id, until=found.sequence)
-    except Unavailable:
+    except (Corrupt, Unavailable):
         # The list is published. The next publication does the same again.
         _log.warning("what ended could not be moved, or old entries not removed", exc_info=True)
 

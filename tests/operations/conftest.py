@@ -58,8 +58,13 @@ def deployment(tmp_path: Path, clock: Clock) -> Iterator[Deployment]:
 FEW_SHARDS: Final = 3
 
 
-@pytest.fixture
-def few_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
+def make_few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Reads of all partitions are alike: with fewer of them, there are fewer moments to try."""
     monkeypatch.setattr(revocations, "SHARDS", FEW_SHARDS)
     monkeypatch.setattr(srl_schedule, "MARK_PARTITIONS", 2)
+
+
+@pytest.fixture
+def few_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """See `make_few`."""
+    make_few(monkeypatch)

@@ -925,9 +925,11 @@ def _marked_afterwards(
 
     def write(call: Call) -> object:
         if call.verb != "write":
-            return call()
+            found: object = call()
+            return found
         marks.extend(each for each in call.arguments if each.address.pk in partitions)
-        return ports.store.write(*(each for each in call.arguments if each not in marks))
+        ports.store.write(*(each for each in call.arguments if each not in marks))
+        return None
 
     elsewhere = replace(ports, store=Intercepted(ports.store, write))
     made = _RIGHT.create(elsewhere, caller, warrant_id=warrant_id, reason=reason)
@@ -939,7 +941,7 @@ def _head_before_marks(
     ports: Ports, tenant_id: str, *, also: Collection[str] = ()
 ) -> feed.Published | None:
     """If another process states and unmarks the rest, it is not in the head that is returned."""
-    before = feed.head(ports, tenant_id)
+    before = current(ports, tenant_id)
     published = _RIGHT.publish(ports, tenant_id, also=also)
     return published._replace(head=before) if published and not published.entries else published
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -27,7 +28,7 @@ from shared.ports.store import Delete, Expect, Partition, Put
 from tests.faults import Crash, Script, raises, scripted
 from tests.intercepted import Call, Intercepted
 from tests.log_lines import lines, metrics
-from tests.operations.conftest import FEW_SHARDS
+from tests.operations.conftest import FEW_SHARDS, make_few
 from tests.operations.tenants import Tenant
 from tests.worlds import Clock, close, embedded
 
@@ -36,25 +37,34 @@ pytestmark = pytest.mark.usefixtures("few_partitions")
 
 @pytest.fixture
 def tenant(ports: Ports) -> Tenant:
+    return _published_tenant(ports)
+
+
+_COMPARED_EVERY = {"followed": 10**9, "rebuilt": 1}
+
+
+def _recorded(way: str, *, changed: bool) -> list[str]:
+    """The calls of one publication, in order, as it makes a list in one of the two ways."""
+    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        make_few(patch)
+        ports, script = embedded(Path(folder), Clock()), Script()
+        tenant = _published_tenant(ports)
+        if changed:
+            tenant.revoke(ports, "svc_wrt_next")
+        patch.setattr(snapshot, "_COMPARED_EVERY", _COMPARED_EVERY[way])
+        publication.publish(scripted(ports, script), tenant.operator)
+        close(ports)
+    return script.calls
+
+
+def _published_tenant(ports: Ports) -> Tenant:
     made = Tenant.create(ports)
     made.revoke(ports, "svc_wrt_before")
     made.regenerate(ports)
     return made
 
 
-# The calls of one publication, in order, for either way to make the list.
-_SHARDS = ["query"] * FEW_SHARDS
-# Settings, head, signer, the counters, the signers, the marks, the list in force and its state.
-_SNAPSHOT = ["get", "get", "get", "get_many", *_SHARDS, "query", *_SHARDS, *["get_blob"] * 2]
-_ORDERS = {
-    "followed": [*_SNAPSHOT, "get_many", "unseal", "put", "put", "write"],
-    "rebuilt": [
-        # The revoked keys, then the shards, each with what was moved out of it.
-        *[*_SNAPSHOT, "get", "column", *["column"] * 2 * FEW_SHARDS, "get_many"],
-        # The tombstones, of four kinds.
-        *[*["query"] * 4, "unseal", "put", "put", "write"],
-    ],
-}
+_ORDERS = {way: _recorded(way, changed=True) for way in _COMPARED_EVERY}
 
 
 def _ends_of_runs(calls: list[str]) -> list[int]:
@@ -71,8 +81,9 @@ def _write_of(way: str) -> int:
     return len(_ORDERS[way]) - 1
 
 
-# The step that publishes where nothing has changed: there are no verdicts to read.
-_AT_REST = len(_ORDERS["followed"]) - 2
+# The calls of a publication if nothing has changed, and the step that publishes.
+_UNCHANGED = _recorded("followed", changed=False)
+_AT_REST = len(_UNCHANGED) - 1
 
 
 @pytest.fixture
@@ -80,7 +91,7 @@ def go(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     """Make lists in one of the two ways from here on."""
 
     def go(way: str) -> None:
-        monkeypatch.setattr(snapshot, "_COMPARED_EVERY", 1 if way == "rebuilt" else 10**9)
+        monkeypatch.setattr(snapshot, "_COMPARED_EVERY", _COMPARED_EVERY[way])
 
     return go
 
@@ -311,7 +322,7 @@ def test_a_clock_that_jumps_back_during_a_publication(
         clock.moment -= ahead
 
     clock.moment += ahead
-    script = Script(before={_AT_REST - 3: set_back})
+    script = Script(before={_UNCHANGED.index("unseal"): set_back})
     with pytest.raises(Corrupt, match="issued in the future"):
         publication.publish(scripted(ports, script), tenant.operator)
     assert in_force.head(ports, tenant.id).version == 2
@@ -392,7 +403,7 @@ def test_a_walk_that_missed_a_revocation_once_is_made_again(
     item = ports.store.get(address)
     assert item is not None
     ports.store.write(Delete(address, Expect.PRESENT))
-    first_walk = _ORDERS["rebuilt"].index("column")
+    first_walk = _recorded("rebuilt", changed=False).index("column")
     script = Script(
         before={
             first_walk + 1 + 2 * FEW_SHARDS: lambda: ports.store.write(

@@ -332,3 +332,12 @@ def test_what_a_state_keeps_is_bounded(feed: Feed, monkeypatch: pytest.MonkeyPat
         assert (state.latest and len(state.latest.entries)) == kept
         assert state.trail_bytes == (number - 1) * size
         assert held(state) == feed.ids
+
+
+def test_what_is_saved_can_be_read_again() -> None:
+    """F168d: A saved answer with as many small entries as a state keeps is not too large."""
+    entry = wire.Entry(2**53, ("svc_wrt_a",)).encode()
+    entries = (entry,) * (module.TRAIL_BYTES_MAX // len(entry))
+    answer = Answer(b"p" * 400, b"s" * 64, entries)
+    assert parse_answer(answer.encode()) == answer
+    assert len(entries) > 10_000

@@ -51,7 +51,7 @@ _WINDOW: Final = (
 )
 _PUBLICATION: Final = (
     "When lists are published. `scheduled`: within about a minute of a change. `follow`: also "
-    "after an entry of the feed."
+    "after an entry of the feed, for a twentieth of the time at most."
 )
 
 

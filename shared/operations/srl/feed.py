@@ -22,6 +22,7 @@ from shared.model import revocations, seeds, times
 from shared.model.feed import FeedHead, StoredEntry
 from shared.model.items import Address
 from shared.model.revocations import RevokedWarrant
+from shared.model.srl.head import Head
 from shared.model.srl.schedule import SignersMark
 from shared.model.srl.signers import ListSigner
 from shared.model.tenants import TenantSettings
@@ -77,6 +78,12 @@ class _Facts:
     settings: TenantSettings
     head: FeedHead
     list_signer: ListSigner
+    listed: Head
+
+    @property
+    def is_left_behind(self) -> bool:
+        """Whether a release without a feed published the list in force, and no break says so."""
+        return self.listed.sequence is None and not self.head.needs_list
 
 
 def head(ports: Ports, tenant_id: str) -> FeedHead | None:
@@ -209,11 +216,13 @@ def _signed_ids(ports: Ports, tenant_id: str, of_signers: Iterable[SignersMark])
 
 
 def _state(ports: Ports, tenant_id: str, ids: Collection[str]) -> tuple[FeedHead, _Found]:
-    """Write the entry that says of each of these warrants whether it is revoked."""
+    """Write the entry that says of each of these warrants whether it is revoked, or a break."""
     # The head first: if the records change after they were read, another entry may follow this
     # one, but none may come before it.
     facts = _facts(ports, tenant_id)
     found = _found(ports, tenant_id, ids)
+    if facts.is_left_behind:
+        return _append(ports, facts, Entry(facts.head.sequence + 1), {}), found
     ttl, now = facts.settings.srl_ttl, ports.now()
     ends = {each: at for each, at in found.ends.items() if not left_behind(at, now, ttl=ttl)}
     removed = tuple(sorted(each for each in ids if each not in ends))
@@ -236,14 +245,14 @@ def _found(ports: Ports, tenant_id: str, ids: Collection[str]) -> _Found:
 
 
 def _facts(ports: Ports, tenant_id: str) -> _Facts:
-    settings, (_, signer), newest = ports.gather(
+    settings, (listed, signer), newest = ports.gather(
         lambda: tenants.settings(ports, tenant_id),
         lambda: in_force.head_and_signer(ports, tenant_id),
         lambda: head(ports, tenant_id),
     )
     if newest is None:
         raise Corrupt("the feed of a tenant has no head")
-    return _Facts(settings, newest, signer)
+    return _Facts(settings, newest, signer, listed)
 
 
 def _append(

@@ -14,6 +14,7 @@ from typing import Final
 
 from shared.authorizer.statements import Statement, follow
 from shared.errors import Corrupt, InvalidSrl
+from shared.model.feed import LEAP
 from shared.model.srl import encoding, state
 from shared.model.srl.blobs import is_signed, lists_folder, states_folder, version_of
 from shared.model.srl.encoding import Payload
@@ -25,6 +26,8 @@ from shared.ports import Ports
 
 # How many states are searched for statements. Limited, because others may write to the bucket.
 _ASKED: Final = 5
+# How many recoveries are assumed since the newest valid state. Clients refuse too large a leap.
+_LEAPS_MAX: Final = 32
 _UNKNOWN_SIGNER: Final = (
     "the records do not have the key that signed the newest stored list; if it became the list "
     "signer after the restored moment, pass its public key, as verifiers have it: --signer "
@@ -50,6 +53,16 @@ class Newest:
     def issued_at(self) -> datetime | None:
         """The time of issue of the newest list, the latest one if there are several."""
         return max((each.issued_at for each in self.lists), default=None)
+
+    @property
+    def sequence(self) -> int:
+        """The highest sequence of the feed that the newest list may cover.
+
+        Each list after the newest valid state may be of a recovery, and so may have leapt.
+        """
+        known = max((each.sequence for each in self.states), default=0)
+        since = self.version - max((each.version for each in self.states), default=0)
+        return known + min(max(since, 0), _LEAPS_MAX) * LEAP
 
     @property
     def revoked_ids(self) -> list[str]:

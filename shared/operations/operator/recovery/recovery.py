@@ -74,8 +74,7 @@ def recover(
     unknown = recovery_unknown.unknown(ports, tenant_id, newest, tables)
     for line in unknown.lines():
         report(line)
-    sequence = max((state.sequence for state in newest.states), default=0)
-    above = Above(newest.version, sequence)
+    above = Above(newest.version, newest.sequence)
     head = settle(lambda: publication.publish(ports, operator, above=above))
     settle(lambda: _remove_other_turns(ports, tenant_id))
     return Recovered(head, lost, repaired, unknown, not last_admin.is_left(ports, tenant_id))

@@ -21,11 +21,21 @@ from shared.model.callers import Scope
 from shared.model.revocations import RevokedWarrant
 from shared.model.srl import schedule as srl_schedule
 from shared.operations.api import api_keys
+from shared.operations.srl import feed, marks
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
 from tests.artefact import Artefact, built
 from tests.infra.folders import opened
-from tests.lambda_events import GROUPS, Answer, Group, Request, assert_error, load, queued
+from tests.lambda_events import (
+    GROUPS,
+    Answer,
+    Group,
+    Request,
+    assert_error,
+    load,
+    queued,
+    streamed,
+)
 from tests.log_lines import STAGE, metrics
 from tests.operations.tenants import Tenant
 from tests.processes import HOST, ROOT, environment, free_port
@@ -125,6 +135,25 @@ def test_from_the_schedule_over_the_queue_to_the_list(
     for tenant in tenants:
         published = tenant.published(ports)
         assert (published.version, published.revoked_ids) == (2, ["svc_wrt_a"])
+
+
+def test_from_the_stream_to_the_feed(artefact: Artefact, data: Path, ports: Ports) -> None:
+    """F223: the event of the stream publishes a change, and twice does no harm."""
+    tenants = [Tenant.create(ports, handle) for handle in ("acme", "globex")]
+    for tenant in tenants:
+        tenant.revoke(ports, "svc_wrt_a")
+    event = streamed(*marks.versions(ports))
+    handler = "functions.feed_publication.handler.handler"
+    settings = data_folder.environment(data) | {"SVC_STAGE": STAGE}
+    with emulator(artefact, handler, settings) as function:
+        for outcome in ("published", "nothing new"):
+            assert function.invoke(event)[outcome] == 2
+        logged = function.logged()
+    assert [metrics(line)["FeedWoken"] for line in logged] == [(1, "Count")] * 4
+    for tenant in tenants:
+        head = feed.head(ports, tenant.id)
+        assert head is not None
+        assert head.sequence == 1
 
 
 def test_a_request_is_one_line_of_standard_output(

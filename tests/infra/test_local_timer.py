@@ -108,6 +108,28 @@ def test_a_stop_waits_for_one_list_at_most(tmp_path: Path) -> None:
     assert sorted(versions) == [1, 1, 2]
 
 
+def test_a_list_that_is_asked_for_does_not_wait(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """F222e: On one machine a list that the feed asks for is published at once.
+
+    One that cannot be published is logged, and stops no other.
+    """
+    ports = embedded(tmp_path, _now)
+    tenant = Tenant.create(ports)
+    timer = Timer(ports)
+    timer.start()
+    try:
+        tenant.revoke(ports, "svc_wrt_a")
+        timer.publish("svc_tnt_nobody")
+        timer.publish(tenant.id)
+        _wait_until(lambda: in_force.head(ports, tenant.id).version == 2)
+    finally:
+        timer.stop()
+        _wait_until(lambda: not timer.is_alive())
+    assert "the list of tenant svc_tnt_nobody could not be published" in caplog.text
+
+
 def test_the_timer_goes_on_after_a_tick_that_failed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -143,6 +143,18 @@ def test_a_break_asks_for_a_list(ports: Ports, pauses: list[float]) -> None:
     assert not wake.publish_soon(ports, tenant.id).list_due
 
 
+def test_a_key_that_signed_much_asks_for_a_list(
+    ports: Ports, pauses: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F222: a wake-up that breaks the feed asks for a list itself."""
+    monkeypatch.setattr(feed, "INLINE_MAX", 0)
+    tenant = Tenant.create(ports)
+    key = tenant.key(ports)
+    tenant.sign(ports, key)
+    tenant.revoke_key(ports, key)
+    assert wake.publish_soon(ports, tenant.id) == Woken(entries=1, list_due=True)
+
+
 def test_a_list_follows_if_the_tenant_wants_it(
     ports: Ports, clock: Clock, pauses: list[float]
 ) -> None:

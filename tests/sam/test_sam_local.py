@@ -63,7 +63,7 @@ def test_the_session_of_the_readme_passes(local: Local, tmp_path: Path) -> None:
 
 
 def test_the_schedule_hands_over_and_the_queue_publishes(local: Local) -> None:
-    """The events that SAM local is invoked with: a tick queues who is due, a message publishes."""
+    """The events that SAM local is invoked with: a record of the stream, a tick, a message."""
     key = _admin(local, "tenant", "create", "scheduled").stdout.strip()
     revoke = Request(
         "POST",
@@ -76,6 +76,9 @@ def test_the_schedule_hands_over_and_the_queue_publishes(local: Local) -> None:
     assert local.functions["SrlSchedule"].invoke(load("schedule"))["queued"] >= 1
     listed = _admin(local, "tenant", "list").stdout.splitlines()
     (tenant_id,) = [line.split()[1] for line in listed if line.startswith("scheduled ")]
+    event = load("stream")
+    event["Records"][0]["dynamodb"]["Keys"]["sk"]["S"] = f"{tenant_id}#17"
+    assert local.functions["FeedPublication"].invoke(event)["published"] == 1
     event = load("queue")
     event["Records"] = [event["Records"][0] | {"body": tenant_id}]
     assert local.functions["SrlPublication"].invoke(event)["published"] == 1

@@ -117,10 +117,47 @@ def test_what_is_watched_is_logged() -> None:
     code = "".join(
         each.read_text() for room in ("functions", "shared") for each in (ROOT / room).rglob("*.py")
     )
-    watched = {
-        each["MetricName"] for each in ALARMED.values() if each.get("Namespace") == "Rescind"
-    }
+    stats = [
+        part["MetricStat"]["Metric"] if "MetricStat" in part else part
+        for alarm in ALARMED.values()
+        for part in alarm.get("Metrics", [alarm])
+    ]
+    watched = {each["MetricName"] for each in stats if each.get("Namespace") == "Rescind"}
     assert [metric for metric in watched | shown() if f'"{metric}"' not in code] == []
+
+
+@pytest.mark.parametrize(
+    ("caught_up", "woken", "fires"),
+    [(None, None, False), (3, None, True), (3, 1, False), (None, 5, False)],
+)
+def test_a_stream_that_wakes_nothing_fires_an_alarm(
+    caught_up: int | None, woken: int | None, fires: bool
+) -> None:
+    """F228a: An alarm fires if the schedule published changes and the stream woke nothing.
+
+    A change of the last second, which the stream is about to bring, fires none.
+    """
+    alarm = ALARMED["FeedNotWoken"]
+    functions = {
+        "IF": lambda condition, yes, no: yes if condition else no,
+        "FILL": lambda value, default: default if value is None else value,
+    }
+    values = {"caught_up": caught_up, "woken": woken}
+    result = eval(alarm["Metrics"][0]["Expression"], functions | values)
+    assert (result is not None and result >= alarm["Threshold"]) is fires
+    names = {
+        part["Id"]: part["MetricStat"]["Metric"]["MetricName"] for part in alarm["Metrics"][1:]
+    }
+    assert names == {"caught_up": "FeedCaughtUp", "woken": "FeedWoken"}
+
+
+def test_a_stream_that_falls_behind_fires_an_alarm() -> None:
+    """F228b: An alarm fires if marks wait in the stream for more than ten seconds."""
+    alarm = ALARMED["FeedStreamBehind"]
+    assert (alarm["Namespace"], alarm["MetricName"]) == ("AWS/Lambda", "IteratorAge")
+    assert alarm["Dimensions"][0]["Value"] == LAMBDAS["FeedPublication"]["FunctionName"]
+    # The age is in milliseconds.
+    assert (alarm["Threshold"], alarm["ComparisonOperator"]) == (10_000, "GreaterThanThreshold")
 
 
 @pytest.mark.parametrize(

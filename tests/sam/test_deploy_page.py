@@ -33,6 +33,15 @@ pytestmark = [
 PAGE: Final = "docs/deploy.md"
 
 
+# Of the tables, only that with the stream; another test types the whole step.
+_RESTORE: Final = """
+aws dynamodb restore-table-to-point-in-time --use-latest-restorable-time \\
+  --source-table-name rescind-prod-keys --target-table-name rescind-prod-r1-keys
+aws dynamodb update-table --table-name rescind-prod-r1-keys \\
+  --stream-specification StreamEnabled=true,StreamViewType=KEYS_ONLY
+"""
+
+
 def block(snippet: str, page: str = PAGE) -> str:
     """The one block of a page that has this in it."""
     (found,) = (each for each in console.blocks(page) if snippet in each)
@@ -135,6 +144,7 @@ def test_the_page_works(tmp_path: Path, settings: dict[str, str]) -> None:
         for snippet in ("TENANT=acme", "admin publish", "on-demand-throughput"):
             terminal.type(block(snippet, "docs/incidents.md"))
         terminal.type(block("reserved-concurrent-executions 0"))
+        terminal.type(_RESTORE)
         terminal.type(block("PARAMETERS=RestoredAs=r1-"))
         assert tables_of(settings) == {"dynamodb:rescind-prod-r1-"}
         terminal.type(block("list-object-versions"))

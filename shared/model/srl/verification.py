@@ -24,7 +24,7 @@ LIFETIME_MAX: Final = timedelta(days=7)
 
 # A verifier that accepted a larger version would refuse every later list as a rollback. At one list
 # a second it is reached after thirty thousand years.
-_VERSION_MAX: Final = 10**12 - 1
+VERSION_MAX: Final = 10**12 - 1
 
 # The characters of base64 that encode three bytes.
 _GROUP: Final = 4
@@ -192,7 +192,7 @@ def _same(shown: Any, members: dict[str, Any]) -> bool:
 def _check(payload: Payload, now: datetime) -> None:
     _check_order(payload)
     _check_times(payload, now)
-    if payload.version > _VERSION_MAX:
+    if payload.version > VERSION_MAX:
         raise InvalidSrl(SrlReason.VERSION, f"version {payload.version} is too high")
 
 

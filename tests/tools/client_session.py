@@ -168,6 +168,17 @@ def lists(admin: Session, authorizer: Session) -> None:
     assert srl.revoke_srl_key(pending.key_id).status is m.SrlKeyStatus.REVOKED
 
 
+def feed(admin: Session, authorizer: Session) -> None:
+    """Poll the feed, and fetch the base of a list."""
+    version = admin.signed_revocation_list.regenerate_srl().version
+    polled = authorizer.feed.poll_feed()
+    assert (polled.poll_seconds, polled.wait_max) == (1, 25)
+    assert base64.b64decode(polled.head.payload)
+    assert isinstance(authorizer.feed.poll_feed(after=2**53, wait=25).entries, list)
+    base = authorizer.feed.get_feed_base(str(version))
+    assert base.payload.read().startswith(b"\xa4")
+
+
 def rest(session: Session, account_id: str) -> None:
     """Service accounts, settings and the audit log."""
     accounts = session.service_accounts
@@ -197,7 +208,10 @@ def main() -> None:
     signing_keys(admin)
     revocations(admin, authorizer)
     lists(admin, authorizer)
+    feed(admin, authorizer)
     (record,) = admin.revocations.list_revocations().revocations
+    assert admin.revocations.get_revocation(record.id).warrant_id == record.warrant_id
+    assert authorizer.signing_keys.get_trust_bundle().tenant_id.startswith("svc_tnt_")
     admin.revocations.delete_revocation(record.id, expected=204)
     rest(admin, account.id)
     nobody = import_module("rescind_client.api.api_keys.list_api_keys")

@@ -5,7 +5,7 @@
 | `SVC_STORE` | `sqlite:<file>`, `dynamodb:<prefix of the table names>`  |
 | `SVC_BLOBS` | `file:<folder>`, `s3:<bucket>`                           |
 | `SVC_KEYS`  | `file:<key file>`, `kms:<key id, alias or ARN>`          |
-| `SVC_QUEUE` | `sqs:<queue's address>`, only for the schedule           |
+| `SVC_QUEUE` | `sqs:<queue's address>`, for the schedule and the feed    |
 
 `SVC_TRUSTED_PROXIES` has networks such as `10.0.0.0/8,2001:db8::/32`: the proxies whose
 X-Forwarded-For is used. The default is none.
@@ -31,7 +31,7 @@ _TRUSTED_PROXIES: Final = "SVC_TRUSTED_PROXIES"
 _BASE_PATH: Final = "SVC_BASE_PATH"
 # As in template.yaml.
 _BASE_PATHS: Final = re.compile(r"(?!v1(?:/|$))(?:[A-Za-z0-9._-]+(?:/[A-Za-z0-9._-]+)*)?")
-# All functions need the first three; only the schedule needs the last. In the order of `Settings`.
+# All functions need the first three; who asks for lists needs the last. In the order of `Settings`.
 _REQUIRED: Final = ("SVC_STORE", "SVC_BLOBS", "SVC_KEYS")
 _NAMES: Final = (*_REQUIRED, "SVC_QUEUE")
 

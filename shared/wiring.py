@@ -72,7 +72,7 @@ def _early(connect: Callable[[], C]) -> Callable[[], C]:
 
 @cache
 def queue_from_environment() -> Queue:
-    """Return the queue between the schedule and the publishers. Raises `InvalidSettings`."""
+    """Return the queue of tenants whose list is to be published. Raises `InvalidSettings`."""
     uri = settings(os.environ).queue
     if uri is None:
         raise InvalidSettings("SVC_QUEUE is not set; set it to sqs:…")

@@ -35,7 +35,7 @@ def test_the_same_text_twice_is_two_messages(queue: Queue, delivered: Delivered)
 
 def test_many_threads_share_a_queue(queue: Queue, delivered: Delivered) -> None:
     """What is sent at once is all delivered."""
-    batches = [[f"{thread}-{each}" for each in range(25)] for thread in range(8)]
-    with ThreadPoolExecutor(8) as pool:
+    batches = [[f"{thread}-{each}" for each in range(12)] for thread in range(4)]
+    with ThreadPoolExecutor(4) as pool:
         list(pool.map(queue.send, batches))
     assert delivered() == Counter(message for batch in batches for message in batch)

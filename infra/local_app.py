@@ -16,7 +16,7 @@ from infra.local_waiting import Waiting
 from infra.routers import ROUTERS
 from shared import wiring
 from shared.errors import NotFound, Unavailable
-from shared.model.srl.blobs import CACHE_CONTROL, MEDIA_TYPE, content_encoding, sha256_of
+from shared.model.srl.blobs import CACHE_CONTROL, content_encoding, media_type, sha256_of
 from shared.ports.one_machine import LocalBlobs
 from shared.web import errors
 from shared.web.app import create_app
@@ -53,7 +53,7 @@ async def _blob(request: Request) -> Response:
         return Response(status_code=304, headers=headers)
     if encoding := content_encoding(name):
         headers["Content-Encoding"] = encoding
-    return StoredFile(file, headers=headers, media_type=MEDIA_TYPE)
+    return StoredFile(file, headers=headers, media_type=media_type(name))
 
 
 async def _nothing_there(_request: Request, _error: Exception) -> Response:

@@ -14,7 +14,7 @@ from shared.errors import NotFound
 from shared.model.callers import Caller
 from shared.model.feed import FeedHead
 from shared.model.rate_limit import Purpose
-from shared.model.srl.blobs import CACHE_CONTROL
+from shared.model.srl.blobs import BASE_MEDIA_TYPE, CACHE_CONTROL
 from shared.operations.api import feed
 from shared.ports import Ports
 from shared.web.conditional import condition, matches
@@ -34,7 +34,6 @@ _IMMUTABLE: Final = {
     "Cache-Control": "private, max-age=31536000, immutable",
     "Vary": "Authorization",
 }
-_MEDIA_TYPE: Final = "application/cbor"
 
 # The pause between two polls that the service asks for, in seconds.
 POLL_SECONDS: Final = 1
@@ -153,9 +152,9 @@ async def get_feed_base(here: ApiRequest, version: Version) -> Response:
     headers["Content-Encoding"] = "gzip"
     file = here.run(feed.base_file, of=stored) if stored.form.size > _READ_MAX else None
     if file is not None:
-        return StoredFile(file, headers=headers, media_type=_MEDIA_TYPE)
+        return StoredFile(file, headers=headers, media_type=BASE_MEDIA_TYPE)
     body = here.run(feed.base_body, of=stored)
-    return Response(body, headers=headers, media_type=_MEDIA_TYPE)
+    return Response(body, headers=headers, media_type=BASE_MEDIA_TYPE)
 
 
 def _newest(ports: Ports, caller: Caller) -> str:

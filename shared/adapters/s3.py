@@ -13,7 +13,7 @@ from shared.adapters.aws import Lazy, code_of, translating_errors, unavailable
 from shared.adapters.preconditions import check_blob_name
 from shared.adapters.retries import PATIENCE, RetryPolicy
 from shared.errors import BlobExists, Corrupt, Unavailable
-from shared.model.srl.blobs import CACHE_CONTROL, MEDIA_TYPE, content_encoding
+from shared.model.srl.blobs import CACHE_CONTROL, content_encoding, media_type
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -132,7 +132,7 @@ class S3Blobs:
         asked = {
             "Bucket": self._bucket,
             "Key": name,
-            "ResponseContentType": MEDIA_TYPE,
+            "ResponseContentType": media_type(name),
             "ResponseCacheControl": CACHE_CONTROL,
         }
         if encoding := content_encoding(name):

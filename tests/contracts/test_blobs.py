@@ -99,9 +99,10 @@ def test_an_address_serves_the_blob(
 
 def test_an_address_is_served_as_a_list(blobs: BlobStore) -> None:
     """F123d: A signed address of S3 serves the list as compressed, private JSON."""
-    blobs.put(NAME, gzip.compress(b"{}"))
-    blobs.put(f"{NAME}.gz", gzip.compress(b"{}"))
-    plain, packed = (blobs.url(each, ttl_seconds=60) for each in (NAME, f"{NAME}.gz"))
+    names = [NAME.replace(".cbor", suffix) for suffix in (".json", ".json.gz")]
+    for name in names:
+        blobs.put(name, gzip.compress(b"{}"))
+    plain, packed = (blobs.url(each, ttl_seconds=60) for each in names)
     if plain.startswith("/"):  # the local server's part: tests/infra/test_local_app.py
         return
     for url, encoding in ((plain, None), (packed, "gzip")):
@@ -109,6 +110,18 @@ def test_an_address_is_served_as_a_list(blobs: BlobStore) -> None:
         assert headers["content-type"] == "application/json"
         assert headers["cache-control"] == "private, no-cache"
         assert headers.get("content-encoding") == encoding
+
+
+def test_an_address_is_served_as_a_base(blobs: BlobStore) -> None:
+    """F250a: A signed address of S3 serves the base of a feed as compressed, private CBOR."""
+    name = f"{NAME}.gz"
+    blobs.put(name, gzip.compress(b"\xa0"))
+    url = blobs.url(name, ttl_seconds=60)
+    if url.startswith("/"):
+        return
+    headers = requests.get(url, timeout=5).headers
+    assert headers["content-type"] == "application/cbor"
+    assert headers["content-encoding"] == "gzip"
 
 
 def test_a_file_is_the_blob_or_there_are_none(blobs: BlobStore) -> None:

@@ -5,6 +5,7 @@ from typing import Final
 from shared.errors import Corrupt
 
 MEDIA_TYPE: Final = "application/json"
+BASE_MEDIA_TYPE: Final = "application/cbor"
 
 # Clients ask again each time: a 304 costs little (SRL-17).
 CACHE_CONTROL: Final = "private, no-cache"
@@ -67,6 +68,11 @@ def version_of(blob: str) -> int:
         return int(blob.rpartition("/")[2].partition("-")[0])
     except ValueError:
         raise Corrupt("a blob among a tenant's lists has another name than a list") from None
+
+
+def media_type(name: str) -> str:
+    """Return the media type of a blob with this name, in its content coding if it has one."""
+    return BASE_MEDIA_TYPE if name.endswith((".cbor", ".cbor.gz")) else MEDIA_TYPE
 
 
 def content_encoding(name: str) -> str | None:

@@ -89,7 +89,7 @@ def assert_goes_on(ports: Ports, past: Past, *more: str) -> None:
 def test_a_client_goes_on_after_a_restore(
     deployment: Deployment, past: Past, tables: tuple[Table, ...], kept: tuple[str, ...]
 ) -> None:
-    """F248a: After a restore, a client that followed the feed goes on with it.
+    """OPS-9, FEED-7, F248a: After a restore, a client that followed the feed goes on with it.
 
     The sequence exceeds all that were published, also those after the newest list.
     """

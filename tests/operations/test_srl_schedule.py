@@ -59,6 +59,18 @@ def due(ports: Ports) -> list[str]:
 # --- who is due ---
 
 
+def test_the_list_of_a_caller_needs_no_other(ports: Ports, tenant: Tenant) -> None:
+    """F138a: The list that a caller publishes has all changes; the schedule adds none for them."""
+    names = [f"svc_wrt_{number}" for number in range(5)]
+    for name in names:
+        tenant.revoke(ports, name)
+    assert tenant.regenerate(ports).revoked_ids == names
+    assert due(ports) == [tenant.id]  # Its mark is looked at twice.
+    assert not worker.publish_if_due(ports, tenant.id)
+    assert due(ports) == []
+    assert srl_marks.of_warrants(ports, tenant.id, limit=10) == {}
+
+
 def test_each_is_named_once_the_most_urgent_first(ports: Ports, clock: Clock) -> None:
     """Lists that run out come in order of time, before those that changed; nobody comes twice."""
     tenants = [Tenant.create(ports, handle) for handle in ("acme", "globex", "initech")]

@@ -79,16 +79,6 @@ NAMES: Final = {
     "shared__model__signing_keys__Status": "SigningKeyStatus",
     "Status-Input": "SigningKeyStatus",
     "shared__model__srl__signers__Status": "SrlKeyStatus",
-    "ActivateSigner": "ActivateSrlKey",
-    "CheckBatch": "CheckRevocations",
-    "CheckResult": "RevocationCheck",
-    "BatchResult": "RevocationStatus",
-    "BatchResults": "RevocationStatuses",
-    "Regenerated": "PublishedList",
-    "SignedPayload": "SignedSrlPayload",
-    "SrlSigner": "SrlKey",
-    "SrlSigners": "SrlKeyList",
-    "Statement": "SrlKeyStatement",
 }
 
 

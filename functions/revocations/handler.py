@@ -6,15 +6,15 @@ from fastapi import Path, Query, Response
 
 from functions.revocations.schemas import (
     BATCH_BODY_MAX,
-    BatchResult,
-    BatchResults,
-    CheckBatch,
-    CheckResult,
+    CheckRevocations,
     CreateRevocation,
     FollowedRevocation,
+    RevocationCheck,
     RevocationId,
     RevocationList,
     RevocationRecord,
+    RevocationStatus,
+    RevocationStatuses,
 )
 from shared.errors import NotFound
 from shared.operations.api import revocations
@@ -31,27 +31,29 @@ routes = router("Revocations")
 @serves(revocations.check, kind=Kind.QUICK)
 async def check_revocation(
     here: ApiRequest, warrant_id: Annotated[WarrantId, Query(description="The warrant to check.")]
-) -> CheckResult:
+) -> RevocationCheck:
     """Check whether a warrant is revoked.
 
     A warrant is revoked if it has a revocation record, or if the key that signed it is revoked. The
     result is always current and does not wait for the next list. An unknown identifier is not
     revoked. If the service cannot determine the result, it returns 503 and never `false`.
     """
-    return CheckResult.of(here.run(revocations.check, warrant_id=warrant_id))
+    return RevocationCheck.of(here.run(revocations.check, warrant_id=warrant_id))
 
 
 @routes.post("/v1/revocations/check-batch")
 @serves(revocations.check_batch, body_max=BATCH_BODY_MAX)
-async def check_revocations(here: ApiRequest, body: CheckBatch) -> BatchResults:
+async def check_revocations(here: ApiRequest, body: CheckRevocations) -> RevocationStatuses:
     """Check whether each of up to 1000 warrants is revoked.
 
     The results are those of the single check, without the reason. If an identifier is repeated, the
     response has it once.
     """
     verdicts = here.run(revocations.check_batch, warrant_ids=body.warrant_ids)
-    return BatchResults(
-        results={warrant_id: BatchResult.of(verdict) for warrant_id, verdict in verdicts.items()}
+    return RevocationStatuses(
+        results={
+            warrant_id: RevocationStatus.of(verdict) for warrant_id, verdict in verdicts.items()
+        }
     )
 
 

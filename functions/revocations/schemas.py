@@ -5,7 +5,7 @@ from typing import Annotated, Final, Self
 from pydantic import Field, JsonValue
 
 from shared.model.identifiers import REVOCATION
-from shared.model.revocations import Revocation, Verdict
+from shared.model.revocations import Revocation
 from shared.operations.srl.reach import Reach
 from shared.web.fields import (
     CURSOR,
@@ -51,7 +51,7 @@ class CreateRevocation(RequestBody):
     )
 
 
-class CheckBatch(RequestBody):
+class CheckRevocations(RequestBody):
     """The warrants to check."""
 
     model_config = example(warrant_ids=["svc_wrt_laptop-17", "svc_wrt_laptop-18"])
@@ -116,7 +116,7 @@ class RevocationList(PageBody):
     cursor: NextCursor
 
 
-class CheckResult(ResponseBody):
+class RevocationCheck(RecordBody):
     """Whether a warrant is revoked; if it is, when and why."""
 
     model_config = example(
@@ -133,15 +133,8 @@ class CheckResult(ResponseBody):
     )
     reason: str | None = optional("Why it was revoked; only if it is revoked.")
 
-    @classmethod
-    def of(cls, verdict: Verdict) -> Self:
-        """Return the body for a verdict."""
-        if not verdict.revoked:
-            return cls(warrant_id=verdict.warrant_id, revoked=False)
-        return cls.model_validate(verdict, from_attributes=True)
 
-
-class BatchResult(ResponseBody):
+class RevocationStatus(RecordBody):
     """Whether one warrant of a batch is revoked, and when."""
 
     model_config = example(revoked=True, revoked_at="2026-11-21T12:00:00Z")
@@ -151,15 +144,8 @@ class BatchResult(ResponseBody):
         "When the warrant, or the key that signed it, was revoked; only if it is revoked."
     )
 
-    @classmethod
-    def of(cls, verdict: Verdict) -> Self:
-        """Return the body for a verdict."""
-        if not verdict.revoked:
-            return cls(revoked=False)
-        return cls(revoked=True, revoked_at=verdict.revoked_at)
 
-
-class BatchResults(ResponseBody):
+class RevocationStatuses(ResponseBody):
     """Whether each warrant of a batch is revoked."""
 
     model_config = example(
@@ -169,4 +155,4 @@ class BatchResults(ResponseBody):
         }
     )
 
-    results: dict[str, BatchResult] = shown("The result for each identifier that was given.")
+    results: dict[str, RevocationStatus] = shown("The result for each identifier that was given.")

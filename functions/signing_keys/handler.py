@@ -26,14 +26,12 @@ from shared.operations.api import key_revocation, signing_keys, trust_bundle, wa
 from shared.web.app import create_app, lambda_handler
 from shared.web.conditional import condition, tags
 from shared.web.fields import SigningKeyId
-from shared.web.paging import Pager, Paging
+from shared.web.paging import Cursor, Pager, Paging
 from shared.web.routes import ApiRequest, router, serves
 
 routes = router("Signing keys")
 
 KeyId = Annotated[SigningKeyId, Path(alias="keyId")]
-
-Cursor = Annotated[str | None, Query(description="The `cursor` of the previous page.")]
 
 
 @routes.get("/v1/keys")

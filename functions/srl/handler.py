@@ -8,11 +8,11 @@ from pydantic import BaseModel, BeforeValidator, Field
 
 from functions.srl import feed
 from functions.srl.schemas import (
-    ActivateSigner,
-    Regenerated,
+    ActivateSrlKey,
+    PublishedList,
     SignedRevocationList,
-    SrlSigner,
-    SrlSigners,
+    SrlKey,
+    SrlKeyList,
 )
 from shared.errors import Conflict, InvalidState, NotFound
 from shared.model.srl.blobs import CACHE_CONTROL, MEDIA_TYPE
@@ -21,7 +21,7 @@ from shared.operations.api import list_signers, srl, srl_allowance
 from shared.web.app import create_app, lambda_handler
 from shared.web.conditional import accepts_gzip, condition, matches
 from shared.web.fields import SigningKeyId
-from shared.web.paging import Pager
+from shared.web.paging import Cursor, Pager
 from shared.web.routes import ApiRequest, router, serves
 from shared.web.stored import StoredFile
 from shared.web.work import Kind
@@ -38,7 +38,6 @@ _IMMUTABLE: Final = "private, max-age=31536000, immutable"
 
 KeyId = Annotated[SigningKeyId, Path(alias="keyId")]
 
-Cursor = Annotated[str | None, Query(description="The `cursor` of the previous page.")]
 
 _DECIMAL: Final = re.compile(r"[1-9][0-9]{0,11}")
 
@@ -70,7 +69,7 @@ class ListQuery(BaseModel):
         return self.version is not None or self.sha256 is not None
 
 
-_NOT_FORCED: Final = ActivateSigner()
+_NOT_FORCED: Final = ActivateSrlKey()
 
 routes = router("Signed Revocation List")
 
@@ -155,7 +154,7 @@ def _whole(here: ApiRequest, form: Form, headers: dict[str, str]) -> Response:
 
 @routes.post("/v1/revocations/srl/regenerate")
 @serves(srl.regenerate, kind=Kind.PUBLICATION)
-async def regenerate_srl(here: ApiRequest) -> Regenerated:
+async def regenerate_srl(here: ApiRequest) -> PublishedList:
     """Publish the next version of the Signed Revocation List now.
 
     The service also publishes automatically, within about a minute of a change. This call always
@@ -164,12 +163,12 @@ async def regenerate_srl(here: ApiRequest) -> Regenerated:
     entries. Above this limit the status is 429, and nothing is published.
     """
     here.run(srl_allowance.take)
-    return Regenerated.of(here.run(srl.regenerate))
+    return PublishedList.of(here.run(srl.regenerate))
 
 
 @routes.get("/v1/revocations/srl/keys")
 @serves(list_signers.page)
-async def list_srl_keys(here: ApiRequest, cursor: Cursor = None) -> SrlSigners:
+async def list_srl_keys(here: ApiRequest, cursor: Cursor = None) -> SrlKeyList:
     """List the keys that sign the Signed Revocation List.
 
     The key that signed the list in force comes first, then the newest. A retired key is listed
@@ -178,15 +177,15 @@ async def list_srl_keys(here: ApiRequest, cursor: Cursor = None) -> SrlSigners:
     """
     pages = Pager(here.caller, cursor, "srl/keys")
     page = here.run(list_signers.page, before=pages.before)
-    return SrlSigners(
-        keys=[SrlSigner.of(each) for each in page.signers],
+    return SrlKeyList(
+        keys=[SrlKey.of(each) for each in page.signers],
         cursor=pages.after(page.next_before),
     )
 
 
 @routes.post("/v1/revocations/srl/keys", status_code=201)
 @serves(list_signers.create, raises=(InvalidState, Conflict))
-async def create_srl_key(here: ApiRequest) -> SrlSigner:
+async def create_srl_key(here: ApiRequest) -> SrlKey:
     """Create the key that will sign the Signed Revocation List next.
 
     The key is listed as `pending`, so that authorizers can learn of it, and signs nothing until it
@@ -194,12 +193,12 @@ async def create_srl_key(here: ApiRequest) -> SrlSigner:
 
     409: there is a pending key already, or 100 retired keys are listed.
     """
-    return SrlSigner.of(here.run(list_signers.create))
+    return SrlKey.of(here.run(list_signers.create))
 
 
 @routes.post("/v1/revocations/srl/keys/rotate", status_code=201)
 @serves(list_signers.rotate, raises=(Conflict,), kind=Kind.PUBLICATION)
-async def rotate_srl_key(here: ApiRequest) -> SrlSigner:
+async def rotate_srl_key(here: ApiRequest) -> SrlKey:
     """Replace the key that signs the Signed Revocation List at once.
 
     Activates the pending key, or a new key if none is pending, and publishes a list that it signed.
@@ -208,14 +207,14 @@ async def rotate_srl_key(here: ApiRequest) -> SrlSigner:
 
     409: there is no pending key, and 100 retired keys are listed.
     """
-    return SrlSigner.of(here.run(list_signers.rotate))
+    return SrlKey.of(here.run(list_signers.rotate))
 
 
 @routes.post("/v1/revocations/srl/keys/{keyId}/activate")
 @serves(list_signers.activate, raises=(NotFound, InvalidState), kind=Kind.PUBLICATION)
 async def activate_srl_key(
-    here: ApiRequest, key_id: KeyId, body: ActivateSigner = _NOT_FORCED
-) -> SrlSigner:
+    here: ApiRequest, key_id: KeyId, body: ActivateSrlKey = _NOT_FORCED
+) -> SrlKey:
     """Activate a pending key and publish a list that it signed.
 
     The previous key is retired. The body may be omitted.
@@ -223,19 +222,19 @@ async def activate_srl_key(
     409: the key is not pending, or `activates_at` has not come and `force` is not true.
     """
     signer = here.run(list_signers.activate, key_id=key_id, force=body.force)
-    return SrlSigner.of(signer)
+    return SrlKey.of(signer)
 
 
 @routes.post("/v1/revocations/srl/keys/{keyId}/revoke")
 @serves(list_signers.revoke, raises=(NotFound,), kind=Kind.PUBLICATION)
-async def revoke_srl_key(here: ApiRequest, key_id: KeyId) -> SrlSigner:
+async def revoke_srl_key(here: ApiRequest, key_id: KeyId) -> SrlKey:
     """Revoke a stolen key of the Signed Revocation List.
 
     If the key signed the list in force, another key takes over, and a list that it signed is
     published in the same step. That key has no `statement`, because the thief could have made one
     too: authorizers that pin a key must pin the new one.
     """
-    return SrlSigner.of(here.run(list_signers.revoke, key_id=key_id))
+    return SrlKey.of(here.run(list_signers.revoke, key_id=key_id))
 
 
 app = create_app(feed.routes, routes)

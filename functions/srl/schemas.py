@@ -38,7 +38,7 @@ class SrlPayload(ResponseBody):
     )
 
 
-class SignedPayload(ResponseBody):
+class SignedSrlPayload(ResponseBody):
     """The signed form of a list."""
 
     model_config = example(**examples.SIGNED)
@@ -55,10 +55,10 @@ class SignedRevocationList(ResponseBody):
     model_config = example(payload=examples.PAYLOAD, srl=examples.SIGNED)
 
     payload: SrlPayload
-    srl: SignedPayload
+    srl: SignedSrlPayload
 
 
-class Regenerated(RecordBody):
+class PublishedList(RecordBody):
     """The list that was published, and is now in force."""
 
     model_config = example(
@@ -78,7 +78,7 @@ class Regenerated(RecordBody):
     )
 
 
-class ActivateSigner(RequestBody):
+class ActivateSrlKey(RequestBody):
     """How to activate the key."""
 
     model_config = example(force=True)
@@ -90,7 +90,7 @@ class ActivateSigner(RequestBody):
     )
 
 
-class Statement(ResponseBody):
+class SrlKeyStatement(ResponseBody):
     """A statement by the previous key about this one. Verifiers follow it to the new key."""
 
     model_config = example(**examples.STATEMENT)
@@ -103,7 +103,7 @@ class Statement(ResponseBody):
     Signature: Signature
 
 
-class SrlSigner(ResponseBody):
+class SrlKey(ResponseBody):
     """A key that signs the lists of the tenant, did so, or will."""
 
     model_config = example(**examples.SIGNER)
@@ -120,7 +120,7 @@ class SrlSigner(ResponseBody):
         "For a pending key, when it can be activated without `force`. For other keys, when they "
         "began to sign; null if the key is revoked."
     )
-    statement: Statement | None = shown(
+    statement: SrlKeyStatement | None = shown(
         "The statement by the previous key; null for the first key, and for one that replaced a "
         "revoked key."
     )
@@ -136,14 +136,14 @@ class SrlSigner(ResponseBody):
             status=record.status,
             created_at=record.created_at,
             activates_at=signer.activates_at,
-            statement=None if statement is None else Statement(**statement),
+            statement=None if statement is None else SrlKeyStatement(**statement),
         )
 
 
-class SrlSigners(ResponseBody):
+class SrlKeyList(ResponseBody):
     """The keys of the lists, the one that signed the list in force first."""
 
     model_config = example(keys=[examples.SIGNER], cursor=CURSOR)
 
-    keys: list[SrlSigner] = shown("The keys.")
+    keys: list[SrlKey] = shown("The keys.")
     cursor: NextCursor

@@ -44,6 +44,8 @@ class PageQuery(BaseModel):
 
 
 Paging = Annotated[PageQuery, Query()]
+# The query of a list whose pages have a fixed length.
+Cursor = Annotated[str | None, Query(description="The `cursor` of the previous page.")]
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ import cbor2
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from functions.srl.schemas import SrlSigner, SrlSigners
+from functions.srl.schemas import SrlKey, SrlKeyList
 from infra import verify_srl
 from shared.model import times
 from shared.model.srl import encoding as srl
@@ -227,9 +227,7 @@ class Deployment:
     def keys(self) -> str:
         """The file with the answer of the endpoint that lists the keys."""
         listed = list_signers.page(self.ports, self.tenant.operator).signers
-        body = SrlSigners(
-            keys=[SrlSigner.of(each) for each in listed], cursor=None
-        ).model_dump_json()
+        body = SrlKeyList(keys=[SrlKey.of(each) for each in listed], cursor=None).model_dump_json()
         file = self.folder / "keys.json"
         file.write_text(body)
         return str(file)

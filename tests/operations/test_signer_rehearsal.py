@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from functions.srl.schemas import SrlSigner, SrlSigners
+from functions.srl.schemas import SrlKey, SrlKeyList
 from infra import verifier_state
 from shared.authorizer.signers import Reported
 from shared.authorizer.statements import Statement
@@ -39,7 +39,7 @@ _THIEFS_OWN = b"\x07" * 32
 def _answer(ports: Ports, tenant: Tenant) -> Any:
     """What GET …/srl/keys answers."""
     listed = list_signers.page(ports, tenant.operator).signers
-    body = SrlSigners(keys=[SrlSigner.of(each) for each in listed], cursor=None)
+    body = SrlKeyList(keys=[SrlKey.of(each) for each in listed], cursor=None)
     return json.loads(body.model_dump_json())
 
 

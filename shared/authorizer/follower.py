@@ -188,9 +188,7 @@ class Follower:
             self._emit(events.Advanced(past, state.sequence, len(state.revoked)))
 
     def _confirm(self, state: State, asked: Moment) -> None:
-        view = View.of(state, asked, self._policy.max_staleness)
-        is_revoked = state.signed_by in self.trust.signers.revoked
-        self.view = view.distrusted() if is_revoked else view
+        self.view = View.of(state, asked, self._policy.max_staleness)
 
     def _restored(self, saved: Saved, position: Position) -> State | None:
         if saved.base is None or saved.origin is None or saved.latest is None:

@@ -241,6 +241,25 @@ def test_an_older_service_is_refused_after_a_restart(
     assert client.check(["svc_wrt_b"]) is STALE
 
 
+def test_the_floor_counts_without_its_base(
+    service: Service, made: Callable[..., AuthorizerClient], tmp_path: Path
+) -> None:
+    """F182l: If the saved base is lost, the client still refuses a feed older than the floor."""
+    before = Service().feed
+    service.revoke("svc_wrt_a")
+    made().start().close()
+    for base in (tmp_path / "floor").glob("base-*"):
+        base.unlink()
+    newer, service.feed = service.feed, before
+    service.sign()
+    client = made()
+    with pytest.raises(NotReady, match="rollback"):
+        client.start(wait=0.5)
+    service.feed = newer
+    service.sign()
+    soon(lambda: client.check(["svc_wrt_a"]) is REVOKED)
+
+
 def test_a_state_counts_only_once_it_is_saved(
     service: Service, made: Callable[..., AuthorizerClient], tmp_path: Path
 ) -> None:
@@ -298,6 +317,20 @@ def test_a_service_that_grants_no_wait_is_not_asked_for_one(
     made(policy=Policy(max_staleness=1, poll_seconds=0.01)).start()
     time.sleep(0.6)
     assert service.polls() <= 4
+
+
+def test_a_service_that_does_not_wait_is_not_polled_without_pause(
+    service: Service, made: Callable[..., AuthorizerClient]
+) -> None:
+    """F180h: If the service grants a wait and answers at once, the client pauses all the same."""
+    service.wait_max = 5
+    service.poll_seconds = 60
+    made().start()
+    service.instead = lambda path: Response(b"", 304) if "wait=" in path else None
+    soon(lambda: any("wait=" in path for path, _ in service.asked))
+    polls = service.polls()
+    time.sleep(0.5)
+    assert service.polls() - polls <= 1
 
 
 def test_a_rotation_is_followed(

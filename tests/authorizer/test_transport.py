@@ -345,6 +345,14 @@ def test_a_base_is_not_larger_than_its_head_says(monkeypatch: pytest.MonkeyPatch
             service.instead = always(Response(body), at="/base/1")
             follower.poll()
             assert seen[-1] == event
+        packed = {"Content-Encoding": "gzip"}
+        service.instead = always(Response(_BOMB, headers=packed), at="/base/1")
+        tracemalloc.start()
+        follower.poll()
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert seen[-1] == Refused("too_large")
+        assert peak < 2**20
         service.instead = lambda path: Response(b"", 404) if "base" in path else None
         follower.poll()
         assert isinstance(seen[-1], Failed)

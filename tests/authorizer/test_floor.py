@@ -13,7 +13,8 @@ import pytest
 
 from shared.authorizer.floor import DamagedFloor, FileFloor, MemoryFloor, Saved
 from shared.authorizer.policy import Policy
-from shared.authorizer.signers import Reported, Signers, public_keys
+from shared.authorizer.signers import Reported, Signers, Trust, public_keys
+from shared.authorizer.statements import Statement
 from tests.authorizer.feeds import HOUR, NOW, TENANT, public, signer
 from tests.processes import ROOT, environment
 
@@ -219,3 +220,12 @@ def test_what_lists_no_signers_is_an_error(body: bytes) -> None:
     """F183f: A malformed list of signers is an error, and says nothing about any key."""
     with pytest.raises(ValueError, match="not a response"):
         Reported.parse(body)
+
+
+def test_a_statement_of_another_tenant_leads_nowhere() -> None:
+    """F183g: A client ignores statements about the list signers of another tenant."""
+    for tenant, expected in ((TENANT, 2), ("svc_tnt_other", 1)):
+        made = Statement(tenant, 1, "svc_key_2", public(signer(2)), public(signer()), NOW)
+        form = made.signed(seed=signer().private_bytes_raw())
+        trust = Trust(TENANT, frozenset({public(signer())}), reported=(form,))
+        assert len(trust.accepted()) == expected

@@ -1,6 +1,7 @@
 """The wire format of the feed: what is written, what is read, and what is refused."""
 
 import hashlib
+from contextlib import nullcontext
 from dataclasses import replace
 from datetime import timedelta, timezone
 from typing import Any
@@ -224,3 +225,10 @@ def test_the_size_of_a_base_is_bounded_by_its_count() -> None:
         base = replace(_base_of(data, count=count), version=2**53)
         assert len(wire.base_ids(data, base)) == count
         assert wire.base_size_max(base) == 80 * (count + 2)
+    whole = {"Version": 3, "RevokedIDs": ["svc_wrt_a"], "New": ""}
+    whole["New"] = "x" * (3 * 80 - len(_encoded(whole)) - 1)
+    for more, error in (("", None), ("x", wire.TooLong)):
+        data = _encoded(whole | {"New": f"{whole['New']}{more}"})
+        assert len(data) == 3 * 80 + len(more)
+        with pytest.raises(error) if error else nullcontext():
+            assert wire.base_ids(data, _base_of(data, count=1)) == ["svc_wrt_a"]

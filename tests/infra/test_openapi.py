@@ -84,7 +84,8 @@ def secret(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 # ahead or that a parent exists.
 
 # DELETE of one of these is the deletion of a revocation that is not there: 404, not 405.
-LIKE_A_REVOCATION: Final = {f"/v1/revocations/{name}" for name in ("check", "check-batch", "srl")}
+_BESIDE: Final = ("check", "check-batch", "feed", "srl")
+LIKE_A_REVOCATION: Final = {f"/v1/revocations/{name}" for name in _BESIDE}
 
 
 async def _never_stopped(scope: Any, receive: Any, send: Any) -> None:

@@ -174,8 +174,9 @@ def from_all_records(ports: Ports, snapshot: Snapshot, above: int | None) -> Fou
             covered = feed.break_off(ports, snapshot.tenant_id)
     records = reread(lambda: _records(ports, snapshot))
     signers, kept = _ended(ports, snapshot)
-    known = [each for each in (above, snapshot.head.sequence) if each is not None]
     # A feed that lost its head may still have entries.
+    left = feed.last_entry(ports, snapshot.tenant_id) if covered is None else None
+    known = [each for each in (above, snapshot.head.sequence, left) if each is not None]
     sequence = max(known) + LEAP if known else 0
     chain = wire.first_chain(snapshot.tenant_id)
     if covered is not None:

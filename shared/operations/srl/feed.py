@@ -157,6 +157,13 @@ def entries(ports: Ports, tenant_id: str, *, after: int, until: int) -> Iterator
         raise Corrupt(f"entry {wanted} of the feed is missing")
 
 
+def last_entry(ports: Ports, tenant_id: str) -> int | None:
+    """Return the sequence of the last entry that is stored, if any. Raises `Unavailable`."""
+    entries = model.feed(tenant_id)
+    rows = ports.store.query(entries, before=model.HEAD, newest_first=True, limit=1)
+    return next((int(row.sk) for row in rows), None)
+
+
 def based(
     ports: Ports, before: FeedHead | None, base: Base, settings: TenantSettings, signer: ListSigner
 ) -> Put:

@@ -120,6 +120,8 @@ class History:
     follower: Follower = field(init=False)
     # What it refused at each sequence.
     sets: dict[int, frozenset[str]] = field(default_factory=dict)
+    # Why it refused what it was given.
+    refusals: list[Reason] = field(default_factory=list)
     followed: ClientState | None = None
 
     @classmethod
@@ -186,6 +188,7 @@ class History:
         """A client that has asked once, before anything happened."""
         self.follower = Follower(self.tenant, self.followed)
         self.sets.clear()
+        self.refusals.clear()
         self._follow()
         self.followed = self.follower.state
 
@@ -195,9 +198,9 @@ class History:
             assert state is not None
             self.sets.setdefault(state.sequence, frozenset(self.follower.refuses))
         except Refused as refused:
-            # Until there is a list that covers the break.
+            # Until there is a list that covers the break, a client waits for it.
             if refused.reason is not Reason.BREAK:
-                raise
+                self.refusals.append(refused.reason)
 
     def explore(self, actors: dict[str, Actor]) -> Iterator[Run]:
         return explore(
@@ -522,6 +525,7 @@ def no_churn(history: History, run: Run) -> None:
 
 def one_by_one(history: History, run: Run) -> None:
     """F230: Each entry has the next number, but for a break; its chain follows from the last."""
+    assert not history.refusals
     feeds = [moment.feed for moment in history.moments]
     for before, after in pairwise(feeds):
         gone = after.sequence - before.sequence

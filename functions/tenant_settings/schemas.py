@@ -47,7 +47,8 @@ _GRACE: Final = (
 _WINDOW: Final = (
     "How long after an entry of the feed the next one is published at the earliest, in "
     "milliseconds. A longer window makes fewer entries of many changes, and delays changes that "
-    "follow each other."
+    "follow each other. On AWS, a change that would wait for more than 1.5 seconds is published "
+    "within about a minute."
 )
 _PUBLICATION: Final = (
     "When lists are published. `scheduled`: within about a minute of a change. `follow`: also "

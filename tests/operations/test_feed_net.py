@@ -76,7 +76,7 @@ class World:
 def test_a_lost_event_is_made_up_for_by_the_next_tick(
     ports: Ports, clock: Clock, seed: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """F225a: Whichever events the stream loses, each change is in the feed after the next tick."""
+    """F225a, FEED-5: Whichever events the stream loses, the next tick publishes each change."""
     caplog.set_level(logging.INFO)
     world = World(ports, Random(seed))
     for number in range(_TICKS * 5):

@@ -57,7 +57,7 @@ def stated(ports: Ports, tenant: Tenant) -> list[list[str]]:
 def test_the_first_change_is_published_at_once(
     ports: Ports, clock: Clock, pauses: list[float]
 ) -> None:
-    """F220a: The first change is in the feed at once, the next when the tenant's window ends."""
+    """F220a, FEED-5: The first change is published at once, the next when the window ends."""
     tenant = Tenant.create(ports)
     tenant.revoke(ports, "svc_wrt_a")
     assert wake.publish_soon(ports, tenant.id) == Woken(entries=1)
@@ -72,7 +72,7 @@ def test_the_first_change_is_published_at_once(
 
 
 def test_a_long_window_holds_nobody_up(ports: Ports, clock: Clock, pauses: list[float]) -> None:
-    """F220b: What has to wait long for its window is left to the schedule, which publishes it."""
+    """F220b, FEED-5: What has to wait long for its window, the schedule publishes."""
     tenant = Tenant.create(ports)
     _set(ports, tenant, feed_window_ms=5000)
     tenant.revoke(ports, "svc_wrt_a")

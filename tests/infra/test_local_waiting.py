@@ -26,7 +26,6 @@ from shared.model.callers import Caller, Scope
 from shared.operations.api import api_keys, revocations
 from shared.operations.operator import onboarding
 from shared.operations.rules import tenants
-from shared.operations.srl import feed as publication
 from shared.ports import Ports
 from shared.web.app import create_app
 from tests import asgi
@@ -359,21 +358,21 @@ class Fleet:
 
     def __init__(self, server: LocalServer) -> None:
         self.port, self.secret = server.port, server.admin_key
-        self.told: list[float] = []
+        self.told: dict[int, list[float]] = {}
+        self.waiting = 0
 
-    async def follow(self, begun: asyncio.Semaphore, rounds: int) -> None:
-        """Wait for news as often as this; note when it came."""
+    async def follow(self, last: int) -> None:
+        """Wait for news until this entry; note when each entry came."""
         reader, writer = await asyncio.open_connection(HOST, self.port)
         head = await self.ask(reader, writer, FEED)
-        begun.release()
-        for _ in range(rounds):
-            while True:
-                seen = head["etag"]
-                head = await self.ask(reader, writer, f"{FEED}?after=0&wait=25", etag=seen)
-                if head["status"] == "200":
-                    break
-            self.told.append(time.time())
+        self.waiting += 1
+        while (sequence := int(head["etag"].strip('"').partition("-")[0])) < last:
+            path = f"{FEED}?after={sequence}&wait=25"
+            head = await self.ask(reader, writer, path, etag=head["etag"])
+            if not head["etag"].startswith(f'"{sequence}-'):
+                self.told.setdefault(sequence + 1, []).append(time.time())
         writer.close()
+        await writer.wait_closed()
 
     async def ask(
         self,
@@ -402,49 +401,45 @@ def _cpu_seconds(pid: int) -> float:
 def test_a_thousand_wait(tmp_path: Path) -> None:
     """POLL-5, F215e: A thousand polls wait on one machine, and all are answered within seconds.
 
-    `pytest -s` prints the figures of docs/performance.md.
+    `pytest -s` prints how long it takes from the commit of a revocation to each answer.
     """
     many, rounds = 1000, 5
     data = tmp_path / "data"
     with local_server(data, open_files=4096) as server, opened(data) as ports:
-        tenant_id = tenants.identifier(ports, "local")
-        operator = Caller.inside(tenant_id, name="operator", handle="local")
+        operator = Caller.inside(tenants.identifier(ports, "local"), name="op", handle="local")
         fleet, delays, checks = Fleet(server), list[float](), list[float]()
         used = list[float]()
 
-        async def publish(number: int) -> float:
-            warrant_id = f"svc_wrt_{number}"
-            revocations.create(ports, operator, warrant_id=warrant_id, reason="test")
-            publication.publish(ports, tenant_id)
-            return time.time()
-
         async def both() -> None:
-            begun = asyncio.Semaphore(0)
-            clients = [asyncio.create_task(fleet.follow(begun, rounds)) for _ in range(many)]
-            for _ in range(many):
-                await begun.acquire()
-            await asyncio.sleep(2)
+            clients = [asyncio.create_task(fleet.follow(rounds)) for _ in range(many)]
+            await Service.until(lambda: fleet.waiting == many)
+            await asyncio.sleep(1)
             used.append(_cpu_seconds(server.process.pid))
             reader, writer = await asyncio.open_connection(HOST, server.port)
-            for number in range(rounds):
-                fleet.told.clear()
-                published = await publish(number)
+            for number in range(1, rounds + 1):
+                warrant_id = f"svc_wrt_{number}"
+                revocations.create(ports, operator, warrant_id=warrant_id, reason="test")
+                committed, told = time.time(), fleet.told.setdefault(number, [])
                 for _ in range(20):
                     asked = time.time()
                     assert (await fleet.ask(reader, writer, CHECK))["status"] == "200"
                     checks.append(time.time() - asked)
-                await Service.until(lambda: len(fleet.told) == many)
-                delays.extend(told - published for told in fleet.told)
+                await Service.until(lambda told=told: len(told) == many)  # type: ignore[misc]
+                delays.extend(at - committed for at in told)
+                # The window of the feed.
+                await asyncio.sleep(0.6)
             used.append(_cpu_seconds(server.process.pid))
             await asyncio.gather(*clients)
             writer.close()
+            await writer.wait_closed()
 
         asgi.run(asyncio.wait_for(both(), timeout=120))
         memory = Path(f"/proc/{server.process.pid}/status").read_text()
     delays.sort()
-    at = {p: delays[int(len(delays) * p / 100)] for p in (50, 99)}
+    checks.sort()
     (resident,) = (line for line in memory.splitlines() if line.startswith("VmRSS"))
-    print(f"\np50 {at[50]:.2f} s, p99 {at[99]:.2f} s, max {delays[-1]:.2f} s; {resident}")
+    p50, p99 = (delays[int(len(delays) * p)] for p in (0.5, 0.99))
+    print(f"\np50 {p50:.2f} s, p99 {p99:.2f} s, max {delays[-1]:.2f} s; {resident}")
     print(f"{(used[1] - used[0]) / len(delays) * 1000:.2f} ms of CPU for each answer")
-    print(f"checks meanwhile: p50 {sorted(checks)[len(checks) // 2]:.3f}, max {max(checks):.3f} s")
-    assert at[99] < 10
+    print(f"checks meanwhile: p50 {checks[len(checks) // 2]:.3f}, max {checks[-1]:.3f} s")
+    assert p99 < 10

@@ -267,6 +267,16 @@ def test_the_checks_of_a_warrant_come_first() -> None:
     assert refused(found, warrant(ending), now=late) == WarrantReason.EXPIRED
 
 
+def test_a_stolen_list_signer_is_left_out(tenant: Tenant) -> None:
+    """F203e: A bundle has the public keys of the list signers, but of no revoked one."""
+    path = "/v1/revocations/srl/keys"
+    (stolen,) = tenant.admin.get(path).json()["keys"]
+    assert bundle(tenant).signers == (base64.b64decode(stolen["public_key"]),)
+    assert tenant.admin.post(f"{path}/{stolen['key_id']}/revoke").status_code == 200
+    successor = tenant.admin.get(path).json()["keys"][0]
+    assert bundle(tenant).signers == (base64.b64decode(successor["public_key"]),)
+
+
 # --- the witness ---
 
 

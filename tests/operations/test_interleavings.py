@@ -717,12 +717,12 @@ _TORN_SMALL = {
     "feeder, revoker": "revoker",
     "feeder, remover": "remover",
     "feeder, key revoker": "key revoker",
-    "worker, revoker": "revoker",
     "checker, revoker": "revoker",
     "checker, key revoker": "key revoker",
-    "publisher, revoker": "revoker",
 }
 _TORN_LARGE = {
+    "worker, revoker": "revoker",
+    "publisher, revoker": "revoker",
     "worker, remover": "remover",
     "worker, key revoker": "key revoker",
     "feeder1, feeder2": "feeder1, feeder2",

@@ -5,8 +5,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -89,16 +91,19 @@ class Server:
         self.group = Group([*command, str(data)], output, lambda: processes.answers(port, 401))
         self.group.start()
 
+    @contextmanager
+    def caller(self) -> Iterator[httpx2.Client]:
+        """An administrator with a connection of his own."""
+        key = (self.data / "admin.key").read_text().strip()
+        headers = {"Authorization": f"Bearer {key}"}
+        # No certificates: to read those of all authorities takes longer than a call.
+        with httpx2.Client(base_url=self.url, headers=headers, timeout=30, verify=False) as caller:
+            yield caller
+
     def call(self, method: str, path: str, **body: object) -> dict[str, Any]:
         """The answer to an administrator; it is not an error."""
-        key = (self.data / "admin.key").read_text().strip()
-        answer = httpx2.request(
-            method,
-            f"{self.url}/v1{path}",
-            headers={"Authorization": f"Bearer {key}"},
-            json=body if method == "POST" else None,
-            timeout=30,
-        )
+        with self.caller() as caller:
+            answer = caller.request(method, f"/v1{path}", json=body if method == "POST" else None)
         assert answer.is_success, answer.text
         found: dict[str, Any] = answer.json()
         return found
@@ -106,6 +111,31 @@ class Server:
     def revoke(self, warrant_id: str) -> None:
         """Revoke a warrant; the call has returned before anything else happens."""
         self.call("POST", "/revocations", warrant_id=warrant_id, reason="a test")
+
+    @contextmanager
+    def revoking(self, number: int) -> Iterator[list[str]]:
+        """Let three callers revoke so many warrants meanwhile; yield those that were acknowledged.
+
+        A caller who gets no answer goes on with another warrant.
+        """
+        acknowledged: list[str] = []
+        names = map("svc_wrt_{}".format, count())
+
+        def work() -> None:
+            with self.caller() as caller:
+                while len(acknowledged) < number:
+                    body = {"warrant_id": next(names), "reason": "a test"}
+                    try:
+                        if caller.post("/v1/revocations", json=body).is_success:
+                            acknowledged.append(body["warrant_id"])
+                    except httpx2.HTTPError:
+                        time.sleep(0.05)
+
+        with ThreadPoolExecutor(3) as callers:
+            working = [callers.submit(work) for _ in range(3)]
+            yield acknowledged
+            for each in working:
+                each.result()
 
     def publish(self) -> None:
         """Publish the list now, which the timer would do within a minute."""

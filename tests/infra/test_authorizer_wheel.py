@@ -1,6 +1,7 @@
 """The wheel of the client, installed in an empty environment, away from the checkout."""
 
 import json
+import random
 import re
 import subprocess
 import sys
@@ -173,6 +174,39 @@ def test_a_client_follows_rotations_of_the_service(
     with following(python, tmp_path / "floor", **settings) as client:
         assert client.check("svc_wrt_away") == "revoked"
         assert client.status["signer"] not in signers
+
+
+@pytest.mark.parametrize("number", [1_000, pytest.param(10_000, marks=pytest.mark.long)])
+def test_nothing_is_lost_while_both_are_killed(
+    python: Path, server: Server, settings: dict[str, object], tmp_path: Path, number: int
+) -> None:
+    """F187d: Server and client are killed in turns; each acknowledged revocation is refused.
+
+    What a client refused before, it refuses again after its restart, at once.
+    """
+    refused, sample = set[str](), random.Random(number)
+    with server.revoking(number) as acknowledged:
+        for turn in range(1, 7):
+            with following(python, tmp_path / "floor", **settings) as client:
+                assert {client.check(each) for each in refused} <= {"revoked"}
+                # The client is killed at the end of each turn, the server in the middle.
+                soon(partial(_has, acknowledged, number * (2 * turn - 1) // 12), 300)
+                server.group.kill()
+                server.group.start()
+                soon(partial(_has, acknowledged, number * turn // 6), 300)
+                asked = sample.sample(acknowledged, min(200, len(acknowledged)))
+                refused.update(each for each in asked if client.refuses(each))
+    assert len(refused) > number // 10
+    with following(python, tmp_path / "floor", **settings) as client:
+        for each in acknowledged:
+            soon(partial(client.refuses, each))
+        assert client.check("svc_wrt_never") == "clear"
+        assert client.status["refusals"] == {}
+    assert len(acknowledged) >= number
+
+
+def _has(acknowledged: list[str], number: int) -> bool:
+    return len(acknowledged) >= number
 
 
 def _run(*command: str, cwd: Path = ROOT, settings: dict[str, str] | None = None) -> str:

@@ -90,7 +90,7 @@ def publish(ports: Ports, tenant: Tenant) -> feed.Published:
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("step", _STEPS)
 def test_a_crash_at_a_step_heals(ports: Ports, step: int, when: str) -> None:
-    """F235c: If a publication of the feed dies at any step, the next one states what it did not."""
+    """FEED-4, F235c: If a publication dies at any step, the next one states the rest."""
     tenant, client = _changed_tenant(ports)
     hooks = {step: raises(Crash())}
     script = Script(before=hooks) if when == "before" else Script(after=hooks)
@@ -169,7 +169,7 @@ def test_a_key_that_signed_more_than_entries_take(
 
 
 def test_many_changes_are_several_entries(ports: Ports, monkeypatch: pytest.MonkeyPatch) -> None:
-    """F236a: More changes than an entry may have are in several entries, and none is left."""
+    """FEED-1, F236a: More changes than an entry may have are in several entries."""
     monkeypatch.setattr(model, "ENTRY_MAX", 4)
     tenant = Tenant.create(ports)
     client = Follower(tenant).poll(ports)
@@ -206,7 +206,7 @@ def test_an_entry_fits_an_item() -> None:
 
 
 def test_an_ended_warrant_leaves_by_the_feed(ports: Ports, clock: Clock) -> None:
-    """SRL-9, F236c: What leaves the list because it ended, leaves the set of each client too."""
+    """SRL-9, FEED-6, F236c: What leaves the list because it ended leaves each client too."""
     tenant = Tenant.create(ports)
     order = Order(b"grant", warrant_id=SIGNED, expires_at=clock() + timedelta(minutes=10))
     warrants.sign(ports, tenant.operator, key_id=tenant.key(ports).id, order=order)
@@ -342,7 +342,7 @@ def test_a_head_that_cannot_be_read_publishes_nothing(ports: Ports) -> None:
 
 
 def test_old_entries_go_and_a_damaged_one_stops_no_list(ports: Ports, clock: Clock) -> None:
-    """F239b: Entries that the base covers go after two weeks; one that is damaged fails no list."""
+    """FEED-8, F239b: The entries of a base go after two weeks; a damaged one fails no list."""
     tenant = Tenant.create(ports)
     tenant.revoke(ports, BEFORE)
     assert worker.publish_if_due(ports, tenant.id)

@@ -5,13 +5,14 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from shared.authorizer import wire
+from shared.authorizer import ed25519, wire
 from shared.model import feed as model
 from shared.model import seeds
 from shared.model.feed import FeedHead, StoredEntry
 from shared.model.srl.head import head_address
 from shared.model.srl.schedule import marks as all_marks
 from shared.model.srl.schedule import signers_marks, warrant_marks
+from shared.operations.api import list_signers
 from shared.operations.operator import consistency, doctor
 from shared.operations.rules import seals
 from shared.operations.srl import feed, in_force, worker
@@ -298,3 +299,29 @@ def test_a_list_is_not_made_from_a_damaged_feed(
     assert tenant.published(ports).revoked_ids == WARRANTS
     assert client.poll(ports).refuses == set(WARRANTS)
     assert Follower(tenant).poll(ports).refuses == set(WARRANTS)
+
+
+def test_the_signed_head(world: World) -> None:
+    """FEED-2, F251a: The head ends the chain, names the list in force, and is valid as long.
+
+    The signer of the next list signs it, also right after a rotation.
+    """
+    ports, tenant = world.ports, world.tenant
+    publications: list[Callable[[Ports], object]] = [
+        worker.publish_due,
+        lambda ports: list_signers.rotate(ports, tenant.operator),
+    ]
+    for publish in publications:
+        publish(ports)
+        listed, signer = in_force.head_and_signer(ports, tenant.id)
+        chain = wire.first_chain(tenant.id)
+        for sequence in range(1, 5):
+            chain = wire.next_chain(chain, world.entry(sequence).entry)
+        head, payload = world.head.signed, tenant.published(ports)
+        signed = wire.signed_part(world.head.payload)
+        assert ed25519.is_signed(signed, world.head.signature, public_key=signer.public_bytes)
+        assert (head.tenant_id, head.sequence, head.chain) == (tenant.id, 4, chain)
+        assert head.expires_at - head.issued_at == payload.expires_at - payload.issued_at
+        sha256 = bytes.fromhex(listed.payload_sha256 or "")
+        assert head.base == wire.Base(payload.version, 4, chain, sha256, len(WARRANTS))
+        assert wire.base_ids(payload.encoded, head.base) == WARRANTS

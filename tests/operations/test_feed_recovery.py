@@ -101,7 +101,7 @@ def test_a_client_goes_on_after_a_restore(
 
 
 def test_again_and_again(deployment: Deployment, past: Past) -> None:
-    """F248a: Each recovery leaps once more."""
+    """F248: Each recovery leaps once more."""
     ports = deployment.ports
     for _ in range(3):
         before = past.sequence
@@ -170,7 +170,7 @@ def test_a_state_that_is_lost(deployment: Deployment, past: Past) -> None:
 
 
 def test_states_that_are_all_lost() -> None:
-    """F248d: However many states are lost, the leap is one that clients accept."""
+    """F248: However many states are lost, the leap is one that clients accept."""
     found = newest.Newest(10**9, (), (), ())
     assert found.sequence + model.LEAP < FAST_FORWARD_MAX
 

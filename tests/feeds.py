@@ -74,6 +74,6 @@ class StoredFeed:
         )
         payload = head.encode()
         signature = self.key.sign(wire.signed_part(payload))
-        record = FeedHead(payload, signature, "svc_key_x", self.broke_at, 0, self.version)
+        record = FeedHead(payload, signature, "svc_key_x", self.broke_at, version=self.version)
         address = model.head_address(self.tenant_id)
         self.ports.store.write(Put(address, record.to_item(), Expect.ANYTHING))

@@ -21,6 +21,10 @@ from shared.model.records import Record
 # The most warrants in one entry: with the longest identifiers, an item of DynamoDB holds it.
 ENTRY_MAX: Final = 4_000
 
+# The most bytes of entries before a list is published as the next base. In base64 they are a third
+# more, and an answer has 4 MiB at most.
+UNLISTED_MAX: Final = 2 * 2**20
+
 # What a restore adds to the sequence, so that it exceeds those that clients have seen.
 LEAP: Final = 2**20
 
@@ -68,6 +72,7 @@ class FeedHead(Record):
     `payload` is the encoded `wire.Head`, `signature` the 64 bytes over `wire.signed_part(payload)`
     by the list signer `key_id`. `broke_at` is the sequence of the last break, 0 if there is none.
     `published_ms` is when the last entry was published, in milliseconds since 1970.
+    `unlisted_bytes` is at least the size of the entries that the base does not cover.
     """
 
     payload: bytes
@@ -75,6 +80,7 @@ class FeedHead(Record):
     key_id: str
     broke_at: int = 0
     published_ms: int = 0
+    unlisted_bytes: int = 0
     version: int = 1
 
     @cached_property
@@ -96,9 +102,17 @@ class FeedHead(Record):
         return self.signed.base
 
     @property
-    def needs_list(self) -> bool:
+    def is_broken(self) -> bool:
         """Whether a break is not covered by the base: clients cannot go on before the next list."""
         return self.broke_at > self.base.sequence
+
+    @property
+    def needs_list(self) -> bool:
+        """Whether a list is to be published at once.
+
+        That is so after a break, and before the entries since the base exceed one answer.
+        """
+        return self.is_broken or self.unlisted_bytes > UNLISTED_MAX
 
 
 def feed(tenant_id: str) -> Partition:

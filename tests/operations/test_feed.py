@@ -168,6 +168,23 @@ def test_a_key_that_signed_more_than_entries_take(
     assert not worker.publish_if_due(ports, tenant.id)
 
 
+def test_a_list_is_due_before_an_answer_is_full(
+    ports: Ports, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F236e: Before the entries since the base exceed one answer, a list becomes the next base."""
+    monkeypatch.setattr(model, "UNLISTED_MAX", 100)
+    tenant = Tenant.create(ports)
+    tenant.revoke(ports, "svc_wrt_1")
+    assert not publish(ports, tenant).head.needs_list
+    for number in range(2, 5):
+        tenant.revoke(ports, f"svc_wrt_{number}")
+        published = publish(ports, tenant)
+    assert published.head.needs_list
+    assert worker.publish_if_due(ports, tenant.id)
+    head = current(ports, tenant.id)
+    assert (head.needs_list, head.unlisted_bytes) == (False, 0)
+
+
 def test_many_changes_are_several_entries(ports: Ports, monkeypatch: pytest.MonkeyPatch) -> None:
     """FEED-1, F236a: More changes than an entry may have are in several entries."""
     monkeypatch.setattr(model, "ENTRY_MAX", 4)

@@ -186,7 +186,7 @@ def from_all_records(ports: Ports, snapshot: Snapshot, above: int | None) -> Fou
 
 
 def _breaks(covered: FeedHead, since: int | None) -> bool:
-    return covered.needs_list if since is None else covered.broke_at > since
+    return covered.is_broken if since is None else covered.broke_at > since
 
 
 def _ended(ports: Ports, snapshot: Snapshot) -> tuple[tuple[str, ...], Tombstones]:

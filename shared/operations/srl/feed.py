@@ -83,7 +83,7 @@ class _Facts:
     @property
     def is_left_behind(self) -> bool:
         """Whether a release without a feed published the list in force, and no break says so."""
-        return self.listed.sequence is None and not self.head.needs_list
+        return self.listed.sequence is None and not self.head.is_broken
 
 
 def head(ports: Ports, tenant_id: str) -> FeedHead | None:
@@ -274,6 +274,7 @@ def _append(
         _signed(ports, facts.settings, signer, end, before),
         published_ms=int(now.timestamp() * 1000),
         broke_at=entry.sequence if entry.is_break else before.broke_at,
+        unlisted_bytes=before.unlisted_bytes + len(stored.entry),
     )
     tenant_id = facts.settings.tenant_id
     ports.store.write(
@@ -303,6 +304,11 @@ def _signed(
     signature = seeds.signature(wire.signed_part(payload), seed=seed)
     if before is None:
         return FeedHead(payload, signature, signer.id)
-    return FeedHead(
-        payload, signature, signer.id, before.broke_at, before.published_ms, before.version + 1
+    return replace(
+        before,
+        payload=payload,
+        signature=signature,
+        key_id=signer.id,
+        version=before.version + 1,
+        unlisted_bytes=0 if end.base.sequence == end.sequence else before.unlisted_bytes,
     )

@@ -51,7 +51,7 @@ def _without_list(ports: Ports, tenant_id: str, problem: str) -> Iterator[Incons
 
 def _has_base(ports: Ports, newest: FeedHead, listed: Head) -> bool:
     """Return whether clients can start from the list in force, and go on to the head."""
-    if newest.base.version != listed.version or newest.needs_list or listed.base is None:
+    if newest.base.version != listed.version or newest.is_broken or listed.base is None:
         return False
     try:
         in_force.read(ports, listed.base)

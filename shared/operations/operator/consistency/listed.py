@@ -55,7 +55,7 @@ def _followed(ports: Ports, tenant_id: str, head: Head, listed: list[str]) -> se
     """
     try:
         newest = feed.head(ports, tenant_id)
-        if newest is None or newest.needs_list or head.sequence is None:
+        if newest is None or newest.is_broken or head.sequence is None:
             return None
         stored = feed.entries(ports, tenant_id, after=head.sequence, until=newest.sequence)
         opened = [each.opened() for each in stored]

@@ -14,9 +14,8 @@ from .answers import Answer
 from .ids import RevokedIds
 from .refusals import NeedsBase, Reason, Refused
 
-# The longest lifetime of a head, and how far ahead of the client's clock it may be issued.
+# The longest lifetime of a head.
 LIFETIME_MAX: Final = timedelta(days=7)
-FUTURE_MAX: Final = timedelta(seconds=30)
 
 # By how much the sequence may grow if it is a base that brings it, and not entries.
 FAST_FORWARD_MAX: Final = 2**32
@@ -142,7 +141,7 @@ def _check_terms(head: wire.Head, tenant: str, now: datetime) -> None:
         raise Refused(Reason.TENANT)
     if not timedelta(0) < head.expires_at - head.issued_at <= LIFETIME_MAX:
         raise Refused(Reason.LIFETIME)
-    if head.issued_at - now > FUTURE_MAX:
+    if head.issued_at - now > wire.FUTURE_MAX:
         raise Refused(Reason.FUTURE)
     if now >= head.expires_at:
         raise Refused(Reason.EXPIRED)

@@ -8,7 +8,7 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any, Final
 
@@ -21,6 +21,9 @@ _CHAIN_PREFIX: Final = b"rescind-feed-v1\n"
 
 # The highest sequence and version: the largest integer that every JSON reader keeps exactly.
 NUMBER_MAX: Final = 2**53
+
+# How far ahead of a client's clock a head may be issued.
+FUTURE_MAX: Final = timedelta(seconds=30)
 
 # The longest warrant identifier, in bytes, and the size of a base for each identifier in it.
 ID_BYTES_MAX: Final = 72

@@ -17,7 +17,7 @@ from shared.authorizer import state as client
 from shared.authorizer.answers import Answer
 from shared.authorizer.refusals import NeedsBase
 from shared.authorizer.state import State, Trusted
-from shared.operations.srl import feed, in_force, publication
+from shared.operations.srl import feed, feed_storage, in_force, publication
 from tests.bench.measure import alternate, timed
 from tests.bench.publication import Watched, from_all_records
 from tests.bench.report import NotMeasured, Row, compared, progress
@@ -62,10 +62,10 @@ def run(sizes: Sequence[Size] = SIZES, changes: Sequence[int] = CHANGES) -> Iter
 def answer(filled: Tenant, *, after: int) -> Answer:
     """Return what the service answers to a poll after this sequence."""
     ports, tenant_id = filled.ports, filled.operator.tenant_id
-    head = feed.head(ports, tenant_id)
+    head = feed_storage.head(ports, tenant_id)
     if head is None:
         raise NotMeasured("the tenant has no feed")
-    entries = feed.entries(ports, tenant_id, after=after, until=head.sequence)
+    entries = feed_storage.entries(ports, tenant_id, after=after, until=head.sequence)
     return Answer(head.payload, head.signature, tuple(each.entry for each in entries))
 
 

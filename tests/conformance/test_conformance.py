@@ -38,7 +38,7 @@ _LEFT_OUT = {
     "the tenant": ("state", "head.tenant_id != tenant", "False"),
     "the longest lifetime": ("state", " <= LIFETIME_MAX", ""),
     "the order of times": ("state", "timedelta(0) < ", ""),
-    "the future": ("state", "head.issued_at - now > FUTURE_MAX", "False"),
+    "the future": ("state", "head.issued_at - now > wire.FUTURE_MAX", "False"),
     "the expiry": ("state", "now >= head.expires_at", "False"),
     "the expiry to the second": ("state", "now >= head.expires_at", "now > head.expires_at"),
     "the rollback": ("state", "any(head.sequence < sequence for sequence in passed)", "False"),

@@ -21,7 +21,7 @@ from shared.model.callers import Scope
 from shared.model.revocations import RevokedWarrant
 from shared.model.srl import schedule as srl_schedule
 from shared.operations.api import api_keys
-from shared.operations.srl import feed, marks
+from shared.operations.srl import feed_storage, marks
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
 from tests.artefact import Artefact, built
@@ -151,7 +151,7 @@ def test_from_the_stream_to_the_feed(artefact: Artefact, data: Path, ports: Port
         logged = function.logged()
     assert [metrics(line)["FeedWoken"] for line in logged] == [(1, "Count")] * 4
     for tenant in tenants:
-        head = feed.head(ports, tenant.id)
+        head = feed_storage.head(ports, tenant.id)
         assert head is not None
         assert head.sequence == 1
 

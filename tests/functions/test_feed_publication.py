@@ -20,7 +20,7 @@ from shared.model.srl import schedule
 from shared.model.tenants import settings_address
 from shared.operations.api import api_keys
 from shared.operations.rules import operation
-from shared.operations.srl import feed, marks
+from shared.operations.srl import feed, feed_storage, marks
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect
 from tests.aws import REGION, Account, aws, stack
@@ -62,7 +62,7 @@ def wake(ports: Ports) -> dict[str, int]:
 
 
 def sequences(ports: Ports, *tenants: Tenant) -> list[int]:
-    heads = [feed.head(ports, each.id) for each in tenants]
+    heads = [feed_storage.head(ports, each.id) for each in tenants]
     return [head.sequence for head in heads if head is not None]
 
 

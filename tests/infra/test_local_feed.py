@@ -24,7 +24,7 @@ from shared.model.srl import schedule
 from shared.model.tenants import SettingsChange, settings_address
 from shared.operations.api import tenant_settings
 from shared.operations.rules import tenants
-from shared.operations.srl import feed, worker
+from shared.operations.srl import feed, feed_storage, worker
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Put
 from shared.web.work import IN_PLACE
@@ -72,7 +72,7 @@ def _is_at(ports: Ports, tenant: Tenant, number: int) -> bool:
 
 
 def _sequence(ports: Ports, tenant_id: str) -> int:
-    head = feed.head(ports, tenant_id)
+    head = feed_storage.head(ports, tenant_id)
     assert head is not None
     return head.sequence
 

@@ -8,7 +8,7 @@ from shared.authorizer.state import State, Trusted, advance
 from shared.model.feed import FeedHead
 from shared.model.srl.signers import ListSigner, signers
 from shared.operations.api import feed
-from shared.operations.srl import feed as stored_feed
+from shared.operations.srl import feed_storage
 from shared.ports import Ports
 from tests.operations.tenants import Tenant
 
@@ -52,6 +52,6 @@ class Follower:
 
 def current(ports: Ports, tenant_id: str) -> FeedHead:
     """The head of the feed, which there must be."""
-    head = stored_feed.head(ports, tenant_id)
+    head = feed_storage.head(ports, tenant_id)
     assert head is not None
     return head

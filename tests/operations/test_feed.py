@@ -13,6 +13,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
+from shared.adapters.file_sealer import FileSealer
 from shared.authorizer import wire
 from shared.authorizer.refusals import Reason, Refused
 from shared.authorizer.wire import Entry
@@ -21,12 +22,13 @@ from shared.model import feed as model
 from shared.model import revocations as revocation_model
 from shared.model.feed import LEAP, StoredEntry, entry_address, head_address
 from shared.model.srl import head as head_model
-from shared.operations.api import revocations, warrants
+from shared.model.srl.blobs import states_folder
+from shared.operations.api import list_signers, revocations, warrants
 from shared.operations.api.warrants import Order
 from shared.operations.operator.recovery.recovery import recover
 from shared.operations.rules import operation
 from shared.operations.rules.verdicts import verdicts
-from shared.operations.srl import feed, in_force, publication, worker
+from shared.operations.srl import feed, feed_storage, in_force, publication, snapshot, worker
 from shared.operations.srl import marks as srl_marks
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Put
@@ -178,8 +180,8 @@ def test_a_list_is_due_before_an_answer_is_full(
     assert not publish(ports, tenant).head.needs_list
     for number in range(2, 5):
         tenant.revoke(ports, f"svc_wrt_{number}")
-        published = publish(ports, tenant)
-    assert published.head.needs_list
+        publish(ports, tenant)
+    assert current(ports, tenant.id).needs_list
     assert worker.publish_if_due(ports, tenant.id)
     head = current(ports, tenant.id)
     assert (head.needs_list, head.unlisted_bytes) == (False, 0)
@@ -199,7 +201,7 @@ def test_many_changes_are_several_entries(ports: Ports, monkeypatch: pytest.Monk
     assert published.entries >= 3
     assert client.poll(ports).refuses == set(names)
     assert srl_marks.of_warrants(ports, tenant.id, limit=1) == {}
-    stored = feed.entries(ports, tenant.id, after=before, until=published.head.sequence)
+    stored = feed_storage.entries(ports, tenant.id, after=before, until=published.head.sequence)
     assert all(len(each.opened()[0].revoked) <= 4 for each in stored)
 
 
@@ -337,6 +339,31 @@ def test_the_next_list_mends_the_feed(
     tenant.revoke(ports, SIGNED)
     assert publish(ports, tenant).entries == 1
     assert Follower(tenant).poll(ports).refuses == expected | {SIGNED}
+
+
+@pytest.mark.parametrize("compares", [True, False])
+def test_a_difference_that_nobody_could_sign(
+    ports: Ports, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, compares: bool
+) -> None:
+    """F238d: If the seed is lost with a list to be made anew, the next entry is a break.
+
+    The new signer's list has what no mark and no entry names. Clients begin anew with it.
+    """
+    tenant = Tenant.create(ports)
+    tenant.revoke(ports, BEFORE)
+    tenant.regenerate(ports)
+    client = Follower(tenant).poll(ports)
+    shard = revocation_model.shard_of(tenant.id, NEW)
+    ports.store.write(Put(shard.address(NEW), {}, Expect.ABSENT))
+    if compares:
+        monkeypatch.setattr(snapshot, "_COMPARED_EVERY", 1)
+    else:
+        ports.blobs.discard(states_folder(tenant.id), before="~")
+    after = replace(ports, sealer=FileSealer.create(tmp_path / "another.key"))
+    list_signers.rotate(after, tenant.operator)
+    tenant.revoke(after, BACK)
+    assert worker.publish_if_due(after, tenant.id)
+    assert client.poll(after).refuses == {BEFORE, NEW, BACK}
 
 
 def test_a_tenant_without_a_feed_has_nothing_to_publish(ports: Ports) -> None:

@@ -15,7 +15,7 @@ from shared.model.srl.schedule import signers_marks, warrant_marks
 from shared.operations.api import list_signers
 from shared.operations.operator import consistency, doctor
 from shared.operations.rules import seals
-from shared.operations.srl import feed, in_force, worker
+from shared.operations.srl import feed, feed_storage, in_force, worker
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Put
 from tests.operations.followers import Follower
@@ -36,7 +36,7 @@ class World:
 
     @property
     def head(self) -> FeedHead:
-        found = feed.head(self.ports, self.tenant.id)
+        found = feed_storage.head(self.ports, self.tenant.id)
         assert found is not None
         return found
 

@@ -7,7 +7,7 @@ import pytest
 
 from shared.operations.api import revocations
 from shared.operations.rules import operation
-from shared.operations.srl import feed, wake, worker
+from shared.operations.srl import feed_storage, wake, worker
 from shared.ports import Ports
 from tests.log_lines import lines, metrics
 from tests.operations.tenants import Tenant
@@ -25,10 +25,10 @@ def _pauses_pass(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> None:
 
 def folded(ports: Ports, tenant: Tenant) -> set[str]:
     """What a client of the feed refuses, who has read all of it."""
-    head = feed.head(ports, tenant.id)
+    head = feed_storage.head(ports, tenant.id)
     assert head is not None
     refused: set[str] = set()
-    for stored in feed.entries(ports, tenant.id, after=0, until=head.sequence):
+    for stored in feed_storage.entries(ports, tenant.id, after=0, until=head.sequence):
         entry, _ = stored.opened()
         refused = refused.difference(entry.removed).union(entry.revoked)
     return refused

@@ -46,7 +46,15 @@ from shared.operations.rules import counters, operation, revoked_signers, tenant
 from shared.operations.rules.operation import settle
 from shared.operations.rules.verdicts import verdicts
 from shared.operations.srl import content as srl_content
-from shared.operations.srl import feed, in_force, publication, signing, storage, worker
+from shared.operations.srl import (
+    feed,
+    feed_storage,
+    in_force,
+    publication,
+    signing,
+    storage,
+    worker,
+)
 from shared.operations.srl import marks as srl_marks
 from shared.operations.srl import schedule as srl_schedule
 from shared.operations.srl.snapshot import Snapshot
@@ -1008,10 +1016,10 @@ def _all_signers(ports: Ports, tenant_id: str) -> dict[Address, SignersMark]:
 
 def _verdicts_before_head(ports: Ports, tenant_id: str, ids: Collection[str]) -> object:
     found = feed._found(ports, tenant_id, ids)
-    facts = feed._facts(ports, tenant_id)
+    facts = feed_storage.facts(ports, tenant_id)
     removed = tuple(sorted(set(ids) - set(found.ends)))
     entry = Entry(facts.head.sequence + 1, tuple(sorted(found.ends)), removed)
-    return feed._append(ports, facts, entry, found.ends), found
+    return feed_storage.append(ports, facts, entry, found.ends), found
 
 
 def _of_live_records(ports: Ports, snapshot: Snapshot, **how: bool) -> srl_content.Found:
@@ -1105,7 +1113,9 @@ _WRONG = {
     "head of the feed before marks": Wrong(
         feed, "publish", _head_before_marks, "feeder, publisher", complete
     ),
-    "head of the feed unchecked": Wrong(feed, "Put", _put_anyway, "feeder, publisher", one_by_one),
+    "head of the feed unchecked": Wrong(
+        feed_storage, "Put", _put_anyway, "feeder, publisher", one_by_one
+    ),
     "head of the feed after verdicts": Wrong(
         feed, "_state", _verdicts_before_head, "feeder, taker", caught_up
     ),

@@ -13,7 +13,7 @@ from shared.model.revocations import Revocation
 from shared.model.srl.head import HEADS_KEPT, Head
 from shared.model.srl.schedule import warrant_mark_address
 from shared.operations.api import revocations, srl
-from shared.operations.srl import feed, in_force, reach
+from shared.operations.srl import feed, feed_storage, in_force, reach
 from shared.operations.srl.reach import Reach
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect
@@ -168,7 +168,7 @@ def test_a_feed_that_forgot(ports: Ports, tenant: Tenant, clock: Clock) -> None:
     revocation_id = revoke(ports, tenant)
     srl.regenerate(ports, tenant.operator)
     clock.advance(days=15)
-    feed.prune(ports, tenant.id, until=1)
+    feed_storage.prune(ports, tenant.id, until=1)
     assert found(ports, tenant, revocation_id) == Reach(1, 2)
     ports.store.write(Delete(model.head_address(tenant.id), Expect.PRESENT))
     assert found(ports, tenant, revocation_id) == Reach(None, None)

@@ -12,7 +12,7 @@ from shared.model.srl.head import head_address
 from shared.model.tenants import ListPublication, SettingsChange
 from shared.operations.api import tenant_settings
 from shared.operations.rules import operation
-from shared.operations.srl import feed, in_force, wake, worker
+from shared.operations.srl import feed, feed_storage, in_force, wake, worker
 from shared.operations.srl.wake import Woken
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Put
@@ -48,9 +48,9 @@ def _set(ports: Ports, tenant: Tenant, **settings: object) -> None:
 
 def stated(ports: Ports, tenant: Tenant) -> list[list[str]]:
     """What each entry of the feed says is revoked."""
-    head = feed.head(ports, tenant.id)
+    head = feed_storage.head(ports, tenant.id)
     assert head is not None
-    found = feed.entries(ports, tenant.id, after=0, until=head.sequence)
+    found = feed_storage.entries(ports, tenant.id, after=0, until=head.sequence)
     return [list(each.opened()[0].revoked) for each in found]
 
 

@@ -6,7 +6,6 @@ and readers of lists refuse the same warrants (docs/adr/0046).
 
 import logging
 from collections.abc import Collection, Iterable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -28,7 +27,7 @@ from shared.operations.rules import revoked_signers
 from shared.operations.rules.operation import reread
 from shared.operations.rules.seals import SeedLost
 from shared.operations.rules.verdicts import verdicts
-from shared.operations.srl import ended, feed, tombstones
+from shared.operations.srl import ended, feed, feed_storage, tombstones
 from shared.operations.srl.signed import signed_by
 from shared.operations.srl.snapshot import Snapshot
 from shared.ports import Ports
@@ -43,7 +42,8 @@ class Found:
     """The content of a list, and what goes into its state.
 
     The list covers the feed up to `sequence`, where the chain is `chain`. `misplaced` are warrants
-    in a shard that belong into its partition of ended ones (`ended`), or the reverse.
+    in a shard that belong into its partition of ended ones (`ended`), or the reverse. `is_exact` is
+    false if the feed lacks what the list says, because no entry could be signed.
     """
 
     content: Content
@@ -51,6 +51,7 @@ class Found:
     sequence: int
     chain: bytes
     misplaced: tuple[str, ...] = ()
+    is_exact: bool = True
 
 
 class Records(NamedTuple):
@@ -70,7 +71,7 @@ def found(
     is known to be published. Raises `Corrupt`, `Unavailable`.
     """
     tenant_id = snapshot.tenant_id
-    if above is not None and feed.head(ports, tenant_id) is not None:
+    if above is not None and feed_storage.head(ports, tenant_id) is not None:
         feed.break_off(ports, tenant_id, above=above)
     made = _followed(ports, snapshot, also=snapshot.leaving)
     if made is None:
@@ -80,11 +81,9 @@ def found(
     records = reread(lambda: _records(ports, snapshot))
     if differences := made.content.differences(records.content):
         made = _followed(ports, snapshot, also=differences)
-    return (
-        replace(made, misplaced=records.misplaced)
-        if made
-        else from_all_records(ports, snapshot, above)
-    )
+    if made is None:
+        return from_all_records(ports, snapshot, above)
+    return replace(made, misplaced=records.misplaced)
 
 
 def of_all_records(
@@ -119,12 +118,14 @@ def of_all_records(
 
 def _followed(ports: Ports, snapshot: Snapshot, also: Collection[str]) -> Found | None:
     """Return what the feed makes of the list in force; None if all records must be read."""
-    covered = _up_to_date(ports, snapshot, also)
+    covered, is_signed = _up_to_date(ports, snapshot, also)
     (ids, state), start = snapshot.previous, snapshot.head.sequence
     if covered is None or ids is None or state is None or start is None:
         return None
     try:
-        entries = feed.entries(ports, snapshot.tenant_id, after=start, until=covered.sequence)
+        entries = feed_storage.entries(
+            ports, snapshot.tenant_id, after=start, until=covered.sequence
+        )
         opened = [each.opened() for each in _checked(entries, covered, snapshot.head)]
     except Corrupt:
         _log.exception("the feed cannot be followed; reading all records instead")
@@ -136,7 +137,8 @@ def _followed(ports: Ports, snapshot: Snapshot, also: Collection[str]) -> Found 
     if kept.changes != snapshot.counted.tombstones:
         signers, kept = _ended(ports, snapshot)
     content = Content(ids, state.ends, state.signers).after(opened, signers=signers)
-    return Found(content, kept, covered.sequence, covered.signed.chain)
+    chain, is_exact = covered.signed.chain, is_signed or not also
+    return Found(content, kept, covered.sequence, chain, is_exact=is_exact)
 
 
 def _checked(
@@ -151,15 +153,17 @@ def _checked(
         raise Corrupt("an entry of the feed was altered")
 
 
-def _up_to_date(ports: Ports, snapshot: Snapshot, also: Collection[str]) -> FeedHead | None:
-    """Bring the feed up to date, and return its head; None if there is no feed."""
+def _up_to_date(
+    ports: Ports, snapshot: Snapshot, also: Collection[str]
+) -> tuple[FeedHead | None, bool]:
+    """Bring the feed up to date; return its head, if there is one, and whether that succeeded."""
     try:
         published = feed.publish(ports, snapshot.tenant_id, also=also)
     except SeedLost:
-        # Another signer is about to replace this one. It publishes the rest, which has its marks.
+        # Another signer is about to replace this one. It publishes what has a mark.
         _log.exception("no entry can be signed; the list covers the feed as it is")
-        return feed.head(ports, snapshot.tenant_id)
-    return published.head if published else None
+        return feed_storage.head(ports, snapshot.tenant_id), False
+    return (published.head if published else None), True
 
 
 def from_all_records(ports: Ports, snapshot: Snapshot, above: int | None) -> Found:
@@ -168,21 +172,23 @@ def from_all_records(ports: Ports, snapshot: Snapshot, above: int | None) -> Fou
     A tenant without a feed begins one, after a restore above the one that it may have had.
     """
     # Read first: a change after that is in an entry that the list does not cover.
-    covered = feed.head(ports, snapshot.tenant_id)
+    covered, is_exact = feed_storage.head(ports, snapshot.tenant_id), True
     if covered is not None and not _breaks(covered, since=snapshot.head.sequence):
-        with suppress(SeedLost):
+        try:
             covered = feed.break_off(ports, snapshot.tenant_id)
+        except SeedLost:
+            is_exact = False
     records = reread(lambda: _records(ports, snapshot))
     signers, kept = _ended(ports, snapshot)
     # A feed that lost its head may still have entries.
-    left = feed.last_entry(ports, snapshot.tenant_id) if covered is None else None
+    left = feed_storage.last_entry(ports, snapshot.tenant_id) if covered is None else None
     known = [each for each in (above, snapshot.head.sequence, left) if each is not None]
     sequence = max(known) + LEAP if known else 0
     chain = wire.first_chain(snapshot.tenant_id)
     if covered is not None:
         sequence, chain = covered.sequence, covered.signed.chain
     made = replace(records.content, signers=signers)
-    return Found(made, kept, sequence, chain, records.misplaced)
+    return Found(made, kept, sequence, chain, records.misplaced, is_exact)
 
 
 def _breaks(covered: FeedHead, since: int | None) -> bool:

@@ -25,7 +25,7 @@ from shared.model.srl.signers import ListSigner
 from shared.model.srl.state import State
 from shared.model.tenants import TenantSettings
 from shared.operations.rules import audit
-from shared.operations.srl import content, feed, signing, storage
+from shared.operations.srl import content, feed_storage, signing, storage
 from shared.operations.srl import snapshot as snapshots
 from shared.operations.srl.content import Found
 from shared.operations.srl.snapshot import Snapshot
@@ -54,7 +54,7 @@ def first(ports: Ports, settings: TenantSettings, list_signer: ListSigner) -> li
     signed = signing.sign(ports, list_signer, payload, state)
     head = storage.store(ports, signed, changes=0, sequence=0)
     base = _base(head, 0, wire.first_chain(tenant_id))
-    begins = feed.based(ports, None, base, settings, list_signer)
+    begins = feed_storage.based(ports, None, base, settings, list_signer)
     return [*_writes(tenant_id, head, Expect.ABSENT), begins]
 
 
@@ -128,10 +128,10 @@ def _store(ports: Ports, snapshot: Snapshot, found: Found) -> Head:
     )
     payload = Payload(snapshot.version, issued_at, expires_at, listed.revoked_ids)
     signed = signing.sign(ports, snapshot.list_signer, payload, state)
+    # Without a sequence, no list follows from this one, and the feed breaks with the next.
+    sequence = found.sequence if found.is_exact else None
     changes = snapshot.counted.changes
-    return storage.store(
-        ports, signed, changes=changes, sequence=found.sequence, in_force=snapshot.head
-    )
+    return storage.store(ports, signed, changes=changes, sequence=sequence, in_force=snapshot.head)
 
 
 def _move_heads(
@@ -144,8 +144,8 @@ def _move_heads(
     tenant_id, before, changes = snapshot.tenant_id, snapshot.head, list(changes)
     base = _base(head, found.sequence, found.chain)
     for _ in range(_TRIES):
-        newest = feed.head(ports, tenant_id)
-        based = feed.based(ports, newest, base, snapshot.settings, snapshot.list_signer)
+        newest = feed_storage.head(ports, tenant_id)
+        based = feed_storage.based(ports, newest, base, snapshot.settings, snapshot.list_signer)
         try:
             ports.store.write(
                 *_writes(tenant_id, head, At(before.version)),

@@ -10,7 +10,7 @@ from shared.model.revocations import Revocation
 from shared.model.srl.schedule import warrant_mark_address
 from shared.model.warrants import Standing, left_behind, warrant_address
 from shared.operations.rules import tenants
-from shared.operations.srl import feed, in_force
+from shared.operations.srl import feed_storage, in_force
 from shared.ports import Ports
 
 # How many entries of the feed are looked at, the newest first: a few, and then the rest.
@@ -45,7 +45,7 @@ def of_revocation(ports: Ports, tenant_id: str, record: Revocation) -> Reach:
     items, settings = ports.gather(
         lambda: ports.store.get_many([mark, standing]), lambda: tenants.settings(ports, tenant_id)
     )
-    newest, end = feed.head(ports, tenant_id), Standing.of(items.get(standing)).end
+    newest, end = feed_storage.head(ports, tenant_id), Standing.of(items.get(standing)).end
     if newest is None or left_behind(end, ports.now(), ttl=settings.srl_ttl):
         return Reach(None, None)
     is_pending = mark in items

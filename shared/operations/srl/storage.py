@@ -59,12 +59,18 @@ def discard_old(ports: Ports, tenant_id: str, head: Head) -> None:
 
 
 def store(
-    ports: Ports, signed: Signed, *, changes: int, sequence: int, in_force: Head | None = None
+    ports: Ports,
+    signed: Signed,
+    *,
+    changes: int,
+    sequence: int | None,
+    in_force: Head | None = None,
 ) -> Head:
     """Store a signed list with its state, and return the head that publishes it.
 
-    The list covers `changes` changes, and the feed up to `sequence`. If the disk is full, all lists
-    before that of `in_force` are removed first. Raises `OutOfSpace`, `Unavailable`.
+    The list covers `changes` changes, and the feed up to `sequence`; None if it does not follow
+    from the feed. If the disk is full, all lists before that of `in_force` are removed first.
+    Raises `OutOfSpace`, `Unavailable`.
     """
     tenant_id = signed.list_signer.tenant_id
     try:
@@ -77,7 +83,7 @@ def store(
     return _put_all(ports, signed, changes, sequence)
 
 
-def _put_all(ports: Ports, signed: Signed, changes: int, sequence: int) -> Head:
+def _put_all(ports: Ports, signed: Signed, changes: int, sequence: int | None) -> Head:
     payload, tenant_id = signed.payload, signed.list_signer.tenant_id
     version, states = payload.version, states_folder(tenant_id)
     # The state is stored before its list: a restore that finds the list finds the state too.

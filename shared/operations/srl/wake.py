@@ -11,7 +11,7 @@ from shared.model.feed import FeedHead
 from shared.model.srl.head import Head
 from shared.model.tenants import ListPublication, TenantSettings
 from shared.operations.rules import operation, tenants
-from shared.operations.srl import feed, in_force
+from shared.operations.srl import feed, feed_storage, in_force
 from shared.ports import Ports
 
 # The longest that `publish_soon` waits in all. Other tenants may wait for it, so what needs more
@@ -61,7 +61,7 @@ def publish(ports: Ports, tenant_id: str) -> Woken:
     `Unavailable`.
     """
     settings, head = ports.gather(
-        lambda: tenants.settings(ports, tenant_id), lambda: feed.head(ports, tenant_id)
+        lambda: tenants.settings(ports, tenant_id), lambda: feed_storage.head(ports, tenant_id)
     )
     if head is None:
         return Woken()

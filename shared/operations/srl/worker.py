@@ -11,7 +11,7 @@ from shared.model.callers import Caller
 from shared.model.srl.schedule import Turn, is_of_keys
 from shared.operations.rules import counters, tenants
 from shared.operations.rules.operation import settle
-from shared.operations.srl import ended, feed, in_force, marks, publication, schedule
+from shared.operations.srl import ended, feed, feed_storage, in_force, marks, publication, schedule
 from shared.operations.srl.content import Found
 from shared.operations.srl.snapshot import Snapshot
 from shared.ports import Ports
@@ -81,7 +81,7 @@ def tidy(ports: Ports, snapshot: Snapshot, found: Found) -> None:
     try:
         if found.misplaced:
             ended.move(ports, tenant_id, found.misplaced, since=since)
-        feed.prune(ports, tenant_id, until=found.sequence)
+        feed_storage.prune(ports, tenant_id, until=found.sequence)
     except (Corrupt, Unavailable):
         # The list is published. The next publication does the same again.
         _log.warning("what ended could not be moved, or old entries not removed", exc_info=True)
@@ -91,7 +91,7 @@ def _is_due(ports: Ports, tenant_id: str) -> bool:
     head, now = in_force.head(ports, tenant_id), ports.now()
     if head.is_ahead(now) or Turn.after(head, tenant_id).due_at <= now:
         return True
-    newest = feed.head(ports, tenant_id)
+    newest = feed_storage.head(ports, tenant_id)
     if newest is None or (newest.sequence, newest.base.version) != (head.sequence, head.version):
         return True
     return counters.counted(ports, tenant_id).changes != head.changes

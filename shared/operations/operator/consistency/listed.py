@@ -13,7 +13,7 @@ from shared.operations.operator.consistency.inconsistency import Inconsistency
 from shared.operations.operator.consistency.revocations import published_again
 from shared.operations.rules import counters, revoked_signers, tenants
 from shared.operations.srl import content as srl_content
-from shared.operations.srl import feed, in_force, marks, tombstones
+from shared.operations.srl import feed_storage, in_force, marks, tombstones
 from shared.operations.srl.signed import signed_by
 from shared.ports import Ports
 
@@ -54,10 +54,10 @@ def _followed(ports: Ports, tenant_id: str, head: Head, listed: list[str]) -> se
     Returns None if that list is made from all records.
     """
     try:
-        newest = feed.head(ports, tenant_id)
+        newest = feed_storage.head(ports, tenant_id)
         if newest is None or newest.is_broken or head.sequence is None:
             return None
-        stored = feed.entries(ports, tenant_id, after=head.sequence, until=newest.sequence)
+        stored = feed_storage.entries(ports, tenant_id, after=head.sequence, until=newest.sequence)
         opened = [each.opened() for each in stored]
     except Corrupt:
         return None  # The check of the feed reports this.

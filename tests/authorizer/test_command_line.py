@@ -1,6 +1,7 @@
 """The commands of the client for people."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -43,7 +44,8 @@ def test_watch_prints_each_event(
         raise KeyboardInterrupt
 
     with serving(Service()) as service:
-        monkeypatch.setattr("shared.authorizer.__main__.time.sleep", interrupt)
+        # Not `time.sleep` itself, which the service uses too.
+        monkeypatch.setattr("shared.authorizer.__main__.time", SimpleNamespace(sleep=interrupt))
         assert main(arguments("watch", service)) == 0
     assert "Advanced(before=None, after=0, count=0)" in capsys.readouterr().out
 

@@ -1,5 +1,6 @@
 """The commands of the client for people."""
 
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -45,7 +46,8 @@ def test_watch_prints_each_event(
 
     with serving(Service()) as service:
         # Not `time.sleep` itself, which the service uses too.
-        monkeypatch.setattr("shared.authorizer.__main__.time", SimpleNamespace(sleep=interrupt))
+        clock = SimpleNamespace(sleep=interrupt, strftime=time.strftime)
+        monkeypatch.setattr("shared.authorizer.__main__.time", clock)
         assert main(arguments("watch", service)) == 0
     assert "Advanced(before=None, after=0, count=0)" in capsys.readouterr().out
 

@@ -60,6 +60,27 @@ RUN: Final = [
 NOT_RUN: Final = [
     ("CONTRIBUTING.md", "tests/web", "they run the tests, of which this is one"),
     (
+        "docs/authorizers.md",
+        "pip install dist/",
+        "infra/test_authorizer_wheel.py installs the wheel, from the lock of the tests",
+    ),
+    (
+        "docs/authorizers.md",
+        "ext-authz",
+        "infra/test_authorizer_examples.py runs it beside Envoy, with addresses of its own",
+    ),
+    (
+        "docs/authorizers.md",
+        "repin",
+        "authorizer/test_command_line.py runs it on a floor of its own",
+    ),
+    (
+        "docs/authorizers.md",
+        "rescind_authorizer status",
+        "authorizer/test_command_line.py runs both on a service of its own",
+    ),
+    ("docs/feed.md", "tests.conformance", "conformance/test_conformance.py runs these commands"),
+    (
         "docs/deploy.md",
         "rollback-configuration",
         "the emulator has no rollback by alarm, and refuses an update that changes nothing else",

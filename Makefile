@@ -67,7 +67,7 @@ test-only: $(VENV)/.tests ## The tests of `make test`, without its other checks 
 	$(PYTEST) -m "not slow and not long" $(ROOM)
 
 test-slow: $(VENV)/.tests $(TOOLS:%=.tools/%/.installed) $(NODE_TOOLS:%=.tools/%/.installed)
-	$(PYTEST) -m slow
+	$(PYTEST) -m "slow and not long"
 
 test-all: test test-slow ## Every check, and the proofs that take longer.
 

@@ -173,11 +173,6 @@ class Run:
         """Who made each call."""
         return [step.actor for step in self.steps]
 
-    @property
-    def length(self) -> tuple[int, int]:
-        """How hard it is to follow: how often another actor goes on, and the number of calls."""
-        return len(list(groupby(self.schedule))), len(self.steps)
-
     def __str__(self) -> str:
         """The calls that changed something, or that another actor's calls mind, in order."""
         described = [(step.actor, text) for step in self.steps if (text := self._describe(step))]

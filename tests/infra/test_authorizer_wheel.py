@@ -172,7 +172,7 @@ def test_a_client_follows_rotations_of_the_service(
         server.call("POST", "/revocations/srl/keys/rotate")
     server.revoke("svc_wrt_away")
     with following(python, tmp_path / "floor", **settings) as client:
-        assert client.check("svc_wrt_away") == "revoked"
+        soon(partial(client.refuses, "svc_wrt_away"))
         assert client.status["signer"] not in signers
 
 

@@ -19,6 +19,7 @@ def counted() -> list[prices.Counted]:
         return list(costs.measured(here))
 
 
+@pytest.mark.slow
 def test_calls_cost_what_is_documented(counted: list[prices.Counted]) -> None:
     """Requests, capacity and bytes; the length of a line of the log is not always the same."""
     assert [each.what for each in counted] == [each.what for each in prices.counted()]

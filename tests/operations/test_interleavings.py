@@ -647,13 +647,13 @@ _LARGE = [
     "rotator1, rotator2",
     "publisher, activator",
     "publisher, thief taker",
+]
+# Thousands of schedules each: run by hand, with `-m long`.
+_HUGE = [
     "publisher1, publisher2, revoker",
     "worker1, worker2, revoker",
     "worker, publisher, revoker",
     "worker, revoker, remover",
-]
-# Thousands of schedules each: run by hand, with `-m long`.
-_HUGE = [
     "publisher1, publisher2, rotator",
     "publisher1, publisher2, key revoker",
     "publisher1, publisher2, publisher3",
@@ -1146,15 +1146,10 @@ def _holds(guarantee: Guarantee, history: History, run: Run) -> bool:
 
 _LONG = [
     "marks cleared at once",
-    "marks cleared as they are",
     "version first",
     "identifiers before head",
-    "last writer wins",
-    "warrants cleared as they are",
     "head of the feed before marks",
-    "head of the feed unchecked",
     "head of the feed after verdicts",
-    "base that claims more",
 ]
 
 
@@ -1168,16 +1163,15 @@ _LONG = [
 def test_another_way_is_caught(
     history: History, monkeypatch: pytest.MonkeyPatch, wrong: Wrong
 ) -> None:
-    """Some schedule breaks its guarantee; the shortest is printed, and breaks it each time."""
+    """Some schedule breaks its guarantee; the first is printed, and breaks it each time."""
     monkeypatch.setattr(wrong.module, wrong.function, wrong.way)
     history.torn = frozenset(wrong.torn.split(", ")) if wrong.torn else frozenset()
     actors = cast(history, wrong.names)
     mortal = wrong.mortal.split(", ") if wrong.mortal else ()
     runs = history.explore_stops(actors, mortal) if mortal else history.explore(actors)
-    broken = [run for run in runs if not _holds(wrong.breaks, history, run)]
-    shortest = min(broken, key=lambda run: run.length)
-    print(f"breaks `{wrong.breaks.__name__}` in {len(broken)} schedules, such as\n{shortest}")
-    schedule, stop = follow(shortest.schedule), shortest.stop
+    broken = next(run for run in runs if not _holds(wrong.breaks, history, run))
+    print(f"breaks `{wrong.breaks.__name__}` in\n{broken}")
+    schedule, stop = follow(broken.schedule), broken.stop
     again = play(
         history.world, actors, schedule, observe=history.observe, torn=history.torn, stop=stop
     )

@@ -736,11 +736,11 @@ _TORN_LARGE = {
     "feeder1, feeder2": "feeder1, feeder2",
     "feeder, waverer": "waverer",
     "feeder, publisher": "publisher",
+}
+_TORN_HUGE = {
     "publisher, rotator": "rotator",
     "publisher, activator": "activator",
     "rotator1, rotator2": "rotator1, rotator2",
-}
-_TORN_HUGE = {
     "worker, waverer": "waverer",
     "publisher1, publisher2": "publisher1, publisher2",
     "worker1, worker2, revoker": "revoker",
@@ -785,12 +785,12 @@ _SMALL_STOPS = {
 _LARGE_STOPS = {
     "worker, revoker": "worker, revoker",
     "feeder, publisher": "feeder, publisher",
+}
+_HUGE_STOPS = {
     "publisher, rotator": "publisher, rotator",
     "publisher, thief taker": "publisher, thief taker",
     "publisher, waverer": "publisher, waverer",
     "worker, waverer": "worker, waverer",
-}
-_HUGE_STOPS = {
     "publisher1, publisher2, revoker": "publisher1, revoker",
     "worker1, worker2, revoker": "worker1, revoker",
     "publisher1, publisher2, key revoker": "publisher1, key revoker",

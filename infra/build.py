@@ -54,6 +54,7 @@ _UNUSED: Final = (
     "**/*.pyi",
     "**/py.typed",
 )
+_UNUSED_SOURCES: Final = shutil.ignore_patterns("__pycache__", "py.typed", ".*")
 # Files that importlib.metadata and vulnerability scanners read. Licences are kept too.
 _METADATA: Final = frozenset({"METADATA", "entry_points.txt", "sboms"})
 _LICENCES: Final = ("licen", "copying", "notice", "authors")
@@ -155,7 +156,7 @@ def _stage(app: Path, target: Target, compiler: str | None, root: Path) -> None:
     install(root / "requirements.lock", app, target)
     _thin(app)
     for name in _SOURCES:
-        shutil.copytree(root / name, app / name, ignore=shutil.ignore_patterns("__pycache__", ".*"))
+        shutil.copytree(root / name, app / name, ignore=_UNUSED_SOURCES)
     target.write(app)
     if compiler is None:
         print(

@@ -17,13 +17,14 @@ from pathlib import Path
 
 from infra.build import BuildFailed, Target, add_bytecode, build, find_python, install
 from shared.model.callers import Scope
+from shared.model.srl.schedule import mark_address
 from shared.operations.api import api_keys
 from tests.bench import tables
 from tests.bench.measure import Side, alternate
 from tests.bench.report import NotMeasured, Row, compared, progress
 from tests.bench.revoked import tenant
 from tests.bench.scratch import scratch
-from tests.lambda_events import GROUPS, Event, Request, load, queued
+from tests.lambda_events import GROUPS, Event, Request, load, queued, streamed
 from tests.processes import ROOT, environment
 
 _SCRIPT = Path(__file__).with_name("first_answer.py")
@@ -84,8 +85,10 @@ def _starts(secret: str, tenant_id: str) -> Iterator[Start]:
         event = Request("GET", group.path, headers=headers).http_api()
         yield Start(f"functions.{group.name}.handler.handler", event)
     yield Start("functions.srl_schedule.handler.handler", load("schedule"))
-    # Its list is new, so that nothing is to be published.
+    # Its list is new and its feed has every mark, so that nothing is to be published.
     yield Start("functions.srl_publication.handler.handler", queued(tenant_id))
+    mark = streamed(mark_address(tenant_id, "svc_wrt_bench"))
+    yield Start("functions.feed_publication.handler.handler", mark)
 
 
 @dataclass(frozen=True)

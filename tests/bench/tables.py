@@ -3,6 +3,7 @@
 It answers at once: what is left of a cold start is the function's own.
 """
 
+import base64
 import json
 import threading
 from collections.abc import Iterator
@@ -51,7 +52,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         name = self.headers["X-Amz-Target"].rpartition(".")[2]
-        body = json.dumps(_answer(self._store, name, request)).encode()
+        body = json.dumps(_answer(self._store, name, request), default=_base64).encode()
         self.send_response(200)
         self.send_header("Content-Type", "application/x-amz-json-1.0")
         self.send_header("Content-Length", str(len(body)))
@@ -72,12 +73,18 @@ def _answer(store: Store, name: str, request: dict[str, Any]) -> dict[str, Any]:
             return _batch(store, request["RequestItems"])
         case "Query":
             return _query(store, request)
-        case "UpdateItem":  # the rate limit: as if it were in use, and full by then
-            now = request["ExpressionAttributeValues"][":now"]
-            return {"Attributes": {"full_at": now}}
-        case "TransactWriteItems":  # the usage of a key, which no answer tells
-            return {}
+        case "UpdateItem":
+            return _update(request["ExpressionAttributeValues"])
     raise ValueError(name)
+
+
+def _update(values: dict[str, Any]) -> dict[str, Any]:
+    """The rate limit, as if it were in use and full by now; or the usage of a key, not stored."""
+    return {"Attributes": {"full_at": values[":now"]}} if ":now" in values else {}
+
+
+def _base64(value: bytes) -> str:
+    return base64.b64encode(value).decode()
 
 
 def _batch(store: Store, asked: dict[str, Any]) -> dict[str, Any]:

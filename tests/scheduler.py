@@ -16,6 +16,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from itertools import chain, count, groupby, islice
 from operator import itemgetter
 from pathlib import Path
@@ -23,7 +24,8 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from shared.adapters.sqlite import SqliteStore
 from shared.errors import BlobExists, ExpectationLost
-from shared.ports import Ports
+from shared.model.identifiers import before_all_of
+from shared.ports import NewId, Ports
 from shared.ports.blobs import BlobStore
 from shared.ports.store import (
     EVERYTHING,
@@ -308,6 +310,19 @@ def rest() -> None:
         seat.step(Footprint("rest", reads=frozenset({_IN_FLIGHT})), lambda: None)
 
 
+def _numbered(now: Callable[[], datetime]) -> NewId:
+    """A maker of identifiers that are the same in each replay of a schedule.
+
+    Their digests say which items share a partition or a mark, so which calls an actor makes.
+    """
+    numbers = count()
+
+    def new_id(kind: str, at: datetime | None = None) -> str:
+        return f"{before_all_of(at or now(), kind=kind)}z{next(numbers):015d}"
+
+    return new_id
+
+
 class _Abandoned(BaseException):
     """The schedule ends here, for no fault of the actor."""
 
@@ -334,7 +349,8 @@ class _Stage:
         self.watched = {each if isinstance(each, Span) else Place(*each) for each in watched}
         self._choose = choose
         self._observe = observe
-        self._seats = {name: _Seat(self, name, actor, ports) for name, actor in actors.items()}
+        numbered = replace(ports, new_id=_numbered(ports.now))
+        self._seats = {name: _Seat(self, name, actor, numbered) for name, actor in actors.items()}
         self._outside = iter(self._seats.values())
         self._over = threading.Semaphore(0)
         self._abandoned = False

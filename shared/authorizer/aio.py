@@ -57,8 +57,12 @@ class AsyncAuthorizerClient:
         await asyncio.to_thread(self._client.close)
 
     async def __aenter__(self) -> Self:
-        """Start the client."""
-        return await self.start()
+        """Start the client. If that fails, the client is closed."""
+        try:
+            return await self.start()
+        except BaseException:
+            await self.close()
+            raise
 
     async def __aexit__(
         self,

@@ -142,8 +142,14 @@ class AuthorizerClient:
             thread.join(timeout)
 
     def __enter__(self) -> Self:
-        """Start the client, if it was not started."""
-        return self if self._is_started else self.start()
+        """Start the client, if it was not started. If that fails, the client is closed."""
+        if not self._is_started:
+            try:
+                self.start()
+            except BaseException:
+                self.close()
+                raise
+        return self
 
     def __exit__(
         self,

@@ -403,8 +403,8 @@ def test_async(service: Service, tmp_path: Path) -> None:
     run(_use_async(service, tmp_path / "floor"))
 
 
-async def _use_async(service: Service, floor: Path) -> None:
-    client = AsyncAuthorizerClient(
+def _async_client(service: Service, floor: Path) -> AsyncAuthorizerClient:
+    return AsyncAuthorizerClient(
         service.url,
         api_key=KEY,
         tenant=TENANT,
@@ -412,6 +412,10 @@ async def _use_async(service: Service, floor: Path) -> None:
         floor=FileFloor(floor),
         policy=FAST,
     )
+
+
+async def _use_async(service: Service, floor: Path) -> None:
+    client = _async_client(service, floor)
     async with client:
         assert client.check(["svc_wrt_a"]) is CLEAR
         service.revoke("svc_wrt_a")
@@ -422,6 +426,29 @@ async def _use_async(service: Service, floor: Path) -> None:
                 assert (event.after, event.count) == (1, 1)
                 break
     assert client.status.sequence == 1
+
+
+def test_a_client_that_did_not_become_ready_is_closed(
+    service: Service,
+    made: Callable[..., AuthorizerClient],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """F310a: If a client in a `with` statement does not become ready, it is closed.
+
+    The block does not run, and the caller may have no other name for the client.
+    """
+    monkeypatch.setattr(AuthorizerClient.start, "__kwdefaults__", {"wait": 0.1})
+    service.instead = lambda _path: Response(b"", 503)
+    client, other = made(), _async_client(service, tmp_path / "other")
+    with pytest.raises(NotReady, match="answered 503"), client:
+        pytest.fail("the client has no state")
+    monkeypatch.setattr(AsyncAuthorizerClient.start, "__kwdefaults__", {"wait": 0.1})
+    with pytest.raises(NotReady, match="answered 503"):
+        run(other.__aenter__())
+    for each in (client, other._client):
+        assert each._thread is not None
+        assert not each._thread.is_alive()
 
 
 def test_a_client_is_closed_in_a_long_poll(

@@ -62,7 +62,7 @@ NOT_RUN: Final = [
     (
         "docs/authorizers.md",
         "pip install dist/",
-        "infra/test_authorizer_wheel.py installs the wheel, from the lock of the tests",
+        "infra/test_authorizer_wheel.py installs the wheel, with the versions that the tests pin",
     ),
     (
         "docs/authorizers.md",

@@ -30,11 +30,6 @@ class Previous(NamedTuple):
     revoked_ids: list[str] | None
     state: State | None
 
-    @property
-    def is_whole(self) -> bool:
-        """Whether both could be read, so that the next list can follow this one."""
-        return self.revoked_ids is not None and self.state is not None
-
 
 def head(ports: Ports, tenant_id: str) -> Head:
     """Read the head, which names the list in force. Raises `Corrupt` if there is none."""

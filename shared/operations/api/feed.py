@@ -15,7 +15,7 @@ from shared.model.srl.blobs import sha256_of
 from shared.model.srl.head import Form, Head, history_address
 from shared.operations.api.srl import URL_TTL_SECONDS
 from shared.operations.rules.operation import operation, reread
-from shared.operations.srl import in_force
+from shared.operations.srl import feed_storage, in_force
 from shared.ports import Ports
 
 # The most bytes of entries in an answer, as base64 in JSON. With the rest, it has 4 MiB at most.
@@ -36,10 +36,10 @@ class News(NamedTuple):
 @operation(Scope.ADMIN, Scope.AUTHORIZER)
 def head(ports: Ports, caller: Caller) -> FeedHead:
     """Return the head of the feed. Raises `NotFound` before the first; `Corrupt`, `Unavailable`."""
-    item = ports.store.get(model.head_address(caller.tenant_id))
-    if item is None:
+    newest = feed_storage.head(ports, caller.tenant_id)
+    if newest is None:
         raise NotFound(_NO_FEED)
-    return FeedHead.from_item(item)
+    return newest
 
 
 @operation(Scope.ADMIN, Scope.AUTHORIZER)

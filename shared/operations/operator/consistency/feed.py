@@ -100,8 +100,7 @@ def _check_entries(ports: Ports, head: wire.Head) -> None:
     sequence, chain = head.base.sequence, head.base.chain
     after = model.entry_sk(sequence)
     for row in ports.store.query(model.feed(head.tenant_id), after=after, before=model.HEAD):
-        stored = StoredEntry.from_item(row.item)
-        entry = _entry(row)
+        stored, entry = _entry(row)
         if entry.sequence != sequence + 1 and not entry.is_break:
             raise Corrupt(f"entry {sequence + 1} is missing")
         sequence, chain = entry.sequence, wire.next_chain(chain, stored.entry)
@@ -109,11 +108,13 @@ def _check_entries(ports: Ports, head: wire.Head) -> None:
         raise Corrupt("its entries do not lead to its head")
 
 
-def _entry(row: Row) -> wire.Entry:
-    entry, _ = StoredEntry.from_item(row.item).opened()
+def _entry(row: Row) -> tuple[StoredEntry, wire.Entry]:
+    """Return the entry as it is stored, and opened. Raises `Corrupt` if no client can read it."""
+    stored = StoredEntry.from_item(row.item)
+    entry, _ = stored.opened()
     if row.sk != model.entry_sk(entry.sequence):
         raise Corrupt(f"entry {entry.sequence} is stored as another one")
-    return entry
+    return stored, entry
 
 
 def _unreadable(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:

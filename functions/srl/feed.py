@@ -6,8 +6,10 @@ from functools import partial
 from typing import Annotated, Any, Final
 
 from fastapi import Path, Query, Response
-from pydantic import BaseModel, BeforeValidator, Field
+from pydantic import BaseModel, Field
 
+from functions.srl import bodies
+from functions.srl.bodies import header
 from functions.srl.feed_schemas import FeedAnswer
 from shared.authorizer.wire import NUMBER_MAX
 from shared.errors import NotFound
@@ -18,51 +20,39 @@ from shared.model.srl.blobs import BASE_MEDIA_TYPE, CACHE_CONTROL
 from shared.operations.api import feed
 from shared.ports import Ports
 from shared.web.conditional import condition, matches
+from shared.web.fields import decimal
 from shared.web.held import Held, Wait
 from shared.web.routes import ApiRequest, router, serves
-from shared.web.stored import StoredFile
 from shared.web.work import Kind
-
-# A response of Lambda has at most 6 MB; clients fetch a longer base from its presigned URL.
-_ANSWER_MAX: Final = 4 * 1024 * 1024
-
-# The longest base that is read into memory if bases are files; a longer one is streamed.
-_READ_MAX: Final = 256 * 1024
 
 # A base never changes. A client with keys of several tenants must not confuse theirs.
 _IMMUTABLE: Final = {
-    "Cache-Control": "private, max-age=31536000, immutable",
+    "Cache-Control": bodies.IMMUTABLE,
     "Vary": "Authorization",
 }
 
 # The pause between two polls that the service asks for, in seconds.
 POLL_SECONDS: Final = 1
 
-_DECIMAL: Final = re.compile(r"0|[1-9][0-9]{0,15}")
+_DECIMAL: Final = "0|[1-9][0-9]{0,15}"
 _WAIT_MAX: Final = 3600
 
 routes = router("Feed")
 
-
-def _plain_decimal(value: object) -> object:
-    # Python and pydantic accept `+5`, ` 5` and `1_0` as integers; the contract does not.
-    if isinstance(value, str) and not _DECIMAL.fullmatch(value):
-        raise ValueError("must be a whole number in decimal digits, without a leading zero")
-    return value
-
-
-_Number = BeforeValidator(_plain_decimal)
+_NUMBER: Final = decimal(
+    _DECIMAL, must="be a whole number in decimal digits, without a leading zero"
+)
 
 
 class FeedQuery(BaseModel):
     """The query of a poll."""
 
     # The order matters: what follows a validator is checked, but is not in the API document.
-    after: Annotated[int, Field(ge=0, le=NUMBER_MAX), _Number] | None = Field(
+    after: Annotated[int, Field(ge=0, le=NUMBER_MAX), _NUMBER] | None = Field(
         default=None,
         description="The sequence that you have. Omit it if you have none.",
     )
-    wait: Annotated[int, Field(ge=0, le=_WAIT_MAX), _Number] = Field(
+    wait: Annotated[int, Field(ge=0, le=_WAIT_MAX), _NUMBER] = Field(
         default=0,
         description="How many seconds the service may wait for a change before it answers 304. "
         "More than `wait_max` counts as `wait_max`.",
@@ -72,11 +62,7 @@ class FeedQuery(BaseModel):
 Version = Annotated[str, Path(description="The version of the list, in decimal digits.")]
 
 
-def _header(description: str) -> dict[str, Any]:
-    return {"schema": {"type": "string"}, "description": description}
-
-
-_ETAG: Final = {"ETag": _header("Identifies the signed head. Send it in `If-None-Match`.")}
+_ETAG: Final = {"ETag": header("Identifies the signed head. Send it in `If-None-Match`.")}
 _POLLED: Final[dict[int | str, dict[str, Any]]] = {
     200: {"headers": _ETAG},
     304: {"description": "The head is the one that `If-None-Match` names", "headers": _ETAG},
@@ -88,9 +74,7 @@ _BASE: Final[dict[int | str, dict[str, Any]]] = {
     },
     307: {
         "description": "The base is larger than 4 MiB; `Location` is its address",
-        "headers": {
-            "Location": _header("The address of the base. It works for a short time only.")
-        },
+        "headers": {"Location": header("The address of the base. It works for a short time only.")},
     },
 }
 _CONDITION: Final = condition("The `ETag` of the last answer.")
@@ -138,23 +122,24 @@ async def get_feed_base(here: ApiRequest, version: Version) -> Response:
 
     404: there is no list of this version, or it is too old. Poll the feed for the newest base.
     """
-    if not _DECIMAL.fullmatch(version):
+    if not re.fullmatch(_DECIMAL, version):
         raise NotFound("There is no such base.")
     stored = here.run(feed.base, version=int(version))
     headers = {"ETag": stored.form.etag, **_IMMUTABLE}
     if matches(here, etag=stored.form.etag):
         return Response(status_code=304, headers=headers)
-    if stored.form.size > _ANSWER_MAX and "aws.event" in here.scope:
+    if bodies.is_redirected(here, stored.form):
         location = here.run(feed.base_address, of=stored)
         # The address expires, so the redirect is not kept.
         moved = {"Location": location, "Cache-Control": "no-store"}
         return Response(status_code=307, headers=headers | moved)
-    headers["Content-Encoding"] = "gzip"
-    file = here.run(feed.base_file, of=stored) if stored.form.size > _READ_MAX else None
-    if file is not None:
-        return StoredFile(file, headers=headers, media_type=BASE_MEDIA_TYPE)
-    body = here.run(feed.base_body, of=stored)
-    return Response(body, headers=headers, media_type=BASE_MEDIA_TYPE)
+    return bodies.whole(
+        stored.form,
+        headers,
+        media_type=BASE_MEDIA_TYPE,
+        file=lambda: here.run(feed.base_file, of=stored),
+        body=lambda: here.run(feed.base_body, of=stored),
+    )
 
 
 def _newest(ports: Ports, caller: Caller) -> str:

@@ -1,12 +1,12 @@
 """The Signed Revocation List over HTTP (SRL-1)."""
 
-import re
 from typing import Annotated, Any, Final
 
 from fastapi import Path, Query, Response
-from pydantic import BaseModel, BeforeValidator, Field
+from pydantic import BaseModel, Field
 
-from functions.srl import feed
+from functions.srl import bodies, feed
+from functions.srl.bodies import header
 from functions.srl.schemas import (
     ActivateSrlKey,
     PublishedList,
@@ -16,44 +16,26 @@ from functions.srl.schemas import (
 )
 from shared.errors import Conflict, InvalidState, NotFound
 from shared.model.srl.blobs import CACHE_CONTROL, MEDIA_TYPE
-from shared.model.srl.head import Form
 from shared.operations.api import list_signers, srl, srl_allowance
 from shared.web.app import create_app, lambda_handler
 from shared.web.conditional import accepts_gzip, condition, matches
-from shared.web.fields import SigningKeyId
+from shared.web.fields import SigningKeyId, decimal
 from shared.web.paging import Cursor, Pager
 from shared.web.routes import ApiRequest, router, serves
-from shared.web.stored import StoredFile
 from shared.web.work import Kind
-
-# A response of Lambda has at most 6 MB; clients fetch a longer list from its presigned URL.
-_ANSWER_MAX: Final = 4 * 1024 * 1024
-
-# The longest list that is read into memory if lists are files; a longer one is streamed.
-_READ_MAX: Final = 256 * 1024
-
-# A list of a certain version never changes. A client with keys of several tenants must not confuse
-# their lists, so the responses also vary by `Authorization`.
-_IMMUTABLE: Final = "private, max-age=31536000, immutable"
 
 KeyId = Annotated[SigningKeyId, Path(alias="keyId")]
 
-
-_DECIMAL: Final = re.compile(r"[1-9][0-9]{0,11}")
-
-
-def _version(value: object) -> object:
-    # Python and pydantic accept `+5`, ` 5` and `1_0` as integers; the contract does not.
-    if isinstance(value, str) and not _DECIMAL.fullmatch(value):
-        raise ValueError("must be a version: 1 to 12 decimal digits, without a leading zero")
-    return value
+_VERSION: Final = decimal(
+    "[1-9][0-9]{0,11}", must="be a version: 1 to 12 decimal digits, without a leading zero"
+)
 
 
 class ListQuery(BaseModel):
     """Which list is asked for; without a parameter, the one that is in force."""
 
     # The order matters: what follows a validator is checked, but is not in the API document.
-    version: Annotated[int, Field(ge=1, lt=10**12), BeforeValidator(_version)] | None = Field(
+    version: Annotated[int, Field(ge=1, lt=10**12), _VERSION] | None = Field(
         default=None, description="The list of this version."
     )
     sha256: str | None = Field(
@@ -74,16 +56,12 @@ _NOT_FORCED: Final = ActivateSrlKey()
 routes = router("Signed Revocation List")
 
 
-def _header(description: str) -> dict[str, Any]:
-    return {"schema": {"type": "string"}, "description": description}
-
-
 _HEADERS: Final = {
-    "ETag": _header("Identifies this encoding of this list. It depends only on the bytes."),
-    "X-SRL-Key-Id": _header("The identifier of the key that signed this list."),
-    "Vary": _header("`Accept-Encoding`: a long list is sent in gzip to clients that accept it."),
+    "ETag": header("Identifies this encoding of this list. It depends only on the bytes."),
+    "X-SRL-Key-Id": header("The identifier of the key that signed this list."),
+    "Vary": header("`Accept-Encoding`: a long list is sent in gzip to clients that accept it."),
 }
-_LOCATION: Final = {"Location": _header("The address of the list. It works for a short time only.")}
+_LOCATION: Final = {"Location": header("The address of the list. It works for a short time only.")}
 _RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
     200: {"headers": _HEADERS},
     304: {
@@ -129,27 +107,24 @@ async def get_srl(here: ApiRequest, query: Annotated[ListQuery, Query()]) -> Res
     form = head.form(packed=accepts_gzip(here))
     headers = {
         "ETag": form.etag,
-        "Cache-Control": _IMMUTABLE if query.is_old else CACHE_CONTROL,
+        # A list of a certain version never changes. A client with keys of several tenants must not
+        # confuse their lists, so the responses also vary by `Authorization`.
+        "Cache-Control": bodies.IMMUTABLE if query.is_old else CACHE_CONTROL,
         "Vary": "Accept-Encoding, Authorization" if query.is_old else "Accept-Encoding",
         "X-SRL-Key-Id": head.key_id,
     }
     if matches(here, etag=form.etag):
         return Response(status_code=304, headers=headers)
-    if form.size > _ANSWER_MAX and "aws.event" in here.scope:
+    if bodies.is_redirected(here, form):
         location = {"Location": here.run(srl.address, of=form), "Cache-Control": CACHE_CONTROL}
         return Response(status_code=307, headers=headers | location)
-    return _whole(here, form, headers)
-
-
-def _whole(here: ApiRequest, form: Form, headers: dict[str, str]) -> Response:
-    """Return the stored list, streamed from its file if it is long and stored in a file."""
-    if form.encoding is not None:
-        headers = headers | {"Content-Encoding": form.encoding}
-    file = here.run(srl.file, of=form) if form.size > _READ_MAX else None
-    if file is not None:
-        return StoredFile(file, headers=headers, media_type=MEDIA_TYPE)
-    body = here.run(srl.body, of=form)
-    return Response(body, headers=headers, media_type=MEDIA_TYPE)
+    return bodies.whole(
+        form,
+        headers,
+        media_type=MEDIA_TYPE,
+        file=lambda: here.run(srl.file, of=form),
+        body=lambda: here.run(srl.body, of=form),
+    )
 
 
 @routes.post("/v1/revocations/srl/regenerate")

@@ -1,5 +1,6 @@
 """The types of fields that bodies and parameters share, each with its rule of the contract."""
 
+import re
 from datetime import datetime
 from functools import partial
 from operator import is_
@@ -29,6 +30,21 @@ def _text_schema(longest: int, *, controls: str) -> WithJsonSchema:
     return WithJsonSchema(
         {"type": "string", "minLength": 1, "maxLength": longest, "pattern": pattern}
     )
+
+
+def decimal(pattern: str, *, must: str) -> BeforeValidator:
+    """Return a validator for an integer in a query; its text must match `pattern` as a whole.
+
+    Python and pydantic accept `+5`, ` 5` and `1_0` as integers; the contract does not. `must`
+    completes the error message.
+    """
+
+    def plain(value: object) -> object:
+        if isinstance(value, str) and not re.fullmatch(pattern, value):
+            raise ValueError(f"must {must}")
+        return value
+
+    return BeforeValidator(plain)
 
 
 _NAME: Final = _text_schema(text.NAME_MAX, controls=r"\x00-\x1f\x7f-\x9f")

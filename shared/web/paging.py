@@ -7,34 +7,28 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Final, Self, get_args
 
 from fastapi import Query
-from pydantic import BaseModel, BeforeValidator, Field
+from pydantic import BaseModel, Field
 
 from shared.errors import InvalidRequest
 from shared.model.callers import Caller
 from shared.operations.rules.paging import Page
-from shared.web.fields import ResponseBody
+from shared.web.fields import ResponseBody, decimal
 
 LIMIT_DEFAULT: Final = 50
 LIMIT_MAX: Final = 100
 
-_DECIMAL: Final = re.compile(r"0|[1-9][0-9]{0,8}")
 # All positions match this. Some stores accept no longer sort key.
 _POSITION: Final = re.compile(r"[!-~]{1,200}")
 _CHECK_BYTES: Final = 12
 
-
-def _plain_decimal(value: object) -> object:
-    # Python and pydantic accept `+5`, ` 5` and `1_0` as integers; the contract does not.
-    if isinstance(value, str) and not _DECIMAL.fullmatch(value):
-        raise ValueError(f"must be a whole number from 1 to {LIMIT_MAX}")
-    return value
+_LIMIT: Final = decimal("0|[1-9][0-9]{0,8}", must=f"be a whole number from 1 to {LIMIT_MAX}")
 
 
 class PageQuery(BaseModel):
     """The query of a list endpoint."""
 
     # The order matters: what follows a validator is checked, but is not in the API document.
-    limit: Annotated[int, Field(ge=1, le=LIMIT_MAX), BeforeValidator(_plain_decimal)] = Field(
+    limit: Annotated[int, Field(ge=1, le=LIMIT_MAX), _LIMIT] = Field(
         default=LIMIT_DEFAULT, description="The maximum number of entries on the page."
     )
     cursor: str | None = Field(

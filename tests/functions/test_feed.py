@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from functions.srl import feed as handler
+from functions.srl import bodies
 from functions.srl import handler as srl
 from shared.authorizer.answers import ANSWER_BYTES_MAX, Answer, parse_answer
 from shared.authorizer.state import Trusted, advance
@@ -409,7 +409,7 @@ def test_a_base_that_is_gone(tenant: Tenant) -> None:
 @pytest.mark.parametrize("read_max", [0, 2**20])
 def test_an_altered_base(tenant: Tenant, read_max: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """POLL-6, F219b: A base whose bytes have another hash is never served, long or short."""
-    monkeypatch.setattr(handler, "_READ_MAX", read_max)
+    monkeypatch.setattr(bodies, "READ_MAX", read_max)
     version = listed(tenant, "svc_wrt_a").base.version
     assert base(tenant, version).status_code == 200
     blob_of(tenant, version).write_bytes(b"x")
@@ -444,7 +444,7 @@ def test_a_base_on_lambda(
     assert answer.status == 200
     assert base_ids(gzip.decompress(answer.body), head.base) == ["svc_wrt_a"]
     assert caller.call(srl.handler, "GET", FEED).json()["wait_max"] == 0
-    monkeypatch.setattr(handler, "_ANSWER_MAX", 10)
+    monkeypatch.setattr(bodies, "ANSWER_MAX", 10)
     moved = caller.call(srl.handler, "GET", path)
     assert (moved.status, moved.headers["cache-control"]) == (307, "no-store")
     assert f"/bases/{head.base.version:012d}-" in moved.headers["location"]

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import requests
 
-from functions.srl import handler
+from functions.srl import bodies, handler
 from infra import data_folder
 from shared.model.srl.blobs import folders, packed_folder
 from shared.model.srl.head import Head
@@ -36,8 +36,8 @@ MANY = 150
 
 @pytest.fixture(autouse=True)
 def lowered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(handler, "_READ_MAX", 1_000)
-    monkeypatch.setattr(handler, "_ANSWER_MAX", 5_000)
+    monkeypatch.setattr(bodies, "READ_MAX", 1_000)
+    monkeypatch.setattr(bodies, "ANSWER_MAX", 5_000)
 
 
 @pytest.fixture
@@ -317,7 +317,7 @@ def test_a_long_list_is_fetched_elsewhere_on_lambda(
     on_lambda: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """SRL-19, F121a: The 307 for a long list has its validator, and 304 is answered for it."""
-    monkeypatch.setattr(handler, "_ANSWER_MAX", 100)
+    monkeypatch.setattr(bodies, "ANSWER_MAX", 100)
     for accept in ("identity", "gzip"):
         _check_elsewhere(on_lambda, accept)
 

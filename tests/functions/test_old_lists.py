@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from functions.srl import handler
+from functions.srl import bodies
 from shared.model.srl.blobs import lists_folder
 from shared.model.srl.head import HEADS_KEPT
 from shared.operations.srl import in_force
@@ -114,11 +114,11 @@ def _remove(ports: Ports, blob: str) -> None:
 
 def test_a_long_old_list(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
     """SRL-20: The redirect to a long old list is not cached, because its address expires."""
-    monkeypatch.setattr(handler, "_ANSWER_MAX", 100)
+    monkeypatch.setattr(bodies, "ANSWER_MAX", 100)
     publish(tenant)
     answer = on_lambda(tenant).get(f"{PATH}?version=1")
     assert answer.status_code == 307
     assert answer.headers["Cache-Control"] == "private, no-cache"
     assert lists_folder(tenant.id) in answer.headers["Location"]
-    monkeypatch.setattr(handler, "_READ_MAX", 100)
+    monkeypatch.setattr(bodies, "READ_MAX", 100)
     assert get(tenant, "?version=1").json()["payload"]["Version"] == 1

@@ -61,13 +61,13 @@ class Follower:
         self.transport = transport
         self.trust = trust
         self.view = View()
+        self.last: Answer | None = None  # the newest that was accepted
         self._floor = floor
         self._policy = policy
         self._emit = emit
         self._position: Position | None = None
         self._etag: str | None = None
         self._has_gap = False
-        self._last: Answer | None = None
         self._failures = 0
         self._keys_due = time.monotonic()
         self._signers: Signers | None = None  # as the floor has them
@@ -109,19 +109,23 @@ class Follower:
     def _exchange(self) -> float:
         asked = Moment.now()
         response = self._ask()
-        if response is None and self.view.state:
-            self._confirm(self.view.state, asked)
-        elif response:
+        changed, true_at = response.status == _OK, asked.before(response.age)
+        if changed:
             answer = parse_answer(response.body)
-            self._take(self._next(answer), asked)
-            self._etag, self._last = response.headers.get("etag"), answer
+            self._take(self._next(answer), true_at)
+            self._etag, self.last = response.headers.get("etag"), answer
             self._has_gap = False
+        elif self.view.state and true_at > self.view.confirmed:
+            self._confirm(self.view.state, true_at)
         seconds = time.monotonic() - asked.monotonic
-        self._emit(events.Polled(seconds, changed=response is not None))
-        return self._pause(seconds, changed=response is not None)
+        self._emit(events.Polled(seconds, changed=changed))
+        pause = self._pause(seconds, changed=changed)
+        if response.age > self._policy.max_staleness:
+            self._emit(events.Failed(f"the answer is {response.age} seconds old", pause))
+        return pause
 
-    def _ask(self) -> Response | None:
-        """Return the response of the service, or None if it has nothing new."""
+    def _ask(self) -> Response:
+        """Return the response of the service: 200, or 304 if it has nothing new."""
         held = self._held()
         wait = self._wait()
         # After a gap, the answer has to begin at the base.
@@ -130,9 +134,7 @@ class Follower:
         path = "?".join([_FEED, "&".join(query)]) if query else _FEED
         etag = self._etag if held else None
         response = self.transport.get(path, limit=ANSWER_BYTES_MAX, etag=etag, seconds=wait)
-        if response.status == _NOT_MODIFIED and etag:
-            return None
-        if response.status != _OK:
+        if response.status != _OK and not (response.status == _NOT_MODIFIED and etag):
             raise unexpected(response)
         return response
 
@@ -230,10 +232,10 @@ class Follower:
             raise NoAnswer(str(error)) from None
 
     def _wait(self) -> int:
-        return self._policy.wait(self._last.wait_max) if self._last else 0
+        return self._policy.wait(self.last.wait_max) if self.last else 0
 
     def _pause(self, seconds: float, *, changed: bool) -> float:
-        longest = self._policy.pause(self._last.poll_seconds if self._last else 0)
+        longest = self._policy.pause(self.last.poll_seconds if self.last else 0)
         wait = self._wait()
         # A service that grants a wait and does not wait is polled as if it did not grant it.
         if wait and (changed or seconds > wait / 2):

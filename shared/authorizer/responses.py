@@ -43,6 +43,17 @@ class Response:
     headers: Mapping[str, str]
     body: bytes
 
+    @property
+    def age(self) -> int:
+        """How many seconds before the request a relay had this from the service; 0 without one.
+
+        Raises `NoAnswer` if `Age` is not a number.
+        """
+        text = self.headers.get("age", "0")
+        if not re.fullmatch("[0-9]{1,10}", text, re.ASCII):
+            raise NoAnswer(f"the age of the response is no number of seconds: {text[:20]}")
+        return int(text)
+
 
 def unexpected(response: Response) -> NoAnswer:
     """Return the error that reports a response of another status than was expected."""

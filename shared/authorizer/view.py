@@ -22,6 +22,10 @@ class Moment(NamedTuple):
         """Return the present time."""
         return cls(monotonic(), now())
 
+    def before(self, seconds: float) -> Self:
+        """Return the time that was `seconds` earlier."""
+        return type(self)(self.monotonic - seconds, self.wall - seconds)
+
     @classmethod
     def of_wall(cls, wall: float) -> Self:
         """Return the time of another process; for one in the future, a time that never was."""

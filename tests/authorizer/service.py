@@ -39,6 +39,7 @@ class Service:
     revision: int = 0
     poll_seconds: float = 0.01
     wait_max: int = 0
+    age: str | None = None
     asked: list[tuple[str, dict[str, str]]] = field(default_factory=list)
     # What is answered instead, as long as it returns something.
     instead: Callable[[str], "Response | None"] = lambda _path: None
@@ -90,14 +91,15 @@ class Service:
         deadline = time.monotonic() + wait
         while headers.get("If-None-Match") == self.etag and time.monotonic() < deadline:
             time.sleep(0.005)
+        terms = {"ETag": self.etag} | ({} if self.age is None else {"Age": self.age})
         if headers.get("If-None-Match") == self.etag:
-            return Response(b"", 304, {"ETag": self.etag})
+            return Response(b"", 304, terms)
         after = int(query["after"][0]) if "after" in query else self.feed.base.sequence
-        terms = {"issued_at": self.issued_at, "expires_at": self.issued_at + self.lifetime}
-        answer = self.feed.answer(min(after, self.feed.base.sequence), **terms)
+        times = {"issued_at": self.issued_at, "expires_at": self.issued_at + self.lifetime}
+        answer = self.feed.answer(min(after, self.feed.base.sequence), **times)
         document = json.loads(answer.encode())
         document |= {"poll_seconds": self.poll_seconds, "wait_max": self.wait_max}
-        return Response(json.dumps(document).encode(), headers={"ETag": self.etag})
+        return Response(json.dumps(document).encode(), headers=terms)
 
     @property
     def etag(self) -> str:

@@ -134,6 +134,42 @@ def test_what_has_not_changed_is_confirmed(
     assert all("If-None-Match" in headers for path, headers in service.asked if "after" in path)
 
 
+def test_the_age_of_an_answer_counts(
+    service: Service, made: Callable[..., AuthorizerClient]
+) -> None:
+    """F296a: An answer that a relay had for longer than `max_staleness` clears no warrant.
+
+    What it revokes is REVOKED. An answer that is younger makes the client recover.
+    """
+    service.revoke("svc_wrt_a")
+    service.age = "31"
+    client = made()
+    with pytest.raises(NotReady, match="the answer is 31 seconds old"):
+        client.start(wait=0.2)
+    assert [client.check([each]) for each in ("svc_wrt_a", "svc_wrt_b")] == [REVOKED, STALE]
+    service.age = "2"
+    soon(lambda: client.check(["svc_wrt_b"]) is CLEAR)
+    confirmed = client.status.confirmed_at
+    assert confirmed
+    assert time.time() - confirmed.timestamp() > 1.9
+    # A relay that is behind this one does not take back what is confirmed.
+    service.age = "31"
+    polled = service.polls()
+    soon(lambda: service.polls() > polled + 1)
+    assert client.check(["svc_wrt_b"]) is CLEAR
+
+
+@pytest.mark.parametrize("age", ["-1", "1.5", "", "soon", "1" * 11])
+def test_an_age_that_is_no_number_confirms_nothing(
+    service: Service, made: Callable[..., AuthorizerClient], age: str
+) -> None:
+    """F296b: An answer whose `Age` is malformed is not used."""
+    service.age = age
+    client = made()
+    with pytest.raises(NotReady, match="the age of the response"):
+        client.start(wait=0.1)
+
+
 def test_a_head_that_expired_clears_nothing(
     made: Callable[..., AuthorizerClient], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -41,7 +41,8 @@ class StoredFeed:
     def append(self, entry: wire.Entry) -> bytes:
         """Append an entry; return its bytes."""
         ends: list[datetime | None] = [None] * len(entry.revoked)
-        return self.store(entry.sequence, StoredEntry.of(entry, ends, self.ports.now()))
+        stored = StoredEntry.of(entry, ends, self.ports.now(), follows=bytes(32))
+        return self.store(entry.sequence, stored)
 
     def append_bytes(self, data: bytes) -> bytes:
         """Append what stands for a large entry; return it."""

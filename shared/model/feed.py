@@ -4,7 +4,7 @@ The wire format is `shared.authorizer.wire`, which clients of the feed use too.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from typing import Final
@@ -16,7 +16,7 @@ from shared.authorizer.wire import Base, Entry, Malformed
 from shared.errors import Corrupt
 from shared.model import times
 from shared.model.items import Address, Partition, Table
-from shared.model.records import Record
+from shared.model.records import ADDED, Record
 
 # The most warrants in one entry: with the longest identifiers, an item of DynamoDB holds it.
 ENTRY_MAX: Final = 4_000
@@ -39,19 +39,30 @@ class StoredEntry(Record):
     """An entry as it is stored: its bytes, and when each warrant that it revokes ends.
 
     `ends` is CBOR: for each warrant in `Revoked`, seconds since 1970, or null if it is not known.
+    `chain` is the chain (32 bytes) at this entry. It is empty in entries of earlier releases.
     """
 
     entry: bytes
     ends: bytes
     issued_at: datetime
+    chain: bytes = field(default=b"", metadata=ADDED)
 
     @classmethod
     def of(
-        cls, entry: Entry, ends: Sequence[datetime | None], issued_at: datetime
+        cls,
+        entry: Entry,
+        ends: Sequence[datetime | None],
+        issued_at: datetime,
+        *,
+        follows: bytes,
     ) -> "StoredEntry":
-        """Return an entry to store; `ends` are those of `entry.revoked`, in the same order."""
+        """Return an entry to store that follows the chain `follows`.
+
+        `ends` are those of `entry.revoked`, in the same order.
+        """
         seconds = [None if at is None else int(at.timestamp()) for at in ends]
-        return cls(entry.encode(), cbor2.dumps(seconds), issued_at)
+        data = entry.encode()
+        return cls(data, cbor2.dumps(seconds), issued_at, wire.next_chain(follows, data))
 
     def opened(self) -> tuple[Entry, list[datetime | None]]:
         """Return the entry, and the ends of the warrants that it revokes. Raises `Corrupt`."""

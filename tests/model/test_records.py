@@ -50,6 +50,7 @@ PLAIN: dict[Any, Any] = {
 ADDED: dict[tuple[str, str], Any] = {
     ("TenantSettings", "feed_window_ms"): 500,
     ("TenantSettings", "list_publication"): "scheduled",
+    ("StoredEntry", "chain"): b"",
 }
 # One stored value of each type; a moment and an enumeration are text.
 SAMPLES: list[Any] = [None, "x", 1, 0, True, False, b"x", 1.5, [], ["x"], [1], {}, {"x": 1}]

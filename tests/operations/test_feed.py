@@ -205,13 +205,28 @@ def test_many_changes_are_several_entries(ports: Ports, monkeypatch: pytest.Monk
     assert all(len(each.opened()[0].revoked) <= 4 for each in stored)
 
 
+def test_an_entry_has_its_chain(ports: Ports) -> None:
+    """F262a: Each entry is stored with the chain at it, as clients compute it from the entries."""
+    tenant = Tenant.create(ports)
+    for number in range(3):
+        tenant.revoke(ports, f"svc_wrt_{number}")
+        publish(ports, tenant)
+    chain = wire.first_chain(tenant.id)
+    for row in ports.store.query(model.feed(tenant.id), before=model.HEAD):
+        stored = StoredEntry.from_item(row.item)
+        chain = wire.next_chain(chain, stored.entry)
+        assert stored.chain == chain
+    assert current(ports, tenant.id).signed.chain == chain
+
+
 def test_an_entry_fits_an_item() -> None:
     """F236b: An entry of as many warrants as it may have, of the longest names, fits an item."""
     longest = wire.ID_BYTES_MAX - len("svc_wrt_") - 4
     names = tuple(f"svc_wrt_{number:04}{'x' * longest}" for number in range(model.ENTRY_MAX))
     assert {len(name) for name in names} == {wire.ID_BYTES_MAX}
     end = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
-    stored = StoredEntry.of(Entry(wire.NUMBER_MAX, names), [end] * len(names), end)
+    entry, ends = Entry(wire.NUMBER_MAX, names), [end] * len(names)
+    stored = StoredEntry.of(entry, ends, end, follows=bytes(32))
     address = entry_address("svc_tnt_" + "0" * 26, wire.NUMBER_MAX)
     item = {**stored.to_item(), "pk": address.pk, "sk": address.sk}
     # By DynamoDB's rules: names of attributes, and values in UTF-8 or bytes.

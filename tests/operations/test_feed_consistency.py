@@ -96,7 +96,7 @@ def _lost_last_entry(world: World) -> None:
 
 def _other_entry(world: World) -> None:
     other = wire.Entry(3, ("svc_wrt_x",))
-    world.put(3, StoredEntry.of(other, [None], world.ports.now()))
+    world.put(3, StoredEntry.of(other, [None], world.ports.now(), follows=bytes(32)))
 
 
 def _torn_entry(world: World) -> None:
@@ -108,7 +108,8 @@ def _misplaced_entry(world: World) -> None:
 
 
 def _entry_ahead(world: World) -> None:
-    world.put(5, StoredEntry.of(wire.Entry(5, ("svc_wrt_e",)), [None], world.ports.now()))
+    entry = wire.Entry(5, ("svc_wrt_e",))
+    world.put(5, StoredEntry.of(entry, [None], world.ports.now(), follows=bytes(32)))
 
 
 def _other_chain(world: World) -> None:

@@ -104,9 +104,9 @@ def append(
     entry, or a rotation of the list signer, came first; `SeedLost`, `Unavailable`.
     """
     before, signer, now = facts.head, facts.list_signer, ports.now()
-    stored = StoredEntry.of(entry, [ends[each] for each in entry.revoked], now)
-    chain = wire.next_chain(before.signed.chain, stored.entry)
-    end = _End(entry.sequence, chain, before.base)
+    chain = before.signed.chain
+    stored = StoredEntry.of(entry, [ends[each] for each in entry.revoked], now, follows=chain)
+    end = _End(entry.sequence, stored.chain, before.base)
     newest = replace(
         _signed(ports, facts.settings, signer, end, before),
         published_ms=int(now.timestamp() * 1000),

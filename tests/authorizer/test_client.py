@@ -22,12 +22,14 @@ from shared.authorizer import (
     state,
     view,
 )
+from tests import waiting
 from tests.asgi import run
 from tests.authorizer.feeds import HOUR, TENANT, public, signer
 from tests.authorizer.service import KEY, Response, Service, serving
 
 CLEAR, REVOKED, STALE = Verdict
 FAST = Policy(poll_seconds=0.01)
+soon = partial(waiting.soon, seconds=5)
 
 
 @pytest.fixture
@@ -56,13 +58,6 @@ def made(service: Service, tmp_path: Path) -> Iterator[Callable[..., AuthorizerC
     yield make
     for client in clients:
         client.close()
-
-
-def soon(is_so: Callable[[], object], seconds: float = 5) -> None:
-    deadline = time.monotonic() + seconds
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
 
 
 def test_a_revocation_reaches_the_client(

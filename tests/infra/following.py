@@ -4,19 +4,23 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import httpx2
 
-from tests import processes
-from tests.processes import Group, environment, free_port
+from tests import processes, waiting
+from tests.processes import ROOT, Group, environment, free_port
 
+soon = partial(waiting.soon, seconds=30)
+
+UV: Final = [str(Path(sys.executable).with_name("uv")), "--quiet"]
 _PROGRAM = """
 import json, sys
 from dataclasses import asdict
@@ -33,6 +37,24 @@ for line in sys.stdin:
         print(json.dumps(asdict(client.status), default=str), flush=True)
 client.close()
 """
+
+
+def installed(folder: Path, *others: str) -> Path:
+    """Return the Python of a new environment with the wheel of the client, and with others.
+
+    Their dependencies have the versions that the server is locked to.
+    """
+    _run(*UV, "build", "--wheel", "--out-dir", str(folder), str(ROOT / "infra" / "authorizer"))
+    (wheel,) = map(str, folder.glob("*.whl"))
+    _run(*UV, "venv", "--python", sys.executable, str(folder / "venv"))
+    python = folder / "venv" / "bin" / "python"
+    locked = ["--constraint", str(ROOT / "infra" / "requirements.lock")]
+    _run(*UV, "pip", "install", "--python", str(python), *locked, wheel, *others)
+    return python
+
+
+def _run(*command: str) -> None:
+    subprocess.run(command, check=True, env=environment())
 
 
 @dataclass
@@ -151,11 +173,3 @@ class Server:
         for name in ("svc.db-wal", "svc.db-shm"):
             (self.data / name).unlink(missing_ok=True)
         (self.data / "svc.db").write_bytes(backup.read_bytes())
-
-
-def soon(is_so: Callable[[], object], seconds: float = 30) -> None:
-    """Wait until it is so."""
-    deadline = time.monotonic() + seconds
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)

@@ -2,7 +2,6 @@
 
 import re
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -14,37 +13,18 @@ from typing import Final
 
 import pytest
 
-from tests.infra.following import Server, soon
+from tests.infra.following import Server, installed, soon
 from tests.processes import HOST, ROOT, environment, free_port
 
 pytestmark = pytest.mark.slow
 
-_UV: Final = [str(Path(sys.executable).with_name("uv")), "--quiet"]
 _ENVOY: Final = ROOT / ".tools" / "envoy" / "bin" / "envoy"
 
 
 @pytest.fixture(scope="module")
 def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The Python of an environment with the wheel, FastAPI and uvicorn."""
-    folder = tmp_path_factory.mktemp("examples")
-    build = [*_UV, "build", "--wheel", "--out-dir", str(folder)]
-    subprocess.run([*build, str(ROOT / "infra" / "authorizer")], check=True, env=environment())
-    (wheel,) = map(str, folder.glob("*.whl"))
-    subprocess.run([*_UV, "venv", "--python", sys.executable, str(folder / "venv")], check=True)
-    python = folder / "venv" / "bin" / "python"
-    install = [*_UV, "pip", "install", "--python", str(python)]
-    locked = ["--constraint", str(ROOT / "infra" / "requirements.lock")]
-    subprocess.run([*install, *locked, wheel, "fastapi", "uvicorn"], check=True, env=environment())
-    return python
-
-
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[Server]:
-    server = Server(tmp_path / "data")
-    try:
-        yield server
-    finally:
-        server.group.kill()
+    return installed(tmp_path_factory.mktemp("examples"), "fastapi", "uvicorn")
 
 
 @pytest.fixture

@@ -15,26 +15,18 @@ import pytest
 
 from tests.authorizer.feeds import TENANT, signer
 from tests.authorizer.service import KEY, Service, serving
-from tests.infra.following import Server, following, soon
+from tests.infra.following import UV, Server, following, installed, soon
 from tests.processes import ROOT, environment
 
 pytestmark = pytest.mark.slow
 
-_UV: Final = [str(Path(sys.executable).with_name("uv")), "--quiet"]
 _PAGES: Final = ("README.md", "docs/authorizers.md", "infra/authorizer/README.md")
 
 
 @pytest.fixture(scope="module")
 def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The Python of an environment with the wheel, and what the wheel says that it needs."""
-    folder = tmp_path_factory.mktemp("client")
-    _run(*_UV, "build", "--wheel", "--out-dir", str(folder), str(ROOT / "infra" / "authorizer"))
-    (wheel,) = folder.glob("*.whl")
-    _run(*_UV, "venv", "--python", sys.executable, str(folder / "venv"))
-    python = folder / "venv" / "bin" / "python"
-    locked = ["--constraint", str(ROOT / "infra" / "requirements.lock")]
-    _run(*_UV, "pip", "install", "--python", str(python), *locked, str(wheel))
-    return python
+    return installed(tmp_path_factory.mktemp("client"))
 
 
 @pytest.fixture
@@ -46,7 +38,7 @@ def service() -> Iterator[Service]:
 
 def test_two_dependencies_are_installed(python: Path) -> None:
     """F186a: The wheel of the client installs one package, its types, and two dependencies."""
-    found = json.loads(_run(*_UV, "pip", "list", "--python", str(python), "--format", "json"))
+    found = json.loads(_run(*UV, "pip", "list", "--python", str(python), "--format", "json"))
     names = {each["name"] for each in found}
     # cffi and pycparser are what cryptography needs.
     assert names == {"rescind-authorizer", "cbor2", "cryptography", "cffi", "pycparser"}
@@ -78,15 +70,6 @@ def test_the_installed_client_conforms(python: Path) -> None:
     command = [str(python), "-m", "rescind_authorizer", "conformance"]
     said = _run(sys.executable, "-m", "tests.conformance", "--", *command)
     assert re.search(r"^(\d+) of \1 cases passed$", said, re.MULTILINE)
-
-
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[Server]:
-    server = Server(tmp_path / "data")
-    try:
-        yield server
-    finally:
-        server.group.kill()
 
 
 @pytest.fixture
@@ -190,10 +173,10 @@ def test_nothing_is_lost_while_both_are_killed(
             with following(python, tmp_path / "floor", **settings) as client:
                 assert {client.check(each) for each in refused} <= {"revoked"}
                 # The client is killed at the end of each turn, the server in the middle.
-                soon(partial(_has, acknowledged, number * (2 * turn - 1) // 12), 300)
+                soon(partial(_has, acknowledged, number * (2 * turn - 1) // 12), seconds=300)
                 server.group.kill()
                 server.group.start()
-                soon(partial(_has, acknowledged, number * turn // 6), 300)
+                soon(partial(_has, acknowledged, number * turn // 6), seconds=300)
                 asked = sample.sample(acknowledged, min(200, len(acknowledged)))
                 refused.update(each for each in asked if client.refuses(each))
     assert len(refused) > number // 10

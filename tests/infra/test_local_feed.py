@@ -33,6 +33,7 @@ from tests.infra.folders import opened
 from tests.intercepted import Call, Intercepted
 from tests.operations.tenants import Tenant
 from tests.processes import local_server
+from tests.waiting import soon
 from tests.worlds import embedded
 
 _REQUEST = Request({"type": "http", "method": "GET", "path": "/readyz", "headers": []})
@@ -53,14 +54,7 @@ def running(
         yield thread
     finally:
         thread.stop()
-        wait_until(lambda: not thread.is_alive())
-
-
-def wait_until(condition: Callable[[], bool], *, seconds: float = 10) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+        soon(lambda: not thread.is_alive())
 
 
 def sequence(ports: Ports, tenant: Tenant) -> int:
@@ -84,7 +78,7 @@ def test_a_change_is_in_the_feed_at_once(tmp_path: Path) -> None:
     with running(ports, tmp_path):
         for number in (1, 2):
             tenant.revoke(ports, f"svc_wrt_{number}")
-            wait_until(partial(_is_at, ports, tenant, number), seconds=2)
+            soon(partial(_is_at, ports, tenant, number), seconds=2)
 
 
 def test_what_changed_before_the_start_is_published(tmp_path: Path) -> None:
@@ -94,7 +88,7 @@ def test_what_changed_before_the_start_is_published(tmp_path: Path) -> None:
     for tenant in tenants:
         tenant.revoke(ports, "svc_wrt_a")
     with running(ports, tmp_path):
-        wait_until(lambda: [sequence(ports, each) for each in tenants] == [1, 1], seconds=2)
+        soon(lambda: [sequence(ports, each) for each in tenants] == [1, 1], seconds=2)
 
 
 def test_a_mark_that_waits_for_the_schedule_costs_nothing(tmp_path: Path) -> None:
@@ -151,12 +145,12 @@ def test_a_fault_is_logged_once_and_tried_again(
         tenant.revoke(ports, "svc_wrt_a")
     ports.store.write(Delete(address, Expect.PRESENT))
     with running(ports, tmp_path):
-        wait_until(lambda: sequence(ports, other) == 1)
+        soon(lambda: sequence(ports, other) == 1)
         time.sleep(0.3)
         assert [record.levelname for record in caplog.records] == ["ERROR"]
         assert broken.id in caplog.text
         ports.store.write(Put(address, item, Expect.ABSENT))
-        wait_until(lambda: sequence(ports, broken) == 1)
+        soon(lambda: sequence(ports, broken) == 1)
     assert [record.levelname for record in caplog.records] == ["ERROR", "WARNING"]
 
 
@@ -179,7 +173,7 @@ def test_a_store_that_fails_is_tried_again(
         time.sleep(0.2)
         assert len(caplog.records) == 1
         answers.set()
-        wait_until(lambda: sequence(ports, tenant) == 1)
+        soon(lambda: sequence(ports, tenant) == 1)
 
 
 def test_a_list_that_cannot_wait_is_asked_for(tmp_path: Path) -> None:
@@ -205,7 +199,7 @@ def test_one_of_two_servers_publishes(tmp_path: Path, monkeypatch: pytest.Monkey
             time.sleep(0.2)
             assert sequence(ports, tenant) == 0
             fcntl.flock(other, fcntl.LOCK_UN)
-            wait_until(lambda: sequence(ports, tenant) == 1)
+            soon(lambda: sequence(ports, tenant) == 1)
 
 
 def test_a_thread_that_ended_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -247,4 +241,4 @@ def test_a_server_publishes_the_feed(tmp_path: Path, workers: int) -> None:
             body = {"warrant_id": "svc_wrt_a", "reason": "stolen"}
             assert http.post("/v1/revocations", json=body).status_code == 201
             tenant_id = tenants.find(ports, "local").tenant_id
-            wait_until(lambda: _sequence(ports, tenant_id) == 1, seconds=2)
+            soon(lambda: _sequence(ports, tenant_id) == 1, seconds=2)

@@ -4,7 +4,7 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -28,6 +28,7 @@ from tests.infra.folders import opened
 from tests.intercepted import Call, Intercepted
 from tests.operations.tenants import Tenant
 from tests.processes import local_server as running_server
+from tests.waiting import soon
 from tests.worlds import embedded
 
 
@@ -37,7 +38,7 @@ def test_the_timer_publishes_what_changed(tmp_path: Path, monkeypatch: pytest.Mo
     tenant = Tenant.create(ports)
     tenant.revoke(ports, "svc_wrt_a")
     with _timer(ports, monkeypatch):
-        _wait_until(lambda: in_force.head(ports, tenant.id).version == 2)
+        soon(lambda: in_force.head(ports, tenant.id).version == 2)
         assert tenant.published(ports).revoked_ids == ["svc_wrt_a"]
         time.sleep(0.2)
     assert in_force.head(ports, tenant.id).version == 2
@@ -86,7 +87,7 @@ def test_a_start_does_not_wait_for_ever(
         assert [record.levelname for record in caplog.records] == ["WARNING"]
         assert in_force.head(ports, tenant.id).version == 1
         may_answer.set()
-        _wait_until(lambda: in_force.head(ports, tenant.id).version == 2)
+        soon(lambda: in_force.head(ports, tenant.id).version == 2)
 
 
 def test_a_stop_waits_for_one_list_at_most(tmp_path: Path) -> None:
@@ -103,7 +104,7 @@ def test_a_stop_waits_for_one_list_at_most(tmp_path: Path) -> None:
 
     timer = Timer(replace(ports, blobs=Intercepted(ports.blobs, stop)))
     timer.start()
-    _wait_until(lambda: not timer.is_alive())
+    soon(lambda: not timer.is_alive())
     versions = [in_force.head(ports, tenant.id).version for tenant in tenants]
     assert sorted(versions) == [1, 1, 2]
 
@@ -123,10 +124,10 @@ def test_a_list_that_is_asked_for_does_not_wait(
         tenant.revoke(ports, "svc_wrt_a")
         timer.publish("svc_tnt_nobody")
         timer.publish(tenant.id)
-        _wait_until(lambda: in_force.head(ports, tenant.id).version == 2)
+        soon(lambda: in_force.head(ports, tenant.id).version == 2)
     finally:
         timer.stop()
-        _wait_until(lambda: not timer.is_alive())
+        soon(lambda: not timer.is_alive())
     assert "the list of tenant svc_tnt_nobody could not be published" in caplog.text
 
 
@@ -140,9 +141,9 @@ def test_the_timer_goes_on_after_a_tick_that_failed(
     tenant.revoke(ports, "svc_wrt_a")
     _execute(file, "ALTER TABLE items RENAME TO elsewhere")
     with _timer(ports, monkeypatch):
-        _wait_until(lambda: bool(caplog.records))
+        soon(lambda: bool(caplog.records))
         _execute(file, "ALTER TABLE elsewhere RENAME TO items")
-        _wait_until(lambda: in_force.head(ports, tenant.id).count == 1)
+        soon(lambda: in_force.head(ports, tenant.id).count == 1)
 
 
 def test_the_timer_removes_what_crashed_writers_left(
@@ -158,7 +159,7 @@ def test_the_timer_removes_what_crashed_writers_left(
     for each in (part, blob):
         os.utime(each, (age, age))
     with _timer(ports, monkeypatch):
-        _wait_until(lambda: not part.exists())
+        soon(lambda: not part.exists())
     assert blob.exists()
 
 
@@ -173,7 +174,7 @@ def test_the_timer_makes_room_although_nothing_can_be_published(
     part.write_bytes(b"{")
     os.utime(part, (0, 0))
     with _timer(ports, monkeypatch):
-        _wait_until(lambda: not part.exists())
+        soon(lambda: not part.exists())
 
 
 def test_the_timer_removes_expired_audit_entries(
@@ -187,7 +188,7 @@ def test_the_timer_removes_expired_audit_entries(
     made = month(tenant.id, _now() - timedelta(days=500))
     assert sum(map(ports.store.count, made)) == 1
     with _timer(ports, monkeypatch):
-        _wait_until(lambda: sum(map(ports.store.count, made)) == 0)
+        soon(lambda: sum(map(ports.store.count, made)) == 0)
 
 
 def _now() -> datetime:
@@ -205,14 +206,7 @@ def _timer(ports: Ports, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         assert timer.is_alive()
     finally:
         timer.stop()
-        _wait_until(lambda: not timer.is_alive())
-
-
-def _wait_until(condition: Callable[[], bool], *, seconds: float = 10) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+        soon(lambda: not timer.is_alive())
 
 
 def _execute(file: Path, statement: str) -> None:

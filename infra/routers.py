@@ -4,6 +4,7 @@ from typing import Final
 
 from functions.api_keys import handler as api_keys
 from functions.audit_log import handler as audit_log
+from functions.authorizers import handler as authorizers
 from functions.revocations import handler as revocations
 from functions.service_accounts import handler as service_accounts
 from functions.signing_keys import handler as signing_keys
@@ -17,6 +18,7 @@ ROUTERS: Final = (
     feed.routes,
     srl.routes,
     revocations.routes,
+    authorizers.routes,
     api_keys.routes,
     signing_keys.routes,
     service_accounts.routes,

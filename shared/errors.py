@@ -87,13 +87,18 @@ class Conflict(RequestError):
 
 
 class RateLimited(RequestError):
-    """The bucket is empty; `retry_after` is in seconds."""
+    """The bucket is empty, or there is no room yet; `retry_after` is in seconds."""
 
     code = "rate_limited"
 
-    def __init__(self, *, retry_after: int) -> None:
+    def __init__(
+        self,
+        *,
+        retry_after: int,
+        message: str = "The rate limit is exceeded; retry after the time in Retry-After.",
+    ) -> None:
         self.retry_after = retry_after
-        super().__init__("The rate limit is exceeded; retry after the time in Retry-After.")
+        super().__init__(message)
 
 
 class Unavailable(RescindError):

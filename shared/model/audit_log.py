@@ -38,6 +38,8 @@ class Action(StrEnum):
     SERVICE_ACCOUNT_DISABLE = "service_account.disable"
     SERVICE_ACCOUNT_ENABLE = "service_account.enable"
     SERVICE_ACCOUNT_DELETE = "service_account.delete"
+    AUTHORIZER_REGISTER = "authorizer.register"
+    AUTHORIZER_REMOVE = "authorizer.remove"
     TENANT_CREATE = "tenant.create"
     TENANT_UPDATE_SETTINGS = "tenant.update_settings"
 

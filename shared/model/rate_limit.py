@@ -48,6 +48,8 @@ class Purpose(StrEnum):
     REQUESTS = ""
     # Polls of the feed, by authorizers that never stop polling (AUTH-11).
     FEED = "#feed"
+    # Registrations and heartbeats of authorizers (AUTH-12).
+    HEARTBEATS = "#heartbeats"
     # Lists that are published out of turn (SRL-14).
     PUBLICATIONS = "#publications"
 

@@ -163,6 +163,7 @@ def _member(name: str) -> Callable[[str, Any], str]:
 
 _KEY = _names("id", "name", "scopes", "status", "created_at", "expires_at") | {"scopes": [...]}
 _USED = _KEY | _names("last_used_at")
+_PACE = _names("report_after_seconds", "spread_seconds")
 _SRL = {
     "payload": _names("Version", "IssuedAt", "ExpiresAt") | {"RevokedIDs": []},
     "srl": _names("Payload", "Signature"),
@@ -437,6 +438,21 @@ ENDPOINTS: Final[dict[tuple[str, str], Endpoint]] = {
             "list_signers": [_names("key_id", "status", "public_key")],
             **_names("tenant_id", "revision", "cursor"),
         },
+    ),
+    ("POST", "/v1/authorizers/register"): Endpoint(
+        scopes=(ADMIN, AUTHORIZER),
+        target=lambda _: "/v1/authorizers/register",
+        body={"name": "edge"},
+        status=201,
+        fields=_PACE | _names("id"),
+        action="authorizer.register",
+        resource=_member("id"),
+    ),
+    ("POST", "/v1/authorizers/{id}/heartbeat"): Endpoint(
+        scopes=(ADMIN, AUTHORIZER),
+        target=lambda tenant: f"/v1/authorizers/{tenant.ports.new_id('azr')}/heartbeat",
+        body={"sequence": 0},
+        fields=_PACE | _names("status", "latest_sequence", "latest_srl_version"),
     ),
     ("GET", "/v1/service-accounts"): Endpoint(
         scopes=(ADMIN, READ_ONLY),

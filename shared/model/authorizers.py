@@ -1,0 +1,241 @@
+"""Authorizers: the programs that enforce warrants, and what each reports of itself (FLEET-1)."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from shared.model.items import Address, Partition, Table
+from shared.model.records import Record
+
+# The most authorizers that a tenant may have registered (FLEET-3).
+REGISTERED_MAX: Final = 20_000
+# The most reports in one request of a relay.
+REPORTS_MAX: Final = 100
+
+# How long a registration counts without a heartbeat, and how long a removed one is remembered.
+UNSEEN: Final = timedelta(days=30)
+REMEMBERED: Final = timedelta(days=30)
+# A heartbeat that says nothing new is stored only this long after the last one. It is a little
+# shorter than the shortest pause between heartbeats, which no client keeps to the second.
+STORED_EVERY: Final = timedelta(seconds=270)
+
+_REPORT_AFTER_MIN: Final = 300
+_IDLE_PER_SECOND: Final = 50
+_NEWS_PER_SECOND: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """What an authorizer says of itself when it registers.
+
+    `public_key` is 64 hexadecimal digits, or empty. `relay` names the relay that reports for it; it
+    is empty if the authorizer reports by itself.
+    """
+
+    name: str
+    type: str = ""
+    program_version: str = ""
+    public_key: str = ""
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    relay: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """What an authorizer reports that it holds.
+
+    `sequence` is the last entry of the feed that it applied, None if it holds nothing. `chain` is
+    the chain there in hex, empty if it does not report it. `verified_at` is when the service last
+    confirmed what it holds. `refused` counts answers that it did not accept, by reason. `seen_at`
+    is when a relay heard from it; None means now.
+    """
+
+    sequence: int | None
+    chain: str = ""
+    verified_at: datetime | None = None
+    max_staleness_seconds: int | None = None
+    allow_when_stale: bool = False
+    refused: Mapping[str, int] = field(default_factory=dict)
+    seen_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Authorizer(Record):
+    """The registration of an authorizer, with its last stored heartbeat.
+
+    `owner` is the identity of the caller that registered it. `seen_at` is the time of the last
+    stored heartbeat, or of the registration. The fields from `sequence` to `refused` are those of
+    `Heartbeat`; before the first one, `sequence` is None. `is_foreign` is whether it reported a
+    chain that this service does not have at `sequence`.
+    """
+
+    id: str
+    name: str
+    type: str
+    program_version: str
+    public_key: str
+    metadata: dict[str, str]
+    owner: str
+    relay: str
+    registered_at: datetime
+    seen_at: datetime
+    sequence: int | None = None
+    chain: str = ""
+    verified_at: datetime | None = None
+    max_staleness_seconds: int | None = None
+    allow_when_stale: bool = False
+    refused: dict[str, int] = field(default_factory=dict)
+    is_foreign: bool = False
+    version: int = 1
+
+    @classmethod
+    def new(
+        cls, authorizer_id: str, described: Description, *, owner: str, now: datetime
+    ) -> "Authorizer":
+        """Return the registration of an authorizer that has not reported yet."""
+        return cls(
+            authorizer_id,
+            described.name,
+            described.type,
+            described.program_version,
+            described.public_key,
+            dict(described.metadata),
+            owner,
+            described.relay,
+            registered_at=now,
+            seen_at=now,
+        )
+
+    @property
+    def srl_version(self) -> int:
+        """The version of the native list that it holds; 0 if it holds none."""
+        return native_version(self.sequence)
+
+    @property
+    def expires_at(self) -> datetime:
+        """When the registration ends if no heartbeat comes."""
+        return self.seen_at + UNSEEN
+
+    @property
+    def polls(self) -> bool:
+        """Whether it polls the service itself, and not a relay."""
+        return not self.relay
+
+    def is_expired(self, now: datetime) -> bool:
+        """Return whether the registration has ended, so that it does not count any more."""
+        return self.expires_at <= now
+
+    def described_as(self, described: Description, now: datetime) -> "Authorizer":
+        """Return the registration after it was registered again with this description."""
+        return replace(
+            self,
+            type=described.type,
+            program_version=described.program_version,
+            metadata=dict(described.metadata),
+            relay=described.relay,
+            seen_at=max(now, self.seen_at),
+            version=self.version + 1,
+        )
+
+    def after(
+        self, beat: Heartbeat, now: datetime, *, relay: str, is_foreign: bool
+    ) -> "Authorizer":
+        """Return the registration after a heartbeat.
+
+        A time that the heartbeat reports counts as `now` if it is later.
+        """
+        return replace(
+            self,
+            relay=relay,
+            seen_at=max(self.seen_at, _no_later(beat.seen_at, now) or now),
+            sequence=beat.sequence,
+            chain=beat.chain,
+            verified_at=_no_later(beat.verified_at, now),
+            max_staleness_seconds=beat.max_staleness_seconds,
+            allow_when_stale=beat.allow_when_stale,
+            refused=dict(beat.refused),
+            is_foreign=is_foreign,
+            version=self.version + 1,
+        )
+
+    def says_more_than(self, before: "Authorizer") -> bool:
+        """Return whether this must be stored in the place of `before` (FLEET-4)."""
+        # These change at each heartbeat, and are no news.
+        same = self == replace(
+            before,
+            seen_at=self.seen_at,
+            verified_at=self.verified_at,
+            refused=self.refused,
+            version=self.version,
+        )
+        return not same or self.seen_at - before.seen_at >= STORED_EVERY
+
+
+@dataclass(frozen=True, slots=True)
+class Registered(Record):
+    """How many authorizers a tenant has registered, and how many of them poll the service.
+
+    Expired registrations count until they are removed. `counted_at` is when the registrations
+    themselves were last counted, None if they never were.
+    """
+
+    count: int = 0
+    polling: int = 0
+    counted_at: datetime | None = None
+    version: int = 0
+
+    @property
+    def report_after_seconds(self) -> int:
+        """How many seconds after a heartbeat the next one is due, if there is no news."""
+        return max(_REPORT_AFTER_MIN, -(-self.count // _IDLE_PER_SECOND))
+
+    @property
+    def spread_seconds(self) -> int:
+        """The seconds over which the authorizers spread their heartbeats after an advance."""
+        return self.count // _NEWS_PER_SECOND
+
+
+@dataclass(frozen=True, slots=True)
+class Removed(Record):
+    """What is kept of an authorizer that an administrator removed, for `REMEMBERED`."""
+
+    id: str
+    removed_at: datetime
+
+    def is_forgotten(self, now: datetime) -> bool:
+        """Return whether the identifier may register again by a heartbeat."""
+        return self.removed_at + REMEMBERED <= now
+
+
+def native_version(sequence: int | None) -> int:
+    """Return the version of the native list that covers the feed up to `sequence`; 0 for None."""
+    return 0 if sequence is None else sequence + 1
+
+
+def authorizers(tenant_id: str) -> Partition:
+    """Return the partition of a tenant's authorizers, in order of registration."""
+    return Partition(Table.REVOCATIONS, f"{tenant_id}#authorizers")
+
+
+def removed(tenant_id: str) -> Partition:
+    """Return the partition of what is kept of removed authorizers, by identifier."""
+    return Partition(Table.REVOCATIONS, f"{tenant_id}#removed-authorizers")
+
+
+def registered_address(tenant_id: str) -> Address:
+    """Return the address of the numbers of registered authorizers."""
+    return Address(Table.REVOCATIONS, f"{tenant_id}#registered-authorizers")
+
+
+def name_address(tenant_id: str, *, owner: str, name: str, public_key: str) -> Address:
+    """Return the address of the item that holds the identifier of an owner's authorizer."""
+    bound = json.dumps([owner, name, public_key])
+    digest = hashlib.sha256(bound.encode()).hexdigest()
+    return Address(Table.REVOCATIONS, f"{tenant_id}#authorizer-names", digest)
+
+
+def _no_later(reported: datetime | None, now: datetime) -> datetime | None:
+    return None if reported is None else min(reported, now)

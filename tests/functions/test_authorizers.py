@@ -1,0 +1,362 @@
+"""The registry of authorizers over HTTP (FLEET-1 to FLEET-9)."""
+
+from typing import Any
+
+import pytest
+
+from shared.model import times
+from shared.model.authorizers import (
+    REGISTERED_MAX,
+    Authorizer,
+    Registered,
+    authorizers,
+    registered_address,
+)
+from shared.model.callers import Scope
+from shared.model.feed import FeedHead, head_address
+from shared.model.identifiers import AUTHORIZER
+from shared.operations.api import feed as feed_api
+from shared.operations.srl import chains, feed
+from shared.ports.store import Delete, Expect, Increment
+from tests.api import Client, Tenant
+from tests.functions.signing import refusal
+from tests.web.endpoints import audit_entries
+from tests.worlds import Clock
+
+NOW = "2026-11-21T12:00:00Z"
+REGISTER = "/v1/authorizers/register"
+
+
+def register(client: Client, name: str = "edge-1", **fields: Any) -> str:
+    answer = client.post(REGISTER, json={"name": name} | fields)
+    assert answer.status_code in {200, 201}, answer.text
+    return str(answer.json()["id"])
+
+
+def beat(client: Client, authorizer_id: str, **fields: Any) -> Any:
+    return client.post(f"/v1/authorizers/{authorizer_id}/heartbeat", json=fields)
+
+
+def stored(tenant: Tenant, authorizer_id: str) -> Authorizer:
+    item = tenant.ports.store.get(authorizers(tenant.id).address(authorizer_id))
+    assert item is not None
+    return Authorizer.from_item(item)
+
+
+def numbers(tenant: Tenant) -> Registered:
+    item = tenant.ports.store.get(registered_address(tenant.id))
+    return Registered() if item is None else Registered.from_item(item)
+
+
+def listed(tenant: Tenant) -> FeedHead:
+    """A new list; the feed has it as its base."""
+    tenant.admin.post("/v1/revocations/srl/regenerate")
+    return feed_api.head(tenant.ports, tenant.operator)
+
+
+def published(tenant: Tenant) -> FeedHead:
+    """A new entry of the feed, after its base."""
+    tenant.revoke(tenant.ports.new_id("wrt"))
+    feed.publish(tenant.ports, tenant.id)
+    return feed_api.head(tenant.ports, tenant.operator)
+
+
+def test_a_registration(tenant: Tenant) -> None:
+    """FLEET-2: A registration says when to report, and the same one again has the same id."""
+    body = {"name": "edge-1", "type": "rescind", "version": "1", "public_key": "ab" * 32}
+    first = tenant.authorizer.post(REGISTER, json=body | {"metadata": {"zone": "a"}})
+    assert first.status_code == 201
+    made = first.json()
+    assert made.pop("id").startswith("svc_azr_")
+    assert made == {"report_after_seconds": 300, "spread_seconds": 0}
+    again = tenant.authorizer.post(REGISTER, json=body)
+    assert (again.status_code, again.json()) == (200, first.json())
+    assert (numbers(tenant).count, numbers(tenant).polling) == (1, 1)
+
+
+def test_an_owner_has_one_authorizer_of_a_name(tenant: Tenant) -> None:
+    """FLEET-2: Another name, public key or owner is another authorizer."""
+    first = register(tenant.authorizer)
+    assert register(tenant.authorizer) == first
+    others = {
+        register(tenant.authorizer, "edge-2"),
+        register(tenant.authorizer, public_key="cd" * 32),
+        register(tenant.admin),
+    }
+    assert len(others | {first}) == 4
+    assert numbers(tenant).count == 4
+
+
+def test_registering_again_renews_the_description(tenant: Tenant) -> None:
+    """FLEET-2: The same registration again stores the present description, and no audit entry."""
+    made = register(tenant.authorizer, version="1", metadata={"zone": "a"})
+    count = len(audit_entries(tenant))
+    assert register(tenant.authorizer, version="2", relay="r") == made
+    found = stored(tenant, made)
+    assert (found.program_version, found.metadata, found.relay) == ("2", {}, "r")
+    assert (numbers(tenant).count, numbers(tenant).polling) == (1, 0)
+    assert len(audit_entries(tenant)) == count
+
+
+def test_a_heartbeat_is_stored(tenant: Tenant, clock: Clock) -> None:
+    """FLEET-4: A heartbeat stores what the authorizer holds and how it acts without news."""
+    made = register(tenant.authorizer)
+    listed(tenant)
+    head = published(tenant)
+    fields = {
+        "sequence": head.sequence,
+        "chain": head.signed.chain.hex(),
+        "verified_at": "2026-11-21T11:59:58Z",
+        "max_staleness_seconds": 30,
+        "allow_when_stale": True,
+        "refused": {"rollback": 2},
+    }
+    clock.advance(seconds=1)
+    assert beat(tenant.authorizer, made, **fields).json() == {
+        "status": "ok",
+        "latest_sequence": head.sequence,
+        "latest_srl_version": head.sequence + 1,
+        "report_after_seconds": 300,
+        "spread_seconds": 0,
+    }
+    found = stored(tenant, made)
+    assert {name: getattr(found, name) for name in fields if name != "verified_at"} == {
+        name: value for name, value in fields.items() if name != "verified_at"
+    }
+    assert found.verified_at is not None
+    assert times.text(found.verified_at) == fields["verified_at"]
+    assert times.text(found.seen_at) == "2026-11-21T12:00:01Z"
+
+
+def test_a_heartbeat_without_news_is_rarely_stored(tenant: Tenant, clock: Clock) -> None:
+    """F252a: Heartbeats that report nothing new are stored once in 270 seconds at most."""
+    made = register(tenant.authorizer)
+    listed(tenant)
+    beat(tenant.authorizer, made, sequence=0)
+    version = stored(tenant, made).version
+    clock.advance(seconds=269)
+    beat(tenant.authorizer, made, sequence=0, refused={"gap": 1}, verified_at=NOW)
+    assert stored(tenant, made).version == version
+    clock.advance(seconds=1)
+    beat(tenant.authorizer, made, sequence=0)
+    assert stored(tenant, made).version == version + 1
+
+
+@pytest.mark.parametrize(
+    "news",
+    [
+        {"sequence": None},
+        {"sequence": 7},
+        {"sequence": 0, "chain": "ab" * 32},
+        {"sequence": 0, "max_staleness_seconds": 5},
+        {"sequence": 0, "allow_when_stale": True},
+    ],
+)
+def test_a_heartbeat_with_news_is_stored_at_once(tenant: Tenant, news: dict[str, Any]) -> None:
+    """FLEET-4: Another sequence, chain or policy than the last one is stored at once."""
+    made = register(tenant.authorizer)
+    listed(tenant)
+    beat(tenant.authorizer, made, sequence=0)
+    version = stored(tenant, made).version
+    beat(tenant.authorizer, made, **news)
+    assert stored(tenant, made).version == version + 1
+
+
+def test_times_in_the_future_count_as_now(tenant: Tenant) -> None:
+    """F253a: An authorizer whose clock is ahead cannot seem to be verified in the future."""
+    made = register(tenant.authorizer)
+    beat(tenant.authorizer, made, sequence=0, verified_at="2036-11-21T12:00:00Z")
+    assert stored(tenant, made).verified_at == tenant.ports.now()
+
+
+def test_only_the_owner_reports(tenant: Tenant, other_tenant: Tenant) -> None:
+    """F254a: A heartbeat for the authorizer of another owner is 404, and stores nothing."""
+    made = register(tenant.authorizer)
+    before = stored(tenant, made)
+    for caller in (tenant.admin, tenant.client(Scope.AUTHORIZER)):
+        assert refusal(beat(caller, made, sequence=0)) == (404, "not_found")
+    assert stored(tenant, made) == before
+    # Another tenant knows nothing of it, and registers it as its own.
+    assert beat(other_tenant.authorizer, made, sequence=0).status_code == 200
+    assert stored(tenant, made) == before
+
+
+def test_keys_of_one_account_are_one_owner(tenant: Tenant) -> None:
+    """FLEET-1: After its API key was replaced, it reports with another of the account."""
+    account = tenant.admin.post("/v1/service-accounts", json={"name": "edge"}).json()["id"]
+    old, new = (tenant.client(Scope.AUTHORIZER, service_account_id=account) for _ in range(2))
+    made = register(old)
+    assert beat(new, made, sequence=0).status_code == 200
+    assert register(new) == made
+
+
+def test_an_authorizer_that_was_forgotten_returns(tenant: Tenant) -> None:
+    """F255a: A heartbeat for an identifier of which nothing is known registers it again."""
+    unknown = tenant.ports.new_id(AUTHORIZER)
+    assert beat(tenant.authorizer, unknown, sequence=0).status_code == 200
+    found = stored(tenant, unknown)
+    assert (found.name, found.sequence) == (unknown, 0)
+    assert numbers(tenant).count == 1
+    assert refusal(beat(tenant.admin, unknown, sequence=0)) == (404, "not_found")
+
+
+@pytest.mark.parametrize("malformed", ["x", "svc_azr_", "svc_key_01kbm4xt3rfz8c5w7y2q9n6d1e"])
+def test_a_malformed_identifier_is_not_registered(tenant: Tenant, malformed: str) -> None:
+    """FLEET-5: A heartbeat registers only identifiers of the form that the service gives."""
+    assert refusal(beat(tenant.authorizer, malformed, sequence=0)) == (404, "not_found")
+    assert numbers(tenant).count == 0
+
+
+def test_a_full_tenant_refuses_in_a_way_that_clients_retry(tenant: Tenant) -> None:
+    """F256a: A tenant has at most 20,000 authorizers; the next one is asked to come back."""
+    made = register(tenant.authorizer)
+    address = registered_address(tenant.id)
+    tenant.ports.store.write(Increment(address, {"count": REGISTERED_MAX - 1}, Expect.PRESENT))
+    for answer in (
+        tenant.authorizer.post(REGISTER, json={"name": "new"}),
+        beat(tenant.authorizer, tenant.ports.new_id(AUTHORIZER), sequence=0),
+    ):
+        assert refusal(answer) == (429, "rate_limited")
+        assert int(answer.headers["Retry-After"]) >= 60
+    assert register(tenant.authorizer) == made
+    answer = beat(tenant.authorizer, made, sequence=0).json()
+    assert (answer["report_after_seconds"], answer["spread_seconds"]) == (400, 100)
+
+
+def each(beside: dict[str, Any], name: str, *values: Any) -> list[dict[str, Any]]:
+    """Bodies with each of these values for the field `name`."""
+    return [beside | {name: value} for value in values]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"type": "no name"},
+        *each({}, "name", "", " ", "a\nb", "é" * 128, 5, None),
+        *each({"name": "a"}, "type", "", "x" * 65, 5),
+        *each({"name": "a"}, "public_key", "", "ab", "AB" * 32, "g" * 64),
+        *each({"name": "a"}, "metadata", [], {"a": 1}, {"": "a"}, {"a": "\x00b"}),
+        {"name": "a", "metadata": {"a": "x" * 512}},
+        {"name": "a", "relay": "x" * 65},
+    ],
+)
+def test_a_malformed_registration(standing: Tenant, body: dict[str, Any]) -> None:
+    """FLEET-3: A registration that breaks a limit is refused with 400, and registers nothing."""
+    assert refusal(standing.authorizer.post(REGISTER, json=body)) == (400, "invalid_request")
+    assert numbers(standing).count == 0
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        *each({}, "sequence", -1, 2**53 + 1, "1", 1.5, True),
+        *each({"sequence": 1}, "chain", "", "ab", 5),
+        {"verified_at": "yesterday"},
+        {"max_staleness_seconds": -1},
+        {"allow_when_stale": "false"},
+        *each({}, "refused", [], {"a": -1}, {"A": 1}, {"a" * 17: 1}),
+        {"refused": dict.fromkeys([chr(97 + n) * 3 for n in range(21)], 1)},
+    ],
+)
+def test_a_malformed_heartbeat(standing: Tenant, body: dict[str, Any]) -> None:
+    """FLEET-3: A heartbeat that breaks a limit is refused with 400."""
+    answer = beat(standing.authorizer, standing.ports.new_id(AUTHORIZER), **body)
+    assert refusal(answer) == (400, "invalid_request")
+    assert numbers(standing).count == 0
+
+
+def test_unknown_fields_are_ignored(tenant: Tenant) -> None:
+    """FLEET-7: Unknown fields of a registration and of a heartbeat are ignored."""
+    made = register(tenant.authorizer, environment="production", agent_id=None)
+    answer = beat(tenant.authorizer, made, sequence=0, metrics={"requests": 5}, stats=[])
+    assert answer.status_code == 200
+
+
+def test_the_longest_registration_is_small(tenant: Tenant) -> None:
+    """F257a: No registration is larger than 2 KB, whatever is registered and reported."""
+    made = register(
+        tenant.authorizer,
+        "é" * 127,
+        type="t" * 64,
+        version="v" * 64,
+        relay="r" * 64,
+        public_key="ab" * 32,
+        metadata={"k" * 12: "v" * 250, "l" * 12: "v" * 238},
+    )
+    listed(tenant)
+    refused = {chr(97 + number) * 16: 2**53 for number in range(20)}
+    beat(tenant.authorizer, made, sequence=2**53, chain="cd" * 32, refused=refused, verified_at=NOW)
+    item = tenant.ports.store.get(authorizers(tenant.id).address(made))
+    assert item is not None
+    # The longest identity of an owner has 90 bytes more than this one.
+    assert sum(map(_size, item.items())) + 90 <= 2048
+
+
+def _size(member: Any) -> int:
+    """About the bytes that DynamoDB counts of a member, which is a pair of name and value."""
+    name, value = member
+    of = 11 if type(value) is int else len(str(value).encode())
+    return len(name) + (sum(map(_size, value.items())) + 3 if type(value) is dict else of)
+
+
+# --- chains ---
+
+
+def test_chains_of_the_feed_are_no_news(tenant: Tenant) -> None:
+    """FLEET-6: The chain of the feed is accepted at the base, at the head, and between."""
+    made, heads = register(tenant.authorizer), [listed(tenant)]
+    heads += [published(tenant) for _ in range(3)]
+    for head in heads:
+        answer = beat(
+            tenant.authorizer, made, sequence=head.sequence, chain=head.signed.chain.hex()
+        )
+        assert (answer.json()["status"], answer.json()["latest_sequence"]) == ("ok", 3)
+
+
+@pytest.mark.parametrize("sequence", [0, 1, 2, 3])
+def test_a_chain_that_is_not_ours(tenant: Tenant, sequence: int) -> None:
+    """F258a: An authorizer that was told other entries than the service published is foreign."""
+    made = register(tenant.authorizer)
+    listed(tenant)
+    for _ in range(3):
+        published(tenant)
+    answer = beat(tenant.authorizer, made, sequence=sequence, chain="ab" * 32)
+    assert answer.json()["status"] == "foreign"
+    assert stored(tenant, made).is_foreign
+
+
+def test_a_sequence_that_was_not_published(tenant: Tenant) -> None:
+    """F258b: An authorizer that holds more than the service published is foreign."""
+    made = register(tenant.authorizer)
+    listed(tenant)
+    assert beat(tenant.authorizer, made, sequence=1).json()["status"] == "foreign"
+    assert beat(tenant.authorizer, made, srl_version=1).json()["status"] == "ok"
+    assert beat(tenant.authorizer, made, srl_version=2).json()["status"] == "foreign"
+
+
+def test_a_chain_from_long_ago(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
+    """FLEET-6: If a chain cannot be compared any more, the last result for it stays."""
+    monkeypatch.setattr(chains, "ENTRIES_MAX", 2)
+    made, forged = register(tenant.authorizer), register(tenant.authorizer, "forged")
+    listed(tenant)
+    head = published(tenant)
+    ours = {"sequence": 1, "chain": head.signed.chain.hex()}
+    beat(tenant.authorizer, forged, sequence=1, chain="ab" * 32)
+    for _ in range(3):
+        published(tenant)
+    assert beat(tenant.authorizer, made, **ours).json()["status"] == "ok"
+    answer = beat(tenant.authorizer, forged, sequence=1, chain="ab" * 32)
+    assert answer.json()["status"] == "foreign"
+    assert beat(tenant.authorizer, forged, **ours).json()["status"] == "ok"
+
+
+def test_heartbeats_before_the_first_list(tenant: Tenant) -> None:
+    """FLEET-4: Before the first list there is nothing to hold, and no authorizer is foreign."""
+    tenant.ports.store.write(Delete(head_address(tenant.id), Expect.PRESENT))
+    made = register(tenant.authorizer)
+    answer = beat(tenant.authorizer, made, sequence=3, chain="ab" * 32).json()
+    assert (answer["status"], answer["latest_sequence"], answer["latest_srl_version"]) == (
+        "ok",
+        0,
+        0,
+    )

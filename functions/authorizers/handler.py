@@ -50,7 +50,7 @@ async def register_authorizer(
 
 @routes.post("/v1/authorizers/{id}/heartbeat")
 @serves(authorizers.heartbeat, raises=(NotFound,), purpose=Purpose.HEARTBEATS)
-async def report_authorizer(
+async def send_heartbeat(
     here: ApiRequest, authorizer_id: Identifier, body: Report
 ) -> HeartbeatTaken:
     """Report what an authorizer holds, and that it is running.

@@ -9,7 +9,7 @@ from shared.authorizer.wire import NUMBER_MAX
 from shared.model import text
 from shared.model.authorizers import Description, Heartbeat, Registered, native_version
 from shared.model.identifiers import AUTHORIZER
-from shared.operations.api.authorizers import Registration, Reported, Status
+from shared.operations.api.authorizers import HeartbeatStatus, Registration, Reported
 from shared.web.fields import (
     MomentIn,
     Name,
@@ -208,7 +208,7 @@ class HeartbeatTaken(Pace):
         spread_seconds=0,
     )
 
-    status: Status = shown(
+    status: HeartbeatStatus = shown(
         "`foreign`: the authorizer holds entries that this service did not publish. Its list may "
         "be forged, or the service was restored from a backup."
     )

@@ -1,4 +1,4 @@
-"""The registry of authorizers over HTTP (FLEET-1 to FLEET-9)."""
+"""The registry of authorizers over HTTP (FLEET-1 to FLEET-8)."""
 
 from typing import Any
 

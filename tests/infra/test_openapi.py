@@ -155,19 +155,13 @@ OPERATION_IDS: Final = [
     *["createRevocation", "createServiceAccount", "createSigningKey", "createSrlKey"],
     *["deleteApiKey", "deleteRevocation", "deleteServiceAccount", "disableServiceAccount"],
     *["enableServiceAccount", "enableSigningKey", "getApiKey", "getFeedBase", "getRevocation"],
-    *["getServiceAccount"],
-    *["getSignedSrl", "getSigningKey", "getSrl", "getTenantSettings", "getTrustBundle"],
-    *[
-        "listApiKeys",
-        "listAuditLog",
-        "listRevocations",
-        "listServiceAccountApiKeys",
-        "listServiceAccounts",
-    ],
-    *["listSigningKeyVersions", "listSigningKeys", "listSrlKeys", "listWarrants"],
-    *["pollFeed"],
-    *["regenerateSrl", "revokeApiKey", "revokeSigningKey", "revokeSrlKey", "rotateSigningKey"],
-    *["rotateSrlKey", "signWarrant", "suspendSigningKey", "updateTenantSettings"],
+    *["getServiceAccount", "getSignedSrl", "getSigningKey", "getSrl", "getTenantSettings"],
+    *["getTrustBundle", "listApiKeys", "listAuditLog", "listRevocations"],
+    *["listServiceAccountApiKeys", "listServiceAccounts", "listSigningKeyVersions"],
+    *["listSigningKeys", "listSrlKeys", "listWarrants", "pollFeed", "regenerateSrl"],
+    *["registerAuthorizer", "revokeApiKey", "revokeSigningKey", "revokeSrlKey"],
+    *["rotateSigningKey", "rotateSrlKey", "sendHeartbeat", "signWarrant", "suspendSigningKey"],
+    *["updateTenantSettings"],
 ]
 
 
@@ -397,7 +391,7 @@ def test_every_body_has_an_example() -> None:
         for described in OPERATIONS.values()
         if "requestBody" in described
     ]
-    assert len(bodies) == 9
+    assert len(bodies) == 11
     assert all(body["examples"] for body in bodies)
 
 

@@ -30,7 +30,7 @@ class Registration(NamedTuple):
     numbers: Registered
 
 
-class Status(StrEnum):
+class HeartbeatStatus(StrEnum):
     """What the service thinks of a heartbeat.
 
     `foreign`: the authorizer holds entries that this service did not publish.
@@ -43,7 +43,7 @@ class Status(StrEnum):
 class Reported(NamedTuple):
     """The answer to a heartbeat. `latest` is the last entry of the feed, None before the first."""
 
-    status: Status
+    status: HeartbeatStatus
     latest: int | None
     numbers: Registered
 
@@ -152,8 +152,8 @@ def _after(before: Authorizer, beat: Heartbeat, newest: Newest, now: datetime) -
     return before.after(beat, now, relay="", is_foreign=is_foreign)
 
 
-def _status(authorizer: Authorizer) -> Status:
-    return Status.FOREIGN if authorizer.is_foreign else Status.OK
+def _status(authorizer: Authorizer) -> HeartbeatStatus:
+    return HeartbeatStatus.FOREIGN if authorizer.is_foreign else HeartbeatStatus.OK
 
 
 def _write(ports: Ports, changes: Sequence[Change]) -> None:

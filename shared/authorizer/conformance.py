@@ -7,12 +7,14 @@ import base64
 import json
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
 from .answers import parse_answer
 from .refusals import NeedsBase, Refused
-from .state import Position, State, Trusted, advance
+from .signers import Reported, Trust
+from .state import Position, State
 
 
 class Session:
@@ -20,7 +22,7 @@ class Session:
 
     def __init__(self) -> None:
         self._state: State | None = None
-        self._trusted = Trusted("", ())
+        self._trust = Trust("", frozenset())
         self._floor: Position | None = None
 
     def answer(self, request: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
@@ -33,27 +35,39 @@ class Session:
     ) -> dict[str, Any]:
         """Begin without a state; `floor` is the position that was saved before, if any."""
         self._state = None
-        self._trusted = Trusted(tenant, tuple(base64.b64decode(each) for each in public_keys))
+        self._trust = Trust(tenant, frozenset(base64.b64decode(each) for each in public_keys))
         self._floor = None
         if floor is not None:
             self._floor = Position(floor["sequence"], base64.b64decode(floor["chain"]))
         return {"ready": True}
 
+    def keys(self, response: str) -> dict[str, Any]:
+        """Take a response of `GET /v1/revocations/srl/keys`."""
+        self._trust = self._trust.with_report(Reported.parse(response.encode()))
+        return {"ready": True}
+
+    def restart(self) -> dict[str, Any]:
+        """Stop, and start with the floor and the signers that were saved."""
+        if self._state:
+            self._floor = self._state.position
+        self._state, self._trust = None, replace(self._trust, listed={})
+        return {"ready": True}
+
     def poll(self, now: str, answer: str, base: str | None) -> dict[str, Any]:
         """Take an answer, with the base that the head names if the case has it at hand."""
         try:
-            self._state = advance(
+            self._state = self._trust.advance(
                 self._state,
                 parse_answer(answer.encode()),
                 base=None if base is None else base64.b64decode(base),
                 now=datetime.fromisoformat(now),
-                trusted=self._trusted,
                 floor=self._floor,
             )
         except Refused as refused:
             return {"refused": refused.reason.value}
         except NeedsBase as needs:
             return {"needs_base": needs.base.version}
+        self._trust = self._trust.with_current(self._state.signed_by)
         return {"sequence": self._state.sequence}
 
     def check(self, now: str, ids: list[str]) -> dict[str, Any]:
@@ -61,13 +75,20 @@ class Session:
         state = self._state
         if state and any(map(state.is_revoked, ids)):
             return {"verdict": "revoked"}
-        if state is None or state.is_expired(datetime.fromisoformat(now)):
+        revoked = self._trust.signers.revoked
+        if (
+            state is None
+            or state.signed_by in revoked
+            or state.is_expired(datetime.fromisoformat(now))
+        ):
             return {"verdict": "stale"}
         return {"verdict": "clear"}
 
 
 _COMMANDS: Final[Mapping[str, Callable[..., dict[str, Any]]]] = {
     "init": Session.init,
+    "keys": Session.keys,
+    "restart": Session.restart,
     "poll": Session.poll,
     "check": Session.check,
 }

@@ -15,8 +15,8 @@ from .floor import DamagedFloor, Floor, Saved
 from .policy import Policy
 from .refusals import NeedsBase, Reason, Refused
 from .responses import NoAnswer, Response, TooLarge, unexpected
-from .signers import Reported, Signers, Trust
-from .state import Position, State, Trusted, advance, restore
+from .signers import OF_SIGNERS, Reported, Signers, Trust
+from .state import Position, State, Trusted, restore
 from .transport import Transport
 from .view import Moment, View
 
@@ -148,23 +148,16 @@ class Follower:
         try:
             return self._advanced(answer)
         except Refused as refused:
-            if refused.reason != Reason.SIGNATURE:
+            if refused.reason not in OF_SIGNERS:
                 raise
             with suppress(NoAnswer):
                 self._read_keys()
             return self._advanced(answer)
 
     def _advanced(self, answer: Answer, base: bytes | None = None) -> State:
-        trusted = Trusted(self.trust.tenant, self.trust.accepted())
+        now, floor = datetime.now(UTC), self._position
         try:
-            state = advance(
-                self._held(),
-                answer,
-                base=base,
-                now=datetime.now(UTC),
-                trusted=trusted,
-                floor=self._position,
-            )
+            state = self.trust.advance(self._held(), answer, base=base, now=now, floor=floor)
         except NeedsBase as needs:
             # Its size is bounded by the head, whose signature was checked.
             limit = min(wire.base_size_max(needs.base), BASE_MAX)

@@ -1,21 +1,41 @@
-"""Which list signers a client accepts: the pinned ones, and those that statements lead to."""
+"""Which list signers a client accepts: it walks from its pin upwards, by statements alone.
+
+Everything here is pure. A relay, and the conformance suite, use it as the client does (FEED-9).
+"""
 
 import base64
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Self
+from datetime import datetime
+from typing import Final, Self
 
-from . import ed25519
-from .statements import Form, Statement, follow
+from . import ed25519, state, wire
+from .answers import Answer
+from .refusals import Reason, Refused
+from .state import Position, State, Trusted
+from .statements import Form, Statement, follow, highest
+
+# The refusals after which a client reads the list signers, and checks the answer again.
+OF_SIGNERS: Final = frozenset(
+    {
+        Reason.SIGNATURE,
+        Reason.SIGNER_REVOKED,
+        Reason.SIGNER_OLDER,
+        Reason.STATEMENT_MISSING,
+        Reason.STATEMENT_FORGED,
+        Reason.STATEMENT_TENANT,
+        Reason.STATEMENT_ORDER,
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Signers:
     """The list signers that a client has met, as raw public keys of 32 bytes.
 
-    `current` signed the newest head. `statements` are all that lead to it. `revoked` are all that
-    the service ever reported as revoked.
+    `current` signed the newest head: it is the pin from then on. `statements` are all that lead to
+    it. `revoked` are all that the service ever reported as revoked.
     """
 
     current: bytes | None = None
@@ -24,15 +44,19 @@ class Signers:
 
     @property
     def superseded(self) -> frozenset[bytes]:
-        """The signers before the current one, which sign no new head."""
+        """The signers before the current one, which sign no new head, and no statement."""
         return frozenset(Statement.opened(each).previous for each in self.statements)
 
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """What `GET /v1/revocations/srl/keys` says: statements, and the raw keys that are revoked."""
+    """What `GET /v1/revocations/srl/keys` says.
 
-    statements: tuple[Form, ...] = ()
+    `listed` has the raw public key of each signer, with its statement, or None if it has none.
+    `revoked` are the keys that are revoked.
+    """
+
+    listed: Mapping[bytes, Form | None] = field(default_factory=dict)
     revoked: frozenset[bytes] = frozenset()
     cursor: str | None = None
 
@@ -41,33 +65,38 @@ class Reported:
         """Return the content of a page of the response. Raises `ValueError` if it has none."""
         try:
             page = json.loads(body)
-            keys = page["keys"]
-            statements = tuple(each["statement"] for each in keys if each["statement"] is not None)
-            revoked = [each["public_key"] for each in keys if each["status"] == "revoked"]
+            keys = [(_public_key(each["public_key"]), each) for each in page["keys"]]
+            listed = {key: each["statement"] for key, each in keys}
+            revoked = frozenset(key for key, each in keys if each["status"] == "revoked")
             cursor = page.get("cursor")
             if not isinstance(cursor, str | None):
                 raise TypeError("cursor is not a text")
-            return cls(statements, frozenset(map(_public_key, revoked)), cursor)
+            return cls(listed, revoked, cursor)
         except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
             raise ValueError("not a response of GET /v1/revocations/srl/keys") from None
+
+    @property
+    def statements(self) -> tuple[Form, ...]:
+        """All statements, as they were received."""
+        return tuple(each for each in self.listed.values() if each is not None)
 
     def joined(self, page: Self) -> Self:
         """Return this with the next page."""
         revoked = self.revoked | page.revoked
-        return replace(page, statements=self.statements + page.statements, revoked=revoked)
+        return replace(page, listed={**self.listed, **page.listed}, revoked=revoked)
 
 
 @dataclass(frozen=True, slots=True)
 class Trust:
     """Whom a client believes: the `pinned` keys of one tenant, and what it has learned since.
 
-    `reported` are statements of the service that have not led to a head yet.
+    `listed` are the signers that the service reported last, each with its statement.
     """
 
     tenant: str
     pinned: frozenset[bytes]
     signers: Signers = field(default_factory=Signers)
-    reported: tuple[Form, ...] = ()
+    listed: Mapping[bytes, Form | None] = field(default_factory=dict)
 
     def believed(self) -> frozenset[bytes]:
         """Return all keys that ever could sign, but those that are revoked."""
@@ -75,20 +104,51 @@ class Trust:
         return frozenset(follow(self.pinned, forms, revoked=self.signers.revoked))
 
     def accepted(self) -> frozenset[bytes]:
-        """Return the keys that may sign the next head: none that is older than the current one."""
-        numbers = {each.public_key: each.number for each, _ in self._opened()}
-        current = numbers.get(self.signers.current or b"", 0)
-        older = {key for key, number in numbers.items() if number < current}
-        return self.believed() - self.signers.superseded - older
+        """Return the keys that may sign the next head.
+
+        They are the current one, those that statements lead to from it, and pinned keys; but none
+        that is revoked, or older than the current one. What an older key states does not count.
+        """
+        current, revoked = self.signers.current, self.signers.revoked
+        held = follow(self.pinned, self.signers.statements, revoked=revoked)
+        roots = self.pinned | (held.keys() & {current})
+        number = highest(self.signers.statements)
+        forms = [
+            form
+            for statement, form in self._opened()
+            if statement.previous != current or statement.number > number
+        ]
+        return frozenset(follow(roots, forms, revoked=revoked | self.signers.superseded))
+
+    def advance(
+        self,
+        held: State | None,
+        answer: Answer,
+        *,
+        base: bytes | None,
+        now: datetime,
+        floor: Position | None,
+    ) -> State:
+        """Return the state after `answer`, as `state.advance` does, by an accepted signer.
+
+        Raises `Refused`, with the name of the fault if the signer is not accepted, or `NeedsBase`.
+        """
+        trusted = Trusted(self.tenant, self.accepted())
+        try:
+            return state.advance(held, answer, base=base, now=now, trusted=trusted, floor=floor)
+        except Refused as refused:
+            if refused.reason is not Reason.SIGNATURE:
+                raise
+            raise Refused(self._fault(answer)) from None
 
     def with_report(self, reported: Reported) -> Self:
         """Return this with what the service reported. A revoked key stays revoked."""
         revoked = self.signers.revoked | reported.revoked
         signers = replace(self.signers, revoked=revoked)
-        return replace(self, signers=signers, reported=reported.statements)
+        return replace(self, signers=signers, listed=reported.listed)
 
     def with_current(self, key: bytes) -> Self:
-        """Return this with `key` as the signer of the newest head."""
+        """Return this with `key` as the signer of the newest head, from which the next walk is."""
         if key == self.signers.current:
             return self
         signers = replace(self.signers, current=key, statements=tuple(self._leading_to(key)))
@@ -104,15 +164,52 @@ class Trust:
                 found.append(form)
         return found
 
+    def _fault(self, answer: Answer) -> Reason:
+        """Return why the signer of a head is not accepted; SIGNATURE if no known key signed it."""
+        signed, signers = wire.signed_part(answer.payload), self.signers
+        for key in {*self.listed, *self.pinned, *signers.superseded, *signers.revoked}:
+            if ed25519.is_signed(signed, answer.signature, public_key=key):
+                return self._broken_link(key, self.accepted())
+        return Reason.SIGNATURE
+
+    def _broken_link(self, key: bytes, accepted: frozenset[bytes]) -> Reason:
+        """Return the fault of the first link that does not hold, from `key` downwards."""
+        passed = {*accepted}
+        while True:
+            link = self._link(key)
+            if isinstance(link, Reason):
+                return link
+            if link.previous in passed:
+                return Reason.STATEMENT_ORDER
+            passed.add(key)
+            key = link.previous
+
+    def _link(self, key: bytes) -> Statement | Reason:
+        """Return the statement by which `key` may follow another one, or why it has none."""
+        if key in self.signers.revoked:
+            return Reason.SIGNER_REVOKED
+        if key in self.signers.superseded:
+            return Reason.SIGNER_OLDER
+        form = self.listed.get(key)
+        if form is None:
+            return Reason.STATEMENT_MISSING
+        try:
+            statement = Statement.opened(form)
+            if statement.public_key != key:
+                raise ValueError("it is about another key")
+        except (KeyError, TypeError, ValueError):
+            return Reason.STATEMENT_FORGED
+        return statement if statement.tenant_id == self.tenant else Reason.STATEMENT_TENANT
+
     def _opened(self) -> list[tuple[Statement, Form]]:
         opened = {}
-        for form in (*self.signers.statements, *self.reported):
+        for form in (*self.signers.statements, *self.listed.values()):
             try:
-                statement = Statement.opened(form)
+                statement = Statement.opened(form or {})
             except (KeyError, TypeError, ValueError):
                 continue
             if statement.tenant_id == self.tenant:
-                opened[statement] = form
+                opened[statement] = form or {}
         return list(opened.items())
 
 

@@ -384,7 +384,7 @@ def test_a_rotation_is_followed(
     service.revoke("svc_wrt_b")
     service.signers = service.signers[-1:]
     client = made(on_event=seen.append).start()
-    soon(lambda: events.Refused("signature") in seen)
+    soon(lambda: events.Refused("signer_older") in seen)
     assert client.status.sequence == 1
     assert client.check(["svc_wrt_a"]) is REVOKED
 
@@ -396,7 +396,7 @@ def test_a_signer_that_nobody_vouched_for_is_refused(
     client = made(policy=Policy(max_staleness=1, poll_seconds=0.01)).start()
     service.rotate(signer(2), number=1, stated=False)
     service.revoke("svc_wrt_a")
-    soon(lambda: client.status.refusals.get("signature"))
+    soon(lambda: client.status.refusals.get("statement_missing"))
     soon(lambda: client.check(["svc_wrt_b"]) is STALE)
     # The operator pins the new key.
     client.close()
@@ -416,7 +416,7 @@ def test_a_revoked_signer_clears_nothing(
     # A head that no known key signed makes the client read the keys.
     service.rotate(signer(2), number=1)
     soon(lambda: client.check(["svc_wrt_b"]) is STALE)
-    soon(lambda: client.status.refusals.get("signature"))
+    soon(lambda: client.status.refusals.get("signer_revoked"))
     client.close()
     client = made(public_keys=[public(signer(2))]).start()
     assert client.check(["svc_wrt_b"]) is CLEAR
@@ -426,7 +426,7 @@ def test_a_revoked_signer_clears_nothing(
     service.revoke("svc_wrt_a")
     client = made(public_keys=[public(signer()), public(signer(2))])
     client.start()
-    soon(lambda: client.status.refusals.get("signature"))
+    soon(lambda: client.status.refusals.get("signer_revoked"))
 
 
 def test_async(service: Service, tmp_path: Path) -> None:

@@ -227,5 +227,5 @@ def test_a_statement_of_another_tenant_leads_nowhere() -> None:
     for tenant, expected in ((TENANT, 2), ("svc_tnt_other", 1)):
         made = Statement(tenant, 1, "svc_key_2", public(signer(2)), public(signer()), NOW)
         form = made.signed(seed=signer().private_bytes_raw())
-        trust = Trust(TENANT, frozenset({public(signer())}), reported=(form,))
+        trust = Trust(TENANT, frozenset({public(signer())}), listed={public(signer(2)): form})
         assert len(trust.accepted()) == expected

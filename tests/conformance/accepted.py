@@ -127,7 +127,7 @@ def a_clock_that_is_slow(case: Case) -> None:
 @case
 def another_trusted_key(case: Case) -> None:
     """A head may be signed by any key that the client trusts."""
-    case.init(keys=2)
+    case.init(signers=(1, 2))
     good = case.feed.answer()
     other = sealed(good.payload, signer(2), good.entries)
     case.poll(other, base=case.feed.data, sequence=1)

@@ -1,6 +1,7 @@
 """A case of the conformance suite, and how one is written down."""
 
 import base64
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -10,7 +11,6 @@ from shared.authorizer.answers import Answer
 from shared.authorizer.state import Position
 from tests.authorizer.feeds import NOW, TENANT, Feed, public, signer
 
-KEYS = (signer(1), signer(2))
 A, B, C, D = (f"svc_wrt_{letter * 10}" for letter in "abcd")
 UNKNOWN = "svc_wrt_unknown-01"
 
@@ -38,10 +38,10 @@ class Case:
     def __post_init__(self) -> None:
         self.feed.publish(C)
 
-    def init(self, floor: Position | None = None, keys: int = 1) -> None:
-        """A new client."""
+    def init(self, floor: Position | None = None, signers: tuple[int, ...] = (1,)) -> None:
+        """A new client, with these signers as its pins."""
         where = floor and {"sequence": floor.sequence, "chain": base64_of(floor.chain)}
-        known = [base64_of(public(key)) for key in KEYS[:keys]]
+        known = [base64_of(public(signer(each))) for each in signers]
         self._step("init", {"tenant": TENANT, "public_keys": known, "floor": where}, ready=True)
 
     def begin(self) -> None:
@@ -68,6 +68,15 @@ class Case:
         self._step("poll", given, **expected)
         if spaces:
             self.steps[-1]["spaces"] = spaces
+
+    def keys(self, *keys: dict[str, Any]) -> None:
+        """The client reads the list signers."""
+        response = json.dumps({"keys": keys, "cursor": None})
+        self._step("keys", {"response": response}, ready=True)
+
+    def restart(self) -> None:
+        """The client stops and starts: it has what it saved, and no state."""
+        self._step("restart", {}, ready=True)
 
     def check(self, verdict: str, *ids: str, now: datetime = NOW) -> None:
         self._step("check", {"now": text_of(now), "ids": list(ids)}, verdict=verdict)

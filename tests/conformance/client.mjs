@@ -125,14 +125,89 @@ function readAnswer(text) {
   return { payload: base64(head?.Payload), signature: base64(head?.Signature), entries: entries.map(base64) };
 }
 
-function verified({ payload, signature }, keys) {
-  const signed = Buffer.concat([bytesOf("rescind-feed-head-v1\n"), payload]);
-  const isGood = (x) => {
-    const key = createPublicKey({ key: { kty: "OKP", crv: "Ed25519", x: x.toString("base64url") }, format: "jwk" });
-    return verify(null, signed, key, signature);
+const P = 2n ** 255n - 19n;
+const Y8 = 2707385501144840649318225287225658788936804267575313519463743609750303402022n;
+const SMALL = new Set([0n, 1n, P - 1n, Y8, P - Y8]);
+
+// A key of 32 bytes, as hex, unless anybody could sign for it.
+function keyOf(data) {
+  const y = data.length === 32 ? BigInt(`0x${Buffer.from(data).reverse().toString("hex")}`) & (2n ** 255n - 1n) : 0n;
+  return SMALL.has(y % P) ? refuse("malformed") : Buffer.from(data).toString("hex");
+}
+
+function isSigned(prefix, data, signature, key) {
+  const x = Buffer.from(key, "hex").toString("base64url");
+  const jwk = createPublicKey({ key: { kty: "OKP", crv: "Ed25519", x }, format: "jwk" });
+  return verify(null, Buffer.concat([bytesOf(prefix), data]), jwk, signature);
+}
+
+function readStatement(form) {
+  const payload = base64(form?.Payload), members = decode(payload);
+  const text = (value) => typeof value === "string", bytes = (value) => value instanceof Uint8Array;
+  const statement = {
+    form,
+    tenant: member(members, "Tenant", text),
+    number: member(members, "Number", (value) => isNumber(value) && value > 0),
+    key: keyOf(member(members, "PublicKey", bytes)),
+    previous: keyOf(member(members, "Previous", bytes)),
   };
-  need(keys.some(isGood), "signature");
-  return readHead(payload);
+  member(members, "KeyId", text);
+  moment(members, "IssuedAt");
+  need(members.size === 6, "malformed");
+  need(isSigned("rescind-srl-signer-v1\n", payload, base64(form?.Signature), statement.previous), "malformed");
+  return statement;
+}
+
+// The good statements about signers of the tenant, by number.
+function statements() {
+  const opened = [...trust.led, ...trust.listed.values()].flatMap((form) => {
+    try { return form ? [readStatement(form)] : []; } catch { return []; }
+  });
+  return opened.filter((each) => each.tenant === trust.tenant).sort((one, two) => one.number - two.number);
+}
+
+// The keys that may sign the next head, each with the statements that lead to it.
+function accepted() {
+  const led = trust.led.map(readStatement), older = led.map((each) => each.previous);
+  const isOut = (key) => trust.revoked.has(key) || older.includes(key);
+  const found = new Map();
+  const add = (key, number, chain) => isOut(key) || found.has(key) || found.set(key, { number, chain });
+  // The present signer is as good as its pin, unless a signer between them was stolen since.
+  const isHeld = led.every((each) => !trust.revoked.has(each.previous)) && (led.length || trust.pinned.includes(trust.current));
+  if (isHeld) add(trust.current, Math.max(0, ...led.map((each) => each.number)), trust.led);
+  trust.pinned.forEach((key) => add(key, 0, []));
+  for (const { key, previous, number, form } of statements()) {
+    const before = found.get(previous);
+    if (before && before.number < number) add(key, number, [...before.chain, form]);
+  }
+  return found;
+}
+
+// Why no statements lead to a key: the first link that does not hold.
+function brokenLink(key, passed) {
+  const older = trust.led.map((form) => readStatement(form).previous);
+  for (;;) {
+    need(!trust.revoked.has(key), "signer_revoked");
+    need(!older.includes(key), "signer_older");
+    need(trust.listed.get(key), "statement_missing");
+    let statement;
+    try { statement = readStatement(trust.listed.get(key)); } catch { refuse("statement_forged"); }
+    need(statement.key === key, "statement_forged");
+    need(statement.tenant === trust.tenant, "statement_tenant");
+    need(!passed.has(statement.previous), "statement_order");
+    passed.add(key);
+    key = statement.previous;
+  }
+}
+
+function verified({ payload, signature }) {
+  const good = accepted();
+  const isGood = (key) => isSigned("rescind-feed-head-v1\n", payload, signature, key);
+  const signer = [...good.keys()].find(isGood);
+  if (signer) return { ...readHead(payload), signer, led: good.get(signer).chain };
+  const older = trust.led.map((form) => readStatement(form).previous);
+  const other = [...trust.listed.keys(), ...trust.pinned, ...trust.revoked, ...older].find(isGood);
+  return other ? brokenLink(other, new Set(good.keys())) : refuse("signature");
 }
 
 // The entries from a position to the head; null if the answer does not reach back so far.
@@ -176,8 +251,8 @@ function readBase(data, base) {
   return ids;
 }
 
-function advance(state, answer, base, now, { tenant, keys, floor }) {
-  const head = verified(answer, keys);
+function advance(state, answer, base, now, { tenant, floor }) {
+  const head = verified(answer);
   need(head.tenant === tenant, "tenant");
   const lifetime = head.expiresAt - head.issuedAt;
   need(lifetime > 0 && lifetime <= 7 * DAY, "lifetime");
@@ -204,12 +279,27 @@ const commands = {
   init({ tenant, public_keys, floor }) {
     state = null;
     const place = floor && { sequence: floor.sequence, chain: base64(floor.chain) };
-    trust = { tenant, keys: public_keys.map(base64), floor: place };
+    const pinned = public_keys.map((key) => keyOf(base64(key)));
+    // `led` are the statements that lead to the signer of the newest head, which is `current`.
+    trust = { tenant, pinned, floor: place, current: null, led: [], listed: new Map(), revoked: new Set() };
+    return { ready: true };
+  },
+  keys({ response }) {
+    const { keys } = JSON.parse(response);
+    trust.listed = new Map(keys.map((each) => [keyOf(base64(each.public_key)), each.statement]));
+    keys.forEach((each) => each.status === "revoked" && trust.revoked.add(keyOf(base64(each.public_key))));
+    return { ready: true };
+  },
+  restart() {
+    if (state) trust.floor = { sequence: state.head.sequence, chain: state.head.chain };
+    trust.listed = new Map();
+    state = null;
     return { ready: true };
   },
   poll({ now, answer, base }) {
     try {
       state = advance(state, readAnswer(answer), base === null ? null : base64(base), +new Date(now), trust);
+      trust = { ...trust, current: state.head.signer, led: state.head.led };
       return { sequence: state.head.sequence };
     } catch (error) {
       if (error instanceof NeedsBase) return { needs_base: +error.message };
@@ -219,7 +309,8 @@ const commands = {
   },
   check({ now, ids }) {
     if (state && ids.some((id) => state.ids.has(id))) return { verdict: "revoked" };
-    return { verdict: state && +new Date(now) < state.head.expiresAt ? "clear" : "stale" };
+    const isSure = state && !trust.revoked.has(state.head.signer) && +new Date(now) < state.head.expiresAt;
+    return { verdict: isSure ? "clear" : "stale" };
   },
 };
 

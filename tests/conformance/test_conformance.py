@@ -72,6 +72,42 @@ _LEFT_OUT = {
     "contradictions": ("wire", "not set(revoked).isdisjoint(removed)", "False"),
     "removed identifiers": ("ids", "added.difference_update(entry.removed)", "pass"),
     "revoked identifiers": ("ids", "removed.difference_update(entry.revoked)", "pass"),
+    "a stolen signer": (
+        "signers",
+        "frozenset(key for key, each in keys if",
+        "frozenset(key for key, each in () if",
+    ),
+    "what was stolen stays so": (
+        "signers",
+        "self.signers.revoked | reported.revoked",
+        "reported.revoked",
+    ),
+    "what a stolen signer signed": ("conformance", "state.signed_by in revoked", "False"),
+    "the signers before": (
+        "signers",
+        "revoked=revoked | self.signers.superseded",
+        "revoked=revoked",
+    ),
+    "the pin after a rotation": (
+        "signers",
+        "replace(self.signers, current=key, statements",
+        "replace(self.signers, current=None, statements",
+    ),
+    "the number of the next statement": ("signers", "or statement.number > number", "or True"),
+    "the numbers of statements": ("statements", "self.number < other.number", "True"),
+    "the tenant of a statement": ("signers", "if statement.tenant_id == self.tenant:", "if True:"),
+    "the signature of a statement": (
+        "statements",
+        "not ed25519.is_signed(",
+        "False and ed25519.is_signed(",
+    ),
+    "the prefix of a statement": (
+        "statements",
+        "_DOMAIN + encoded, signature",
+        "encoded, signature",
+    ),
+    "the encoding of a statement": ("statements", "statement.encode() != encoded", "False"),
+    "the key of a statement": ("statements", "all(map(ed25519.is_safe, keys))", "True"),
     "staleness": ("conformance", "state.is_expired(datetime.fromisoformat(now))", "False"),
     "revoked although stale": ("state", "warrant_id in self.revoked", "False"),
 }

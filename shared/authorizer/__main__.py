@@ -7,6 +7,7 @@ import argparse
 import os
 import sys
 import time
+from argparse import BooleanOptionalAction
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -88,6 +89,8 @@ def _client(options: argparse.Namespace, *, is_shown: bool = False) -> Authorize
         floor=floor,
         policy=Policy(allow_http=options.allow_http),
         on_event=_show if is_shown else None,
+        name=options.name,
+        report=options.report,
     )
 
 
@@ -115,6 +118,10 @@ def _parser() -> argparse.ArgumentParser:
         add("--public-key", required=True, action="append", metavar="BASE64", help=_PINNED)
         add("--floor", metavar="FOLDER", help="keep what was accepted here, as a client does")
         add("--allow-http", action="store_true", help="send the API key without TLS")
+        add("--name", help="report under this name (default: that of the host)")
+        # Somebody who only looks enforces nothing.
+        is_default = name == "ext-authz"
+        add("--report", action=BooleanOptionalAction, default=is_default, help=_REPORT)
     commands.choices["ext-authz"].add_argument(
         "--listen", default="127.0.0.1:9191", metavar="HOST:PORT", help=_LISTEN
     )
@@ -126,6 +133,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+_REPORT = "tell the service what this client holds (default: %(default)s)"
 _LISTEN = "where Envoy asks (default %(default)s)"
 _PINNED = "public key of a list signer, from a source that you trust; may be repeated"
 

@@ -4,16 +4,20 @@ import logging
 import os
 import ssl
 import threading
+import time
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable
+from functools import partial
 from types import TracebackType
 from typing import Self
 
 from . import events
-from .floor import Floor
+from .floor import FileFloor, Floor
 from .follower import Follower
 from .policy import Policy
+from .reporter import Reporter
+from .reports import Reported
 from .signers import Trust, public_keys
 from .status import Status, Verdict
 from .transport import Transport
@@ -37,8 +41,11 @@ class AuthorizerClient:
     `url` is the address of the service, `api_key` an API key with the scope authorizer, `tenant`
     the tenant's identifier. `public_keys` are its list signers that are trusted from the beginning,
     raw or in base64; later ones are accepted by statements of theirs. `floor` keeps across restarts
-    what was accepted. `context` verifies the certificate of the service. `on_event` is called in
-    the thread with each event; it must return soon.
+    what was accepted. `context` verifies the certificate of the service. `on_event` is called
+    with each event, in a thread of the client, one at a time; it must return soon.
+
+    A second thread reports to the service which entry is held, unless `report` is False: under
+    `name`, which is that of the host by default. Reports change no verdict.
     """
 
     def __init__(  # noqa: PLR0913
@@ -52,18 +59,22 @@ class AuthorizerClient:
         policy: Policy | None = None,
         context: ssl.SSLContext | None = None,
         on_event: Callable[[events.Event], None] | None = None,
+        name: str | None = None,
+        report: bool = True,
     ) -> None:
         self._policy = policy or Policy()
         self._allows = self._policy.allow_when_stale is True
-        transport = Transport(
-            url, api_key=api_key, context=context, allow_http=self._policy.allow_http
+        self._connect = partial(
+            Transport, url, api_key=api_key, context=context, allow_http=self._policy.allow_http
         )
+        transport = self._connect()
         trust = Trust(tenant, _keys(public_keys))
         self._follower = Follower(transport, floor, trust, self._policy, self._note)
         self._on_event = on_event
         self._counts: Counter[str] = Counter()
         self._problem = "the service has not answered yet"
         self._was_fresh = False
+        self._name, self._reports = name, report
         self._begin()
         self._has_asked = False
         self._is_started = False
@@ -129,7 +140,8 @@ class AuthorizerClient:
     @property
     def status(self) -> Status:
         """What the client holds now, and what went wrong since it was made."""
-        return Status.of(self._follower.view, self._counts)
+        reported = self._reporter.reported if self._reporter else Reported()
+        return Status.of(self._follower.view, self._counts, reported)
 
     def close(self, *, timeout: float = 5.0) -> None:
         """Stop the thread, for which this waits `timeout` seconds. Checks say STALE soon after."""
@@ -137,9 +149,12 @@ class AuthorizerClient:
         self._is_idle = False
         self._stop.set()
         self._follower.transport.interrupt()
-        thread = self._thread
-        if thread and thread is not threading.current_thread():
-            thread.join(timeout)
+        if self._reporter:
+            self._reporter.close()
+        deadline = time.monotonic() + timeout
+        for thread in self._threads:
+            if thread is not threading.current_thread():
+                thread.join(max(0.0, deadline - time.monotonic()))
 
     def __enter__(self) -> Self:
         """Start the client, if it was not started. If that fails, the client is closed."""
@@ -163,23 +178,40 @@ class AuthorizerClient:
         """Make what belongs to one process."""
         self._changed = threading.Condition()
         self._starting = threading.Lock()
+        self._noting = threading.Lock()
         self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._threads: list[threading.Thread] = []
+        self._reporter = self._new_reporter() if self._reports else None
         # Whether the next use starts the thread.
         self._is_idle = False
 
+    def _new_reporter(self) -> Reporter:
+        floor = self._follower.floor
+        return Reporter(
+            self._connect(),
+            self._policy,
+            lambda: self._follower.view,
+            self._counts,
+            self._note,
+            name=self._name,
+            folder=floor.folder if isinstance(floor, FileFloor) else None,
+        )
+
     def _after_fork(self) -> None:
-        """Leave the parent its thread."""
+        """Leave the parent its threads."""
+        if self._reporter:
+            self._reporter.abandon()
         self._begin()
         self._is_idle = self._is_started and not self._is_closed
 
     def _run_thread(self) -> None:
         with self._starting:
-            if self._thread is None and not self._is_closed:
-                self._thread = threading.Thread(
-                    target=self._follow, args=(self._stop,), name="rescind-authorizer", daemon=True
-                )
-                self._thread.start()
+            if not self._threads and not self._is_closed:
+                self._threads = [_thread(self._follow, self._stop)]
+                if self._reporter:
+                    self._threads.append(_thread(self._reporter.run, self._stop))
+                for each in self._threads:
+                    each.start()
             self._is_idle = False
 
     def _follow(self, stop: threading.Event) -> None:
@@ -200,6 +232,8 @@ class AuthorizerClient:
         """Tell who waits that there may be a newer view."""
         with self._changed:
             self._changed.notify_all()
+        if self._reporter:
+            self._reporter.wake()
         is_fresh = self._is_fresh()
         if is_fresh != self._was_fresh:
             self._note(events.Recovered() if is_fresh else events.BecameStale())
@@ -222,9 +256,14 @@ class AuthorizerClient:
                 _log.error("the state is stale, so warrants are not CLEAR: %s", self._problem)
             case events.Pinned(key):
                 _log.warning("the list signer now is %s", key.hex())
+            case events.Reported(status="foreign"):
+                _log.error("the service does not know the history that this client holds")
+            case events.ReportFailed(message):
+                _log.info("a report failed: %s", message)
         if self._on_event:
             try:
-                self._on_event(event)
+                with self._noting:
+                    self._on_event(event)
             except Exception:  # noqa: BLE001
                 _log.exception("on_event failed")
 
@@ -237,6 +276,10 @@ def _listed(warrant_ids: Iterable[str]) -> Iterable[str]:
     if type(warrant_ids) is not list and isinstance(warrant_ids, str | bytes):
         raise TypeError("pass a list of identifiers, from the root to the leaf")
     return warrant_ids
+
+
+def _thread(run: Callable[[threading.Event], None], stop: threading.Event) -> threading.Thread:
+    return threading.Thread(target=run, args=(stop,), name="rescind-authorizer", daemon=True)
 
 
 _keys = public_keys

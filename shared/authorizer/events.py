@@ -58,4 +58,33 @@ class Pinned:
     key: bytes
 
 
-Event = Polled | Advanced | Refused | Failed | BecameStale | Recovered | Pinned
+@dataclass(frozen=True, slots=True)
+class Reported:
+    """The service accepted a report that the client holds entry `sequence`.
+
+    `status` is `foreign` if the history up to this entry is not that of the service.
+    """
+
+    sequence: int
+    status: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReportFailed:
+    """A report did not arrive, which changes no verdict. The next one is after `pause` seconds."""
+
+    message: str
+    pause: float
+
+
+Event = (
+    Polled
+    | Advanced
+    | Refused
+    | Failed
+    | BecameStale
+    | Recovered
+    | Pinned
+    | Reported
+    | ReportFailed
+)

@@ -6,6 +6,7 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from itertools import count
 from pathlib import Path
 from typing import Final
 
@@ -30,6 +31,26 @@ def locked(folder: Path) -> Iterator[None]:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+def claim(folder: Path) -> tuple[int, int]:
+    """Return the lowest number from 1 that nobody has claimed in the folder. Raises `OSError`.
+
+    The second value is the descriptor that holds it, until it is closed or the process ends.
+    """
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for number in count(1):
+        descriptor = os.open(folder / f"process-{number}.lock", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+        except OSError:
+            os.close(descriptor)
+            raise
+        else:
+            return number, descriptor
+    raise AssertionError
 
 
 def replace(path: Path, data: bytes) -> None:

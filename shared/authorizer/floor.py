@@ -101,7 +101,7 @@ class FileFloor:
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
-        self._folder = Path(folder)
+        self.folder = Path(folder)
         # What this object wrote, so that it need not read it again to know what is there.
         self._written: tuple[int, ...] | None = None
 
@@ -115,7 +115,7 @@ class FileFloor:
             raise DamagedFloor(
                 f"{self._file} is damaged ({error}), so this client does not know which entry it "
                 "accepted last. Make sure that the service is the genuine one, then run: "
-                f"python -m rescind_authorizer repin {self._folder}"
+                f"python -m rescind_authorizer repin {self.folder}"
             ) from None
 
     def load_base(self, sha256: bytes) -> bytes | None:
@@ -149,10 +149,10 @@ class FileFloor:
 
     @property
     def _file(self) -> Path:
-        return self._folder / _FILE
+        return self.folder / _FILE
 
     def _base(self, sha256: bytes) -> Path:
-        return self._folder / f"base-{sha256.hex()}.cbor"
+        return self.folder / f"base-{sha256.hex()}.cbor"
 
     def _read(self) -> bytes:
         with self._file.open("rb") as file:
@@ -169,15 +169,15 @@ class FileFloor:
 
     def _remove_bases(self, *, but: bytes | None) -> None:
         kept = self._base(but) if but else None
-        for path in self._folder.glob("base-*.cbor"):
+        for path in self.folder.glob("base-*.cbor"):
             if path != kept:
                 path.unlink(missing_ok=True)
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
         """Keep out the other processes with this folder, which is made if it is not there."""
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with files.locked(self._folder):
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with files.locked(self.folder):
             yield
 
 

@@ -62,7 +62,7 @@ class Follower:
         self.trust = trust
         self.view = View()
         self.last: Answer | None = None  # the newest that was accepted
-        self._floor = floor
+        self.floor = floor
         self._policy = policy
         self._emit = emit
         self._position: Position | None = None
@@ -74,7 +74,7 @@ class Follower:
 
     def load(self) -> None:
         """Take up what the floor has. Raises `DamagedFloor` or `OSError`."""
-        saved = self._floor.load()
+        saved = self.floor.load()
         if saved is None:
             return
         if saved.tenant != self.trust.tenant:
@@ -164,7 +164,7 @@ class Follower:
             path = f"{_FEED}/base/{needs.base.version}"
             return self._advanced(answer, self.transport.get_far(path, limit=limit))
         if base is not None:
-            self._floor.save_base(base)
+            self.floor.save_base(base)
         return state
 
     def _take(self, state: State, asked: Moment) -> None:
@@ -172,7 +172,7 @@ class Follower:
         before, known = self.view.state, self.trust.signers.current
         trust = self.trust.with_current(state.signed_by)
         if before is None or before.head != state.head or trust.signers != self._signers:
-            self._floor.save(_saved(state, trust, asked))
+            self.floor.save(_saved(state, trust, asked))
             self._signers = trust.signers
         self.trust, self._position = trust, state.position
         self._confirm(state, asked)
@@ -188,7 +188,7 @@ class Follower:
     def _restored(self, saved: Saved, position: Position) -> State | None:
         if saved.base is None or saved.origin is None or saved.latest is None:
             return None
-        base = self._floor.load_base(saved.base)
+        base = self.floor.load_base(saved.base)
         if base is None:
             return None
         trusted = Trusted(self.trust.tenant, self.trust.believed())

@@ -58,12 +58,16 @@ class Response:
 def unexpected(response: Response) -> NoAnswer:
     """Return the error that reports a response of another status than was expected."""
     words = response.body[:SHOWN_MAX].decode(errors="replace")
-    after = response.headers.get("retry-after", "")
-    seconds = float(after) if re.fullmatch("[0-9]{1,9}", after) else 0.0
     return NoAnswer(
         f"the service answered {response.status}: {words}",
-        retry_after=min(seconds, _RETRY_AFTER_MAX),
+        retry_after=min(retry_after(response), _RETRY_AFTER_MAX),
     )
+
+
+def retry_after(response: Response) -> float:
+    """Return for how many seconds a response asks to leave the service alone."""
+    after = response.headers.get("retry-after", "")
+    return float(after) if re.fullmatch("[0-9]{1,9}", after) else 0.0
 
 
 class Paced:

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Self
 
+from .reports import Reported, Reporting
 from .view import NEVER, View
 
 
@@ -24,7 +25,8 @@ class Status:
     `chain` and `signer` are in hex, `revoked` is a number of warrants, and `confirmed_at` is when
     the service confirmed the state. If `stale`, warrants that are not revoked are STALE.
     `failures` counts polls without a useful answer, `refusals` answers that did not pass a check,
-    by reason.
+    by reason. `reporting` says whether the client reports what it holds, `reported_at` when it did
+    last, and `authorizer_id` is its identifier at the service.
     """
 
     sequence: int | None
@@ -38,9 +40,12 @@ class Status:
     stale: bool
     failures: int
     refusals: Mapping[str, int]
+    reporting: Reporting
+    reported_at: datetime | None
+    authorizer_id: str | None
 
     @classmethod
-    def of(cls, view: View, counts: Mapping[str, int]) -> Self:
+    def of(cls, view: View, counts: Mapping[str, int], reported: Reported) -> Self:
         """Return the status of a client with this view. `counts` has its failures at ""."""
         state = view.state
         head = state.head if state else None
@@ -57,4 +62,7 @@ class Status:
             stale=not view.is_fresh(),
             failures=counts.get("", 0),
             refusals={reason: count for reason, count in counts.items() if reason},
+            reporting=reported.state,
+            reported_at=reported.at,
+            authorizer_id=reported.id,
         )

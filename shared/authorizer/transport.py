@@ -8,6 +8,7 @@ import weakref
 import zlib
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from ipaddress import ip_address
 from typing import Any, Final, cast
@@ -26,6 +27,8 @@ _BASE_RATE: Final = 256 * 1024
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 _REDIRECTS_MAX: Final = 3
 _OK: Final = 200
+_CREATED: Final = 201
+_GOOD: Final = frozenset({_OK, _CREATED})
 
 
 class Transport:
@@ -66,6 +69,14 @@ class Transport:
         headers = self._headers | ({"If-None-Match": etag} if etag else {})
         return self._ask(self._url + path, headers, limit, seconds + 2 * _READ_SECONDS)
 
+    def post(self, path: str, body: bytes, *, limit: int) -> Response:
+        """Return the response to POST `path` of JSON, of at most `limit` bytes. Raises `NoAnswer`.
+
+        It may be sent twice, so it must be a request that does no more if it comes again.
+        """
+        headers = self._headers | {"Content-Type": "application/json"}
+        return self._ask(self._url + path, headers, limit, 2 * _READ_SECONDS, body)
+
     def get_far(self, path: str, *, limit: int) -> bytes:
         """Return what is at `path`, or where it redirects to: at most `limit` bytes.
 
@@ -100,9 +111,17 @@ class Transport:
             self._kept.abandon()
         self._kept = None
 
-    def _ask(self, url: str, headers: Mapping[str, str], limit: int, seconds: float) -> Response:
+    def _ask(
+        self,
+        url: str,
+        headers: Mapping[str, str],
+        limit: int,
+        seconds: float,
+        body: bytes | None = None,
+    ) -> Response:
+        request = _Request(urlsplit(url), headers, limit, body)
         try:
-            return self._ask_again(urlsplit(url), headers, limit, seconds)
+            return self._ask_again(request, time.monotonic() + seconds)
         except NoAnswer:
             self.close()
             raise
@@ -110,19 +129,26 @@ class Transport:
             self.close()
             raise NoAnswer(f"{type(error).__name__}: {error}"[:SHOWN_MAX]) from None
 
-    def _ask_again(
-        self, url: SplitResult, headers: Mapping[str, str], limit: int, seconds: float
-    ) -> Response:
+    def _ask_again(self, request: "_Request", deadline: float) -> Response:
         """Ask once, or twice if the server has closed the kept connection meanwhile."""
-        deadline = time.monotonic() + seconds
-        if self._kept and self._kept.is_for(url):
+        if self._kept and self._kept.is_for(request.url):
             with suppress(ConnectionError, ssl.SSLEOFError):
-                return self._kept.ask(url, headers, limit, deadline)
+                return self._kept.ask(request, deadline)
         self.close()
         if self._is_ended:
             raise NoAnswer("the client was closed")
-        self._kept = _Connection(url, self._context)
-        return self._kept.ask(url, headers, limit, deadline)
+        self._kept = _Connection(request.url, self._context)
+        return self._kept.ask(request, deadline)
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """A request: GET, or POST if it has a body. `limit` is for the response."""
+
+    url: SplitResult
+    headers: Mapping[str, str]
+    limit: int
+    body: bytes | None = None
 
 
 class _Connection:
@@ -141,9 +167,7 @@ class _Connection:
     def is_for(self, url: SplitResult) -> bool:
         return self._place == (url.scheme, url.netloc)
 
-    def ask(
-        self, url: SplitResult, headers: Mapping[str, str], limit: int, deadline: float
-    ) -> Response:
+    def ask(self, request: _Request, deadline: float) -> Response:
         if self._http.sock is None:
             self._http.connect()
         self._http.sock.settimeout(_READ_SECONDS)
@@ -152,10 +176,11 @@ class _Connection:
             "type[HTTPResponse]",
             lambda sock, **options: HTTPResponse(cast("Any", Paced(sock, deadline)), **options),
         )
-        self._http.request("GET", _path(url), headers=dict(headers))
+        method = "GET" if request.body is None else "POST"
+        self._http.request(method, _path(request.url), request.body, dict(request.headers))
         with self._http.getresponse() as response:
             status = response.status
-            body = read_body(response, limit if status == _OK else _ERROR_MAX)
+            body = read_body(response, request.limit if status in _GOOD else _ERROR_MAX)
             names = {name.lower(): value for name, value in response.getheaders()}
         return Response(status, names, body)
 

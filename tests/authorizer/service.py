@@ -41,6 +41,9 @@ class Service:
     wait_max: int = 0
     age: str | None = None
     asked: list[tuple[str, dict[str, str]]] = field(default_factory=list)
+    posted: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    # What a registration and a report are answered with; without, there is no registry.
+    registry: dict[str, Any] | None = None
     # What is answered instead, as long as it returns something.
     instead: Callable[[str], "Response | None"] = lambda _path: None
 
@@ -84,6 +87,10 @@ class Service:
         if url.path.startswith("/v1/revocations/feed/base/"):
             packed = gzip.compress(self.feed.payloads[int(url.path.rpartition("/")[2])])
             return Response(packed, headers={"Content-Encoding": "gzip"})
+        if url.path.startswith("/v1/authorizers/"):
+            if self.registry is None:
+                return Response(b"no such endpoint", 404)
+            return Response(json.dumps(self.registry).encode())
         return self._poll(parse_qs(url.query), headers)
 
     def _poll(self, query: dict[str, list[str]], headers: dict[str, str]) -> "Response":
@@ -139,6 +146,11 @@ def serving(service: Service, tls: ssl.SSLContext | None = None) -> Iterator[Ser
             self.close_connection |= len(response.body) != int(
                 response.headers.get("Content-Length", len(response.body))
             )
+
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            service.posted.append((self.path, json.loads(body)))
+            self.do_GET()
 
         def log_message(self, *_: object) -> None:
             pass

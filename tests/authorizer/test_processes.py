@@ -76,6 +76,26 @@ client.close()
 print(json.dumps([reached, wrong]))
 """
 
+_REPORTS = """
+client.start()
+warnings.simplefilter("ignore", DeprecationWarning)  # of a fork beside threads
+
+def has_reported():
+    deadline = time.monotonic() + 10
+    while client.status.reporting == "waiting" and time.monotonic() < deadline:
+        time.sleep(0.01)
+
+has_reported()
+child = os.fork()
+if child == 0:
+    client.check(["svc_wrt_a"])
+    has_reported()
+    os._exit(0)
+os.waitpid(child, 0)
+client.close()
+print(json.dumps("closed"))
+"""
+
 _LEAVES = """
 with client:
     assert client.check(["svc_wrt_b"]) is Verdict.CLEAR
@@ -140,3 +160,10 @@ def test_threads_ask_while_the_feed_moves(service: Service, tmp_path: Path) -> N
 def test_nothing_is_left_open(service: Service, tmp_path: Path) -> None:
     """F185c: A closed client has no thread and no connection; a running one does not delay exit."""
     assert ran(_LEAVES, service, tmp_path) == "left running"
+
+
+def test_each_child_reports_itself(service: Service, tmp_path: Path) -> None:
+    """F294c: After a fork, parent and child each report, under names of their own."""
+    assert ran(_REPORTS, service, tmp_path) == "closed"
+    first, second = [body["name"] for _, body in service.posted]
+    assert second == f"{first} #2"

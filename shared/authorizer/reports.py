@@ -1,0 +1,203 @@
+"""When a client reports what it holds, and what it says (FLEET-2). Nothing here waits or sends.
+
+Whoever has an authorizer wants to know that it refuses a warrant. So a client registers, and then
+reports which entry of the feed it holds: soon after each advance, and from time to time.
+"""
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from random import SystemRandom
+from typing import Any, Final, Self
+from urllib.parse import quote
+
+from .policy import Policy
+from .view import NEVER, View
+
+REGISTER: Final = "/v1/authorizers/register"
+
+# What the service asks for is bounded: a day between reports, an hour to spread them over.
+_AFTER: Final = (10.0, 86_400.0)
+_SPREAD_MAX: Final = 3_600.0
+_RETRY_AFTER_MAX: Final = 3_600.0
+
+# Seconds until a report that failed is repeated, at first and at most; then seconds until a
+# service that takes no reports is asked again, in case that it was upgraded.
+_BACKOFF: Final = 5.0
+_BACKOFF_MAX: Final = 300.0
+_ASK_AGAIN: Final = 3_600.0
+
+_NOT_FOUND: Final = 404
+_NO_REGISTRY: Final = frozenset(range(400, 500)) - {401, 403, 408, 425, 429}
+_ID_LENGTH_MAX: Final = 200
+_KIND: Final = "rescind-authorizer"
+
+_random: Final = SystemRandom()
+
+
+class Reporting(StrEnum):
+    """Whether a client reports: the word in its status.
+
+    WAITING is before the first report, FAILING while reports do not arrive. UNSUPPORTED says that
+    the service takes none; it is asked again after an hour.
+    """
+
+    OFF = "off"
+    WAITING = "waiting"
+    ON = "on"
+    FAILING = "failing"
+    UNSUPPORTED = "unsupported"
+
+
+@dataclass(frozen=True, slots=True)
+class Reported:
+    """What a client's status says of its reports. `at` is when the last one was accepted."""
+
+    state: Reporting = Reporting.OFF
+    at: datetime | None = None
+    id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """How often the service wants reports, in seconds.
+
+    `after` is the time between two reports if nothing changes. `spread` is the time within which
+    all clients report an advance.
+    """
+
+    after: float = 300.0
+    spread: float = 0.0
+
+    @classmethod
+    def of(cls, members: Mapping[str, Any]) -> Self:
+        """Return the terms in an answer, within bounds. Raises `ValueError` if they are none."""
+        after, spread = (
+            _seconds(members.get(name)) for name in ("report_after_seconds", "spread_seconds")
+        )
+        return cls(min(max(after, _AFTER[0]), _AFTER[1]), min(spread, _SPREAD_MAX))
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The answer to a registration, which has the `id`, or to a report, which has the `status`."""
+
+    terms: Terms
+    id: str = ""
+    status: str = ""
+
+    @classmethod
+    def parse(cls, body: bytes, *, has: str) -> Self:
+        """Return the answer, which has the member `has`. Raises `ValueError` if it is none."""
+        try:
+            members = json.loads(body)
+        except RecursionError:
+            raise ValueError("the answer is too deep") from None
+        if not isinstance(members, dict):
+            raise ValueError("the answer is no object")  # noqa: TRY004
+        value = members.get(has)
+        if not isinstance(value, str) or not 0 < len(value) <= _ID_LENGTH_MAX:
+            raise ValueError(f"the answer has no {has}")
+        return cls(Terms.of(members), **{has: value})
+
+
+class Schedule:
+    """Decides when one client reports. All times are seconds of one clock that nobody sets.
+
+    In each period of `Terms.spread` the client has one turn, at a place that it draws once. It
+    reports an advance at its next turn. So the clients of a fleet report an advance evenly over one
+    period, and each once in a period, however often the feed advances. `uniform` draws.
+    """
+
+    def __init__(self, uniform: Callable[[float, float], float] = _random.uniform) -> None:
+        self.id: str | None = None
+        self.state = Reporting.WAITING
+        self._uniform = uniform
+        self._place = uniform(0, 1)
+        self._terms = Terms()
+        self._next = -math.inf
+        self._turn: float | None = None
+        self._told: int | None = None
+        self._failures = 0
+
+    def due(self, sequence: int, now: float) -> float:
+        """Return when to report next, or to register, if the client holds entry `sequence`."""
+        if self.id is None or self._failures or sequence == self._told:
+            return self._next
+        if self._turn is None:
+            spread = self._terms.spread
+            self._turn = now + (self._place * spread - now) % spread if spread else now
+        return self._turn
+
+    def registered(self, answer: Answer, now: float) -> None:
+        """Take up the identifier. What the client holds is due at its next turn."""
+        # The failures stay until a report arrives: it may be that none ever does.
+        self.id, self._terms = answer.id, answer.terms
+        self._told, self._turn, self._next = None, None, now
+
+    def accepted(self, answer: Answer, sequence: int, now: float) -> None:
+        """Note that the service has the report of entry `sequence`."""
+        self.state, self._terms = Reporting.ON, answer.terms
+        self._told, self._turn, self._failures = sequence, None, 0
+        # Reports that came together after an advance drift apart again.
+        self._next = now + answer.terms.after * self._uniform(1, 1.25)
+
+    def failed(self, status: int | None, retry_after: float, now: float) -> float:
+        """Note that the service answered with `status`, or not. Return the seconds to pause."""
+        is_forgotten = status == _NOT_FOUND and self.id is not None
+        if status in _NO_REGISTRY and not is_forgotten:
+            self.state, pause = Reporting.UNSUPPORTED, _ASK_AGAIN
+        else:
+            self.state = Reporting.FAILING
+            pause = min(_BACKOFF * 2.0 ** min(self._failures, 10), _BACKOFF_MAX)
+        if is_forgotten:
+            self.id = None
+        self._failures += 1
+        # Those that were turned away together do not come back together.
+        pause = min(retry_after, _RETRY_AFTER_MAX) + pause * self._uniform(0.5, 1)
+        self._next, self._turn = now + pause, None
+        return pause
+
+
+def registration(name: str, version: str) -> bytes:
+    """Return the body of a registration. The name is all that says whose client this is."""
+    return _body({"name": name, "type": _KIND, "version": version})
+
+
+def report_path(identifier: str) -> str:
+    """Return the path to which the client with this identifier reports."""
+    return f"/v1/authorizers/{quote(identifier, safe='')}/heartbeat"
+
+
+def report(view: View, policy: Policy, refused: Mapping[str, int]) -> bytes:
+    """Return the body of a report of `view`, which has a state.
+
+    `refused` counts the answers of the service that were refused since the last report, by reason.
+    """
+    if view.state is None:
+        raise ValueError("there is nothing to report before the first state")
+    members: dict[str, Any] = {
+        "sequence": view.state.sequence,
+        "chain": view.state.head.chain.hex(),
+        "max_staleness_seconds": math.ceil(policy.max_staleness),
+        "allow_when_stale": policy.allow_when_stale,
+    }
+    if view.confirmed != NEVER:
+        moment = datetime.fromtimestamp(view.confirmed.wall, UTC)
+        members["verified_at"] = moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return _body(members | ({"refused": dict(refused)} if refused else {}))
+
+
+def _body(members: Mapping[str, Any]) -> bytes:
+    return json.dumps(members).encode()
+
+
+def _seconds(value: object) -> float:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not 0 <= value < math.inf:  # type: ignore[operator]
+        raise ValueError("the answer does not say when to report")
+    # A number of a thousand digits is no float.
+    return float(min(value, _AFTER[1]))  # type: ignore[call-overload]

@@ -1,4 +1,4 @@
-"""Look at a feed, decide for Envoy, reset the floor of a client, or run the conformance suite.
+"""Look at a feed, decide for Envoy, pin other keys, or run the conformance suite.
 
 The API key is read from the environment variable RESCIND_API_KEY.
 """
@@ -18,6 +18,7 @@ from .events import Event, Polled
 from .floor import DamagedFloor, FileFloor, Floor, MemoryFloor
 from .guard import Guard
 from .policy import Policy
+from .signers import public_keys
 from .transport import Transport
 
 _KEY = "RESCIND_API_KEY"
@@ -64,12 +65,18 @@ def _ext_authz(options: argparse.Namespace) -> int:
 
 
 def _repin(options: argparse.Namespace) -> int:
-    """Reset a floor: the next start accepts any entry that the pinned keys sign."""
-    if not (Path(options.folder) / "floor.json").exists():
-        raise ValueError(f"{options.folder} has no floor")
-    FileFloor(options.folder).clear()
-    print(f"The floor was renamed to {options.folder}/floor.json.old. Now start the client,")
-    print("with the public keys that the operator of the service gave you.")
+    """Reset a floor, and pin other keys in place of the configured ones (docs/authorizers.md)."""
+    folder = Path(options.folder)
+    if not any((folder / name).exists() for name in ("floor.json", "pins.json")):
+        raise ValueError(f"{folder} has no floor")
+    keys = public_keys(options.key) if options.key else frozenset[bytes]()
+    FileFloor(folder).repin(keys)
+    print(f"The floor was reset; the old one, if any, is {folder}/floor.json.old.")
+    if keys:
+        print(f"{folder}/pins.json has the pinned keys, and counts instead of the configured ones.")
+    else:
+        print("The configured keys count: make sure that the operator of the service gave them.")
+    print("Now start the client again.")
     return 0
 
 
@@ -127,6 +134,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     repin = commands.add_parser("repin", help=_repin.__doc__)
     repin.add_argument("folder", metavar="FOLDER", help="the folder of the floor")
+    repin.add_argument("key", nargs="*", metavar="KEY", help=_REPINNED)
     repin.set_defaults(run=_repin)
     suite = commands.add_parser("conformance", help=_conformance.__doc__)
     suite.set_defaults(run=_conformance)
@@ -135,6 +143,7 @@ def _parser() -> argparse.ArgumentParser:
 
 _REPORT = "tell the service what this client holds (default: %(default)s)"
 _LISTEN = "where Envoy asks (default %(default)s)"
+_REPINNED = "public key of a list signer in base64, from the operator; without one, the pins go"
 _PINNED = "public key of a list signer, from a source that you trust; may be repeated"
 
 

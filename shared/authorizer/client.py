@@ -260,12 +260,18 @@ class AuthorizerClient:
                 _log.error("the service does not know the history that this client holds")
             case events.ReportFailed(message):
                 _log.info("a report failed: %s", message)
+            case events.Repinned(keys):
+                shown = ", ".join(each.hex() for each in keys)
+                _log.warning("public_keys does not count, because repin set %s", shown)
         if self._on_event:
-            try:
-                with self._noting:
-                    self._on_event(event)
-            except Exception:  # noqa: BLE001
-                _log.exception("on_event failed")
+            self._pass_on(event, self._on_event)
+
+    def _pass_on(self, event: events.Event, on_event: Callable[[events.Event], None]) -> None:
+        try:
+            with self._noting:
+                on_event(event)
+        except Exception:  # noqa: BLE001
+            _log.exception("on_event failed")
 
     def _is_fresh(self) -> bool:
         return self._follower.view.is_fresh()

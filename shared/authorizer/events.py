@@ -59,6 +59,16 @@ class Pinned:
 
 
 @dataclass(frozen=True, slots=True)
+class Repinned:
+    """At its start the client took the raw public keys `keys` that `repin` set.
+
+    The configured keys do not count.
+    """
+
+    keys: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Reported:
     """The service accepted a report that the client holds entry `sequence`.
 
@@ -85,6 +95,7 @@ Event = (
     | BecameStale
     | Recovered
     | Pinned
+    | Repinned
     | Reported
     | ReportFailed
 )

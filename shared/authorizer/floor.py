@@ -5,19 +5,23 @@ import hashlib
 import json
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 from . import files, wire
-from .signers import Signers
+from .signers import Signers, public_keys
 
 _FILE: Final = "floor.json"
+_PINS: Final = "pins.json"
 _FORMAT: Final = 1
 _OTHERS_WRITE: Final = 0o022
+
+
+_T = TypeVar("_T")
 
 
 class DamagedFloor(Exception):
@@ -58,6 +62,9 @@ class Floor(Protocol):
     def load(self) -> Saved | None:
         """Return what was saved last, or None if nothing ever was."""
 
+    def pins(self) -> frozenset[bytes] | None:
+        """Return the raw public keys that count in place of the configured ones, or None."""
+
     def load_base(self, sha256: bytes) -> bytes | None:
         """Return the base with this hash, or None if it is not there."""
 
@@ -78,6 +85,10 @@ class MemoryFloor:
     def load(self) -> Saved | None:
         """Return what was saved last in this object."""
         return self._saved
+
+    def pins(self) -> frozenset[bytes] | None:
+        """Return None: nobody can set pins for this process."""
+        return None
 
     def load_base(self, sha256: bytes) -> bytes | None:
         """Return the base that was saved last, if it has this hash."""
@@ -104,19 +115,17 @@ class FileFloor:
         self.folder = Path(folder)
         # What this object wrote, so that it need not read it again to know what is there.
         self._written: tuple[int, ...] | None = None
+        # The pins that it read.
+        self._pinned: tuple[int, ...] | None = None
 
     def load(self) -> Saved | None:
         """Return what was saved last, or None if the folder has no floor."""
-        try:
-            return _decoded(self._read())
-        except FileNotFoundError:
-            return None
-        except (KeyError, TypeError, ValueError) as error:
-            raise DamagedFloor(
-                f"{self._file} is damaged ({error}), so this client does not know which entry it "
-                "accepted last. Make sure that the service is the genuine one, then run: "
-                f"python -m rescind_authorizer repin {self.folder}"
-            ) from None
+        return self._loaded(self._file, _decoded, "which entry it accepted last")
+
+    def pins(self) -> frozenset[bytes] | None:
+        """Return the keys that `repin` set, or None if it set none."""
+        self._pinned = _stamp(self._pins)
+        return self._loaded(self._pins, _decoded_pins, "which keys were pinned")
 
     def load_base(self, sha256: bytes) -> bytes | None:
         """Return the base with this hash, or None if it is not there or damaged."""
@@ -134,38 +143,52 @@ class FileFloor:
     def save(self, saved: Saved) -> None:
         """Replace the floor, and remove the bases that it does not name."""
         with self._locked():
-            if self._stamp() != self._written:
+            if _stamp(self._pins) != self._pinned:
+                raise DamagedFloor("other keys were pinned since: start the client again")
+            if _stamp(self._file) != self._written:
                 held = self.load()
                 if held and held.age > saved.age:
                     return
             files.replace(self._file, _encoded(saved))
-            self._written = self._stamp()
+            self._written = _stamp(self._file)
             self._remove_bases(but=saved.base)
 
-    def clear(self) -> None:
-        """Forget the floor, damaged or not. The old file is kept beside it, as `floor.json.old`."""
-        with self._locked(), suppress(FileNotFoundError):
-            self._file.replace(self._file.with_suffix(".json.old"))
+    def repin(self, keys: frozenset[bytes] = frozenset()) -> None:
+        """Forget the floor, damaged or not, and let these raw public keys count from then on.
+
+        Without keys, the configured ones count. The old file is kept beside it, as
+        `floor.json.old`. A client that runs saves nothing more, and has to be started again.
+        """
+        with self._locked():
+            if keys:
+                files.replace(self._pins, _encoded_pins(keys))
+            else:
+                self._pins.unlink(missing_ok=True)
+            with suppress(FileNotFoundError):
+                self._file.replace(self._file.with_suffix(".json.old"))
 
     @property
     def _file(self) -> Path:
         return self.folder / _FILE
 
+    @property
+    def _pins(self) -> Path:
+        return self.folder / _PINS
+
     def _base(self, sha256: bytes) -> Path:
         return self.folder / f"base-{sha256.hex()}.cbor"
 
-    def _read(self) -> bytes:
-        with self._file.open("rb") as file:
-            if stat.S_IMODE(os.fstat(file.fileno()).st_mode) & _OTHERS_WRITE:
-                raise ValueError("others can write to it")
-            return file.read()
-
-    def _stamp(self) -> tuple[int, ...] | None:
+    def _loaded(self, path: Path, decode: Callable[[bytes], _T], what: str) -> _T | None:
         try:
-            found = self._file.stat()
+            return decode(_read(path))
         except FileNotFoundError:
             return None
-        return found.st_ino, found.st_mtime_ns, found.st_size
+        except (KeyError, TypeError, ValueError) as error:
+            raise DamagedFloor(
+                f"{path} is damaged ({error}), so this client does not know {what}. Make sure that "
+                "the service is the genuine one, then run: "
+                f"python -m rescind_authorizer repin {self.folder}"
+            ) from None
 
     def _remove_bases(self, *, but: bytes | None) -> None:
         kept = self._base(but) if but else None
@@ -179,6 +202,29 @@ class FileFloor:
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with files.locked(self.folder):
             yield
+
+
+def _read(path: Path) -> bytes:
+    with path.open("rb") as file:
+        if stat.S_IMODE(os.fstat(file.fileno()).st_mode) & _OTHERS_WRITE:
+            raise ValueError("others can write to it")
+        return file.read()
+
+
+def _stamp(path: Path) -> tuple[int, ...] | None:
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+def _encoded_pins(keys: frozenset[bytes]) -> bytes:
+    return _sealed({"format": _FORMAT, "public_keys": sorted(each.hex() for each in keys)})
+
+
+def _decoded_pins(data: bytes) -> frozenset[bytes]:
+    return public_keys(map(bytes.fromhex, _opened(data)["public_keys"]))
 
 
 def _encoded(saved: Saved) -> bytes:
@@ -197,18 +243,12 @@ def _encoded(saved: Saved) -> bytes:
         "origin": _text(saved.origin),
         "latest": _text(saved.latest),
     }
-    data = json.dumps(document, indent=1).encode()
-    return hashlib.sha256(data).hexdigest().encode() + b"\n" + data
+    return _sealed(document)
 
 
 def _decoded(data: bytes) -> Saved:
     """Return what `_encoded` had. Raises `KeyError`, `TypeError` or `ValueError` if it is not."""
-    sha256, _, rest = data.partition(b"\n")
-    if hashlib.sha256(rest).hexdigest().encode() != sha256:
-        raise ValueError("its hash is another one")
-    document = json.loads(rest)
-    if document["format"] != _FORMAT:
-        raise ValueError("another version of this program wrote it")
+    document = _opened(data)
     signer = document["signer"]
     signers = Signers(
         bytes.fromhex(signer) if signer else None,
@@ -226,6 +266,22 @@ def _decoded(data: bytes) -> Saved:
         _bytes(document["origin"]),
         _bytes(document["latest"]),
     )
+
+
+def _sealed(document: Mapping[str, Any]) -> bytes:
+    """Return a document with its hash, by which damage is noticed."""
+    data = json.dumps(document, indent=1).encode()
+    return hashlib.sha256(data).hexdigest().encode() + b"\n" + data
+
+
+def _opened(data: bytes) -> Any:
+    sha256, _, rest = data.partition(b"\n")
+    if hashlib.sha256(rest).hexdigest().encode() != sha256:
+        raise ValueError("its hash is another one")
+    document = json.loads(rest)
+    if document["format"] != _FORMAT:
+        raise ValueError("another version of this program wrote it")
+    return document
 
 
 def _text(data: bytes | None) -> str | None:

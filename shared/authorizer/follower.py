@@ -74,6 +74,10 @@ class Follower:
 
     def load(self) -> None:
         """Take up what the floor has. Raises `DamagedFloor` or `OSError`."""
+        pins = self.floor.pins()
+        if pins is not None:
+            self.trust = replace(self.trust, pinned=pins)
+            self._emit(events.Repinned(tuple(sorted(pins))))
         saved = self.floor.load()
         if saved is None:
             return

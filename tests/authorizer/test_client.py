@@ -302,7 +302,7 @@ def test_a_state_counts_only_once_it_is_saved(
     soon(lambda: client.check(["svc_wrt_b"]) is STALE)
     assert client.status.sequence == 0
     assert client.check(["svc_wrt_a"]) is STALE
-    FileFloor(floor).clear()
+    FileFloor(floor).repin()
     soon(lambda: client.check(["svc_wrt_a"]) is REVOKED)
 
 

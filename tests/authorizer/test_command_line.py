@@ -1,5 +1,6 @@
 """The commands of the client for people."""
 
+import base64
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -76,3 +77,50 @@ def test_repin_resets_a_floor(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert FileFloor(tmp_path).load() is None
     assert (tmp_path / "floor.json.old").read_text() == "damaged"
     assert "floor.json.old" in capsys.readouterr().out
+
+
+def test_repin_recovers_a_client_from_a_stolen_signer(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """F283a, FEED-11: After `repin` a client follows the genuine feed, and not that of the thief.
+
+    It had accepted the thief's, which is ahead. The stolen key does not count any more, although
+    the configuration still names it and the client no longer knows that it was revoked.
+    """
+    floor = str(tmp_path)
+
+    def shown() -> set[str]:
+        capsys.readouterr()
+        assert main(arguments("status", service, "--floor", floor)) == 0
+        return {*capsys.readouterr().out.splitlines()}
+
+    with serving(Service()) as service:
+        genuine = service.feed.branch()
+        service.revoke("svc_wrt_genuine")
+        service.revoke("svc_wrt_forged")
+        assert "sequence: 2" in shown()
+        stolen = service.feed
+        # The operator replaces the signer: another chain, a break, and no statement.
+        service.feed = genuine
+        genuine.publish("svc_wrt_true")
+        service.rotate(signer(2), number=2, stated=False)
+        assert {"sequence: 2", "refusals: {'statement_missing': 1}"} <= shown()
+        assert main(["repin", floor, base64.b64encode(public(signer(2))).decode()]) == 0
+        assert "pins.json" in capsys.readouterr().out
+        signed_by = f"signer: {public(signer(2)).hex()}"
+        assert {"sequence: 1", "revoked: 1", signed_by, "refusals: {}"} <= shown()
+        service.feed = stolen
+        service.revoke("svc_wrt_forged-too")
+        assert {"sequence: 1", signed_by, "refusals: {'signature': 1}"} <= shown()
+        # Without a key, the configured ones count again.
+        assert main(["repin", floor]) == 0
+        assert "sequence: 3" in shown()
+
+
+def test_repin_takes_only_keys(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """F283b: A key that is mistyped changes nothing."""
+    (tmp_path / "floor.json").write_text("kept")
+    for wrong in ("?", "YQ==", base64.b64encode(bytes(32)).decode()):
+        assert main(["repin", str(tmp_path), _PINNED, wrong]) == 1
+        assert "key" in capsys.readouterr().err or wrong == "?"
+    assert [each.name for each in tmp_path.iterdir()] == ["floor.json"]

@@ -70,14 +70,46 @@ def test_a_damaged_floor_is_an_error(
     for use in (FileFloor(tmp_path / "floor").load, lambda: floor.save(SAVED)):
         with pytest.raises(DamagedFloor, match="rescind_authorizer repin"):
             use()
-    floor.clear()
+    floor.repin()
     assert floor.load() is None
-    floor.clear()
+    floor.repin()
 
 
 def _hashed(data: bytes) -> bytes:
     rest = data.partition(b"\n")[2]
     return hashlib.sha256(rest).hexdigest().encode() + b"\n" + rest
+
+
+def test_pins_that_were_set_are_read_or_an_error(floor: FileFloor, tmp_path: Path) -> None:
+    """F283c: Pins that were set count after each start; damaged ones are an error, not ignored."""
+    keys = frozenset({public(signer(2)), public(signer(3))})
+    assert floor.pins() is None
+    floor.repin(keys)
+    assert FileFloor(tmp_path / "floor").pins() == keys
+    path = tmp_path / "floor" / "pins.json"
+    text = path.read_bytes()
+    for damaged in (b"", text[:-1], text.replace(b"0", b"1"), text[65:]):
+        path.write_bytes(damaged)
+        with pytest.raises(DamagedFloor, match="which keys were pinned"):
+            floor.pins()
+    path.write_bytes(text)
+    path.chmod(0o666)
+    with pytest.raises(DamagedFloor, match="others can write"):
+        floor.pins()
+    floor.repin()
+    assert floor.pins() is None
+
+
+def test_a_client_that_runs_saves_nothing_after_repin(floor: FileFloor, tmp_path: Path) -> None:
+    """F283d: A client that runs cannot undo `repin` with what it held."""
+    floor.pins()
+    floor.save(SAVED)
+    FileFloor(tmp_path / "floor").repin(frozenset({public(signer(2))}))
+    with pytest.raises(DamagedFloor, match="start the client again"):
+        floor.save(replace(SAVED, sequence=8))
+    assert floor.load() is None
+    floor.pins()
+    floor.save(replace(SAVED, sequence=8))
 
 
 def test_a_floor_that_others_can_write_is_an_error(floor: FileFloor, tmp_path: Path) -> None:

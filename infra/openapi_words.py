@@ -74,6 +74,7 @@ TAGS: Final = {
 NAMES: Final = {
     "Action": "AuditAction",
     "Format": "WarrantFormat",
+    "Outcome": "ReportStatus",
     "Type": "SigningKeyType",
     "shared__model__api_keys__Status": "ApiKeyStatus",
     "shared__model__service_accounts__Status": "ServiceAccountStatus",

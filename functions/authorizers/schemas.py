@@ -1,28 +1,62 @@
 """Bodies of the endpoints of authorizers (FLEET-2, FLEET-4)."""
 
 import re
+from collections.abc import Iterable
+from datetime import datetime
 from typing import Annotated, Final, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
 
 from shared.authorizer.wire import NUMBER_MAX
 from shared.model import text
-from shared.model.authorizers import Description, Heartbeat, Registered, native_version
+from shared.model.authorizers import (
+    REPORTS_MAX,
+    Description,
+    Heartbeat,
+    Registered,
+    native_version,
+)
 from shared.model.identifiers import AUTHORIZER
 from shared.operations.api.authorizers import HeartbeatStatus, Registration, Reported
+from shared.operations.rules.heartbeats import Outcome, Taken
 from shared.web.fields import (
+    CURSOR,
     MomentIn,
+    MomentOut,
     Name,
+    NextCursor,
+    RecordBody,
     ResponseBody,
+    Total,
     example,
     identifier,
     sample,
     shown,
 )
+from shared.web.paging import PageBody
 
 _HASH: Final[dict[str, JsonValue]] = {"pattern": "^[0-9a-f]{64}$"}
 _HEX: Final = re.compile("[0-9a-f]{64}")
 _CHAIN: Final = "9c2f" * 16
+_AUTHORIZER: Final[dict[str, JsonValue]] = {
+    "id": sample(AUTHORIZER),
+    "name": "checkout-7c9f",
+    "type": "rescind-authorizer",
+    "version": "0.2.0",
+    "public_key": "d75a" * 16,
+    "metadata": {"zone": "a"},
+    "owner": "checkout@acme.svc",
+    "relay": "site-a",
+    "registered_at": "2026-11-20T08:00:00Z",
+    "seen_at": "2026-11-21T12:00:00Z",
+    "sequence": 61,
+    "chain": _CHAIN,
+    "verified_at": "2026-11-21T11:59:59Z",
+    "max_staleness_seconds": 30,
+    "allow_when_stale": False,
+    "refused": {},
+    "foreign": False,
+}
 
 # A registration is stored in one item of at most 2 KB (FLEET-3).
 _NAME_BYTES_MAX: Final = 255
@@ -67,11 +101,25 @@ def _refused(value: dict[str, int]) -> dict[str, int]:
     return value
 
 
+def _each_once(value: list["RelayedReport"]) -> list["RelayedReport"]:
+    if len({each.id for each in value}) < len(value):
+        raise ValueError("must have each id once")
+    return value
+
+
 ShortName = Annotated[Name, AfterValidator(_short)]
 Word = Annotated[Name, AfterValidator(_word)]
 Hash = Annotated[str, AfterValidator(_hex), Field(json_schema_extra=_HASH)]
 Number = Annotated[int, Field(ge=0, le=NUMBER_MAX)]
 AuthorizerId = Annotated[str, shown("Identifier of the authorizer.", **identifier(AUTHORIZER))]
+
+
+LatestSequence = Annotated[int, shown("The last entry of the feed; 0 before the first.", minimum=0)]
+LatestVersion = Annotated[
+    int, shown("The version of the newest native list; 0 before the first list.", minimum=0)
+]
+# A text that is stored as empty if there is none.
+OrNull = Annotated[str | None, BeforeValidator(lambda value: value or None)]
 
 
 class OpenBody(BaseModel):
@@ -155,7 +203,7 @@ class Report(OpenBody):
         default=None, description="How many answers of the service it refused, by reason."
     )
 
-    def beat(self) -> Heartbeat:
+    def beat(self, *, seen_at: datetime | None = None) -> Heartbeat:
         """Return the argument of the operation."""
         return Heartbeat(
             self._held(),
@@ -164,12 +212,47 @@ class Report(OpenBody):
             self.max_staleness_seconds,
             self.allow_when_stale,
             self.refused or {},
+            seen_at,
         )
 
     def _held(self) -> int | None:
         if self.sequence is None and self.srl_version:
             return self.srl_version - 1
         return self.sequence
+
+
+class RelayedReport(Report):
+    """What an authorizer behind a relay holds. Unknown fields are ignored."""
+
+    model_config = example(
+        id=sample(AUTHORIZER), sequence=61, chain=_CHAIN, seen_at="2026-11-21T12:00:00Z"
+    )
+
+    id: str = Field(
+        description="The identifier that the relay registered it with.",
+        json_schema_extra=identifier(AUTHORIZER),
+    )
+    seen_at: MomentIn | None = Field(
+        default=None, description="When the relay heard from it; omit it if that is now."
+    )
+
+
+class SendReports(OpenBody):
+    """What a relay reports of the authorizers behind it. Unknown fields are ignored."""
+
+    model_config = example(
+        relay="site-a",
+        reports=[{"id": sample(AUTHORIZER), "sequence": 61, "chain": _CHAIN}],
+    )
+
+    relay: Word = Field(description="The name of the relay.")
+    reports: Annotated[
+        list[RelayedReport], Field(min_length=1, max_length=REPORTS_MAX), AfterValidator(_each_once)
+    ] = Field(description="The reports of 1 to 100 authorizers, each of another one.")
+
+    def beats(self) -> dict[str, Heartbeat]:
+        """Return the argument of the operation."""
+        return {each.id: each.beat(seen_at=each.seen_at) for each in self.reports}
 
 
 class Pace(ResponseBody):
@@ -212,15 +295,95 @@ class HeartbeatTaken(Pace):
         "`foreign`: the authorizer holds entries that this service did not publish. Its list may "
         "be forged, or the service was restored from a backup."
     )
-    latest_sequence: int = shown("The last entry of the feed; 0 before the first.", minimum=0)
-    latest_srl_version: int = shown(
-        "The version of the newest native list; 0 before the first.", minimum=0
-    )
+    latest_sequence: LatestSequence
+    latest_srl_version: LatestVersion
 
     @classmethod
     def of(cls, taken: Reported) -> Self:
         """Return the body for a heartbeat."""
         return cls(status=taken.status, **latest(taken.latest), **pace(taken.numbers))
+
+
+class ReportResult(ResponseBody):
+    """What became of one report of a relay."""
+
+    model_config = example(id=sample(AUTHORIZER), status="ok")
+
+    id: AuthorizerId
+    status: Outcome = shown(
+        "`ok`: it was taken. `foreign`: likewise, but the authorizer holds entries that this "
+        "service did not publish. `not_found`: another caller registered the authorizer, or an "
+        "administrator removed it. `full`: it would have to be registered again, and the tenant "
+        "has the most that it may have."
+    )
+
+
+class ReportsTaken(Pace):
+    """The answer to the reports of a relay."""
+
+    model_config = example(
+        results=[{"id": sample(AUTHORIZER), "status": "ok"}],
+        latest_sequence=61,
+        latest_srl_version=62,
+        report_after_seconds=300,
+        spread_seconds=0,
+    )
+
+    results: list[ReportResult] = shown("One for each report, in their order.")
+    latest_sequence: LatestSequence
+    latest_srl_version: LatestVersion
+
+    @classmethod
+    def of(cls, ids: Iterable[str], taken: Taken) -> Self:
+        """Return the body for what became of the reports with these identifiers."""
+        pairs = zip(ids, taken.outcomes, strict=True)
+        results = [ReportResult(id=each, status=outcome) for each, outcome in pairs]
+        return cls(results=results, **latest(taken.latest), **pace(taken.numbers))
+
+
+class Authorizer(RecordBody):
+    """An authorizer, with what it reported last."""
+
+    model_config = example(**_AUTHORIZER)
+
+    id: AuthorizerId
+    name: str = shown("The name that it was registered with, or its identifier.")
+    type: OrNull = shown("The kind of program.")
+    version: OrNull = Field(
+        validation_alias="program_version", description="The version of the program."
+    )
+    public_key: OrNull = shown("Its Ed25519 public key in hexadecimal.")
+    metadata: dict[str, str] = shown("Texts by name that people recognise it by.")
+    owner: str = shown("Who registered it, as the audit log names callers.")
+    relay: OrNull = shown("The relay that reports for it; null if it reports itself.")
+    registered_at: MomentOut = shown("When it was registered.")
+    seen_at: MomentOut = shown(
+        "When its last stored heartbeat came. One without news is not stored for 270 seconds."
+    )
+    sequence: int | None = shown(
+        "The last entry of the feed that it applied; null if it holds nothing."
+    )
+    chain: OrNull = shown("The chain of the feed there, as it reported it, in hexadecimal.")
+    verified_at: MomentOut | None = shown("When the service last confirmed to it what it holds.")
+    max_staleness_seconds: int | None = shown(
+        "How long after that it refuses every warrant if it hears nothing; null if not reported."
+    )
+    allow_when_stale: bool = shown("Whether it then allows warrants instead.")
+    refused: dict[str, int] = shown("How many answers of the service it refused, by reason.")
+    foreign: bool = Field(
+        validation_alias="is_foreign",
+        description="Whether it holds entries that this service did not publish.",
+    )
+
+
+class AuthorizerList(PageBody):
+    """A page of authorizers."""
+
+    model_config = example(authorizers=[_AUTHORIZER], total=240, cursor=CURSOR)
+
+    authorizers: list[Authorizer] = shown("The authorizers of this page, newest first.")
+    total: Total
+    cursor: NextCursor
 
 
 def latest(sequence: int | None) -> dict[str, int]:

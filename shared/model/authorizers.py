@@ -188,6 +188,11 @@ class Registered(Record):
     version: int = 0
 
     @property
+    def room(self) -> int:
+        """How many more authorizers the tenant may register."""
+        return max(0, REGISTERED_MAX - self.count)
+
+    @property
     def report_after_seconds(self) -> int:
         """How many seconds after a heartbeat the next one is due, if there is no news."""
         return max(_REPORT_AFTER_MIN, -(-self.count // _IDLE_PER_SECOND))

@@ -13,10 +13,10 @@ from shared.model.authorizers import (
     registered_address,
 )
 from shared.model.callers import Scope
-from shared.model.feed import FeedHead, head_address
+from shared.model.feed import FeedHead, entry_address, head_address
 from shared.model.identifiers import AUTHORIZER
 from shared.operations.api import feed as feed_api
-from shared.operations.srl import chains, feed
+from shared.operations.srl import feed
 from shared.ports.store import Delete, Expect, Increment
 from tests.api import Client, Tenant
 from tests.functions.signing import refusal
@@ -334,16 +334,15 @@ def test_a_sequence_that_was_not_published(tenant: Tenant) -> None:
     assert beat(tenant.authorizer, made, srl_version=2).json()["status"] == "foreign"
 
 
-def test_a_chain_from_long_ago(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_chain_from_long_ago(tenant: Tenant) -> None:
     """FLEET-6: If a chain cannot be compared any more, the last result for it stays."""
-    monkeypatch.setattr(chains, "ENTRIES_MAX", 2)
     made, forged = register(tenant.authorizer), register(tenant.authorizer, "forged")
     listed(tenant)
     head = published(tenant)
     ours = {"sequence": 1, "chain": head.signed.chain.hex()}
     beat(tenant.authorizer, forged, sequence=1, chain="ab" * 32)
-    for _ in range(3):
-        published(tenant)
+    published(tenant)
+    tenant.ports.store.write(Delete(entry_address(tenant.id, 1), Expect.PRESENT))
     assert beat(tenant.authorizer, made, **ours).json()["status"] == "ok"
     answer = beat(tenant.authorizer, forged, sequence=1, chain="ab" * 32)
     assert answer.json()["status"] == "foreign"
@@ -360,3 +359,164 @@ def test_heartbeats_before_the_first_list(tenant: Tenant) -> None:
         0,
         0,
     )
+
+
+# --- list, get, remove ---
+
+
+def test_reading_authorizers(tenant: Tenant) -> None:
+    """API-7: Get and list return authorizers with exactly the fields of the contract."""
+    made = [register(tenant.authorizer, f"edge-{number}") for number in range(3)]
+    beat(tenant.authorizer, made[2], sequence=0, max_staleness_seconds=30, refused={"gap": 1})
+    page = tenant.read_only.get("/v1/authorizers?limit=2").json()
+    assert [each["id"] for each in page["authorizers"]] == [made[2], made[1]]
+    assert page["total"] == 3
+    rest = tenant.read_only.get(f"/v1/authorizers?limit=2&cursor={page['cursor']}").json()
+    assert ([each["id"] for each in rest["authorizers"]], rest["cursor"]) == ([made[0]], None)
+    found = tenant.read_only.get(f"/v1/authorizers/{made[2]}").json()
+    assert found == page["authorizers"][0]
+    assert found == {
+        "id": made[2],
+        "name": "edge-2",
+        **dict.fromkeys(["type", "version", "public_key", "relay", "chain", "verified_at"]),
+        "metadata": {},
+        "owner": f"{tenant.authorizer.key_id}@acme.svc",
+        **dict.fromkeys(["registered_at", "seen_at"], NOW),
+        "sequence": 0,
+        "max_staleness_seconds": 30,
+        "allow_when_stale": False,
+        "refused": {"gap": 1},
+        "foreign": False,
+    }
+
+
+def test_an_authorizer_that_is_not_heard_of_ends(tenant: Tenant, clock: Clock) -> None:
+    """F255b: After 30 days without a heartbeat an authorizer is in no list, and can return."""
+    made = register(tenant.authorizer)
+    clock.advance(days=30, seconds=-1)
+    assert tenant.admin.get(f"/v1/authorizers/{made}").status_code == 200
+    clock.advance(seconds=1)
+    assert refusal(tenant.admin.get(f"/v1/authorizers/{made}")) == (404, "not_found")
+    assert tenant.admin.get("/v1/authorizers").json()["authorizers"] == []
+    assert beat(tenant.authorizer, made, sequence=0).status_code == 200
+    assert tenant.admin.get(f"/v1/authorizers/{made}").json()["name"] == "edge-1"
+
+
+def test_a_removed_authorizer(tenant: Tenant, clock: Clock) -> None:
+    """F259a: A heartbeat does not bring back an authorizer that an administrator removed."""
+    made = register(tenant.authorizer)
+    assert tenant.admin.delete(f"/v1/authorizers/{made}").status_code == 204
+    assert numbers(tenant).count == 0
+    for answer in (
+        tenant.admin.delete(f"/v1/authorizers/{made}"),
+        tenant.admin.get(f"/v1/authorizers/{made}"),
+        beat(tenant.authorizer, made, sequence=0),
+    ):
+        assert refusal(answer) == (404, "not_found")
+    clock.advance(days=30, seconds=-1)
+    assert refusal(beat(tenant.authorizer, made, sequence=0)) == (404, "not_found")
+    clock.advance(seconds=1)
+    assert beat(tenant.authorizer, made, sequence=0).status_code == 200
+
+
+def test_a_removed_authorizer_registers_anew(tenant: Tenant) -> None:
+    """FLEET-5: The owner of a removed authorizer can register it again, by another identifier."""
+    made = register(tenant.authorizer)
+    tenant.admin.delete(f"/v1/authorizers/{made}")
+    again = register(tenant.authorizer)
+    assert again != made
+    assert beat(tenant.authorizer, again, sequence=0).status_code == 200
+    assert numbers(tenant).count == 1
+
+
+# --- relays ---
+
+
+def report(client: Client, *reports: dict[str, Any], relay: str = "site-a") -> Any:
+    body = {"relay": relay, "reports": list(reports)}
+    return client.post("/v1/authorizers/reports", json=body)
+
+
+def test_a_relay_reports_for_many(tenant: Tenant) -> None:
+    """F260a: Each report of a relay is taken, or not, by itself, as a heartbeat would be."""
+    relay = tenant.client(Scope.AUTHORIZER)
+    listed(tenant)
+    head = published(tenant)
+    made = [register(relay, f"edge-{number}", relay="site-a") for number in range(3)]
+    removed, foreign = register(relay, "removed"), register(tenant.authorizer, "of another")
+    tenant.admin.delete(f"/v1/authorizers/{removed}")
+    unknown = tenant.ports.new_id(AUTHORIZER)
+    ours = {"sequence": head.sequence, "chain": head.signed.chain.hex()}
+    answer = report(
+        relay,
+        {"id": made[0]} | ours,
+        {"id": made[1], "sequence": head.sequence, "chain": "ab" * 32},
+        {"id": made[2], "sequence": 0, "seen_at": "2026-11-21T11:59:00Z", "x": 1},
+        *({"id": each} | ours for each in (removed, foreign, unknown, "svc_azr_x")),
+    ).json()
+    assert [each["status"] for each in answer.pop("results")] == [
+        *["ok", "foreign", "ok"],
+        *["not_found", "not_found", "ok", "not_found"],
+    ]
+    assert answer == {
+        "latest_sequence": 1,
+        "latest_srl_version": 2,
+        "report_after_seconds": 300,
+        "spread_seconds": 0,
+    }
+    assert [stored(tenant, each).sequence for each in made] == [1, 1, 0]
+    assert stored(tenant, unknown).relay == "site-a"
+    # Those of the relay, with the one that returned, do not poll.
+    assert (numbers(tenant).count, numbers(tenant).polling) == (5, 1)
+
+
+def test_a_relay_reports_when_it_heard(tenant: Tenant, clock: Clock) -> None:
+    """F253b: A relay cannot report that it heard of an authorizer later than now, or go back."""
+    relay = tenant.client(Scope.AUTHORIZER)
+    made = register(relay)
+    clock.advance(seconds=60)
+    for number, (reported, expected) in enumerate(
+        [("12:00:30", "12:00:30"), ("12:00:10", "12:00:30"), ("23:59:59", "12:01:00")]
+    ):
+        report(relay, {"id": made, "sequence": number, "seen_at": f"2026-11-21T{reported}Z"})
+        assert times.text(stored(tenant, made).seen_at) == f"2026-11-21T{expected}Z"
+
+
+def test_who_reports_is_who_polls(tenant: Tenant) -> None:
+    """FLEET-8: An authorizer polls by itself from the moment at which it reports by itself."""
+    made = register(tenant.authorizer)
+    for reported_by, polling in (("site-a", 0), ("site-b", 0), (None, 1), ("site-a", 0)):
+        if reported_by:
+            report(tenant.authorizer, {"id": made, "sequence": 0}, relay=reported_by)
+        else:
+            beat(tenant.authorizer, made, sequence=0)
+        assert (numbers(tenant).count, numbers(tenant).polling) == (1, polling)
+
+
+def test_a_full_tenant_takes_no_more_of_a_relay(tenant: Tenant) -> None:
+    """F256b: A relay learns which of its authorizers found no room; the others are taken."""
+    made = register(tenant.authorizer)
+    address = registered_address(tenant.id)
+    tenant.ports.store.write(Increment(address, {"count": REGISTERED_MAX - 2}, Expect.PRESENT))
+    ids = [*(tenant.ports.new_id(AUTHORIZER) for _ in range(2)), made]
+    answer = report(tenant.authorizer, *({"id": each, "sequence": 0} for each in ids)).json()
+    assert [each["status"] for each in answer["results"]] == ["ok", "full", "ok"]
+    assert numbers(tenant).count == REGISTERED_MAX
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"relay": "r"},
+        {"reports": [{"id": "a"}]},
+        *each({"reports": [{"id": "a"}]}, "relay", "", "x" * 65, 5),
+        *each({"relay": "r"}, "reports", [], [{}], ["a"], [{"id": 5}], [{"id": "a"}] * 2),
+        {"relay": "r", "reports": [{"id": str(number)} for number in range(101)]},
+        {"relay": "r", "reports": [{"id": "a", "seen_at": "now"}]},
+        {"relay": "r", "reports": [{"id": "a", "sequence": -1}]},
+    ],
+)
+def test_malformed_reports(standing: Tenant, body: dict[str, Any]) -> None:
+    """FLEET-7: Reports that break a limit are refused with 400."""
+    answer = standing.authorizer.post("/v1/authorizers/reports", json=body)
+    assert refusal(answer) == (400, "invalid_request")

@@ -196,7 +196,7 @@ def test_the_resource_of_another_is_unknown(tenant: Tenant, other_tenant: Tenant
     held = identifier(foreign)
     unknown = foreign.replace(held, tenant.ports.new_id(held.split("_")[1]))
     answers = [call(key, tenant.admin, target) for target in (foreign, unknown)]
-    assert answers[0].status_code == answers[1].status_code == 404
+    assert answers[0].status_code == answers[1].status_code == ENDPOINTS[key].unknown
     assert answers[0].content == answers[1].content
     assert headers(answers[0]) == headers(answers[1])
     # It is still there, and its owner may still do this to it.

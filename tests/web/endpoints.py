@@ -27,7 +27,7 @@ class Endpoint:
     """One method of one path. `target` prepares what a call acts on, and is the path to call.
 
     `fields` is what `shape` says of the answer; `resource` names what the audit entry is about,
-    by the path that was called and the answer.
+    by the path that was called and the answer. `unknown` is the status for an unknown resource.
     """
 
     scopes: tuple[Scope, ...]
@@ -38,6 +38,7 @@ class Endpoint:
     body: dict[str, Any] | None = None
     action: str | None = None
     resource: Callable[[str, Any], str] | None = None
+    unknown: int = 404
 
 
 def shape(value: Any) -> Any:
@@ -153,6 +154,12 @@ def _disabled(tenant: Tenant) -> str:
     return account_id
 
 
+def _authorizer(tenant: Tenant) -> str:
+    """A new authorizer, of a name that no other has."""
+    body = {"name": tenant.ports.new_id("x")}
+    return str(tenant.admin.post("/v1/authorizers/register", json=body).json()["id"])
+
+
 def _in_path(path: str, _answer: Any) -> str:
     return identifier(path)
 
@@ -163,6 +170,11 @@ def _member(name: str) -> Callable[[str, Any], str]:
 
 _KEY = _names("id", "name", "scopes", "status", "created_at", "expires_at") | {"scopes": [...]}
 _USED = _KEY | _names("last_used_at")
+_AUTHORIZER = _names(
+    *["id", "name", "type", "version", "public_key", "owner", "relay", "registered_at"],
+    *["seen_at", "sequence", "chain", "verified_at", "max_staleness_seconds"],
+    *["allow_when_stale", "foreign"],
+) | {"metadata": {}, "refused": {}}
 _PACE = _names("report_after_seconds", "spread_seconds")
 _SRL = {
     "payload": _names("Version", "IssuedAt", "ExpiresAt") | {"RevokedIDs": []},
@@ -453,6 +465,35 @@ ENDPOINTS: Final[dict[tuple[str, str], Endpoint]] = {
         target=lambda tenant: f"/v1/authorizers/{tenant.ports.new_id('azr')}/heartbeat",
         body={"sequence": 0},
         fields=_PACE | _names("status", "latest_sequence", "latest_srl_version"),
+        # It is registered by its heartbeat (FLEET-5).
+        unknown=200,
+    ),
+    ("POST", "/v1/authorizers/reports"): Endpoint(
+        scopes=(ADMIN, AUTHORIZER),
+        target=lambda _: "/v1/authorizers/reports",
+        body={"relay": "r", "reports": [{"id": "svc_azr_01kbm4xt3rfz8c5w7y2q9n6d1e"}]},
+        fields={
+            "results": [_names("id", "status")],
+            **_PACE,
+            **_names("latest_sequence", "latest_srl_version"),
+        },
+    ),
+    ("GET", "/v1/authorizers"): Endpoint(
+        scopes=(ADMIN, READ_ONLY),
+        target=lambda tenant: "/v1/authorizers" if _authorizer(tenant) else "",
+        fields={"authorizers": [_AUTHORIZER], **_names("total", "cursor")},
+    ),
+    ("GET", "/v1/authorizers/{id}"): Endpoint(
+        scopes=(ADMIN, READ_ONLY),
+        target=lambda tenant: f"/v1/authorizers/{_authorizer(tenant)}",
+        fields=_AUTHORIZER,
+    ),
+    ("DELETE", "/v1/authorizers/{id}"): Endpoint(
+        scopes=(ADMIN,),
+        target=lambda tenant: f"/v1/authorizers/{_authorizer(tenant)}",
+        status=204,
+        action="authorizer.remove",
+        resource=_in_path,
     ),
     ("GET", "/v1/service-accounts"): Endpoint(
         scopes=(ADMIN, READ_ONLY),

@@ -1,7 +1,6 @@
 """The registry of authorizers: register, and report what an authorizer holds (FLEET-1)."""
 
-from collections.abc import Sequence
-from datetime import datetime
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -11,15 +10,16 @@ from shared.model import times
 from shared.model.audit_log import Action
 from shared.model.authorizers import Authorizer, Description, Heartbeat, Registered, Removed
 from shared.model.callers import Caller, Scope
-from shared.model.identifiers import AUTHORIZER, is_identifier
+from shared.model.identifiers import AUTHORIZER
 from shared.model.items import Item
-from shared.operations.rules import audit
+from shared.operations.rules import audit, heartbeats
 from shared.operations.rules import authorizers as rules
+from shared.operations.rules.given import find
+from shared.operations.rules.heartbeats import Outcome, Taken
 from shared.operations.rules.operation import operation
-from shared.operations.srl import chains
-from shared.operations.srl.chains import Newest
+from shared.operations.rules.paging import Page, Walk, count, newest
 from shared.ports import Ports
-from shared.ports.store import Change, Check, Delete, Expect, Put
+from shared.ports.store import Expect, Put
 
 
 class Registration(NamedTuple):
@@ -64,9 +64,11 @@ def register(ports: Ports, caller: Caller, *, described: Description) -> Registr
     before = _named(ports, tenant_id, items.get(named))
     if before is not None:
         after = before.described_as(described, now)
-        _write(ports, rules.change(tenant_id, before, after))
+        if changes := rules.change(tenant_id, before, after):
+            ports.store.write(*changes)
         return Registration(after, is_new=False, numbers=numbers)
-    rules.check_room(numbers)
+    if not numbers.room:
+        raise rules.full()
     new = Authorizer.new(ports.new_id(AUTHORIZER), described, owner=caller.identity, now=now)
     ports.store.write(
         *rules.creation(tenant_id, new),
@@ -85,24 +87,62 @@ def heartbeat(ports: Ports, caller: Caller, *, authorizer_id: str, beat: Heartbe
     name. Raises `NotFound` if another owner registered it, or an administrator removed it;
     `RateLimited` if there is no room to register it again.
     """
-    if not is_identifier(authorizer_id, kind=AUTHORIZER):
+    taken = heartbeats.take(ports, caller, {authorizer_id: beat}, relay="")
+    (outcome,) = taken.outcomes
+    if outcome is Outcome.NOT_FOUND:
         raise NotFound
-    tenant_id = caller.tenant_id
-    own = model.authorizers(tenant_id).address(authorizer_id)
-    counter = model.registered_address(tenant_id)
-    compared = beat.sequence if beat.chain else None
-    items, newest = ports.gather(
-        lambda: ports.store.get_many([own, counter]),
-        lambda: chains.newest(ports, tenant_id, after=compared),
+    if outcome is Outcome.FULL:
+        raise rules.full()
+    return Reported(HeartbeatStatus(outcome), taken.latest, taken.numbers)
+
+
+@operation(Scope.ADMIN, Scope.AUTHORIZER)
+def report(ports: Ports, caller: Caller, *, relay: str, beats: Mapping[str, Heartbeat]) -> Taken:
+    """Take what a relay reports of authorizers that the caller registered, by their identifiers.
+
+    There are at most `REPORTS_MAX` (FLEET-7).
+    """
+    return heartbeats.take(ports, caller, beats, relay=relay)
+
+
+@operation(Scope.ADMIN, Scope.READ_ONLY)
+def page(ports: Ports, caller: Caller, *, before: str | None, limit: int) -> Page[Authorizer]:
+    """Return a page of the tenant's authorizers, newest first, without those that have ended."""
+    partition, now = model.authorizers(caller.tenant_id), ports.now()
+    walk = Walk(
+        partition, Authorizer.from_item, before, limit, keep=lambda of: not of.is_expired(now)
     )
-    numbers = rules.registered(items.get(counter))
-    if own not in items:
-        after = _returned(ports, caller, authorizer_id, beat, newest, numbers)
-    else:
-        before = _owned(caller, items[own])
-        after = _after(before, beat, newest, times.whole(ports.now()))
-        _write(ports, rules.change(tenant_id, before, after))
-    return Reported(_status(after), newest.sequence, numbers)
+    counter = model.registered_address(caller.tenant_id)
+    return newest(ports, walk, total=lambda: count(ports, counter))
+
+
+@operation(Scope.ADMIN, Scope.READ_ONLY)
+def get(ports: Ports, caller: Caller, *, authorizer_id: str) -> Authorizer:
+    """Return an authorizer of the tenant. Raises `NotFound`, also if the registration has ended."""
+    found = _find(ports, caller, authorizer_id)
+    if found.is_expired(ports.now()):
+        raise NotFound
+    return found
+
+
+@operation(Scope.ADMIN)
+def remove(ports: Ports, caller: Caller, *, authorizer_id: str) -> None:
+    """Remove an authorizer; its heartbeats are refused from then on (FLEET-5).
+
+    Raises `NotFound`.
+    """
+    tenant_id, gone = caller.tenant_id, _find(ports, caller, authorizer_id)
+    kept = Removed(gone.id, times.whole(ports.now()))
+    ports.store.write(
+        *rules.removal(tenant_id, gone),
+        Put(model.removed(tenant_id).address(gone.id), kept.to_item(), Expect.ANYTHING),
+        audit.entry(ports, caller, Action.AUTHORIZER_REMOVE, gone.id, name=gone.name),
+    )
+
+
+def _find(ports: Ports, caller: Caller, authorizer_id: str) -> Authorizer:
+    partition = model.authorizers(caller.tenant_id)
+    return find(ports, partition, authorizer_id, kind=AUTHORIZER, record=Authorizer)
 
 
 def _named(ports: Ports, tenant_id: str, item: Item | None) -> Authorizer | None:
@@ -111,51 +151,3 @@ def _named(ports: Ports, tenant_id: str, item: Item | None) -> Authorizer | None
         return None
     found = ports.store.get(model.authorizers(tenant_id).address(str(item["id"])))
     return None if found is None else Authorizer.from_item(found)
-
-
-def _owned(caller: Caller, item: Item) -> Authorizer:
-    """Return the registration in `item`. Raises `NotFound` if the caller does not own it."""
-    found = Authorizer.from_item(item)
-    if found.owner != caller.identity:
-        raise NotFound
-    return found
-
-
-def _returned(
-    ports: Ports,
-    caller: Caller,
-    authorizer_id: str,
-    beat: Heartbeat,
-    newest: Newest,
-    numbers: Registered,
-) -> Authorizer:
-    """Register an authorizer again that was forgotten, but is still running (FLEET-5)."""
-    removed = model.removed(caller.tenant_id).address(authorizer_id)
-    item, now = ports.store.get(removed), times.whole(ports.now())
-    if item is not None and not Removed.from_item(item).is_forgotten(now):
-        raise NotFound
-    rules.check_room(numbers)
-    described = Description(name=authorizer_id)
-    new = Authorizer.new(authorizer_id, described, owner=caller.identity, now=now)
-    after = _after(new, beat, newest, now)
-    expected = Check(removed, Expect.ABSENT) if item is None else Delete(removed, Expect.PRESENT)
-    ports.store.write(*rules.creation(caller.tenant_id, after), expected)
-    return after
-
-
-def _after(before: Authorizer, beat: Heartbeat, newest: Newest, now: datetime) -> Authorizer:
-    is_foreign = newest.is_foreign(beat.sequence, beat.chain)
-    if is_foreign is None:
-        # It cannot be compared any more, so the last comparison of the same counts.
-        same = (before.sequence, before.chain) == (beat.sequence, beat.chain)
-        is_foreign = before.is_foreign and same
-    return before.after(beat, now, relay="", is_foreign=is_foreign)
-
-
-def _status(authorizer: Authorizer) -> HeartbeatStatus:
-    return HeartbeatStatus.FOREIGN if authorizer.is_foreign else HeartbeatStatus.OK
-
-
-def _write(ports: Ports, changes: Sequence[Change]) -> None:
-    if changes:
-        ports.store.write(*changes)

@@ -23,13 +23,12 @@ def registered(item: Item | None) -> Registered:
     return Registered() if item is None else Registered.from_item(item)
 
 
-def check_room(numbers: Registered) -> None:
-    """Raise `RateLimited` if the tenant may register no more authorizers (FLEET-3).
+def full() -> RateLimited:
+    """Return the error for a tenant that may register no more authorizers (FLEET-3).
 
-    An authorizer that gets any other refusal would not come back.
+    An authorizer that gets any other refusal may never come back.
     """
-    if numbers.count >= model.REGISTERED_MAX:
-        raise RateLimited(retry_after=_RETRY_AFTER, message=_FULL)
+    return RateLimited(retry_after=_RETRY_AFTER, message=_FULL)
 
 
 def creation(tenant_id: str, new: Authorizer) -> list[Change]:

@@ -1,0 +1,148 @@
+"""What becomes of heartbeats: of one authorizer, or of many that a relay reports (FLEET-4)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import NamedTuple, TypeAlias
+
+from shared.errors import ExpectationLost
+from shared.model import authorizers as model
+from shared.model import feed, times
+from shared.model.authorizers import Authorizer, Description, Heartbeat, Registered, Removed
+from shared.model.callers import Caller
+from shared.model.identifiers import AUTHORIZER, is_identifier
+from shared.operations.rules import authorizers as rules
+from shared.operations.rules import chains, steps
+from shared.operations.rules.chains import Chains
+from shared.ports import Ports
+from shared.ports.store import Change, Check, Delete, Expect
+
+
+class Outcome(StrEnum):
+    """What became of a heartbeat.
+
+    `foreign`: it was taken, but the authorizer holds entries that this service did not publish.
+    `not_found`: another owner registered the authorizer, or an administrator removed it. `full`: it
+    must be registered again, and there is no room.
+    """
+
+    OK = "ok"
+    FOREIGN = "foreign"
+    NOT_FOUND = "not_found"
+    FULL = "full"
+
+
+_Decision: TypeAlias = tuple[Outcome, Sequence[Change]]
+
+
+class Taken(NamedTuple):
+    """The outcomes, in the order of the heartbeats.
+
+    `latest` is the last entry of the feed, None before the first list.
+    """
+
+    outcomes: list[Outcome]
+    latest: int | None
+    numbers: Registered
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """What was read, and who reports. `relay` is as in `take`."""
+
+    caller: Caller
+    relay: str
+    now: datetime
+    own: Mapping[str, Authorizer]
+    removed: Mapping[str, Removed]
+    chains: Chains
+    numbers: Registered
+
+
+def take(ports: Ports, caller: Caller, beats: Mapping[str, Heartbeat], *, relay: str) -> Taken:
+    """Take heartbeats by identifier of the authorizer; store those that say something new.
+
+    `relay` names the relay that reports them, empty if the authorizer itself does. Raises
+    `ExpectationLost` if a registration changed meanwhile; some heartbeats may then be stored.
+    """
+    facts = _read(ports, caller, beats, relay)
+    outcomes, changes, room = list[Outcome](), list[Sequence[Change]](), facts.numbers.room
+    for authorizer_id, beat in beats.items():
+        before = facts.own.get(authorizer_id)
+        if before is not None:
+            outcome, change = _report(facts, before, beat)
+        else:
+            outcome, change = _return(facts, authorizer_id, beat, has_room=room > 0)
+            room -= bool(change)
+        outcomes.append(outcome)
+        changes.append(change)
+    _store(ports, changes)
+    return Taken(outcomes, facts.chains.newest, facts.numbers)
+
+
+def _read(ports: Ports, caller: Caller, beats: Mapping[str, Heartbeat], relay: str) -> _Facts:
+    tenant_id = caller.tenant_id
+    partition, gone = model.authorizers(tenant_id), model.removed(tenant_id)
+    counter, head = model.registered_address(tenant_id), feed.head_address(tenant_id)
+    # Malformed identifiers are not valid as keys of every store, and nobody has them.
+    ids = [each for each in beats if is_identifier(each, kind=AUTHORIZER)]
+    items = ports.store.get_many([counter, head, *map(partition.address, ids)])
+    own = {each: items[at] for each in ids if (at := partition.address(each)) in items}
+    unknown = [gone.address(each) for each in ids if each not in own]
+    removed = ports.store.get_many(unknown) if unknown else {}
+    return _Facts(
+        caller,
+        relay,
+        times.whole(ports.now()),
+        {each: Authorizer.from_item(item) for each, item in own.items()},
+        {at.sk: Removed.from_item(item) for at, item in removed.items()},
+        chains.of(ports, tenant_id, items.get(head), beats.values()),
+        rules.registered(items.get(counter)),
+    )
+
+
+def _report(facts: _Facts, before: Authorizer, beat: Heartbeat) -> _Decision:
+    """Decide about a heartbeat of an authorizer that is registered."""
+    if before.owner != facts.caller.identity:
+        return Outcome.NOT_FOUND, []
+    after = _after(facts, before, beat)
+    return _outcome(after), rules.change(facts.caller.tenant_id, before, after)
+
+
+def _return(facts: _Facts, authorizer_id: str, beat: Heartbeat, *, has_room: bool) -> _Decision:
+    """Register an authorizer again that was forgotten, but is still running (FLEET-5)."""
+    tombstone = facts.removed.get(authorizer_id)
+    is_removed = tombstone is not None and not tombstone.is_forgotten(facts.now)
+    if is_removed or not is_identifier(authorizer_id, kind=AUTHORIZER):
+        return Outcome.NOT_FOUND, []
+    if not has_room:
+        return Outcome.FULL, []
+    owner, described = facts.caller.identity, Description(authorizer_id, relay=facts.relay)
+    new = Authorizer.new(authorizer_id, described, owner=owner, now=facts.now)
+    after = _after(facts, new, beat)
+    address = model.removed(facts.caller.tenant_id).address(authorizer_id)
+    expected = Delete(address, Expect.PRESENT) if tombstone else Check(address, Expect.ABSENT)
+    return _outcome(after), [*rules.creation(facts.caller.tenant_id, after), expected]
+
+
+def _after(facts: _Facts, before: Authorizer, beat: Heartbeat) -> Authorizer:
+    is_foreign = facts.chains.is_foreign(beat)
+    if is_foreign is None:
+        # It cannot be compared any more, so the last comparison of the same counts.
+        is_same = (before.sequence, before.chain) == (beat.sequence, beat.chain)
+        is_foreign = before.is_foreign and is_same
+    return before.after(beat, facts.now, relay=facts.relay, is_foreign=is_foreign)
+
+
+def _outcome(authorizer: Authorizer) -> Outcome:
+    return Outcome.FOREIGN if authorizer.is_foreign else Outcome.OK
+
+
+def _store(ports: Ports, changes: Sequence[Sequence[Change]]) -> None:
+    """Store what says something new. Those that change the numbers have a write of their own."""
+    for each in changes:
+        if len(each) > 1:
+            ports.store.write(*each)
+    if steps.apply(ports, [each for each in changes if len(each) == 1], most=1):
+        raise ExpectationLost(())

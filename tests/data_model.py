@@ -43,6 +43,7 @@ _PLACEHOLDERS: Final = {
     "apikey": f"svc_ak_{identifiers.ULID}",
     "key": f"svc_key_{identifiers.ULID}",
     "revocation": f"svc_rev_{identifiers.ULID}",
+    "authorizer": f"svc_azr_{identifiers.ULID}",
     "entry": f"svc_evt_{identifiers.ULID}",
     "warrant": identifiers.WARRANT_ID_PATTERN,
     "digest": "[0-9a-f]{64}",

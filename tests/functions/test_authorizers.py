@@ -12,10 +12,12 @@ from shared.model.authorizers import (
     authorizers,
     registered_address,
 )
+from shared.model.authorizers import removed as removed_partition
 from shared.model.callers import Scope
 from shared.model.feed import FeedHead, entry_address, head_address
 from shared.model.identifiers import AUTHORIZER
 from shared.operations.api import feed as feed_api
+from shared.operations.rules import registered
 from shared.operations.srl import feed
 from shared.ports.store import Delete, Expect, Increment
 from tests.api import Client, Tenant
@@ -210,6 +212,7 @@ def test_a_malformed_identifier_is_not_registered(tenant: Tenant, malformed: str
 def test_a_full_tenant_refuses_in_a_way_that_clients_retry(tenant: Tenant) -> None:
     """F256a: A tenant has at most 20,000 authorizers; the next one is asked to come back."""
     made = register(tenant.authorizer)
+    beat(tenant.authorizer, made, sequence=0)
     address = registered_address(tenant.id)
     tenant.ports.store.write(Increment(address, {"count": REGISTERED_MAX - 1}, Expect.PRESENT))
     for answer in (
@@ -429,6 +432,71 @@ def test_a_removed_authorizer_registers_anew(tenant: Tenant) -> None:
     assert numbers(tenant).count == 1
 
 
+# --- the count ---
+
+
+def test_a_wrong_count_is_corrected(tenant: Tenant, clock: Clock) -> None:
+    """F261a: A wrong count of authorizers is corrected within a day, by a heartbeat."""
+    made = register(tenant.authorizer)
+    register(tenant.authorizer, "relayed", relay="r")
+    beat(tenant.authorizer, made, sequence=0)
+    wrong = Increment(registered_address(tenant.id), {"count": 7, "polling": -9}, Expect.PRESENT)
+    tenant.ports.store.write(wrong)
+    clock.advance(days=1, seconds=-1)
+    beat(tenant.authorizer, made, sequence=0)
+    assert (numbers(tenant).count, numbers(tenant).polling) == (9, -8)
+    clock.advance(seconds=1)
+    beat(tenant.authorizer, made, sequence=0)
+    assert (numbers(tenant).count, numbers(tenant).polling) == (2, 1)
+
+
+def test_a_lost_count_is_made_again(tenant: Tenant) -> None:
+    """F261b: If the count is lost, the next heartbeat counts the authorizers."""
+    made = register(tenant.authorizer)
+    tenant.ports.store.write(Delete(registered_address(tenant.id), Expect.PRESENT))
+    beat(tenant.authorizer, made, sequence=0)
+    assert (numbers(tenant).count, numbers(tenant).polling) == (1, 1)
+
+
+def test_what_ended_is_removed(tenant: Tenant, clock: Clock) -> None:
+    """F255c: The daily count removes registrations and tombstones that ended, and no other."""
+    gone = [register(tenant.authorizer, f"edge-{number}") for number in range(52)]
+    removed = register(tenant.authorizer, "removed")
+    tenant.admin.delete(f"/v1/authorizers/{removed}")
+    clock.advance(days=15)
+    made = register(tenant.authorizer)
+    clock.advance(days=15)
+    beat(tenant.authorizer, made, sequence=0)
+    assert [row.sk for row in tenant.ports.store.query(authorizers(tenant.id))] == [made]
+    assert list(tenant.ports.store.query(removed_partition(tenant.id))) == []
+    assert (numbers(tenant).count, numbers(tenant).polling) == (1, 1)
+    # Not even the names are left: the same names are other authorizers.
+    assert register(tenant.authorizer, "edge-0") != gone[0]
+
+
+def test_a_full_tenant_finds_room_again(tenant: Tenant, clock: Clock) -> None:
+    """F256c: A tenant is full only as long as it has that many authorizers that are running."""
+    made = register(tenant.authorizer)
+    beat(tenant.authorizer, made, sequence=0)
+    address = registered_address(tenant.id)
+    tenant.ports.store.write(Increment(address, {"count": REGISTERED_MAX}, Expect.PRESENT))
+    assert tenant.authorizer.post(REGISTER, json={"name": "new"}).status_code == 429
+    clock.advance(minutes=10)
+    assert tenant.authorizer.post(REGISTER, json={"name": "new"}).status_code == 429
+    assert tenant.authorizer.post(REGISTER, json={"name": "new"}).status_code == 201
+
+
+def test_a_registration_during_the_count(tenant: Tenant) -> None:
+    """F261c: A count that meets a registration or another count leaves both as they are."""
+    made = register(tenant.authorizer)
+    before = numbers(tenant)
+    register(tenant.authorizer, "edge-2")
+    registered.recount(tenant.ports, tenant.id, before)
+    assert numbers(tenant).counted_at is None
+    beat(tenant.authorizer, made, sequence=0)
+    assert (numbers(tenant).count, numbers(tenant).counted_at) == (2, tenant.ports.now())
+
+
 # --- relays ---
 
 
@@ -496,6 +564,7 @@ def test_who_reports_is_who_polls(tenant: Tenant) -> None:
 def test_a_full_tenant_takes_no_more_of_a_relay(tenant: Tenant) -> None:
     """F256b: A relay learns which of its authorizers found no room; the others are taken."""
     made = register(tenant.authorizer)
+    beat(tenant.authorizer, made, sequence=0)
     address = registered_address(tenant.id)
     tenant.ports.store.write(Increment(address, {"count": REGISTERED_MAX - 2}, Expect.PRESENT))
     ids = [*(tenant.ports.new_id(AUTHORIZER) for _ in range(2)), made]

@@ -12,7 +12,7 @@ from shared.model.authorizers import Authorizer, Description, Heartbeat, Registe
 from shared.model.callers import Caller, Scope
 from shared.model.identifiers import AUTHORIZER
 from shared.model.items import Item
-from shared.operations.rules import audit, heartbeats
+from shared.operations.rules import audit, heartbeats, registered
 from shared.operations.rules import authorizers as rules
 from shared.operations.rules.given import find
 from shared.operations.rules.heartbeats import Outcome, Taken
@@ -68,6 +68,8 @@ def register(ports: Ports, caller: Caller, *, described: Description) -> Registr
             ports.store.write(*changes)
         return Registration(after, is_new=False, numbers=numbers)
     if not numbers.room:
+        if registered.is_due(numbers, now):
+            registered.recount(ports, tenant_id, numbers)
         raise rules.full()
     new = Authorizer.new(ports.new_id(AUTHORIZER), described, owner=caller.identity, now=now)
     ports.store.write(

@@ -50,12 +50,13 @@ def change(tenant_id: str, before: Authorizer, after: Authorizer) -> Sequence[Ch
     return [put, _counting(tenant_id, count=0, polling=polling)]
 
 
-def removal(tenant_id: str, gone: Authorizer) -> list[Change]:
-    """Return the changes that remove a registration and its name, and count it no more."""
+def removal(tenant_id: str, *gone: Authorizer) -> list[Change]:
+    """Return the changes that remove registrations and their names, and count them no more."""
+    polling = sum(each.polls for each in gone)
     return [
-        Delete(_address(tenant_id, gone.id), At(gone.version)),
-        Delete(name_address(tenant_id, gone), Expect.ANYTHING),
-        _counting(tenant_id, count=-1, polling=-int(gone.polls)),
+        *(Delete(_address(tenant_id, each.id), At(each.version)) for each in gone),
+        *(Delete(name_address(tenant_id, each), Expect.ANYTHING) for each in gone),
+        _counting(tenant_id, count=-len(gone), polling=-polling),
     ]
 
 

@@ -13,7 +13,7 @@ from shared.model.authorizers import Authorizer, Description, Heartbeat, Registe
 from shared.model.callers import Caller
 from shared.model.identifiers import AUTHORIZER, is_identifier
 from shared.operations.rules import authorizers as rules
-from shared.operations.rules import chains, steps
+from shared.operations.rules import chains, registered, steps
 from shared.operations.rules.chains import Chains
 from shared.ports import Ports
 from shared.ports.store import Change, Check, Delete, Expect
@@ -78,6 +78,8 @@ def take(ports: Ports, caller: Caller, beats: Mapping[str, Heartbeat], *, relay:
         outcomes.append(outcome)
         changes.append(change)
     _store(ports, changes)
+    if registered.is_due(facts.numbers, facts.now):
+        registered.recount(ports, caller.tenant_id, facts.numbers)
     return Taken(outcomes, facts.chains.newest, facts.numbers)
 
 

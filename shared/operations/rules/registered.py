@@ -1,0 +1,105 @@
+"""The count of a tenant's authorizers against the registrations themselves (FLEET-9)."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from itertools import islice
+from typing import Final, NamedTuple
+
+from shared.errors import ExpectationLost
+from shared.model import authorizers as model
+from shared.model import times
+from shared.model.authorizers import Authorizer, Registered, Removed
+from shared.operations.rules import authorizers as rules
+from shared.operations.rules import steps
+from shared.ports import Ports
+from shared.ports.store import MOST_CHANGES, At, Delete, Expect, Increment
+
+# How long after a count the next one is due, and how long if the tenant is full.
+COUNTED_EVERY: Final = timedelta(days=1)
+COUNTED_EVERY_IF_FULL: Final = timedelta(minutes=10)
+
+# The most ended registrations, and the most tombstones, that are removed at one count.
+_REMOVED_MAX: Final = 1_000
+# How many registrations one write removes: two changes for each, and one for the numbers.
+_AT_ONCE: Final = (MOST_CHANGES - 1) // 2
+
+
+class _Found(NamedTuple):
+    """The registrations that are stored, and those of them that have ended."""
+
+    stored: int
+    polling: int
+    ended: list[Authorizer]
+
+
+def is_due(numbers: Registered, now: datetime) -> bool:
+    """Return whether the registrations are to be counted."""
+    every = COUNTED_EVERY if numbers.room else COUNTED_EVERY_IF_FULL
+    return numbers.counted_at is None or numbers.counted_at + every <= now
+
+
+def recount(ports: Ports, tenant_id: str, numbers: Registered) -> None:
+    """Count the registrations, correct the numbers, and remove what has ended.
+
+    If somebody else counts at the moment, nothing is done. If registrations change meanwhile, the
+    next count corrects the numbers. Raises `Corrupt`, `Unavailable`.
+    """
+    now = times.whole(ports.now())
+    if not _claim(ports, tenant_id, numbers, now):
+        return
+    found = _count(ports, tenant_id, now)
+    more = {
+        "count": found.stored - numbers.count,
+        "polling": found.polling - numbers.polling,
+        "version": 1,
+    }
+    _add(ports, Increment(model.registered_address(tenant_id), more, At(numbers.version + 1)))
+    _remove(ports, tenant_id, found.ended)
+    _forget(ports, tenant_id, now)
+
+
+def _claim(ports: Ports, tenant_id: str, numbers: Registered, now: datetime) -> bool:
+    """Note that the registrations are counted now; return False if somebody else came first."""
+    expected = At(numbers.version) if numbers.version else Expect.ABSENT
+    more = {"count": 0, "polling": 0, "version": 1}
+    counted_at = {"counted_at": times.text(now)}
+    address = model.registered_address(tenant_id)
+    return _add(ports, Increment(address, more, expected, assign=counted_at))
+
+
+def _add(ports: Ports, change: Increment) -> bool:
+    try:
+        ports.store.write(change)
+    except ExpectationLost:
+        return False
+    return True
+
+
+def _count(ports: Ports, tenant_id: str, now: datetime) -> _Found:
+    stored, polling, ended = 0, 0, list[Authorizer]()
+    for row in ports.store.query(model.authorizers(tenant_id)):
+        each = Authorizer.from_item(row.item)
+        stored += 1
+        polling += each.polls
+        if each.is_expired(now):
+            ended.append(each)
+    return _Found(stored, polling, ended)
+
+
+def _remove(ports: Ports, tenant_id: str, ended: Sequence[Authorizer]) -> None:
+    """Remove some registrations, unless a heartbeat comes meanwhile."""
+    rest = iter(ended[:_REMOVED_MAX])
+    while batch := list(islice(rest, _AT_ONCE)):
+        try:
+            ports.store.write(*rules.removal(tenant_id, *batch))
+        except ExpectationLost:
+            # The next count removes the others of the batch.
+            continue
+
+
+def _forget(ports: Ports, tenant_id: str, now: datetime) -> None:
+    """Remove tombstones that are old enough."""
+    partition = model.removed(tenant_id)
+    rows = ports.store.query(partition, limit=_REMOVED_MAX)
+    old = [row.sk for row in rows if Removed.from_item(row.item).is_forgotten(now)]
+    steps.apply(ports, [[Delete(partition.address(sk), Expect.ANYTHING)] for sk in old], most=1)

@@ -11,10 +11,11 @@ import re
 import sys
 from contextlib import closing, suppress
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from infra import backup, command_line, data_folder, os_user
+from infra import backup, canary, command_line, data_folder, os_user
 from shared import wiring
 from shared.errors import InvalidSettings, RescindError
 from shared.model import tenants as model
@@ -105,6 +106,18 @@ def _add_care(commands: "_Commands") -> None:
     tick.set_defaults(run=_publish)
     examine = commands.add_parser("doctor", help="print each problem and its remedy")
     examine.set_defaults(run=_examine)
+    fly = commands.add_parser(
+        "canary", help="measure how long a revocation takes to reach every authorizer"
+    )
+    fly.add_argument("name", type=_handle, metavar="NAME")
+    fly.add_argument(
+        "--seconds",
+        type=int,
+        default=canary.SECONDS_DEFAULT,
+        metavar="N",
+        help="how long to wait for the authorizers (default: %(default)s)",
+    )
+    fly.set_defaults(run=partial(canary.run, report=_report))
     copy = commands.add_parser("backup", help="copy the store of --data to a new file")
     copy.add_argument("destination", type=Path, metavar="FILE")
     copy.set_defaults(run=_backup)

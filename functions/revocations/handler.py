@@ -4,6 +4,7 @@ from typing import Annotated
 
 from fastapi import Path, Query, Response
 
+from functions.revocations.propagation_schemas import RevocationPropagation, Wait
 from functions.revocations.schemas import (
     BATCH_BODY_MAX,
     CheckRevocations,
@@ -17,9 +18,10 @@ from functions.revocations.schemas import (
     RevocationStatuses,
 )
 from shared.errors import NotFound
-from shared.operations.api import revocations
+from shared.operations.api import propagation, revocations
 from shared.web.app import create_app, lambda_handler
 from shared.web.fields import WarrantId
+from shared.web.held import Provisional
 from shared.web.paging import Pager, Paging
 from shared.web.routes import ApiRequest, router, serves
 from shared.web.work import Kind
@@ -112,6 +114,33 @@ async def get_revocation(
     """
     record, reach = here.run(revocations.get, revocation_id=revocation_id)
     return FollowedRevocation.following(record, reach)
+
+
+@routes.get("/v1/revocations/{id}/propagation", response_model=RevocationPropagation)
+@serves(propagation.of_revocation, raises=(NotFound,))
+async def get_revocation_propagation(
+    here: ApiRequest, revocation_id: Annotated[RevocationId, Path(alias="id")], query: Wait
+) -> Response:
+    """Prove that every registered authorizer refuses the warrant.
+
+    An authorizer is *holding* if it reported the entry of the feed that says so, or a later one. It
+    is *closed* if it did not, but its state is older than it accepts unless it has the entry: then
+    it refuses every request. `complete` means that no authorizer is *unknown*. With `wait`, the
+    service delays a response that is not complete.
+
+    The claim rests on what the authorizers report of themselves, which the service cannot verify:
+    their entries, and how old a state they accept. It rests on the clocks of the service, which may
+    differ by less than a minute. It covers the registered authorizers only.
+
+    404: there is no such revocation, or it was deleted.
+    """
+    progress = here.run(propagation.of_revocation, revocation_id=revocation_id)
+    body = RevocationPropagation.of(progress).model_dump_json()
+    seconds = min(query.wait, here.wait_max)
+    # Nothing more follows if the warrant has ended.
+    if progress.propagation.is_complete or progress.traced.ended_at or not seconds:
+        return Response(body, media_type="application/json")
+    return Provisional(body, seconds=seconds, media_type="application/json")
 
 
 @routes.delete("/v1/revocations/{id}", status_code=204)

@@ -27,7 +27,7 @@ from shared.ports import Ports
 from shared.web import bodies, held
 from shared.web.authentication import authenticate
 from shared.web.bodies import Body
-from shared.web.held import Held
+from shared.web.held import Held, Provisional
 from shared.web.work import Kind, Work, result_of
 
 Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
@@ -138,10 +138,17 @@ class ContractRoute(APIRoute):
             operation.authorize(call.caller)
             raw = await bodies.read(request, limit=body_max)
             response = await work(request, call, raw)
-            if not isinstance(response, Held):
-                return response
-            await held.news(response.wait, request, call.work, tenant_id=call.caller.tenant_id)
-            return await work(request, call.anew(request), raw)
+            tenant_id = call.caller.tenant_id
+            if isinstance(response, Held):
+                await held.news(response.wait, request, call.work, tenant_id=tenant_id)
+                return await again(request, call, raw)
+            if isinstance(response, Provisional):
+                anew = partial(again, request, call, raw)
+                return await held.settled(response, anew, request, call.work, tenant_id=tenant_id)
+            return response
+
+        def again(request: Request, call: Context, raw: bytes) -> Awaitable[Response]:
+            return work(request, call.anew(request), raw)
 
         def work(request: Request, call: Context, raw: bytes) -> Awaitable[Response]:
             call_it = partial(finish, request, call, raw)

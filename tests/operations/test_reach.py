@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from shared.authorizer.wire import Entry
 from shared.model import feed as model
 from shared.model.feed import StoredEntry
 from shared.model.revocations import Revocation
@@ -58,6 +59,8 @@ def _listed(ports: Ports, head: Head) -> list[str]:
 
 def _true_reach(ports: Ports, tenant: Tenant, record: Revocation, lists: Lists) -> Reach:
     """What a client that applies all entries, and one that reads all lists, finds."""
+    if ports.store.get(warrant_mark_address(tenant.id, record.warrant_id)):
+        return Reach(None, None)
     first = version = None
     for row in ports.store.query(model.feed(tenant.id), before=model.HEAD):
         stored = StoredEntry.from_item(row.item)
@@ -126,6 +129,23 @@ def test_a_second_revocation(ports: Ports, tenant: Tenant, clock: Clock) -> None
     assert found(ports, tenant, revocation_id) == Reach(None, None)
     feed.publish(ports, tenant.id)
     assert found(ports, tenant, revocation_id) == Reach(4, None)
+
+
+def test_a_revocation_that_the_feed_may_still_undo(ports: Ports, tenant: Tenant) -> None:
+    """F262c: A warrant that is revoked again has no sequence before the feed says so again.
+
+    An entry that says that it was restored may be in the making, although older ones revoke it.
+    """
+    revocation_id = revoke(ports, tenant)
+    feed.publish(ports, tenant.id)
+    facts = feed_storage.facts(ports, tenant.id)
+    revocations.delete(ports, tenant.operator, revocation_id=revocation_id)
+    revocation_id = revoke(ports, tenant)
+    assert found(ports, tenant, revocation_id) == Reach(None, None)
+    feed_storage.append(ports, facts, Entry(2, removed=("svc_wrt_a",)), {})
+    assert found(ports, tenant, revocation_id) == Reach(None, None)
+    feed.publish(ports, tenant.id)
+    assert found(ports, tenant, revocation_id) == Reach(3, None)
 
 
 def test_a_break(ports: Ports, tenant: Tenant) -> None:

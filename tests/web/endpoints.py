@@ -101,6 +101,15 @@ def _revocation(tenant: Tenant) -> str:
     return tenant.revoke(tenant.ports.new_id("wrt"))
 
 
+def _propagation(tenant: Tenant) -> str:
+    """How far a revocation has got that the feed has, but an authorizer does not."""
+    revocation_id = _revocation(tenant)
+    feed.publish(tenant.ports, tenant.id)
+    body = {"name": "gateway"}
+    assert tenant.authorizer.post("/v1/authorizers/register", json=body).status_code in {200, 201}
+    return f"/v1/revocations/{revocation_id}/propagation"
+
+
 def _pending_signer(tenant: Tenant) -> str:
     """The list signer that signs nothing yet: a tenant has one at most."""
     keys = tenant.admin.get("/v1/revocations/srl/keys").json()["keys"]
@@ -293,6 +302,18 @@ ENDPOINTS: Final[dict[tuple[str, str], Endpoint]] = {
         scopes=(ADMIN,),
         target=lambda tenant: f"/v1/revocations/{_revocation(tenant)}",
         fields=_RECORD | _names("feed_sequence", "list_version"),
+    ),
+    ("GET", "/v1/revocations/{id}/propagation"): Endpoint(
+        scopes=(ADMIN,),
+        target=_propagation,
+        fields=_names("revocation_id", "warrant_id", "revoked_at", "list", "complete")
+        | {
+            "feed": _names("sequence", "issued_at"),
+            "authorizers": _names("registered", "holding", "closed", "unknown"),
+            "stragglers": [
+                _names("id", "name", "proof", "holds", "seen_at", "denies_all_from"),
+            ],
+        },
     ),
     ("DELETE", "/v1/revocations/{id}"): Endpoint(
         scopes=(ADMIN,),

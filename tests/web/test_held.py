@@ -1,6 +1,7 @@
-"""Requests that wait for news, at any server whose work lets them (POLL-5)."""
+"""Requests that wait, at any server whose work lets them (POLL-5, FLEET-14)."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,7 +10,13 @@ import pytest
 from starlette.types import Message
 
 from infra.routers import ROUTERS
-from shared.operations.api import api_keys
+from shared.model.authorizers import Description, Heartbeat
+from shared.model.callers import Scope
+from shared.model.feed import head_address
+from shared.operations.api import api_keys, authorizers, revocations
+from shared.operations.srl import feed
+from shared.ports.store import Expect, Put
+from shared.web import held as web_held
 from shared.web.app import create_app
 from shared.web.work import InPlace
 from tests.api import Tenant
@@ -144,3 +151,122 @@ def test_a_caller_that_leaves_during_the_wait(held: Held) -> None:
 
     run(both(etag(held)))
     assert (sent, held.work.ended) == ([], 1)
+
+
+# --- the proof of propagation, which is made again after each pause ---
+
+
+@dataclass
+class Pausing(InPlace):
+    """`Work` that pauses as it is asked to; one of `happens` happens in each pause.
+
+    If `is_full`, too many requests wait, so that a pause ends at once.
+    """
+
+    wait_max = 25
+    happens: list[Callable[[], Any]] = field(default_factory=list)
+    pauses: list[tuple[str, float]] = field(default_factory=list)
+    is_full: bool = False
+
+    async def change(
+        self, read: Callable[[], str], seen: str, *, tenant_id: str, seconds: float
+    ) -> None:
+        assert read() == seen
+        self.pauses.append((tenant_id, seconds))
+        if self.happens:
+            self.happens.pop(0)()
+        await asyncio.sleep(0 if self.is_full else seconds)
+
+
+@dataclass
+class Proof:
+    """A revocation whose propagation is asked for, and the authorizer that lacks it."""
+
+    tenant: Tenant
+    revocation_id: str
+    authorizer_id: str
+    work: Pausing = field(default_factory=Pausing)
+
+    @classmethod
+    def of(cls, tenant: Tenant) -> "Proof":
+        revocation_id = tenant.revoke("svc_wrt_a")
+        feed.publish(tenant.ports, tenant.id)
+        described = Description("gateway")
+        made = authorizers.register(tenant.ports, tenant.operator, described=described)
+        return cls(tenant, revocation_id, made.authorizer.id)
+
+    def get(self, wait: str = "?wait=1") -> Answer:
+        app = create_app(*ROUTERS, ports=lambda: self.tenant.ports, work=self.work)
+        path = f"/v1/revocations/{self.revocation_id}/propagation{wait}"
+        return run(exchange(app, "GET", path, headers=bearer(self.tenant.admin.secret)))
+
+    def report(self) -> None:
+        tenant, own = self.tenant, self.authorizer_id
+        authorizers.heartbeat(tenant.ports, tenant.operator, authorizer_id=own, beat=Heartbeat(1))
+
+
+@pytest.fixture
+def proof(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> Proof:
+    monkeypatch.setattr(web_held, "_PAUSE", 0.05)
+    return Proof.of(tenant)
+
+
+def test_a_proof_waits_until_it_is_complete(proof: Proof) -> None:
+    """FLEET-14, F268a: A proof with `wait` is answered as soon as it is complete."""
+    assert proof.get("").json()["complete"] is False
+    assert proof.work.pauses == []
+    proof.work.happens = [lambda: None, proof.report]
+    assert proof.get("?wait=3600").json()["complete"] is True
+    # Polls of the feed wait under the name of the tenant.
+    assert [name for name, _ in proof.work.pauses] == [f"{proof.tenant.id}#pause"] * 2
+    assert proof.get("?wait=3600").json()["complete"] is True
+    assert len(proof.work.pauses) == 2
+
+
+def test_a_proof_that_does_not_come(proof: Proof) -> None:
+    """FLEET-14: After the wait the answer is what is true then, and it is not made too often."""
+    begin = time.monotonic()
+    answer = proof.get()
+    assert (answer.status_code, answer.json()["complete"]) == (200, False)
+    assert 0.9 < time.monotonic() - begin < 10
+    assert 1 <= len(proof.work.pauses) <= 20
+
+
+def test_a_proof_while_too_many_wait(proof: Proof) -> None:
+    """FLEET-14, F268b: If no more requests may wait, a proof is answered at once, and once only."""
+    proof.work.is_full = True
+    assert proof.get("?wait=3600").json()["complete"] is False
+    assert len(proof.work.pauses) == 1
+
+
+def _damage(proof: Proof) -> None:
+    head = head_address(proof.tenant.id)
+    proof.tenant.ports.store.write(Put(head, {"payload": b"x"}, Expect.PRESENT))
+
+
+def _delete(proof: Proof) -> None:
+    tenant, own = proof.tenant, proof.revocation_id
+    revocations.delete(tenant.ports, tenant.operator, revocation_id=own)
+
+
+def _revoke_key(proof: Proof) -> None:
+    tenant = proof.tenant
+    tenant.client(Scope.ADMIN)  # a tenant keeps one
+    api_keys.revoke(tenant.ports, tenant.operator, key_id=tenant.admin.key_id)
+
+
+@pytest.mark.parametrize(
+    ("happens", "status"), [(_damage, 503), (_delete, 404), (_revoke_key, 401)]
+)
+def test_what_ends_the_wait_of_a_proof(
+    proof: Proof, happens: Callable[[Proof], None], status: int
+) -> None:
+    """FLEET-14, F268c: A fault during the wait is 503, a deletion 404, a revoked key 401."""
+    proof.work.happens = [lambda: happens(proof)]
+    assert proof.get().status_code == status
+
+
+@pytest.mark.parametrize("wait", ["-1", "+1", "3601", "01", "1.5", "", "x", "1&wait=1"])
+def test_a_wait_that_cannot_be(proof: Proof, wait: str) -> None:
+    """FLEET-14: A `wait` that is not a whole number from 0 to 3600 is refused."""
+    assert proof.get(f"?wait={wait}").status_code == 400

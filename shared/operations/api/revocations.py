@@ -116,8 +116,13 @@ def page(ports: Ports, caller: Caller, *, before: str | None, limit: int) -> Pag
 @operation(Scope.ADMIN)
 def get(ports: Ports, caller: Caller, *, revocation_id: str) -> tuple[Revocation, Reach]:
     """Return a revocation, and how far it has got (REVOKE-8). Raises `NotFound`."""
-    _, record = _find(ports, caller, revocation_id)
-    return record, reach.of_revocation(ports, caller.tenant_id, record)
+    found = record(ports, caller, revocation_id=revocation_id)
+    return found, reach.of_revocation(ports, caller.tenant_id, found)
+
+
+def record(ports: Ports, caller: Caller, *, revocation_id: str) -> Revocation:
+    """Read a revocation of the caller's tenant. Raises `NotFound`."""
+    return _find(ports, caller, revocation_id)[1]
 
 
 @operation(Scope.ADMIN, Scope.AUTHORIZER)

@@ -14,7 +14,7 @@ from shared.model.srl.schedule import TURNS, Turn
 from shared.model.srl.signers import ListSigner, signers
 from shared.model.srl.verification import verify
 from shared.model.tenants import DirectoryEntry
-from shared.operations.operator import consistency, probes
+from shared.operations.operator import consistency, probes, propagation
 from shared.operations.operator.probes import Probe
 from shared.operations.operator.recovery import differences, newest
 from shared.operations.rules import seals, tenants
@@ -23,6 +23,10 @@ from shared.ports import Ports
 from shared.ports.one_machine import LocalStore
 from shared.ports.store import Delete, Expect, Put
 
+# How many authorizers of a tenant are named that are behind.
+_STRAGGLERS: Final = 10
+
+_FLEET: Final = "docs/fleet.md#stragglers"
 _GUIDE: Final = "restore the data (docs/deploy.md#restore)"
 
 
@@ -137,6 +141,7 @@ def _findings(ports: Ports, tenant: DirectoryEntry, head: Head) -> Iterator[Find
         _list_is_on_time,
         _signer_can_sign,
         _keys_can_sign,
+        _authorizers_follow,
     )
     for check in checks:
         try:
@@ -199,6 +204,17 @@ def _list_is_on_time(ports: Ports, tenant: DirectoryEntry, head: Head) -> Iterat
     if Turn.after(head, tenant.tenant_id).is_late(ports.now()):
         remedy = f"check that the schedule runs; its log has the cause for {tenant.tenant_id}"
         yield Finding(tenant.handle, "its list is late", remedy)
+
+
+def _authorizers_follow(ports: Ports, tenant: DirectoryEntry, _head: Head) -> Iterator[Finding]:
+    """Find authorizers that may admit a warrant that was revoked minutes ago."""
+    found, total = propagation.stragglers(ports, tenant.tenant_id)
+    for each in found[:_STRAGGLERS]:
+        remedy = f"see {_FLEET}; if it is gone, DELETE /v1/authorizers/{each.judged.authorizer.id}"
+        yield Finding(tenant.handle, each.problem, remedy)
+    if total > _STRAGGLERS:
+        problem = f"the same is true of {total - _STRAGGLERS} more of its authorizers"
+        yield Finding(tenant.handle, problem, f"see {_FLEET}")
 
 
 def _signer_can_sign(ports: Ports, tenant: DirectoryEntry, _head: Head) -> Iterator[Finding]:

@@ -1,11 +1,13 @@
 """How far a revocation has got: the feed, and the list."""
 
 from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
 from shared.model import feed as feed_model
 from shared.model import times
-from shared.model.feed import StoredEntry
+from shared.model.feed import FeedHead, StoredEntry
+from shared.model.propagation import Published
 from shared.model.revocations import Revocation
 from shared.model.srl.schedule import warrant_mark_address
 from shared.model.warrants import Standing, left_behind, warrant_address
@@ -22,6 +24,8 @@ class _Told(NamedTuple):
     """What an entry says of a warrant. `ends`: no older entry says anything of the revocation."""
 
     sequence: int
+    issued_at: datetime
+    chain: bytes
     revokes: bool
     is_break: bool
     ends: bool
@@ -37,37 +41,90 @@ class Reach(NamedTuple):
     list_version: int | None
 
 
+class Traced(NamedTuple):
+    """The first entry from which on clients refuse a warrant, and the first list.
+
+    Both are None as in `Reach`. `ended_at` is when the warrant ended, if it is not listed for that.
+    """
+
+    published: Published | None = None
+    list_version: int | None = None
+    ended_at: datetime | None = None
+
+
 def of_revocation(ports: Ports, tenant_id: str, record: Revocation) -> Reach:
     """Return how far a revocation has got (REVOKE-8). Raises `Corrupt`, `Unavailable`."""
+    published, version, _ = traced(ports, tenant_id, record)
+    return Reach(None if published is None else published.sequence, version)
+
+
+def traced(ports: Ports, tenant_id: str, record: Revocation) -> Traced:
+    """Return the same with all that is known of the entry. Raises `Corrupt`, `Unavailable`."""
     mark = warrant_mark_address(tenant_id, record.warrant_id)
     standing = warrant_address(tenant_id, record.warrant_id)
     # Before the feed: a mark is removed only after the entry is written.
     items, settings = ports.gather(
         lambda: ports.store.get_many([mark, standing]), lambda: tenants.settings(ports, tenant_id)
     )
-    newest, end = feed_storage.head(ports, tenant_id), Standing.of(items.get(standing)).end
-    if newest is None or left_behind(end, ports.now(), ttl=settings.srl_ttl):
-        return Reach(None, None)
-    is_pending = mark in items
-    sequence = _first(_told(ports, tenant_id, record), newest.sequence, is_pending=is_pending)
-    return Reach(sequence, None if sequence is None else _list(ports, tenant_id, sequence))
+    end = Standing.of(items.get(standing)).end
+    if left_behind(end, ports.now(), ttl=settings.srl_ttl):
+        return Traced(ended_at=end)
+    newest = feed_storage.head(ports, tenant_id)
+    # With a mark, the feed has yet to tell of the warrant. An entry that is being written may say
+    # that it was restored before it was revoked again.
+    if newest is None or mark in items:
+        return Traced()
+    published = _first(_told(ports, tenant_id, record), newest)
+    version = None if published is None else _list(ports, tenant_id, published.sequence)
+    return Traced(published, version)
 
 
-def _first(told: Iterable[_Told], newest: int, *, is_pending: bool) -> int | None:
-    """Return the first sequence from which on the feed has the warrant, without a gap.
+def _first(told: Iterable[_Told], newest: FeedHead) -> Published | None:
+    """Return the first entry from which on the feed has the warrant, without a gap.
 
-    If the revocation is further back than is looked, this is the oldest sequence of those.
-    `is_pending` is whether the feed may still have to tell of the warrant.
+    If the revocation is further back than is looked, this is the oldest entry of those.
     """
-    found, oldest = None, newest
+    found, oldest, chains = None, None, dict[int, bytes]()
     for each in told:
         if each.ends:
-            return found
-        oldest = each.sequence
+            break
+        chains[each.sequence], oldest = each.chain, each
         # Clients pass a break with a list that is made from all records.
-        if each.revokes or (each.is_break and found is None and not is_pending):
-            found = each.sequence
-    return oldest if found is None and not is_pending else found
+        if each.revokes or (each.is_break and found is None):
+            found = each
+    else:
+        found = found or oldest
+        if found is None:
+            return latest(newest)
+    return found and Published(found.sequence, found.issued_at, {**chains, **latest(newest).chains})
+
+
+def latest(newest: FeedHead) -> Published:
+    """Return the last entry of a feed. If all were removed, it is as old as the head."""
+    head = newest.signed
+    at = newest.published_ms / 1000
+    issued_at = datetime.fromtimestamp(at, UTC) if at else head.issued_at
+    chains = {head.base.sequence: head.base.chain, head.sequence: head.chain}
+    return Published(head.sequence, issued_at, chains)
+
+
+def published_before(ports: Ports, newest: FeedHead, moment: datetime) -> Published | None:
+    """Return the newest entry that was published before `moment`; None if there is none.
+
+    If there are more newer ones than are looked at, this is the oldest of those. Raises `Corrupt`,
+    `Unavailable`.
+    """
+    last = latest(newest)
+    if last.issued_at < moment:
+        return last
+    partition, chains = feed_model.feed(newest.signed.tenant_id), dict(last.chains)
+    rows = ports.store.query(partition, before=feed_model.HEAD, newest_first=True, limit=_MOST)
+    for read, row in enumerate(rows, 1):
+        stored, sequence = StoredEntry.from_item(row.item), int(row.sk)
+        chains[sequence] = chains.get(sequence, stored.chain)
+        if stored.issued_at < moment or read == _MOST:
+            return Published(sequence, stored.issued_at, chains)
+    return None
 
 
 def _told(ports: Ports, tenant_id: str, record: Revocation) -> Iterator[_Told]:
@@ -79,9 +136,14 @@ def _told(ports: Ports, tenant_id: str, record: Revocation) -> Iterator[_Told]:
         for row in rows:
             stored, before = StoredEntry.from_item(row.item), row.sk
             entry, _ = stored.opened()
-            ends = stored.issued_at < since or record.warrant_id in entry.removed
-            revokes = record.warrant_id in entry.revoked
-            yield _Told(entry.sequence, revokes=revokes, is_break=entry.is_break, ends=ends)
+            yield _Told(
+                entry.sequence,
+                stored.issued_at,
+                stored.chain,
+                revokes=record.warrant_id in entry.revoked,
+                is_break=entry.is_break,
+                ends=stored.issued_at < since or record.warrant_id in entry.removed,
+            )
 
 
 def _list(ports: Ports, tenant_id: str, sequence: int) -> int | None:

@@ -1,0 +1,67 @@
+"""Measure how long a revocation takes to reach every authorizer of a tenant (docs/fleet.md)."""
+
+import argparse
+from collections.abc import Callable
+
+from infra import os_user
+from shared.errors import RescindError
+from shared.model.callers import Caller
+from shared.operations.api.propagation import Progress
+from shared.operations.operator import onboarding, propagation
+from shared.operations.srl import propagation as registry
+from shared.ports import Ports
+
+Report = Callable[[str], None]
+
+# For a fleet that reports within its spread, and authorizers that are closed after a minute.
+SECONDS_DEFAULT = 180
+
+
+class NotComplete(RescindError):
+    """Not every authorizer is known to refuse the canary."""
+
+
+def run(ports: Ports, arguments: argparse.Namespace, report: Report) -> None:
+    """Revoke a canary, wait for the fleet, restore it; print the seconds on standard output."""
+    caller = onboarding.operator(ports, handle=arguments.name, user=os_user.name())
+    if not any(True for _ in registry.registrations(ports, caller.tenant_id)):
+        raise NotComplete("no authorizer is registered, so there is nothing to measure.")
+    try:
+        seconds, last = _measured(ports, caller, arguments.seconds, report)
+    except KeyboardInterrupt:
+        raise NotComplete("interrupted; the canary is restored.") from None
+    if not last.propagation.is_complete:
+        for each in last.propagation.stragglers:
+            found = each.authorizer
+            report(f"  {each.proof}: {found.name} ({found.id}) has {_entry(found.sequence)}.")
+        raise NotComplete(f"{last.propagation.unknown} authorizer(s) unknown after {seconds:.1f} s")
+    print(f"{seconds:.1f}")
+
+
+def _measured(
+    ports: Ports, caller: Caller, seconds: float, report: Report
+) -> tuple[float, Progress]:
+    """Return how long it took, and what was known then."""
+    with propagation.canary(ports, caller) as record:
+        report(f"Revoked {record.warrant_id} ({record.id}).")
+        said = ""
+        for passed, progress in propagation.watched(ports, caller, record.id, seconds=seconds):
+            if (now := _described(progress)) != said:
+                said = now
+                report(f"{passed:6.1f} s: {now}")
+    report(f"Restored {record.warrant_id}.")
+    return passed, progress
+
+
+def _described(progress: Progress) -> str:
+    published, found = progress.traced.published, progress.propagation
+    if published is None:
+        return f"not in the feed yet; {found.registered} authorizers are registered."
+    return (
+        f"entry {published.sequence} of the feed; {found.holding} of {found.registered} have it, "
+        f"{found.closed} closed, {found.unknown} unknown."
+    )
+
+
+def _entry(sequence: int | None) -> str:
+    return "no entry" if sequence is None else f"entry {sequence}"

@@ -1,0 +1,97 @@
+"""How far the feed has got among the authorizers of a tenant (FLEET-10, docs/adr/0052)."""
+
+import logging
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Final, NamedTuple
+
+from shared.errors import Corrupt, Unavailable
+from shared.model import authorizers, propagation
+from shared.model.authorizers import Authorizer
+from shared.model.propagation import Propagation, Published
+from shared.model.revocations import Revocation
+from shared.operations.rules import tenants
+from shared.operations.srl import feed_storage, reach
+from shared.operations.srl.reach import Traced
+from shared.ports import Ports
+
+# How long authorizers have to apply an entry and to report it, before they are stragglers.
+SETTLED_AFTER: Final = timedelta(minutes=5)
+
+
+# The minutes between two counts of the authorizers of all tenants.
+_COUNTED_EVERY: Final = 5
+
+_log = logging.getLogger(__name__)
+
+
+class Settled(NamedTuple):
+    """How far an entry has got that each authorizer should have by now."""
+
+    published: Published
+    propagation: Propagation
+
+
+def of_revocation(ports: Ports, tenant_id: str, record: Revocation) -> tuple[Traced, Propagation]:
+    """Return how far a revocation has got. Raises `Corrupt`, `Unavailable`."""
+    now = ports.now()
+    # The authorizers first: what they report was published before the feed is read.
+    registered = list(registrations(ports, tenant_id))
+    traced = reach.traced(ports, tenant_id, record)
+    return traced, propagation.propagation(registered, traced.published, now)
+
+
+def of_feed(ports: Ports, tenant_id: str) -> Settled | None:
+    """Return how far the newest entry has got that is older than `SETTLED_AFTER`.
+
+    Authorizers that registered later do not count. Returns None if there is no such authorizer, or
+    no such entry. Raises `Corrupt`, `Unavailable`.
+    """
+    now = ports.now()
+    registered = [
+        each
+        for each in registrations(ports, tenant_id)
+        if each.registered_at <= now - SETTLED_AFTER
+    ]
+    newest = feed_storage.head(ports, tenant_id) if registered else None
+    if newest is None:
+        return None
+    published = reach.published_before(ports, newest, now - SETTLED_AFTER)
+    if published is None:
+        return None
+    return Settled(published, propagation.propagation(registered, published, now))
+
+
+def is_due(now: datetime) -> bool:
+    """Return whether a run of the schedule in this minute counts the unknown authorizers."""
+    return now.minute % _COUNTED_EVERY == 0
+
+
+def unknown(ports: Ports) -> int | None:
+    """Return how many authorizers are unknown by `of_feed`, of all tenants together.
+
+    A tenant whose items cannot be read counts as one. Returns None if no tenant ever had an
+    authorizer. Raises `Unavailable` if the tenants cannot be read.
+    """
+    ids = [each.tenant_id for each in tenants.directory(ports)]
+    counters = {authorizers.registered_address(each): each for each in ids}
+    found = ports.store.get_many(counters)
+    return sum(_unknown(ports, counters[each]) for each in found) if found else None
+
+
+def _unknown(ports: Ports, tenant_id: str) -> int:
+    try:
+        settled = of_feed(ports, tenant_id)
+    except (Corrupt, Unavailable):
+        # It must neither hide nor be hidden by those of other tenants.
+        _log.exception("the authorizers of %s cannot be counted", tenant_id)
+        return 1
+    return 0 if settled is None else settled.propagation.unknown
+
+
+def registrations(ports: Ports, tenant_id: str) -> Iterator[Authorizer]:
+    """Read the authorizers that are registered. Raises `Corrupt`, `Unavailable`."""
+    now = ports.now()
+    rows = ports.store.query(authorizers.authorizers(tenant_id))
+    found = (Authorizer.from_item(row.item) for row in rows)
+    return (each for each in found if not each.is_expired(now))

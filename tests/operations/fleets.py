@@ -1,0 +1,44 @@
+"""A fleet of authorizers of a tenant, which report what they are told to."""
+
+from dataclasses import dataclass, field
+
+from shared.model.authorizers import Description, Heartbeat
+from shared.operations.api import authorizers
+from shared.operations.api.authorizers import Reported
+from shared.ports import Ports
+from tests.operations.followers import current
+from tests.operations.tenants import Tenant
+
+
+@dataclass
+class Fleet:
+    """Authorizers by name, with their identifiers."""
+
+    ports: Ports
+    tenant: Tenant
+    ids: dict[str, str] = field(default_factory=dict)
+
+    def add(self, *names: str) -> "Fleet":
+        """Register authorizers."""
+        for name in names:
+            made = authorizers.register(
+                self.ports, self.tenant.operator, described=Description(name)
+            )
+            self.ids[name] = made.authorizer.id
+        return self
+
+    def report(self, *names: str, staleness: int | None = 30) -> None:
+        """Let authorizers report that they have the whole feed now."""
+        head = current(self.ports, self.tenant.id).signed
+        for name in names:
+            self.beat(name, head.sequence, head.chain.hex(), staleness=staleness)
+
+    def beat(
+        self, name: str, sequence: int, chain: str = "", *, staleness: int | None = 30
+    ) -> Reported:
+        """Send the heartbeat of one authorizer."""
+        beat = Heartbeat(
+            sequence, chain, verified_at=self.ports.now(), max_staleness_seconds=staleness
+        )
+        own = self.ids[name]
+        return authorizers.heartbeat(self.ports, self.tenant.operator, authorizer_id=own, beat=beat)

@@ -1,4 +1,4 @@
-"""Look at a feed, decide for Envoy, pin other keys, or run the conformance suite.
+"""Look at a feed, decide for Envoy, relay a feed, pin other keys, or run the conformance suite.
 
 The API key is read from the environment variable RESCIND_API_KEY.
 """
@@ -64,6 +64,15 @@ def _ext_authz(options: argparse.Namespace) -> int:
     return 0
 
 
+def _relay(options: argparse.Namespace) -> int:
+    """Answer many clients near it, and poll once for all of them (docs/relay.md)."""
+    try:
+        from .relay import command  # noqa: PLC0415 (only the extra `relay` installs what it needs)
+    except ModuleNotFoundError as error:
+        raise ValueError(f"{error}; install rescind-authorizer[relay]") from None
+    return command.run(options, _api_key())
+
+
 def _repin(options: argparse.Namespace) -> int:
     """Reset a floor, and pin other keys in place of the configured ones (docs/authorizers.md)."""
     folder = Path(options.folder)
@@ -116,16 +125,24 @@ def _show(event: Event) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m rescind_authorizer", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for name, run in (("status", _status), ("watch", _watch), ("ext-authz", _ext_authz)):
+    for name, run in (
+        ("status", _status),
+        ("watch", _watch),
+        ("ext-authz", _ext_authz),
+        ("relay", _relay),
+    ):
         command = commands.add_parser(name, help=run.__doc__)
         command.set_defaults(run=run)
         add = command.add_argument
         add("url", metavar="URL", help="address of the service")
         add("--tenant", required=True, metavar="ID", help="the tenant's identifier, svc_tnt_…")
         add("--public-key", required=True, action="append", metavar="BASE64", help=_PINNED)
-        add("--floor", metavar="FOLDER", help="keep what was accepted here, as a client does")
         add("--allow-http", action="store_true", help="send the API key without TLS")
         add("--name", help="report under this name (default: that of the host)")
+        if run is _relay:
+            _add_relay(command)
+            continue
+        add("--floor", metavar="FOLDER", help="keep what was accepted here, as a client does")
         # Somebody who only looks enforces nothing.
         is_default = name == "ext-authz"
         add("--report", action=BooleanOptionalAction, default=is_default, help=_REPORT)
@@ -142,6 +159,22 @@ def _parser() -> argparse.ArgumentParser:
 
 
 _REPORT = "tell the service what this client holds (default: %(default)s)"
+
+
+def _add_relay(command: argparse.ArgumentParser) -> None:
+    add = command.add_argument
+    add("--state", required=True, metavar="FOLDER", help="keep what was accepted here")
+    add(
+        "--listen",
+        default="127.0.0.1:8181",
+        metavar="ADDRESS:PORT",
+        help="where the clients ask (default %(default)s)",
+    )
+    add("--tokens", metavar="FILE", help="the tokens of its clients, one in each line")
+    add("--certificate", metavar="FILE", help="the relay's certificate chain, for TLS")
+    add("--key", metavar="FILE", help="the private key of the certificate")
+
+
 _LISTEN = "where Envoy asks (default %(default)s)"
 _REPINNED = "public key of a list signer in base64, from the operator; without one, the pins go"
 _PINNED = "public key of a list signer, from a source that you trust; may be repeated"

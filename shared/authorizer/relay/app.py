@@ -1,0 +1,198 @@
+"""The endpoints of a relay, as clients of the service know them (POLL-1 to 6)."""
+
+import hashlib
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
+from typing import Final
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import FileResponse, JSONResponse, Response
+from starlette.routing import Route
+
+from ..responses import NoAnswer
+from ..view import Moment
+from ..wire import NUMBER_MAX
+from . import health
+from .documents import Document
+from .held import WAIT_MAX, Held
+from .relay import Relay, age
+
+_DECIMAL: Final = re.compile(r"0|[1-9][0-9]{0,15}", re.ASCII)
+_TAG: Final = re.compile(r'(?:W/)?("[^"]*")')
+_WAIT_LIMIT: Final = 3600
+_NO_CACHE: Final = "private, no-cache"
+_IMMUTABLE: Final = {
+    "Cache-Control": "private, max-age=31536000, immutable",
+    "Content-Encoding": "gzip",
+    "Vary": "Authorization",
+}
+
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+class Problem(Exception):
+    """An error of the contract (API-9)."""
+
+    def __init__(self, status: int, code: str, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+
+    def response(self) -> Response:
+        """Return it as a response."""
+        headers = {"Cache-Control": "no-store"}
+        headers |= {401: {"WWW-Authenticate": "Bearer"}, 503: {"Retry-After": "1"}}.get(
+            self.status, {}
+        )
+        body = {"error": {"code": self.code, "message": str(self)}}
+        return JSONResponse(body, self.status, headers)
+
+
+def app(relay: Relay, tokens: Iterable[str]) -> Starlette:
+    """Return the application. Without `tokens` it answers anybody."""
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        await relay.start()
+        try:
+            yield
+        finally:
+            await relay.close()
+
+    endpoints = Endpoints(relay)
+    digests = frozenset(map(_digest, tokens))
+    open_to_all = [
+        Route("/healthz", health.healthz(relay)),
+        Route("/metrics", health.metrics(relay)),
+    ]
+    paths: dict[str, Handler] = {
+        "/v1/revocations/feed": endpoints.poll,
+        "/v1/revocations/feed/base/{version}": endpoints.base,
+        "/v1/revocations/srl/keys": endpoints.signers,
+        "/v1/trust-bundle": endpoints.bundle,
+    }
+    routes = [Route(path, _guarded(relay, run, digests)) for path, run in paths.items()]
+    return Starlette(
+        routes=open_to_all + routes,
+        lifespan=lifespan,
+        exception_handlers={404: _not_found, 405: _not_allowed},
+    )
+
+
+class Endpoints:
+    """The requests that a relay answers from what it has."""
+
+    def __init__(self, relay: Relay) -> None:
+        self._relay = relay
+
+    async def poll(self, request: Request) -> Response:
+        """Answer a poll of the feed, with `wait` once there is something new."""
+        asked = Moment.now()
+        after, wait = _number(request, "after", NUMBER_MAX), _number(request, "wait", _WAIT_LIMIT)
+        held = self._held(after)
+        if wait and held.etag in _tags(request):
+            await self._relay.waiting.change(min(wait, WAIT_MAX))
+            held = self._held(after)
+        headers = self._headers(self._relay.news.confirmed, asked) | {"ETag": held.etag}
+        if held.etag in _tags(request):
+            return Response(status_code=304, headers=headers)
+        return Response(held.answer(after), headers=headers, media_type="application/json")
+
+    async def base(self, request: Request) -> Response:
+        """Answer with the base of a head of which a client was told."""
+        text = request.path_params["version"]
+        found = None
+        if _DECIMAL.fullmatch(text):
+            found = await self._relay.bases.file(int(text))
+        if found is None:
+            raise Problem(404, "not_found", "There is no such base. Poll again.")
+        path, base = found
+        etag = f'"{base.sha256.hex()}"'
+        if etag in _tags(request):
+            return Response(status_code=304, headers={"ETag": etag})
+        headers = _IMMUTABLE | {"ETag": etag}
+        return FileResponse(path, headers=headers, media_type="application/cbor")
+
+    async def signers(self, request: Request) -> Response:
+        """Answer with the list signers, among which is that of the head."""
+        signer = self._held(None).signed_by
+        return await self._page(request, self._relay.signers, signer)
+
+    async def bundle(self, request: Request) -> Response:
+        """Answer with a page of the trust bundle."""
+        return await self._page(request, self._relay.bundle, None)
+
+    async def _page(self, request: Request, document: Document, signer: bytes | None) -> Response:
+        asked = Moment.now()
+        page, confirmed = await document.page(request.query_params.get("cursor", ""), signer=signer)
+        if page is None:
+            raise Problem(400, "invalid_request", "There is no such cursor. Begin again.")
+        headers = self._headers(confirmed, asked)
+        if page.etag:
+            headers["ETag"] = page.etag
+            if page.etag in _tags(request):
+                return Response(status_code=304, headers=headers)
+        return Response(page.body, headers=headers, media_type="application/json")
+
+    def _held(self, after: int | None) -> Held:
+        """Return what clients accept now. Raises `Problem` if there is nothing of the kind."""
+        held = self._relay.news.held
+        if held is None or not self._relay.is_usable():
+            raise Problem(503, "unavailable", "The relay has no valid head of the feed.")
+        if after is not None and after > held.head.sequence:
+            # An older head would be refused as a rollback, and reported.
+            raise Problem(503, "unavailable", "The relay does not have this entry yet.")
+        return held
+
+    @staticmethod
+    def _headers(confirmed: Moment, asked: Moment) -> dict[str, str]:
+        return {"Age": str(age(confirmed, asked)), "Cache-Control": _NO_CACHE}
+
+
+def _guarded(relay: Relay, run: Handler, digests: frozenset[bytes]) -> Handler:
+    async def guarded(request: Request) -> Response:
+        try:
+            if digests and _digest(_bearer(request)) not in digests:
+                raise Problem(401, "unauthorized", "The relay needs one of its own tokens.")
+            response = await run(request)
+        except Problem as problem:
+            response = problem.response()
+        except (NoAnswer, OSError) as error:
+            response = Problem(503, "unavailable", f"The relay cannot answer: {error}").response()
+        relay.answered[str(response.status_code)] += 1
+        return response
+
+    return guarded
+
+
+def _bearer(request: Request) -> str:
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else ""
+
+
+def _digest(token: str) -> bytes:
+    # A set of hashes does not tell by its time how much of a token is right.
+    return hashlib.sha256(token.encode()).digest()
+
+
+def _number(request: Request, name: str, most: int) -> int | None:
+    values = request.query_params.getlist(name)
+    if not values:
+        return None
+    if len(values) > 1 or not _DECIMAL.fullmatch(values[0]) or int(values[0]) > most:
+        raise Problem(400, "invalid_request", f"{name} must be a whole number, at most {most}")
+    return int(values[0])
+
+
+def _tags(request: Request) -> list[str]:
+    return _TAG.findall(request.headers.get("if-none-match", ""))
+
+
+async def _not_found(_request: Request, _error: Exception) -> Response:
+    return Problem(404, "not_found", "A relay does not have this path.").response()
+
+
+async def _not_allowed(_request: Request, _error: Exception) -> Response:
+    return Problem(405, "method_not_allowed", "This path does not allow the method.").response()

@@ -1,0 +1,116 @@
+"""What a relay has: the news of the service, and the polls that wait for more."""
+
+import asyncio
+import math
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from ..floor import Floor
+from ..signers import Trust
+from ..transport import Transport
+from ..view import NEVER, Moment
+from . import documents
+from .bases import Bases
+from .documents import Document
+from .line import Line
+from .upstream import News, Upstream
+from .waiting import Waiting
+
+# The largest `Age`: more than anybody's patience.
+_AGE_MAX: Final = 10**9
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """How a relay reaches the service."""
+
+    url: str
+    api_key: str
+    allow_http: bool = False
+
+    def transport(self) -> Transport:
+        """Return a connection for one thread. Raises `ValueError` if the address is not one."""
+        return Transport(self.url, api_key=self.api_key, allow_http=self.allow_http)
+
+
+class Relay:
+    """Holds everything that one relay answers with. It belongs to one event loop.
+
+    `floor` and `folder` keep it across restarts. `most_waiting` is how many polls may wait.
+    """
+
+    def __init__(
+        self, service: Service, trust: Trust, floor: Floor, folder: Path, *, most_waiting: int
+    ) -> None:
+        self.news = News(None, NEVER)
+        self.waiting = Waiting(most_waiting)
+        self.answered: Counter[str] = Counter()
+        self._upstream = Upstream(
+            service.transport(), floor, trust, post=self._posted, allow_http=service.allow_http
+        )
+        self._lines = [Line(service.transport()) for _ in range(2)]
+        self.bases = Bases(folder / "bases", self._lines[0], floor)
+        self.signers = Document(documents.signers(), self._lines[1], folder)
+        self.bundle = Document(documents.trust_bundle(trust.tenant), self._lines[1], folder)
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def load(self) -> None:
+        """Take up the floor. Raises `DamagedFloor` or `OSError`."""
+        self._upstream.load()
+
+    async def start(self) -> None:
+        """Begin to follow the service."""
+        self._loop = asyncio.get_running_loop()
+        self._upstream.start()
+
+    def release(self) -> None:
+        """Let all polls go on that wait."""
+        self.waiting.release()
+
+    async def close(self) -> None:
+        """Stop following the service."""
+        self._loop = None
+        for each in (self.bases, self.signers, self.bundle):
+            each.close()
+        await asyncio.to_thread(self._upstream.close)
+        for line in self._lines:
+            await asyncio.to_thread(line.close)
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the relay follows the service."""
+        return self._upstream.is_alive
+
+    @property
+    def counts(self) -> Counter[str]:
+        """What the exchanges with the service ended with."""
+        return self._upstream.counts
+
+    def is_usable(self) -> bool:
+        """Return whether there is a head that clients accept now."""
+        return self.news.is_usable(datetime.now(UTC))
+
+    def _posted(self, news: News) -> None:
+        loop = self._loop
+        # The loop may have ended before the thread.
+        with suppress(RuntimeError):
+            if loop:
+                loop.call_soon_threadsafe(self._take, news)
+
+    def _take(self, news: News) -> None:
+        is_new = news.held is not self.news.held
+        self.news = news
+        if news.held and is_new:
+            self.bases.note(news.held.head.base)
+        if is_new:
+            self.waiting.wake()
+
+
+def age(confirmed: Moment, asked: Moment) -> int:
+    """Return the seconds from `confirmed` until a request of `asked`, rounded up (FLEET-21)."""
+    passed = max(asked.monotonic - confirmed.monotonic, asked.wall - confirmed.wall, 0.0)
+    return math.ceil(min(passed, _AGE_MAX))

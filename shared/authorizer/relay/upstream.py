@@ -1,0 +1,146 @@
+"""The thread that follows the service for a relay, and passes on what it has verified."""
+
+import logging
+import threading
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from .. import events
+from ..answers import Answer
+from ..floor import Floor
+from ..follower import Follower
+from ..policy import Policy
+from ..signers import Trust
+from ..state import State
+from ..transport import Transport
+from ..view import Moment
+from .held import Held
+
+_log: Final = logging.getLogger("rescind_authorizer.relay")
+
+# How often the service is asked at least, also if it grants longer waits: so what a relay answers
+# is at most some two seconds old.
+_POLL_SECONDS: Final = 1.0
+
+# Seconds to pause after an error that nobody foresaw.
+_PAUSE: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """What the service said last: `held`, which it confirmed when it was asked at `confirmed`.
+
+    `held` is None if nothing may be passed on: nothing was verified yet, or the key that signed it
+    was revoked.
+    """
+
+    held: Held | None
+    confirmed: Moment
+
+    def is_usable(self, now: datetime) -> bool:
+        """Return whether there is a head that clients accept at `now`."""
+        return self.held is not None and not self.held.is_expired(now)
+
+
+class Upstream:
+    """Follows the feed of one tenant, and calls `post` in its thread after each exchange.
+
+    `counts` counts what happened, by the names of docs/relay.md.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        floor: Floor,
+        trust: Trust,
+        *,
+        post: Callable[[News], None],
+        allow_http: bool = False,
+    ) -> None:
+        policy = Policy(
+            poll_seconds=_POLL_SECONDS, wait_seconds=_POLL_SECONDS, allow_http=allow_http
+        )
+        self.counts: Counter[str] = Counter()
+        self._follower = Follower(transport, floor, trust, policy, self._note)
+        self._post = post
+        self._held: Held | None = None
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._follow, name="rescind-relay", daemon=True)
+
+    def load(self) -> None:
+        """Take up the floor. Raises `DamagedFloor` or `OSError`."""
+        self._follower.load()
+
+    def start(self) -> None:
+        """Pass on what the floor has, and begin to follow."""
+        self._tell()
+        self._thread.start()
+
+    def close(self, *, timeout: float = 5.0) -> None:
+        """Stop following, for which this waits `timeout` seconds."""
+        self._stop.set()
+        self._follower.transport.interrupt()
+        if self._thread.ident:
+            self._thread.join(timeout)
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the thread runs."""
+        return self._thread.is_alive()
+
+    def _follow(self) -> None:
+        pause = 0.0
+        while not self._stop.wait(pause):
+            try:
+                pause = self._follower.poll()
+                self._tell()
+            # Whatever it is: without this thread, all clients would become stale.
+            except Exception as error:  # noqa: BLE001
+                _log.exception("the feed could not be followed")
+                self._note(events.Failed(f"{type(error).__name__}: {error}", _PAUSE))
+                pause = _PAUSE
+        self._follower.transport.close()
+
+    def _tell(self) -> None:
+        view, answer = self._follower.view, self._follower.last
+        if view.state is not None:
+            # After a start, the answer is what the floor has.
+            self._held = self._next(view.state, answer or _saved(view.state))
+        self._post(News(self._held if view.is_trusted else None, view.confirmed))
+
+    def _next(self, state: State, answer: Answer | None) -> Held | None:
+        held = self._held
+        is_same = held and answer and held.payload == answer.payload
+        if answer is None or (is_same and held and held.signature == answer.signature):
+            return held
+        return Held.of(state, answer, held)
+
+    def _note(self, event: events.Event) -> None:
+        """Count and log an event, unless the relay stops."""
+        if self._stop.is_set():
+            return
+        match event:
+            case events.Polled():
+                self.counts["polls"] += 1
+            case events.Refused(reason):
+                self.counts[f"refused {reason}"] += 1
+                _log.error("an answer of the service was refused: %s", reason)
+            case events.Failed(message):
+                self.counts["failures"] += 1
+                _log.warning("the feed cannot be followed: %s", message)
+            case events.Pinned(key):
+                _log.warning("the list signer now is %s", key.hex())
+            case events.Repinned(keys):
+                _log.warning("repin set %s", ", ".join(each.hex() for each in keys))
+
+
+def _saved(state: State) -> Answer | None:
+    """Return one answer with all entries since the base from which `state` began."""
+    latest = state.latest
+    if latest is None:
+        return None
+    entries = state.origin.entries + latest.entries
+    return Answer(latest.payload, latest.signature, entries)

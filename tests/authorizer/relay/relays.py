@@ -1,0 +1,98 @@
+"""Relays on loopback, in threads of the tests."""
+
+import http.client
+import json
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from shared.authorizer.answers import Answer, parse_answer
+from shared.authorizer.floor import FileFloor
+from shared.authorizer.relay.app import app
+from shared.authorizer.relay.relay import Relay
+from shared.authorizer.relay.relay import Service as Upstream
+from shared.authorizer.relay.server import Server, bound
+from shared.authorizer.signers import Trust
+from tests.authorizer.feeds import TENANT, public, signer
+from tests.authorizer.service import KEY, Service
+from tests.waiting import soon
+
+FEED = "/v1/revocations/feed"
+HOST = "127.0.0.1"
+
+
+@dataclass(frozen=True)
+class Reply:
+    """A response of a relay."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def answer(self) -> Answer:
+        return parse_answer(self.body)
+
+    @property
+    def age(self) -> int:
+        return int(self.headers["age"])
+
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+@dataclass(frozen=True)
+class Running:
+    """A relay that runs."""
+
+    relay: Relay
+    server: Server
+    port: int
+
+    @property
+    def url(self) -> str:
+        return f"http://{HOST}:{self.port}"
+
+    def get(self, path: str = FEED, *, method: str = "GET", **headers: str) -> Reply:
+        """The response to one request; `_` in names of headers stands for `-`."""
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        with closing(http.client.HTTPConnection(HOST, self.port, timeout=30)) as connection:
+            connection.request(method, path, headers=named)
+            response = connection.getresponse()
+            found = {name.lower(): value for name, value in response.getheaders()}
+            return Reply(response.status, found, response.read())
+
+    def holds(self, sequence: int) -> bool:
+        held = self.relay.news.held
+        return held is not None and held.head.sequence == sequence
+
+
+@contextmanager
+def running(
+    service: Service,
+    folder: Path,
+    *,
+    tokens: Sequence[str] = (),
+    tenant: str = TENANT,
+    pinned: Sequence[bytes] = (),
+    most_waiting: int = 100,
+) -> Iterator[Running]:
+    """A relay of `service` on a free port, with its state in `folder`."""
+    trust = Trust(tenant, frozenset(pinned or [public(signer())]))
+    floor = FileFloor(folder / "floor")
+    relay = Relay(Upstream(service.url, KEY), trust, floor, folder, most_waiting=most_waiting)
+    relay.load()
+    sock = bound(HOST, 0)
+    server = Server(relay, app(relay, tokens), None, 1000)
+    thread = threading.Thread(target=server.run, args=([sock],), daemon=True)
+    thread.start()
+    try:
+        soon(lambda: server.started)
+        yield Running(relay, server, sock.getsockname()[1])
+    finally:
+        server.should_exit = True
+        thread.join(10)
+        assert not thread.is_alive()

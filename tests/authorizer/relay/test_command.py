@@ -1,0 +1,158 @@
+"""The command `relay`, and what the rest of the package needs of it: nothing."""
+
+import http.client
+import re
+import resource
+import signal
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shared.authorizer.__main__ import main
+from shared.authorizer.relay import command, server
+from tests.authorizer.feeds import TENANT
+from tests.authorizer.service import KEY, Service, serving
+from tests.processes import ROOT, environment, run
+
+_PINNED = "iojj3XQJ8ZX9UtstPLpdcspnCb8dlBIb83SIAbQPb1w="
+
+
+def arguments(url: str, folder: Path, *more: str) -> list[str]:
+    given = ["--tenant", TENANT, "--public-key", _PINNED, "--state", str(folder)]
+    return ["relay", url, *given, *more]
+
+
+@pytest.fixture(autouse=True)
+def key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RESCIND_API_KEY", KEY)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    (tmp_path / "tokens").write_text("a-token-of-the-relay-itself\nanother-one-of-these\n")
+    (tmp_path / "short").write_text("short\n")
+    (tmp_path / "empty").write_text("\n")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        (["--listen", "0.0.0.0:8181"], "pass --tokens"),
+        (["--listen", "[::]:8181"], "pass --tokens"),
+        (["--listen", "0.0.0.0:8181", "--tokens", "tokens"], "pass --certificate"),
+        (["--listen", "here:8181"], "does not appear to be an IPv4"),
+        (["--listen", "127.0.0.1:http"], "invalid literal"),
+        (["--tokens", "short"], "of 16 characters at least"),
+        (["--tokens", "empty"], "a token in each line"),
+        (["--tokens", "none"], "No such file"),
+        (["--certificate", "tokens"], "belong together"),
+    ],
+)
+def test_a_relay_that_others_could_misuse_does_not_start(
+    files: Path, more: list[str], why: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """F301c: A relay does not answer other machines without tokens, or without TLS."""
+    paths = {str(each.name): str(each) for each in files.iterdir()} | {"none": str(files / "none")}
+    given = [paths.get(each, each) for each in more]
+    assert main(arguments("https://rescind.example.com", files / "state", *given)) == 1
+    assert why in capsys.readouterr().err
+
+
+def test_a_damaged_floor_is_said(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (files / "floor").mkdir()
+    (files / "floor" / "floor.json").write_text("damaged")
+    assert main(arguments("http://127.0.0.1:1", files)) == 1
+    assert "is damaged" in capsys.readouterr().err
+
+
+class _Stopped(server.Server):
+    """A server that is interrupted at once, or that ends by itself."""
+
+    seen: tuple[Any, ...] = ()
+    ends = False
+
+    def __init__(self, *given: Any) -> None:
+        _Stopped.seen = given[1:3]
+
+    def run(self, *_: Any) -> None:
+        if not self.ends:
+            raise KeyboardInterrupt
+
+
+def test_an_interrupt_ends_a_relay(
+    files: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """F303b: A relay ends with code 0 if it is told to stop, and else with 1."""
+    monkeypatch.setattr(command, "Server", _Stopped)
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    tls = ["--certificate", "chain.pem", "--key", "key.pem", "--tokens", str(files / "tokens")]
+    given = arguments("http://127.0.0.1:1", files, "--listen", "127.0.0.1:0", *tls)
+    assert main(given) == 0
+    assert re.search(r"listening on 127\.0\.0\.1:\d+\n", capsys.readouterr().out)
+    assert _Stopped.seen[1] == server.Tls("chain.pem", "key.pem")
+    monkeypatch.setattr(_Stopped, "ends", True)
+    assert main(given) == 1
+
+
+def test_the_limit_of_files_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    """F303c: A relay raises its limit of open files, and keeps below it."""
+    limits, hard = [(1024, 4096), (1024, -1), (-1, -1)], []
+    monkeypatch.setattr(resource, "getrlimit", lambda _: limits[0])
+    monkeypatch.setattr(resource, "setrlimit", lambda _, limit: hard.append(limit))
+    assert server.connections() == 4096 - 128
+    limits.pop(0)
+    assert server.connections() == 8000
+    limits.pop(0)
+    assert server.connections() == 8000
+    assert hard == [(4096, 4096), (8128, -1)]
+
+
+def test_the_client_needs_nothing_of_the_relay() -> None:
+    """F304a: Without the extra `relay`, the client works, and the command says what to install."""
+    program = """
+import importlib, pkgutil, sys
+for name in ("starlette", "uvicorn", "anyio", "h11"):
+    sys.modules[name] = None
+import shared.authorizer as package
+for each in pkgutil.iter_modules(package.__path__, "shared.authorizer."):
+    importlib.import_module(each.name)
+package.AuthorizerClient, package.AsyncAuthorizerClient, package.Guard
+from shared.authorizer.__main__ import main
+sys.exit(main(sys.argv[1:]))
+"""
+    done = run("-c", program, *arguments("http://127.0.0.1:1", Path("x")), settings={})
+    assert done.returncode == 1
+    assert "install rescind-authorizer[relay]" in done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGINT])
+def test_a_relay_in_a_process_of_its_own_stops_in_order(tmp_path: Path, stop: int) -> None:
+    """F303d: A relay that gets SIGTERM or an interrupt answers who waits, and exits with 0."""
+    with serving(Service()) as service:
+        given = arguments(service.url, tmp_path, "--listen", "127.0.0.1:0")
+        with subprocess.Popen(
+            [sys.executable, "-X", "dev", "-W", "error", "-m", "shared.authorizer", *given],
+            cwd=ROOT,
+            env=environment({"RESCIND_API_KEY": KEY}),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as process:
+            assert process.stdout
+            assert process.stderr
+            port = int(process.stdout.readline().rpartition(":")[2])
+            try:
+                with closing(http.client.HTTPConnection("127.0.0.1", port)) as connection:
+                    connection.request("GET", "/healthz")
+                    assert connection.getresponse().status == 200
+                process.send_signal(stop)
+                assert process.wait(10) == 0
+            finally:
+                process.kill()
+            assert "Warning" not in process.stderr.read()

@@ -1,0 +1,315 @@
+"""A relay between our own client, unmodified, and a service on loopback."""
+
+import gzip
+import hashlib
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shared.authorizer import AuthorizerClient, NotReady, Policy, Verdict
+from shared.authorizer.floor import Floor, MemoryFloor
+from shared.authorizer.relay import upstream
+from tests.authorizer.feeds import TENANT, public, signer
+from tests.authorizer.relay.relays import FEED, Running, running
+from tests.authorizer.service import Response, Service, serving
+from tests.waiting import soon
+
+CLEAR, REVOKED, STALE = Verdict
+TOKEN = "a-token-of-the-relay-itself"
+
+
+@pytest.fixture
+def service() -> Iterator[Service]:
+    with serving(Service(wait_max=25)) as service:
+        service.signers = [service.described(signer())]
+        service.revoke("svc_wrt_a")
+        yield service
+
+
+@pytest.fixture
+def relay(service: Service, tmp_path: Path) -> Iterator[Running]:
+    with running(service, tmp_path / "relay") as relay:
+        soon(lambda: relay.holds(1))
+        yield relay
+
+
+def made(url: str, *, floor: Floor | None = None, **policy: Any) -> AuthorizerClient:
+    return AuthorizerClient(
+        url,
+        api_key=TOKEN,
+        tenant=TENANT,
+        public_keys=[public(signer())],
+        floor=floor or MemoryFloor(),
+        policy=Policy(**{"poll_seconds": 0.01} | policy),
+    )
+
+
+@contextmanager
+def client(relay: Running, **policy: Any) -> Iterator[AuthorizerClient]:
+    with made(relay.url, **policy).start() as client:
+        yield client
+
+
+def away(service: Service) -> None:
+    """Let the service answer nothing."""
+    service.instead = lambda _path: Response(b"", 503)
+
+
+def test_a_client_of_a_relay_refuses_what_is_revoked(service: Service, relay: Running) -> None:
+    """F297a: A client of a relay refuses a revoked warrant as one of the service does."""
+    with client(relay) as one, client(relay) as two:
+        for each in (one, two):
+            assert each.check(["svc_wrt_a"]) is REVOKED
+            assert each.check(["svc_wrt_b"]) is CLEAR
+        polled = service.polls()
+        service.revoke("svc_wrt_b")
+        for each in (one, two):
+            assert each.wait_for(2, timeout=5)
+            assert each.check(["svc_wrt_b"]) is REVOKED
+            assert each.status.refusals == {}
+            assert each.status.failures == 0
+        # The relay polls once for both.
+        assert service.polls() - polled <= 3
+
+
+def test_what_is_signed_is_passed_on_as_it_is(service: Service, relay: Running) -> None:
+    """F297b: Heads, entries, bases and list signers are passed on byte for byte."""
+    service.revoke("svc_wrt_b")
+    soon(lambda: relay.holds(2))
+    answer = relay.get().answer
+    head = service.feed.head(service.issued_at)
+    assert answer.payload == head.encode()
+    assert answer.entries == tuple(service.feed.entries.values())
+    assert relay.get(f"{FEED}?after=1").answer.entries == (service.feed.entries[2],)
+    assert relay.get(f"{FEED}?after=2").answer.entries == ()
+    base = relay.get(f"{FEED}/base/{head.base.version}")
+    assert base.headers["content-encoding"] == "gzip"
+    assert gzip.decompress(base.body) == service.feed.data
+    keys = relay.get("/v1/revocations/srl/keys")
+    assert keys.body == service.answer("/v1/revocations/srl/keys", {}).body
+
+
+def test_polls_wait_for_news(service: Service, relay: Running) -> None:
+    """F297c: A poll that waits is answered when there is an entry, and with 304 when there is none.
+
+    More polls than may wait are answered at once.
+    """
+    etag = relay.get().headers["etag"]
+    began = time.monotonic()
+    assert relay.get(f"{FEED}?after=1&wait=1", if_none_match=etag).status == 304
+    assert time.monotonic() - began >= 1
+    with ThreadPoolExecutor(3) as pool:
+        path = f"{FEED}?after=1&wait=25"
+        polls = [pool.submit(relay.get, path, if_none_match=etag) for _ in range(2)]
+        soon(lambda: len(relay.relay.waiting) == 2)
+        service.revoke("svc_wrt_b")
+        assert [each.result(5).answer.entries for each in polls] == [(service.feed.entries[2],)] * 2
+
+
+def test_too_many_polls_do_not_wait(service: Service, tmp_path: Path) -> None:
+    """F297d: More polls than may wait are answered at once."""
+    with running(service, tmp_path, most_waiting=0) as relay:
+        soon(lambda: relay.holds(1))
+        etag = relay.get().headers["etag"]
+        began = time.monotonic()
+        assert relay.get(f"{FEED}?after=1&wait=25", if_none_match=etag).status == 304
+        assert time.monotonic() - began < 5
+
+
+@pytest.mark.slow
+def test_a_relay_without_its_service_says_how_old_its_answers_are(
+    service: Service, relay: Running
+) -> None:
+    """F299a: If the service is away, clients of a relay are stale as those of the service are.
+
+    The relay answers with what it has. Its age counts for `max_staleness` of each client.
+    """
+    service.wait_max = 0
+    with client(relay, max_staleness=2.5) as held:
+        assert held.check(["svc_wrt_b"]) is CLEAR
+        away(service)
+        soon(lambda: held.check(["svc_wrt_b"]) is STALE, seconds=5)
+        assert held.check(["svc_wrt_a"]) is REVOKED
+        reply = relay.get()
+        assert (reply.status, reply.age > 2) == (200, True)
+        # A newcomer learns what is revoked, and clears nothing.
+        newcomer = made(relay.url, max_staleness=2.5)
+        with pytest.raises(NotReady, match="seconds old"):
+            newcomer.start(wait=0.2)
+        assert newcomer.check(["svc_wrt_a"]) is REVOKED
+        assert newcomer.check(["svc_wrt_b"]) is STALE
+        newcomer.close()
+        service.instead = lambda _path: None
+        soon(lambda: held.check(["svc_wrt_b"]) is CLEAR)
+
+
+def test_a_wait_makes_no_answer_old(
+    service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F299b: The age of an answer is counted until the request, so a wait does not add to it."""
+    monkeypatch.setattr(upstream, "_POLL_SECONDS", 0.05)
+    with running(service, tmp_path) as relay:
+        soon(lambda: relay.holds(1))
+        etag = relay.get().headers["etag"]
+        assert relay.get(f"{FEED}?after=1", if_none_match=etag).age == 1
+        reply = relay.get(f"{FEED}?after=1&wait=1", if_none_match=etag)
+        assert (reply.status, reply.age) == (304, 0)
+
+
+def test_a_relay_serves_after_a_restart_what_it_had(service: Service, tmp_path: Path) -> None:
+    """F300a: A relay that starts without its service answers with what it had, and its age."""
+    with running(service, tmp_path) as relay:
+        soon(lambda: relay.holds(1))
+        with client(relay):
+            before = relay.get(), relay.get("/v1/revocations/srl/keys")
+    away(service)
+    with running(service, tmp_path) as relay:
+        after = relay.get(), relay.get("/v1/revocations/srl/keys")
+        assert [each.body for each in after] == [each.body for each in before]
+        assert min(each.age for each in after) >= 1
+        with client(relay) as newcomer:
+            assert newcomer.check(["svc_wrt_a"]) is REVOKED
+            assert newcomer.check(["svc_wrt_b"]) is CLEAR
+
+
+def test_a_base_that_was_damaged_on_the_disk_is_fetched_again(
+    service: Service, tmp_path: Path
+) -> None:
+    """F300b: A base whose file was damaged while the relay was stopped is fetched again."""
+    path = f"{FEED}/base/{service.feed.version}"
+    with running(service, tmp_path) as relay:
+        soon(lambda: relay.holds(1))
+        whole = relay.get(path)
+        assert relay.get(path, if_none_match=whole.headers["etag"]).status == 304
+    (file,) = (tmp_path / "bases").iterdir()
+    damaged = bytearray(file.read_bytes())
+    damaged[len(damaged) // 2] ^= 1
+    file.write_bytes(damaged)
+    for each in (tmp_path / "floor").glob("base-*"):
+        each.unlink()
+    with running(service, tmp_path) as relay:
+        soon(lambda: relay.holds(1))
+        assert gzip.decompress(relay.get(path).body) == service.feed.data
+
+
+def test_bases_of_replaced_heads_are_kept_for_a_while(service: Service, relay: Running) -> None:
+    """F300c: A relay keeps the bases of the newest heads, and removes older ones."""
+    for _ in range(4):
+        service.feed.publish_list()
+        service.sign()
+        soon(lambda: _base_version(relay) == service.feed.version)
+        assert relay.get(f"{FEED}/base/{service.feed.version}").status == 200
+    statuses = [relay.get(f"{FEED}/base/{each}").status for each in range(1, 6)]
+    assert statuses == [404, 404, 200, 200, 200]
+
+
+def _base_version(relay: Running) -> int:
+    held = relay.relay.news.held
+    assert held
+    return held.head.base.version
+
+
+def test_a_relay_answers_those_with_its_token(service: Service, tmp_path: Path) -> None:
+    """F301a: A relay with tokens answers nobody without one of them, but for its health."""
+    with running(service, tmp_path, tokens=[TOKEN, "another"]) as relay:
+        soon(lambda: relay.holds(1))
+        paths = [FEED, f"{FEED}/base/1", "/v1/revocations/srl/keys", "/v1/trust-bundle"]
+        for wrong in ({}, {"authorization": "Bearer wrong"}, {"authorization": f"Basic {TOKEN}"}):
+            assert {relay.get(path, **wrong).status for path in paths} == {401}
+        assert relay.get("/healthz").status == 200
+        for right in (TOKEN, "another"):
+            assert relay.get(authorization=f"Bearer {right}").status == 200
+        with client(relay) as known:
+            assert known.check(["svc_wrt_a"]) is REVOKED
+
+
+def test_a_relay_that_is_behind_says_so(service: Service, tmp_path: Path) -> None:
+    """F302a: A client that moves to a relay that is behind waits for it, and refuses nothing."""
+    floor = MemoryFloor()
+    with running(service, tmp_path / "one") as one, running(service, tmp_path / "two") as two:
+        soon(lambda: two.holds(1))
+        before = two.relay.news
+        service.revoke("svc_wrt_b")
+        soon(lambda: one.holds(2) and two.holds(2))
+        with made(one.url, floor=floor).start():
+            pass
+        two.relay.news = before
+        assert two.get(f"{FEED}?after=2").status == 503
+        moved = made(two.url, floor=floor)
+        moved.start(wait=0.3)
+        soon(lambda: moved.status.failures)
+        service.revoke("svc_wrt_c")
+        assert moved.wait_for(3, timeout=5)
+        assert moved.status.refusals == {}
+        moved.close()
+
+
+def test_a_relay_that_stops_answers_those_who_wait(service: Service, tmp_path: Path) -> None:
+    """F303a: A relay that stops answers the polls that wait, at once."""
+    with running(service, tmp_path) as relay, ThreadPoolExecutor(1) as pool:
+        soon(lambda: relay.holds(1))
+        etag = relay.get().headers["etag"]
+        poll = pool.submit(relay.get, f"{FEED}?after=1&wait=25", if_none_match=etag)
+        soon(lambda: len(relay.relay.waiting) == 1)
+        relay.server.should_exit = True
+        assert poll.result(3).status == 304
+
+
+def test_a_rotation_passes_through_a_relay(service: Service, relay: Running) -> None:
+    """F306a: Clients of a relay follow the rotation of the list signer, and so do newcomers."""
+    with client(relay) as held:
+        service.rotate(signer(2), number=2)
+        service.revoke("svc_wrt_b")
+        assert held.wait_for(2, timeout=5)
+        assert held.status.signer == public(signer(2)).hex()
+        with client(relay) as newcomer:
+            assert newcomer.status.signer == public(signer(2)).hex()
+            assert newcomer.check(["svc_wrt_b"]) is REVOKED
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        (f"{FEED}?after=-1", 400),
+        (f"{FEED}?after=01", 400),
+        (f"{FEED}?after=1&after=1", 400),
+        (f"{FEED}?after={2**53 + 1}", 400),
+        (f"{FEED}?wait=3601", 400),
+        (f"{FEED}/base/99", 404),
+        (f"{FEED}/base/x", 404),
+        ("/v1/revocations/srl/keys?cursor=none", 400),
+        ("/v1/revocations", 404),
+    ],
+)
+def test_bad_input_is_an_error_of_the_contract(relay: Running, path: str, status: int) -> None:
+    """F301b: A relay refuses bad input with the body of errors that the service has."""
+    reply = relay.get(path)
+    assert reply.status == status
+    assert set(reply.json()["error"]) == {"code", "message"}
+
+
+def test_other_methods_are_refused(relay: Running) -> None:
+    assert relay.get(method="DELETE").json()["error"]["code"] == "method_not_allowed"
+
+
+def test_monitors_see_what_is_held(service: Service, relay: Running) -> None:
+    """F299c: A relay tells monitors what it holds, how old that is, and what it refused."""
+    soon(lambda: relay.relay.counts["polls"])
+    health = relay.get("/healthz").json()
+    assert (health["status"], health["sequence"]) == ("ok", 1)
+    assert health["age_seconds"] <= 3
+    figures = dict(line.split() for line in relay.get("/metrics").body.decode().splitlines())
+    assert figures["rescind_relay_sequence"] == "1"
+    assert int(figures["rescind_relay_polls_total"]) >= 1
+
+
+def test_the_validator_is_that_of_the_service(service: Service, relay: Running) -> None:
+    """F302b: All relays of a service have the same `ETag`, so that clients may change between."""
+    answer = relay.get().answer
+    digest = hashlib.sha256(answer.payload + answer.signature).hexdigest()
+    assert relay.get().headers["etag"] == f'"1-{digest[:32]}"'

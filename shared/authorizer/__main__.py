@@ -173,6 +173,7 @@ def _add_relay(command: argparse.ArgumentParser) -> None:
     add("--tokens", metavar="FILE", help="the tokens of its clients, one in each line")
     add("--certificate", metavar="FILE", help="the relay's certificate chain, for TLS")
     add("--key", metavar="FILE", help="the private key of the certificate")
+    add("--allow-http-clients", action="store_true", help="answer other machines without TLS")
 
 
 _LISTEN = "where Envoy asks (default %(default)s)"

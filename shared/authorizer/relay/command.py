@@ -26,7 +26,7 @@ def run(options: argparse.Namespace, api_key: str) -> int:
     host, port = _address(options.listen)
     tokens = _tokens(options.tokens)
     tls = _tls(options)
-    _check_callers(host, tokens, is_open=tls is None and not options.allow_http)
+    _check_callers(host, tokens, is_open=tls is None and not options.allow_http_clients)
     most = connections()
     relay = _relay(options, api_key, most)
     relay.load()
@@ -90,6 +90,4 @@ def _check_callers(host: str, tokens: list[str], *, is_open: bool) -> None:
     if not tokens:
         raise ValueError("other machines can reach this address: pass --tokens FILE")
     if is_open:
-        raise ValueError(
-            "other machines can reach this address: pass --certificate and --key, or --allow-http"
-        )
+        raise ValueError("other machines can reach this address: pass --certificate and --key")

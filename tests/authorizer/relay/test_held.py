@@ -67,7 +67,7 @@ def test_entries_that_do_not_follow_are_not_joined() -> None:
 
 @pytest.mark.parametrize(("name", "most"), [("_ENTRIES_MAX", 5), ("_WEIGHT_MAX", 5 * 43)])
 def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch, name: str, most: int) -> None:
-    """F305c: A relay keeps the newest entries, bounded in number and in bytes."""
+    """FLEET-24, F305c: A relay keeps the newest entries, bounded in number and in bytes."""
     monkeypatch.setattr(module, name, most)
     feed = Feed()
     held = follow(feed, 8)

@@ -125,7 +125,7 @@ def test_too_many_polls_do_not_wait(service: Service, tmp_path: Path) -> None:
 def test_a_relay_without_its_service_says_how_old_its_answers_are(
     service: Service, relay: Running
 ) -> None:
-    """F299a: If the service is away, clients of a relay are stale as those of the service are.
+    """FLEET-21, F299a: Without the service, clients of a relay are stale as without the relay.
 
     The relay answers with what it has. Its age counts for `max_staleness` of each client.
     """
@@ -215,7 +215,7 @@ def _base_version(relay: Running) -> int:
 
 
 def test_a_relay_answers_those_with_its_token(service: Service, tmp_path: Path) -> None:
-    """F301a: A relay with tokens answers nobody without one of them, but for its health."""
+    """FLEET-23, F301a: A relay with tokens answers nobody without one, but for its health."""
     with running(service, tmp_path, tokens=[TOKEN, "another"]) as relay:
         soon(lambda: relay.holds(1))
         paths = [FEED, f"{FEED}/base/1", "/v1/revocations/srl/keys", "/v1/trust-bundle"]
@@ -228,23 +228,25 @@ def test_a_relay_answers_those_with_its_token(service: Service, tmp_path: Path) 
             assert known.check(["svc_wrt_a"]) is REVOKED
 
 
-def test_a_relay_that_is_behind_says_so(service: Service, tmp_path: Path) -> None:
-    """F302a: A client that moves to a relay that is behind waits for it, and refuses nothing."""
+def test_a_relay_that_is_behind_says_so(
+    service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """FLEET-22, F302a: A client that moves to a relay that is behind refuses nothing."""
     floor = MemoryFloor()
     with running(service, tmp_path / "one") as one, running(service, tmp_path / "two") as two:
         soon(lambda: two.holds(1))
-        before = two.relay.news
-        service.revoke("svc_wrt_b")
-        soon(lambda: one.holds(2) and two.holds(2))
-        with made(one.url, floor=floor).start():
-            pass
-        two.relay.news = before
-        assert two.get(f"{FEED}?after=2").status == 503
-        moved = made(two.url, floor=floor)
-        moved.start(wait=0.3)
-        soon(lambda: moved.status.failures)
+        with monkeypatch.context() as behind:
+            behind.setattr(two.relay, "_take", lambda _news: None)
+            service.revoke("svc_wrt_b")
+            soon(lambda: one.holds(2))
+            with made(one.url, floor=floor).start():
+                pass
+            assert two.get(f"{FEED}?after=2").status == 503
+            moved = made(two.url, floor=floor)
+            moved.start(wait=0.3)
+            soon(lambda: moved.status.failures)
         service.revoke("svc_wrt_c")
-        assert moved.wait_for(3, timeout=5)
+        assert moved.wait_for(3, timeout=10)
         assert moved.status.refusals == {}
         moved.close()
 

@@ -149,7 +149,7 @@ REFUSED: dict[Callable[[Service], None], str] = {
 def test_nothing_that_is_not_verified_passes(
     service: Service, relay: Running, fault: Callable[[Service], None]
 ) -> None:
-    """F298a: A relay passes on no head and no entry that it did not verify; it keeps what it had.
+    """FLEET-20, F298a: A relay passes on nothing that it did not verify; it keeps what it had.
 
     It counts why, and what it answers gets older.
     """

@@ -62,6 +62,7 @@ TAGS: Final = {
     "Signed Revocation List": "The signed list of revoked warrants, and the keys that sign it.",
     "Feed": "What has changed since a list, for authorizers that follow it within seconds.",
     "Authorizers": "The programs that enforce warrants, and what each of them holds.",
+    "Stock authorizers": "What unmodified `tenuo` authorizers ask for.",
     "API keys": "The keys that callers of this API use.",
     "Signing keys": "The keys that sign warrants, and the warrants that they signed.",
     "Service accounts": "The programs that API keys belong to.",

@@ -4,7 +4,9 @@ from typing import Final
 
 from functions.api_keys import handler as api_keys
 from functions.audit_log import handler as audit_log
+from functions.authorizers import compat as stock_authorizers
 from functions.authorizers import handler as authorizers
+from functions.authorizers import native as native_signer
 from functions.revocations import handler as revocations
 from functions.service_accounts import handler as service_accounts
 from functions.signing_keys import handler as signing_keys
@@ -18,7 +20,9 @@ ROUTERS: Final = (
     feed.routes,
     srl.routes,
     revocations.routes,
+    native_signer.routes,
     authorizers.routes,
+    stock_authorizers.routes,
     api_keys.routes,
     signing_keys.routes,
     service_accounts.routes,

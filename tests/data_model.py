@@ -20,6 +20,7 @@ from shared.adapters.sqlite_usage import SqliteUsage
 from shared.model import identifiers
 from shared.model.items import Address, Item, Partition, Table
 from shared.model.records import Record
+from shared.model.srl import native
 from shared.model.srl.blobs import folders
 from shared.ports import Ports
 from shared.ports.store import Change, Check, Row
@@ -210,7 +211,7 @@ def drive(folder: Path) -> Seen:
     watch: Any = Watch(plain, seen)
     ports = replace(plain, store=watch, buckets=watch, usage=SqliteUsage(watch))
     tenant = tour.take(ports, clock)
-    for part in folders(tenant.id):
+    for part in (*folders(tenant.id), native.folder(tenant.id)):
         seen.blobs += ports.blobs.names(part)
     close(plain)
     return seen

@@ -4,6 +4,7 @@ from typing import Annotated
 
 from fastapi import Path, Response
 
+from functions.authorizers import compat, native
 from functions.authorizers.schemas import (
     Authorizer,
     AuthorizerId,
@@ -114,5 +115,5 @@ async def remove_authorizer(here: ApiRequest, authorizer_id: Identifier) -> None
     here.run(authorizers.remove, authorizer_id=authorizer_id)
 
 
-app = create_app(routes)
+app = create_app(native.routes, routes, compat.routes)
 handler = lambda_handler(app)

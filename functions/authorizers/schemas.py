@@ -60,8 +60,8 @@ _AUTHORIZER: Final[dict[str, JsonValue]] = {
 
 # A registration is stored in one item of at most 2 KB (FLEET-3).
 _NAME_BYTES_MAX: Final = 255
-_WORD_BYTES_MAX: Final = 64
-_METADATA_BYTES_MAX: Final = 512
+WORD_BYTES_MAX: Final = 64
+METADATA_BYTES_MAX: Final = 512
 _REASONS_MAX: Final = 20
 _REASON: Final = re.compile("[a-z_]{1,16}")
 
@@ -73,8 +73,8 @@ def _short(value: str) -> str:
 
 
 def _word(value: str) -> str:
-    if len(value.encode()) > _WORD_BYTES_MAX:
-        raise ValueError(f"must have at most {_WORD_BYTES_MAX} bytes as UTF-8")
+    if len(value.encode()) > WORD_BYTES_MAX:
+        raise ValueError(f"must have at most {WORD_BYTES_MAX} bytes as UTF-8")
     return value
 
 
@@ -86,8 +86,8 @@ def _hex(value: str) -> str:
 
 def _metadata(value: dict[str, str]) -> dict[str, str]:
     size = sum(len(part.encode(errors="surrogatepass")) for pair in value.items() for part in pair)
-    if size > _METADATA_BYTES_MAX:
-        raise ValueError(f"may have at most {_METADATA_BYTES_MAX} bytes in all, as UTF-8")
+    if size > METADATA_BYTES_MAX:
+        raise ValueError(f"may have at most {METADATA_BYTES_MAX} bytes in all, as UTF-8")
     for part in filter(None, [*value.values(), *value]):
         text.name(part)
     if "" in value:

@@ -8,8 +8,6 @@ from typing import Annotated, Any, Final
 from fastapi import Path, Query, Response
 from pydantic import BaseModel, Field
 
-from functions.srl import bodies
-from functions.srl.bodies import header
 from functions.srl.feed_schemas import FeedAnswer
 from shared.authorizer.wire import NUMBER_MAX
 from shared.errors import NotFound
@@ -19,10 +17,12 @@ from shared.model.rate_limit import Purpose
 from shared.model.srl.blobs import BASE_MEDIA_TYPE, CACHE_CONTROL
 from shared.operations.api import feed
 from shared.ports import Ports
+from shared.web import stored_bodies as bodies
 from shared.web.conditional import condition, matches
 from shared.web.fields import decimal
 from shared.web.held import Held, Wait
 from shared.web.routes import ApiRequest, router, serves
+from shared.web.stored_bodies import header
 from shared.web.work import Kind
 
 # A base never changes. A client with keys of several tenants must not confuse theirs.

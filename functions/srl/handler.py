@@ -5,8 +5,7 @@ from typing import Annotated, Any, Final
 from fastapi import Path, Query, Response
 from pydantic import BaseModel, Field
 
-from functions.srl import bodies, feed
-from functions.srl.bodies import header
+from functions.srl import feed
 from functions.srl.schemas import (
     ActivateSrlKey,
     PublishedList,
@@ -17,11 +16,13 @@ from functions.srl.schemas import (
 from shared.errors import Conflict, InvalidState, NotFound
 from shared.model.srl.blobs import CACHE_CONTROL, MEDIA_TYPE
 from shared.operations.api import list_signers, srl, srl_allowance
+from shared.web import stored_bodies as bodies
 from shared.web.app import create_app, lambda_handler
 from shared.web.conditional import accepts_gzip, condition, matches
 from shared.web.fields import SigningKeyId, decimal
 from shared.web.paging import Cursor, Pager
 from shared.web.routes import ApiRequest, router, serves
+from shared.web.stored_bodies import header
 from shared.web.work import Kind
 
 KeyId = Annotated[SigningKeyId, Path(alias="keyId")]

@@ -34,6 +34,7 @@ class Action(StrEnum):
     SRL_CREATE_KEY = "srl.create_key"
     SRL_ACTIVATE_KEY = "srl.activate_key"
     SRL_REVOKE_KEY = "srl.revoke_key"
+    NATIVE_SIGNER_CREATE = "native_signer.create"
     SERVICE_ACCOUNT_CREATE = "service_account.create"
     SERVICE_ACCOUNT_DISABLE = "service_account.disable"
     SERVICE_ACCOUNT_ENABLE = "service_account.enable"

@@ -14,6 +14,8 @@ class Purpose(StrEnum):
     """What a seed may sign. A seal for one purpose cannot be opened for another."""
 
     SRL = "srl"
+    # Lists for stock authorizers (NATIVE-2).
+    NATIVE = "native"
     WARRANT = "warrant"
 
 

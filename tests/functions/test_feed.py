@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from functions.srl import bodies
 from functions.srl import handler as srl
 from shared.authorizer.answers import ANSWER_BYTES_MAX, Answer, parse_answer
 from shared.authorizer.state import Trusted, advance
@@ -22,6 +21,7 @@ from shared.operations.api import feed as operations
 from shared.operations.srl import feed as publication
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Put
+from shared.web import stored_bodies as bodies
 from tests.api import Client, Tenant, serve
 from tests.feeds import StoredFeed
 from tests.intercepted import Call, Intercepted

@@ -15,13 +15,15 @@ from typing import Any
 import pytest
 import requests
 
-from functions.srl import bodies, handler
+from functions.authorizers import handler as authorizers
+from functions.srl import handler
 from infra import data_folder
 from shared.model.srl.blobs import folders, packed_folder
 from shared.model.srl.head import Head
 from shared.operations.operator import onboarding
 from shared.operations.srl import in_force, publication
 from shared.ports import Ports
+from shared.web import stored_bodies as bodies
 from shared.web.stored import StoredFile
 from tests import asgi
 from tests.api import Tenant, serve
@@ -348,3 +350,18 @@ def test_a_packed_list_passes_through_lambda(with_files: World) -> None:
     assert body == in_force.body(with_files.ports, with_files.head)
     assert len(json.loads(body)["payload"]["RevokedIDs"]) == MANY
     assert with_files.get(accept_encoding="identity").status == 307
+
+
+def test_a_long_native_list_is_fetched_elsewhere_on_lambda(
+    on_lambda: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """NATIVE-1, F275b: On Lambda a long native list is at another address, without the key."""
+    monkeypatch.setattr(bodies, "ANSWER_MAX", 100)
+    path = "/compat/tenuo/v1/revocations/srl/signed"
+    answer = on_lambda.admin.call(authorizers.handler, "GET", path)
+    assert (answer.status, answer.body) == (307, b"")
+    listed = requests.get(answer.headers["location"], timeout=5)
+    assert listed.headers["content-type"] == "application/json"
+    monkeypatch.setattr(bodies, "ANSWER_MAX", 10_000_000)
+    assert on_lambda.admin.call(authorizers.handler, "GET", path).body == listed.content
+    assert listed.json()["version"] >= 1

@@ -151,18 +151,19 @@ def test_the_server_shows_its_own_address() -> None:
 
 
 OPERATION_IDS: Final = [
-    *["activateSrlKey", "checkRevocation", "checkRevocations", "createApiKey"],
-    *["createRevocation", "createServiceAccount", "createSigningKey", "createSrlKey"],
-    *["deleteApiKey", "deleteRevocation", "deleteServiceAccount", "disableServiceAccount"],
-    *["enableServiceAccount", "enableSigningKey", "getApiKey", "getAuthorizer", "getFeedBase"],
-    *["getRevocation", "getRevocationPropagation"],
-    *["getServiceAccount", "getSignedSrl", "getSigningKey", "getSrl"],
+    *["activateSrlKey", "checkRevocation", "checkRevocations", "countStockEvents"],
+    *["createApiKey", "createRevocation", "createServiceAccount", "createSigningKey"],
+    *["createSrlKey", "deleteApiKey", "deleteRevocation", "deleteServiceAccount"],
+    *["disableServiceAccount", "enableServiceAccount", "enableSigningKey", "getApiKey"],
+    *["getAuthorizer", "getFeedBase", "getNativeSigner", "getNativeSrl", "getRevocation"],
+    *["getRevocationPropagation", "getServiceAccount", "getSignedSrl", "getSigningKey", "getSrl"],
     *["getTenantSettings", "getTrustBundle", "listApiKeys", "listAuditLog", "listAuthorizers"],
     *["listRevocations", "listServiceAccountApiKeys", "listServiceAccounts"],
     *["listSigningKeyVersions", "listSigningKeys", "listSrlKeys", "listWarrants", "pollFeed"],
-    *["regenerateSrl", "registerAuthorizer", "removeAuthorizer", "revokeApiKey"],
-    *["revokeSigningKey", "revokeSrlKey", "rotateSigningKey", "rotateSrlKey", "sendHeartbeat"],
-    *["sendReports", "signWarrant", "suspendSigningKey", "updateTenantSettings"],
+    *["regenerateSrl", "registerAuthorizer", "registerStockAuthorizer", "removeAuthorizer"],
+    *["revokeApiKey", "revokeSigningKey", "revokeSrlKey", "rotateSigningKey", "rotateSrlKey"],
+    *["sendHeartbeat", "sendReports", "sendStockHeartbeat", "signWarrant", "suspendSigningKey"],
+    *["updateTenantSettings"],
 ]
 
 
@@ -392,7 +393,7 @@ def test_every_body_has_an_example() -> None:
         for described in OPERATIONS.values()
         if "requestBody" in described
     ]
-    assert len(bodies) == 12
+    assert len(bodies) == 15
     assert all(body["examples"] for body in bodies)
 
 

@@ -35,7 +35,7 @@ class Endpoint:
     status: int = 200
     fields: Any = None
     media_type: str = "application/json"
-    body: dict[str, Any] | None = None
+    body: dict[str, Any] | list[Any] | None = None
     action: str | None = None
     resource: Callable[[str, Any], str] | None = None
     unknown: int = 404
@@ -123,6 +123,12 @@ def _no_pending_signer(tenant: Tenant) -> str:
     return "/v1/revocations/srl/keys"
 
 
+def _native_signer(tenant: Tenant) -> str:
+    """The path of the native signer, which the first request makes."""
+    tenant.admin.get("/v1/authorizers/native-signer")
+    return "/v1/authorizers/native-signer"
+
+
 def _key(tenant: Tenant) -> str:
     """A new root key."""
     answer = tenant.admin.post("/v1/keys", json={"type": "root", "name": "root"})
@@ -184,6 +190,7 @@ _AUTHORIZER = _names(
     *["seen_at", "sequence", "chain", "verified_at", "max_staleness_seconds"],
     *["allow_when_stale", "foreign"],
 ) | {"metadata": {}, "refused": {}}
+_COMPAT = "/compat/tenuo/v1"
 _PACE = _names("report_after_seconds", "spread_seconds")
 _SRL = {
     "payload": _names("Version", "IssuedAt", "ExpiresAt") | {"RevokedIDs": []},
@@ -515,6 +522,40 @@ ENDPOINTS: Final[dict[tuple[str, str], Endpoint]] = {
         status=204,
         action="authorizer.remove",
         resource=_in_path,
+    ),
+    ("GET", "/v1/authorizers/native-signer"): Endpoint(
+        scopes=(ADMIN, AUTHORIZER, READ_ONLY),
+        target=_native_signer,
+        fields=_names("key_id", "algorithm", "public_key", "public_key_hex", "created_at"),
+    ),
+    ("GET", "/compat/tenuo/v1/revocations/srl/signed"): Endpoint(
+        scopes=(ADMIN, AUTHORIZER),
+        target=lambda tenant: f"{_COMPAT}/revocations/srl/signed" * bool(_native_signer(tenant)),
+        fields=_names("srl", "version"),
+    ),
+    ("POST", "/compat/tenuo/v1/authorizers/register"): Endpoint(
+        scopes=(ADMIN, AUTHORIZER),
+        target=lambda _: f"{_COMPAT}/authorizers/register",
+        body={"name": "stock", "type": "sidecar", "version": "0.3.3"},
+        status=201,
+        fields=_PACE | _names("id"),
+        action="authorizer.register",
+        resource=_member("id"),
+    ),
+    ("POST", "/compat/tenuo/v1/authorizers/{id}/heartbeat"): Endpoint(
+        scopes=(ADMIN, AUTHORIZER),
+        target=lambda tenant: f"{_COMPAT}/authorizers/{tenant.ports.new_id('azr')}/heartbeat",
+        body={"srl_version": 1},
+        fields=_PACE | _names("status", "latest_sequence", "latest_srl_version"),
+        unknown=200,
+    ),
+    ("POST", "/compat/tenuo/v1/authorizers/{id}/events"): Endpoint(
+        scopes=(ADMIN, AUTHORIZER),
+        target=lambda tenant: f"{_COMPAT}/authorizers/{tenant.ports.new_id('azr')}/events",
+        body=[{"signature": "AA==", "signing_payload": "AA=="}],
+        status=202,
+        fields=_names("verified", "refused"),
+        unknown=202,
     ),
     ("GET", "/v1/service-accounts"): Endpoint(
         scopes=(ADMIN, READ_ONLY),

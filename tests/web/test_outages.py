@@ -183,6 +183,7 @@ def without_keys(ports: Ports) -> Ports:
     return replace(ports, sealer=down(THROTTLED))
 
 
+NATIVE = "/compat/tenuo/v1/revocations/srl/signed"
 KEYS_THAT_PUBLISH = {
     ("POST", f"{SRL}/keys/{{keyId}}/activate"),
     ("POST", f"{SRL}/keys/rotate"),
@@ -191,11 +192,13 @@ NEEDS: dict[Callable[[Ports], Ports], set[tuple[str, str]]] = {
     without_blobs: {
         ("GET", SRL),
         ("GET", f"{SRL}/signed"),
+        ("GET", NATIVE),
         ("GET", "/v1/revocations/feed/base/{version}"),
         ("POST", f"{SRL}/regenerate"),
         *KEYS_THAT_PUBLISH,
     },
     without_keys: {
+        ("GET", NATIVE),
         ("POST", f"{SRL}/regenerate"),
         ("POST", f"{SRL}/keys"),
         *KEYS_THAT_PUBLISH,

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from shared.errors import Corrupt
 from shared.model import seeds
 from shared.model.signing_keys import SigningKey
+from shared.model.srl.native import NativeSigner
 from shared.model.srl.signers import ListSigner
 from shared.ports import Ports
 
@@ -13,7 +14,7 @@ class SeedLost(Corrupt):
     """The seal of a seed does not open, or there is none."""
 
 
-def opened(ports: Ports, key: SigningKey | ListSigner) -> bytes:
+def opened(ports: Ports, key: SigningKey | ListSigner | NativeSigner) -> bytes:
     """Return the seed (32 bytes) of an active key.
 
     Raises `SeedLost` if it has none or the seal does not open for this key, purpose and version;
@@ -53,7 +54,9 @@ def resealed(ports: Ports, key: SigningKey | ListSigner) -> bytes:
     return ports.sealer.seal(seed, context=key.seal_context)
 
 
-def _unsealed(ports: Ports, key: SigningKey | ListSigner, context: Mapping[str, str]) -> bytes:
+def _unsealed(
+    ports: Ports, key: SigningKey | ListSigner | NativeSigner, context: Mapping[str, str]
+) -> bytes:
     if key.sealed_seed is None:
         raise Corrupt("an active key has no seed")
     return ports.sealer.unseal(key.sealed_seed, context=context)

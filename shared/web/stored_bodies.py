@@ -1,4 +1,4 @@
-"""Responses whose bodies are stored: lists, and bases of the feed (SRL-19, POLL-5)."""
+"""Responses whose bodies are stored: lists, and bases of the feed (SRL-19, NATIVE-1, POLL-5)."""
 
 from collections.abc import Callable
 from pathlib import Path

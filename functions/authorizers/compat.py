@@ -1,0 +1,131 @@
+"""What an unmodified `tenuo` authorizer asks of its control plane (NATIVE-1, NATIVE-6)."""
+
+from functools import partial
+from typing import Annotated, Any, Final
+
+from fastapi import Path, Response
+from pydantic import Field
+
+from functions.authorizers.schemas import AuthorizerId, HeartbeatTaken, RegisteredAuthorizer
+from functions.authorizers.stock_schemas import (
+    CountedEvents,
+    NativeSrl,
+    RegisterStockAuthorizer,
+    StockEvent,
+    StockReport,
+)
+from shared.errors import NotFound
+from shared.model.rate_limit import Purpose
+from shared.model.srl.blobs import CACHE_CONTROL, MEDIA_TYPE
+from shared.operations.api import authorizers, native_list, stock_events
+from shared.web import stored_bodies
+from shared.web.routes import ApiRequest, router, serves
+from shared.web.work import Kind
+
+_ROOT: Final = "/compat/tenuo/v1"
+# A batch has up to 100 events with their chains of warrants, and after a fault more.
+_EVENTS_BYTES_MAX: Final = 4 * 1024 * 1024
+_EVENTS_MAX: Final = 10_000
+
+routes = router("Stock authorizers")
+
+_EXAMPLE: Final = {"decision": "deny", "signature": "mYsK…", "signing_payload": "pWEx…"}
+Events = Annotated[
+    list[StockEvent],
+    Field(max_length=_EVENTS_MAX, json_schema_extra={"examples": [[_EXAMPLE]]}),
+]
+Identifier = Annotated[AuthorizerId, Path(alias="id")]
+
+_RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
+    307: {
+        "description": "The list is larger than 4 MiB; `Location` is its address",
+        "headers": {
+            "Location": stored_bodies.header(
+                "The address of the list. It works for a short time only."
+            )
+        },
+    },
+}
+
+
+@routes.post(
+    f"{_ROOT}/authorizers/register",
+    status_code=201,
+    responses={
+        200: {
+            "model": RegisteredAuthorizer,
+            "description": "The caller registered it already; this is its identifier",
+        }
+    },
+)
+@serves(authorizers.register, purpose=Purpose.HEARTBEATS)
+async def register_stock_authorizer(
+    here: ApiRequest, body: RegisterStockAuthorizer, response: Response
+) -> RegisteredAuthorizer:
+    """Register a stock authorizer.
+
+    As `POST /v1/authorizers/register`, but what does not fit is left out.
+
+    429: the rate limit is exceeded, or the tenant has 20,000 authorizers.
+    """
+    made = here.run(authorizers.register, described=body.description())
+    response.status_code = 201 if made.is_new else 200
+    return RegisteredAuthorizer.of(made)
+
+
+@routes.post(f"{_ROOT}/authorizers/{{id}}/heartbeat")
+@serves(authorizers.heartbeat, raises=(NotFound,), purpose=Purpose.HEARTBEATS)
+async def send_stock_heartbeat(
+    here: ApiRequest, authorizer_id: Identifier, body: StockReport
+) -> HeartbeatTaken:
+    """Report which native list a stock authorizer holds.
+
+    404: another caller registered the authorizer, or an administrator removed it.
+    """
+    taken = here.run(authorizers.heartbeat, authorizer_id=authorizer_id, beat=body.beat())
+    return HeartbeatTaken.of(taken)
+
+
+@routes.post(f"{_ROOT}/authorizers/{{id}}/events", status_code=202)
+@serves(
+    stock_events.count,
+    body_max=_EVENTS_BYTES_MAX,
+    raises=(NotFound,),
+    purpose=Purpose.HEARTBEATS,
+)
+async def count_stock_events(
+    here: ApiRequest,
+    authorizer_id: Identifier,
+    body: Events,
+) -> CountedEvents:
+    """Count the signed events of a stock authorizer.
+
+    Each signature is verified with the key that the authorizer registered. The service counts the
+    events and does not store them.
+
+    404: another caller registered the authorizer.
+    """
+    events = [each.signed() for each in body]
+    counted = here.run(stock_events.count, authorizer_id=authorizer_id, events=events)
+    return CountedEvents.of(counted)
+
+
+@routes.get(f"{_ROOT}/revocations/srl/signed", response_model=NativeSrl, responses=_RESPONSES)
+@serves(native_list.current, kind=Kind.PUBLICATION, purpose=Purpose.FEED)
+async def get_native_srl(here: ApiRequest) -> Response:
+    """Get the revocations in the format of a stock authorizer.
+
+    The list covers the feed to its end. Conditions are ignored: a stock authorizer takes 304 for a
+    failure. If the service cannot say what is revoked, the status is 503.
+    """
+    form, headers = here.run(native_list.current), {"Cache-Control": CACHE_CONTROL}
+    if stored_bodies.is_redirected(here, form):
+        location = {"Location": here.run(native_list.address, of=form)}
+        return Response(status_code=307, headers=headers | location)
+    return stored_bodies.whole(
+        form,
+        headers,
+        media_type=MEDIA_TYPE,
+        file=partial(here.run, native_list.file, of=form),
+        body=partial(here.run, native_list.body, of=form),
+    )

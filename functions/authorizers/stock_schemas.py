@@ -1,0 +1,192 @@
+"""Bodies of stock authorizers and of the native signer (NATIVE-2, NATIVE-6, NATIVE-7)."""
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Final, Self
+
+from pydantic import BeforeValidator, Field
+
+from functions.authorizers.schemas import (
+    METADATA_BYTES_MAX,
+    WORD_BYTES_MAX,
+    Hash,
+    Number,
+    OpenBody,
+    ShortName,
+)
+from shared.model import text, times
+from shared.model.authorizers import Description, Heartbeat
+from shared.model.identifiers import SIGNING_KEY
+from shared.model.srl.native import STALE_AFTER_SECONDS, NativeSigner
+from shared.operations.api.stock_events import Counted, SignedEvent
+from shared.web.fields import (
+    BASE64,
+    MomentOut,
+    ResponseBody,
+    example,
+    identifier,
+    sample,
+    shown,
+)
+
+_KEY: Final = "aQ7yt9eOlb0Cd0m3Zl1YV1C9Rk4dqcm0b9mYxGJ0x1s="
+_KEY_HEX: Final = "690ef2b7d78e95bd027749b7665d585750bd464e1da9c9b46fd998c46274c75b"
+# More fields of a registration that people recognise an authorizer by.
+_ENVIRONMENT: Final = ("agent_id", "environment")
+_ENVIRONMENTS: Final = ("k8s_", "cloud_")
+
+
+def _or_none(value: object) -> object:
+    """Return a text that can be kept, cut to the bytes that fit; None for anything else."""
+    try:
+        return text.name(_cut(value)) if isinstance(value, str) else None
+    except ValueError:
+        return None
+
+
+def _cut(value: str) -> str:
+    return value.encode(errors="ignore")[:WORD_BYTES_MAX].decode(errors="ignore")
+
+
+_Lenient = Annotated[str | None, BeforeValidator(_or_none)]
+
+
+class RegisterStockAuthorizer(OpenBody):
+    """The stock authorizer to register. Unknown fields are ignored."""
+
+    model_config = example(
+        name="gateway-1", type="sidecar", version="0.3.3", public_key=_KEY_HEX
+    ) | {"extra": "allow"}
+
+    name: ShortName = Field(
+        description="A name that the caller gives to one authorizer only, of at most 255 bytes."
+    )
+    type: _Lenient = Field(default=None, description="The kind of program.")
+    version: _Lenient = Field(default=None, description="The version of the program.")
+    public_key: Hash | None = Field(
+        default=None, description="The Ed25519 public key that signs its events, in hexadecimal."
+    )
+    metadata: Any = Field(
+        default=None, description="Texts by name; those that fit into 512 bytes are kept."
+    )
+
+    def description(self) -> Description:
+        """Return the argument of the operation."""
+        kept, left = dict[str, str](), METADATA_BYTES_MAX
+        for name, value in self._told():
+            left -= len(name.encode()) + len(value.encode())
+            if left < 0:
+                break
+            kept[name] = value
+        return Description(
+            self.name, self.type or "", self.version or "", self.public_key or "", kept
+        )
+
+    def _told(self) -> Iterator[tuple[str, str]]:
+        """Yield the texts that can be kept, without those of other types or with control codes."""
+        more = {
+            name: value
+            for name, value in (self.model_extra or {}).items()
+            if name in _ENVIRONMENT or name.startswith(_ENVIRONMENTS)
+        }
+        given = self.metadata if isinstance(self.metadata, Mapping) else {}
+        for name, value in (more | dict(given)).items():
+            pair = _or_none(name), _or_none(value)
+            if pair[0] is not None and pair[1] is not None:
+                yield str(pair[0]), str(pair[1])
+
+
+class StockReport(OpenBody):
+    """What a stock authorizer holds. Unknown fields are ignored."""
+
+    model_config = example(
+        srl_version=62,
+        srl_health={"last_fetch_at": "2026-11-21T12:00:00+00:00", "last_fetch_success": True},
+    )
+
+    srl_version: Number | None = Field(
+        default=None, description="The version of the native list that it holds."
+    )
+    srl_health: Any = Field(
+        default=None, description="Of this, `last_fetch_at`: when it received a list last."
+    )
+
+    def beat(self) -> Heartbeat:
+        """Return the argument of the operation."""
+        if not self.srl_version:
+            return Heartbeat(None)
+        health = self.srl_health if isinstance(self.srl_health, Mapping) else {}
+        try:
+            verified_at = times.parse(str(health.get("last_fetch_at")))
+        except ValueError:
+            verified_at = None
+        return Heartbeat(
+            self.srl_version - 1,
+            verified_at=verified_at,
+            max_staleness_seconds=STALE_AFTER_SECONDS,
+        )
+
+
+class StockEvent(OpenBody):
+    """A signed event of a stock authorizer. Unknown fields are ignored."""
+
+    signature: Any = Field(default=None, description="64 bytes, in base64.")
+    signing_payload: Any = Field(default=None, description="The bytes that it covers, in base64.")
+
+    def signed(self) -> SignedEvent:
+        """Return the argument of the operation."""
+        return SignedEvent(self.signing_payload, self.signature)
+
+
+class CountedEvents(ResponseBody):
+    """What became of a batch of events. None is stored."""
+
+    model_config = example(verified=100, refused=0)
+
+    verified: int = shown("How many events the registered key signed.", minimum=0)
+    refused: int = shown("How many events it did not sign.", minimum=0)
+
+    @classmethod
+    def of(cls, counted: Counted) -> Self:
+        """Return the body for these numbers."""
+        return cls(**counted._asdict())
+
+
+class NativeSrl(ResponseBody):
+    """The native list."""
+
+    model_config = example(srl="omdwYXlsb2FkpGtyZXZva2VkX2lkc4A…", version=62)
+
+    srl: str = shown("The signed list: CBOR, in base64.", **BASE64)
+    version: int = shown("The sequence of the feed that it covers, plus one.", minimum=1)
+
+
+class NativeKey(ResponseBody):
+    """The key that signs native lists."""
+
+    model_config = example(
+        key_id=sample(SIGNING_KEY),
+        algorithm="Ed25519",
+        public_key=_KEY,
+        public_key_hex=_KEY_HEX,
+        created_at="2026-11-21T12:00:00Z",
+    )
+
+    key_id: str = shown("Identifier of the key.", **identifier(SIGNING_KEY))
+    algorithm: str = shown("Always `Ed25519`.")
+    public_key: str = shown("The 32 bytes of the public key, in base64.", **BASE64)
+    public_key_hex: str = shown(
+        "The same in hexadecimal, which must come first in `TENUO_TRUSTED_KEYS`.",
+        pattern="^[0-9a-f]{64}$",
+    )
+    created_at: MomentOut = shown("When the key was created.")
+
+    @classmethod
+    def of(cls, signer: NativeSigner) -> Self:
+        """Return the body for a signer."""
+        return cls(
+            key_id=signer.id,
+            algorithm=signer.algorithm,
+            public_key=signer.public_key,
+            public_key_hex=signer.public_bytes.hex(),
+            created_at=signer.created_at,
+        )

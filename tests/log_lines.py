@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -30,6 +30,17 @@ def set_up_anew() -> Iterator[logging.Logger]:
     for each, level in zip(loggers, levels, strict=True):
         each.setLevel(level)
     logs.to_standard_output.cache_clear()
+
+
+def printed_on_lambda(
+    call: Callable[[], object], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> list[Line]:
+    """What a call prints in a process on Lambda that has not set up its log yet."""
+    monkeypatch.setenv("AWS_LAMBDA_FUNCTION_NAME", "rescind-test")
+    monkeypatch.setenv("SVC_STAGE", STAGE)
+    with set_up_anew():
+        call()
+    return [read(line) for line in capsys.readouterr().out.splitlines()]
 
 
 def lines(caplog: pytest.LogCaptureFixture, message: str | None = None) -> list[Line]:

@@ -26,7 +26,7 @@ from shared.ports.store import Delete, Expect
 from tests.aws import REGION, Account, aws, stack
 from tests.infra.templates import events, variables
 from tests.lambda_events import Event, load, streamed
-from tests.log_lines import lines, metrics
+from tests.log_lines import lines, metrics, printed_on_lambda
 from tests.operations.tenants import Tenant
 
 TENANT_ID: Final = "svc_tnt_01k6x3v9e8h2m4q7r5t1w0z3yb"
@@ -95,6 +95,15 @@ def test_a_tenant_that_fails_stops_no_other(ports: Ports, caplog: pytest.LogCapt
     (failed,) = [line for line in lines(caplog, "feed") if "error" in line]
     assert failed["tenant_id"] == tenants[1].id
     assert metrics(failed) == {"FeedWoken": (1, "Count"), "FeedPublicationFailed": (1, "Count")}
+
+
+def test_a_failure_reaches_the_log_that_alarms_read(
+    ports: Ports, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """F319a: A feed that fails on Lambda is logged as JSON with the metric of its alarm."""
+    event = streamed(schedule.mark_address(TENANT_ID, TENANT_ID))
+    (line,) = printed_on_lambda(lambda: handler(event, None), monkeypatch, capsys)
+    assert metrics(line)["FeedPublicationFailed"] == (1, "Count")
 
 
 def test_each_publication_is_counted(ports: Ports, caplog: pytest.LogCaptureFixture) -> None:

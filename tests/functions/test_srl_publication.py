@@ -1,6 +1,5 @@
 """The worker: whose list it publishes, what it hands back, and what stops it."""
 
-import json
 import logging
 
 import pytest
@@ -13,7 +12,7 @@ from shared.operations.srl import in_force
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
 from tests.lambda_events import load, queued
-from tests.log_lines import STAGE, lines, metrics, set_up_anew
+from tests.log_lines import lines, metrics, printed_on_lambda
 from tests.operations.tenants import Tenant
 
 UNKNOWN = "svc_tnt_01k6x3v9e8h2m4q7r5t1w0z3yb"
@@ -114,11 +113,7 @@ def test_a_failure_reaches_the_log_that_alarms_read(
     ports: Ports, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """F94a: A failed publication on Lambda is logged as JSON with the metric of its alarm."""
-    monkeypatch.setenv("AWS_LAMBDA_FUNCTION_NAME", "rescind-test-srl-publication")
-    monkeypatch.setenv("SVC_STAGE", STAGE)
-    with set_up_anew():
-        work(UNKNOWN)
-    logged = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    logged = printed_on_lambda(lambda: work(UNKNOWN), monkeypatch, capsys)
     assert [metrics(line) for line in logged] == [{"PublicationFailed": (1, "Count")}]
 
 

@@ -26,7 +26,7 @@ from shared.ports.store import MOST_CHANGES, Expect, Put
 from tests.adapters.answers import Answer
 from tests.aws import Account, aws, pretend_credentials
 from tests.lambda_events import load, queued
-from tests.log_lines import lines, metrics
+from tests.log_lines import lines, metrics, printed_on_lambda
 from tests.operations.tenants import Tenant
 from tests.processes import ROOT, run
 
@@ -117,6 +117,14 @@ def test_it_says_how_many_are_due_and_late(
         dict.fromkeys(("DueTenants", "LateLists", "ExpiredLists"), (0, "Count")),
         {"DueTenants": (3, "Count"), "LateLists": (2, "Count"), "ExpiredLists": (0, "Count")},
     ]
+
+
+def test_the_figures_reach_the_log_that_alarms_read(
+    ports: Ports, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """F319b: A tick on Lambda is logged as JSON with the metrics of its alarms."""
+    (line,) = printed_on_lambda(tick, monkeypatch, capsys)
+    assert metrics(line).keys() == {"DueTenants", "LateLists", "ExpiredLists"}
 
 
 def test_a_queue_that_fails_fails_the_tick(

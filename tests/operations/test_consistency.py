@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import count
+from typing import Any
 
 import pytest
 
@@ -16,16 +17,17 @@ from shared.model.callers import Scope
 from shared.model.signing_keys import SigningKey, Status
 from shared.model.srl import schedule as srl_schedule
 from shared.model.srl import tombstones
+from shared.model.srl.head import Head
 from shared.operations.api import api_keys, key_revocation, revocations, service_accounts, srl
 from shared.operations.operator import consistency, doctor, onboarding
 from shared.operations.operator.recovery import recovery
 from shared.operations.rules import operation, tenants
 from shared.operations.rules.operation import settle
-from shared.operations.srl import publication, worker
+from shared.operations.srl import in_force, publication, worker
 from shared.ports import Ports
 from shared.ports.store import Address, Change, Check, Delete, Expect, Put, Table
 from tests.faults import Script, scripted
-from tests.intercepted import Intercepted
+from tests.intercepted import Call, Intercepted
 from tests.operations.tenants import Tenant
 from tests.operations.test_faults import CASES, Case
 from tests.worlds import Clock
@@ -313,3 +315,22 @@ def test_items_that_become_visible_one_by_one(
         if not waited:
             finish(0)
     tenant.check_totals(ports)
+
+
+def test_a_publication_while_a_turn_is_repaired(ports: Ports, clock: Clock, tenant: Tenant) -> None:
+    """F317a: A repair gives no turn in the schedule to a list that was replaced meanwhile."""
+    lost = srl_schedule.Turn.after(in_force.head(ports, tenant.id), tenant.id)
+    ports.store.write(Delete(lost.address, Expect.PRESENT))
+    clock.advance(minutes=1)
+    published: list[Head] = []
+
+    def meanwhile(call: Call) -> Any:
+        if call.verb == "write" and not published:
+            published.append(publication.publish(ports, tenant.operator))
+        return call()
+
+    store = Intercepted(ports.store, meanwhile)
+    consistency.repair(replace(ports, store=store), tenant.operator)
+    (head,) = published
+    turns = [row.sk for row in ports.store.query(srl_schedule.TURNS)]
+    assert turns == [srl_schedule.Turn.after(head, tenant.id).address.sk]

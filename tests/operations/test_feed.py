@@ -448,6 +448,22 @@ def test_a_publication_reads_what_changed(anywhere: Ports) -> None:
     assert few.trips - idle.trips == 6
 
 
+@pytest.mark.parametrize("ahead", [timedelta(hours=6), timedelta(days=365)])
+def test_a_head_from_a_clock_that_was_ahead(ports: Ports, clock: Clock, ahead: timedelta) -> None:
+    """F318a: The first list after a clock was ahead gives the feed a head that clients accept."""
+    tenant = Tenant.create(ports)
+    client = Follower(tenant).poll(ports)
+    clock.moment += ahead
+    tenant.revoke(ports, NEW)
+    feed.publish(ports, tenant.id)
+    clock.moment -= ahead
+    with pytest.raises(Refused, match=Reason.FUTURE):
+        client.poll(ports)
+    assert worker.publish_due(ports).published == [tenant.id]
+    assert client.poll(ports).refuses == {NEW}
+    assert current(ports, tenant.id).signed.issued_at == clock()
+
+
 class FollowedWorld(RuleBasedStateMachine):
     """Random changes, and a client that follows."""
 

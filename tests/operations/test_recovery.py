@@ -1,20 +1,22 @@
 """Recovery: records from a backup, lists from the present, and nothing that was told is lost."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from shared.errors import Corrupt
-from shared.model.items import Table
+from shared.model.items import Partition, Table
 from shared.model.srl import encoding as model
 from shared.model.srl import signers as srl_signers
 from shared.model.srl.blobs import blob_name, lists_folder, states_folder, version_of
 from shared.model.srl.encoding import Payload
-from shared.model.srl.schedule import TURNS, Turn
+from shared.model.srl.head import Head
+from shared.model.srl.schedule import ISSUES, TURNS, Turn, issue_address
 from shared.model.srl.verification import verify
 from shared.operations.api import revocations
 from shared.operations.operator import doctor
@@ -23,6 +25,7 @@ from shared.operations.srl import in_force, publication, worker
 from shared.operations.srl import schedule as srl_schedule
 from shared.ports import Ports
 from tests.faults import Crash, Script, raises, scripted
+from tests.intercepted import Call, Intercepted
 from tests.operations.restores import Deployment
 from tests.operations.tenants import Tenant
 from tests.worlds import Clock
@@ -290,6 +293,27 @@ def test_stopped_anywhere_it_is_healed_by_repeating(
         assert believed(ports, past, clock).revoked_ids == past.seen.revoked_ids
         assert list(doctor.examine(ports)) == []
         assert worker.publish_due(ports) == worker.Tick()
+
+
+@pytest.mark.parametrize("partition", [TURNS, ISSUES], ids=["turns", "issues"])
+def test_a_publication_while_old_turns_are_removed(
+    deployment: Deployment, past: Past, at_once: None, partition: Partition
+) -> None:
+    """F316a: A list that is published while `recover` removes old turns keeps its own turn."""
+    ports, tenant = deployment.ports, past.tenant
+    before, published = in_force.head(ports, tenant.id), list[Head]()
+
+    def meanwhile(call: Call) -> Any:
+        is_turn = call.verb == "query" and call.arguments == (partition,) and not published
+        if is_turn and in_force.head(ports, tenant.id).version > before.version:
+            published.append(publication.publish(ports, tenant.operator))
+        return call()
+
+    recover(replace(ports, store=Intercepted(ports.store, meanwhile)), tenant)
+    (head,) = published
+    assert in_force.head(ports, tenant.id) == head
+    assert_one_turn(ports, tenant)
+    assert [row.sk for row in ports.store.query(ISSUES)] == [issue_address(head, tenant.id).sk]
 
 
 @pytest.mark.slow

@@ -89,10 +89,14 @@ def test_a_clock_that_steps_back_shuts_nobody_out(
 
 
 def test_the_address_longest_unused_is_forgotten(limiter: AnonymousLimiter) -> None:
-    """However many addresses come, memory is bounded, and whoever keeps coming stays known."""
+    """However many addresses come, memory is bounded, and whoever came last stays known."""
     drain(limiter)
     for number in range(25_000):
         limiter.take(f"2001:db8::{number:x}")
         if number % 5000 == 0:
             assert drain(limiter) == 0
     assert len(limiter._full_at) <= 10_000
+    for _ in range(BURST):
+        limiter.take("2001:db8::1:0")
+    with pytest.raises(RateLimited):
+        limiter.take("2001:db8::1:0")

@@ -9,7 +9,17 @@ from typing import Any
 import pytest
 
 from shared.operations.srl import in_force
-from tests.bench import cold_start, deny, feed, meanwhile, publication, report, requests, workers
+from tests.bench import (
+    cold_start,
+    deny,
+    feed,
+    fleet,
+    meanwhile,
+    publication,
+    report,
+    requests,
+    workers,
+)
 from tests.bench.__main__ import BENCHES
 from tests.bench.__main__ import main as run_all
 from tests.bench.measure import Comparison, alternate, compare, timed
@@ -192,3 +202,15 @@ def test_the_goals_are_documented() -> None:
 def _value(row: Row) -> float:
     assert row.value is not None
     return row.value
+
+
+@pytest.mark.slow
+def test_a_fleet_of_a_few() -> None:
+    """A fleet reports a revocation, and its rows say how soon and with how many writes."""
+    rows = list(fleet.run(20))
+    assert [row.name.partition(", ")[0] for row in rows] == ["fleet of 20"] * 5
+    assert all(row.value is not None for row in rows)
+    first = rows[0]
+    assert first.value is not None
+    assert 0.5 < first.value < 60
+    assert first.ratio == pytest.approx(first.value / 60)

@@ -14,7 +14,17 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
-from tests.bench import cold_start, deny, feed, meanwhile, publication, report, requests, workers
+from tests.bench import (
+    cold_start,
+    deny,
+    feed,
+    fleet,
+    meanwhile,
+    publication,
+    report,
+    requests,
+    workers,
+)
 from tests.bench.report import NotMeasured, Row
 from tests.processes import ROOT
 
@@ -22,6 +32,7 @@ BENCHES: Final[dict[str, Callable[[], Iterator[Row]]]] = {
     "publication": publication.run,
     "feed": feed.run,
     "deny": deny.run,
+    "fleet": fleet.run,
     "requests": requests.run,
     "cold_start": cold_start.run,
     "workers": workers.run,

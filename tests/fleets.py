@@ -1,0 +1,203 @@
+"""A fleet of thousands of authorizers in simulated time, against the real operations.
+
+Each authorizer has the client's own schedule, and sends the client's own bodies. What it polls and
+reports is decided by the service's operations, on a store that counts the writes of each second.
+"""
+
+import gzip
+import heapq
+import math
+import random
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from itertools import count
+from typing import Any, Final
+
+from functions.authorizers.schemas import (
+    HeartbeatTaken,
+    RegisterAuthorizer,
+    RegisteredAuthorizer,
+    Report,
+)
+from functions.srl.feed_schemas import FeedAnswer
+from shared.authorizer import Policy, reports
+from shared.authorizer.answers import parse_answer
+from shared.authorizer.refusals import NeedsBase
+from shared.authorizer.reports import Schedule
+from shared.authorizer.state import State, Trusted, advance
+from shared.authorizer.view import Moment, View
+from shared.operations.api import authorizers, feed, revocations
+from shared.operations.srl import in_force, wake, worker
+from shared.ports import Ports
+from shared.ports.store import Check
+from tests.api import Tenant, serve
+from tests.intercepted import Call, Intercepted
+from tests.worlds import Clock
+
+_REGISTRY: Final = "authorizer"
+_POLICY: Final = Policy()
+# From the commit of a revocation to its entry, as on AWS at worst (docs/adr/0047).
+PUBLICATION_SECONDS: Final = 0.5
+# How long a poll or a report may take on its way.
+_WAY_SECONDS: Final = 0.2
+
+
+@dataclass(slots=True)
+class Member:
+    """An authorizer of the fleet."""
+
+    number: int
+    schedule: Schedule
+    state: State
+    # When it looks whether to report; older plans in the queue do not count.
+    looks_at: float = 0.0
+
+
+@dataclass
+class Fleet:
+    """Authorizers of one tenant, who start one after another within `starting` seconds."""
+
+    ports: Ports
+    clock: Clock
+    size: int
+    starting: float
+    seed: int = 1
+    writes: Counter[int] = field(default_factory=Counter)
+    holding: list[float] = field(default_factory=list)
+    now: float = 0.0
+
+    def __post_init__(self) -> None:
+        self._began: datetime = self.clock.moment
+        self._random = random.Random(self.seed)
+        self._counting = replace(self.ports, store=Intercepted(self.ports.store, self._count))
+        tenant = Tenant(self.ports, serve(self.ports), handle="fleet")
+        self.tenant, self.caller = tenant, tenant.operator
+        worker.publish_due(self.ports)
+        signer = in_force.signer(self.ports, tenant.id)
+        self._trusted = Trusted(tenant.id, [signer.public_bytes])
+        self._advanced: dict[tuple[int | None, bytes], State] = {}
+        self._queue: list[tuple[float, int, Member, Callable[[Member], None]]] = []
+        self._numbers = count()
+        first = self._polled(None)
+        self._members = [self._member(number, first) for number in range(self.size)]
+
+    def run(self, until: float) -> None:
+        """Let time pass until so many seconds after the beginning."""
+        while self._queue and self._queue[0][0] <= until:
+            at, _, member, act = heapq.heappop(self._queue)
+            self._set(at)
+            act(member)
+        self._set(until)
+
+    def revoke(self, warrant_id: str) -> str:
+        """Revoke a warrant, and publish the entry. From now on the fleet polls. Return its id."""
+        revocation, _ = revocations.create(
+            self.ports, self.caller, warrant_id=warrant_id, reason="stolen"
+        )
+        self._set(self.now + PUBLICATION_SECONDS)
+        assert wake.publish(self.ports, self.tenant.id).entries == 1
+        longest = _POLICY.pause(self.poll_seconds)
+        for member in self._members:
+            # The publication finds it in one of its pauses, which are of longest/2 to longest: in a
+            # longer one more often than in a shorter one.
+            pause = math.sqrt(self._random.uniform((longest / 2) ** 2, longest**2))
+            wait = self._random.uniform(0, pause) + self._random.uniform(0, 2 * _WAY_SECONDS)
+            self._plan(self.now + wait, member, self._poll)
+        return revocation.id
+
+    def busiest(self, since: float, until: float, *, seconds: int = 1) -> float:
+        """The most writes of the registry per second, in any so many seconds of this time."""
+        starts = range(int(since), int(until) - seconds + 1)
+        return (
+            max(sum(self.writes[at + each] for each in range(seconds)) for at in starts) / seconds
+        )
+
+    @property
+    def poll_seconds(self) -> float:
+        """The pause between polls for which the service asks."""
+        document = self.tenant.authorizer.get("/v1/revocations/feed").json()
+        return float(document["poll_seconds"])
+
+    def _member(self, number: int, state: State) -> Member:
+        own = random.Random(f"{self.seed} {number}")
+        member = Member(number, Schedule(own.uniform), state)
+        self._plan_report(member, self._random.uniform(0, self.starting))
+        return member
+
+    def _report(self, member: Member) -> None:
+        """Do what the client's thread does when it wakes."""
+        if self.now != member.looks_at:
+            return
+        due = member.schedule.due(member.state.sequence, self.now)
+        if due <= self.now:
+            self._send(member)
+            due = member.schedule.due(member.state.sequence, self.now)
+        self._plan_report(member, max(due, self.now))
+
+    def _send(self, member: Member) -> None:
+        schedule = member.schedule
+        if schedule.id is None:
+            body = RegisterAuthorizer.model_validate_json(
+                reports.registration(f"gate-{member.number}", "1.0.0")
+            )
+            made = authorizers.register(self._counting, self.caller, described=body.description())
+            said = RegisteredAuthorizer.of(made).model_dump_json().encode()
+            schedule.registered(reports.Answer.parse(said, has="id"), self.now)
+            return
+        view = View.of(member.state, self._moment(), _POLICY.max_staleness)
+        beat = Report.model_validate_json(reports.report(view, _POLICY, {})).beat()
+        taken = authorizers.heartbeat(
+            self._counting, self.caller, authorizer_id=schedule.id, beat=beat
+        )
+        answer = reports.Answer.parse(
+            HeartbeatTaken.of(taken).model_dump_json().encode(), has="status"
+        )
+        assert answer.status == "ok"
+        schedule.accepted(answer, member.state.sequence, self.now)
+        if member.state.sequence:
+            self.holding.append(self.now)
+
+    def _poll(self, member: Member) -> None:
+        member.state = self._polled(member.state)
+        self._plan_report(member, self.now)
+
+    def _polled(self, state: State | None) -> State:
+        """Return the state after a poll. Clients that are told the same verify it once."""
+        after = state.sequence if state else None
+        news = feed.news(self.ports, self.caller, after=after)
+        body = FeedAnswer.of(news, poll_seconds=1, wait_max=0).model_dump_json().encode()
+        if (after, body) not in self._advanced:
+            self._advanced[after, body] = self._verified(state, body)
+        return self._advanced[after, body]
+
+    def _verified(self, state: State | None, body: bytes) -> State:
+        answer = parse_answer(body)
+        try:
+            return advance(state, answer, now=self.clock.moment, trusted=self._trusted)
+        except NeedsBase as needs:
+            found = feed.base(self.ports, self.caller, version=needs.base.version)
+            base = gzip.decompress(feed.base_body(self.ports, self.caller, of=found))
+            return advance(state, answer, base=base, now=self.clock.moment, trusted=self._trusted)
+
+    def _moment(self) -> Moment:
+        return Moment(self.now, self.clock.moment.timestamp())
+
+    def _plan_report(self, member: Member, at: float) -> None:
+        member.looks_at = at
+        self._plan(at, member, self._report)
+
+    def _plan(self, at: float, member: Member, act: Callable[[Member], None]) -> None:
+        # The number of the plan decides between two of the same moment.
+        heapq.heappush(self._queue, (at, next(self._numbers), member, act))
+
+    def _set(self, now: float) -> None:
+        self.now = now
+        self.clock.moment = self._began + timedelta(seconds=now)
+
+    def _count(self, call: Call) -> Any:
+        if call.verb == "write":
+            changed = [each for each in call.arguments if not isinstance(each, Check)]
+            self.writes[int(self.now)] += sum(_REGISTRY in each.address.pk for each in changed)
+        return call()

@@ -14,7 +14,7 @@ import pytest
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from shared import wiring
-from shared.model import audit_log
+from shared.model import audit_log, authorizers
 from shared.model import feed as feed_model
 from shared.model import revocations as model
 from shared.model.callers import Caller
@@ -35,7 +35,7 @@ from shared.operations.srl import ended as srl_ended
 from shared.operations.srl import feed, in_force, worker
 from shared.operations.srl import marks as srl_marks
 from shared.ports import Ports
-from shared.ports.store import Delete, Expect, Increment, Put
+from shared.ports.store import Address, Delete, Expect, Increment, Put
 from shared.web.app import create_app
 from tests.api import Client, Instance, Tenant, serve
 from tests.aws import REGION, STAGE, Account, aws
@@ -278,8 +278,44 @@ def _archived_signers(tenant: Tenant, admin: Client) -> None:
     assert admin.post(f"{SRL}/keys/{old[0].id}/revoke").status_code == 200
 
 
+def _authorizers_that_ended(tenant: Tenant, admin: Client) -> None:
+    """One registers twice, returns after its removal, and what ended long ago is removed."""
+    path = "/v1/authorizers"
+    ids = [
+        admin.post(f"{path}/register", json={"name": name}).json()["id"]
+        for name in ("edge", "edge", "ended")
+    ]
+    _age(tenant, authorizers.authorizers(tenant.id).address(ids[2]), "seen_at")
+    gone = authorizers.removed(tenant.id)
+    for _ in range(2):
+        assert tenant.admin.delete(f"{path}/{ids[0]}").status_code == 204
+        _age(tenant, gone.address(ids[0]), "removed_at")
+        beat = {"sequence": 1, "chain": "ab" * 32, "relay": "r"}
+        assert admin.post(f"{path}/{ids[0]}/heartbeat", json=beat).status_code == 200
+        _age(tenant, authorizers.registered_address(tenant.id), "counted_at")
+    assert tenant.admin.delete(f"{path}/{ids[0]}").status_code == 204
+    _age(tenant, gone.address(ids[0]), "removed_at")
+    made = admin.post(f"{path}/register", json={"name": "new"}).json()["id"]
+    reports = {"relay": "r", "reports": [{"id": made, "sequence": 1}]}
+    # The first one changes the count, so that the second one corrects it.
+    for _ in range(2):
+        assert admin.post(f"{path}/reports", json=reports).status_code == 200
+    stored = {row.sk for row in tenant.ports.store.query(authorizers.authorizers(tenant.id))}
+    assert stored.isdisjoint({ids[2]})
+    assert ids[0] not in {row.sk for row in tenant.ports.store.query(gone)}
+
+
+def _age(tenant: Tenant, address: Address, name: str) -> None:
+    """Let a time of an item be long ago."""
+    item = tenant.ports.store.get(address)
+    assert item is not None
+    old = {**item, name: "2026-01-01T00:00:00Z"}
+    tenant.ports.store.write(Put(address, old, Expect.PRESENT))
+
+
 FURTHER: Final[dict[str, tuple[Callable[[Tenant, Client], None], ...]]] = {
     "api_keys": (_keys_of_an_account,),
+    "authorizers": (_authorizers_that_ended,),
     "revocations": (_warrants_of_revoked_keys,),
     "service_accounts": (_an_account_with_keys,),
     "signing_keys": (_a_line_of_keys, _keys_of_the_first_edition),

@@ -118,6 +118,8 @@ GUARDED: Final[dict[tuple[str, str], set[str]]] = {
     ("revocations", f"{TENANT_ID}#revocations"): {"Revocations"},
     ("revocations", f"{TENANT_ID}#signed#svc_key_a"): {"SigningKeys"},
     ("revocations", f"{TENANT_ID}#srl"): {"Srl", "SrlPublication"},
+    ("revocations", f"{TENANT_ID}#authorizers"): {"Authorizers"},
+    ("revocations", f"{TENANT_ID}#registered-authorizers"): {"Authorizers"},
     ("revocations", f"{TENANT_ID}#feed"): {"FeedPublication", "Srl", "SrlPublication"},
 }
 

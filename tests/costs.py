@@ -29,6 +29,7 @@ from shared.adapters.s3 import S3Blobs
 from shared.authorizer.answers import parse_answer
 from shared.authorizer.wire import Head
 from shared.model import trust_bundle
+from shared.model.authorizers import REPORTS_MAX
 from shared.model.callers import Scope
 from shared.operations.api import revocations
 from shared.operations.srl import schedule as srl_schedule
@@ -144,6 +145,40 @@ def measured(here: Watched) -> Iterator[Counted]:
     for what, headers in sent.items():
         poll = partial(Client.get, path=bundle, headers=headers)
         yield _average(here, what, "SigningKeys", poll)
+    yield from _fleet(here)
+
+
+def _fleet(here: Watched) -> Iterator[Counted]:
+    """What authorizers send, of which each caller is one, and a relay for a hundred."""
+    path, polled = "/v1/authorizers", here.tenant.admin.get(_FEED)
+    head = Head.decode(parse_answer(polled.content).payload)
+    held = {"sequence": head.sequence, "chain": head.chain.hex(), "allow_when_stale": False}
+    ids = dict[str, str]()
+
+    def register(client: Client, name: str = "edge") -> Any:
+        answer = client.post(f"{path}/register", json={"name": name})
+        ids[client.key_id] = answer.json()["id"]
+        return answer
+
+    def beat(client: Client, **more: Any) -> Any:
+        return client.post(f"{path}/{ids[client.key_id]}/heartbeat", json=held | more)
+
+    yield _average(here, f"POST {path}/register", "Authorizers", register)
+    # The first heartbeat of a day counts the authorizers.
+    beat(here.callers[0])
+    stored, idle = (f"POST {path}/{{id}}/heartbeat{more}" for more in ("", " (nothing new)"))
+    yield _average(here, stored, "Authorizers", partial(beat, max_staleness_seconds=30))
+    yield _average(here, idle, "Authorizers", partial(beat, max_staleness_seconds=30))
+    relay, policy = here.tenant.client(Scope.ADMIN), iter(range(1, 100))
+    each = [register(relay, f"edge-{number}").json()["id"] for number in range(REPORTS_MAX)]
+
+    def report(_client: Client) -> Any:
+        now = held | {"max_staleness_seconds": next(policy)}
+        reports = [{"id": each_id} | now for each_id in each]
+        return relay.post(f"{path}/reports", json={"relay": "r", "reports": reports})
+
+    report(relay)
+    yield _average(here, f"POST {path}/reports (of 100)", "Authorizers", report)
 
 
 def _confirmed(here: Watched) -> dict[str, str]:

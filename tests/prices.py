@@ -18,6 +18,7 @@ from typing import Final
 COUNTS: Final = Path(__file__).with_name("prices.csv")
 # What is deployed: the memory of the functions in megabytes, and the other resources of a stage.
 MEMORY: Final = {
+    "Authorizers": 512,
     "FeedPublication": 512,
     "Revocations": 512,
     "SigningKeys": 512,
@@ -27,7 +28,7 @@ MEMORY: Final = {
 }
 SNAPSHOTS: Final = ("Revocations", "Srl")
 # An alarm is billed by the metrics that it watches.
-ALARM_METRICS: Final = 39
+ALARM_METRICS: Final = 40
 # The metrics that a stage without faults emits: three of the schedule, two of publications.
 METRICS: Final = 5
 FLEETS: Final = (100, 1_000, 10_000)

@@ -9,6 +9,7 @@ from functions.srl import feed
 from functions.srl.schemas import (
     ActivateSrlKey,
     PublishedList,
+    RotateSrlKey,
     SignedRevocationList,
     SrlKey,
     SrlKeyList,
@@ -53,6 +54,7 @@ class ListQuery(BaseModel):
 
 
 _NOT_FORCED: Final = ActivateSrlKey()
+_NOT_STOLEN: Final = RotateSrlKey()
 
 routes = router("Signed Revocation List")
 
@@ -174,16 +176,20 @@ async def create_srl_key(here: ApiRequest) -> SrlKey:
 
 @routes.post("/v1/revocations/srl/keys/rotate", status_code=201)
 @serves(list_signers.rotate, raises=(Conflict,), kind=Kind.PUBLICATION)
-async def rotate_srl_key(here: ApiRequest) -> SrlKey:
+async def rotate_srl_key(here: ApiRequest, body: RotateSrlKey = _NOT_STOLEN) -> SrlKey:
     """Replace the key that signs the Signed Revocation List at once.
 
     Activates the pending key, or a new key if none is pending, and publishes a list that it signed.
-    Authorizers that do not know the key refuse that list. To give them time, create a
-    pending key and activate it later.
+    Clients of the feed follow its `statement`. Authorizers that read lists refuse that list if they
+    do not know the key. To give them time, create a pending key and activate it later.
+
+    With `compromised` the present key is revoked, as `POST …/srl/keys/{keyId}/revoke` does.
+    Each such call revokes the key that is active then: if a response is lost, list the keys before
+    you repeat it. The body may be omitted.
 
     409: there is no pending key, and 100 retired keys are listed.
     """
-    return SrlKey.of(here.run(list_signers.rotate))
+    return SrlKey.of(here.run(list_signers.rotate, compromised=body.compromised))
 
 
 @routes.post("/v1/revocations/srl/keys/{keyId}/activate")
@@ -208,7 +214,8 @@ async def revoke_srl_key(here: ApiRequest, key_id: KeyId) -> SrlKey:
 
     If the key signed the list in force, another key takes over, and a list that it signed is
     published in the same step. That key has no `statement`, because the thief could have made one
-    too: authorizers that pin a key must pin the new one.
+    too: authorizers that pin a key must pin the new one. The feed breaks, so that clients that
+    accepted what the thief signed continue with the new list.
     """
     return SrlKey.of(here.run(list_signers.revoke, key_id=key_id))
 

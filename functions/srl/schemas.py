@@ -90,6 +90,18 @@ class ActivateSrlKey(RequestBody):
     )
 
 
+class RotateSrlKey(RequestBody):
+    """How to rotate the key."""
+
+    model_config = example(compromised=True)
+
+    compromised: bool = Field(
+        default=False,
+        description="The present key was stolen. It is revoked, and the new key has no "
+        "`statement`: give its public key to all authorizers.",
+    )
+
+
 class SrlKeyStatement(ResponseBody):
     """A statement by the previous key about this one. Verifiers follow it to the new key."""
 

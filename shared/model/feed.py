@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
-from typing import Final
+from typing import Final, NamedTuple
 
 import cbor2
 
@@ -25,7 +25,7 @@ ENTRY_MAX: Final = 4_000
 # more, and an answer has 4 MiB at most.
 UNLISTED_MAX: Final = 2 * 2**20
 
-# What a restore adds to the sequence, so that it exceeds those that clients have seen.
+# What a restore or a theft adds to the sequence, so that it exceeds those that clients have seen.
 LEAP: Final = 2**20
 
 # The sort key of the head. It sorts after those of all entries.
@@ -74,6 +74,23 @@ class StoredEntry(Record):
         if len(ends) != len(entry.revoked):
             raise Corrupt("an entry of the feed lacks the end of a warrant")
         return entry, ends
+
+
+class Leap(NamedTuple):
+    """A break that is written when a stolen list signer is replaced (FEED-7).
+
+    `past` is the last entry that the list covers, and `sequence` that of the break `entry`.
+    """
+
+    past: int
+    sequence: int
+    entry: StoredEntry
+
+    @classmethod
+    def over(cls, past: int, chain: bytes, now: datetime) -> "Leap":
+        """Return the break far above the entry `past`, at which the chain is `chain`."""
+        sequence = past + LEAP
+        return cls(past, sequence, StoredEntry.of(Entry(sequence), [], now, follows=chain))
 
 
 @dataclass(frozen=True)

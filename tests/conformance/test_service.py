@@ -2,14 +2,19 @@
 
 import gzip
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from shared.authorizer import conformance
-from shared.operations.srl import feed
+from shared.authorizer import conformance, wire
+from shared.authorizer.answers import Answer
+from shared.operations.rules import seals
+from shared.operations.srl import feed, feed_storage, in_force
+from shared.ports.store import At, Put
 from tests.api import Tenant
+from tests.authorizer.feeds import sealed
 from tests.conformance import runner
 from tests.conformance.cases import base64_of, text_of
 from tests.conformance.test_conformance import NODE
@@ -33,19 +38,28 @@ class Follower:
     sequence: int | None = None
     fetched: list[int] = field(default_factory=list)
 
-    def begin(self) -> None:
+    def begin(self, floor: dict[str, Any] | None = None) -> None:
         keys = self.tenant.authorizer.get(_KEYS).json()["keys"]
         known = [each["public_key"] for each in keys if each["status"] != "revoked"]
-        init = {"tenant": self.tenant.id, "public_keys": known, "floor": None}
+        init = {"tenant": self.tenant.id, "public_keys": known, "floor": floor}
         assert self.ask({"init": init}) == {"ready": True}
         self.sequence = None
 
     def poll(self) -> Any:
-        """The result of a poll; the base is fetched if the client needs it."""
+        """The result of a poll."""
         query = "" if self.sequence is None else f"?after={self.sequence}"
         answer = self.tenant.authorizer.get(_FEED + query)
         assert answer.status_code == 200, answer.text
-        given = {"now": text_of(self.clock.moment), "answer": answer.text, "base": None}
+        return self.take(answer.content)
+
+    def read_keys(self) -> None:
+        """The client reads the list signers."""
+        response = self.tenant.authorizer.get(_KEYS).text
+        assert self.ask({"keys": {"response": response}}) == {"ready": True}
+
+    def take(self, answer: bytes) -> Any:
+        """The result of an answer; the base is fetched if the client needs it."""
+        given = {"now": text_of(self.clock.moment), "answer": answer.decode(), "base": None}
         result = self.ask({"poll": given})
         if "needs_base" in result:
             version = result["needs_base"]
@@ -122,11 +136,68 @@ def test_clients_pass_breaks_and_rotations(client: Follower, tenant: Tenant, clo
         assert client.verdict("svc_wrt_aaaaaaaaaa") == "revoked"
 
 
-def test_clients_need_the_key_that_signs(client: Follower, tenant: Tenant) -> None:
-    """F174c: After a rotation, a client accepts the feed once it trusts the new list signer."""
+def test_clients_follow_rotations(client: Follower, tenant: Tenant) -> None:
+    """F174c, FEED-9: After two rotations a client reads the signers, and goes on from its pin."""
     assert client.poll() == {"sequence": 0}
-    answer = tenant.admin.post(f"{_KEYS}/rotate")
-    assert answer.status_code == 201, answer.text
+    for _ in range(2):
+        answer = tenant.admin.post(f"{_KEYS}/rotate")
+        assert answer.status_code == 201, answer.text
     assert client.poll() == {"refused": "signature"}
+    client.read_keys()
+    assert client.poll() == {"sequence": 0}
+    assert client.verdict("svc_wrt_aaaaaaaaaa") == "clear"
+
+
+def test_clients_of_a_release_without_statements(client: Follower, tenant: Tenant) -> None:
+    """F285a, FEED-10: A signer without a statement, as of an older release, has to be pinned."""
+    assert client.poll() == {"sequence": 0}
+    assert tenant.admin.post(f"{_KEYS}/rotate").status_code == 201
+    signer = in_force.signer(tenant.ports, tenant.id)
+    tenant.ports.store.write(Put(signer.address, signer.unproved().to_item(), At(signer.version)))
+    client.read_keys()
+    assert client.poll() == {"refused": "statement_missing"}
     client.begin()
     assert client.poll() == {"sequence": 0}
+
+
+def test_clients_recover_from_a_stolen_signer(
+    client: Follower, tenant: Tenant, clock: Clock
+) -> None:
+    """F284c, FEED-7, FEED-11: Who accepted what a thief signed goes on with the new key as its pin.
+
+    The break is far above what the thief signed, so the position need not be forgotten.
+    """
+    tenant.revoke("svc_wrt_aaaaaaaaaa")
+    feed.publish(tenant.ports, tenant.id)
+    assert client.poll() == {"sequence": 1}
+    forged = _forged(tenant)
+    assert client.take(forged.encode()) == {"sequence": 4}
+    assert client.verdict("svc_wrt_ffffffffff") == "revoked"
+    clock.advance(seconds=1)
+    answer = tenant.admin.post(f"{_KEYS}/rotate", json={"compromised": True})
+    assert answer.status_code == 201, answer.text
+    client.read_keys()
+    assert client.verdict("svc_wrt_bbbbbbbbbb") == "stale"
+    assert client.poll() == {"refused": "statement_missing"}
+    chain = base64_of(wire.Head.decode(forged.payload).chain)
+    client.begin(floor={"sequence": 4, "chain": chain})
+    assert client.poll()["sequence"] == 1 + 2**20
+    assert client.take(forged.encode()) == {"refused": "signature"}
+    client.read_keys()
+    assert client.take(forged.encode()) == {"refused": "signer_revoked"}
+    assert client.verdict("svc_wrt_aaaaaaaaaa") == "revoked"
+    assert client.verdict("svc_wrt_ffffffffff") == "clear"
+
+
+def _forged(tenant: Tenant) -> Answer:
+    """Three entries after the first, signed with the seed of the signer in force."""
+    signer = in_force.signer(tenant.ports, tenant.id)
+    key = Ed25519PrivateKey.from_private_bytes(seals.opened(tenant.ports, signer))
+    newest = feed_storage.head(tenant.ports, tenant.id)
+    assert newest
+    chain = newest.signed.chain
+    entries = [wire.Entry(number, ("svc_wrt_ffffffffff",)).encode() for number in (2, 3, 4)]
+    for each in entries:
+        chain = wire.next_chain(chain, each)
+    head = replace(newest.signed, sequence=4, chain=chain)
+    return sealed(head.encode(), key, tuple(entries))

@@ -2,6 +2,7 @@
 
 import base64
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -259,6 +260,51 @@ def test_revoking_the_active_key_makes_a_new_one(tenant: Tenant, clock: Clock) -
     assert version(tenant, clock, active) == 2
     assert done(tenant.admin.post(f"{SRL}/regenerate"))["version"] == 3
     assert version(tenant, clock, active) == 3
+
+
+def test_a_compromised_rotation(tenant: Tenant, clock: Clock) -> None:
+    """F284a, SIGNER-5: A compromised rotation revokes the active signer, and states no successor.
+
+    Without a pending signer there is a new one, and a further call revokes that one.
+    """
+    stolen, pending = signers(tenant)[0], make(tenant)
+    tenant.revoke("svc_wrt_a")
+    active = done(tenant.admin.post(ROTATE, json={"compromised": True}))
+    assert active == pending | {"status": "active", "activates_at": START, "statement": None}
+    revoked = stolen | {"status": "revoked", "activates_at": None}
+    assert signers(tenant) == [active, revoked]
+    assert version(tenant, clock, active) == 2
+    assert tenant.authorizer.get(SRL).json()["payload"]["RevokedIDs"] == ["svc_wrt_a"]
+    other = done(tenant.admin.post(ROTATE, json={"compromised": True}))
+    assert (other["status"], other["statement"]) == ("active", None)
+    assert statuses(tenant) == ["active", "revoked", "revoked"]
+    # A usual rotation follows, with a statement.
+    assert done(tenant.admin.post(ROTATE, json={"compromised": False}))["statement"]
+    assert statuses(tenant) == ["active", "retired", "revoked", "revoked"]
+
+
+def test_a_compromised_rotation_is_not_held_up(tenant: Tenant) -> None:
+    """F284b, SIGNER-5: If the stolen seed is lost as well, the rotation succeeds all the same."""
+    tenant.revoke("svc_wrt_a")
+    signer = in_force.signer(tenant.ports, tenant.id)
+    tenant.ports.store.write(
+        Put(signer.address, replace(signer, sealed_seed=b"lost").to_item(), Expect.ANYTHING)
+    )
+    done(tenant.admin.post(ROTATE, json={"compromised": True}))
+    assert statuses(tenant) == ["active", "revoked"]
+    # What could not be stated before is stated with the next list.
+    done(tenant.admin.post(f"{SRL}/regenerate"))
+    assert tenant.authorizer.get(SRL).json()["payload"]["RevokedIDs"] == ["svc_wrt_a"]
+
+
+@pytest.mark.parametrize(
+    "body", [{"compromised": "true"}, {"compromised": 1}, {"compromise": True}, [], "x"]
+)
+def test_a_malformed_rotation(tenant: Tenant, body: Any) -> None:
+    """F18: what is misspelt, or of another type, never replaces a key."""
+    answer = tenant.admin.post(ROTATE, json=body)
+    assert refusal(answer) == (400, "invalid_request")
+    assert statuses(tenant) == ["active"]
 
 
 def test_revoking_a_key_that_does_not_sign(tenant: Tenant, clock: Clock) -> None:

@@ -157,6 +157,11 @@ CASES = [
     Case("srl.activate_key", _pending_signer, _activate_signer),
     Case("srl.revoke_key", _pending_signer, _revoke_signer),
     Case("srl.revoke_key", _signer, _revoke_signer),
+    Case(
+        "srl.revoke_key",
+        _nothing,
+        lambda p, t, _: list_signers.rotate(p, t.operator, compromised=True),
+    ),
     Case("key.create", _nothing, lambda p, t, _: t.key(p)),
     Case("key.create", _root, _create_child),
     Case("key.rotate", _busy, lambda p, t, i: signing_keys.rotate(p, t.operator, key_id=i)),

@@ -126,12 +126,16 @@ def activate(ports: Ports, caller: Caller, *, key_id: str, force: bool = False) 
 
 
 @operation(Scope.ADMIN)
-def rotate(ports: Ports, caller: Caller) -> ShownSigner:
+def rotate(ports: Ports, caller: Caller, *, compromised: bool = False) -> ShownSigner:
     """Activate the pending signer, or a new one if there is none, without the grace period.
 
-    Raises `Conflict` if a new one is needed and too many retired signers are listed.
+    If `compromised` is true, the active signer was stolen: it is revoked as by `revoke`, and its
+    successor has no statement (SIGNER-5). Raises `Conflict` if a new one is needed and too many
+    retired signers are listed, but not if `compromised` is true.
     """
     facts = _facts(ports, caller)
+    if compromised:
+        return facts.shown(_replace_stolen(ports, caller, facts, facts.active))
     successor = _pending(ports, facts) or _new(ports, facts, Status.ACTIVE)
     entry = _entry(ports, caller, facts, Action.SRL_ROTATE_KEY, successor)
     return _succeed(ports, caller, facts, successor, entry)
@@ -166,8 +170,12 @@ def _drop(ports: Ports, caller: Caller, facts: _Facts, stolen: ListSigner) -> No
     ports.store.write(*changes, *tombstones.noted(caller.tenant_id), entry, *moves)
 
 
-def _replace_stolen(ports: Ports, caller: Caller, facts: _Facts, stolen: ListSigner) -> None:
-    """Revoke the active signer or that of the list in force; publish a list by another one."""
+def _replace_stolen(ports: Ports, caller: Caller, facts: _Facts, stolen: ListSigner) -> ListSigner:
+    """Revoke the active signer or that of the list in force; publish a list by another one.
+
+    In the same write the feed breaks, above what a thief may have signed, so that a client that
+    accepted it begins anew at the list (FEED-7). Return the signer that is active then.
+    """
     signer, change = facts.active, _unchanged(facts.active)
     if stolen.id == facts.active.id:
         successor = _pending(ports, facts) or srl_signers.make(ports, caller.tenant_id)
@@ -176,7 +184,8 @@ def _replace_stolen(ports: Ports, caller: Caller, facts: _Facts, stolen: ListSig
     entry = _entry(ports, caller, facts, Action.SRL_REVOKE_KEY, stolen, **details)
     moves = archive.moves(ports, caller.tenant_id, changed=[stolen.id])
     changes = [change, *srl_signers.replaced(stolen, stolen.revoked()), entry, *moves]
-    publication.hand_over(ports, caller, facts.head, signer, changes)
+    publication.hand_over(ports, caller, facts.head, signer, changes, leaps=True)
+    return signer
 
 
 def _succeed(

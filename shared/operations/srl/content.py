@@ -15,7 +15,7 @@ from typing import NamedTuple
 from shared.authorizer import wire
 from shared.errors import Corrupt
 from shared.model import identifiers, revocations
-from shared.model.feed import LEAP, FeedHead, StoredEntry
+from shared.model.feed import LEAP, FeedHead, Leap, StoredEntry
 from shared.model.items import Partition
 from shared.model.records import moment
 from shared.model.revocations import LONG_AGO
@@ -43,7 +43,8 @@ class Found:
 
     The list covers the feed up to `sequence`, where the chain is `chain`. `misplaced` are warrants
     in a shard that belong into its partition of ended ones (`ended`), or the reverse. `is_exact` is
-    false if the feed lacks what the list says, because no entry could be signed.
+    false if the feed lacks what the list says, because no entry could be signed. `leap` is a break
+    at `sequence` that is still to be written.
     """
 
     content: Content
@@ -52,6 +53,16 @@ class Found:
     chain: bytes
     misplaced: tuple[str, ...] = ()
     is_exact: bool = True
+    leap: Leap | None = None
+
+    def leapt(self, now: datetime) -> "Found":
+        """Return the same content, which also covers a break far above the feed.
+
+        Clients begin with the list then, so it is exact, whatever could be signed before.
+        """
+        leap = Leap.over(self.sequence, self.chain, now)
+        chain = leap.entry.chain
+        return replace(self, sequence=leap.sequence, chain=chain, is_exact=True, leap=leap)
 
 
 class Records(NamedTuple):

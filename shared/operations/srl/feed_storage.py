@@ -11,10 +11,10 @@ from typing import Final, NamedTuple
 
 from shared.authorizer import wire
 from shared.authorizer.wire import Base, Entry
-from shared.errors import Corrupt
+from shared.errors import Corrupt, ExpectationLost
 from shared.model import feed as model
 from shared.model import seeds, times
-from shared.model.feed import FeedHead, StoredEntry
+from shared.model.feed import FeedHead, Leap, StoredEntry
 from shared.model.srl.head import Head
 from shared.model.srl.signers import ListSigner
 from shared.model.tenants import TenantSettings
@@ -26,6 +26,10 @@ from shared.ports.store import At, Check, Delete, Expect, Put
 # How long entries are kept that the base covers: a client that was away needs no base.
 KEPT: Final = timedelta(days=14)
 _PRUNED_AT_ONCE: Final = 1_000
+
+# How many entries may be written again after a break. Each has an item of up to 400 kB, and a write
+# of DynamoDB 4 MB.
+_RESTATED_MAX: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +53,14 @@ class _End(NamedTuple):
     sequence: int
     chain: bytes
     base: Base
+
+
+class Leapt(NamedTuple):
+    """The changes that write a break and what follows it, and where the feed ends then."""
+
+    entries: tuple[Put, ...]
+    sequence: int
+    chain: bytes
 
 
 def head(ports: Ports, tenant_id: str) -> FeedHead | None:
@@ -123,18 +135,56 @@ def append(
 
 
 def based(
-    ports: Ports, before: FeedHead | None, base: Base, settings: TenantSettings, signer: ListSigner
+    ports: Ports,
+    before: FeedHead | None,
+    base: Base,
+    settings: TenantSettings,
+    signer: ListSigner,
+    leapt: Leapt | None = None,
 ) -> Put:
     """Return the change that gives the feed this base, signed by `signer`.
 
-    `before` is the head of the feed as it was read; None if the feed begins with this base.
+    `before` is the head of the feed as it was read; None if the feed begins with this base. `leapt`
+    is where the feed ends, if it breaks in the same write.
     """
     end = _End(base.sequence, base.chain, base)
-    if before is not None:
+    if leapt is not None:
+        end = _End(leapt.sequence, leapt.chain, base)
+    elif before is not None:
         end = _End(before.sequence, before.signed.chain, base)
     head = _signed(ports, settings, signer, end, before)
+    if leapt is not None:
+        head = replace(head, broke_at=base.sequence)
     expected = At(before.version) if before else Expect.ABSENT
     return Put(model.head_address(settings.tenant_id), head.to_item(), expected)
+
+
+def leapt(ports: Ports, tenant_id: str, newest: FeedHead | None, leap: Leap) -> Leapt:
+    """Return the changes that write a break, and after it the entries that its list lacks.
+
+    These are entries that were published while the list was made. Raises `ExpectationLost` if they
+    are too many, or if the feed broke meanwhile: then make the list anew. Raises `Corrupt`,
+    `Unavailable`.
+    """
+    lost = ExpectationLost([model.head_address(tenant_id)])
+    until = newest.sequence if newest else leap.past
+    if not 0 <= until - leap.past <= _RESTATED_MAX:
+        raise lost
+    written = [(leap.sequence, leap.entry)]
+    for each in entries(ports, tenant_id, after=leap.past, until=until):
+        (entry, ends), (before, last) = each.opened(), written[-1]
+        if entry.is_break:
+            raise lost
+        again = replace(entry, sequence=before + 1)
+        written.append(
+            (before + 1, StoredEntry.of(again, ends, each.issued_at, follows=last.chain))
+        )
+    sequence, last = written[-1]
+    puts = tuple(
+        Put(model.entry_address(tenant_id, number), each.to_item(), Expect.ABSENT)
+        for number, each in written
+    )
+    return Leapt(puts, sequence, last.chain)
 
 
 def prune(ports: Ports, tenant_id: str, *, until: int) -> None:

@@ -87,30 +87,46 @@ def publish(
 
 
 def hand_over(
-    ports: Ports, caller: Caller, head: Head, list_signer: ListSigner, changes: Iterable[Change]
+    ports: Ports,
+    caller: Caller,
+    head: Head,
+    list_signer: ListSigner,
+    changes: Iterable[Change],
+    *,
+    leaps: bool = False,
 ) -> None:
     """Publish the next version, signed by `list_signer`, and apply `changes` in the same write.
 
-    `head` is the head that the caller read; the write expects it. Raises what `publish` raises.
+    `head` is the head that the caller read; the write expects it. If `leaps` is true, the signer
+    before was stolen: the feed breaks in the same write, far above its entries (FEED-7). Raises
+    what `publish` raises.
     """
     changes = list(changes)
     on = head, list_signer
     snapshot = snapshots.take(ports, caller.tenant_id, on=on, changes=changes)
-    found, made = _made(ports, snapshot)
+    found, made = _made(ports, snapshot, leaps=leaps)
     _move_heads(ports, snapshot, found, made, changes)
 
 
 def _made(
-    ports: Ports, snapshot: Snapshot, *, anew: bool = False, above: int | None = None
+    ports: Ports,
+    snapshot: Snapshot,
+    *,
+    anew: bool = False,
+    above: int | None = None,
+    leaps: bool = False,
 ) -> tuple[Found, Head]:
     """Make and store the next list: from the list in force if possible, else from all records."""
-    found = content.found(ports, snapshot, anew=anew, above=above)
-    try:
+
+    def stored(found: Found) -> tuple[Found, Head]:
+        found = found.leapt(ports.now()) if leaps else found
         return found, _store(ports, snapshot, found)
+
+    try:
+        return stored(content.found(ports, snapshot, anew=anew, above=above))
     except Corrupt:
         _log.exception("the list before cannot be followed; reading all records instead")
-    found = content.from_all_records(ports, snapshot, above)
-    return found, _store(ports, snapshot, found)
+    return stored(content.from_all_records(ports, snapshot, above))
 
 
 def _store(ports: Ports, snapshot: Snapshot, found: Found) -> Head:
@@ -142,16 +158,18 @@ def _move_heads(
     If an entry is published first, only the head of the feed is read and signed again.
     """
     tenant_id, before, changes = snapshot.tenant_id, snapshot.head, list(changes)
-    base = _base(head, found.sequence, found.chain)
+    base, settings = _base(head, found.sequence, found.chain), snapshot.settings
     for _ in range(_TRIES):
         newest = feed_storage.head(ports, tenant_id)
-        based = feed_storage.based(ports, newest, base, snapshot.settings, snapshot.list_signer)
+        ends = feed_storage.leapt(ports, tenant_id, newest, found.leap) if found.leap else None
+        based = feed_storage.based(ports, newest, base, settings, snapshot.list_signer, ends)
         try:
             ports.store.write(
                 *_writes(tenant_id, head, At(before.version)),
                 Delete(Turn.after(before, tenant_id).address, Expect.ANYTHING),
                 Delete(schedule.issue_address(before, tenant_id), Expect.ANYTHING),
                 *changes,
+                *(ends.entries if ends else ()),
                 based,
             )
         except ExpectationLost as lost:

@@ -393,7 +393,7 @@ def test_every_body_has_an_example() -> None:
         for described in OPERATIONS.values()
         if "requestBody" in described
     ]
-    assert len(bodies) == 15
+    assert len(bodies) == 16
     assert all(body["examples"] for body in bodies)
 
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import FileResponse, JSONResponse, Response
+from starlette.responses import FileResponse, Response
 from starlette.routing import Route
 
 from ..responses import NoAnswer
@@ -16,6 +16,8 @@ from ..view import Moment
 from ..wire import NUMBER_MAX
 from . import health
 from .documents import Document
+from .errors import Problem
+from .fleet import Fleet
 from .held import WAIT_MAX, Held
 from .relay import Relay, age
 
@@ -30,24 +32,6 @@ _IMMUTABLE: Final = {
 }
 
 Handler = Callable[[Request], Awaitable[Response]]
-
-
-class Problem(Exception):
-    """An error of the contract (API-9)."""
-
-    def __init__(self, status: int, code: str, message: str) -> None:
-        super().__init__(message)
-        self.status = status
-        self.code = code
-
-    def response(self) -> Response:
-        """Return it as a response."""
-        headers = {"Cache-Control": "no-store"}
-        headers |= {401: {"WWW-Authenticate": "Bearer"}, 503: {"Retry-After": "1"}}.get(
-            self.status, {}
-        )
-        body = {"error": {"code": self.code, "message": str(self)}}
-        return JSONResponse(body, self.status, headers)
 
 
 def app(relay: Relay, tokens: Iterable[str]) -> Starlette:
@@ -73,7 +57,16 @@ def app(relay: Relay, tokens: Iterable[str]) -> Starlette:
         "/v1/revocations/srl/keys": endpoints.signers,
         "/v1/trust-bundle": endpoints.bundle,
     }
-    routes = [Route(path, _guarded(relay, run, digests)) for path, run in paths.items()]
+    fleet = Fleet(relay)
+    posted: dict[str, Handler] = {
+        "/v1/authorizers/register": fleet.register,
+        "/v1/authorizers/{id}/heartbeat": fleet.heartbeat,
+    }
+    routes = [
+        Route(path, _guarded(relay, run, digests), methods=[method])
+        for method, found in (("GET", paths), ("POST", posted))
+        for path, run in found.items()
+    ]
     return Starlette(
         routes=open_to_all + routes,
         lifespan=lifespan,

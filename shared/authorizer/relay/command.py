@@ -15,6 +15,7 @@ from .relay import Relay, Service
 from .server import Server, Tls, bound, connections
 
 _TOKEN_LENGTH_MIN: Final = 16
+_NAME_BYTES_MAX: Final = 64
 
 
 def run(options: argparse.Namespace, api_key: str) -> int:
@@ -44,13 +45,20 @@ def run(options: argparse.Namespace, api_key: str) -> int:
 def _relay(options: argparse.Namespace, api_key: str, most: int) -> Relay:
     state = Path(options.state)
     return Relay(
-        Service(options.url, api_key, allow_http=options.allow_http),
+        Service(options.url, api_key, options.allow_http, _name(options.name)),
         Trust(options.tenant, public_keys(options.public_key)),
         FileFloor(state / "floor"),
         state,
         # Others are served beside those that wait.
         most_waiting=most * 3 // 4,
     )
+
+
+def _name(given: str | None) -> str:
+    name = given or socket.gethostname()
+    if not 0 < len(name.encode()) <= _NAME_BYTES_MAX:
+        raise ValueError(f"the name of a relay has 1 to {_NAME_BYTES_MAX} bytes: pass --name")
+    return name
 
 
 def _address(text: str) -> tuple[str, int]:

@@ -99,7 +99,7 @@ class Document:
         self._file = folder / f"{kind.name}.json"
         self._read = self._loaded()
         self._task: asyncio.Task[None] | None = None
-        self._asked_at = float("-inf")
+        self._asked: tuple[float, bytes | None] = (float("-inf"), None)
 
     async def page(self, cursor: str, *, signer: bytes | None = None) -> tuple[Page | None, Moment]:
         """Return a page, and when the service confirmed it; None if there is no such cursor.
@@ -108,7 +108,7 @@ class Document:
         """
         read = self._read
         if read is None or not _is_enough(read, signer) or _is_old(read):
-            await self._refreshed(has_older=read is not None and _is_enough(read, signer))
+            await self._refreshed(signer, has_older=read is not None and _is_enough(read, signer))
         read = self._read
         if read is None or not _is_enough(read, signer):
             raise NoAnswer(f"the relay does not have {self._kind.path}")
@@ -119,12 +119,16 @@ class Document:
         if self._task:
             self._task.cancel()
 
-    async def _refreshed(self, *, has_older: bool) -> None:
-        """Wait until the service was asked, but not for long if there is something to repeat."""
+    async def _refreshed(self, signer: bytes | None, *, has_older: bool) -> None:
+        """Wait until the service was asked, but not for long if there is something to repeat.
+
+        It is asked again at once for another signer than before.
+        """
         if self._task is None:
-            if monotonic() - self._asked_at < _RETRY:
+            asked_at, asked_for = self._asked
+            if asked_for == signer and monotonic() - asked_at < _RETRY:
                 return
-            self._asked_at = monotonic()
+            self._asked = monotonic(), signer
             self._task = asyncio.ensure_future(self._refresh())
         await asyncio.wait({self._task}, timeout=_PATIENCE if has_older else None)
 

@@ -55,6 +55,9 @@ def _figures(relay: Relay) -> dict[str, Any]:
     figures["failures_total"] = counts.pop("failures", 0)
     for name, count in counts.items():
         figures[f'refusals_total{{reason="{name.removeprefix("refused ")}"}}'] = count
+    figures["reports_pending"] = relay.reports.pending
+    for name in ("sent", "dropped", "failures"):
+        figures[f"reports_{name}_total"] = relay.reports.counts[name]
     for status, count in dict(relay.answered).items():
         figures[f'responses_total{{status="{status}"}}'] = count
     return figures

@@ -17,20 +17,25 @@ from . import documents
 from .bases import Bases
 from .documents import Document
 from .line import Line
+from .reports import Reports
 from .upstream import News, Upstream
 from .waiting import Waiting
 
 # The largest `Age`: more than anybody's patience.
 _AGE_MAX: Final = 10**9
 
+# How long a relay that stops waits for the service to take the last reports.
+_LAST_REPORTS_SECONDS: Final = 2.0
+
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """How a relay reaches the service."""
+    """How a relay reaches the service, and under which `name` it reports."""
 
     url: str
     api_key: str
     allow_http: bool = False
+    name: str = "relay"
 
     def transport(self) -> Transport:
         """Return a connection for one thread. Raises `ValueError` if the address is not one."""
@@ -52,10 +57,11 @@ class Relay:
         self._upstream = Upstream(
             service.transport(), floor, trust, post=self._posted, allow_http=service.allow_http
         )
-        self._lines = [Line(service.transport()) for _ in range(2)]
+        self._lines = [Line(service.transport()) for _ in range(4)]
         self.bases = Bases(folder / "bases", self._lines[0], floor)
         self.signers = Document(documents.signers(), self._lines[1], folder)
         self.bundle = Document(documents.trust_bundle(trust.tenant), self._lines[1], folder)
+        self.reports = Reports(self._lines[2], self._lines[3], service.name)
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def load(self) -> None:
@@ -66,14 +72,17 @@ class Relay:
         """Begin to follow the service."""
         self._loop = asyncio.get_running_loop()
         self._upstream.start()
+        self.reports.start()
 
     def release(self) -> None:
         """Let all polls go on that wait."""
         self.waiting.release()
 
     async def close(self) -> None:
-        """Stop following the service."""
+        """Pass on the last reports, and stop following the service."""
         self._loop = None
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self.reports.close(), _LAST_REPORTS_SECONDS)
         for each in (self.bases, self.signers, self.bundle):
             each.close()
         await asyncio.to_thread(self._upstream.close)

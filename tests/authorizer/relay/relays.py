@@ -15,7 +15,7 @@ from shared.authorizer.relay.app import app
 from shared.authorizer.relay.relay import Relay
 from shared.authorizer.relay.relay import Service as Upstream
 from shared.authorizer.relay.server import Server, bound
-from shared.authorizer.signers import Trust
+from shared.authorizer.signers import Trust, public_keys
 from tests.authorizer.feeds import TENANT, public, signer
 from tests.authorizer.service import KEY, Service
 from tests.waiting import soon
@@ -56,11 +56,18 @@ class Running:
     def url(self) -> str:
         return f"http://{HOST}:{self.port}"
 
-    def get(self, path: str = FEED, *, method: str = "GET", **headers: str) -> Reply:
+    def post(self, path: str, body: object) -> Reply:
+        """The response to a body of JSON, or to bytes."""
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        return self.get(path, method="POST", data=data)
+
+    def get(
+        self, path: str = FEED, *, method: str = "GET", data: bytes | None = None, **headers: str
+    ) -> Reply:
         """The response to one request; `_` in names of headers stands for `-`."""
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         with closing(http.client.HTTPConnection(HOST, self.port, timeout=30)) as connection:
-            connection.request(method, path, headers=named)
+            connection.request(method, path, data, headers=named)
             response = connection.getresponse()
             found = {name.lower(): value for name, value in response.getheaders()}
             return Reply(response.status, found, response.read())
@@ -72,18 +79,21 @@ class Running:
 
 @contextmanager
 def running(
-    service: Service,
+    service: Service | str,
     folder: Path,
     *,
+    key: str = KEY,
     tokens: Sequence[str] = (),
     tenant: str = TENANT,
-    pinned: Sequence[bytes] = (),
+    pinned: Sequence[bytes | str] = (),
     most_waiting: int = 100,
 ) -> Iterator[Running]:
-    """A relay of `service` on a free port, with its state in `folder`."""
-    trust = Trust(tenant, frozenset(pinned or [public(signer())]))
+    """A relay of `service`, or of the one at an address, on a free port."""
+    trust = Trust(tenant, public_keys(pinned or [public(signer())]))
+    url = service if isinstance(service, str) else service.url
     floor = FileFloor(folder / "floor")
-    relay = Relay(Upstream(service.url, KEY), trust, floor, folder, most_waiting=most_waiting)
+    upstream = Upstream(url, key, name="site-a")
+    relay = Relay(upstream, trust, floor, folder, most_waiting=most_waiting)
     relay.load()
     sock = bound(HOST, 0)
     server = Server(relay, app(relay, tokens), None, 1000)

@@ -1,0 +1,198 @@
+"""Reports of the authorizers behind a relay, passed on to the service in batches (FLEET-25)."""
+
+import asyncio
+import json
+import logging
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from ..reports import REGISTER, Terms
+from ..responses import NoAnswer, Response, retry_after, unexpected
+from ..transport import Transport
+from .line import Line
+
+_log: Final = logging.getLogger("rescind_authorizer.relay")
+
+_REPORTS: Final = "/v1/authorizers/reports"
+_ID: Final = re.compile(r"svc_azr_[0-7][0-9a-hjkmnp-tv-z]{25}", re.ASCII)
+
+# How many reports one request has, and how many authorizers are waited for by all requests.
+BATCH_MAX: Final = 100
+AUTHORIZERS_MAX: Final = 20_000
+
+# Seconds between two batches, and after failures at most.
+_PAUSE: Final = 1.0
+_BACKOFF_MAX: Final = 60.0
+
+_ANSWER_MAX: Final = 256 * 1024
+_OK: Final = 200
+# The service does not take what one of the reports says; others of the batch may be right.
+_BAD: Final = frozenset({400, 413, 422})
+
+# What a report has; the rest, such as figures of stock authorizers, stays here.
+_MEMBERS: Final = (
+    "sequence",
+    "srl_version",
+    "chain",
+    "verified_at",
+    "max_staleness_seconds",
+    "allow_when_stale",
+    "refused",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What the service said last of a report of an authorizer, and how often it wants reports."""
+
+    status: str
+    terms: Terms
+
+
+class Reports:
+    """Registers authorizers, and collects their reports. It belongs to one event loop.
+
+    `name` is that of the relay.
+    """
+
+    def __init__(self, registering: Line, reporting: Line, name: str) -> None:
+        self.counts: Counter[str] = Counter()
+        self._registering = registering
+        self._reporting = reporting
+        self._name = name
+        self._terms = Terms()
+        self._pending: dict[str, dict[str, Any]] = {}
+        self._sending: set[str] = set()
+        self._outcomes: dict[str, str] = {}
+        self._task: asyncio.Task[None] | None = None
+        self._failures = 0
+
+    @property
+    def pending(self) -> int:
+        """How many authorizers have reported what the service does not have yet."""
+        return len(self._sending.union(self._pending))
+
+    def start(self) -> None:
+        """Begin to pass on reports."""
+        self._task = asyncio.ensure_future(self._run())
+
+    async def close(self) -> None:
+        """Pass on what there is, and stop."""
+        if self._task:
+            self._task.cancel()
+        if self._pending and not self._failures:
+            await self._send_all()
+
+    async def register(self, members: Mapping[str, Any], path: str = REGISTER) -> Response:
+        """Return the answer of the service to a registration with this body.
+
+        The relay becomes its owner, and the registration names the relay. Raises `NoAnswer`.
+        """
+        body = json.dumps({**members, "relay": self._name}).encode()
+        return await self._registering.run(
+            lambda transport: transport.post(path, body, limit=_ANSWER_MAX)
+        )
+
+    def take(self, identifier: str, members: Mapping[str, Any]) -> Outcome | None:
+        """Note a report, to be passed on soon; None if there are too many.
+
+        Return what the service said of the one before.
+        """
+        if not _ID.fullmatch(identifier):
+            return Outcome("not_found", self._terms)
+        # Only what is not "ok" is kept; it is said once.
+        status = self._outcomes.pop(identifier, "ok")
+        if status == "not_found":
+            return Outcome(status, self._terms)
+        known = self._sending.union(self._pending)
+        if identifier not in known and len(known) >= AUTHORIZERS_MAX:
+            return None
+        report = {name: members[name] for name in _MEMBERS if members.get(name) is not None}
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        report |= {"id": identifier, "seen_at": now}
+        self._pending[identifier] = _joined(self._pending.get(identifier), report)
+        return Outcome(status, self._terms)
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                pause = await self._send_all() if self._pending else 0.0
+            # Whatever it is: without this task, the service would not know of anybody here.
+            except Exception:  # noqa: BLE001
+                _log.exception("reports cannot be passed on")
+                pause = _BACKOFF_MAX
+            await asyncio.sleep(max(pause, _PAUSE))
+
+    async def _send_all(self) -> float:
+        """Pass on all reports. Return for how many seconds to leave the service alone."""
+        while self._pending:
+            ids = list(self._pending)[:BATCH_MAX]
+            batch = [self._pending.pop(each) for each in ids]
+            self._sending = set(ids)
+            try:
+                await self._send(batch)
+            except NoAnswer as error:
+                for each in batch:
+                    newer = self._pending.get(each["id"])
+                    self._pending[each["id"]] = _joined(each, newer) if newer else each
+                return self._failed(error)
+            finally:
+                self._sending = set()
+            self._failures = 0
+        return 0.0
+
+    async def _send(self, batch: list[dict[str, Any]]) -> None:
+        """Pass on some reports. One that the service refuses is dropped, and no other."""
+        body = json.dumps({"relay": self._name, "reports": batch}).encode()
+        response = await self._reporting.run(lambda line: _post(line, body))
+        if response.status == _OK:
+            self._taken(response)
+            self.counts["sent"] += len(batch)
+        elif response.status not in _BAD:
+            raise NoAnswer(str(unexpected(response)), retry_after=retry_after(response))
+        elif len(batch) == 1:
+            self.counts["dropped"] += 1
+            _log.warning("the report of %s is dropped: %s", batch[0]["id"], unexpected(response))
+        else:
+            half = len(batch) // 2
+            await self._send(batch[:half])
+            await self._send(batch[half:])
+
+    def _taken(self, response: Response) -> None:
+        try:
+            members = json.loads(response.body)
+            outcomes = {each["id"]: each["status"] for each in members["results"]}
+            self._terms = Terms.of(members)
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            raise NoAnswer("the answer to reports is malformed") from None
+        bad = {each: status for each, status in outcomes.items() if status != "ok"}
+        self._outcomes |= bad
+        while len(self._outcomes) > AUTHORIZERS_MAX:
+            del self._outcomes[next(iter(self._outcomes))]
+
+    def _failed(self, error: NoAnswer) -> float:
+        pause = max(min(_PAUSE * 2.0**self._failures, _BACKOFF_MAX), error.retry_after)
+        self._failures = min(self._failures + 1, 10)
+        self.counts["failures"] += 1
+        _log.warning("reports cannot be passed on: %s", error)
+        return min(pause, _BACKOFF_MAX)
+
+
+def _post(transport: Transport, body: bytes) -> Response:
+    return transport.post(_REPORTS, body, limit=_ANSWER_MAX)
+
+
+def _joined(older: dict[str, Any] | None, newer: dict[str, Any]) -> dict[str, Any]:
+    """Return `newer` with the refusals of both: each report has those since the one before."""
+    before = older.get("refused") if older else None
+    after = newer.get("refused", {})
+    if not isinstance(before, dict) or not isinstance(after, dict):
+        return newer
+    try:
+        return newer | {"refused": dict(Counter(before) + Counter(after))}
+    except TypeError:
+        return newer

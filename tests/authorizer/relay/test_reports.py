@@ -1,0 +1,216 @@
+"""Authorizers behind a relay report through it."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shared.authorizer import AuthorizerClient
+from shared.authorizer.floor import MemoryFloor
+from shared.authorizer.relay import reports
+from shared.authorizer.reports import Reporting
+from tests.authorizer.feeds import TENANT, public, signer
+from tests.authorizer.relay.relays import Running, running
+from tests.authorizer.service import Response, Service, serving
+from tests.waiting import soon
+
+REGISTER = "/v1/authorizers/register"
+REPORTS = "/v1/authorizers/reports"
+PACE = {"report_after_seconds": 400, "spread_seconds": 0}
+
+
+def named(number: int) -> str:
+    """The identifier of an authorizer."""
+    return f"svc_azr_01kaj3tmf{number:017d}"
+
+
+def beat(number: int) -> str:
+    return f"/v1/authorizers/{named(number)}/heartbeat"
+
+
+class Registry:
+    """What the service says to registrations and reports."""
+
+    def __init__(self, service: Service) -> None:
+        self.service = service
+        self.outcomes: dict[str, str] = {}
+        self.bad: set[str] = set()
+        self.fails = False
+        service.instead = self.answer
+
+    def answer(self, path: str) -> Response | None:
+        if path == REGISTER and not self.fails:
+            return Response(json.dumps({"id": named(1), **PACE}).encode(), 201)
+        if path in (REGISTER, REPORTS) and self.fails:
+            return Response(b"not now", 503, {"Retry-After": "0"})
+        return self.taken(self.service.posted[-1][1]) if path == REPORTS else None
+
+    def taken(self, body: dict[str, Any]) -> Response:
+        ids = [each["id"] for each in body["reports"]]
+        if len(ids) > 100 or self.bad & {*ids}:
+            return Response(b"bad", 400)
+        results = [{"id": each, "status": self.outcomes.get(each, "ok")} for each in ids]
+        return Response(json.dumps({"results": results, **PACE}).encode())
+
+    def batches(self) -> list[list[dict[str, Any]]]:
+        """The reports of each request."""
+        return [body["reports"] for path, body in self.service.posted if path == REPORTS]
+
+    def reported(self) -> dict[str, dict[str, Any]]:
+        """The last report of each authorizer."""
+        return {each["id"]: each for batch in self.batches() for each in batch}
+
+
+@pytest.fixture
+def registry() -> Iterator[Registry]:
+    with serving(Service()) as service:
+        service.signers = [service.described(signer())]
+        service.revoke("svc_wrt_a")
+        yield Registry(service)
+
+
+@pytest.fixture
+def relay(registry: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Running]:
+    monkeypatch.setattr(reports, "_PAUSE", 0.1)
+    with running(registry.service, tmp_path) as relay:
+        soon(lambda: relay.holds(1))
+        yield relay
+
+
+def client(url: str) -> AuthorizerClient:
+    return AuthorizerClient(
+        url,
+        api_key="a-token",
+        tenant=TENANT,
+        public_keys=[public(signer())],
+        floor=MemoryFloor(),
+        name="gateway-1",
+    )
+
+
+def test_a_client_reports_through_a_relay(registry: Registry, relay: Running) -> None:
+    """FLEET-25, F307a: The service learns of each authorizer behind a relay, by its name."""
+    with client(relay.url).start() as held:
+        soon(registry.reported)
+        (report,) = registry.reported().values()
+        assert (report["id"], report["sequence"]) == (named(1), 1)
+        assert report["chain"] == held.status.chain
+        assert report["seen_at"].endswith("Z")
+        soon(lambda: held.status.reporting is Reporting.ON)
+    (registration,) = [body for path, body in registry.service.posted if path == REGISTER]
+    assert (registration["name"], registration["relay"]) == ("gateway-1", "site-a")
+
+
+def test_reports_are_passed_on_in_batches(registry: Registry, relay: Running) -> None:
+    """F307b: Reports that come together are passed on in requests of up to a hundred."""
+    registry.fails = True
+    for number in range(120):
+        assert relay.post(beat(number), {"sequence": number, "metrics": {"x": 1}}).status == 200
+    assert relay.relay.reports.pending == 120
+    registry.fails = False
+    soon(lambda: not relay.relay.reports.pending and len(registry.reported()) == 120)
+    assert all(len(batch) <= 100 for batch in registry.batches())
+    assert [each["sequence"] for each in registry.reported().values()] == [*range(120)]
+    assert "metrics" not in registry.reported()[named(7)]
+
+
+def test_no_report_is_lost_while_the_service_is_away(registry: Registry, relay: Running) -> None:
+    """F307c: Without the service, the newest report of each authorizer stays, and its refusals."""
+    registry.fails = True
+    relay.post(beat(1), {"sequence": 1, "refused": {"gap": 1}})
+    soon(lambda: relay.relay.reports.counts["failures"])
+    relay.post(beat(1), {"sequence": 2, "refused": {"gap": 2, "chain": 1}})
+    registry.fails = False
+    soon(lambda: registry.reported().get(named(1), {}).get("refused") == {"gap": 3, "chain": 1})
+    soon(lambda: not relay.relay.reports.pending)
+    assert registry.batches()[-1][0]["sequence"] == 2
+
+
+def test_one_bad_report_does_not_stop_the_others(registry: Registry, relay: Running) -> None:
+    """F307d: A report that the service refuses is dropped, and no other of its batch."""
+    registry.bad = {named(3)}
+    for number in range(6):
+        relay.post(beat(number), {"sequence": "no number" if number == 3 else number})
+    soon(lambda: relay.relay.reports.counts["dropped"] == 1)
+    soon(lambda: relay.relay.reports.counts["sent"] == 5)
+    assert not relay.relay.reports.pending
+
+
+@pytest.mark.parametrize(
+    ("outcome", "status"), [("ok", 200), ("foreign", 200), ("not_found", 404), ("full", 429)]
+)
+def test_the_next_report_learns_what_the_service_said(
+    registry: Registry, relay: Running, outcome: str, status: int
+) -> None:
+    """F307e: An authorizer learns with its next report what became of the one before."""
+    registry.outcomes[named(1)] = outcome
+    assert relay.post(beat(1), {"sequence": 1}).json()["status"] == "ok"
+    soon(lambda: relay.relay.reports.counts["sent"])
+    reply = relay.post(beat(1), {"sequence": 1})
+    assert reply.status == status
+    if status == 200:
+        assert reply.json() == {
+            "status": outcome,
+            "latest_sequence": 1,
+            "latest_srl_version": 2,
+            **PACE,
+        }
+
+
+def test_too_many_authorizers_are_told_to_wait(
+    registry: Registry, relay: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F307f: A relay keeps a bounded number of reports, and answers the others with 429."""
+    registry.fails = True
+    monkeypatch.setattr(reports, "AUTHORIZERS_MAX", 2)
+    statuses = [relay.post(beat(number), {}).status for number in (1, 2, 3, 1)]
+    assert statuses == [200, 200, 429, 200]
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status"),
+    [
+        (beat(1), b"{", 400),
+        (beat(1), b"[]", 400),
+        (beat(1), b"[" * 60_000, 400),
+        (beat(1), bytes(65 * 1024), 413),
+        ("/v1/authorizers/svc_azr_x/heartbeat", b"{}", 404),
+        (REGISTER, b"no", 400),
+    ],
+)
+def test_bad_reports_are_refused(
+    registry: Registry, relay: Running, path: str, body: bytes, status: int
+) -> None:
+    """F307g: A relay refuses a report that is no object, or too large, or of nobody."""
+    reply = relay.post(path, body)
+    assert reply.status == status
+    assert set(reply.json()["error"]) == {"code", "message"}
+    assert registry.service.posted == []
+
+
+def test_a_registration_needs_the_service(registry: Registry, relay: Running) -> None:
+    """F307h: A registration has the answer of the service, also if that is an error."""
+    registry.fails = True
+    reply = relay.post(REGISTER, {"name": "a"})
+    assert (reply.status, reply.headers["retry-after"], reply.body) == (503, "0", b"not now")
+
+
+def test_what_is_no_answer_is_asked_again(
+    registry: Registry, relay: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F307i: Reports are repeated until the service says what became of them."""
+    with monkeypatch.context() as broken:
+        broken.setattr(registry, "taken", lambda _body: Response(b'{"results": 1}'))
+        relay.post(beat(1), {"sequence": 1})
+        soon(lambda: relay.relay.reports.counts["failures"])
+    soon(lambda: relay.relay.reports.counts["sent"] == 1)
+
+
+def test_a_relay_that_stops_passes_on_the_last_reports(registry: Registry, tmp_path: Path) -> None:
+    """F307j: A relay that stops passes on the reports that it has."""
+    with running(registry.service, tmp_path) as relay:
+        soon(lambda: relay.holds(1))
+        relay.post(beat(1), {"sequence": 1})
+    assert [*registry.reported()] == [named(1)]

@@ -119,7 +119,7 @@ def _read_units(name: str, asked: dict[str, Any], parsed: dict[str, Any]) -> int
             return absent + sum(_units(item, _READ_BYTES) for item in found)
         case "Query":
             # A count says nothing of the size of what it counts: here, it is of a few entries.
-            size = sum(map(_size, parsed.get("Items", ())))
+            size = sum(map(item_size, parsed.get("Items", ())))
             return max(1, math.ceil(size / _READ_BYTES))
     return 0
 
@@ -135,10 +135,10 @@ def _write_units(name: str, asked: dict[str, Any]) -> int:
 
 
 def _units(item: dict[str, Any], unit: int) -> int:
-    return max(1, math.ceil(_size(item) / unit))
+    return max(1, math.ceil(item_size(item) / unit))
 
 
-def _size(item: dict[str, Any]) -> int:
+def item_size(item: dict[str, Any]) -> int:
     """The bytes of an item, near enough: names, and values as they are sent."""
     return sum(len(name) + _value_size(value) for name, value in item.items())
 
@@ -149,7 +149,7 @@ def _value_size(value: Any) -> int:
         case "L":
             return 3 + sum(1 + _value_size(each) for each in held)
         case "M":
-            return 3 + _size(held)
+            return 3 + item_size(held)
         case "BOOL" | "NULL":
             return 1
     return len(held)

@@ -15,6 +15,7 @@ from tests.bench import (
     feed,
     fleet,
     meanwhile,
+    proof,
     publication,
     report,
     requests,
@@ -129,6 +130,14 @@ def test_the_feed_is_measured() -> None:
     ]
     assert 40 <= _value(rows[2]) < 60
     assert [row.name for row in rows if row.value is None] == []
+
+
+@pytest.mark.slow
+def test_the_proof_is_measured() -> None:
+    """F262d: A proof reads less than 400 bytes for each authorizer as our client registers it."""
+    rows = {row.name.rpartition(", ")[2]: row for row in proof.run(300, rounds=1)}
+    assert 300 < _value(rows["one registration"]) < 400
+    assert _value(rows["read units"]) == pytest.approx(300 * 0.4 / 4, abs=15)
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from shared.model.items import Address, Partition, Table
-from shared.model.records import Record
+from shared.model.records import SPARSE, Record
 
 # The most authorizers that a tenant may have registered (FLEET-3).
 REGISTERED_MAX: Final = 20_000
@@ -68,27 +68,28 @@ class Authorizer(Record):
 
     `owner` is the identity of the caller that registered it. `seen_at` is the time of the last
     stored heartbeat, or of the registration. The fields from `sequence` to `refused` are those of
-    `Heartbeat`; before the first one, `sequence` is None. `is_foreign` is whether it reported a
-    chain that this service does not have at `sequence`.
+    `Heartbeat`, but `chain` is 32 bytes, or none; before the first one, `sequence` is None.
+    `is_foreign` is whether it reported a chain that this service does not have at `sequence`. All
+    registrations are read to prove that a revocation has reached them, so they are stored small.
     """
 
     id: str
     name: str
-    type: str
-    program_version: str
-    public_key: str
-    metadata: dict[str, str]
     owner: str
-    relay: str
     registered_at: datetime
     seen_at: datetime
+    type: str = field(default="", metadata=SPARSE)
+    program_version: str = field(default="", metadata=SPARSE)
+    public_key: str = field(default="", metadata=SPARSE)
+    metadata: dict[str, str] = field(default_factory=dict, metadata=SPARSE)
+    relay: str = field(default="", metadata=SPARSE)
     sequence: int | None = None
-    chain: str = ""
+    chain: bytes = field(default=b"", metadata=SPARSE)
     verified_at: datetime | None = None
     max_staleness_seconds: int | None = None
-    allow_when_stale: bool = False
-    refused: dict[str, int] = field(default_factory=dict)
-    is_foreign: bool = False
+    allow_when_stale: bool = field(default=False, metadata=SPARSE)
+    refused: dict[str, int] = field(default_factory=dict, metadata=SPARSE)
+    is_foreign: bool = field(default=False, metadata=SPARSE)
     version: int = 1
 
     @classmethod
@@ -99,14 +100,14 @@ class Authorizer(Record):
         return cls(
             authorizer_id,
             described.name,
-            described.type,
-            described.program_version,
-            described.public_key,
-            dict(described.metadata),
             owner,
-            described.relay,
             registered_at=now,
             seen_at=now,
+            type=described.type,
+            program_version=described.program_version,
+            public_key=described.public_key,
+            metadata=dict(described.metadata),
+            relay=described.relay,
         )
 
     @property
@@ -152,7 +153,7 @@ class Authorizer(Record):
             relay=relay,
             seen_at=max(self.seen_at, _no_later(beat.seen_at, now) or now),
             sequence=beat.sequence,
-            chain=beat.chain,
+            chain=bytes.fromhex(beat.chain),
             verified_at=_no_later(beat.verified_at, now),
             max_staleness_seconds=beat.max_staleness_seconds,
             allow_when_stale=beat.allow_when_stale,

@@ -111,7 +111,7 @@ def _holds(authorizer: Authorizer, published: Published) -> bool:
     # After a restore, authorizers may report entries that are lost.
     chain = published.chains.get(sequence)
     # Authorizers of other makers do not know the chain.
-    return chain is not None and authorizer.chain in ("", chain.hex())
+    return chain is not None and authorizer.chain in (b"", chain)
 
 
 def _denies_all_from(authorizer: Authorizer, published: Published) -> datetime | None:

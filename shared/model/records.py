@@ -1,7 +1,7 @@
 """Conversion of records to items and back, by the types that a record's fields declare."""
 
 from collections.abc import Callable
-from dataclasses import Field, fields
+from dataclasses import MISSING, Field, fields
 from datetime import datetime
 from enum import StrEnum
 from functools import cache
@@ -18,9 +18,13 @@ _Read = Callable[[Value], Any]
 _Reader = tuple[str, frozenset[type], _Read, Value]
 _PLAIN: Final = frozenset({str, int, bool, bytes})
 _ADDED: Final = "added"
+_SPARSE: Final = "sparse"
 
 # The metadata of a field that items of earlier releases do not have: it is read as its default.
 ADDED: Final = {_ADDED: True}
+
+# The metadata of a field that an item does not have if it is the default.
+SPARSE: Final = {_ADDED: True, _SPARSE: True}
 
 
 class Record:
@@ -34,8 +38,12 @@ class Record:
 
     def to_item(self) -> dict[str, Value]:
         """Return the item that `from_item` turns back into an equal record."""
-        values = ((each.name, getattr(self, each.name)) for each in fields(self))  # type: ignore[arg-type]
-        return {name: _written(value) for name, value in values if value is not None}
+        values = ((each, getattr(self, each.name)) for each in fields(self))  # type: ignore[arg-type]
+        return {
+            each.name: _written(value)
+            for each, value in values
+            if value is not None and not (_SPARSE in each.metadata and value == _default(each))
+        }
 
     @classmethod
     def from_item(cls, item: Item) -> Self:
@@ -89,7 +97,11 @@ def _readers(record: type[Record]) -> list[_Reader]:
 
 
 def _if_absent(field: Field[Any]) -> Value:
-    return _written(field.default) if _ADDED in field.metadata else None
+    return _written(_default(field)) if _ADDED in field.metadata else None
+
+
+def _default(field: Field[Any]) -> Any:
+    return field.default if field.default_factory is MISSING else field.default_factory()
 
 
 def _reader(declared: Any, where: str) -> tuple[frozenset[type], _Read]:

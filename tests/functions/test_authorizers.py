@@ -124,7 +124,7 @@ def test_a_heartbeat_is_stored(tenant: Tenant, clock: Clock) -> None:
     found = stored(tenant, made)
     assert {name: getattr(found, name) for name in fields if name != "verified_at"} == {
         name: value for name, value in fields.items() if name != "verified_at"
-    }
+    } | {"chain": head.signed.chain}
     assert found.verified_at is not None
     assert times.text(found.verified_at) == fields["verified_at"]
     assert times.text(found.seen_at) == "2026-11-21T12:00:01Z"

@@ -7,6 +7,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -19,14 +20,17 @@ from shared import wiring
 from shared.adapters import sqs
 from shared.errors import InvalidSettings, Unavailable
 from shared.model.srl.schedule import Turn
-from shared.operations.srl import in_force
+from shared.operations.srl import feed, in_force, propagation
 from shared.operations.srl import marks as srl_marks
+from shared.operations.srl.propagation import unknown as unknown_authorizers
 from shared.ports import Ports
 from shared.ports.store import MOST_CHANGES, Expect, Put
 from tests.adapters.answers import Answer
 from tests.aws import Account, aws, pretend_credentials
+from tests.faults import Script, raises, scripted
 from tests.lambda_events import load, queued
 from tests.log_lines import lines, metrics, printed_on_lambda
+from tests.operations.fleets import Fleet
 from tests.operations.tenants import Tenant
 from tests.processes import ROOT, run
 
@@ -125,6 +129,47 @@ def test_the_figures_reach_the_log_that_alarms_read(
     """F319b: A tick on Lambda is logged as JSON with the metrics of its alarms."""
     (line,) = printed_on_lambda(tick, monkeypatch, capsys)
     assert metrics(line).keys() == {"DueTenants", "LateLists", "ExpiredLists"}
+
+
+def test_it_counts_the_unknown_authorizers(
+    ports: Ports,
+    received: Received,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """FLEET-15, F266d: Each fifth minute a tick counts authorizers, if there are any.
+
+    Tenants are queued first, so a fault in the counting delays no list.
+    """
+    caplog.set_level(logging.INFO)
+    monkeypatch.setattr(propagation, "SETTLED_AFTER", timedelta())
+    hour = [datetime(2026, 1, 1, 0, minute, tzinfo=UTC) for minute in range(60)]
+    assert [each.minute for each in hour if propagation.is_due(each)] == [*range(0, 60, 5)]
+    monkeypatch.setattr(propagation, "is_due", lambda _: True)
+    tenant = Tenant.create(ports)
+    tick()
+    assert lines(caplog, "authorizers") == []
+    tenant.revoke(ports, "svc_wrt_a")
+    feed.publish(ports, tenant.id)
+    fleet = Fleet(ports, tenant).add("north", "south")
+    tick()
+    fleet.report("north", "south")
+    tick()
+    monkeypatch.setattr(propagation, "is_due", lambda _: False)
+    tick()
+    counted = [metrics(line)["AuthorizersUnknown"] for line in lines(caplog, "authorizers")]
+    assert counted == [(2, "Count"), (0, "Count")]
+    monkeypatch.setattr(propagation, "is_due", lambda _: True)
+    script = Script(before=dict.fromkeys(range(99), raises(Unavailable("down"))))
+    monkeypatch.setattr(propagation, "unknown", partial(_unknown, scripted(ports, script)))
+    received()
+    with pytest.raises(Unavailable):
+        tick()
+    assert received() == [[tenant.id]]
+
+
+def _unknown(broken: Ports, _ports: Ports) -> int | None:
+    return unknown_authorizers(broken)
 
 
 def test_a_queue_that_fails_fails_the_tick(

@@ -79,6 +79,16 @@ NOT_RUN: Final = [
         "rescind_authorizer status",
         "authorizer/test_command_line.py runs both on a service of its own",
     ),
+    (
+        "docs/fleet.md",
+        "propagation?wait=25",
+        "web/test_held.py makes this request; an example has the identifier of its own",
+    ),
+    (
+        "docs/fleet.md",
+        "admin canary acme",
+        "infra/test_canary.py runs it, beside a feed that it publishes itself",
+    ),
     ("docs/feed.md", "tests.conformance", "conformance/test_conformance.py runs these commands"),
     (
         "docs/deploy.md",

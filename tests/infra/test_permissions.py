@@ -6,7 +6,7 @@ succeeds; the permissions that these calls need are those that its role grants, 
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from importlib import import_module
 from typing import Any, Final
 
@@ -27,12 +27,14 @@ from shared.model.srl.signers import Status
 from shared.model.tenants import ListPublication, SettingsChange
 from shared.model.warrants import signed_by, warrant_address
 from shared.operations.api import revocations, signing_keys, srl, tenant_settings, warrants
+from shared.operations.api.authorizers import register
 from shared.operations.api.warrants import Order
 from shared.operations.operator import doctor, migration, onboarding
+from shared.operations.operator.propagation import canary, watched
 from shared.operations.operator.recovery import recovery
 from shared.operations.rules import tenants
 from shared.operations.srl import ended as srl_ended
-from shared.operations.srl import feed, in_force, worker
+from shared.operations.srl import feed, in_force, propagation, worker
 from shared.operations.srl import marks as srl_marks
 from shared.ports import Ports
 from shared.ports.store import Address, Delete, Expect, Increment, Put
@@ -97,7 +99,7 @@ def test_the_operator_may_do_what_the_commands_do(world: World) -> None:
     """F101a: The operator's policy on AWS allows what the documented commands call.
 
     They read the outputs of the stack, create and list tenants, mint a key, examine, migrate,
-    publish, and recover what is lost. The policy allows nothing else.
+    publish, fly a canary, and recover what is lost. The policy allows nothing else.
     """
     ports = wiring.from_environment()
     onboarding.create_tenant(ports, handle="globex")
@@ -111,6 +113,8 @@ def test_the_operator_may_do_what_the_commands_do(world: World) -> None:
     assert migration.migrate(ports, operator).resealed == 2
     assert recovery.recover(ports, operator).revoked_again == ["svc_wrt_lost"]
     assert not worker.publish_due(ports).failed
+    with canary(ports, operator) as record:
+        assert [*watched(ports, operator, record.id, seconds=0)]
     (policy,) = of_kind("AWS::IAM::ManagedPolicy").values()
     needed = {of_any_partition(each) for each in world.needed}
     # All of it on restored tables too, before the functions work on them.
@@ -325,10 +329,16 @@ FURTHER: Final[dict[str, tuple[Callable[[Tenant, Client], None], ...]]] = {
 
 
 def _schedule(tenant: Tenant) -> None:
-    """A tick that finds a tenant due."""
+    """A tick that finds a tenant due, and one that counts its authorizers."""
     tenant.revoke("svc_wrt_a")
+    described = authorizers.Description("gateway")
+    register(tenant.ports, tenant.operator, described=described)
     module = import_module("functions.srl_schedule.handler")
-    assert module.handler({}, None)["queued"] == 1
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(propagation, "SETTLED_AFTER", timedelta())
+        for is_due in (False, True):
+            patched.setattr(propagation, "is_due", lambda _, is_due=is_due: is_due)
+            assert module.handler({}, None)["queued"] == 1
 
 
 def _publish(tenant: Tenant) -> None:

@@ -23,11 +23,11 @@ NEVER = datetime(9000, 1, 1, tzinfo=UTC)
 
 
 def authorizer(
-    sequence: int | None = 58, *, chain: str | None = None, **fields: object
+    sequence: int | None = 58, *, chain: bytes | None = None, **fields: object
 ) -> Authorizer:
     """An authorizer that reported this shortly before the entry."""
     new = Authorizer.new("svc_azr_a", Description("gateway"), owner="o", now=ISSUED)
-    right = CHAINS[sequence].hex() if sequence in CHAINS else "00" * 32
+    right = CHAINS[sequence] if sequence in CHAINS else bytes(32)
     told = {"sequence": sequence, "chain": right if chain is None else chain}
     silent = {"max_staleness_seconds": 30, "verified_at": ISSUED - timedelta(seconds=1)}
     return replace(new, **(told | silent | fields))  # type: ignore[arg-type]
@@ -38,14 +38,14 @@ def authorizer(
     [
         (authorizer(61), Proof.HOLDING),
         (authorizer(69), Proof.HOLDING),
-        (authorizer(69, chain=""), Proof.HOLDING),
+        (authorizer(69, chain=b""), Proof.HOLDING),
         (authorizer(60), Proof.CLOSED),
-        (authorizer(None, chain=""), Proof.CLOSED),
-        (authorizer(61, chain="11" * 32), Proof.UNKNOWN),
+        (authorizer(None, chain=b""), Proof.CLOSED),
+        (authorizer(61, chain=b"1" * 32), Proof.UNKNOWN),
         (authorizer(69, is_foreign=True), Proof.UNKNOWN),
         (authorizer(60, is_foreign=True), Proof.UNKNOWN),
         (authorizer(70), Proof.UNKNOWN),
-        (authorizer(70, chain=""), Proof.UNKNOWN),
+        (authorizer(70, chain=b""), Proof.UNKNOWN),
         (authorizer(60, allow_when_stale=True), Proof.UNKNOWN),
         (authorizer(60, max_staleness_seconds=None), Proof.UNKNOWN),
         (authorizer(60, max_staleness_seconds=10**18), Proof.UNKNOWN),
@@ -62,7 +62,7 @@ def test_a_chain_that_is_not_stored() -> None:
     """F262b: A chain that cannot be compared proves nothing."""
     published = replace(PUBLISHED, chains={61: b""})
     assert judge(authorizer(61), published, ISSUED).proof is Proof.UNKNOWN
-    assert judge(authorizer(61, chain=""), published, ISSUED).proof is Proof.HOLDING
+    assert judge(authorizer(61, chain=b""), published, ISSUED).proof is Proof.HOLDING
 
 
 def test_an_authorizer_closes_when_its_state_is_too_old() -> None:

@@ -51,6 +51,15 @@ ADDED: dict[tuple[str, str], Any] = {
     ("TenantSettings", "feed_window_ms"): 500,
     ("TenantSettings", "list_publication"): "scheduled",
     ("StoredEntry", "chain"): b"",
+    ("Authorizer", "type"): "",
+    ("Authorizer", "program_version"): "",
+    ("Authorizer", "public_key"): "",
+    ("Authorizer", "metadata"): {},
+    ("Authorizer", "relay"): "",
+    ("Authorizer", "chain"): b"",
+    ("Authorizer", "allow_when_stale"): False,
+    ("Authorizer", "refused"): {},
+    ("Authorizer", "is_foreign"): False,
 }
 # One stored value of each type; a moment and an enumeration are text.
 SAMPLES: list[Any] = [None, "x", 1, 0, True, False, b"x", 1.5, [], ["x"], [1], {}, {"x": 1}]

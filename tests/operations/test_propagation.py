@@ -19,6 +19,7 @@ from shared.operations.srl import propagation as of_tenant
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Put
 from tests.faults import Script, raises, scripted
+from tests.log_lines import lines, metrics
 from tests.operations.fleets import Fleet
 from tests.operations.tenants import Tenant
 from tests.worlds import Clock, embedded
@@ -147,7 +148,7 @@ def test_entries_that_a_restore_lost(ports: Ports, tenant: Tenant, fleet: Fleet)
     item = ports.store.get(model.authorizers(tenant.id).address(fleet.ids["south"]))
     assert item is not None
     feed.break_off(ports, tenant.id, above=1)
-    lost = dict(item) | {"sequence": 2, "chain": "11" * 32}
+    lost = dict(item) | {"sequence": 2, "chain": b"1" * 32}
     ports.store.write(
         Put(model.authorizers(tenant.id).address(fleet.ids["south"]), lost, Expect.PRESENT)
     )
@@ -281,6 +282,20 @@ def test_a_foreign_feed(ports: Ports, tenant: Tenant, fleet: Fleet, clock: Clock
         f"its authorizer south ({fleet.ids['south']}) reported entries of the feed that this "
         "service did not publish"
     )
+
+
+def test_a_foreign_report_is_counted_once(
+    ports: Ports, tenant: Tenant, fleet: Fleet, caplog: pytest.LogCaptureFixture
+) -> None:
+    """FLEET-16, F267b: The first report of a foreign chain is counted and names the authorizer."""
+    for chain in ("11", "11", "22"):
+        fleet.beat("south", 7, chain * 32)
+    fleet.report("north", "south")
+    fleet.beat("south", 7, "11" * 32)
+    told = lines(caplog, "equivocation")
+    assert [metrics(line)["EquivocationReported"] for line in told] == [(1, "Count")] * 2
+    assert [line["authorizer_ids"] for line in told] == [[fleet.ids["south"]]] * 2
+    assert told[0]["tenant_id"] == tenant.id
 
 
 def test_many_stragglers(ports: Ports, tenant: Tenant, clock: Clock) -> None:

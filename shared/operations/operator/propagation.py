@@ -24,6 +24,8 @@ _REASON: Final = "A canary: this warrant was never signed."
 _PAUSE: Final = 0.5
 _SHARE: Final = 4
 
+_sleep = time.sleep
+
 
 class Straggler(NamedTuple):
     """An authorizer of which nothing is known for the entry `sequence` of the feed."""
@@ -91,4 +93,4 @@ def watched(
         if progress.propagation.is_complete or passed >= seconds:
             return
         pause = max(_PAUSE, _SHARE * (time.monotonic() - looked))
-        time.sleep(min(pause, max(0.0, seconds - passed)))
+        _sleep(min(pause, max(0.0, seconds - passed)))

@@ -1,11 +1,13 @@
 """What becomes of heartbeats: of one authorizer, or of many that a relay reports (FLEET-4)."""
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple, TypeAlias
 
+from shared import logs
 from shared.errors import ExpectationLost
 from shared.model import authorizers as model
 from shared.model import feed, times
@@ -17,6 +19,8 @@ from shared.operations.rules import chains, registered, steps
 from shared.operations.rules.chains import Chains
 from shared.ports import Ports
 from shared.ports.store import Change, Check, Delete, Expect
+
+_log = logging.getLogger(__name__)
 
 
 class Outcome(StrEnum):
@@ -78,6 +82,7 @@ def take(ports: Ports, caller: Caller, beats: Mapping[str, Heartbeat], *, relay:
         outcomes.append(outcome)
         changes.append(change)
     _store(ports, changes)
+    _tell_of_foreign(facts, dict(zip(beats, outcomes, strict=True)))
     if registered.is_due(facts.numbers, facts.now):
         registered.recount(ports, caller.tenant_id, facts.numbers)
     return Taken(outcomes, facts.chains.newest, facts.numbers)
@@ -132,13 +137,23 @@ def _after(facts: _Facts, before: Authorizer, beat: Heartbeat) -> Authorizer:
     is_foreign = facts.chains.is_foreign(beat)
     if is_foreign is None:
         # It cannot be compared any more, so the last comparison of the same counts.
-        is_same = (before.sequence, before.chain) == (beat.sequence, beat.chain)
+        is_same = (before.sequence, before.chain.hex()) == (beat.sequence, beat.chain)
         is_foreign = before.is_foreign and is_same
     return before.after(beat, facts.now, relay=facts.relay, is_foreign=is_foreign)
 
 
 def _outcome(authorizer: Authorizer) -> Outcome:
     return Outcome.FOREIGN if authorizer.is_foreign else Outcome.OK
+
+
+def _tell_of_foreign(facts: _Facts, outcomes: Mapping[str, Outcome]) -> None:
+    """Log which authorizers report a foreign chain that did not do so before (FLEET-16)."""
+    told = {each for each, before in facts.own.items() if before.is_foreign}
+    found = [each for each, outcome in outcomes.items() if outcome is Outcome.FOREIGN]
+    if new := [each for each in found if each not in told]:
+        figures = {"EquivocationReported": len(new)}
+        more = logs.fields(tenant_id=facts.caller.tenant_id, authorizer_ids=new, metrics=figures)
+        _log.warning("equivocation", extra=more)
 
 
 def _store(ports: Ports, changes: Sequence[Sequence[Change]]) -> None:

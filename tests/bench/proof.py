@@ -1,0 +1,129 @@
+"""The proof of propagation for 10,000 authorizers: its time, and what it reads (FLEET-10)."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from statistics import median
+from typing import Any, Final
+
+from functions.revocations.propagation_schemas import RevocationPropagation
+from shared.adapters.dynamodb_items import encode_address, encode_item
+from shared.model import authorizers as model
+from shared.model import times
+from shared.model.authorizers import Authorizer, Description, Heartbeat
+from shared.model.identifiers import AUTHORIZER
+from shared.model.items import Address, Item, Partition
+from shared.operations.api import propagation, revocations
+from shared.operations.srl import feed
+from shared.ports import Ports
+from shared.ports.store import MOST_CHANGES, Expect, Put, Store
+from shared.ports.store import Row as StoredRow
+from tests.bench.measure import timed
+from tests.bench.report import NotMeasured, Row, progress
+from tests.bench.revoked import Tenant, tenant
+from tests.bench.scratch import scratch
+from tests.calls import item_size
+from tests.intercepted import Call, Intercepted
+
+_AUTHORIZERS: Final = 10_000
+_ROUNDS: Final = 9
+_UNITS_MAX: Final = 1_000
+_SECONDS_MAX: Final = 2.0
+# What one page of a query has, and what one read unit reads.
+_PAGE_BYTES: Final = 2**20
+_UNIT_BYTES: Final = 4096
+
+
+def run(size: int = _AUTHORIZERS, rounds: int = _ROUNDS) -> Iterator[Row]:
+    """The proof of propagation for a fleet of this size, of which a tenth lacks the entry."""
+    progress(f"{size:,} authorizers")
+    with scratch() as folder, tenant(folder / "data", revoked=0) as filled:
+        revocation_id = _furnish(filled, size)
+        yield from _proven(filled, revocation_id, size, rounds)
+
+
+def _proven(filled: Tenant, revocation_id: str, size: int, rounds: int) -> Iterator[Row]:
+    watched = _Watched(filled.ports.store)
+    ports = replace(filled.ports, store=watched)
+
+    def prove() -> bytes:
+        found = propagation.of_revocation(ports, filled.operator, revocation_id=revocation_id)
+        if found.propagation.unknown != size // 10:
+            raise NotMeasured("the proof is wrong")
+        return RevocationPropagation.of(found).model_dump_json().encode()
+
+    name = f"proof for {size:,} authorizers"
+    seconds = median(timed(prove)() for _ in range(rounds))
+    watched.units = 0
+    sent = len(prove())
+    against = f"{_SECONDS_MAX:.0f} s"
+    yield Row(f"{name}, on one machine", seconds, "s", against, seconds / _SECONDS_MAX, goal="≤ 1")
+    against = f"{_UNITS_MAX:,}"
+    share = watched.units / _UNITS_MAX
+    yield Row(f"{name}, read units", watched.units, "units", against, share, goal="≤ 1")
+    yield Row(f"{name}, one registration", watched.largest / size, "B")
+    yield Row(f"{name}, the response", sent, "B")
+
+
+def _furnish(filled: Tenant, size: int) -> str:
+    """Register the authorizers, and publish a revocation that nine of ten hold; return it."""
+    ports, caller = filled.ports, filled.operator
+    made, _ = revocations.create(ports, caller, warrant_id="svc_wrt_lost", reason="bench")
+    published = feed.publish(ports, caller.tenant_id)
+    if published is None:
+        raise NotMeasured("the tenant has no feed")
+    chain, partition = published.head.signed.chain.hex(), model.authorizers(caller.tenant_id)
+    fleet = [_authorizer(ports, number, chain) for number in range(size)]
+    changes = [Put(partition.address(each.id), each.to_item(), Expect.ABSENT) for each in fleet]
+    for first in range(0, size, MOST_CHANGES):
+        ports.store.write(*changes[first : first + MOST_CHANGES])
+    return made.id
+
+
+def _authorizer(ports: Ports, number: int, chain: str) -> Authorizer:
+    """An authorizer as our client registers it. Each tenth has not reported the entry yet."""
+    now = times.whole(ports.now())
+    described = Description(f"gateway-{number:05}", "rescind-authorizer", "1.0.0")
+    owner = "authorizers@bench.svc"
+    new = Authorizer.new(ports.new_id(AUTHORIZER), described, owner=owner, now=now)
+    held = (0, "0" * 64) if number % 10 == 0 else (1, chain)
+    beat = Heartbeat(*held, verified_at=now, max_staleness_seconds=30)
+    return new.after(beat, now, relay="", is_foreign=False)
+
+
+class _Watched(Intercepted):
+    """A store that counts the read units of what passes, by DynamoDB's rules.
+
+    `largest` are the bytes of the largest partition that is queried.
+    """
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store, self._watched)
+        self.units = self.largest = 0
+
+    def _watched(self, call: Call) -> Any:
+        found = call.complete()
+        match call.verb:
+            case "get":
+                self.units += _units(_size(call.arguments[0], found or {}))
+            case "get_many":
+                asked = dict.fromkeys(call.arguments[0])
+                self.units += sum(_units(_size(each, found.get(each, {}))) for each in asked)
+            case "query":
+                return self._walked(call.arguments[0], list(found))
+        return found
+
+    def _walked(self, partition: Partition, rows: list[StoredRow]) -> Iterator[StoredRow]:
+        size = sum(_size(partition.address(row.sk), row.item) for row in rows)
+        pages = [_PAGE_BYTES] * (size // _PAGE_BYTES)
+        self.units += sum(map(_units, [*pages, size % _PAGE_BYTES]))
+        self.largest = max(self.largest, size)
+        return iter(rows)
+
+
+def _size(address: Address, item: Item) -> int:
+    return item_size({**encode_address(address), **encode_item(item)})
+
+
+def _units(size: int) -> int:
+    return max(1, math.ceil(size / _UNIT_BYTES))

@@ -1,0 +1,127 @@
+"""The canary: how long a revocation takes, and that nothing stays behind."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from infra import admin, data_folder
+from shared.model.callers import Caller
+from shared.model.revocations import Revocation
+from shared.operations.api import revocations
+from shared.operations.operator import onboarding
+from shared.operations.operator import propagation as operators
+from shared.operations.srl import feed
+from shared.ports import Ports
+from tests.infra.commands import Command
+from tests.infra.folders import opened
+from tests.operations.fleets import Fleet
+from tests.operations.tenants import Tenant
+
+
+class World:
+    """A tenant with two authorizers, and what happens in the pauses of the canary."""
+
+    def __init__(self, data: Path, ports: Ports, run: Command) -> None:
+        onboarding.create_tenant(ports, handle="acme")
+        operator: Caller = onboarding.operator(ports, handle="acme")
+        self.data, self.ports, self.run = data, ports, run
+        self.tenant = Tenant(operator.tenant_id, operator)
+        self.fleet = Fleet(ports, self.tenant)
+        self.happens: list[Callable[[], object]] = []
+
+    def pause(self, _seconds: float) -> None:
+        self.happens.pop(0)()
+
+    def publish(self) -> None:
+        feed.publish(self.ports, self.tenant.id)
+
+    def records(self) -> list[Revocation]:
+        page = revocations.page(self.ports, self.tenant.operator, before=None, limit=10)
+        return list(page.entries)
+
+
+@pytest.fixture
+def world(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[World]:
+    for name in ("SVC_STORE", "SVC_BLOBS", "SVC_KEYS"):
+        monkeypatch.delenv(name, raising=False)
+    data = tmp_path / "data"
+    data_folder.prepare(data)
+    with opened(data) as ports:
+        world = World(data, ports, Command(admin.main, capsys, monkeypatch))
+        monkeypatch.setattr(operators, "_sleep", world.pause)
+        yield world
+
+
+def interrupt() -> None:
+    raise KeyboardInterrupt
+
+
+def test_the_canary_prints_the_seconds(world: World) -> None:
+    """FLEET-17, F269a: The canary says how far it got, prints the seconds, and is restored."""
+    world.fleet.add("north", "south")
+    world.happens = [
+        world.publish,
+        lambda: world.fleet.report("north"),
+        lambda: world.fleet.report("south"),
+    ]
+    done = world.run.run("--data", world.data, "canary", "acme")
+    assert (done.code, world.records()) == (0, [])
+    assert float(done.out) < 60
+    assert "svc_wrt_canary_" in done.err
+    for told in (
+        "not in the feed yet; 2 authorizers are registered.",
+        "entry 1 of the feed; 0 of 2 have it, 0 closed, 2 unknown.",
+        "entry 1 of the feed; 1 of 2 have it, 0 closed, 1 unknown.",
+        "entry 1 of the feed; 2 of 2 have it, 0 closed, 0 unknown.",
+        "Restored",
+    ):
+        assert told in done.err
+
+
+def test_an_interrupted_canary_is_restored(world: World) -> None:
+    """FLEET-17, F269b: After an interrupt or a fault, no revocation stays behind."""
+    world.fleet.add("north")
+    world.happens = [world.publish, interrupt]
+    done = world.run.run("--data", world.data, "canary", "acme")
+    assert (done.code, world.records(), done.out) == (1, [], "")
+    assert "interrupted" in done.err
+
+
+def test_an_interrupt_before_the_record_is_known(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F269b: An interrupt right after the revocation was stored leaves no revocation either."""
+    world.fleet.add("north")
+    create = revocations.create
+
+    def interrupted(*args: object, **kwargs: object) -> object:
+        monkeypatch.setattr(revocations, "create", create)
+        create(*args, **kwargs)  # type: ignore[arg-type]
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(revocations, "create", interrupted)
+    assert world.run.run("--data", world.data, "canary", "acme").code == 1
+    assert world.records() == []
+
+
+def test_a_fleet_that_does_not_follow(world: World) -> None:
+    """FLEET-17: If the time is over, the canary names who is behind, and fails."""
+    world.fleet.add("north", "south")
+    world.fleet.report("north")
+    world.happens = [world.publish, lambda: None]
+    done = world.run.run("--data", world.data, "canary", "acme", "--seconds", "0")
+    assert (done.code, world.records(), done.out) == (1, [], "")
+    assert f"unknown: north ({world.fleet.ids['north']}) has entry 0." in done.err
+    assert f"unknown: south ({world.fleet.ids['south']}) has no entry." in done.err
+    assert "2 authorizer(s) unknown" in done.err
+
+
+def test_without_authorizers_nothing_is_revoked(world: World) -> None:
+    """FLEET-17: Without a registered authorizer, the canary changes nothing and fails."""
+    done = world.run.run("--data", world.data, "canary", "acme")
+    assert done.code == 1
+    assert "no authorizer is registered" in done.err
+    assert "Revoked" not in done.err

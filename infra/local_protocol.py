@@ -8,18 +8,13 @@ import asyncio
 import math
 import re
 import resource
-import secrets
 import socket
-import time
 from enum import Enum, auto
 from functools import cache
 from typing import Any, Final, NamedTuple, cast
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
-
-from shared.errors import InvalidRequest
-from shared.model.rate_limit import RATE_PER_SECOND, Figures
 
 STOP_SECONDS: Final = 3
 _HEADER_BYTES_MAX: Final = 16 * 1024
@@ -141,15 +136,12 @@ class LocalProtocol(H11Protocol):
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002 (uvicorn's own words)
         """Answer a request that cannot be parsed with the error body of API-9."""
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
-            # The application has loaded these modules. If this module loaded them, a worker would
-            # start so slowly that uvicorn's supervisor might restart it.
-            from shared.web import errors, gate  # noqa: PLC0415
+            # The application has loaded it. If this module did, a worker would start so slowly that
+            # uvicorn's supervisor might restart it.
+            from shared.web import gate  # noqa: PLC0415
 
-            answer = errors.response(InvalidRequest("The request is not well-formed HTTP/1.1."))
-            figures = Figures(RATE_PER_SECOND, int(time.time()))
-            more = gate.headers_of_every_response(secrets.token_hex(16), figures)
-            closing = [(b"cache-control", b"no-store"), (b"connection", b"close")]
-            headers = [*answer.raw_headers, *more, *closing]
+            answer = gate.unreadable("The request is not well-formed HTTP/1.1.")
+            headers = [*answer.raw_headers, (b"connection", b"close")]
             head = h11.Response(status_code=400, headers=headers, reason=b"Bad Request")
             for event in (head, h11.Data(data=bytes(answer.body)), h11.EndOfMessage()):
                 self.transport.write(self.conn.send(event))

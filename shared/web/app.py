@@ -8,6 +8,7 @@ from fastapi import APIRouter, FastAPI
 from fastapi.middleware.asyncexitstack import AsyncExitStackMiddleware
 from fastapi.routing import APIRoute
 from mangum import Mangum
+from starlette.responses import Response
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -16,7 +17,7 @@ from shared.errors import NotFound
 from shared.ports import Ports
 from shared.settings import Network
 from shared.web.errors import MethodNotAllowed
-from shared.web.gate import Gate
+from shared.web.gate import Gate, unreadable
 from shared.web.routes import purposes
 from shared.web.work import IN_PLACE, Work
 
@@ -94,9 +95,24 @@ def lambda_handler(app: FastAPI) -> Callable[[dict[str, Any], Any], dict[str, An
 
     def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
         logs.to_standard_output()
-        return mangum(_without(_UNREAD, event), context)
+        try:
+            return mangum(_without(_UNREAD, event), context)
+        except UnicodeEncodeError:
+            # Half of a surrogate pair, which no request can contain: the application has not run.
+            return _sent(unreadable("The request has text that is not Unicode."))
 
     return handler
+
+
+def _sent(answer: Response) -> dict[str, Any]:
+    headers = {name.decode(): value.decode() for name, value in answer.raw_headers}
+    body = bytes(answer.body).decode()
+    return {
+        "statusCode": answer.status_code,
+        "headers": headers,
+        "body": body,
+        "isBase64Encoded": False,
+    }
 
 
 # Nothing here reads these headers, but Mangum does, and fails if a caller sent malformed ones.

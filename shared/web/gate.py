@@ -15,11 +15,13 @@ from typing import Final
 
 from starlette.datastructures import MutableHeaders
 from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from shared import logs
 from shared.errors import (
     InvalidApiKey,
+    InvalidRequest,
     InvalidSettings,
     NotFound,
     RequestError,
@@ -138,6 +140,15 @@ def headers_of_every_response(request_id: str, figures: Figures) -> list[tuple[b
         (b"x-content-type-options", b"nosniff"),
         *rate_limit.headers(figures),
     ]
+
+
+def unreadable(message: str) -> Response:
+    """Return the 400 for a request that could not be read, so that no gate handled it (API-8)."""
+    answer = errors.response(InvalidRequest(message))
+    figures = Figures(RATE_PER_SECOND, int(time.time()))
+    more = headers_of_every_response(secrets.token_hex(16), figures)
+    answer.raw_headers += [*more, (b"cache-control", b"no-store")]
+    return answer
 
 
 def _is_ambiguous(scope: Scope) -> bool:

@@ -195,6 +195,19 @@ def test_a_function_without_settings_answers_in_the_contracts_shape(
     assert b"SVC_" not in answer.body
 
 
+@each_format
+def test_text_that_is_not_unicode_is_refused(form: Format) -> None:
+    """F320a: An event with half of a surrogate pair is answered with 400 and changes nothing."""
+    half = "\ud800"
+    whole = form(Request("POST", "/v1/revocations", body=b"{}"))
+    body = {"body": f'{{"reason":"{half}"}}'}
+    query = {"rawQueryString": half, "queryStringParameters": {"a": half}}
+    query["multiValueQueryStringParameters"] = {"a": [half]}
+    for part in (body, query, {"headers": {"x": half}, "multiValueHeaders": {"x": [half]}}):
+        answer = Answer.of(revocations.handler(whole | part, None))
+        assert_error(answer, 400, "invalid_request")
+
+
 def _create_key(admin: Caller, scope: str) -> dict[str, Any]:
     body = {"name": "authoriser", "scopes": [scope]}
     answer = admin.call(api_keys.handler, "POST", "/v1/api-keys", json=body)

@@ -9,6 +9,7 @@ from fastapi import Path, Query, Response
 from pydantic import BaseModel, Field
 
 from functions.srl.feed_schemas import FeedAnswer
+from functions.srl.poll_advice import PollAdvice
 from shared.authorizer.wire import NUMBER_MAX
 from shared.errors import NotFound
 from shared.model.callers import Caller
@@ -31,8 +32,7 @@ _IMMUTABLE: Final = {
     "Vary": "Authorization",
 }
 
-# The pause between two polls that the service asks for, in seconds.
-POLL_SECONDS: Final = 1
+_ADVICE: Final = PollAdvice()
 
 _DECIMAL: Final = "0|[1-9][0-9]{0,15}"
 _WAIT_MAX: Final = 3600
@@ -102,7 +102,7 @@ async def poll_feed(here: ApiRequest, query: Annotated[FeedQuery, Query()]) -> R
     polled = here.run(feed.news, after=query.after)
     headers = {"ETag": _etag(polled.head), "Cache-Control": CACHE_CONTROL}
     if not matches(here, etag=headers["ETag"]):
-        body = FeedAnswer.of(polled, poll_seconds=POLL_SECONDS, wait_max=here.wait_max)
+        body = FeedAnswer.of(polled, poll_seconds=_ADVICE.seconds(here), wait_max=here.wait_max)
         return Response(body.model_dump_json(), headers=headers, media_type="application/json")
     seconds = min(query.wait, here.wait_max)
     if not seconds:

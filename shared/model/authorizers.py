@@ -22,6 +22,10 @@ REMEMBERED: Final = timedelta(days=30)
 # shorter than the shortest pause between heartbeats, which no client keeps to the second.
 STORED_EVERY: Final = timedelta(seconds=270)
 
+# The pause between two polls of the feed, in seconds, above a number of authorizers that poll.
+POLL_SECONDS_MIN: Final = 1
+_POLL_SECONDS: Final = ((1_000, 10), (200, 5))
+
 _REPORT_AFTER_MIN: Final = 300
 _IDLE_PER_SECOND: Final = 50
 _NEWS_PER_SECOND: Final = 200
@@ -179,7 +183,8 @@ class Authorizer(Record):
 class Registered(Record):
     """How many authorizers a tenant has registered, and how many of them poll the service.
 
-    Expired registrations count until they are removed. `counted_at` is when the registrations
+    Expired registrations count until they are removed. A lost write may leave wrong numbers, also
+    negative ones, until the next count. `counted_at` is when the registrations
     themselves were last counted, None if they never were.
     """
 
@@ -194,6 +199,12 @@ class Registered(Record):
         return max(0, REGISTERED_MAX - self.count)
 
     @property
+    def poll_seconds(self) -> int:
+        """How many seconds each authorizer should wait between two polls of the feed (FLEET-8)."""
+        longer = (seconds for above, seconds in _POLL_SECONDS if self.polling > above)
+        return next(longer, POLL_SECONDS_MIN)
+
+    @property
     def report_after_seconds(self) -> int:
         """How many seconds after a heartbeat the next one is due, if there is no news."""
         return max(_REPORT_AFTER_MIN, -(-self.count // _IDLE_PER_SECOND))
@@ -201,7 +212,7 @@ class Registered(Record):
     @property
     def spread_seconds(self) -> int:
         """The seconds over which the authorizers spread their heartbeats after an advance."""
-        return self.count // _NEWS_PER_SECOND
+        return max(0, self.count // _NEWS_PER_SECOND)
 
 
 @dataclass(frozen=True, slots=True)

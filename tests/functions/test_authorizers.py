@@ -19,13 +19,14 @@ from shared.model.identifiers import AUTHORIZER
 from shared.operations.api import feed as feed_api
 from shared.operations.rules import registered
 from shared.operations.srl import feed
-from shared.ports.store import Delete, Expect, Increment
+from shared.ports.store import Delete, Expect, Increment, Put
 from tests.api import Client, Tenant
 from tests.functions.signing import refusal
 from tests.web.endpoints import audit_entries
 from tests.worlds import Clock
 
 NOW = "2026-11-21T12:00:00Z"
+FEED = "/v1/revocations/feed"
 REGISTER = "/v1/authorizers/register"
 
 
@@ -440,11 +441,14 @@ def test_a_wrong_count_is_corrected(tenant: Tenant, clock: Clock) -> None:
     made = register(tenant.authorizer)
     register(tenant.authorizer, "relayed", relay="r")
     beat(tenant.authorizer, made, sequence=0)
-    wrong = Increment(registered_address(tenant.id), {"count": 7, "polling": -9}, Expect.PRESENT)
+    wrong = Increment(registered_address(tenant.id), {"count": -7, "polling": -9}, Expect.PRESENT)
     tenant.ports.store.write(wrong)
     clock.advance(days=1, seconds=-1)
     beat(tenant.authorizer, made, sequence=0)
-    assert (numbers(tenant).count, numbers(tenant).polling) == (9, -8)
+    assert (numbers(tenant).count, numbers(tenant).polling) == (-5, -8)
+    listed(tenant)
+    assert tenant.authorizer.get(FEED).json()["poll_seconds"] == 1
+    assert beat(tenant.authorizer, made, sequence=0).json()["spread_seconds"] == 0
     clock.advance(seconds=1)
     beat(tenant.authorizer, made, sequence=0)
     assert (numbers(tenant).count, numbers(tenant).polling) == (2, 1)
@@ -459,7 +463,7 @@ def test_a_lost_count_is_made_again(tenant: Tenant) -> None:
 
 
 def test_what_ended_is_removed(tenant: Tenant, clock: Clock) -> None:
-    """F255c: The daily count removes registrations and tombstones that ended, and no other."""
+    """F255c: The daily count removes registrations and notes that ended, and no other."""
     gone = [register(tenant.authorizer, f"edge-{number}") for number in range(52)]
     removed = register(tenant.authorizer, "removed")
     tenant.admin.delete(f"/v1/authorizers/{removed}")
@@ -589,3 +593,39 @@ def test_malformed_reports(standing: Tenant, body: dict[str, Any]) -> None:
     """FLEET-7: Reports that break a limit are refused with 400."""
     answer = standing.authorizer.post("/v1/authorizers/reports", json=body)
     assert refusal(answer) == (400, "invalid_request")
+
+
+# --- the pace of polls ---
+
+
+@pytest.mark.parametrize(
+    ("polling", "seconds"), [(0, 1), (200, 1), (201, 5), (1_000, 5), (1_001, 10)]
+)
+def test_many_authorizers_poll_less_often(
+    tenant: Tenant, clock: Clock, polling: int, seconds: int
+) -> None:
+    """FLEET-8: The more authorizers poll, the longer the pauses that the service asks for.
+
+    Authorizers behind a relay do not count.
+    """
+    listed(tenant)
+    assert tenant.authorizer.get(FEED).json()["poll_seconds"] == 1
+    more = {"count": 5_000, "polling": polling, "version": 1}
+    tenant.ports.store.write(Increment(registered_address(tenant.id), more, Expect.ANYTHING))
+    clock.advance(seconds=59)
+    assert tenant.authorizer.get(FEED).json()["poll_seconds"] == 1
+    clock.advance(seconds=1)
+    assert tenant.authorizer.get(FEED).json()["poll_seconds"] == seconds
+
+
+def test_a_damaged_count_does_not_stop_polls(tenant: Tenant, clock: Clock) -> None:
+    """F252b: If the number of authorizers cannot be read, they can still poll the feed."""
+    listed(tenant)
+    address = registered_address(tenant.id)
+    item = Registered(count=300, polling=300, version=1).to_item()
+    tenant.ports.store.write(Put(address, item, Expect.ABSENT))
+    assert tenant.authorizer.get(FEED).json()["poll_seconds"] == 5
+    tenant.ports.store.write(Put(address, {"count": "many"}, Expect.PRESENT))
+    clock.advance(minutes=1)
+    assert tenant.authorizer.get(FEED).json()["poll_seconds"] == 5
+    assert tenant.client(Scope.AUTHORIZER).get(FEED).status_code == 200

@@ -6,6 +6,7 @@ from itertools import chain
 
 from shared.model import api_keys as api_key_model
 from shared.model import audit_log, service_accounts
+from shared.model import authorizers as authorizer_model
 from shared.model import revocations as model
 from shared.model import revoked_signers as signer_model
 from shared.model import signing_keys as signing_key_model
@@ -89,6 +90,15 @@ class Tenant:
         self._check_api_keys(ports)
         self._check_service_accounts(ports)
         self._check_signing_keys(ports)
+        self._check_authorizers(ports)
+
+    def _check_authorizers(self, ports: Ports) -> None:
+        """The authorizers are counted, and each name leads to one of them."""
+        stored = {row.sk for row in ports.store.query(authorizer_model.authorizers(self.id))}
+        counted = ports.store.get(authorizer_model.registered_address(self.id)) or {"count": 0}
+        assert len(stored) == counted["count"]
+        named = Partition(Table.REVOCATIONS, f"{self.id}#authorizer-names")
+        assert {row.item["id"] for row in ports.store.query(named)} <= stored
 
     def _check_revocations(self, ports: Ports) -> None:
         warrants: dict[str, Item] = {}

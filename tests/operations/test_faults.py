@@ -1,16 +1,21 @@
 """Every mutation, broken at every call: all of it happened, or none of it."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 
 import pytest
 
 from shared.errors import NotFound, RescindError, Unavailable
+from shared.model.authorizers import Description, Heartbeat
 from shared.model.callers import Scope
+from shared.model.identifiers import AUTHORIZER
 from shared.model.signing_keys import SigningKey
 from shared.model.tenants import SettingsChange
 from shared.operations.api import (
     api_keys,
+    authorizers,
     key_revocation,
     list_signers,
     revocations,
@@ -94,6 +99,17 @@ def _revoke_signing_key(ports: Ports, tenant: Tenant, key_id: str) -> object:
 
 def _sign(ports: Ports, tenant: Tenant, key_id: str) -> object:
     return warrants.sign(ports, tenant.operator, key_id=key_id, order=Order(b"grant"))
+
+
+def _register(ports: Ports, tenant: Tenant) -> str:
+    described = Description("edge")
+    return authorizers.register(ports, tenant.operator, described=described).authorizer.id
+
+
+def _removed_authorizer(ports: Ports, tenant: Tenant) -> str:
+    authorizer_id = _register(ports, tenant)
+    authorizers.remove(ports, tenant.operator, authorizer_id=authorizer_id)
+    return authorizer_id
 
 
 def _account(ports: Ports, tenant: Tenant) -> str:
@@ -187,6 +203,13 @@ CASES = [
         _account,
         lambda p, t, i: service_accounts.delete(p, t.operator, account_id=i),
     ),
+    Case("authorizer.register", _nothing, lambda p, t, _: _register(p, t)),
+    Case("authorizer.register", _removed_authorizer, lambda p, t, _: _register(p, t)),
+    Case(
+        "authorizer.remove",
+        _register,
+        lambda p, t, i: authorizers.remove(p, t.operator, authorizer_id=i),
+    ),
     Case("tenant.update_settings", _nothing, _update_settings),
 ]
 _EACH_CASE = pytest.mark.parametrize(
@@ -232,6 +255,38 @@ def test_broken_at_every_call(ports: Ports, case: Case, error: BaseException, la
 def test_every_write_has_its_audit_entry_in_it(ports: Ports, case: Case) -> None:
     """F25: a mutation is one write, so its entry cannot be lost without it."""
     assert _calls(ports, case).count("write") == 1
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("is_known", [False, True], ids=["forgotten", "registered"])
+def test_a_heartbeat_is_broken_at_every_call(ports: Ports, is_known: bool, late: bool) -> None:
+    """F255d: At any fault of a heartbeat, the authorizer is stored and counted, or neither."""
+    for number in range(20):
+        tenant = Tenant.create(ports, f"t{number}")
+        made = _register(ports, tenant) if is_known else ports.new_id(AUTHORIZER)
+        hooks: dict[int, Hook] = {number: raises(Unavailable("down"))}
+        script = Script(after=hooks) if late else Script(before=hooks)
+        beat = partial(authorizers.heartbeat, authorizer_id=made, beat=Heartbeat(sequence=0))
+        with suppress(Unavailable):
+            beat(scripted(ports, script), tenant.operator)
+        tenant.check_totals(ports)
+        if len(script.calls) <= number:
+            break
+        assert beat(ports, tenant.operator).status == "ok"
+        tenant.check_totals(ports)
+    assert number > 2
+
+
+def test_two_authorizers_register_by_one_name(ports: Ports) -> None:
+    """F252c: Two simultaneous registrations of one authorizer both return the same identifier."""
+    tenant = Tenant.create(ports)
+    first: list[str] = []
+    (case, *_) = [each for each in CASES if each.action == "authorizer.register"]
+    number = _calls(ports, case).index("write")
+    script = Script(before={number: lambda: first.append(_register(ports, tenant))})
+    assert _register(scripted(ports, script), tenant) == first[0]
+    assert tenant.actions(ports).count("authorizer.register") == 1
+    tenant.check_totals(ports)
 
 
 def test_two_revocations_of_one_warrant(ports: Ports) -> None:

@@ -8,6 +8,7 @@ from shared.errors import NotFound
 from shared.model import authorizers as model
 from shared.model import times
 from shared.model.audit_log import Action
+from shared.model.authorizers import POLL_SECONDS_MIN as POLL_SECONDS_MIN
 from shared.model.authorizers import Authorizer, Description, Heartbeat, Registered, Removed
 from shared.model.callers import Caller, Scope
 from shared.model.identifiers import AUTHORIZER
@@ -105,6 +106,13 @@ def report(ports: Ports, caller: Caller, *, relay: str, beats: Mapping[str, Hear
     There are at most `REPORTS_MAX` (FLEET-7).
     """
     return heartbeats.take(ports, caller, beats, relay=relay)
+
+
+@operation(Scope.ADMIN, Scope.AUTHORIZER)
+def poll_seconds(ports: Ports, caller: Caller) -> int:
+    """Return how many seconds authorizers should wait between two polls. Raises `Unavailable`."""
+    item = ports.store.get(model.registered_address(caller.tenant_id))
+    return rules.registered(item).poll_seconds
 
 
 @operation(Scope.ADMIN, Scope.READ_ONLY)

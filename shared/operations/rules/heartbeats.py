@@ -119,8 +119,8 @@ def _report(facts: _Facts, before: Authorizer, beat: Heartbeat) -> _Decision:
 
 def _return(facts: _Facts, authorizer_id: str, beat: Heartbeat, *, has_room: bool) -> _Decision:
     """Register an authorizer again that was forgotten, but is still running (FLEET-5)."""
-    tombstone = facts.removed.get(authorizer_id)
-    is_removed = tombstone is not None and not tombstone.is_forgotten(facts.now)
+    gone = facts.removed.get(authorizer_id)
+    is_removed = gone is not None and not gone.is_forgotten(facts.now)
     if is_removed or not is_identifier(authorizer_id, kind=AUTHORIZER):
         return Outcome.NOT_FOUND, []
     if not has_room:
@@ -129,7 +129,7 @@ def _return(facts: _Facts, authorizer_id: str, beat: Heartbeat, *, has_room: boo
     new = Authorizer.new(authorizer_id, described, owner=owner, now=facts.now)
     after = _after(facts, new, beat)
     address = model.removed(facts.caller.tenant_id).address(authorizer_id)
-    expected = Delete(address, Expect.PRESENT) if tombstone else Check(address, Expect.ABSENT)
+    expected = Delete(address, Expect.PRESENT) if gone else Check(address, Expect.ABSENT)
     return _outcome(after), [*rules.creation(facts.caller.tenant_id, after), expected]
 
 

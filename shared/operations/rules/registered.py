@@ -18,7 +18,7 @@ from shared.ports.store import MOST_CHANGES, At, Delete, Expect, Increment
 COUNTED_EVERY: Final = timedelta(days=1)
 COUNTED_EVERY_IF_FULL: Final = timedelta(minutes=10)
 
-# The most ended registrations, and the most tombstones, that are removed at one count.
+# The most ended registrations, and the most notes of removed ones, that are deleted at one count.
 _REMOVED_MAX: Final = 1_000
 # How many registrations one write removes: two changes for each, and one for the numbers.
 _AT_ONCE: Final = (MOST_CHANGES - 1) // 2
@@ -98,7 +98,7 @@ def _remove(ports: Ports, tenant_id: str, ended: Sequence[Authorizer]) -> None:
 
 
 def _forget(ports: Ports, tenant_id: str, now: datetime) -> None:
-    """Remove tombstones that are old enough."""
+    """Delete the notes of authorizers that were removed long ago."""
     partition = model.removed(tenant_id)
     rows = ports.store.query(partition, limit=_REMOVED_MAX)
     old = [row.sk for row in rows if Removed.from_item(row.item).is_forgotten(now)]

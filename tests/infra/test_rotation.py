@@ -1,0 +1,124 @@
+"""The list signer of a real server is rotated while clients follow it."""
+
+import asyncio
+import base64
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from shared.authorizer import events
+from shared.authorizer.aio import AsyncAuthorizerClient
+from shared.authorizer.client import AuthorizerClient
+from shared.authorizer.floor import FileFloor
+from shared.authorizer.policy import Policy
+from shared.authorizer.status import Verdict
+from tests.asgi import run
+from tests.infra.following import Server, soon
+
+pytestmark = pytest.mark.slow
+
+_CLIENTS: Final = 6
+_KEYS: Final = "/revocations/srl/keys"
+# Far below the default, so that a client that waits for anything is seen.
+_POLICY: Final = Policy(max_staleness=6, poll_seconds=0.2)
+
+
+@pytest.fixture
+def settings(server: Server) -> dict[str, Any]:
+    """What the operator of the server tells an authorizer."""
+    key = server.call("POST", "/api-keys", name="gateway", scopes=["authorizer"])
+    return {
+        "url": server.url,
+        "api_key": key["key"],
+        "tenant": server.call("GET", "/tenant/settings")["tenant_id"],
+        "public_keys": [_signer(server)],
+        "policy": _POLICY,
+    }
+
+
+def _signer(server: Server) -> str:
+    return str(server.call("GET", _KEYS)["keys"][0]["public_key"])
+
+
+@pytest.fixture
+def clients(
+    settings: dict[str, Any], tmp_path: Path
+) -> Iterator[list[tuple[AuthorizerClient, list[events.Event]]]]:
+    """Clients that follow, each with its events after the start."""
+    with ExitStack() as stack:
+        made = []
+        for number in range(_CLIENTS):
+            seen: list[events.Event] = []
+            floor = FileFloor(tmp_path / f"floor-{number}")
+            client = AuthorizerClient(**settings, floor=floor, on_event=seen.append)
+            stack.enter_context(client)
+            seen.clear()
+            made.append((client, seen))
+        yield made
+
+
+def test_no_client_is_stale_while_the_signer_is_rotated_twice(
+    server: Server, clients: list[tuple[AuthorizerClient, list[events.Event]]]
+) -> None:
+    """F282a, FEED-9: Two rotations under load refuse no answer, and make no client stale.
+
+    Each client refuses each acknowledged revocation, and has the new signer as its pin.
+    """
+    with server.revoking(400) as acknowledged:
+        for least in (100, 200):
+            soon(lambda: len(acknowledged) > least)  # noqa: B023
+            rotated = server.call("POST", f"{_KEYS}/rotate")
+            assert rotated["statement"]
+            assert {client.check(["svc_wrt_other"]) for client, _ in clients} == {Verdict.CLEAR}
+    pin = base64.b64decode(_signer(server)).hex()
+    for client, seen in clients:
+        soon(lambda: {*acknowledged} == _refused(client, acknowledged))  # noqa: B023
+        assert client.check(["svc_wrt_other"]) is Verdict.CLEAR
+        assert client.status.signer == pin
+        assert client.status.refusals == {}
+        kinds = [type(each) for each in seen]
+        assert events.BecameStale not in kinds
+        assert 1 <= kinds.count(events.Pinned) <= 2
+
+
+def _refused(client: AuthorizerClient, names: list[str]) -> set[str]:
+    return {each for each in names if client.check([each]) is Verdict.REVOKED}
+
+
+def test_asyncio_follows_rotations(
+    server: Server, settings: dict[str, Any], tmp_path: Path
+) -> None:
+    """F282b, FEED-9: A client for asyncio follows rotations, also from its floor after a restart.
+
+    After a compromised rotation it clears nothing, until `repin` gives it the new key.
+    """
+    folder = tmp_path / "floor"
+    other = ["svc_wrt_other"]
+
+    async def follow(rotations: int) -> None:
+        async with AsyncAuthorizerClient(**settings, floor=FileFloor(folder)) as client:
+            for _ in range(rotations):
+                await asyncio.to_thread(server.call, "POST", f"{_KEYS}/rotate")
+                sequence = (client.status.sequence or 0) + 1
+                await asyncio.to_thread(server.revoke, f"svc_wrt_{sequence}")
+                assert await client.wait_for(sequence, timeout=10)
+                assert client.check(other) is Verdict.CLEAR
+            assert client.status.refusals == {}
+
+    async def refuse() -> None:
+        async with AsyncAuthorizerClient(**settings, floor=FileFloor(folder)) as client:
+            await asyncio.to_thread(server.call, "POST", f"{_KEYS}/rotate", compromised=True)
+            async for event in client.events():
+                if event == events.Refused("statement_missing"):
+                    break
+            assert client.check(other) is Verdict.STALE
+            assert client.check(["svc_wrt_1"]) is Verdict.REVOKED
+
+    run(follow(2))
+    run(follow(1))
+    run(asyncio.wait_for(refuse(), 30))
+    FileFloor(folder).repin(frozenset({base64.b64decode(_signer(server))}))
+    run(follow(1))

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import sys
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from tests.bench import (
     meanwhile,
     proof,
     publication,
+    relay,
     report,
     requests,
     workers,
@@ -146,6 +148,14 @@ def test_refusals_are_measured() -> None:
     rows = list(deny.run(300, revocations=3))
     assert [row.name.rpartition(", ")[2] for row in rows[:4]] == ["p50", "p99"] * 2
     assert [_value(row) > 0 for row in rows] == [True] * 7
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="read from Linux's /proc")
+def test_a_relay_is_measured() -> None:
+    """Each client of a relay has each revocation, and what that takes is known."""
+    rows = list(relay.run(20, rounds=2))
+    assert [_value(row) > 0 for row in rows] == [True] * 4
 
 
 @pytest.mark.parametrize(

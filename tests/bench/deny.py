@@ -53,7 +53,7 @@ _WAYS: Final = {"long poll": (25.0, 1.0), "a poll each second": (0.0, 2.0)}
 
 
 @dataclass(frozen=True)
-class _Service:
+class Service:
     """A running server, and who may call it."""
 
     port: int
@@ -79,7 +79,7 @@ class _Service:
 
 def run(number: int = _MILLION, *, revocations: int = _REVOCATIONS) -> Iterator[Row]:
     """Refusals by both ways to poll, while lists are published; and the bytes of a day."""
-    with scratch() as folder, _service(folder, number) as service:
+    with scratch() as folder, serving(folder, number) as service:
         names = warrant_ids("d")
         for way, (wait, goal) in _WAYS.items():
             progress(f"refusals by {way}, beside {number:,}")
@@ -94,7 +94,7 @@ def run(number: int = _MILLION, *, revocations: int = _REVOCATIONS) -> Iterator[
 
 
 @contextmanager
-def _service(folder: Path, number: int) -> Iterator[_Service]:
+def serving(folder: Path, number: int) -> Iterator[Service]:
     with revoked.tenant(folder / "data", revoked=number) as tenant:
         ports, operator = tenant.ports, tenant.operator
         from_all_records(ports, operator)
@@ -104,11 +104,11 @@ def _service(folder: Path, number: int) -> Iterator[_Service]:
         _, local = onboarding.create_tenant(ports, handle="local")
         (folder / "data" / "admin.key").write_text(local.secret)
     with local_server(folder / "data", "--log-level", "warning") as server:
-        yield _Service(server.port, operator.tenant_id, admin, key, signer.public_bytes)
+        yield Service(server.port, operator.tenant_id, admin, key, signer.public_bytes)
 
 
 @contextmanager
-def _client(service: _Service, wait: float) -> Iterator[AuthorizerClient]:
+def _client(service: Service, wait: float) -> Iterator[AuthorizerClient]:
     client = AuthorizerClient(
         f"http://{HOST}:{service.port}",
         api_key=service.authorizer,
@@ -122,7 +122,7 @@ def _client(service: _Service, wait: float) -> Iterator[AuthorizerClient]:
 
 
 @contextmanager
-def _publishing(service: _Service) -> Iterator[None]:
+def _publishing(service: Service) -> Iterator[None]:
     """Publish lists, one after another, until the body is done."""
     stop = threading.Event()
 
@@ -140,7 +140,7 @@ def _publishing(service: _Service) -> Iterator[None]:
 
 
 def _refused(
-    service: _Service, client: AuthorizerClient, names: Iterator[str], number: int
+    service: Service, client: AuthorizerClient, names: Iterator[str], number: int
 ) -> Iterator[float]:
     """Revoke so many warrants, one after another, and yield the seconds until each is refused."""
     pauses = random.Random(0)
@@ -161,7 +161,7 @@ def _refused(
         yield time.perf_counter() - began
 
 
-def _day(service: _Service, names: Iterator[str], number: int) -> Iterator[Row]:
+def _day(service: Service, names: Iterator[str], number: int) -> Iterator[Row]:
     """The bytes that one authorizer is sent in a day with so many changes at random times.
 
     The sizes of the answers are those of the server; how many there are follows from the times.
@@ -185,7 +185,7 @@ def _day(service: _Service, names: Iterator[str], number: int) -> Iterator[Row]:
     yield Row(f"one change ({number:,}), answer", change, "B", "700 B", change / 700, goal="≤ 1")
 
 
-def _one_change(service: _Service, warrant_id: str) -> int:
+def _one_change(service: Service, warrant_id: str) -> int:
     """Revoke one more warrant, and return the size of the body with its entry."""
     with closing(http.client.HTTPConnection(HOST, service.port, timeout=60)) as connection:
         headers = {"Authorization": f"Bearer {service.authorizer}"}

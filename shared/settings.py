@@ -30,7 +30,9 @@ Network: TypeAlias = IPv4Network | IPv6Network
 _TRUSTED_PROXIES: Final = "SVC_TRUSTED_PROXIES"
 _BASE_PATH: Final = "SVC_BASE_PATH"
 # As in template.yaml.
-_BASE_PATHS: Final = re.compile(r"(?!v1(?:/|$))(?:[A-Za-z0-9._-]+(?:/[A-Za-z0-9._-]+)*)?")
+_BASE_PATHS: Final = re.compile(
+    r"(?!(?:v1|compat)(?:/|$))(?:[A-Za-z0-9._-]+(?:/[A-Za-z0-9._-]+)*)?"
+)
 # All functions need the first three; who asks for lists needs the last. In the order of `Settings`.
 _REQUIRED: Final = ("SVC_STORE", "SVC_BLOBS", "SVC_KEYS")
 _NAMES: Final = (*_REQUIRED, "SVC_QUEUE")
@@ -94,12 +96,14 @@ def trusted_proxies(environment: Mapping[str, str]) -> tuple[Network, ...]:
 def base_path(environment: Mapping[str, str]) -> str:
     """Return the path below which API Gateway serves the API: `/`, or for example `/auth`.
 
-    Raises `InvalidSettings`. A path that begins with `v1` is refused: the API's own paths do too.
+    Raises `InvalidSettings`. A path that begins with `v1` or `compat` is refused, because paths of
+    the API do too.
     """
     value = environment.get(_BASE_PATH, "")
     if not _BASE_PATHS.fullmatch(value):
         raise InvalidSettings(
-            f"{_BASE_PATH} is not valid; set it to a path such as auth or team/auth, not below v1"
+            f"{_BASE_PATH} is not valid; set it to a path such as auth or team/auth, "
+            "not below v1 or compat"
         )
     return f"/{value}"
 

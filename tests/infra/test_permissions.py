@@ -8,9 +8,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from importlib import import_module
+from types import SimpleNamespace
 from typing import Any, Final
 
 import pytest
+from fastapi.routing import APIRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from shared import wiring
@@ -20,6 +22,7 @@ from shared.model import revocations as model
 from shared.model.callers import Caller
 from shared.model.feed import StoredEntry
 from shared.model.signing_keys import Type
+from shared.model.srl import native
 from shared.model.srl import schedule as srl_schedule
 from shared.model.srl.head import head_address
 from shared.model.srl.schedule import IN_FLIGHT_MAX, Turn
@@ -183,7 +186,8 @@ _OF_A_STREAM: Final = (
 
 def _call_all(group: str, tenant: Tenant) -> None:
     """Every endpoint of the function, each on a cold start, and what else its calls may take."""
-    routes = import_module(f"functions.{group}.handler").routes
+    app = import_module(f"functions.{group}.handler").app
+    routes = SimpleNamespace(routes=[each for each in app.routes if isinstance(each, APIRoute)])
     admin = Client(Instance(_starting_cold(routes)), tenant.admin.secret)
     served = {(method, route.path) for route in routes.routes for method in route.methods}
     for key, endpoint in ENDPOINTS.items():
@@ -282,6 +286,22 @@ def _archived_signers(tenant: Tenant, admin: Client) -> None:
     assert admin.post(f"{SRL}/keys/{old[0].id}/revoke").status_code == 200
 
 
+def _native_lists(tenant: Tenant, admin: Client) -> None:
+    """A native list with an entry after its base, and one whose blob is gone."""
+    path, signed_at = "/compat/tenuo/v1/revocations/srl/signed", native.folder(tenant.id)
+    # As before the first request.
+    for address in (native.signer_address(tenant.id), native.list_address(tenant.id)):
+        tenant.ports.store.write(Delete(address, Expect.ANYTHING))
+    tenant.revoke(tenant.ports.new_id("wrt"))
+    feed.publish(tenant.ports, tenant.id)
+    assert admin.get(path).status_code == 200
+    blobs: Any = tenant.ports.blobs
+    for name in list(blobs.names(signed_at)):
+        blobs._client().delete_object(Bucket=blobs._bucket, Key=name)
+    assert admin.get(path).status_code == 503
+    assert admin.get(path).status_code == 200
+
+
 def _authorizers_that_ended(tenant: Tenant, admin: Client) -> None:
     """One registers twice, returns after its removal, and what ended long ago is removed."""
     path = "/v1/authorizers"
@@ -319,7 +339,7 @@ def _age(tenant: Tenant, address: Address, name: str) -> None:
 
 FURTHER: Final[dict[str, tuple[Callable[[Tenant, Client], None], ...]]] = {
     "api_keys": (_keys_of_an_account,),
-    "authorizers": (_authorizers_that_ended,),
+    "authorizers": (_authorizers_that_ended, _native_lists),
     "revocations": (_warrants_of_revoked_keys,),
     "service_accounts": (_an_account_with_keys,),
     "signing_keys": (_a_line_of_keys, _keys_of_the_first_edition),

@@ -25,13 +25,16 @@ def test_no_role_has_a_wildcard(name: str) -> None:
     assert "ManagedPolicyArns" not in ROLES[f"{name}Role"]
     for statement in statements(name):
         assert "*" not in "".join(statement["Action"])
-        assert "*" not in statement["Resource"].removesuffix("/srl/*").removesuffix("/stream/*")
+        resource = statement["Resource"].removesuffix("/srl/*").removesuffix("/native/*")
+        assert "*" not in resource.removesuffix("/stream/*")
 
 
-# Which function seals and opens seeds of which purpose; the operator does both.
+# Which function seals and opens seeds of which purpose; the operator does both, but no native ones.
 SEEDS: Final[dict[tuple[str, str], set[str]]] = {
     ("kms:Encrypt", "warrant"): {"SigningKeys"},
     ("kms:Decrypt", "warrant"): {"SigningKeys"},
+    ("kms:Encrypt", "native"): {"Authorizers"},
+    ("kms:Decrypt", "native"): {"Authorizers"},
     ("kms:Encrypt", "srl"): {"Srl"},
     ("kms:Decrypt", "srl"): {"FeedPublication", "Srl", "SrlPublication"},
 }
@@ -55,7 +58,7 @@ def use(name: str, action: str, context: dict[str, str]) -> bool:
 
 @pytest.mark.parametrize("name", [*LAMBDAS, OPERATOR])
 @pytest.mark.parametrize("action", ["kms:Encrypt", "kms:Decrypt"])
-@pytest.mark.parametrize("purpose", ["warrant", "srl", "another", None])
+@pytest.mark.parametrize("purpose", ["warrant", "srl", "native", "another", None])
 def test_seeds_are_for_those_who_need_them(name: str, action: str, purpose: str | None) -> None:
     """F45a, S3: Each role on AWS can open only seeds of its own purpose."""
     context = BOUND | ({"purpose": purpose} if purpose else {})
@@ -71,7 +74,7 @@ def test_a_seed_is_bound_to_all_that_it_belongs_to(missing: str) -> None:
     """F45: no role uses the key for what is bound to no tenant, no key, or no version."""
     context = {name: value for name, value in BOUND.items() if name != missing}
     for (action, purpose), names in SEEDS.items():
-        for name in {*names, OPERATOR}:
+        for name in names if purpose == "native" else {*names, OPERATOR}:
             assert use(name, action, BOUND | {"purpose": purpose})
             assert not use(name, action, context | {"purpose": purpose})
 
@@ -80,6 +83,7 @@ def test_a_seed_is_bound_to_all_that_it_belongs_to(missing: str) -> None:
 @pytest.mark.parametrize(
     ("name", "own"),
     [
+        ("Authorizers", "native"),
         ("SigningKeys", "warrant"),
         ("FeedPublication", "srl"),
         ("Srl", "srl"),
@@ -92,7 +96,7 @@ def test_either_policy_alone_keeps_purposes_apart(side: str, name: str, own: str
     values["aws:PrincipalArn"] = f"{ACCOUNT}:role/{ROLES[f'{name}Role']['RoleName']}"
     policy = {"role": statements(name), "key": KEY_POLICY}[side]
     resource = {"role": f"rescind-{STAGE}-key-arn", "key": "*"}[side]
-    for purpose in ("warrant", "srl"):
+    for purpose in ("warrant", "srl", "native"):
         context = values | {"kms:EncryptionContext:purpose": purpose}
         assert allowed(policy, Request("kms:Decrypt", resource, context)) is (purpose == own)
 

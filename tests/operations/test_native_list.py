@@ -401,13 +401,12 @@ def test_two_at_once(ports: Ports, step: int) -> None:
 
     lists = list[bytes]()
     mine = fetch(scripted(ports, Script(before={step: another})), tenant)
-    stock = Stock.of(ports, tenant)
+    made, stock = stored(ports, tenant), Stock.of(ports, tenant)
+    assert made is not None
+    assert made.sequence == 1
     for each in sorted([mine, *lists], key=lambda body: body[-3:]):
         stock.accept(each)
     assert stock.accept(fetch(ports, tenant)).ids == {"svc_wrt_a"}
-    made = stored(ports, tenant)
-    assert made is not None
-    assert made.sequence == 1
     assert tenant.actions(ports).count(Action.NATIVE_SIGNER_CREATE) == 1
 
 

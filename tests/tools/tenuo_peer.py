@@ -1,7 +1,7 @@
 """The classes of `tenuo` 0.3.3 as a witness, in an environment of its own (`.tools/tenuo`).
 
     python tests/tools/tenuo_peer.py lists < request.json > answer.json
-    python tests/tools/tenuo_peer.py authorizer URL API_KEY SIGNER SECONDS
+    python tests/tools/tenuo_peer.py authorizer CONTROL_PLANE_URL API_KEY SIGNER SECONDS
 
 `lists` gives an authorizer each history: the public key of the signer, and lists one after the
 other. It answers for each list the version and the identifiers in it, or the name of the error.
@@ -47,7 +47,7 @@ def _install(authorizer: Any, key: Any, answer: dict[str, Any]) -> Any:
     return listed
 
 
-def authorizer(url: str, api_key: str, signer: str, seconds: float) -> None:
+def authorizer(base: str, api_key: str, signer: str, seconds: float) -> None:
     """Run as the authorizer does, with the client that is in the wheel and the list loop beside it.
 
     The first trusted key is the native signer, and the second one a root of warrants.
@@ -55,11 +55,10 @@ def authorizer(url: str, api_key: str, signer: str, seconds: float) -> None:
     root, holder = tenuo.SigningKey.generate(), tenuo.SigningKey.generate()
     key = tenuo.PublicKey.from_bytes(bytes.fromhex(signer))
     enforcing = tenuo.Authorizer(trusted_roots=[key, root.public_key])
-    base = f"{url}/compat/tenuo"
     client = tenuo.ControlPlaneClient(
         url=base, api_key=api_key, authorizer_name="stock", heartbeat_interval_secs=int(seconds)
     )
-    warrants = {name: _warrant(root, holder) for name in ("a", "b")}
+    warrants = {name: _warrant(root, holder) for name in "012345"}
     _wait(lambda: client.authorizer_id)
     _say("registered", id=client.authorizer_id, warrants={n: w.id for n, w in warrants.items()})
     threading.Thread(

@@ -48,6 +48,8 @@ from tests.worlds import Clock
 PAGE: Final = ROOT / "docs" / "cost.md"
 _CALLS: Final = 10
 _APART: Final = timedelta(seconds=0.3)
+# The polls of a fleet come one upon another, so that they share the writes of the rate limit.
+_CLOSE: Final = timedelta(milliseconds=5)
 _FEED: Final = "/v1/revocations/feed"
 # The identifiers in a batch, and in the list.
 _BATCH: Final = 1000
@@ -179,6 +181,14 @@ def _fleet(here: Watched) -> Iterator[Counted]:
 
     report(relay)
     yield _average(here, f"POST {path}/reports (of 100)", "Authorizers", report)
+    here.clock.moment += timedelta(seconds=1)
+    known = {"If-None-Match": polled.headers["ETag"]}
+    poll = partial(Client.get, path=_FEED, headers=known)
+    for _ in range(20):
+        # Until the instance takes as many tokens at a time as the polls need.
+        poll(here.tenant.admin)
+        here.clock.moment += _CLOSE
+    yield _average(here, prices.NOTHING_NEW, "Srl", poll, apart=_CLOSE)
 
 
 def _confirmed(here: Watched) -> dict[str, str]:
@@ -209,11 +219,18 @@ def _look_in_vain(here: Watched) -> None:
     assert wake.publish_soon(here.ports, here.tenant.id) == Woken()
 
 
-def _average(here: Watched, what: str, function: str, call: Callable[[Client], Any]) -> Counted:
+def _average(
+    here: Watched,
+    what: str,
+    function: str,
+    call: Callable[[Client], Any],
+    *,
+    apart: timedelta = _APART,
+) -> Counted:
     answered = 0
     with here.recorder.counting() as calls, _logged() as lines:
         for client in here.callers:
-            here.clock.moment += _APART
+            here.clock.moment += apart
             answer = call(client)
             if hasattr(answer, "status_code"):
                 assert answer.status_code in {200, 201, 304}, answer.text

@@ -15,6 +15,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Final
 
+from shared.model.authorizers import Registered
+
 COUNTS: Final = Path(__file__).with_name("prices.csv")
 # What is deployed: the memory of the functions in megabytes, and the other resources of a stage.
 MEMORY: Final = {
@@ -32,18 +34,45 @@ ALARM_METRICS: Final = 42
 # The metrics that a stage without faults emits: three of the schedule, two of publications.
 METRICS: Final = 5
 FLEETS: Final = (100, 1_000, 10_000)
+# So many authorizers share a relay.
+BEHIND_A_RELAY: Final = 500
 
 POLL: Final = "GET /v1/revocations/srl (304)"
 TICK: Final = "a tick of the schedule"
 PUBLICATION: Final = "a publication"
 ENTRY: Final = "an entry of the feed"
 LOOK: Final = "a wake-up of the feed without a change"
+NOTHING_NEW: Final = "GET /v1/revocations/feed (304, of a fleet)"
+NEWS: Final = "GET /v1/revocations/feed (an entry)"
+REPORT: Final = "POST /v1/authorizers/{id}/heartbeat"
+EMPTY_REPORT: Final = f"{REPORT} (nothing new)"
+BATCH: Final = "POST /v1/authorizers/reports (of 100)"
+
+_FOLLOWING: Final = (
+    "Following the feed",
+    "A poll each",
+    "Polls",
+    "Reports",
+    "$ a month",
+    "Relays",
+    "Their polls",
+    "Reports through them",
+    "$ a month with relays",
+)
 
 _MONTH: Final = 30 * 24 * 3600
 _POLLS: Final = _MONTH // 30
 # Without changes, a list is published at half of its lifetime, which is an hour.
 _LISTS: Final = _MONTH // 1800
 _TICKS: Final = _MONTH // 60
+# A fleet that follows the feed: entries a month, the mean pause between two polls as a part of
+# `poll_seconds`, that between two reports at rest as a part of `report_after_seconds`, and the
+# seconds between two requests of a relay that has reports.
+_NEWS: Final = 48 * 30
+_POLL_PART: Final = 0.75
+_REPORT_PART: Final = 1.125
+BATCH_SECONDS: Final = 1.0
+BATCH_MAX: Final = 100
 # An entry in each window of half a second.
 _ENTRIES: Final = 2 * _MONTH
 # As many invocations as Lambda starts for a shard of the stream.
@@ -139,7 +168,10 @@ def counted() -> list[Counted]:
 
 
 def tables(prices: Prices) -> list[str]:
-    """Return tables in Markdown: calls, fleets, a tenant that always revokes, an idle stage."""
+    """Return tables in Markdown: calls, fleets, a tenant that always revokes, an idle stage.
+
+    Fleets are those that read lists, and those that follow the feed, alone and behind relays.
+    """
     figures = ("requests", "read_units", "write_units", "kms", "s3_gets", "s3_puts")
     calls = (
         [
@@ -151,11 +183,13 @@ def tables(prices: Prices) -> list[str]:
     )
     head = ["Call", "Requests", "Read units", "Write units", "KMS", "S3 GET", "S3 PUT"]
     fleets = ([f"{size:,}", f"{fleet(size, prices):,.0f}"] for size in FLEETS)
+    following = (_following(size, prices) for size in FLEETS)
     busy = ([what, f"{dollars:.0f}"] for what, dollars in revoking(prices).items())
     parts = ([what, f"{dollars:.2f}"] for what, dollars in idle(prices).items())
     return [
         _table([*head, "$ a million"], calls),
         _table(["Authorizers", "$ a month"], fleets),
+        _table(_FOLLOWING, following),
         _table(["Of a tenant that revokes all the time", "$ a month"], busy),
         _table(["Of an idle stage", "$ a month"], parts),
     ]
@@ -169,6 +203,38 @@ def fleet(size: int, prices: Prices) -> float:
     row = {each.what: each.dollars(prices) / 1_000_000 for each in counted()}
     fetch = row[POLL.removesuffix(" (304)")]
     return size * ((_POLLS - _LISTS) * row[POLL] + _LISTS * fetch)
+
+
+def direct(size: int, prices: Prices) -> tuple[float, float]:
+    """Return the dollars per month of polls and of reports, if `size` authorizers follow the feed.
+
+    Each pauses as the service asks. There are `_NEWS` entries, which each fetches and reports.
+    """
+    row = {each.what: each.dollars(prices) / 1_000_000 for each in counted()}
+    numbers = Registered(count=size, polling=size)
+    polls = _MONTH / (numbers.poll_seconds * _POLL_PART)
+    reports = _MONTH / (numbers.report_after_seconds * _REPORT_PART) + _NEWS
+    each = (polls - _NEWS) * row[NOTHING_NEW] + _NEWS * row[NEWS]
+    return size * each, size * reports * row[REPORT]
+
+
+def relayed(size: int, prices: Prices) -> tuple[float, float]:
+    """Return the same for `size` authorizers behind relays, which poll each second.
+
+    A relay sends the reports of a second together: at rest those of few authorizers, and for
+    `spread_seconds` after an entry those of many. Its host is not included.
+    """
+    row = {each.what: each.dollars(prices) / 1_000_000 for each in counted()}
+    relays = math.ceil(size / BEHIND_A_RELAY)
+    numbers = Registered(count=size, polling=0)
+    rest = 1 / (numbers.report_after_seconds * _REPORT_PART)
+    # The part of all seconds in which at least one authorizer of a relay reports.
+    busy = 1 - math.exp(-rest * size / relays * BATCH_SECONDS)
+    batches = _MONTH / BATCH_SECONDS * busy + _NEWS * max(1, numbers.spread_seconds)
+    reports = size * (_MONTH * rest + _NEWS)
+    each = (row[BATCH] - row[EMPTY_REPORT]) / BATCH_MAX
+    polls = (_MONTH / _POLL_PART - _NEWS) * row[NOTHING_NEW] + _NEWS * row[NEWS]
+    return relays * polls, relays * batches * row[EMPTY_REPORT] + reports * each
 
 
 def revoking(prices: Prices) -> dict[str, float]:
@@ -202,6 +268,20 @@ def idle(prices: Prices) -> dict[str, float]:
         "the KMS key": prices.key_month,
     }
     return parts | {"in all": sum(parts.values())}
+
+
+def _following(size: int, prices: Prices) -> list[str]:
+    numbers = Registered(count=size, polling=size)
+    alone, behind = direct(size, prices), relayed(size, prices)
+    relays = math.ceil(size / BEHIND_A_RELAY)
+    dollars = (*alone, sum(alone), *behind, sum(behind))
+    return [
+        f"{size:,}",
+        f"{numbers.poll_seconds} s",
+        *(f"{each:,.0f}" for each in dollars[:3]),
+        f"{relays}",
+        *(f"{each:,.0f}" for each in dollars[3:]),
+    ]
 
 
 def _table(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:

@@ -71,8 +71,13 @@ NOT_RUN: Final = [
     ),
     (
         "docs/authorizers.md",
-        "repin",
+        "rescind_authorizer repin",
         "authorizer/test_command_line.py runs it on a floor of its own",
+    ),
+    (
+        "docs/authorizers.md",
+        "rescind-authorizer repin",
+        "authorizer/test_command_line.py runs it with a key on a floor of its own",
     ),
     (
         "docs/authorizers.md",

@@ -87,12 +87,12 @@ NOT_RUN: Final = [
     (
         "docs/fleet.md",
         "propagation?wait=25",
-        "web/test_held.py makes this request; an example has the identifier of its own",
+        "infra/test_propagation.py makes this request, of a revocation of its own",
     ),
     (
         "docs/fleet.md",
         "admin canary acme",
-        "infra/test_canary.py runs it, beside a feed that it publishes itself",
+        "infra/test_propagation.py runs it, beside authorizers of its own",
     ),
     ("docs/feed.md", "tests.conformance", "conformance/test_conformance.py runs these commands"),
     (

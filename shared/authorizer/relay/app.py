@@ -20,6 +20,7 @@ from .errors import Problem
 from .fleet import Fleet
 from .held import WAIT_MAX, Held
 from .relay import Relay, age
+from .stock import PATH, ROOT, Stock
 
 _DECIMAL: Final = re.compile(r"0|[1-9][0-9]{0,15}", re.ASCII)
 _TAG: Final = re.compile(r'(?:W/)?("[^"]*")')
@@ -58,9 +59,14 @@ def app(relay: Relay, tokens: Iterable[str]) -> Starlette:
         "/v1/trust-bundle": endpoints.bundle,
     }
     fleet = Fleet(relay)
+    stock = Stock(relay, fleet)
+    paths[PATH] = stock.signed
     posted: dict[str, Handler] = {
         "/v1/authorizers/register": fleet.register,
         "/v1/authorizers/{id}/heartbeat": fleet.heartbeat,
+        f"{ROOT}/authorizers/register": stock.register,
+        f"{ROOT}/authorizers/{{id}}/heartbeat": stock.heartbeat,
+        f"{ROOT}/authorizers/{{id}}/events": stock.events,
     }
     routes = [
         Route(path, _guarded(relay, run, digests), methods=[method])

@@ -1,6 +1,7 @@
 """The requests of authorizers behind a relay that report (FLEET-25)."""
 
 import json
+from collections.abc import Mapping
 from typing import Any, Final
 
 from starlette.requests import Request
@@ -27,8 +28,11 @@ class Fleet:
 
     async def heartbeat(self, request: Request) -> Response:
         """Take a report, and answer with what the service said of the one before."""
-        reported = await members(request)
-        outcome = self._relay.reports.take(request.path_params["id"], reported)
+        return self.taken(request.path_params["id"], await members(request))
+
+    def taken(self, identifier: str, reported: Mapping[str, Any]) -> Response:
+        """Return the answer to a report. Raises `Problem`."""
+        outcome = self._relay.reports.take(identifier, reported)
         if outcome is None or outcome.status == "full":
             raise Problem(429, "rate_limited", "Too many authorizers report.", _FULL_SECONDS)
         if outcome.status == "not_found":

@@ -17,6 +17,7 @@ from . import documents
 from .bases import Bases
 from .documents import Document
 from .line import Line
+from .native import NativeList
 from .reports import Reports
 from .upstream import News, Upstream
 from .waiting import Waiting
@@ -62,6 +63,7 @@ class Relay:
         self.signers = Document(documents.signers(), self._lines[1], folder)
         self.bundle = Document(documents.trust_bundle(trust.tenant), self._lines[1], folder)
         self.reports = Reports(self._lines[2], self._lines[3], service.name)
+        self.native = NativeList(self._lines[1], lambda: self._upstream.state)
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def load(self) -> None:
@@ -83,7 +85,7 @@ class Relay:
         self._loop = None
         with suppress(TimeoutError):
             await asyncio.wait_for(self.reports.close(), _LAST_REPORTS_SECONDS)
-        for each in (self.bases, self.signers, self.bundle):
+        for each in (self.bases, self.signers, self.bundle, self.native):
             each.close()
         await asyncio.to_thread(self._upstream.close)
         for line in self._lines:

@@ -97,6 +97,14 @@ class Reports:
             lambda transport: transport.post(path, body, limit=_ANSWER_MAX)
         )
 
+    async def passed_on(self, path: str, identifier: str, data: bytes) -> Response | None:
+        """Return the answer to events; None if they are of nobody. Raises `NoAnswer`."""
+        if not _ID.fullmatch(identifier):
+            return None
+        return await self._registering.run(
+            lambda line: line.post(f"{path}/{identifier}/events", data, limit=_ANSWER_MAX)
+        )
+
     def take(self, identifier: str, members: Mapping[str, Any]) -> Outcome | None:
         """Note a report, to be passed on soon; None if there are too many.
 

@@ -87,6 +87,12 @@ class Upstream:
             self._thread.join(timeout)
 
     @property
+    def state(self) -> State | None:
+        """What was verified of the feed; None if its signer was revoked. Any thread may ask."""
+        view = self._follower.view
+        return view.state if view.is_trusted else None
+
+    @property
     def is_alive(self) -> bool:
         """Whether the thread runs."""
         return self._thread.is_alive()

@@ -1,5 +1,7 @@
 """A relay between our own client and the real local server."""
 
+import json
+import subprocess
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -11,6 +13,7 @@ from shared.authorizer import AuthorizerClient, Guard, Transport, Verdict
 from shared.authorizer.floor import MemoryFloor
 from tests.authorizer.relay.relays import Running, running
 from tests.infra.following import Server
+from tests.processes import ROOT
 from tests.waiting import soon
 
 pytestmark = pytest.mark.slow
@@ -88,6 +91,33 @@ def test_clients_of_a_relay_follow_the_service(
         with client(relay, settings, "two").start() as newcomer:
             assert newcomer.check(["svc_wrt_0"]) is Verdict.REVOKED
             assert newcomer.status.sequence == held.status.sequence
+
+
+def test_a_stock_authorizer_follows_a_relay(
+    server: Server, settings: dict[str, Any], relay: Running
+) -> None:
+    """F309a: The classes of `tenuo` refuse a revoked warrant behind a relay, and no other."""
+    signer = server.call("GET", "/authorizers/native-signer")["public_key_hex"]
+    python, peer = ROOT / ".tools/tenuo/bin/python", ROOT / "tests/tools/tenuo_peer.py"
+    command = [python, peer, "authorizer", relay.url, "a-token", signer, "1"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            said = map(json.loads, process.stdout or ())
+            warrants = _next(said, "registered")["warrants"]
+            assert _next(said, "decision", warrant="a")["decision"] == "allowed"
+            server.revoke(warrants["a"].replace("tnu_wrt_", "svc_wrt_"))
+            refused = _next(said, "decision", warrant="a")
+            assert "Revoked" in refused["decision"]
+            # The client in the wheel does not say which list it has.
+            soon(lambda: relay.relay.reports.counts["sent"])
+        finally:
+            process.kill()
+    (found,) = server.call("GET", "/authorizers")["authorizers"]
+    assert (found["name"], found["relay"]) == ("stock", "site-a")
+
+
+def _next(said: Iterator[dict[str, Any]], event: str, **what: str) -> dict[str, Any]:
+    return next(each for each in said if {"event": event, **what}.items() <= each.items())
 
 
 def _refuses(client: AuthorizerClient, warrant_id: str) -> bool:

@@ -93,7 +93,7 @@ def test_an_interrupted_canary_is_restored(world: World) -> None:
 def test_an_interrupt_before_the_record_is_known(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """F269b: An interrupt right after the revocation was stored leaves no revocation either."""
+    """F269: An interrupt right after the revocation was stored leaves no revocation either."""
     world.fleet.add("north")
     create = revocations.create
 

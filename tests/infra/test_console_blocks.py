@@ -94,6 +94,11 @@ NOT_RUN: Final = [
         "admin canary acme",
         "infra/test_propagation.py runs it, beside authorizers of its own",
     ),
+    (
+        "docs/relay.md",
+        "rescind_authorizer relay",
+        "authorizer/relay/ runs the relay, with addresses and certificates of its own",
+    ),
     ("docs/feed.md", "tests.conformance", "conformance/test_conformance.py runs these commands"),
     (
         "docs/deploy.md",

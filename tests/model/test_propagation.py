@@ -59,7 +59,7 @@ def test_what_is_known_of_a_report(reported: Authorizer, proof: Proof) -> None:
 
 
 def test_a_chain_that_is_not_stored() -> None:
-    """F262b: A chain that cannot be compared proves nothing."""
+    """F262: A chain that cannot be compared proves nothing."""
     published = replace(PUBLISHED, chains={61: b""})
     assert judge(authorizer(61), published, ISSUED).proof is Proof.UNKNOWN
     assert judge(authorizer(61, chain=b""), published, ISSUED).proof is Proof.HOLDING

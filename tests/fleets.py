@@ -6,6 +6,7 @@ reports is decided by the service's operations, on a store that counts the write
 
 import gzip
 import heapq
+import json
 import math
 import random
 from collections import Counter
@@ -20,6 +21,7 @@ from functions.authorizers.schemas import (
     RegisterAuthorizer,
     RegisteredAuthorizer,
     Report,
+    pace,
 )
 from functions.srl.feed_schemas import FeedAnswer
 from shared.authorizer import Policy, reports
@@ -28,6 +30,8 @@ from shared.authorizer.refusals import NeedsBase
 from shared.authorizer.reports import Schedule
 from shared.authorizer.state import State, Trusted, advance
 from shared.authorizer.view import Moment, View
+from shared.model.authorizers import Heartbeat
+from shared.model.rate_limit import RESERVE, Bucket, microseconds
 from shared.operations.api import authorizers, feed, revocations
 from shared.operations.srl import in_force, wake, worker
 from shared.ports import Ports
@@ -53,24 +57,32 @@ class Member:
     state: State
     # When it looks whether to report; older plans in the queue do not count.
     looks_at: float = 0.0
+    failures: int = 0
 
 
 @dataclass
 class Fleet:
-    """Authorizers of one tenant, who start one after another within `starting` seconds."""
+    """Authorizers of one tenant, who start one after another within `starting` seconds.
+
+    They share so many `relays`, or poll and report by themselves.
+    """
 
     ports: Ports
     clock: Clock
     size: int
     starting: float
+    relays: int = 0
     seed: int = 1
     writes: Counter[int] = field(default_factory=Counter)
     holding: list[float] = field(default_factory=list)
+    refused_polls: int = 0
     now: float = 0.0
 
     def __post_init__(self) -> None:
         self._began: datetime = self.clock.moment
         self._random = random.Random(self.seed)
+        self._full_at = self._published = 0
+        self._longest = 0.0
         self._counting = replace(self.ports, store=Intercepted(self.ports.store, self._count))
         tenant = Tenant(self.ports, serve(self.ports), handle="fleet")
         self.tenant, self.caller = tenant, tenant.operator
@@ -92,20 +104,23 @@ class Fleet:
         self._set(until)
 
     def revoke(self, warrant_id: str) -> str:
-        """Revoke a warrant, and publish the entry. From now on the fleet polls. Return its id."""
+        """Revoke a warrant, and publish the entry. Return the id of the revocation."""
         revocation, _ = revocations.create(
             self.ports, self.caller, warrant_id=warrant_id, reason="stolen"
         )
         self._set(self.now + PUBLICATION_SECONDS)
         assert wake.publish(self.ports, self.tenant.id).entries == 1
-        longest = _POLICY.pause(self.poll_seconds)
-        for member in self._members:
-            # The publication finds it in one of its pauses, which are of longest/2 to longest: in a
-            # longer one more often than in a shorter one.
-            pause = math.sqrt(self._random.uniform((longest / 2) ** 2, longest**2))
-            wait = self._random.uniform(0, pause) + self._random.uniform(0, 2 * _WAY_SECONDS)
-            self._plan(self.now + wait, member, self._poll)
+        self._published = 1
+        if self.relays:
+            self._relay_news()
         return revocation.id
+
+    def poll(self) -> None:
+        """Let the authorizers poll from now on, unless relays do."""
+        self._longest = _POLICY.pause(self.poll_seconds)
+        for member in () if self.relays else self._members:
+            at = self.now + self._random.uniform(0, self._longest)
+            self._plan(at, member, self._poll)
 
     def busiest(self, since: float, until: float, *, seconds: int = 1) -> float:
         """The most writes of the registry per second, in any so many seconds of this time."""
@@ -139,27 +154,65 @@ class Fleet:
     def _send(self, member: Member) -> None:
         schedule = member.schedule
         if schedule.id is None:
-            body = RegisterAuthorizer.model_validate_json(
-                reports.registration(f"gate-{member.number}", "1.0.0")
-            )
-            made = authorizers.register(self._counting, self.caller, described=body.description())
-            said = RegisteredAuthorizer.of(made).model_dump_json().encode()
-            schedule.registered(reports.Answer.parse(said, has="id"), self.now)
+            said = json.loads(reports.registration(f"gate-{member.number}", "1.0.0"))
+            # As the relay passes it on.
+            said |= {"relay": self._relay(member)} if self.relays else {}
+            described = RegisterAuthorizer.model_validate(said).description()
+            made = authorizers.register(self._counting, self.caller, described=described)
+            body = RegisteredAuthorizer.of(made).model_dump_json().encode()
+            schedule.registered(reports.Answer.parse(body, has="id"), self.now)
             return
         view = View.of(member.state, self._moment(), _POLICY.max_staleness)
         beat = Report.model_validate_json(reports.report(view, _POLICY, {})).beat()
-        taken = authorizers.heartbeat(
-            self._counting, self.caller, authorizer_id=schedule.id, beat=beat
-        )
-        answer = reports.Answer.parse(
-            HeartbeatTaken.of(taken).model_dump_json().encode(), has="status"
-        )
+        answer = reports.Answer.parse(self._taken(member, schedule.id, beat), has="status")
         assert answer.status == "ok"
         schedule.accepted(answer, member.state.sequence, self.now)
         if member.state.sequence:
             self.holding.append(self.now)
 
+    def _taken(self, member: Member, authorizer_id: str, beat: Heartbeat) -> bytes:
+        """Return the answer to a report, which a relay passes on in its own request."""
+        ports, caller = self._counting, self.caller
+        if not self.relays:
+            taken = authorizers.heartbeat(ports, caller, authorizer_id=authorizer_id, beat=beat)
+            return HeartbeatTaken.of(taken).model_dump_json().encode()
+        beats = {authorizer_id: beat}
+        passed = authorizers.report(ports, caller, relay=self._relay(member), beats=beats)
+        numbers, (outcome,) = passed.numbers, passed.outcomes
+        return json.dumps({"status": outcome.value, **pace(numbers)}).encode()
+
+    def _relay(self, member: Member) -> str:
+        return f"relay-{member.number % self.relays}"
+
     def _poll(self, member: Member) -> None:
+        """Poll as the client does, which backs off if the rate limit is exceeded."""
+        if self._is_admitted():
+            member.failures, pause = 0, self._longest * self._random.uniform(0.5, 1)
+            if member.state.sequence < self._published:
+                self._learn(member)
+        else:
+            member.failures += 1
+            self.refused_polls += 1
+            pause = max(min(2.0**member.failures, 5.0) * self._random.uniform(0.5, 1), 1.0)
+        pause += self._random.uniform(0, 2 * _WAY_SECONDS)
+        self._plan(self.now + pause, member, self._poll)
+
+    def _is_admitted(self) -> bool:
+        """Take a token of the tenant's bucket for polls, if there is one (AUTH-11)."""
+        bucket = Bucket(self._full_at, microseconds(self.clock.moment))
+        if not bucket.above(RESERVE):
+            return False
+        self._full_at = bucket.take(1).full_at
+        return True
+
+    def _relay_news(self) -> None:
+        """Let each relay learn by its poll of this second; its authorizers wait for that."""
+        polls = [self._random.uniform(0, 1) for _ in range(self.relays)]
+        for member in self._members:
+            wait = polls[member.number % self.relays] + self._random.uniform(0, 2 * _WAY_SECONDS)
+            self._plan(self.now + wait, member, self._learn)
+
+    def _learn(self, member: Member) -> None:
         member.state = self._polled(member.state)
         self._plan_report(member, self.now)
 
@@ -185,6 +238,10 @@ class Fleet:
         return Moment(self.now, self.clock.moment.timestamp())
 
     def _plan_report(self, member: Member, at: float) -> None:
+        if self.relays:
+            # The next time at which its relay passes reports on, once a second.
+            place = member.number % self.relays / self.relays
+            at = math.ceil(at - place) + place
         member.looks_at = at
         self._plan(at, member, self._report)
 

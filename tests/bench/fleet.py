@@ -13,6 +13,7 @@ from typing import Final
 from tests.bench.report import Row, progress, table
 from tests.bench.scratch import scratch
 from tests.fleets import Fleet
+from tests.prices import BEHIND_A_RELAY
 from tests.worlds import Clock, close, embedded
 
 _SIZE: Final = 10_000
@@ -21,15 +22,24 @@ _WRITES_MAX: Final = 220.0
 # The fleet starts within five minutes, and then rests until each has reported once more.
 _STARTING: Final = 300.0
 _REST: Final = 400.0
+# For so long they poll before the revocation.
+_POLLING: Final = 40.0
 
 
 def run(size: int = _SIZE) -> Iterator[Row]:
     """How long a revocation takes to be reported by all, and the writes of the registry."""
+    for relays in (-(-size // BEHIND_A_RELAY), 0):
+        yield from _simulated(size, relays)
+
+
+def _simulated(size: int, relays: int) -> Iterator[Row]:
     with scratch() as folder:
         clock = Clock()
         ports = embedded(folder, clock)
-        fleet = Fleet(ports, clock, size, starting=_STARTING)
-        progress(f"{size:,} authorizers start")
+        fleet = Fleet(ports, clock, size, starting=_STARTING, relays=relays)
+        progress(f"{size:,} authorizers start, with {relays} relays")
+        fleet.run(_STARTING + _REST - _POLLING)
+        fleet.poll()
         fleet.run(_STARTING + _REST)
         began = fleet.now
         fleet.revoke("svc_wrt_stolen")
@@ -40,7 +50,7 @@ def run(size: int = _SIZE) -> Iterator[Row]:
 
 
 def _rows(fleet: Fleet, size: int, began: float) -> Iterator[Row]:
-    name = f"fleet of {size:,}"
+    name = f"fleet of {size:,}" + (f" behind {fleet.relays} relays" if fleet.relays else "")
     seconds = max(fleet.holding) - began if len(fleet.holding) == size else float("inf")
     yield Row(
         f"{name}, until all have reported a revocation",

@@ -599,7 +599,8 @@ def test_malformed_reports(standing: Tenant, body: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("polling", "seconds"), [(0, 1), (200, 1), (201, 5), (1_000, 5), (1_001, 10)]
+    ("polling", "seconds"),
+    [(0, 1), (200, 1), (201, 5), (1_000, 5), (1_001, 10), (6_000, 10), (6_001, 15)],
 )
 def test_many_authorizers_poll_less_often(
     tenant: Tenant, clock: Clock, polling: int, seconds: int

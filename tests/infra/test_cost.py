@@ -7,7 +7,6 @@ from dataclasses import asdict
 import pytest
 
 from shared.authorizer.relay import reports as relay_reports
-from shared.model.authorizers import Registered
 from shared.model.callers import Scope
 from tests import costs, prices
 from tests.aws import FUNCTIONS, template
@@ -64,20 +63,18 @@ def test_what_is_deployed_is_what_is_priced() -> None:
 
 def test_a_fleet_is_priced_as_it_polls_and_reports() -> None:
     """F295b: The price of a fleet is that of the pauses which service, client and relay keep."""
-    asked = [Registered(count=size, polling=size).poll_seconds for size in (200, 201, 1_000, 1_001)]
-    assert asked == [1, 5, 5, 10]
     price = prices.Prices()
     polls, reports = prices.direct(10_000, price)
     row = {each.what: each.dollars(price) / 1_000_000 for each in prices.counted()}
-    # A poll every 7.5 seconds and a report every 337.5 seconds on average, and 48 entries a day.
+    # A poll every 11.25 seconds and a report every 337.5 seconds on average, and 48 entries a day.
     month, entries = 30 * 86_400, 48 * 30
     assert reports == pytest.approx(10_000 * (month / 337.5 + entries) * row[prices.REPORT])
     idle, news = row[prices.NOTHING_NEW], row[prices.NEWS]
-    assert polls == pytest.approx(10_000 * ((month / 7.5 - entries) * idle + entries * news))
+    assert polls == pytest.approx(10_000 * ((month / 11.25 - entries) * idle + entries * news))
     assert prices.BATCH_SECONDS == relay_reports._PAUSE
     assert prices.BATCH_MAX == relay_reports.BATCH_MAX
-    # Twenty relays poll each second, so for a thirtieth of the price of 10,000 that do not.
-    assert prices.relayed(10_000, price)[0] < polls / 30
+    # Twenty relays poll each second, so for a twentieth of the price of 10,000 that do not.
+    assert prices.relayed(10_000, price)[0] < polls / 20
     assert sum(prices.relayed(10_000, price)) < (polls + reports) / 10
 
 

@@ -21,6 +21,7 @@ from shared.operations.rules import registered
 from shared.operations.srl import feed
 from shared.ports.store import Delete, Expect, Increment, Put
 from tests.api import Client, Tenant
+from tests.faults import Script, scripted
 from tests.functions.signing import refusal
 from tests.web.endpoints import audit_entries
 from tests.worlds import Clock
@@ -499,6 +500,11 @@ def test_a_registration_during_the_count(tenant: Tenant) -> None:
     assert numbers(tenant).counted_at is None
     beat(tenant.authorizer, made, sequence=0)
     assert (numbers(tenant).count, numbers(tenant).counted_at) == (2, tenant.ports.now())
+    # One that comes between the claim of the count and the count is not counted twice.
+    script = Script(before={1: lambda: register(tenant.authorizer, "edge-3")})
+    registered.recount(scripted(tenant.ports, script), tenant.id, numbers(tenant))
+    assert script.calls[:3] == ["write", "query", "write"]
+    assert numbers(tenant).count == 3
 
 
 # --- relays ---

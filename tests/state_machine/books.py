@@ -37,6 +37,7 @@ class Books:
     accounts: dict[str, Fields] = field(default_factory=dict)
     # Every name that an account ever had.
     names: set[str] = field(default_factory=set)
+    authorizers: dict[str, Fields] = field(default_factory=dict)
     keys: dict[str, Fields] = field(default_factory=dict)
     # Of each key, when its present version came; of each superseded one, whose and which it is.
     since: dict[str, str] = field(default_factory=dict)

@@ -66,6 +66,8 @@ class Machine(RuleBasedStateMachine):
         self.clock = self.service.clock
         self.earliest = self.latest = self.clock()
         self.name = ""
+        # How many authorizers were to be registered, each by a name of its own.
+        self.registered = 0
         self._asked = 0
         self.books = {handle: self._onboard(handle) for handle in HANDLES}
         self.touched: set[str] = set(HANDLES)
@@ -240,6 +242,7 @@ _UNKNOWN: Final = {
     for kind, prefix in {
         "api_keys": "ak",
         "accounts": "sa",
+        "authorizers": "azr",
         "keys": "key",
         "signers": "key",
         "revocations": "rev",

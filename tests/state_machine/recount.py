@@ -34,6 +34,7 @@ def recount(books: Books, ask: Ask, *, span: tuple[datetime, datetime], turn: in
     assert keys == books.api_keys
     for path, kept in (
         ("/v1/service-accounts", books.accounts),
+        ("/v1/authorizers", books.authorizers),
         ("/v1/keys", books.keys),
         ("/v1/revocations", books.revocations),
     ):

@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, seed, settings
 from hypothesis.stateful import initialize, run_state_machine_as_test
 
 from tests.faults import Kind
+from tests.state_machine.authorizers import AuthorizerRules
 from tests.state_machine.machine import RULES
 from tests.state_machine.revocations import RevocationRules
 from tests.state_machine.service import How, Tally
@@ -26,7 +27,9 @@ _UNHURRIED = settings(
 )
 
 
-class WholeApi(ServiceAccountRules, WarrantRules, RevocationRules, SignerRules, TenantRules):
+class WholeApi(
+    ServiceAccountRules, WarrantRules, RevocationRules, SignerRules, AuthorizerRules, TenantRules
+):
     """All rules; what they do is counted in the tally of the class."""
 
     tally: ClassVar[Tally]
@@ -38,6 +41,7 @@ class WholeApi(ServiceAccountRules, WarrantRules, RevocationRules, SignerRules, 
         for handle in HANDLES:
             self.create_account(handle=handle, how=How(), name="ci")
             self.create_api_key(handle=handle, how=How(), scopes=["admin"], minutes=60, owner=0)
+            self.register_authorizer(handle=handle, how=How())
             self.create_root(handle=handle, how=How(), minutes=None)
             self.create_child(handle=handle, type_="issuer", **calm)
             self.sign(handle=handle, warrant_id=None, minutes=5, **calm)

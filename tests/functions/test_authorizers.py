@@ -16,6 +16,7 @@ from shared.model.authorizers import removed as removed_partition
 from shared.model.callers import Scope
 from shared.model.feed import FeedHead, entry_address, head_address
 from shared.model.identifiers import AUTHORIZER
+from shared.model.rate_limit import BURST, Purpose, microseconds
 from shared.operations.api import feed as feed_api
 from shared.operations.rules import registered
 from shared.operations.srl import feed
@@ -438,7 +439,7 @@ def test_a_removed_authorizer_registers_anew(tenant: Tenant) -> None:
 
 
 def test_a_wrong_count_is_corrected(tenant: Tenant, clock: Clock) -> None:
-    """F261a: A wrong count of authorizers is corrected within a day, by a heartbeat."""
+    """FLEET-9, F261a: A wrong count of authorizers is corrected within a day, by a heartbeat."""
     made = register(tenant.authorizer)
     register(tenant.authorizer, "relayed", relay="r")
     beat(tenant.authorizer, made, sequence=0)
@@ -636,3 +637,26 @@ def test_a_damaged_count_does_not_stop_polls(tenant: Tenant, clock: Clock) -> No
     clock.advance(minutes=1)
     assert tenant.authorizer.get(FEED).json()["poll_seconds"] == 5
     assert tenant.client(Scope.AUTHORIZER).get(FEED).status_code == 200
+
+
+@pytest.mark.parametrize("emptied", [Purpose.HEARTBEATS, Purpose.REQUESTS])
+def test_heartbeats_have_a_bucket_of_their_own(tenant: Tenant, emptied: Purpose) -> None:
+    """AUTH-12: Heartbeats and other requests cannot use up the tokens of each other."""
+    now = microseconds(tenant.ports.now())
+    tenant.ports.buckets.lease(emptied.bucket(tenant.id), BURST, now=now, reserve=0)
+    statuses = {
+        purpose: {answer.status_code for answer in answers}
+        for purpose, answers in {
+            Purpose.HEARTBEATS: [
+                tenant.admin.post(REGISTER, json={"name": "edge"}),
+                beat(tenant.admin, tenant.ports.new_id(AUTHORIZER), sequence=0),
+                report(tenant.admin, {"id": "svc_azr_x"}),
+            ],
+            Purpose.REQUESTS: [
+                tenant.admin.get("/v1/authorizers"),
+                tenant.admin.get("/v1/revocations/check?warrant_id=svc_wrt_a"),
+            ],
+        }.items()
+    }
+    assert statuses.pop(emptied) == {429}
+    assert all(found <= {200, 201} for found in statuses.values())

@@ -263,7 +263,7 @@ def test_no_events(tenant: Tenant) -> None:
 
 
 def test_the_signer_is_its_own(tenant: Tenant) -> None:
-    """F274a: the native signer is not among the keys that anybody else verifies lists with."""
+    """F274: the native signer is not among the keys that anybody else verifies lists with."""
     body = tenant.admin.get(SIGNER).json()
     keys = tenant.admin.get("/v1/revocations/srl/keys").json()["keys"]
     assert body["public_key"] not in {each["public_key"] for each in keys}

@@ -438,7 +438,7 @@ def test_who_may(ports: Ports) -> None:
 
 
 def test_the_list_on_another_engine(anywhere: Ports, clock: Clock) -> None:
-    """F270a: It is the same on a pretended cloud, where the seed is sealed by KMS."""
+    """F270: it is the same on a pretended cloud, where the seed is sealed by KMS."""
     History(anywhere, clock, 5).run(4)
 
 

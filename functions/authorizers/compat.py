@@ -29,7 +29,7 @@ _EVENTS_MAX: Final = 10_000
 
 routes = router("Stock authorizers")
 
-_EXAMPLE: Final = {"decision": "deny", "signature": "mYsK…", "signing_payload": "pWEx…"}
+_EXAMPLE: Final = {"signature": "mYsK…", "signing_payload": "pWEx…"}
 Events = Annotated[
     list[StockEvent],
     Field(max_length=_EVENTS_MAX, json_schema_extra={"examples": [[_EXAMPLE]]}),

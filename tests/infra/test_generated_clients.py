@@ -84,7 +84,9 @@ def _documented() -> dict[str, str]:
     answers = {}
     for methods in openapi.document()["paths"].values():
         for described in methods.values():
-            success = next(each for each in ("200", "201", "204") if each in described["responses"])
+            success = next(
+                each for each in ("200", "201", "202", "204") if each in described["responses"]
+            )
             body = described["responses"][success].get("content", {})
             kind = "File" if "application/cbor" in body else "NoneType"
             reference = body.get("application/json", {"schema": {"$ref": kind}})

@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from functions.authorizers import compat
 from shared.model import feed as feed_model
 from shared.model import times
 from shared.model.audit_log import Action
 from shared.model.authorizers import REGISTERED_MAX, registered_address
 from shared.model.callers import Scope
+from shared.model.rate_limit import Purpose
 from shared.model.srl import native
 from shared.operations.srl import feed
 from shared.ports.store import Delete, Expect, Increment
@@ -169,6 +171,17 @@ def test_no_room(tenant: Tenant) -> None:
     answer = tenant.authorizer.post(f"{ROOT}/authorizers/register", json=REGISTRATION)
     assert answer.status_code == 429
     assert int(answer.headers["retry-after"]) > 0
+
+
+def test_the_buckets() -> None:
+    """AUTH-11, AUTH-12, F276d: A native list draws on the bucket of the feed.
+
+    The other requests of stock authorizers draw on that of heartbeats.
+    """
+    found = {route.path: route.serving.purpose for route in compat.routes.routes}  # type: ignore[attr-defined]
+    assert found.pop(LIST) is Purpose.FEED
+    assert set(found.values()) == {Purpose.HEARTBEATS}
+    assert len(found) == 3
 
 
 def test_a_heartbeat(tenant: Tenant, clock: Clock) -> None:

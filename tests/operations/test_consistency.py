@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,6 +31,7 @@ from tests.faults import Script, scripted
 from tests.intercepted import Call, Intercepted
 from tests.operations.tenants import Tenant
 from tests.operations.test_faults import CASES, Case
+from tests.scheduler import World
 from tests.worlds import Clock
 
 pytestmark = pytest.mark.usefixtures("at_once", "few_partitions")
@@ -152,26 +154,29 @@ def problems(ports: Ports, tenant: Tenant) -> list[str]:
     return [each.problem for each in consistency.examine(ports, tenant.id)]
 
 
-def half_done(ports: Ports, case: Case) -> Iterator[tuple[Tenant, list[Change]]]:
-    """Tenants of which each lacks another change of the mutation, and what that was."""
-    rehearsal = Tenant.create(ports, "rehearsal")
+def half_done(ports: Ports, blobs: Path, case: Case) -> Iterator[tuple[Tenant, list[Change]]]:
+    """A tenant that lacks another change of the mutation each time, and what that was."""
+    tenant = Tenant.create(ports)
+    prepared = case.prepare(ports, tenant)
+    # A list follows from the one before, so it makes a difference what that one has.
+    publication.publish(ports, tenant.operator, tidy=partial(worker.tidy, ports))
+    world = World(ports, blobs)
     through, store = torn(ports, None)
-    case.run(through, rehearsal, case.prepare(ports, rehearsal))
+    case.run(through, tenant, prepared)
     last = store.writes
     for missing in range(len(store.written)):
-        tenant = Tenant.create(ports, f"t{missing}")
-        prepared = case.prepare(ports, tenant)
-        # A list follows from the one before, so it makes a difference what that one has.
-        publication.publish(ports, tenant.operator, tidy=partial(worker.tidy, ports))
+        world.restore()
         through, store = torn(ports, missing, of=last)
         case.run(through, tenant, prepared)
         yield tenant, store.lost
 
 
 @_EACH
-def test_each_item_of_each_mutation_may_be_missing(ports: Ports, case: Case) -> None:
+def test_each_item_of_each_mutation_may_be_missing(
+    ports: Ports, tmp_path: Path, case: Case
+) -> None:
     """F58a, S6: The doctor finds a partly stored write and repairs it; revoked stays revoked."""
-    for tenant, lost in half_done(ports, case):
+    for tenant, lost in half_done(ports, tmp_path / "blobs", case):
         said = said_to_be_revoked(ports, tenant)
         found = problems(ports, tenant)
         assert found or all(_harmless(case, tenant, each, said) for each in lost), lost

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -29,6 +30,7 @@ from shared.operations.srl import in_force
 from shared.ports import Ports
 from tests.faults import Crash, Hook, Script, raises, scripted
 from tests.operations.tenants import Tenant
+from tests.scheduler import World
 
 pytestmark = pytest.mark.usefixtures("few_partitions")
 
@@ -217,10 +219,8 @@ _EACH_CASE = pytest.mark.parametrize(
 )
 
 
-def _calls(ports: Ports, case: Case) -> list[str]:
-    tenant = Tenant.create(ports, "rehearsal")
+def _calls(ports: Ports, case: Case, tenant: Tenant, prepared: str) -> list[str]:
     script = Script()
-    prepared = case.prepare(ports, tenant)
     case.run(scripted(ports, script), tenant, prepared)
     return script.calls
 
@@ -236,13 +236,17 @@ def _attempt(ports: Ports, tenant: Tenant, case: Case, prepared: str) -> bool:
 @_EACH_CASE
 @pytest.mark.parametrize("error", [Unavailable("down"), Crash()], ids=["fault", "crash"])
 @pytest.mark.parametrize("late", [False, True], ids=["before", "after"])
-def test_broken_at_every_call(ports: Ports, case: Case, error: BaseException, late: bool) -> None:
+def test_broken_at_every_call(
+    ports: Ports, tmp_path: Path, case: Case, error: BaseException, late: bool
+) -> None:
     """AUDIT-1, F25a, F31a, S7: At any fault, change, entry and totals stand or fall together."""
-    calls = _calls(ports, case)
+    tenant = Tenant.create(ports)
+    prepared = case.prepare(ports, tenant)
+    before = tenant.actions(ports).count(case.action)
+    world = World(ports, tmp_path / "blobs")
+    calls = _calls(ports, case, tenant, prepared)
     for number, call in enumerate(calls):
-        tenant = Tenant.create(ports, f"t{number}")
-        prepared = case.prepare(ports, tenant)
-        before = tenant.actions(ports).count(case.action)
+        world.restore()
         hooks: dict[int, Hook] = {number: raises(error)}
         script = Script(after=hooks) if late else Script(before=hooks)
         assert not _attempt(scripted(ports, script), tenant, case, prepared)
@@ -254,7 +258,9 @@ def test_broken_at_every_call(ports: Ports, case: Case, error: BaseException, la
 @_EACH_CASE
 def test_every_write_has_its_audit_entry_in_it(ports: Ports, case: Case) -> None:
     """F25: a mutation is one write, so its entry cannot be lost without it."""
-    assert _calls(ports, case).count("write") == 1
+    tenant = Tenant.create(ports)
+    prepared = case.prepare(ports, tenant)
+    assert _calls(ports, case, tenant, prepared).count("write") == 1
 
 
 @pytest.mark.parametrize("late", [False, True], ids=["before", "after"])
@@ -282,7 +288,9 @@ def test_two_authorizers_register_by_one_name(ports: Ports) -> None:
     tenant = Tenant.create(ports)
     first: list[str] = []
     (case, *_) = [each for each in CASES if each.action == "authorizer.register"]
-    number = _calls(ports, case).index("write")
+    rehearsal = Tenant.create(ports, "rehearsal")
+    calls = _calls(ports, case, rehearsal, case.prepare(ports, rehearsal))
+    number = calls.index("write")
     script = Script(before={number: lambda: first.append(_register(ports, tenant))})
     assert _register(scripted(ports, script), tenant) == first[0]
     assert tenant.actions(ports).count("authorizer.register") == 1

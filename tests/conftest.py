@@ -10,7 +10,7 @@ from shared.ports import Ports
 from tests import surroundings
 from tests.api import Instance, Tenant, serve
 from tests.engines.worlds import chosen
-from tests.worlds import Clock
+from tests.worlds import Clock, in_memory
 
 surroundings.forget()
 
@@ -51,7 +51,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def ports(tmp_path: Path, clock: Clock) -> Iterator[Ports]:
-    with chosen(tmp_path, clock) as ports:
+    with in_memory(tmp_path / "blobs"), chosen(tmp_path, clock) as ports:
         yield ports
 
 

@@ -74,9 +74,10 @@ class Watch:
 
     def search(self, place: str, shown: object, *, stored: bool = False) -> None:
         """Look through texts, bytes, and whatever holds them."""
-        for window in _windows("\n".join(_texts(shown))):
-            found = self._secrets.get(window) or (None if stored else self._sealed.get(window))
-            if found:
+        windows = _windows("\n".join(_texts(shown)))
+        for known in (self._secrets,) if stored else (self._secrets, self._sealed):
+            if not known.keys().isdisjoint(windows):
+                found = next(known[each] for each in windows if each in known)
                 self.leaks.append(f"{found} in {place}, {os.environ.get('PYTEST_CURRENT_TEST')}")
                 return
 
@@ -269,16 +270,17 @@ def _texts(shown: object) -> list[str]:
     return texts
 
 
-def _windows(text: str) -> Iterator[str]:
+def _windows(text: str) -> list[str]:
     """Each place in a text where a secret may begin."""
     runs = _RUNS.findall(text)
     if "\\x" in text:
         undone = _ESCAPES.sub(lambda found: _unescaped(*found.groups()), text)
         runs.append(undone.encode("latin-1", "replace").hex())
-    for run in runs:
-        plain = run.translate(_URL_SAFE)
-        for start in range(len(plain) - _WINDOW + 1):
-            yield plain[start : start + _WINDOW]
+    return [
+        plain[start : start + _WINDOW]
+        for plain in (run.translate(_URL_SAFE) for run in runs)
+        for start in range(len(plain) - _WINDOW + 1)
+    ]
 
 
 def _unescaped(code: str | None, letter: str | None) -> str:

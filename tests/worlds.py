@@ -1,10 +1,12 @@
 """Worlds to test in: a clock that the test owns, and ports on the embedded adapters."""
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TypeVar
 
 from shared.adapters.file_sealer import FileSealer
@@ -53,6 +55,18 @@ def _closed_when_dropped(adapter: _Adapter) -> _Adapter:
     """The adapter; from Python 3.13 on, a connection that nobody closed is a warning."""
     weakref.finalize(adapter, adapter._database.close)
     return adapter
+
+
+@contextmanager
+def in_memory(folder: Path) -> Iterator[None]:
+    """Let a folder, which must not exist, be in memory if the machine has a file system there.
+
+    Each blob is synchronized with the disk several times, which takes longer than most tests.
+    """
+    memory = Path("/dev/shm")
+    with TemporaryDirectory(dir=memory if memory.is_dir() else None) as kept:
+        folder.symlink_to(kept)
+        yield
 
 
 def close(ports: Ports) -> None:

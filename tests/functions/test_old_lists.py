@@ -98,7 +98,7 @@ def test_a_list_that_is_gone(tenant: Tenant, ports: Ports) -> None:
 def test_an_altered_list(tmp_path: Path, ports: Ports, tenant: Tenant) -> None:
     """F206d: An old list whose bytes were altered is 503 and not 404."""
     publish(tenant, "svc_wrt_a")
-    (path,) = tmp_path.rglob(Path(in_force.head(ports, tenant.id).blob).name)
+    path = tmp_path / "blobs" / in_force.head(ports, tenant.id).blob
     publish(tenant)
     path.chmod(0o600)
     path.write_bytes(path.read_bytes()[:-1] + b" ")

@@ -239,7 +239,7 @@ def test_a_damaged_blob(tmp_path: Path, ports: Ports, lost: bool) -> None:
     stock = Stock.of(ports, tenant).accept(fetch(ports, tenant))
     assert isinstance(ports.blobs, FileBlobs)
     (blob,) = blobs(ports, tenant)
-    path = next(tmp_path.rglob(Path(blob).name))
+    path = tmp_path / "blobs" / blob
     path.unlink()
     if not lost:
         path.write_bytes(b"{}")

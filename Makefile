@@ -26,6 +26,8 @@ export HYPOTHESIS_STORAGE_DIRECTORY := $(CACHES)/.hypothesis
 export MYPY_CACHE_DIR := $(CACHES)/.mypy_cache
 export RUFF_CACHE_DIR := $(CACHES)/.ruff_cache
 PYTEST := $(BIN)/pytest --override-ini cache_dir="$(CACHES)/.pytest_cache" --numprocesses 2
+# Each process would read the API document for the fuzzer, whose tests are slow.
+FAST := -m "not slow and not long" -p no:schemathesis --ignore tests/infra/test_fuzzed_api.py
 
 .DEFAULT_GOAL := help
 .PHONY: help supported run build wheels sbom audit aws-local test test-only test-slow test-all test-engines bench lint format openapi lock clean
@@ -61,10 +63,10 @@ aws-local: .tools/ministack/.installed ## An AWS of this machine, for SAM local 
 	@exec $(BIN)/python -m tests.aws_local --host $(HOST) --port $(AWS_PORT)
 
 test: lint ## Every check: format, lint, types, import direction, tests, coverage.
-	$(PYTEST) -m "not slow and not long" --cov --cov-report=term --cov-fail-under=95
+	$(PYTEST) $(FAST) --cov --cov-report=term --cov-fail-under=95
 
 test-only: $(VENV)/.tests ## The tests of `make test`, without its other checks (ROOM=tests/web PYTHON=… VENV=…).
-	$(PYTEST) -m "not slow and not long" $(ROOM)
+	$(PYTEST) $(FAST) $(ROOM)
 
 test-slow: $(VENV)/.tests $(TOOLS:%=.tools/%/.installed) $(NODE_TOOLS:%=.tools/%/.installed)
 	$(PYTEST) -m "slow and not long"

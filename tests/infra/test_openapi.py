@@ -9,30 +9,21 @@ from typing import Any, Final
 
 import jsonschema_rs
 import pytest
-import schemathesis
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from schemathesis.config import SchemathesisConfig
-from schemathesis.specs.openapi.checks import (
-    negative_data_rejection,
-    positive_data_acceptance,
-    unsupported_method,
-)
 from starlette.testclient import TestClient
 
-from infra import data_folder, local_app, openapi
+from infra import local_app, openapi
 from infra.openapi_words import NAMES
-from shared import errors, wiring
+from shared import errors
 from shared.authorizer import warrants
 from shared.authorizer.statements import Statement
 from shared.model import text
 from shared.model.callers import Scope
 from shared.model.srl import verification as srl_verification
 from shared.operations.api import revocations
-from shared.operations.operator import onboarding
 from shared.web.routes import ApiRequest, router, serves
 from tests.web.endpoints import ENDPOINTS, shape
-from tests.worlds import close
 
 DOCUMENT: Final = openapi.document()
 OPERATIONS: Final = {
@@ -67,66 +58,6 @@ def _resolved(value: Any) -> Any:
 def _json(response: Any) -> Any:
     """What a response says of its JSON body; nothing of an empty one."""
     return _resolved(response).get("content", {}).get("application/json", {})
-
-
-@pytest.fixture(scope="module")
-def secret(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The admin key of a tenant behind the local application."""
-    folder = tmp_path_factory.mktemp("data")
-    data_folder.prepare(folder)
-    with pytest.MonkeyPatch.context() as environment:
-        for name, value in data_folder.environment(folder).items():
-            environment.setenv(name, value)
-        wiring.from_environment.cache_clear()
-        ports = wiring.from_environment()
-        yield onboarding.create_tenant(ports, handle="fuzzed")[1].secret
-        close(ports)
-        wiring.from_environment.cache_clear()
-
-
-# Left out: positive_data_acceptance. A schema cannot say that a cursor is ours, that a time lies
-# ahead or that a parent exists.
-
-# DELETE of one of these is the deletion of a revocation that is not there: 404, not 405.
-_BESIDE: Final = ("check", "check-batch", "feed", "srl")
-LIKE_A_REVOCATION: Final = {f"/v1/revocations/{name}" for name in _BESIDE}
-
-
-async def _never_stopped(scope: Any, receive: Any, send: Any) -> None:
-    """The local application. The fuzzer starts and stops it with each request, a server once."""
-    if scope["type"] != "lifespan":
-        await local_app.app(scope, receive, send)
-        return
-    for _ in ("startup", "shutdown"):
-        message = await receive()
-        await send({"type": f"{message['type']}.complete"})
-
-
-# What refuses a request that the document does not allow; the default list lacks 413.
-_REFUSALS: Final = ["400", "401", "403", "404", "405", "409", "413", "415", "429", "5xx"]
-_CONFIG: Final = SchemathesisConfig.from_dict(
-    {"checks": {"negative_data_rejection": {"expected-statuses": _REFUSALS}}}
-)
-schema = schemathesis.openapi.from_asgi("/openapi.json", _never_stopped, config=_CONFIG)
-
-
-@pytest.mark.slow
-@schema.parametrize()
-@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
-def test_the_api_is_as_documented(case: Any, secret: str) -> None:
-    """Whatever is sent, the answer is one that the document has for it."""
-    excluded = [
-        positive_data_acceptance,
-        *([unsupported_method] if case.path in LIKE_A_REVOCATION else []),
-        # What is trimmed may be longer than the document says.
-        *([negative_data_rejection] if _is_padded(case.body) else []),
-    ]
-    case.call_and_validate(headers={"Authorization": f"Bearer {secret}"}, excluded_checks=excluded)
-
-
-def _is_padded(body: object) -> bool:
-    values = body.values() if isinstance(body, dict) else ()
-    return any(isinstance(each, str) and each != each.strip() for each in values)
 
 
 def test_the_kept_document_is_current() -> None:

@@ -187,9 +187,7 @@ def test_a_base_that_was_damaged_on_the_disk_is_fetched_again(
         whole = relay.get(path)
         assert relay.get(path, if_none_match=whole.headers["etag"]).status == 304
     (file,) = (tmp_path / "bases").iterdir()
-    damaged = bytearray(file.read_bytes())
-    damaged[len(damaged) // 2] ^= 1
-    file.write_bytes(damaged)
+    file.write_bytes(gzip.compress(b"something else"))
     for each in (tmp_path / "floor").glob("base-*"):
         each.unlink()
     with running(service, tmp_path) as relay:
@@ -270,8 +268,13 @@ def test_a_rotation_passes_through_a_relay(service: Service, relay: Running) -> 
         service.revoke("svc_wrt_b")
         assert held.wait_for(2, timeout=5)
         assert held.status.signer == public(signer(2)).hex()
+        # Another one soon afterwards.
+        service.rotate(signer(3), number=3)
+        service.revoke("svc_wrt_c")
+        assert held.wait_for(3, timeout=5)
+        assert held.status.refusals == {}
         with client(relay) as newcomer:
-            assert newcomer.status.signer == public(signer(2)).hex()
+            assert newcomer.status.signer == public(signer(3)).hex()
             assert newcomer.check(["svc_wrt_b"]) is REVOKED
 
 

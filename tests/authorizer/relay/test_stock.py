@@ -80,7 +80,7 @@ WRONG = {
     "has one more": signed([*IDS, "svc_wrt_c"], 2),
     "older": signed(IDS, 1),
     "newer": signed(IDS, 9),
-    "altered": signed(IDS, 2, revoked_ids=IDS[:1]),
+    "altered": signed(IDS, 2, issued_at="2027-11-21T12:00:00Z"),
     "no list": b"{}",
     "garbage": b"[" * 100_000,
     "two versions": signed(IDS, 2).replace(b'"version": 2', b'"version": 3'),

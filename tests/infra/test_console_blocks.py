@@ -58,11 +58,6 @@ RUN: Final = [
 ]
 # And those that no test types, each with the reason.
 NOT_RUN: Final = [
-    (
-        "docs/relay.md",
-        "rescind_authorizer relay",
-        "authorizer/relay/test_command.py runs it on a service of its own",
-    ),
     ("CONTRIBUTING.md", "tests/web", "they run the tests, of which this is one"),
     (
         "docs/authorizers.md",

@@ -179,6 +179,31 @@ def feed(admin: Session, authorizer: Session) -> None:
     assert base.payload.read().startswith(b"\xa4")
 
 
+def fleet(admin: Session, authorizer: Session, revocation_id: str) -> None:
+    """Register, report what is held, prove how far a revocation has got, remove."""
+    ours = authorizer.authorizers
+    body = m.RegisterAuthorizer(name="gateway", version=None)
+    gateway = ours.register_authorizer(body=body, expected=201)
+    assert ours.register_authorizer(body=body) == gateway
+    latest = ours.send_heartbeat(gateway.id, body=m.Report()).latest_sequence
+    reports = [m.RelayedReport(id=gateway.id, sequence=latest)]
+    taken = ours.send_reports(body=m.SendReports(relay="site-a", reports=reports))
+    assert [(each.id, each.status) for each in taken.results] == [(gateway.id, "ok")]
+    proof = admin.revocations.get_revocation_propagation(revocation_id)
+    assert (proof.authorizers.registered, proof.complete) == (1, True)
+    stock = authorizer.stock_authorizers
+    tenuo = m.RegisterStockAuthorizer(name="tenuo")
+    second = stock.register_stock_authorizer(body=tenuo, expected=201)
+    assert stock.send_stock_heartbeat(second.id, body=m.StockReport()).status == "ok"
+    assert stock.count_stock_events(second.id, body=[], expected=202).refused == 0
+    assert stock.get_native_srl().version == latest + 1
+    assert authorizer.authorizers.get_native_signer().algorithm
+    found = admin.authorizers.list_authorizers().authorizers
+    assert [admin.authorizers.get_authorizer(each.id) for each in found] == found
+    for each in found:
+        admin.authorizers.remove_authorizer(each.id, expected=204)
+
+
 def rest(session: Session, account_id: str) -> None:
     """Service accounts, settings and the audit log."""
     accounts = session.service_accounts
@@ -211,6 +236,7 @@ def main() -> None:
     feed(admin, authorizer)
     (record,) = admin.revocations.list_revocations().revocations
     assert admin.revocations.get_revocation(record.id).warrant_id == record.warrant_id
+    fleet(admin, authorizer, record.id)
     assert authorizer.signing_keys.get_trust_bundle().tenant_id.startswith("svc_tnt_")
     admin.revocations.delete_revocation(record.id, expected=204)
     rest(admin, account.id)

@@ -99,7 +99,7 @@ def test_a_stock_authorizer_follows_a_relay(
     """F309a: The classes of `tenuo` refuse a revoked warrant behind a relay, and no other."""
     signer = server.call("GET", "/authorizers/native-signer")["public_key_hex"]
     python, peer = ROOT / ".tools/tenuo/bin/python", ROOT / "tests/tools/tenuo_peer.py"
-    command = [python, peer, "authorizer", relay.url, "a-token", signer, "1"]
+    command = [python, peer, "authorizer", f"{relay.url}/compat/tenuo", "a-token", signer, "1"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             said = map(json.loads, process.stdout or ())

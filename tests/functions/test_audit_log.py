@@ -237,6 +237,8 @@ def test_the_actions_are_those_of_the_contract() -> None:
         "srl": "regenerate rotate_key create_key activate_key revoke_key",
         "service_account": "create disable enable delete",
         "tenant": "create update_settings",
+        "authorizer": "register remove",
+        "native_signer": "create",
     }
     named = {f"{kind}.{verb}" for kind, verbs in kinds.items() for verb in verbs.split()}
     assert {str(action) for action in Action} == named

@@ -122,8 +122,9 @@ def _made(
         found = found.leapt(ports.now()) if leaps else found
         return found, _store(ports, snapshot, found)
 
+    found = content.found(ports, snapshot, anew=anew, above=above)
     try:
-        return stored(content.found(ports, snapshot, anew=anew, above=above))
+        return stored(found)
     except Corrupt:
         _log.exception("the list before cannot be followed; reading all records instead")
     return stored(content.from_all_records(ports, snapshot, above))

@@ -104,9 +104,9 @@ def test_a_stock_authorizer_follows_a_relay(
         try:
             said = map(json.loads, process.stdout or ())
             warrants = _next(said, "registered")["warrants"]
-            assert _next(said, "decision", warrant="a")["decision"] == "allowed"
-            server.revoke(warrants["a"].replace("tnu_wrt_", "svc_wrt_"))
-            refused = _next(said, "decision", warrant="a")
+            assert _next(said, "decision", warrant="0")["decision"] == "allowed"
+            server.revoke(warrants["0"].replace("tnu_wrt_", "svc_wrt_"))
+            refused = _next(said, "decision", warrant="0")
             assert "Revoked" in refused["decision"]
             # The client in the wheel does not say which list it has.
             soon(lambda: relay.relay.reports.counts["sent"])

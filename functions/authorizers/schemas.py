@@ -120,6 +120,7 @@ LatestVersion = Annotated[
 ]
 # A text that is stored as empty if there is none.
 OrNull = Annotated[str | None, BeforeValidator(lambda value: value or None)]
+HexOrNull = Annotated[str | None, BeforeValidator(lambda value: value.hex() or None)]
 
 
 class OpenBody(BaseModel):
@@ -363,7 +364,7 @@ class Authorizer(RecordBody):
     sequence: int | None = shown(
         "The last entry of the feed that it applied; null if it holds nothing."
     )
-    chain: OrNull = shown("The chain of the feed there, as it reported it, in hexadecimal.")
+    chain: HexOrNull = shown("The chain of the feed there, as it reported it, in hexadecimal.")
     verified_at: MomentOut | None = shown("When the service last confirmed to it what it holds.")
     max_staleness_seconds: int | None = shown(
         "How long after that it refuses every warrant if it hears nothing; null if not reported."

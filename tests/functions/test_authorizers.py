@@ -340,6 +340,17 @@ def test_a_sequence_that_was_not_published(tenant: Tenant) -> None:
     assert beat(tenant.authorizer, made, srl_version=2).json()["status"] == "foreign"
 
 
+@pytest.mark.parametrize("chain", ["ab" * 32, "ff" * 32, "00" * 32])
+def test_a_chain_is_shown_as_it_was_reported(tenant: Tenant, chain: str) -> None:
+    """FLEET-4: What an authorizer reported is shown in hexadecimal, whatever its bytes are."""
+    made = register(tenant.authorizer)
+    listed(tenant)
+    beat(tenant.authorizer, made, sequence=0, chain=chain)
+    (found,) = tenant.read_only.get("/v1/authorizers").json()["authorizers"]
+    assert found["chain"] == chain
+    assert tenant.admin.get(f"/v1/authorizers/{made}").json() == found
+
+
 def test_a_chain_from_long_ago(tenant: Tenant) -> None:
     """FLEET-6: If a chain cannot be compared any more, the last result for it stays."""
     made, forged = register(tenant.authorizer), register(tenant.authorizer, "forged")

@@ -97,7 +97,9 @@ MORE = [
     Case("key.revoke", _family, _revoke_family),
     Case(REGENERATE, _family, lambda p, t, _: srl.regenerate(p, t.operator)),
 ]
-ALL = [*CASES, *MORE]
+# The doctor does not compare what is stored of authorizers, because no warrant depends on it: a
+# heartbeat registers again what is gone (FLEET-5), and what remains is counted daily (FLEET-9).
+ALL = [case for case in (*CASES, *MORE) if not case.action.startswith("authorizer.")]
 _EACH = pytest.mark.parametrize(
     "case", ALL, ids=[f"{case.action}-{case.prepare.__name__}" for case in ALL]
 )
@@ -121,11 +123,18 @@ def _harmless(case: Case, tenant: Tenant, change: Change, said: set[str]) -> boo
         )
         # The write has a mark on the tenant too, so the schedule looks and finds a list due.
         or (change.address == feed_model.head_address(tenant.id) and case.action != REGENERATE)
+        # The break after a theft, which the base in the same write covers: clients begin with that.
+        or (case.action == "srl.revoke_key" and _is_entry(tenant, change.address))
         # A mark on signers that signed nothing.
         or (change.address.pk == srl_schedule.signers_marks(tenant.id).pk and not said)
         # A setting that stays as it was.
         or change.address == Address(Table.KEYS, tenant.id, "settings")
     )
+
+
+def _is_entry(tenant: Tenant, address: Address) -> bool:
+    head = feed_model.head_address(tenant.id)
+    return address.pk == head.pk and address != head
 
 
 def said_to_be_revoked(ports: Ports, tenant: Tenant) -> set[str]:

@@ -529,11 +529,16 @@ class FollowedWorld(RuleBasedStateMachine):
 
 
 @pytest.mark.parametrize(
-    ("examples", "steps"), [(5, 15), pytest.param(60, 40, marks=pytest.mark.slow)]
+    ("examples", "steps"),
+    [
+        (5, 15),
+        pytest.param(60, 40, marks=pytest.mark.slow),
+        pytest.param(1000, 40, marks=pytest.mark.long),
+    ],
 )
 def test_who_follows_refuses_what_a_check_refuses(examples: int, steps: int) -> None:
     """F240a: After any changes, a client of the feed refuses what the list and a check refuse."""
     how = hypothesis_settings(
-        max_examples=examples, stateful_step_count=steps, deadline=None, derandomize=examples < 10
+        max_examples=examples, stateful_step_count=steps, deadline=None, derandomize=examples < 1000
     )
     run_state_machine_as_test(FollowedWorld, settings=how)

@@ -16,7 +16,7 @@ from shared.model.authorizers import (
     Registered,
     native_version,
 )
-from shared.model.identifiers import AUTHORIZER
+from shared.model.identifiers import AUTHORIZER, is_identifier
 from shared.operations.api.authorizers import HeartbeatStatus, Registration, Reported
 from shared.operations.rules.heartbeats import Outcome, Taken
 from shared.web.fields import (
@@ -98,6 +98,12 @@ def _metadata(value: dict[str, str]) -> dict[str, str]:
 def _refused(value: dict[str, int]) -> dict[str, int]:
     if not all(_REASON.fullmatch(each) for each in value) or len(value) > _REASONS_MAX:
         raise ValueError(f"must have at most {_REASONS_MAX} reasons, each a word of a-z and '_'")
+    return value
+
+
+def _authorizer_id(value: str) -> str:
+    if not is_identifier(value, kind=AUTHORIZER):
+        raise ValueError("must be the identifier of an authorizer")
     return value
 
 
@@ -229,7 +235,7 @@ class RelayedReport(Report):
         id=sample(AUTHORIZER), sequence=61, chain=_CHAIN, seen_at="2026-11-21T12:00:00Z"
     )
 
-    id: str = Field(
+    id: Annotated[str, AfterValidator(_authorizer_id)] = Field(
         description="The identifier that the relay registered it with.",
         json_schema_extra=identifier(AUTHORIZER),
     )

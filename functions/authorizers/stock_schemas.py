@@ -47,7 +47,7 @@ def _cut(value: str) -> str:
     return value.encode(errors="ignore")[:WORD_BYTES_MAX].decode(errors="ignore")
 
 
-_Lenient = Annotated[str | None, BeforeValidator(_or_none)]
+_Lenient = Annotated[Any, BeforeValidator(_or_none)]
 
 
 class RegisterStockAuthorizer(OpenBody):
@@ -60,8 +60,10 @@ class RegisterStockAuthorizer(OpenBody):
     name: ShortName = Field(
         description="A name that the caller gives to one authorizer only, of at most 255 bytes."
     )
-    type: _Lenient = Field(default=None, description="The kind of program.")
-    version: _Lenient = Field(default=None, description="The version of the program.")
+    type: _Lenient = Field(default=None, description="The kind of program, if it is a text.")
+    version: _Lenient = Field(
+        default=None, description="The version of the program, if it is a text."
+    )
     public_key: Hash | None = Field(
         default=None, description="The Ed25519 public key that signs its events, in hexadecimal."
     )

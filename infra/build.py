@@ -54,7 +54,8 @@ _UNUSED: Final = (
     "**/*.pyi",
     "**/py.typed",
 )
-_UNUSED_SOURCES: Final = shutil.ignore_patterns("__pycache__", "py.typed", ".*")
+# Of our own sources, what no function reads. The relay needs packages that the artefact lacks.
+_UNUSED_SOURCES: Final = shutil.ignore_patterns("__pycache__", "py.typed", "relay", ".*")
 # Files that importlib.metadata and vulnerability scanners read. Licences are kept too.
 _METADATA: Final = frozenset({"METADATA", "entry_points.txt", "sboms"})
 _LICENCES: Final = ("licen", "copying", "notice", "authors")

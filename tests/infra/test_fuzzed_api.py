@@ -29,6 +29,8 @@ def secret(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("data")
     data_folder.prepare(folder)
     with pytest.MonkeyPatch.context() as environment:
+        # A request for news is answered at once, as on Lambda.
+        environment.setattr(local_app._work, "wait_max", 0)
         for name, value in data_folder.environment(folder).items():
             environment.setenv(name, value)
         wiring.from_environment.cache_clear()

@@ -4,6 +4,7 @@ import argparse
 import logging
 import signal
 import socket
+from contextlib import suppress
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Final
@@ -35,11 +36,9 @@ def run(options: argparse.Namespace, api_key: str) -> int:
         print(f"listening on {_said(sock)}", flush=True)
         # uvicorn raises the signal again when it has stopped.
         signal.signal(signal.SIGTERM, signal.default_int_handler)
-        try:
+        with suppress(KeyboardInterrupt):
             Server(relay, app(relay, tokens), tls, most).run([sock])
-        except KeyboardInterrupt:
-            return 0
-    return 1
+    return 0
 
 
 def _relay(options: argparse.Namespace, api_key: str, most: int) -> Relay:

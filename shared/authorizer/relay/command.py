@@ -4,7 +4,6 @@ import argparse
 import logging
 import signal
 import socket
-from contextlib import suppress
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Final
@@ -36,9 +35,12 @@ def run(options: argparse.Namespace, api_key: str) -> int:
         print(f"listening on {_said(sock)}", flush=True)
         # uvicorn raises the signal again when it has stopped.
         signal.signal(signal.SIGTERM, signal.default_int_handler)
-        with suppress(KeyboardInterrupt):
-            Server(relay, app(relay, tokens), tls, most).run([sock])
-    return 0
+        server = Server(relay, app(relay, tokens), tls, most)
+        try:
+            server.run([sock])
+        except KeyboardInterrupt:
+            return 0
+    return 0 if server.is_told_to_stop else 1
 
 
 def _relay(options: argparse.Namespace, api_key: str, most: int) -> Relay:

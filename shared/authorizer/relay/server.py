@@ -3,6 +3,7 @@
 import resource
 import socket
 from dataclasses import dataclass
+from types import FrameType
 from typing import Final
 
 import uvicorn
@@ -56,6 +57,8 @@ def bound(host: str, port: int) -> socket.socket:
 class Server(uvicorn.Server):
     """Serves one relay on a socket until it is told to stop."""
 
+    is_told_to_stop = False
+
     def __init__(self, relay: Relay, app: Starlette, tls: Tls | None, most: int) -> None:
         self._relay = relay
         super().__init__(
@@ -79,6 +82,11 @@ class Server(uvicorn.Server):
                 ssl_keyfile=tls.key if tls else None,
             )
         )
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Note that the server is told to stop, and let it."""
+        self.is_told_to_stop = True
+        super().handle_exit(sig, frame)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Answer all polls that wait, and stop."""

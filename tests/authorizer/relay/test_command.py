@@ -97,6 +97,9 @@ def test_an_interrupt_ends_a_relay(
     assert _Stopped.seen[1] == server.Tls("chain.pem", "key.pem")
     monkeypatch.setattr(_Stopped, "ends", True)
     assert main(given) == 1
+    # uvicorn does not raise each signal again.
+    monkeypatch.setattr(_Stopped, "is_told_to_stop", True)
+    assert main(given) == 0
 
 
 def test_the_limit_of_files_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Final
 from fastapi import Path, Response
 from pydantic import Field
 
+from functions.authorizers.registration import REGISTERED_BEFORE, registered
 from functions.authorizers.schemas import AuthorizerId, HeartbeatTaken, RegisteredAuthorizer
 from functions.authorizers.stock_schemas import (
     CountedEvents,
@@ -48,16 +49,7 @@ _RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
 }
 
 
-@routes.post(
-    f"{_ROOT}/authorizers/register",
-    status_code=201,
-    responses={
-        200: {
-            "model": RegisteredAuthorizer,
-            "description": "The caller registered it already; this is its identifier",
-        }
-    },
-)
+@routes.post(f"{_ROOT}/authorizers/register", status_code=201, responses=REGISTERED_BEFORE)
 @serves(authorizers.register, purpose=Purpose.HEARTBEATS)
 async def register_stock_authorizer(
     here: ApiRequest, body: RegisterStockAuthorizer, response: Response
@@ -68,9 +60,7 @@ async def register_stock_authorizer(
 
     429: the rate limit is exceeded, or the tenant has 20,000 authorizers.
     """
-    made = here.run(authorizers.register, described=body.description())
-    response.status_code = 201 if made.is_new else 200
-    return RegisteredAuthorizer.of(made)
+    return registered(here, body.description(), response)
 
 
 @routes.post(f"{_ROOT}/authorizers/{{id}}/heartbeat")

@@ -5,6 +5,7 @@ from typing import Annotated
 from fastapi import Path, Response
 
 from functions.authorizers import compat, native
+from functions.authorizers.registration import REGISTERED_BEFORE, registered
 from functions.authorizers.schemas import (
     Authorizer,
     AuthorizerId,
@@ -28,16 +29,7 @@ routes = router("Authorizers")
 Identifier = Annotated[AuthorizerId, Path(alias="id")]
 
 
-@routes.post(
-    "/v1/authorizers/register",
-    status_code=201,
-    responses={
-        200: {
-            "model": RegisteredAuthorizer,
-            "description": "The caller registered it already; this is its identifier",
-        }
-    },
-)
+@routes.post("/v1/authorizers/register", status_code=201, responses=REGISTERED_BEFORE)
 @serves(authorizers.register, purpose=Purpose.HEARTBEATS)
 async def register_authorizer(
     here: ApiRequest, body: RegisterAuthorizer, response: Response
@@ -49,9 +41,7 @@ async def register_authorizer(
 
     429: the rate limit is exceeded, or the tenant has 20,000 authorizers.
     """
-    made = here.run(authorizers.register, described=body.description())
-    response.status_code = 201 if made.is_new else 200
-    return RegisteredAuthorizer.of(made)
+    return registered(here, body.description(), response)
 
 
 @routes.post("/v1/authorizers/{id}/heartbeat")

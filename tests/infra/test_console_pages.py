@@ -23,7 +23,7 @@ _SAM_READS: Final = "sam/test_parameters.py::test_sam_understands_the_commands_o
 
 # Page, what only this block of the page has in it, and the test that types it.
 RUN: Final = [
-    ("README.md", "tenant create acme", "infra/test_console_blocks.py::test_the_readme"),
+    ("README.md", "tenant create acme", "infra/test_console_pages.py::test_the_readme"),
     ("docs/deploy.md", "export PATH=", _DEPLOY),
     ("docs/deploy.md", "iam create-policy", _DEPLOY),
     ("docs/deploy.md", "--template-file infra/stateful.yaml", _DEPLOY),
@@ -49,12 +49,12 @@ RUN: Final = [
     (
         "docs/one-machine.md",
         "/readyz",
-        "infra/test_console_blocks.py::test_the_page_on_one_machine",
+        "infra/test_console_pages.py::test_the_page_on_one_machine",
     ),
     ("docs/runbook.md", "infra.admin doctor", _DEPLOY),
     ("docs/sam-local.md", "start-api", _SAM_READS),
     ("docs/sam-local.md", "sam local invoke", _SAM_READS),
-    ("docs/srl.md", "infra.verify_srl", "infra/test_console_blocks.py::test_the_page_on_lists"),
+    ("docs/srl.md", "infra.verify_srl", "infra/test_console_pages.py::test_the_page_on_lists"),
 ]
 # And those that no test types, each with the reason.
 NOT_RUN: Final = [

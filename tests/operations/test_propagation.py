@@ -1,7 +1,6 @@
 """The proof of propagation: what is said of a revocation, and that a fault is never complete."""
 
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 
@@ -22,19 +21,9 @@ from tests.faults import Script, raises, scripted
 from tests.log_lines import lines, metrics
 from tests.operations.fleets import Fleet
 from tests.operations.tenants import Tenant
-from tests.worlds import Clock, embedded
+from tests.worlds import Clock
 
 pytestmark = pytest.mark.usefixtures("few_partitions")
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def ports(tmp_path: Path, clock: Clock) -> Ports:
-    return embedded(tmp_path, clock)
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 import json
 import random
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 
@@ -20,22 +19,12 @@ from shared.ports import Ports
 from shared.ports.store import Delete, Expect
 from tests.operations.tenants import Tenant
 from tests.reads import reading
-from tests.worlds import Clock, embedded
+from tests.worlds import Clock
 
 # For each version, how many entries there were when the list was made, and what it lists.
 Lists = dict[int, tuple[int, list[str]]]
 
 pytestmark = pytest.mark.usefixtures("few_partitions")
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def ports(tmp_path: Path, clock: Clock) -> Ports:
-    return embedded(tmp_path, clock)
 
 
 @pytest.fixture

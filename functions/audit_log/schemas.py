@@ -1,8 +1,9 @@
 """Bodies of the audit log endpoint (AUDIT-2)."""
 
+from enum import StrEnum
 from typing import Any, Final
 
-from pydantic import Field, JsonValue
+from pydantic import BaseModel, Field, JsonValue
 
 from shared.model.audit_log import Action
 from shared.model.identifiers import API_KEY, AUDIT_ENTRY, SERVICE_ACCOUNT
@@ -22,8 +23,8 @@ from shared.web.fields import (
 from shared.web.paging import PageBody, PageQuery
 
 
-class AuditQuery(PageQuery):
-    """The query of GET /v1/audit-logs; both times are included."""
+class AuditFilters(BaseModel):
+    """Which entries are asked for; both times are included."""
 
     action: Action | None = Field(default=None, description="What was done.")
     actor: str | None = Field(
@@ -39,10 +40,38 @@ class AuditQuery(PageQuery):
     warrant_id: WarrantId | None = Field(
         default=None, description="The warrant that was signed, revoked or restored."
     )
+    batch_id: str | None = Field(
+        default=None, description="The batch that the change was a part of."
+    )
     from_: MomentIn | None = Field(
         default=None, alias="from", description="The earliest time of an entry, included."
     )
     to: MomentIn | None = Field(default=None, description="The latest time of an entry, included.")
+
+
+class AuditQuery(AuditFilters, PageQuery):
+    """The query of GET /v1/audit-logs."""
+
+
+class ExportFormat(StrEnum):
+    """The format of an export."""
+
+    NDJSON = "ndjson"
+    CSV = "csv"
+
+
+class ExportQuery(AuditFilters):
+    """The query of GET /v1/audit-logs/export."""
+
+    format: ExportFormat = Field(
+        default=ExportFormat.NDJSON,
+        description="`ndjson`: lines of JSON, which can be verified; `csv`: a table for people.",
+    )
+    cursor: str | None = Field(
+        default=None,
+        description="The `X-Next-Cursor` of the previous part. The other parameters must be the "
+        "same.",
+    )
 
 
 _ENTRY: Final[dict[str, JsonValue]] = {

@@ -1,0 +1,110 @@
+"""The export of the audit log over HTTP (LOG-20 to LOG-23)."""
+
+import csv
+import io
+import json
+from collections.abc import Iterable
+from typing import Annotated, Any, Final
+
+from fastapi import Query, Response
+
+from functions.audit_log.queries import earliest, filters_of, position_of
+from functions.audit_log.schemas import ExportFormat, ExportQuery
+from shared.model import times
+from shared.operations.api import audit_export
+from shared.operations.api.audit_export import Line, Part
+from shared.web.paging import Pager
+from shared.web.routes import ApiRequest, router, serves
+from shared.web.stored_bodies import header
+
+NEXT_CURSOR: Final = "X-Next-Cursor"
+
+_MEDIA_TYPE: Final = {
+    ExportFormat.NDJSON: "application/x-ndjson",
+    ExportFormat.CSV: "text/csv; charset=utf-8",
+}
+_COLUMNS: Final = (
+    "id",
+    "timestamp",
+    "actor",
+    "actor_key_id",
+    "action",
+    "resource_id",
+    "result",
+    "source_ip",
+    "request_id",
+    "details",
+)
+# Programs for tables take a cell that begins with one of these for a formula.
+_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
+
+_RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
+    200: {
+        "description": "A part of the export",
+        "headers": {
+            NEXT_CURSOR: header("The `cursor` of the next part. The last part does not have it.")
+        },
+        "content": {
+            "application/x-ndjson": {"schema": {"type": "string"}},
+            "text/csv": {"schema": {"type": "string"}},
+        },
+    }
+}
+
+routes = router("Audit log")
+
+
+@routes.get("/v1/audit-logs/export", response_class=Response, responses=_RESPONSES)
+@serves(audit_export.part)
+async def export_audit_log(here: ApiRequest, query: Annotated[ExportQuery, Query()]) -> Response:
+    """Export the audit log, oldest entry first, in parts of at most about 2 MiB.
+
+    Without `from` the export begins with the oldest entry, and without `to` it ends now. If the
+    response has the header `X-Next-Cursor`, pass it as `cursor` to get the next part.
+
+    In `ndjson` each line but the last is `{"entry":…}` with an entry as it is stored, its names
+    sorted and without spaces. The last line of a part is `{"next":…}` with the cursor, and that of
+    the whole export `{"checkpoint":…}`, so an export that was cut is recognized. In `csv` the first
+    part begins with the names of the columns; `details` is JSON.
+    """
+    filters = filters_of(here, query, start=earliest)
+    pages = Pager(
+        here.caller, query.cursor, "audit-logs/export?" + query.model_dump_json(exclude={"cursor"})
+    )
+    part = here.run(audit_export.part, filters=filters, after=position_of(pages.before))
+    following = pages.after(part.next_after)
+    if query.format is ExportFormat.CSV:
+        body = _csv(part.lines, is_first=query.cursor is None).encode()
+    else:
+        body = _ndjson(part, following)
+    headers = {"Cache-Control": "no-store"} | ({NEXT_CURSOR: following} if following else {})
+    return Response(body, headers=headers, media_type=_MEDIA_TYPE[query.format])
+
+
+def _ndjson(part: Part, following: str | None) -> bytes:
+    last = {"next": following} if following else {"checkpoint": part.checkpoint}
+    return (
+        b"".join(b'{"entry":%b}\n' % each.text for each in part.lines)
+        + json.dumps(last).encode()
+        + b"\n"
+    )
+
+
+def _csv(lines: Iterable[Line], *, is_first: bool) -> str:
+    file = io.StringIO()
+    rows = csv.writer(file)
+    if is_first:
+        rows.writerow(_COLUMNS)
+    for entry, _ in lines:
+        written = entry.to_item() | {
+            "timestamp": times.text(entry.timestamp),
+            "details": json.dumps(entry.details, ensure_ascii=False, sort_keys=True),
+        }
+        rows.writerow([_cell(written.get(name)) for name in _COLUMNS])
+    return file.getvalue()
+
+
+def _cell(value: object) -> str:
+    """Return the text of a cell, which no program for tables takes for a formula."""
+    text = "" if value is None else str(value)
+    return f"'{text}" if text.startswith(_FORMULA) else text

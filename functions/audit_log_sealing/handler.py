@@ -1,0 +1,83 @@
+"""Append new audit entries to the sealed logs. A stream and a schedule call it; no HTTP."""
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, Final
+
+from shared import logs, wiring
+from shared.model.audit_log import entry_of
+from shared.model.sealed_log.records import milliseconds, ulid_of
+from shared.operations.audit import sealing, sink, statements
+from shared.operations.audit.sealing import Extended
+from shared.operations.rules import tenants
+from shared.ports import Ports
+
+_log = logging.getLogger(__name__)
+
+_THREADS: Final = 16
+
+
+class NotSealedError(Exception):
+    """The logs of some tenants could not be extended; a retry is harmless."""
+
+
+def handler(event: dict[str, Any], _context: object) -> dict[str, int]:
+    """Seal the entries that a batch of the stream names, or sweep all tenants if there is no batch.
+
+    A failure is logged and counted, and stops no other tenant. At the end it raises
+    `NotSealedError`, so that the stream delivers the batch again.
+    """
+    logs.to_standard_output()
+    ports = wiring.from_environment()
+    named = _named(event["Records"]) if "Records" in event else None
+    tenant_ids = [each.tenant_id for each in tenants.directory(ports)] if named is None else named
+    with ThreadPoolExecutor(_THREADS, thread_name_prefix="seal") as pool:
+        outcomes = list(pool.map(partial(_seal, ports, named), tenant_ids))
+    if failed := outcomes.count("failed"):
+        raise NotSealedError(f"{failed} of {len(outcomes)} logs could not be extended")
+    return {each: outcomes.count(each) for each in ("sealed", "nothing new")}
+
+
+def _named(batch: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
+    """Return the identifiers of the entries in a batch, by tenant."""
+    found: dict[str, list[str]] = {}
+    for each in batch:
+        keys = each["dynamodb"]["Keys"]
+        entry = entry_of(keys["pk"]["S"], keys["sk"]["S"])
+        if entry is not None:
+            found.setdefault(entry[0], []).append(entry[1])
+    return found
+
+
+def _seal(ports: Ports, named: Mapping[str, list[str]] | None, tenant_id: str) -> str:
+    extend: Callable[[], Extended] = partial(statements.sweep, ports, tenant_id)
+    if named is not None:
+        extend = partial(sealing.extend, ports, tenant_id, named=named[tenant_id])
+    started = time.monotonic()
+    try:
+        extended = extend()
+        if (to := wiring.audit_sink_from_environment()) is not None:
+            sink.catch_up(ports, to, tenant_id)
+    except Exception:  # noqa: BLE001 (what stops one tenant must not stop the rest)
+        figures = {"AuditSealingFailed": 1}
+        _log.exception("sealing", extra=logs.fields(tenant_id=tenant_id, metrics=figures))
+        return "failed"
+    outcome = "sealed" if extended.size > extended.first else "nothing new"
+    metrics = _figures(ports, extended, (named or {}).get(tenant_id, ()))
+    seconds = time.monotonic() - started
+    fields = logs.fields(tenant_id=tenant_id, outcome=outcome, seconds=seconds, metrics=metrics)
+    _log.info("sealing", extra=fields)
+    return outcome
+
+
+def _figures(ports: Ports, extended: Extended, named: Iterable[str]) -> dict[str, float] | None:
+    added = extended.size - extended.first
+    if not added:
+        return None
+    now_ms = ports.now().timestamp() * 1000
+    ages = [(now_ms - milliseconds(ulid_of(each))) / 1000 for each in named]
+    oldest = {"AuditUnsealed": max(0.0, *ages)} if ages else {}
+    return {"AuditSealed": added, "AuditLate": extended.late, **oldest}

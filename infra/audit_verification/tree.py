@@ -1,0 +1,122 @@
+"""Verification of the tree: bundles against tiles, tiles against those above, root, and pin.
+
+The records of all bundles are kept, 56 bytes each, and so are the hashes above level 0.
+"""
+
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from infra.audit_verification.report import Report
+from infra.audit_verification.source import Source
+from shared.errors import Corrupt
+from shared.model.sealed_log import merkle, records, tiles
+from shared.model.sealed_log.checkpoint import Checkpoint
+from shared.model.sealed_log.tiles import NOTHING, WIDTH, Edge, Place
+
+
+@dataclass(slots=True)
+class Leaves:
+    """The records of a log, 56 bytes each, in their order. `is_complete` unless one is missing."""
+
+    data: list[bytes] = field(default_factory=list)
+    is_complete: bool = True
+
+
+def read(source: Source, stated: Checkpoint, report: Report) -> Leaves:
+    """Return the records of the log, after every tile was checked against its neighbours."""
+    levels = _levels(source, stated.size, report)
+    leaves = Leaves()
+    for number in range(-(-stated.size // WIDTH)):
+        _add_bundle(source, number, stated.size, levels[0], leaves, report)
+    edge = Edge(stated.size, tuple(_partial(each, above) for each, above in _pairs(levels)))
+    before = len(report.findings)
+    _check_levels(levels, report)
+    if edge.root() != stated.root and len(report.findings) == before:
+        report.findings.append("the root of the tiles is not that of the checkpoint")
+    return leaves
+
+
+def check_history(leaves: Leaves, stated: Checkpoint, pin: Checkpoint, report: Report) -> None:
+    """Check that the log extends the one of the pin, which has the same origin."""
+    if stated.size < pin.size:
+        report.findings.append(
+            f"the log has {stated.size} leaves, smaller than the pinned one of {pin.size}"
+        )
+    elif _root(leaves.data[: pin.size]) != pin.root:
+        report.findings.append(f"history before {pin.size} was rewritten")
+
+
+def _root(data: list[bytes]) -> bytes:
+    return NOTHING.extended([records.leaf(each) for each in data])[0].root()
+
+
+def _levels(source: Source, size: int, report: Report) -> list[list[bytes]]:
+    """Return the hashes of all levels, the leaves' first; a missing one is 32 zero bytes."""
+    levels, level = list[list[bytes]](), 0
+    while level == 0 or tiles.count(level, size):
+        count = tiles.count(level, size)
+        found: list[bytes] = []
+        for number in range(-(-count // WIDTH)):
+            place = Place(level, number, min(WIDTH, count - number * WIDTH))
+            data = source.tile(place) or b""
+            if len(data) != place.width * merkle.HASH_BYTES:
+                report.findings.append(f"tile {level}/{number} is missing or has another length")
+                data = bytes(place.width * merkle.HASH_BYTES)
+            found += tiles.hashes(data)
+        levels.append(found)
+        level += 1
+    return levels
+
+
+def _add_bundle(
+    source: Source,
+    number: int,
+    size: int,
+    hashes: list[bytes],
+    leaves: Leaves,
+    report: Report,
+) -> None:
+    first = number * WIDTH
+    place = Place(None, number, min(WIDTH, size - first))
+    found = tiles.unbundled(source.tile(place) or b"")
+    if found is None or len(found) != place.width:
+        report.findings.append(
+            f"bundle {number} (leaves {first}..{first + place.width - 1}) is missing or malformed"
+        )
+        leaves.is_complete = False
+        found = [bytes(records.SIZE)] * place.width
+    else:
+        for index, data in enumerate(found, first):
+            if records.leaf(data) != hashes[index]:
+                report.findings.append(f"leaf {index}: bundle and tile differ ({name(data)})")
+    leaves.data += found
+
+
+def _check_levels(levels: list[list[bytes]], report: Report) -> None:
+    """Check each full tile against its hash in the level above."""
+    for level, (hashes, above) in enumerate(pairwise(levels)):
+        for number, expected in enumerate(above):
+            if merkle.perfect(hashes[number * WIDTH : (number + 1) * WIDTH]) != expected:
+                span = WIDTH ** (level + 1)
+                report.findings.append(
+                    f"tile {level}/{number} (leaves {number * span}..{(number + 1) * span - 1}) "
+                    "is not what the level above holds"
+                )
+
+
+def _pairs(levels: list[list[bytes]]) -> list[tuple[list[bytes], int]]:
+    """Return each level with the number of its hashes that the level above covers."""
+    above = [len(each) * WIDTH for each in levels[1:]] + [0]
+    return list(zip(levels, above, strict=True))
+
+
+def _partial(hashes: list[bytes], covered: int) -> tuple[bytes, ...]:
+    return tuple(hashes[covered:])
+
+
+def name(data: bytes) -> str:
+    """Return the identifier of the entry of a record, which need not be well formed."""
+    try:
+        return records.Record.parse(data).id
+    except Corrupt:  # pragma: no cover (bundles have records of the right length only)
+        return "no identifier"

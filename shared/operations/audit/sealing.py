@@ -1,0 +1,183 @@
+"""Sealing: passes that append the records of new audit entries to the sealed log (LOG-1).
+
+A pass reads the head, stores the full tiles that follow from it, finds the entries that are not in
+the log, and writes the next head. That one write decides: whatever fails before or after it, no
+entry is lost or appended twice (docs/adr/0057).
+"""
+
+import heapq
+from collections.abc import Iterable, Iterator
+from datetime import datetime, timedelta
+from itertools import chain, islice
+from typing import Final, NamedTuple
+
+from shared.errors import Corrupt
+from shared.model import audit_log, times
+from shared.model.audit_log import Filters
+from shared.model.identifiers import AUDIT_ENTRY, before_all_of
+from shared.model.items import Row
+from shared.model.sealed_log import checkpoint, records
+from shared.model.sealed_log import head as model
+from shared.model.sealed_log.checkpoint import Checkpoint
+from shared.model.sealed_log.head import APPENDED_MAX, LogHead
+from shared.model.sealed_log.records import Record
+from shared.operations.audit import index, log, revocation_counts, signers
+from shared.operations.rules import operation, tenants
+from shared.operations.rules.operation import settle
+from shared.ports import Ports
+from shared.ports.store import At, Change, Expect, Put, Where
+
+# How far behind the newest sealed entry a pass looks for entries that became visible late.
+# A change takes 30 seconds at most, and clocks differ by a few.
+OVERLAP: Final = timedelta(seconds=60)
+# How far a sweep looks back, once a day.
+SWEEP: Final = timedelta(hours=48)
+
+_SECONDS: Final = 20.0
+# How far the clock of another instance may be ahead.
+_AHEAD_MS: Final = 1000
+# Before its first entry, a tenant has been created; its clock may have been wrong.
+_BEFORE: Final = timedelta(days=1)
+
+
+class Extended(NamedTuple):
+    """What became of the log: its size before and after, and how many of the new ones were late."""
+
+    first: int
+    size: int
+    late: int
+
+
+def extend(
+    ports: Ports,
+    tenant_id: str,
+    *,
+    named: Iterable[str] = (),
+    overlap: timedelta = OVERLAP,
+    seconds: float = _SECONDS,
+) -> Extended:
+    """Append the entries that are not in the log yet, in passes, for about that many seconds.
+
+    Entries that became visible later than `overlap` after newer ones are found if they are `named`
+    by their identifiers. Repeated and concurrent calls are harmless. Raises `Corrupt` if an entry
+    or the log is damaged, `Unavailable`.
+    """
+    deadline = operation.PACING.clock() + seconds
+    begin: LogHead | None = None
+    wanted = sorted(set(named))
+    while True:
+        before, after = settle(lambda: _pass(ports, tenant_id, wanted, overlap))
+        begin = begin or before
+        whole = after.size - before.size < APPENDED_MAX and not after.full_tiles()
+        if whole or operation.PACING.clock() >= deadline:
+            return Extended(begin.size, after.size, after.late - begin.late)
+
+
+def sweep(ports: Ports, tenant_id: str) -> Extended:
+    """Append what every pass has missed: entries of the last two days, however late.
+
+    Raises `Corrupt`, `Unavailable`.
+    """
+    return extend(ports, tenant_id, overlap=SWEEP)
+
+
+def _pass(
+    ports: Ports, tenant_id: str, named: list[str], overlap: timedelta
+) -> tuple[LogHead, LogHead]:
+    """Make one pass; return the head before and after it. Raises `ExpectationLost`."""
+    before = log.head(ports, tenant_id) or LogHead.empty(log.FIRST_GENERATION, ports.now())
+    log.store_tiles(ports, tenant_id, before)
+    after = before.settled()
+    rows = _unsealed(ports, tenant_id, after, named, overlap)
+    added = [_record(each) for each in rows]
+    if not added and after.stored == before.stored:
+        return before, before
+    changes: list[Change] = []
+    if added:
+        items = [row.item for row in rows]
+        index.write(ports, tenant_id, items)
+        after = revocation_counts.begun(ports, tenant_id, after)
+        after, changes = _signed(ports, tenant_id, after.appended(added, ports.now()))
+        changes += revocation_counts.counted(ports, tenant_id, after, items)
+    expect = At(before.version) if before.version else Expect.ABSENT
+    ports.store.write(Put(model.address(tenant_id), after.to_item(), expect), *changes)
+    return before, after
+
+
+def _signed(ports: Ports, tenant_id: str, head: LogHead) -> tuple[LogHead, list[Change]]:
+    """Return the head with its checkpoint, and the change that stores the first signer."""
+    found, changes = signers.all_of(ports, tenant_id), list[Change]()
+    if all(each.signs_until for each in found):
+        made = signers.make(ports, tenant_id)
+        found.append(made)
+        changes.append(Put(made.address, made.to_item(), Expect.ABSENT))
+    origin = checkpoint.origin(tenant_id, head.generation)
+    note = signers.sign(ports, Checkpoint(origin, head.size, head.root), found)
+    return head.with_checkpoint(note), changes
+
+
+def _unsealed(
+    ports: Ports, tenant_id: str, head: LogHead, named: list[str], overlap: timedelta
+) -> list[Row]:
+    """Return the rows of entries that are not in the log, oldest first; not of too many."""
+    now_ms = _ms(ports.now())
+    since_ms = _since(ports, tenant_id, head, now_ms) - int(overlap.total_seconds() * 1000)
+    older = [each for each in named if _made_ms(each) < since_ms]
+    sealed = _sealed(ports, tenant_id, head, min([since_ms, *map(_made_ms, older)]))
+    late = log.stored(ports, tenant_id, [each for each in older if _ulid(each) not in sealed])
+    # An entry of the future is left for the time when it is none, because it would hide others.
+    rows = _entries(ports, tenant_id, since_ms, now_ms + _AHEAD_MS)
+    found = (*(Row(*each) for each in sorted(late.items())),)
+    fresh = (row for row in chain(found, rows) if _ulid(row.sk) not in sealed)
+    alive = Where(alive_at=now_ms // 1000)
+    return list(islice((row for row in fresh if alive.holds(row.item)), APPENDED_MAX))
+
+
+def _record(row: Row) -> bytes:
+    record = Record.of(row.item)
+    if record.id != row.sk:
+        raise Corrupt(f"the audit entry {row.sk} has another identifier")
+    return record.data
+
+
+def _since(ports: Ports, tenant_id: str, head: LogHead, now_ms: int) -> int:
+    """Return when the newest sealed entry was made, or before the first, in milliseconds."""
+    newest = head.newest_ms(now_ms)
+    if newest is not None:
+        return newest
+    return _ms(tenants.settings(ports, tenant_id).created_at - _BEFORE)
+
+
+def _sealed(ports: Ports, tenant_id: str, head: LogHead, since_ms: int) -> set[bytes]:
+    """Return the ULIDs of sealed entries, of at least all that were made since then."""
+    return {
+        ulid
+        for first, end in head.since(since_ms)
+        for ulid in records.ulids(b"".join(log.data(ports, tenant_id, head, first, end)))
+    }
+
+
+def _entries(ports: Ports, tenant_id: str, since_ms: int, now_ms: int) -> Iterator[Row]:
+    """Yield the rows of the entries that were made between the two, in order of identifiers."""
+    start, end = _moment(max(since_ms, 0)), _moment(now_ms + 1)
+    after, before = (before_all_of(each, kind=AUDIT_ENTRY) for each in (start, end))
+    for _, partitions in reversed(list(audit_log.months(tenant_id, Filters(start, end)))):
+        queries = (ports.store.query(each, after=after, before=before) for each in partitions)
+        yield from heapq.merge(*queries, key=lambda row: row.sk)
+
+
+def _ulid(entry_id: str) -> bytes:
+    return records.ulid_of(entry_id)
+
+
+def _made_ms(entry_id: str) -> int:
+    return records.milliseconds(_ulid(entry_id))
+
+
+def _moment(milliseconds: int) -> datetime:
+    # In the middle of the millisecond, so that no conversion rounds it into the one before.
+    return times.from_seconds(0) + timedelta(milliseconds=milliseconds + 0.5)
+
+
+def _ms(moment: datetime) -> int:
+    return int(moment.timestamp() * 1000)

@@ -1,0 +1,139 @@
+"""Statements of the counters of revocations in the audit log, once a day (LOG-29).
+
+The counters are written with each change. So between two statements they must have grown by what
+the entries name; if an entry was kept from the table, they have grown by more.
+"""
+
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import timedelta
+from functools import partial
+from typing import Final
+
+from shared.errors import ExpectationLost
+from shared.model import revocations
+from shared.model.audit_log import Action
+from shared.model.callers import Caller
+from shared.model.sealed_log import statements as model
+from shared.model.sealed_log.head import APPENDED_MAX
+from shared.model.sealed_log.statements import Last, Statement
+from shared.operations.audit import log, sealing
+from shared.operations.audit.sealing import Extended
+from shared.operations.rules import audit, counters, operation, tenants
+from shared.ports import Ports
+from shared.ports.store import At, Change, Expect, Put
+
+# A little less than a day, so that the daily run does not find it just too early.
+_APART: Final = timedelta(hours=20)
+# Under constant changes, the counters may differ before and after a pass.
+_TRIES: Final = 5
+
+_log = logging.getLogger(__name__)
+
+
+def sweep(ports: Ports, tenant_id: str) -> Extended:
+    """Append what every pass has missed, then state the counters if they are due.
+
+    Raises `Corrupt`, `Unavailable`.
+    """
+    swept = sealing.sweep(ports, tenant_id)
+    last = _last(ports, tenant_id)
+    if _is_whole(swept) and _is_due(ports, tenant_id, last):
+        _state(ports, tenant_id, last)
+    head = log.head(ports, tenant_id)
+    return swept if head is None else swept._replace(size=max(head.size, swept.size))
+
+
+def forgotten(ports: Ports, tenant_id: str, entry: Callable[..., Put]) -> list[Change]:
+    """Return the changes after which no later statement is compared with one before them.
+
+    `entry` makes the audit entry from action, resource and details. After a restore, the counters
+    are not those that were stated. There are no changes if nothing is stated.
+    """
+    last = _last(ports, tenant_id)
+    if last is None or not last.statement.generation:
+        return []
+    generation = last.statement.generation
+    made = entry(Action.AUDIT_LOG_STATEMENT, f"audit_log/{generation}", generation=generation)
+    none = Statement(0, 0, (0,) * len(last.statement.changes))
+    kept = Last(none, ports.now(), last.version + 1)
+    return [Put(model.address(tenant_id), kept.to_item(), At(last.version)), made]
+
+
+def _last(ports: Ports, tenant_id: str) -> Last | None:
+    item = ports.store.get(model.address(tenant_id))
+    return None if item is None else Last.from_item(item)
+
+
+def _is_due(ports: Ports, tenant_id: str, last: Last | None) -> bool:
+    head = log.head(ports, tenant_id)
+    if head is None or last is None or last.statement.generation != head.generation:
+        return head is not None
+    return ports.now() - last.stated_at >= _APART
+
+
+def _state(ports: Ports, tenant_id: str, last: Last | None) -> None:
+    """Write a statement if there are changes since the last one, and none during the reading."""
+    for _ in range(_TRIES):
+        changes = _counted(ports, tenant_id)
+        if not _is_news(tenant_id, changes, last):
+            return
+        statement = _sealed(ports, tenant_id, changes)
+        if statement is not None:
+            _write(ports, tenant_id, statement, last)
+            return
+
+
+def _is_news(tenant_id: str, changes: tuple[int, ...], last: Last | None) -> bool:
+    if last is None:
+        return any(changes)
+    if any(now < before for now, before in zip(changes, last.statement.changes, strict=False)):
+        _log.warning("the counters of tenant %s went back: was there a restore?", tenant_id)
+        return False
+    return changes != last.statement.changes
+
+
+def _sealed(ports: Ports, tenant_id: str, changes: tuple[int, ...]) -> Statement | None:
+    """Seal the entries of all counted changes; return None if more changes were made meanwhile."""
+    before = log.head(ports, tenant_id)
+    # After this pause, all items of the writes that were counted are visible, and after the other
+    # one the counters of the writes whose entries were sealed.
+    operation.PACING.sleep(operation.PACING.in_flight)
+    extended = sealing.extend(ports, tenant_id)
+    operation.PACING.sleep(operation.PACING.in_flight)
+    is_same = _counted(ports, tenant_id) == changes
+    after = log.head(ports, tenant_id)
+    if not (is_same and _is_whole(extended) and before and after):
+        return None
+    if before.generation != after.generation:
+        return None
+    return Statement(after.generation, extended.size, changes)
+
+
+def _write(ports: Ports, tenant_id: str, statement: Statement, last: Last | None) -> None:
+    settings = tenants.settings(ports, tenant_id)
+    entry = audit.entry(
+        ports,
+        Caller.inside(tenant_id, name="sealing", handle=settings.handle),
+        Action.AUDIT_LOG_STATEMENT,
+        f"audit_log/{statement.generation}",
+        settings=settings,
+        **statement.to_item(),
+    )
+    made = Last(statement, ports.now(), last.version + 1 if last else 1)
+    expect = At(last.version) if last else Expect.ABSENT
+    # If this is lost, another run has stated, or a recovery begins.
+    with suppress(ExpectationLost):
+        ports.store.write(Put(model.address(tenant_id), made.to_item(), expect), entry)
+
+
+def _is_whole(extended: Extended) -> bool:
+    """Return whether the passes left no entry: one that leaves any has appended as many."""
+    return extended.size - extended.first < APPENDED_MAX
+
+
+def _counted(ports: Ports, tenant_id: str) -> tuple[int, ...]:
+    shards = revocations.shards(tenant_id)
+    found = ports.gather(*(partial(counters.of_shard, ports, each) for each in shards))
+    return tuple(each["changes"] for each in found)

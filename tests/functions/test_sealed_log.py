@@ -1,0 +1,155 @@
+"""The sealed log over HTTP, read as a stranger would: with nothing but the answers and hashes."""
+
+import base64
+import hashlib
+
+import pytest
+
+from shared.model.sealed_log import checkpoint as checkpoint_model
+from shared.model.sealed_log import merkle, records
+from shared.model.sealed_log.checkpoint import Checkpoint, Key
+from shared.model.sealed_log.signers import signers
+from shared.operations.api import sealed_log
+from shared.operations.audit import log, sealing
+from shared.ports import Ports
+from shared.ports.store import Expect, Put
+from tests.api import Tenant
+from tests.operations.test_sealing import entry_made
+from tests.worlds import Clock
+
+AT = "/v1/audit-logs"
+
+
+def _stated(tenant: Tenant) -> Checkpoint:
+    """The newest checkpoint, verified with each key that signs."""
+    answer = tenant.read_only.get(f"{AT}/checkpoint")
+    assert answer.status_code == 200
+    stated = Checkpoint.parse(answer.text)
+    listed = tenant.read_only.get(f"{AT}/keys").json()
+    assert listed["origin"] == stated.origin == f"rescind/{tenant.id}/1"
+    for each in listed["keys"]:
+        assert checkpoint_model.is_signed_by(answer.text, Key.parse(each["verifier_key"]))
+    return stated
+
+
+def test_nothing_is_sealed_at_first(tenant: Tenant) -> None:
+    """LOG-6: A tenant without a checkpoint gets 404, and one key at most."""
+    for path in ("checkpoint", "tile/0/000.p/1", f"{'svc_evt_' + 26 * '0'}/proof"):
+        assert tenant.admin.get(f"{AT}/{path}").status_code == 404
+    assert tenant.admin.get(f"{AT}/keys").json() == {
+        "origin": f"rescind/{tenant.id}/1",
+        "keys": [],
+    }
+
+
+def test_a_stranger_verifies_the_log(ports: Ports, clock: Clock, tenant: Tenant) -> None:
+    """LOG-6, F331a: Tiles, bundles and checkpoint state one tree, up to the newest checkpoint."""
+    for _ in range(300):
+        _, change = entry_made(ports, clock, tenant.id)
+        ports.store.write(change)
+    sealing.extend(ports, tenant.id)
+    stated = _stated(tenant)
+    size = stated.size
+    assert size > 300
+    bundles = [("entries/000", 256), (f"entries/001.p/{size - 256}", size - 256)]
+    data = b""
+    for path, count in bundles:
+        answer = tenant.read_only.get(f"{AT}/tile/{path}")
+        assert answer.headers["Content-Type"] == "application/octet-stream"
+        assert len(answer.content) == count * 58
+        data += answer.content
+    found = [data[start + 2 : start + 58] for start in range(0, len(data), 58)]
+    leaves = [hashlib.sha256(b"\x00" + each).digest() for each in found]
+    assert tenant.read_only.get(f"{AT}/tile/0/000").content == b"".join(leaves[:256])
+    assert tenant.read_only.get(f"{AT}/tile/0/000.p/7").content == b"".join(leaves[:7])
+    top = tenant.read_only.get(f"{AT}/tile/1/000.p/1").content
+    assert top == merkle.perfect(leaves[:256])
+    root = merkle.root(size, lambda a, b: merkle.perfect(leaves[b << a : (b + 1) << a]))
+    assert root == stated.root
+    for path in ("0/002", f"0/001.p/{size - 255}", "entries/001", "1/000", "2/000.p/1", "x", "%2e"):
+        assert tenant.read_only.get(f"{AT}/tile/{path}").status_code == 404, path
+
+
+def test_an_entry_is_proved_alone(ports: Ports, clock: Clock, tenant: Tenant) -> None:
+    """LOG-7, F331b: The proof of an entry leads from its line to the signed root."""
+    changes = [entry_made(ports, clock, tenant.id)[1] for _ in range(520)]
+    for start in range(0, 520, 100):
+        ports.store.write(*changes[start : start + 100])
+        clock.advance(seconds=1)
+    sealing.extend(ports, tenant.id)
+    late_id, late = entry_made(ports, clock, tenant.id, ago=3600)
+    pending_id, pending = entry_made(ports, clock, tenant.id)
+    ports.store.write(late)
+    sealing.extend(ports, tenant.id, named=[late_id])
+    ports.store.write(pending)
+    stated = _stated(tenant)
+    ids = [each.address.sk for each in (changes[0], changes[255], changes[400], changes[-1])]
+    for entry_id in (*ids, late_id):
+        answer = tenant.read_only.get(f"{AT}/{entry_id}/proof").json()
+        item = log.stored(ports, tenant.id, [entry_id])[entry_id]
+        record = base64.b64decode(answer["record"])
+        assert record[24:] == hashlib.sha256(records.line(item)).digest()
+        path = [base64.b64decode(each) for each in answer["path"]]
+        leaf = hashlib.sha256(b"\x00" + record).digest()
+        assert merkle.root_by_path(leaf, answer["index"], stated.size, path) == stated.root
+        assert Checkpoint.parse(answer["checkpoint"]) == stated
+    for unknown in (pending_id, late_id[:-1] + "zz", "svc_evt_" + 26 * "0"):
+        assert tenant.read_only.get(f"{AT}/{unknown}/proof").status_code == 404
+
+
+def test_a_rotation_is_signed_by_both(ports: Ports, clock: Clock, tenant: Tenant) -> None:
+    """LOG-9, F332a: Old and new signer sign for one retention, also the entry that names the new.
+
+    Each key of the list signs the checkpoint, which `_stated` checks.
+    """
+    sealing.extend(ports, tenant.id)
+    (old,) = tenant.admin.get(f"{AT}/keys").json()["keys"]
+    answer = tenant.admin.post(f"{AT}/keys/rotate")
+    assert answer.status_code == 200
+    first, second = answer.json()["keys"]
+    assert first["key_id"] == old["key_id"]
+    assert second["signs_until"] is None
+    assert first["signs_until"] is not None
+    sealing.extend(ports, tenant.id)
+    stated = _stated(tenant)
+    entry = log.entries(ports, tenant.id, stated.size - 1, stated.size)[0][1]
+    assert entry is not None
+    assert (entry.action, entry.resource_id) == ("audit_log.rotate_key", second["key_id"])
+    assert entry.details == {"public_key": second["public_key"], "replaced": [old["key_id"]]}
+    clock.advance(days=401)
+    _, change = entry_made(ports, clock, tenant.id)
+    ports.store.write(change)
+    sealing.extend(ports, tenant.id)
+    head = log.head(ports, tenant.id)
+    assert head is not None
+    keys = [Key.parse(each["verifier_key"]) for each in (first, second)]
+    assert [checkpoint_model.is_signed_by(head.checkpoint, each) for each in keys] == [False, True]
+    sealed_log.rotate(ports, tenant.operator)
+    seeds = [each.item.get("sealed_seed") for each in ports.store.query(signers(tenant.id))]
+    assert [each is None for each in seeds] == [True, False, False]
+
+
+def test_few_signers_sign_at_once(ports: Ports, clock: Clock, tenant: Tenant) -> None:
+    """LOG-9, F332b: A pass never has to make more than four signatures."""
+    answers = [tenant.admin.post(f"{AT}/keys/rotate").status_code for _ in range(5)]
+    assert answers == [200, 200, 200, 200, 409]
+    sealing.extend(ports, tenant.id)
+    _stated(tenant)
+
+
+def test_a_lost_seed_of_a_replaced_signer_stops_nothing(
+    ports: Ports, clock: Clock, tenant: Tenant
+) -> None:
+    """LOG-9, F332c: If the seed of a replaced signer is lost, its successor signs alone."""
+    sealing.extend(ports, tenant.id)
+    (row,) = ports.store.query(signers(tenant.id))
+    lost = {name: value for name, value in row.item.items() if name != "sealed_seed"}
+    ports.store.write(Put(signers(tenant.id).address(row.sk), lost, Expect.PRESENT))
+    tenant.client()
+    with pytest.raises(Exception, match="sealed seed"):
+        sealing.extend(ports, tenant.id)
+    second = tenant.admin.post(f"{AT}/keys/rotate").json()["keys"][1]
+    sealing.extend(ports, tenant.id)
+    head = log.head(ports, tenant.id)
+    assert head is not None
+    assert checkpoint_model.is_signed_by(head.checkpoint, Key.parse(second["verifier_key"]))

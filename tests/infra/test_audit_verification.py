@@ -1,0 +1,349 @@
+"""The verification of an audit log finds each kind of tampering with it (LOG-24, LOG-25)."""
+
+import base64
+import copy
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+import pytest
+
+from infra.audit_verification.pins import Pin
+from infra.audit_verification.report import Report
+from infra.audit_verification.verification import verify
+from shared.model import seeds
+from shared.model.sealed_log import records, tiles
+from shared.model.sealed_log.checkpoint import Checkpoint, Key
+from shared.model.sealed_log.tiles import NOTHING, WIDTH, Place
+from shared.wiring import identifiers
+
+TENANT: Final = "svc_tnt_01m7yzmhg0ffxxxxxxxxxxxxxx"
+ORIGIN: Final = f"rescind/{TENANT}/1"
+SEED: Final = bytes(range(32))
+START: Final = datetime(2026, 11, 21, 12, tzinfo=UTC)
+NOW: Final = START + timedelta(days=1)
+RETENTION: Final = 400 * 86_400
+SIZE: Final = 520
+
+
+def entry(number: int, made: datetime, expires: int | None = None) -> dict[str, Any]:
+    """An audit entry as it is stored."""
+    return {
+        "id": identifiers(lambda: made)("evt", at=made),
+        "timestamp": "2026-11-21T12:00:00Z",
+        "actor": "admin@acme.svc",
+        "action": "revocation.create",
+        "resource_id": f"svc_rev_{number}",
+        "result": "success",
+        "details": {"warrant_id": f"svc_wrt_{number}", "reason": "stolen"},
+        "expires": int(made.timestamp()) + RETENTION if expires is None else expires,
+    }
+
+
+@dataclass
+class Log:
+    """A sealed log and its audit log, as data that a test may tamper with."""
+
+    stored: dict[str, dict[str, Any]]
+    data: list[bytes]
+    tiles: dict[Place, bytes] = field(default_factory=dict)
+    note: str | None = None
+    seed: bytes = SEED
+
+    def seal(self, size: int | None = None, origin: str = ORIGIN) -> "Log":
+        """Make all tiles from the records, and sign the root."""
+        self.data = self.data[:size]
+        edge, full = NOTHING.extended([records.leaf(each) for each in self.data])
+        self.tiles = dict(full)
+        for level, rest in enumerate(edge.levels):
+            number = tiles.count(level, edge.size) // WIDTH
+            if rest:
+                self.tiles[Place(level, number, len(rest))] = b"".join(rest)
+        for start in range(0, edge.size, WIDTH):
+            self.bundle(start // WIDTH)
+        self.note = Checkpoint(origin, edge.size, edge.root()).signed([self.seed])
+        return self
+
+    def bundle(self, number: int) -> None:
+        """Store the records of a bundle as they are now."""
+        part = self.data[number * WIDTH : (number + 1) * WIDTH]
+        self.tiles[Place(None, number, len(part))] = tiles.bundle(part)
+
+    def hash_anew(self, number: int) -> None:
+        """Store the hashes of a bundle's records as they are now."""
+        part = self.data[number * WIDTH : (number + 1) * WIDTH]
+        self.tiles[Place(0, number, len(part))] = b"".join(map(records.leaf, part))
+
+    def id(self, leaf: int) -> str:
+        return records.Record.parse(self.data[leaf]).id
+
+    # What a verification reads.
+
+    def checkpoint(self) -> str | None:
+        return self.note
+
+    def verifier_keys(self) -> list[str]:
+        return [str(Key(ORIGIN, base64.b64decode(seeds.public_key(self.seed))))]
+
+    def tile(self, place: Place) -> bytes | None:
+        return self.tiles.get(place)
+
+    def entries(self) -> Iterator[dict[str, Any]]:
+        return iter(self.stored.values())
+
+
+def of(entries: list[dict[str, Any]]) -> Log:
+    """The log of these entries, sealed."""
+    data = [records.Record.of(each).data for each in entries]
+    return Log({each["id"]: each for each in entries}, data).seal()
+
+
+@pytest.fixture(scope="module")
+def whole() -> Log:
+    return of([entry(number, START + timedelta(seconds=number)) for number in range(SIZE)])
+
+
+@pytest.fixture
+def log(whole: Log) -> Log:
+    return copy.deepcopy(whole)
+
+
+def check(log: Log, *pins: Pin) -> tuple[Report, Pin | None]:
+    return verify(log, TENANT, pins=list(pins), now=lambda: NOW)
+
+
+def change(log: Log) -> str:
+    log.stored[log.id(300)]["details"]["reason"] = "lost"
+    return f"{log.id(300)} (leaf 300): changed"
+
+
+def remove(log: Log) -> str:
+    del log.stored[log.id(300)]
+    return f"{log.id(300)} (leaf 300): removed"
+
+
+def insert(log: Log) -> str:
+    made = entry(9, START + timedelta(seconds=9, milliseconds=500))
+    log.stored[made["id"]] = made
+    return f"{made['id']}: never sealed"
+
+
+def reorder(log: Log) -> str:
+    log.data[256], log.data[257] = log.data[257], log.data[256]
+    log.bundle(1)
+    return f"leaf 256: bundle and tile differ ({log.id(256)})"
+
+
+def replace_record_and_entry(log: Log) -> str:
+    change(log)
+    log.data[300] = records.Record.of(log.stored[log.id(300)]).data
+    log.bundle(1)
+    return f"leaf 300: bundle and tile differ ({log.id(300)})"
+
+
+def replace_in_bundle_and_tile(log: Log) -> str:
+    replace_record_and_entry(log)
+    log.hash_anew(1)
+    return "tile 0/1 (leaves 256..511) is not what the level above holds"
+
+
+def replace_up_to_the_top(log: Log) -> str:
+    note = log.note
+    replace_record_and_entry(log)
+    log.seal().note = note
+    return "the root of the tiles is not that of the checkpoint"
+
+
+def other_signer(log: Log) -> str:
+    log.note = Checkpoint.parse(log.note or "").signed([bytes(32)])
+    return "signature: no audit signer of the tenant signed the checkpoint"
+
+
+def lose_a_tile(log: Log) -> str:
+    del log.tiles[Place(0, 1)]
+    return "tile 0/1 is missing or has another length"
+
+
+def lose_a_bundle(log: Log) -> str:
+    del log.tiles[Place(None, 1)]
+    return "bundle 1 (leaves 256..511) is missing or malformed"
+
+
+def seal_twice(log: Log) -> str:
+    log.data.append(log.data[5])
+    log.seal()
+    return f"{log.id(5)} (leaf {SIZE}): sealed twice"
+
+
+def of_another_tenant(log: Log) -> str:
+    log.seal(origin="rescind/svc_tnt_other/1")
+    return "the checkpoint is of another log: rescind/svc_tnt_other/1"
+
+
+def no_checkpoint(log: Log) -> str:
+    log.note = "rescind\n"
+    return "the checkpoint is malformed"
+
+
+def malformed_entry(log: Log) -> str:
+    del log.stored[log.id(3)]["expires"]
+    return f"{log.id(3)} (leaf 3): removed"
+
+
+@pytest.mark.parametrize(
+    "tamper",
+    [
+        change,
+        remove,
+        insert,
+        reorder,
+        replace_record_and_entry,
+        replace_in_bundle_and_tile,
+        replace_up_to_the_top,
+        other_signer,
+        lose_a_tile,
+        lose_a_bundle,
+        seal_twice,
+        of_another_tenant,
+        no_checkpoint,
+        malformed_entry,
+    ],
+)
+def test_tampering_is_found(log: Log, tamper: Callable[[Log], str]) -> None:
+    """LOG-24, F340a: Verification names what was changed, removed, inserted or reordered."""
+    found = tamper(log)
+    report, pin = check(log)
+    assert found in report.findings
+    assert pin is None
+
+
+def test_a_whole_log_has_no_findings(log: Log) -> None:
+    """LOG-24, F340b: Verification finds nothing in a log that nobody tampered with."""
+    report, pin = check(log)
+    assert (report.findings, report.late, report.pending) == ([], [], [])
+    assert (report.size, report.checked, report.expired) == (SIZE, SIZE, 0)
+    assert pin == Pin(log.note or "", tuple(log.verifier_keys()))
+    for size in (1, 255, 256, 257):
+        part = of(list(log.stored.values())[:size])
+        assert check(part)[0].findings == []
+
+
+def rebuild(log: Log) -> str:
+    replace_up_to_the_top(log)
+    log.seal()
+    return f"history before {SIZE} was rewritten"
+
+
+def roll_back(log: Log) -> str:
+    log.stored = {log.id(leaf): log.stored[log.id(leaf)] for leaf in range(400)}
+    log.seal(400)
+    return f"the log has 400 leaves, smaller than the pinned one of {SIZE}"
+
+
+def empty(log: Log) -> str:
+    log.note = None
+    return f"there is no log, smaller than the pinned one of {SIZE}"
+
+
+def begin_anew(log: Log) -> str:
+    log.seal(origin=f"rescind/{TENANT}/2")
+    return f"the log is rescind/{TENANT}/2, and the pinned one is {ORIGIN}: it began anew"
+
+
+def sign_with_another_key(log: Log) -> str:
+    log.seed = bytes(32)
+    log.seal()
+    return "signature: no pinned key signed the checkpoint"
+
+
+@pytest.mark.parametrize("tamper", [rebuild, roll_back, empty, begin_anew, sign_with_another_key])
+def test_a_pin_finds_what_is_consistent_in_itself(log: Log, tamper: Callable[[Log], str]) -> None:
+    """LOG-25, F341a: With a pin, verification finds a log that was rebuilt or rolled back."""
+    _, pin = check(log)
+    assert pin is not None
+    found = tamper(log)
+    if tamper is not begin_anew:
+        assert check(log)[0].findings == []
+    report, kept = check(log, pin)
+    assert found in report.findings
+    assert kept is None
+
+
+def test_a_log_that_grew_continues_its_pin(log: Log) -> None:
+    """LOG-25, F341b: A log that only grew is consistent with every earlier pin of it."""
+    entries = list(log.stored.values())
+    for size in (1, 256, SIZE - 1):
+        _, pin = check(of(entries[:size]))
+        assert pin is not None
+        report, kept = check(log, pin)
+        assert report.findings == []
+        assert kept is not None
+        assert kept.checkpoint.size == SIZE
+
+
+def test_what_is_due_or_expired_is_no_finding(log: Log) -> None:
+    """LOG-24, F342a: An expired entry may be absent, and one of the last minutes unsealed."""
+    old = entry(0, START - timedelta(hours=1), expires=int(NOW.timestamp()) - 1)
+    young = entry(1, NOW - timedelta(seconds=5))
+    log = of([old, *log.stored.values()])
+    del log.stored[old["id"]]
+    log.stored[young["id"]] = young
+    report, _ = check(log)
+    assert (report.findings, report.expired, report.pending) == ([], 1, [young["id"]])
+
+
+def test_late_entries_are_listed(log: Log) -> None:
+    """LOG-24, F342b: An entry that was sealed a minute after newer ones is listed as late."""
+    late, in_time = (entry(0, START + timedelta(seconds=SIZE - back)) for back in (62, 50))
+    report, _ = check(of([*log.stored.values(), late, in_time]))
+    assert report.findings == []
+    assert report.late == [f"{late['id']} (leaf {SIZE}): late"]
+
+
+def test_a_new_signer_is_trusted_by_its_entry(log: Log) -> None:
+    """LOG-25, F343a: A new audit signer is pinned only if a sealed entry names it."""
+    _, pin = check(log)
+    assert pin is not None
+    other = bytes(32)
+    public = seeds.public_key(other)
+    listed = [*log.verifier_keys(), str(Key(ORIGIN, base64.b64decode(public)))]
+    rotation = entry(1, START + timedelta(seconds=SIZE)) | {"action": "audit_log.rotate_key"}
+    for details, trusted in (
+        ({"public_key": public}, listed),
+        ({"public_key": "of another"}, listed[:1]),
+    ):
+        grown = of([*log.stored.values(), rotation | {"details": details}])
+        grown.note = Checkpoint.parse(grown.note or "").signed([SEED, other])
+        grown.verifier_keys = lambda: listed  # type: ignore[method-assign]
+        report, kept = check(grown, pin)
+        assert report.findings == []
+        assert kept is not None
+        assert [*kept.keys] == trusted
+    unsealed = entry(2, NOW) | {"action": "audit_log.rotate_key", "details": {"public_key": public}}
+    log.note = Checkpoint.parse(log.note or "").signed([SEED, other])
+    log.stored[unsealed["id"]] = unsealed
+    log.verifier_keys = lambda: listed  # type: ignore[method-assign]
+    _, kept = check(log, pin)
+    assert kept == Pin(log.note, pin.keys)
+
+
+def test_pins_are_files(log: Log, tmp_path: Any) -> None:
+    """LOG-25, F343b: A pin, a served checkpoint, or the end of an export is read as it was."""
+    _, pin = check(log)
+    assert pin is not None
+    path = tmp_path / "pin"
+    assert Pin.read(path) is None
+    last_line = json.dumps({"checkpoint": pin.note})
+    for text, expected in (
+        (pin.to_text(), pin),
+        (pin.note, Pin(pin.note)),
+        (last_line, Pin(pin.note)),
+    ):
+        path.write_text(text)
+        assert Pin.read(path) == expected
+    for text in ("", "{}", '{"checkpoint": "x", "keys": []}', '{"checkpoint": 1}', "[]", "rescind"):
+        path.write_text(text)
+        with pytest.raises(ValueError, match=r"."):
+            Pin.read(path)

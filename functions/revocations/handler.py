@@ -4,6 +4,8 @@ from typing import Annotated
 
 from fastapi import Path, Query, Response
 
+from functions.revocations.batch_schemas import ChangeRevocations, RevocationChanges
+from functions.revocations.counts_schemas import CountsQuery, RevocationCounts
 from functions.revocations.propagation_schemas import RevocationPropagation, Wait
 from functions.revocations.schemas import (
     BATCH_BODY_MAX,
@@ -13,16 +15,22 @@ from functions.revocations.schemas import (
     RevocationCheck,
     RevocationId,
     RevocationList,
+    RevocationQuery,
     RevocationRecord,
     RevocationStatus,
     RevocationStatuses,
 )
 from shared.errors import NotFound
-from shared.operations.api import propagation, revocations
+from shared.operations.api import (
+    propagation,
+    revocation_batches,
+    revocation_counts,
+    revocations,
+)
 from shared.web.app import create_app, lambda_handler
 from shared.web.fields import WarrantId
 from shared.web.held import Provisional
-from shared.web.paging import Pager, Paging
+from shared.web.paging import Pager
 from shared.web.routes import ApiRequest, router, serves
 from shared.web.work import Kind
 
@@ -61,15 +69,27 @@ async def check_revocations(here: ApiRequest, body: CheckRevocations) -> Revocat
 
 @routes.get("/v1/revocations")
 @serves(revocations.page)
-async def list_revocations(here: ApiRequest, query: Paging) -> RevocationList:
+async def list_revocations(
+    here: ApiRequest, query: Annotated[RevocationQuery, Query()]
+) -> RevocationList:
     """List the revocation records.
 
-    The newest record comes first. Warrants that are revoked because their signing key is revoked
-    have no record; the warrants of a key are listed by `GET /v1/keys/{keyId}/warrants`.
+    The newest record comes first; with `batch_id` or `warrant_prefix` the order is another. If more
+    than one filter is given, a record must match all of them. A page with a filter may have fewer
+    records than `limit`, or none, although more follow: then it has a `cursor`. Warrants that are
+    revoked because their signing key is revoked have no record; the warrants of a key are listed by
+    `GET /v1/keys/{keyId}/warrants`.
     """
-    pages = Pager(here.caller, query.cursor, "revocations")
-    page = here.run(revocations.page, before=pages.before, limit=query.limit)
+    filters = query.filters()
+    pages = Pager(here.caller, query.cursor, _listed(query))
+    page = here.run(revocations.page, before=pages.before, limit=query.limit, filters=filters)
     return RevocationList.of(page, pages)
+
+
+def _listed(query: RevocationQuery) -> str:
+    """Return the name of the list, which a cursor belongs to."""
+    filters = query.model_dump_json(exclude={"limit", "cursor"}, exclude_none=True)
+    return "revocations" if filters == "{}" else f"revocations?{filters}"
 
 
 @routes.post(
@@ -100,6 +120,41 @@ async def create_revocation(
     )
     response.status_code = 201 if is_new else 200
     return RevocationRecord.of(record)
+
+
+@routes.post("/v1/revocations/batch")
+@serves(revocation_batches.apply, body_max=BATCH_BODY_MAX)
+async def change_revocations(here: ApiRequest, body: ChangeRevocations) -> RevocationChanges:
+    """Revoke up to 1000 warrants, or take up to 1000 revocations back.
+
+    The call is made in several writes of up to 24 warrants, each with its audit entry. A write that
+    fails does not prevent the others: each identifier has a result of its own. Repeat the call with
+    the same `batch_id` and the same identifiers if its answer was lost, or if some of them failed;
+    it changes nothing twice. For more than 1000, make several calls with one `batch_id`. If nothing
+    is known to be done, the status is 503.
+
+    A call takes one token of the rate limit, and one more for each 50 identifiers.
+    """
+    applied = here.run(revocation_batches.apply, batch=body.batch())
+    return RevocationChanges.of(applied)
+
+
+@routes.get("/v1/revocations/counts")
+@serves(revocation_counts.by_day)
+async def count_revocations(
+    here: ApiRequest, query: Annotated[CountsQuery, Query()]
+) -> RevocationCounts:
+    """Count the revocations that were made, and those that were deleted, on each day.
+
+    Days are those of UTC. A change is counted when its entry of the audit log is sealed, which
+    usually takes less than ten seconds. Days before `known_from` have null instead of numbers:
+    the tenant did not exist yet, or the service did not count.
+
+    400: `to` is before `from`, or there are more than 92 days.
+    """
+    start, end = query.window(here.ports.now())
+    counts = here.run(revocation_counts.by_day, start=start, end=end)
+    return RevocationCounts.of(counts)
 
 
 @routes.get("/v1/revocations/{id}")

@@ -4,8 +4,9 @@ from typing import Annotated, Final, Self
 
 from pydantic import Field, JsonValue
 
+from shared.errors import InvalidRequest
 from shared.model.identifiers import REVOCATION
-from shared.model.revocations import Revocation
+from shared.model.revocations import Filters, Revocation
 from shared.operations.srl.reach import Reach
 from shared.web.fields import (
     CURSOR,
@@ -17,7 +18,6 @@ from shared.web.fields import (
     RequestBody,
     ResponseBody,
     SignedWarrantId,
-    Total,
     WarrantId,
     example,
     identifier,
@@ -25,10 +25,11 @@ from shared.web.fields import (
     sample,
     shown,
 )
-from shared.web.paging import PageBody
+from shared.web.paging import PageBody, PageQuery
 
 BATCH_MAX: Final = 1000
 BATCH_BODY_MAX: Final = 1024 * 1024
+REASON_PART_MAX: Final = 256
 
 
 class CreateRevocation(RequestBody):
@@ -84,6 +85,7 @@ class RevocationRecord(RecordBody):
         "Who revoked it: `<service account>@<tenant>.svc`, or `<API key id>@<tenant>.svc` for a "
         "key without an account."
     )
+    batch_id: str | None = optional("The batch that revoked it, if one did.")
 
 
 class FollowedRevocation(RevocationRecord):
@@ -106,13 +108,62 @@ class FollowedRevocation(RevocationRecord):
         return cls(**fields, **reach._asdict())
 
 
+WarrantPrefix = Annotated[str, Field(pattern="^svc_wrt_[A-Za-z0-9_-]{0,64}$")]
+
+
+class RevocationQuery(PageQuery):
+    """The query of GET /v1/revocations; both times are included."""
+
+    warrant_id: WarrantId | None = Field(
+        default=None, description="The warrant: there is at most one revocation of it."
+    )
+    warrant_prefix: WarrantPrefix | None = Field(
+        default=None,
+        description="How the identifier of the warrant begins. The records are in the order of the "
+        "identifiers; those of warrants that ended long ago come last.",
+    )
+    batch_id: str | None = Field(default=None, description="The batch that revoked the warrants.")
+    created_by: str | None = Field(
+        default=None, description="Who revoked: the `created_by` of a record."
+    )
+    actor_key_id: str | None = Field(
+        default=None,
+        description="The identifier of the API key that was used. Records from before this was "
+        "stored have none.",
+    )
+    reason: Annotated[str, Field(min_length=1, max_length=REASON_PART_MAX)] | None = Field(
+        default=None, description="Part of the reason, in upper or lower case."
+    )
+    from_: MomentIn | None = Field(
+        default=None, alias="from", description="The earliest time of a record, included."
+    )
+    to: MomentIn | None = Field(default=None, description="The latest time of a record, included.")
+
+    def filters(self) -> Filters:
+        """Return what is asked for. Raises `InvalidRequest` if the window ends first."""
+        if self.from_ and self.to and self.from_ > self.to:
+            raise InvalidRequest("from: must not be later than to.")
+        return Filters(
+            self.warrant_id,
+            self.batch_id,
+            self.created_by,
+            self.actor_key_id,
+            self.reason,
+            self.from_,
+            self.to,
+            self.warrant_prefix,
+        )
+
+
 class RevocationList(PageBody):
     """A page of revocation records."""
 
     model_config = example(revocations=[_RECORD], total=132, cursor=CURSOR)
 
     revocations: list[RevocationRecord] = shown("The records of this page, newest first.")
-    total: Total
+    total: int | None = shown(
+        "Number of records on all pages together; null if there is a filter.", minimum=0
+    )
     cursor: NextCursor
 
 

@@ -1,0 +1,120 @@
+"""The changes of a write that revokes warrants, or takes revocations back (REVOKE-1, REVOKE-4)."""
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from shared.errors import InvalidRequest
+from shared.model import revocations as model
+from shared.model import times, warrants
+from shared.model.items import Address, Value
+from shared.model.revocations import Revocation, RevokedWarrant
+from shared.model.warrant_format import Format
+from shared.model.warrants import Standing
+from shared.operations.srl import ended, marks
+from shared.ports import Ports
+from shared.ports.store import At, Change, Delete, Expect, Increment, Put
+
+
+def standings(ports: Ports, tenant_id: str, warrant_ids: Iterable[str]) -> dict[str, Standing]:
+    """Read the standing of each warrant. Raises `Corrupt`, `Unavailable`."""
+    addresses = {each: warrants.warrant_address(tenant_id, each) for each in warrant_ids}
+    items = ports.store.get_many(addresses.values())
+    return {each: Standing.of(items.get(address)) for each, address in addresses.items()}
+
+
+def records(
+    ports: Ports, tenant_id: str, revocation_ids: Iterable[str]
+) -> dict[str, tuple[Address, Revocation]]:
+    """Read the revocations that exist, with their addresses. Raises `Corrupt`, `Unavailable`."""
+    addresses = (
+        address for each in revocation_ids for address in model.record_addresses(tenant_id, each)
+    )
+    items = ports.store.get_many(addresses)
+    return {address.sk: (address, Revocation.from_item(item)) for address, item in items.items()}
+
+
+def check_end(said: datetime | None) -> None:
+    """Raise `InvalidRequest` if no warrant can have ended at `said`."""
+    if said is not None and said < model.EARLIEST_END:
+        raise InvalidRequest(
+            f"warrant_expires_at: must not be before {times.text(model.EARLIEST_END)}."
+        )
+
+
+def fault_of_end(standing: Standing, said: datetime | None) -> InvalidRequest | None:
+    """Return the error if `said` differs from the end that verifiers read in the warrant."""
+    if said is not None and standing.format is Format.COSE and said != standing.ends_at:
+        return InvalidRequest(
+            "warrant_expires_at: is not what was signed; leave it out for this warrant."
+        )
+    return None
+
+
+def revoked(
+    tenant_id: str, standing: Standing, record: Revocation, ends_at: datetime | None
+) -> list[Change]:
+    """Return the four changes that revoke a warrant; `standing` is that before them.
+
+    `counted` returns those of the whole write.
+    """
+    after = standing.revoked(record.id, at=record.created_at, reason=record.reason, ends_at=ends_at)
+    warrant_id = record.warrant_id
+    shard = model.shard_of(tenant_id, warrant_id)
+    return [
+        Put(
+            warrants.warrant_address(tenant_id, warrant_id),
+            after.to_item(),
+            At(standing.version) if standing.version else Expect.ABSENT,
+        ),
+        Put(shard.address(warrant_id), RevokedWarrant(after.end).to_item(), Expect.ABSENT),
+        Put(model.record_address(tenant_id, record.id), record.to_item(), Expect.ABSENT),
+        marks.on_warrant(tenant_id, warrant_id, record.created_at),
+    ]
+
+
+def restored(
+    tenant_id: str, standing: Standing, record: Revocation, address: Address, now: datetime
+) -> list[Change]:
+    """Return the four or five changes that take back the revocation that is stored at `address`."""
+    warrant_id = record.warrant_id
+    return [
+        Delete(address, Expect.PRESENT),
+        _restored(warrants.warrant_address(tenant_id, warrant_id), standing),
+        *_unlisted(tenant_id, warrant_id, standing.end),
+        marks.on_warrant(tenant_id, warrant_id, now),
+    ]
+
+
+def counted(tenant_id: str, warrant_id: str, amount: int) -> list[Change]:
+    """Return the two changes that count `amount` warrants of one shard, and mark the tenant.
+
+    `warrant_id` is any of them. A negative amount counts warrants that were restored.
+    """
+    counter = model.counter_address(tenant_id, warrant_id)
+    amounts = {"count": amount, "changes": abs(amount)}
+    # A revocation may have been added to another counter; only the sum of a shard is read.
+    return [
+        Increment(counter, amounts, Expect.ANYTHING),
+        marks.on_tenant(tenant_id, warrant_id),
+    ]
+
+
+def end_details(said: datetime | None) -> dict[str, Value]:
+    """Return the `warrant_expires_at` that the administrator gave, for an audit entry."""
+    return {} if said is None else {"warrant_expires_at": times.text(said)}
+
+
+def _restored(address: Address, standing: Standing) -> Put | Delete:
+    """Remove the revocation from a standing; delete the item if the warrant was not signed here."""
+    expected = At(standing.version)
+    if standing.key_id is None:
+        return Delete(address, expected)
+    return Put(address, standing.restored().to_item(), expected)
+
+
+def _unlisted(tenant_id: str, warrant_id: str, ends_at: datetime | None) -> list[Delete]:
+    """Delete a warrant from its shard, and from the partition of those that ended long ago."""
+    addresses = [model.shard_of(tenant_id, warrant_id).address(warrant_id)]
+    if ends_at is not None:
+        addresses.append(ended.address(tenant_id, warrant_id, ends_at))
+    return [Delete(address, Expect.ANYTHING) for address in addresses]

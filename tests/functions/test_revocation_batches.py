@@ -1,0 +1,399 @@
+"""Batches of revocations over HTTP (REVOKE-20 to REVOKE-24)."""
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import pytest
+
+from shared.errors import Unavailable
+from shared.model import revocations, warrants
+from shared.model.callers import Scope
+from shared.model.items import Item
+from shared.model.rate_limit import BURST, Purpose, microseconds
+from shared.model.revocation_batches import Applied, Batch, BatchAction
+from shared.model.revocations import Revocation
+from shared.model.text import REASON_MAX
+from shared.operations.api import revocation_batches
+from shared.operations.rules import counters, groups, operation
+from shared.ports import Ports
+from shared.ports.store import MOST_CHANGES, Expect, Put
+from tests.api import Client, Tenant, serve
+from tests.faults import Script, raises, scripted
+from tests.functions import signing
+from tests.functions.signing import next_list
+from tests.operations.tenants import Tenant as Inside
+from tests.web.endpoints import audit_entries
+from tests.worlds import Clock
+
+PATH = "/v1/revocations/batch"
+BATCH = "svc_bat_01kbm4xt3rfz8c5w7y2q9n6d1e"
+OTHER = "svc_bat_01kbm4xt3rfz8c5w7y2q9n6d1f"
+MANY = [f"svc_wrt_{number:03}" for number in range(120)]
+
+
+def send(client: Client, **body: Any) -> Any:
+    return client.post(PATH, json=body)
+
+
+def done(tenant: Tenant, **body: Any) -> dict[str, Any]:
+    answer = send(tenant.admin, **body)
+    assert answer.status_code == 200, answer.text
+    return dict(answer.json())
+
+
+def revoke(tenant: Tenant, *warrant_ids: str, **body: Any) -> dict[str, Any]:
+    return done(tenant, **{"action": "revoke", "warrant_ids": warrant_ids, "reason": "r"} | body)
+
+
+def outcomes(answer: dict[str, Any]) -> dict[str, str]:
+    return {each["id"]: each["outcome"] for each in answer["results"]}
+
+
+def revoked(tenant: Tenant, *warrant_ids: str) -> set[str]:
+    """Those of the warrants that a check finds revoked."""
+    answer = tenant.authorizer.post(
+        "/v1/revocations/check-batch", json={"warrant_ids": warrant_ids}
+    )
+    return {name for name, each in answer.json()["results"].items() if each["revoked"]}
+
+
+def check_totals(tenant: Tenant) -> None:
+    Inside(tenant.id, tenant.operator).check_totals(tenant.ports)
+
+
+def entries(tenant: Tenant, action: str) -> list[dict[str, Any]]:
+    return [dict(each) for each in audit_entries(tenant) if each["action"] == action]
+
+
+def test_a_batch_revokes_each_warrant(tenant: Tenant) -> None:
+    """REVOKE-20, F351a: A batch revokes each of its warrants, and has a result for each."""
+    answer = revoke(tenant, *MANY, MANY[0], batch_id=BATCH)
+    assert [each["id"] for each in answer["results"]] == MANY
+    assert answer["batch_id"] == BATCH
+    assert answer["counts"]["revoked"] == len(MANY)
+    assert revoked(tenant, *MANY, "svc_wrt_other") == {*MANY}
+    record = tenant.admin.get(f"/v1/revocations/{answer['results'][0]['revocation_id']}").json()
+    assert {name: record[name] for name in ("warrant_id", "reason", "batch_id", "created_by")} == {
+        "warrant_id": MANY[0],
+        "reason": "r",
+        "batch_id": BATCH,
+        "created_by": "admin@acme.svc",
+    }
+    assert next_list(tenant) == MANY
+    check_totals(tenant)
+
+
+def test_each_write_names_its_warrants_in_one_entry(tenant: Tenant) -> None:
+    """REVOKE-23, F351b: Each write of a batch has one audit entry, which names what it changed."""
+    end = "2027-01-01T00:00:00Z"
+    answer = revoke(tenant, *MANY, batch_id=BATCH, reason="lost", warrant_expires_at=end)
+    made = {each["revocation_id"]: each["id"] for each in answer["results"]}
+    created = entries(tenant, "revocation.create_batch")
+    # Of 16 shards, each takes a write for 24 of its warrants.
+    assert len(created) <= 20
+    named = [each for entry in created for each in entry["details"]["revocations"]]
+    assert {each["id"]: each["warrant_id"] for each in named} == made
+    for entry in created:
+        assert entry["resource_id"] == BATCH
+        assert (entry["details"]["reason"], entry["details"]["batch_id"]) == ("lost", BATCH)
+        assert entry["details"]["warrant_expires_at"] == end
+    done(tenant, action="take_back", revocation_ids=[*made], reason="mistake", batch_id=OTHER)
+    taken = entries(tenant, "revocation.delete_batch")
+    back = [each for entry in taken for each in entry["details"]["revocations"]]
+    assert {each["id"]: each["warrant_id"] for each in back} == made
+    assert {(entry["resource_id"], entry["details"]["reason"]) for entry in taken} == {
+        (OTHER, "mistake")
+    }
+    for entry in taken:
+        assert entry["details"]["reasons"] == ["lost"]
+        for each in entry["details"]["revocations"]:
+            assert each["reason"] == 0
+            assert each["created_by"] == "admin@acme.svc"
+            assert each["created_at"] == "2026-11-21T12:00:00Z"
+            assert (each["batch_id"], each["warrant_expires_at"]) == (BATCH, end)
+    assert revoked(tenant, *MANY) == set()
+    assert counters.of_revocations(tenant.ports, tenant.id)["changes"] == 2 * len(MANY)
+    check_totals(tenant)
+
+
+def test_what_is_revoked_already_stays_as_it_is(tenant: Tenant) -> None:
+    """REVOKE-21, F351c: A batch leaves a revoked warrant as it is, and returns its revocation."""
+    record = tenant.revoke("svc_wrt_a", "first")
+    answer = revoke(tenant, "svc_wrt_a", "svc_wrt_b", reason="second")
+    assert outcomes(answer) == {"svc_wrt_a": "already_revoked", "svc_wrt_b": "revoked"}
+    assert answer["results"][0]["revocation_id"] == record
+    assert tenant.admin.get(f"/v1/revocations/{record}").json()["reason"] == "first"
+    check_totals(tenant)
+
+
+def test_a_repeated_call_changes_nothing(tenant: Tenant) -> None:
+    """REVOKE-22, F352a: A repeated call returns the same results and changes nothing."""
+    first = revoke(tenant, *MANY, batch_id=BATCH)
+    before = len(audit_entries(tenant))
+    assert revoke(tenant, *MANY, batch_id=BATCH) == first
+    ids = [each["revocation_id"] for each in first["results"]]
+    assert len(audit_entries(tenant)) == before
+    undo = {"action": "take_back", "revocation_ids": ids, "batch_id": OTHER}
+    taken = done(tenant, **undo)
+    assert set(outcomes(taken).values()) == {"taken_back"}
+    before = len(audit_entries(tenant))
+    assert done(tenant, **undo) == taken
+    assert len(audit_entries(tenant)) == before
+    again = done(tenant, **undo | {"batch_id": "svc_bat_01kbm4xt3rfz8c5w7y2q9n6d1g"})
+    assert set(outcomes(again).values()) == {"not_revoked"}
+    check_totals(tenant)
+
+
+def test_a_repeated_call_takes_no_later_revocation_back(tenant: Tenant) -> None:
+    """REVOKE-22, F352b: A repeated take-back does not lift a revocation that came after it."""
+    tenant.revoke("svc_wrt_a")
+    undo = {"action": "take_back", "warrant_ids": ["svc_wrt_a"], "batch_id": BATCH}
+    assert outcomes(done(tenant, **undo)) == {"svc_wrt_a": "taken_back"}
+    tenant.revoke("svc_wrt_a")
+    assert outcomes(done(tenant, **undo)) == {"svc_wrt_a": "taken_back"}
+    assert revoked(tenant, "svc_wrt_a") == {"svc_wrt_a"}
+
+
+def test_a_repeated_revocation_holds(tenant: Tenant) -> None:
+    """REVOKE-22, F352c: A repeated call revokes again what was taken back in the meantime."""
+    first = revoke(tenant, "svc_wrt_a", batch_id=BATCH)
+    tenant.admin.delete(f"/v1/revocations/{first['results'][0]['revocation_id']}")
+    assert outcomes(revoke(tenant, "svc_wrt_a", batch_id=BATCH)) == {"svc_wrt_a": "revoked"}
+    assert revoked(tenant, "svc_wrt_a") == {"svc_wrt_a"}
+
+
+def test_a_rehearsal_changes_nothing(tenant: Tenant) -> None:
+    """REVOKE-24, F353a: A dry run returns what the call would do, and changes nothing."""
+    record = tenant.revoke("svc_wrt_a")
+    before = len(audit_entries(tenant))
+    answer = revoke(tenant, "svc_wrt_a", "svc_wrt_b", dry_run=True, batch_id=BATCH)
+    assert answer["results"] == [
+        {"id": "svc_wrt_a", "outcome": "already_revoked", "revocation_id": record},
+        {"id": "svc_wrt_b", "outcome": "revoked"},
+    ]
+    back = done(tenant, action="take_back", warrant_ids=["svc_wrt_a", "svc_wrt_b"], dry_run=True)
+    assert outcomes(back) == {"svc_wrt_a": "taken_back", "svc_wrt_b": "not_revoked"}
+    assert len(audit_entries(tenant)) == before
+    assert revoked(tenant, "svc_wrt_a", "svc_wrt_b") == {"svc_wrt_a"}
+
+
+def test_an_end_against_the_signed_one_fails_alone(tenant: Tenant) -> None:
+    """REVOKE-21, F354a: What is wrong with one warrant fails that warrant and no other."""
+    key_id = signing.create(tenant)["id"]
+    signing.signed(tenant, key_id, warrant_id="svc_wrt_a", expires_at="2027-01-01T00:00:00Z")
+    answer = revoke(tenant, "svc_wrt_a", "svc_wrt_b", warrant_expires_at="2026-12-01T00:00:00Z")
+    failed, revoked_ = answer["results"]
+    assert (failed["outcome"], failed["code"]) == ("failed", "invalid_request")
+    assert "warrant_expires_at" in failed["message"]
+    assert revoked_["outcome"] == "revoked"
+    assert answer["counts"] == {
+        **dict.fromkeys(("already_revoked", "taken_back", "not_revoked"), 0),
+        "revoked": 1,
+        "failed": 1,
+    }
+    assert revoked(tenant, "svc_wrt_a", "svc_wrt_b") == {"svc_wrt_b"}
+
+
+def test_a_damaged_warrant_fails_alone(tenant: Tenant, caplog: pytest.LogCaptureFixture) -> None:
+    """REVOKE-21, F354b: A damaged record fails its warrant, which is never reported as revoked."""
+    address = warrants.warrant_address(tenant.id, MANY[7])
+    tenant.ports.store.write(Put(address, {"version": "?"}, Expect.ABSENT))
+    answer = revoke(tenant, *MANY)
+    assert answer["counts"]["failed"] == 1
+    (failed,) = [each for each in answer["results"] if each["outcome"] == "failed"]
+    assert (failed["id"], failed["code"]) == (MANY[7], "unavailable")
+    assert "1 of 120 changes of a batch are unavailable" in caplog.text
+    assert len(next_list(tenant)) == len(MANY) - 1
+    # Alone, it is the whole call.
+    assert send(tenant.admin, action="revoke", warrant_ids=[MANY[7]], reason="r").status_code == 503
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["before", "after"])
+def test_a_call_that_is_cut_off_can_be_repeated(ports: Ports, clock: Clock, late: bool) -> None:
+    """REVOKE-22, F352d: If a store fails half way, a repeated call completes the batch once."""
+    tenant = Tenant(ports, serve(ports), handle="acme")
+    body = {"action": "revoke", "warrant_ids": MANY, "reason": "r", "batch_id": BATCH}
+    for number in (12, 23, 40):
+        script = Script()
+        hooks = {each: raises(Unavailable("down")) for each in range(number, 400)}
+        script.after, script.before = (hooks, {}) if late else ({}, hooks)
+        broken = Client(serve(scripted(ports, script)), tenant.admin.secret)
+        answer = send(broken, **body)
+        assert answer.status_code in {200, 503}
+        if answer.status_code == 200:
+            said = {name for name, each in outcomes(answer.json()).items() if each != "failed"}
+            assert said <= revoked(tenant, *MANY)
+        check_totals(tenant)
+    assert set(outcomes(done(tenant, **body)).values()) == {"revoked"}
+    named = [
+        each["warrant_id"]
+        for entry in entries(tenant, "revocation.create_batch")
+        for each in entry["details"]["revocations"]
+    ]
+    assert sorted(named) == MANY
+    check_totals(tenant)
+
+
+def test_two_batches_at_once(ports: Ports) -> None:
+    """REVOKE-22, F352e: Of two simultaneous batches, each warrant is revoked by exactly one."""
+    for number in range(8):
+        tenant = Tenant(ports, serve(ports), handle=f"acme-{number}")
+        said: list[Applied] = []
+        script = Script()
+        script.before = {2 + 5 * number: partial(_applied, ports, tenant, OTHER, said)}
+        _applied(scripted(ports, script), tenant, BATCH, said)
+        for one, other in zip(*(each.results for each in said), strict=True):
+            assert {one.outcome, other.outcome} == {"revoked", "already_revoked"}
+            assert one.revocation_id == other.revocation_id
+        check_totals(tenant)
+
+
+def _applied(ports: Ports, tenant: Tenant, batch_id: str, said: list[Applied]) -> None:
+    batch = Batch(BatchAction.REVOKE, tuple(MANY[:30]), id=batch_id, reason="r")
+    said.append(revocation_batches.apply(ports, tenant.operator, batch=batch))
+
+
+def test_a_record_that_its_warrant_does_not_name_is_left(
+    tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """REVOKE-21, F354d: Records that contradict each other are not taken back: it fails."""
+    monkeypatch.setattr(groups, "_TOGETHER", 0)
+    kept = tenant.revoke("svc_wrt_a")
+    stray = replace(Revocation.from_item({**_record(tenant, kept)}), id=tenant.ports.new_id("rev"))
+    address = revocations.record_address(tenant.id, stray.id)
+    tenant.ports.store.write(Put(address, stray.to_item(), Expect.ABSENT))
+    tenant.revoke("svc_wrt_b")
+    both = {"action": "take_back", "revocation_ids": [stray.id, tenant.revoke("svc_wrt_c")]}
+    assert [*outcomes(done(tenant, **both)).values()] == ["failed", "taken_back"]
+    assert revoked(tenant, "svc_wrt_a", "svc_wrt_b", "svc_wrt_c") == {"svc_wrt_a", "svc_wrt_b"}
+
+
+def _record(tenant: Tenant, revocation_id: str) -> Item:
+    item = tenant.ports.store.get(revocations.record_address(tenant.id, revocation_id))
+    assert item is not None
+    return item
+
+
+@pytest.mark.parametrize(
+    ("body", "named"),
+    [
+        ({"action": "revoke", "reason": "r"}, "warrant_ids"),
+        ({"action": "revoke", "warrant_ids": [], "reason": "r"}, "warrant_ids"),
+        ({"action": "revoke", "warrant_ids": ["svc_wrt_a"] * 1001, "reason": "r"}, "warrant_ids"),
+        ({"action": "revoke", "warrant_ids": ["a"], "reason": "r"}, "warrant_ids"),
+        ({"action": "revoke", "warrant_ids": ["svc_wrt_a"]}, "reason"),
+        ({"action": "revoke", "revocation_ids": [BATCH.replace("bat", "rev")]}, "warrant_ids"),
+        ({"action": "take_back"}, "revocation_ids"),
+        ({"action": "take_back", "revocation_ids": ["svc_rev_1"]}, "revocation_ids"),
+        (
+            {
+                "action": "take_back",
+                "revocation_ids": [BATCH.replace("bat", "rev")],
+                "warrant_ids": ["svc_wrt_a"],
+            },
+            "revocation_ids",
+        ),
+        (
+            {
+                "action": "take_back",
+                "warrant_ids": ["svc_wrt_a"],
+                "warrant_expires_at": "2027-01-01T00:00:00Z",
+            },
+            "warrant_expires_at",
+        ),
+        (
+            {
+                "action": "revoke",
+                "warrant_ids": ["svc_wrt_a"],
+                "reason": "r",
+                "warrant_expires_at": "1999-01-01T00:00:00Z",
+            },
+            "warrant_expires_at",
+        ),
+        (
+            {"action": "revoke", "warrant_ids": ["svc_wrt_a"], "reason": "r", "batch_id": "b"},
+            "batch_id",
+        ),
+        ({"action": "forget", "warrant_ids": ["svc_wrt_a"]}, "action"),
+    ],
+)
+def test_a_contradictory_call(standing: Tenant, body: dict[str, Any], named: str) -> None:
+    """REVOKE-20: A batch whose fields are invalid or contradict each other is 400."""
+    answer = send(standing.admin, **body)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "invalid_request")
+    assert named in answer.json()["error"]["message"]
+
+
+def test_a_batch_takes_tokens_by_its_length(tenant: Tenant, clock: Clock) -> None:
+    """REVOKE-20, F355a: A batch costs a token, and another for each 50 of its identifiers."""
+    ids = [f"svc_wrt_{number}" for number in range(1000)]
+    clock.advance(seconds=10)
+    revoke(tenant, *ids, dry_run=True)
+    name, now = Purpose.REQUESTS.bucket(tenant.id), microseconds(clock())
+    left = tenant.ports.buckets.lease(name, BURST, now=now).granted
+    # An instance leases eight tokens, or a few more, at a time.
+    assert BURST - 60 <= left <= BURST - 21
+    answer = send(tenant.admin, action="revoke", warrant_ids=ids, reason="r")
+    assert answer.status_code == 429
+    clock.advance(seconds=1)
+    assert revoked(tenant, *ids[:1]) == set()
+
+
+def test_a_revoker_leaves_the_reserve_to_administrators(tenant: Tenant, clock: Clock) -> None:
+    """AUTH-8, F355b: A batch by a key that is not of an administrator leaves the reserve."""
+    ids = [f"svc_wrt_{number}" for number in range(1000)]
+    revoker = tenant.client(Scope.REVOKER)
+    clock.advance(seconds=10)
+    name, now = Purpose.REQUESTS.bucket(tenant.id), microseconds(clock())
+    tenant.ports.buckets.lease(name, BURST - 215, now=now)
+    body = {"action": "revoke", "warrant_ids": ids, "reason": "r", "dry_run": True}
+    assert send(revoker, **body).status_code == 429
+    assert send(tenant.admin, **body).status_code == 200
+
+
+def test_the_largest_write_is_accepted(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
+    """F351d: A write of a batch has at most 100 changes, and an entry of less than 400 KB."""
+    monkeypatch.setattr("shared.model.revocations.SHARDS", 1)
+    ids = [f"svc_wrt_{number:064}" for number in range(48)]
+    end = "2026-11-01T00:00:00Z"
+    script = Script()
+    client = Client(serve(scripted(tenant.ports, script)), tenant.admin.secret)
+    others = [f"svc_wrt_{number}" for number in range(48)]
+    body = {"action": "revoke", "warrant_ids": others, "reason": "x" * REASON_MAX}
+    assert send(client, **body).json()["counts"]["revoked"] == 48
+    assert script.calls.count("write") == 2
+    reasons = [f"{number}".ljust(REASON_MAX, "x") for number in range(48)]
+    for warrant_id, reason in zip(ids, reasons, strict=True):
+        body = {"warrant_id": warrant_id, "reason": reason, "warrant_expires_at": end}
+        assert tenant.admin.post("/v1/revocations", json=body).status_code == 201
+    answer = send(client, action="take_back", warrant_ids=ids)
+    assert answer.json()["counts"]["taken_back"] == 48
+    assert script.calls.count("write") == 2 + 3
+    for entry in entries(tenant, "revocation.delete_batch"):
+        assert len(str(entry).encode()) < 400_000
+        assert len(entry["details"]["revocations"]) * 5 + 4 <= MOST_CHANGES
+    check_totals(tenant)
+
+
+def test_a_tenant_does_not_see_the_batches_of_another(tenant: Tenant, other_tenant: Tenant) -> None:
+    """TENANT-5: A batch of another tenant with the same identifier is another batch."""
+    first = revoke(tenant, "svc_wrt_a", batch_id=BATCH)
+    ids = [first["results"][0]["revocation_id"]]
+    back = {"action": "take_back", "revocation_ids": ids, "batch_id": OTHER}
+    assert set(outcomes(done(other_tenant, **back)).values()) == {"not_revoked"}
+    assert outcomes(revoke(other_tenant, "svc_wrt_a", batch_id=BATCH)) == {"svc_wrt_a": "revoked"}
+    assert revoked(tenant, "svc_wrt_a") == {"svc_wrt_a"}
+
+
+def test_work_that_takes_too_long_is_given_up(
+    tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """REVOKE-21, F354c: What a call has no time for fails, and the call reports the rest."""
+    times = iter([0.0] * 20 + [100.0] * 10_000)
+    slow = replace(operation.PACING, clock=lambda: next(times))
+    monkeypatch.setattr(operation, "PACING", slow)
+    counts = revoke(tenant, *MANY)["counts"]
+    assert counts["revoked"] > 0 < counts["failed"]
+    assert counts["revoked"] + counts["failed"] == len(MANY)
+    assert len(revoked(tenant, *MANY)) == counts["revoked"]

@@ -1,0 +1,167 @@
+"""Revocations per day over HTTP, and how they are counted (REVOKE-31)."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from shared.model.sealed_log import head as head_model
+from shared.operations.audit import generations, log, sealing
+from shared.operations.rules import audit
+from shared.ports import Ports
+from shared.ports.store import At, Put
+from tests import faults
+from tests.api import Tenant
+from tests.functions.test_revocation_batches import BATCH, OTHER, done, revoke
+from tests.worlds import Clock
+
+PATH = "/v1/revocations/counts"
+
+Numbers = tuple[int | None, int | None]
+
+
+def counts(tenant: Tenant, **query: str) -> dict[str, Any]:
+    answer = tenant.admin.get(PATH, params=query)
+    assert answer.status_code == 200, answer.text
+    return dict(answer.json())
+
+
+def numbers(tenant: Tenant, **query: str) -> dict[str, Numbers]:
+    """What was created and removed, by day."""
+    days = counts(tenant, **query)["days"]
+    return {each["date"]: (each["created"], each["removed"]) for each in days}
+
+
+def test_each_change_is_counted_on_its_day(tenant: Tenant, clock: Clock) -> None:
+    """REVOKE-31, F441a: Each revocation is counted on the day of its change, and each deletion.
+
+    A batch counts each of its warrants; what changes nothing counts for nothing.
+    """
+    first = tenant.revoke("svc_wrt_a")
+    clock.advance(days=1)
+    for batch in (BATCH, BATCH):
+        revoke(tenant, *(f"svc_wrt_{number}" for number in range(30)), batch_id=batch)
+    assert tenant.admin.delete(f"/v1/revocations/{first}").status_code == 204
+    sealing.extend(tenant.ports, tenant.id)
+    clock.advance(days=10)
+    body = {"action": "take_back", "warrant_ids": ["svc_wrt_1", "svc_wrt_2", "svc_wrt_x"]}
+    done(tenant, **body, batch_id=OTHER)
+    body = {"warrant_id": "svc_wrt_3", "reason": "again"}
+    assert tenant.admin.post("/v1/revocations", json=body).status_code == 200
+    for _ in range(2):
+        sealing.extend(tenant.ports, tenant.id)
+    found = numbers(tenant, **{"from": "2026-11-20", "to": "2026-12-02"})
+    assert list(found)[:3] == ["2026-11-20", "2026-11-21", "2026-11-22"]
+    assert {day: each for day, each in found.items() if each != (0, 0)} == {
+        "2026-11-20": (None, None),
+        "2026-11-21": (1, 0),
+        "2026-11-22": (30, 1),
+        "2026-12-02": (0, 2),
+    }
+    assert counts(tenant)["known_from"] == "2026-11-21"
+
+
+def test_nothing_is_known_before_the_first_pass(tenant: Tenant) -> None:
+    """REVOKE-31: Without a query the last 14 days are asked for; none is known at first."""
+    tenant.revoke("svc_wrt_a")
+    answer = counts(tenant)
+    assert answer["known_from"] is None
+    assert len(answer["days"]) == 14
+    assert answer["days"][-1] == {"date": "2026-11-21", "created": None, "removed": None}
+
+
+def test_each_change_is_counted_once_whatever_fails(tenant: Tenant, ports: Ports) -> None:
+    """REVOKE-31, F441b: A change is counted once, wherever a pass is killed or meets another."""
+    number = 0
+    while True:
+        tenant.revoke(f"svc_wrt_{number}")
+        meanwhile: Callable[[], object] = faults.raises(faults.Crash())
+        if number % 2:
+            meanwhile = lambda: sealing.extend(ports, tenant.id)  # noqa: E731
+        script = faults.Script(before={number // 2: meanwhile})
+        try:
+            sealing.extend(faults.scripted(ports, script), tenant.id)
+        except faults.Crash:
+            assert number % 2 == 0
+        number += 1
+        if number // 2 > len(script.calls):
+            break
+    assert number > 20
+    sealing.extend(ports, tenant.id)
+    assert numbers(tenant)["2026-11-21"] == (number, 0)
+
+
+def test_what_an_earlier_release_sealed_is_not_known(tenant: Tenant, clock: Clock) -> None:
+    """REVOKE-31, F442a: Days of which an earlier release sealed entries have no numbers."""
+    tenant.revoke("svc_wrt_a")
+    sealing.extend(tenant.ports, tenant.id)
+    head = log.head(tenant.ports, tenant.id)
+    assert head is not None
+    assert head.counted_from is not None
+    old = {name: each for name, each in head.to_item().items() if name != "counted_from"}
+    place = head_model.address(tenant.id)
+    tenant.ports.store.write(Put(place, old | {"version": head.version + 1}, At(head.version)))
+    assert counts(tenant)["known_from"] is None
+    clock.advance(hours=1)
+    for number in range(3):
+        tenant.revoke(f"svc_wrt_{number}")
+        sealing.extend(tenant.ports, tenant.id)
+        clock.advance(days=1)
+    assert counts(tenant)["known_from"] == "2026-11-22"
+    found = numbers(tenant, **{"from": "2026-11-20", "to": "2026-11-23"})
+    assert list(found.values()) == [(None, None), (None, None), (1, 0), (1, 0)]
+
+
+@pytest.mark.parametrize("is_restored", [False, True])
+def test_a_log_that_begins_counts_what_is_retained(
+    tenant: Tenant, clock: Clock, *, is_restored: bool
+) -> None:
+    """REVOKE-31, F442b: The first pass of a log, also after a restore, counts 28 days back.
+
+    It counts nothing twice, and no day of which entries may have expired.
+    """
+    for number in range(4):
+        tenant.revoke(f"svc_wrt_{number}")
+        if is_restored:
+            sealing.extend(tenant.ports, tenant.id)
+        clock.advance(days=20)
+
+    def entry(*named: Any, **details: Any) -> Put:
+        return audit.entry(tenant.ports, tenant.operator, *named, **details)
+
+    if is_restored:
+        generations.begin(tenant.ports, tenant.id, entry)
+    clock.advance(minutes=1)
+    sealing.extend(tenant.ports, tenant.id)
+    today = clock().date()
+    found = counts(tenant, **{"from": "2026-11-21"})
+    assert found["known_from"] == str(today - timedelta(days=28))
+    known = {each["date"]: each["created"] for each in found["days"] if each["created"]}
+    assert known == {str(today - timedelta(days=20)): 1}
+    assert numbers(tenant, **{"from": "2026-11-21"})["2026-11-21"] == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        ({"from": "2026-11-22", "to": "2026-11-21"}, "from"),
+        ({"from": "2026-11-22"}, "from"),
+        ({"from": "2026-08-21", "to": "2026-11-21"}, "from"),
+        ({"from": "20261121"}, "from"),
+        ({"from": "2026-W47-6"}, "from"),
+        ({"to": "2026-02-30"}, "to"),
+        ({"to": "1999-12-31"}, "to"),
+        ({"to": "2026-11-21T12:00:00Z"}, "to"),
+        ({"to": "1795262400"}, "to"),
+        ({"to": ""}, "to"),
+    ],
+)
+def test_which_days_may_be_asked_for(standing: Tenant, query: dict[str, str], names: str) -> None:
+    """REVOKE-31: At most 92 days are asked for, as dates, and not backwards."""
+    answer = standing.admin.get(PATH, params=query)
+    assert answer.status_code == 400, answer.text
+    assert names in answer.json()["error"]["message"]
+    assert len(counts(standing, **{"from": "2026-08-22", "to": "2026-11-21"})["days"]) == 92
+    assert counts(standing, to="2000-01-01")["days"][0]["date"] == "1999-12-19"
+    assert counts(standing, **{"from": "9999-12-31", "to": "9999-12-31"})["days"]

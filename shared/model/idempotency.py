@@ -1,0 +1,80 @@
+"""What is kept of a request with an `Idempotency-Key`, so that its change is made once (API-30)."""
+
+import hashlib
+import re
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final, Self
+
+from shared.model.callers import Caller
+from shared.model.items import Address, Item, Table, Value
+from shared.model.records import Record
+
+KEPT: Final = timedelta(hours=24)
+# The longest time for which a request that stopped holds up its repetitions.
+CLAIMED: Final = timedelta(seconds=60)
+
+KEY_PATTERN: Final = "[!-~]{1,255}"
+_KEY: Final = re.compile(KEY_PATTERN)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request with an `Idempotency-Key`: where its outcome is kept, and the hash of its body."""
+
+    address: Address
+    body: str
+
+    @classmethod
+    def of(cls, caller: Caller, *, method: str, path: str, key: str, body: bytes) -> Self:
+        """Return the value for a request of `caller`, whose `key` holds for this path alone.
+
+        Raises `ValueError` if the key is malformed.
+        """
+        if not _KEY.fullmatch(key):
+            raise ValueError("must be 1 to 255 visible ASCII characters")
+        # None of the parts contains a line break.
+        name = "\n".join((caller.key_id or "", method, path, key))
+        digest = hashlib.sha256(name.encode()).hexdigest()
+        address = Address(Table.KEYS, f"{caller.tenant_id}#once#{digest}")
+        return cls(address, hashlib.sha256(body).hexdigest())
+
+
+@dataclass(frozen=True, slots=True)
+class Once(Record):
+    """The outcome of a request, or the claim of one that is in progress.
+
+    `body` is the SHA-256 of the request's body, in hexadecimal. A claim has no `outcome`, and holds
+    until `claimed_until`. The store removes the item some time after `expires`, which is in seconds
+    since the epoch.
+    """
+
+    body: str
+    expires: int
+    version: int
+    claimed_until: datetime | None = None
+    outcome: dict[str, Value] | None = None
+
+    @classmethod
+    def made(
+        cls,
+        request: Request,
+        now: datetime,
+        *,
+        after: Self | None,
+        outcome: Item | None = None,
+    ) -> Self:
+        """Return what replaces `after`: the outcome of a request, or without one its claim."""
+        return cls(
+            request.body,
+            int((now + KEPT).timestamp()),
+            1 if after is None else after.version + 1,
+            now + CLAIMED if outcome is None else None,
+            None if outcome is None else dict(outcome),
+        )
+
+    def is_kept(self, now: datetime) -> bool:
+        """Return whether the item still counts: an outcome for `KEPT`, a claim for `CLAIMED`."""
+        if self.claimed_until is not None:
+            return now < self.claimed_until
+        return now.timestamp() < self.expires

@@ -4,15 +4,18 @@ from typing import Annotated
 
 from fastapi import Path, Query
 
+from functions.api_keys import callers
 from functions.api_keys.schemas import (
     ApiKeyDetail,
     ApiKeyQuery,
     CreateApiKey,
     CreatedApiKey,
     RevokedApiKey,
+    RotateApiKey,
+    RotatedApiKey,
 )
 from shared.errors import Conflict, InvalidState, NotFound
-from shared.operations.api import api_keys
+from shared.operations.api import api_key_rotation, api_keys
 from shared.web.api_keys import ApiKeyList
 from shared.web.app import create_app, lambda_handler
 from shared.web.fields import ApiKeyId
@@ -66,6 +69,27 @@ async def get_api_key(here: ApiRequest, key_id: KeyId) -> ApiKeyDetail:
     return ApiKeyDetail.of(here.run(api_keys.get, key_id=key_id))
 
 
+@routes.post("/v1/api-keys/{id}/rotate", status_code=201)
+@serves(api_key_rotation.rotate, raises=(NotFound, InvalidState, Conflict))
+async def rotate_api_key(here: ApiRequest, key_id: KeyId, body: RotateApiKey) -> RotatedApiKey:
+    """Replace an API key.
+
+    The new key has the name, the scopes and the service account of the old one. The member `key` is
+    its secret, which is shown in this response only. The old key is accepted for `grace_seconds`,
+    but never longer than it would have been. Both are listed until you delete them.
+
+    409: the key is revoked, has expired, or was rotated already; its service account is disabled,
+    or owns 50 API keys.
+    """
+    rotated = here.run(
+        api_key_rotation.rotate,
+        key_id=key_id,
+        grace_seconds=body.grace_seconds,
+        expires_at=body.expires_at,
+    )
+    return RotatedApiKey.of_rotation(rotated)
+
+
 @routes.post("/v1/api-keys/{id}/revoke")
 @serves(api_keys.revoke, raises=(NotFound, Conflict))
 async def revoke_api_key(here: ApiRequest, key_id: KeyId) -> RevokedApiKey:
@@ -91,5 +115,5 @@ async def delete_api_key(here: ApiRequest, key_id: KeyId) -> None:
     here.run(api_keys.delete, key_id=key_id)
 
 
-app = create_app(routes)
+app = create_app(callers.routes, routes)
 handler = lambda_handler(app)

@@ -4,10 +4,11 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, Field
 
-from shared.model.api_keys import ApiKey, Status, Usage
+from shared.model.api_keys import GRACE_SECONDS_MAX, ApiKey, Status, Usage
 from shared.model.callers import Scope
-from shared.model.identifiers import SERVICE_ACCOUNT
-from shared.operations.api import api_keys
+from shared.model.identifiers import API_KEY, SERVICE_ACCOUNT
+from shared.operations.api.api_key_rotation import Rotated
+from shared.operations.rules import api_key_creation
 from shared.web.api_keys import (
     APPROXIMATE,
     KEY_EXAMPLE,
@@ -109,9 +110,50 @@ class CreatedApiKey(ResponseBody):
     expires_at: Expires
 
     @classmethod
-    def of(cls, created: api_keys.Created) -> Self:
+    def of(cls, created: api_key_creation.Created) -> Self:
         """Return the body for a new key with its secret."""
         return cls(**key_fields(created.api_key), key=created.secret)
+
+
+class RotateApiKey(RequestBody):
+    """How an API key is replaced."""
+
+    model_config = example(grace_seconds=3600)
+
+    grace_seconds: Annotated[int, Field(ge=0, le=GRACE_SECONDS_MAX)] = Field(
+        description="How long the old secret is accepted, in seconds. 0 revokes the old key."
+    )
+    expires_at: MomentIn | None = Field(
+        default=None,
+        description="When the new key expires. It must be in the future. If it is omitted, the new "
+        "key gets as much time as the old one was created with.",
+    )
+
+
+class RotatedApiKey(CreatedApiKey):
+    """The key that takes the place of another, with its secret."""
+
+    model_config = example(
+        **KEY_EXAMPLE,
+        key="svc_" + "Zm9vYmFy" * 5 + "Zm8",
+        predecessor_id="svc_ak_01kbm9h2r5c8e1f4g7j0k3m6np",
+        predecessor_accepted_until="2026-11-21T13:00:00Z",
+    )
+
+    predecessor_id: ApiKeyId = shown(
+        "Identifier of the key that was rotated.", **identifier(API_KEY)
+    )
+    predecessor_accepted_until: MomentOut = shown("When the old secret stops being accepted.")
+
+    @classmethod
+    def of_rotation(cls, rotated: Rotated) -> Self:
+        """Return the body for a new key with its secret, and for the key that it replaces."""
+        return cls(
+            **key_fields(rotated.created.api_key),
+            key=rotated.created.secret,
+            predecessor_id=rotated.predecessor.id,
+            predecessor_accepted_until=rotated.accepted_until,
+        )
 
 
 class RevokedApiKey(RecordBody):

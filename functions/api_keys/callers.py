@@ -1,0 +1,62 @@
+"""Who calls, over HTTP (AUTH-13)."""
+
+from typing import Self
+
+from shared.model.identifiers import TENANT
+from shared.operations.api import callers
+from shared.web.api_keys import KEY_EXAMPLE, Scopes
+from shared.web.fields import ApiKeyId, MomentOut, ResponseBody, example, identifier, sample, shown
+from shared.web.routes import ApiRequest, router, serves
+
+routes = router("API keys")
+
+
+class Caller(ResponseBody):
+    """The caller of this request."""
+
+    model_config = example(
+        tenant_id=sample(TENANT),
+        tenant_name="Acme",
+        identity="gateway@acme.svc",
+        api_key_id=KEY_EXAMPLE["id"],
+        api_key_name=KEY_EXAMPLE["name"],
+        scopes=KEY_EXAMPLE["scopes"],
+        expires_at=KEY_EXAMPLE["expires_at"],
+    )
+
+    tenant_id: str = shown("Identifier of the tenant.", **identifier(TENANT))
+    tenant_name: str = shown("The name of the tenant, from its settings.")
+    identity: str = shown(
+        "The name of the caller in the audit log: of the service account that owns the key, or of "
+        "the key itself."
+    )
+    api_key_id: ApiKeyId
+    api_key_name: str = shown("The name that the key was given.")
+    scopes: Scopes
+    expires_at: MomentOut | None = shown(
+        "When the secret of this request stops being accepted; null if it does not expire."
+    )
+
+    @classmethod
+    def of(cls, found: callers.Introduction) -> Self:
+        """Return the body for a caller with its tenant and its key."""
+        caller, settings, key = found.caller, found.settings, found.key
+        return cls(
+            tenant_id=caller.tenant_id,
+            tenant_name=settings.name,
+            identity=caller.identity,
+            api_key_id=key.id,
+            api_key_name=key.name,
+            scopes=caller.scopes,
+            expires_at=caller.key_expires_at,
+        )
+
+
+@routes.get("/v1/whoami")
+@serves(callers.introduce)
+async def get_caller(here: ApiRequest) -> Caller:
+    """Get who calls: the tenant, the API key of the request and its scopes.
+
+    Every key may ask.
+    """
+    return Caller.of(here.run(callers.introduce))

@@ -1,0 +1,62 @@
+"""API keys and signing keys that expire soon (APIKEY-11)."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Final
+
+from shared.model.items import Address, Partition, Table
+from shared.model.records import Record
+
+# How many days before its end a key is announced, the last time first.
+DAYS: Final = (1, 7, 30)
+
+
+class Kind(StrEnum):
+    """What expires."""
+
+    API_KEY = "api_key"
+    SIGNING_KEY = "key"
+
+
+@dataclass(frozen=True, slots=True)
+class Expiring:
+    """A key that expires within `days` days: the smallest number of `DAYS` of which that is so."""
+
+    kind: Kind
+    id: str
+    name: str
+    expires_at: datetime
+    days: int
+
+
+@dataclass(frozen=True, slots=True)
+class Notice(Record):
+    """The note that a key was announced. The store deletes it some time after `expires`.
+
+    `expires` is the end of the key in seconds since the epoch.
+    """
+
+    expires: int
+
+
+def days_left(created_at: datetime, expires_at: datetime | None, now: datetime) -> int | None:
+    """Return the smallest number of `DAYS` within which a key expires, or None if there is none.
+
+    A number counts only if the whole life of the key is longer: who makes a key for an hour needs
+    no warning. None is returned for a key that has expired, or does not expire.
+    """
+    if expires_at is None or expires_at <= now:
+        return None
+    counting = [days for days in DAYS if expires_at - created_at > timedelta(days=days)]
+    return next((days for days in counting if expires_at - now <= timedelta(days=days)), None)
+
+
+def notices(tenant_id: str) -> Partition:
+    """Return the partition of the notes of a tenant, by key and days."""
+    return Partition(Table.KEYS, f"{tenant_id}#expiring")
+
+
+def notice_address(tenant_id: str, key: Expiring) -> Address:
+    """Return the address of the note that `key` was announced."""
+    return notices(tenant_id).address(f"{key.id}#{key.days}")

@@ -1,0 +1,246 @@
+"""Bodies of the webhook endpoints (HOOK-2)."""
+
+from typing import Annotated, Any, Final, Self
+
+from pydantic import AfterValidator, Field, JsonValue
+
+from shared.model import deliveries, destinations
+from shared.model import webhooks as model
+from shared.model.deliveries import Outcome, State
+from shared.model.identifiers import AUDIT_ENTRY, WEBHOOK
+from shared.model.webhooks import ALL, Cause, Status
+from shared.operations.api.webhooks import WithSecret
+from shared.web.fields import (
+    CURSOR,
+    MomentOut,
+    NextCursor,
+    Reason,
+    RecordBody,
+    RequestBody,
+    ResponseBody,
+    Total,
+    example,
+    identifier,
+    sample,
+    shown,
+)
+from shared.web.paging import PageBody
+
+
+def _types(events: list[str]) -> list[str]:
+    if not set(events) <= {ALL, *model.TYPES}:
+        raise ValueError(f'must name types of events, or "{ALL}"')
+    if len(set(events)) != len(events):
+        raise ValueError("must not name a type twice")
+    return events
+
+
+_URL: Final = (
+    "The address to which events are sent: https, port 443, a DNS name as its host. It must "
+    "resolve to public addresses only."
+)
+_EVENTS: Final = 'The types of events that are sent; `["*"]` are all, including later ones.'
+_DESCRIPTION: Final = "What the webhook is for, in one or more lines."
+_TYPE_SCHEMA: Final[dict[str, JsonValue]] = {
+    "items": {"type": "string", "enum": [ALL, *model.TYPES]},
+    "uniqueItems": True,
+}
+_WEBHOOK: Final[dict[str, JsonValue]] = {
+    "id": sample(WEBHOOK),
+    "url": "https://hooks.example.com/rescind",
+    "description": "Tells the gateway's operators",
+    "events": ["revocation.create", "key.revoke"],
+    "status": "disabled",
+    "disabled_because": "failing",
+    "created_at": "2026-11-21T12:00:00Z",
+    "next_index": 43_008,
+    "failing_since": "2026-11-20T12:00:00Z",
+    "waits_until": "2026-11-21T13:30:00Z",
+    "set_aside": 0,
+}
+_SECRET: Final = "whsec_" + "Zm9vYmFy" * 5 + "Zm8="
+_DELIVERY: Final[dict[str, JsonValue]] = {
+    "id": sample(AUDIT_ENTRY),
+    "index": 43_007,
+    "type": "revocation.create",
+    "state": "delivered",
+    "attempts": 1,
+    "attempted_at": "2026-11-21T12:05:00Z",
+    "outcome": "answered",
+    "status": 204,
+    "milliseconds": 83,
+    "answer": "",
+}
+
+WebhookId = Annotated[str, shown("Identifier of the webhook.", **identifier(WEBHOOK))]
+Url = Annotated[
+    str,
+    AfterValidator(destinations.checked),
+    Field(
+        json_schema_extra={
+            "format": "uri",
+            "pattern": "^https://[!-~]+$",
+            "maxLength": destinations.URL_MAX,
+        }
+    ),
+]
+Types = Annotated[
+    list[str],
+    Field(min_length=1, json_schema_extra=_TYPE_SCHEMA),
+    AfterValidator(_types),
+]
+Secret = Annotated[
+    str,
+    Field(
+        repr=False,
+        description="The secret that signs what is sent, in the form of the Standard Webhooks "
+        "specification. No other response shows it.",
+        json_schema_extra={"pattern": "^whsec_[A-Za-z0-9+/]{43}=$"},
+    ),
+]
+
+
+class CreateWebhook(RequestBody):
+    """The webhook to create."""
+
+    model_config = example(
+        url=_WEBHOOK["url"], events=_WEBHOOK["events"], description=_WEBHOOK["description"]
+    )
+
+    url: Url = Field(description=_URL)
+    events: Types = Field(default=[ALL], description=_EVENTS)
+    description: Reason | None = Field(default=None, description=_DESCRIPTION)
+
+
+class UpdateWebhook(RequestBody):
+    """What to change of a webhook. What is omitted or null does not change."""
+
+    model_config = example(events=["*"])
+
+    url: Url | None = Field(default=None, description=_URL)
+    events: Types | None = Field(default=None, description=_EVENTS)
+    description: Reason | None = Field(default=None, description=_DESCRIPTION)
+
+
+class RotateWebhookSecret(RequestBody):
+    """How long the present secret signs beside the new one."""
+
+    model_config = example(grace_seconds=3600)
+
+    grace_seconds: int = Field(
+        default=int(model.GRACE_DEFAULT.total_seconds()),
+        ge=0,
+        le=int(model.GRACE_MAX.total_seconds()),
+        description="For so many seconds each message bears two signatures: by the new secret and "
+        "by the present one.",
+    )
+
+
+class ReplayWebhook(RequestBody):
+    """Where to begin again."""
+
+    model_config = example(from_index=42_900)
+
+    from_index: int = Field(
+        ge=0,
+        description="The index of the first event to send again: the `data.index` of an event, or "
+        "the `index` of a delivery.",
+    )
+
+
+class Webhook(RecordBody):
+    """A webhook, without its secret, and how far its events were sent."""
+
+    model_config = example(**_WEBHOOK)
+
+    id: WebhookId
+    url: str = shown(_URL)
+    description: str | None = shown("What the webhook is for; null if it was not given.")
+    events: tuple[str, ...] = shown(_EVENTS)
+    status: Status = shown("Nothing is sent to a disabled webhook.")
+    disabled_because: Cause | None = shown(
+        "Why it is disabled: `requested`; `gone`, because it answered 410; `failing`, because it "
+        "accepted nothing for a day. Null if it is enabled."
+    )
+    created_at: MomentOut = shown("When the webhook was created.")
+    next_index: int = shown(
+        "All events below this index were sent, or are set aside, or need not be sent."
+    )
+    failing_since: MomentOut | None = shown(
+        "When the first attempt failed after which the webhook accepted nothing; null if it works."
+    )
+    waits_until: MomentOut | None = shown(
+        "When the next attempt is made after a failure; null if the webhook does not wait."
+    )
+    set_aside: int = shown(
+        "How many events it refused with another status than 5xx, 408, 410 and 429. They are sent "
+        "again for a day, while others go on.",
+        minimum=0,
+    )
+
+
+class WebhookWithSecret(Webhook):
+    """A webhook and its newest secret, which no other response shows."""
+
+    model_config = example(**_WEBHOOK, secret=_SECRET)
+
+    secret: Secret
+
+    @classmethod
+    def showing(cls, made: WithSecret) -> Self:
+        """Return the body for a webhook with its secret."""
+        return cls(**dict(Webhook.of(made.webhook)), secret=made.secret)
+
+
+class WebhookList(PageBody):
+    """A page of webhooks."""
+
+    model_config = example(webhooks=[_WEBHOOK], total=2, cursor=CURSOR)
+
+    webhooks: list[Webhook] = shown("The webhooks of this page, newest first.")
+    total: Total
+    cursor: NextCursor
+
+
+class Delivery(RecordBody):
+    """What became of one event."""
+
+    model_config = example(**_DELIVERY)
+
+    id: str = shown(
+        "The `webhook-id` of the message: the identifier of the entry in the audit log.",
+        **identifier(AUDIT_ENTRY),
+    )
+    index: int = shown("The index of the entry in the sealed log.", minimum=0)
+    type: str = shown("The type of the event.")
+    state: State = shown(
+        "`delivered`: the receiver answered with 2xx. `retrying`: it is sent again. `failed`: it "
+        "was given up after a day."
+    )
+    attempts: int = shown("How often it was sent.", minimum=1)
+    attempted_at: MomentOut = shown("When it was last sent.")
+    outcome: Outcome = shown(
+        "What the last attempt met. `answered`: a status. `refused`: the name does not resolve to "
+        "public addresses only, and nothing was sent. `no_answer`: no connection, no valid "
+        "certificate, or no complete answer within 15 seconds."
+    )
+    status: int | None = shown("The status of the answer; null if there was none.")
+    milliseconds: int = shown("How long the last attempt took.", minimum=0)
+    answer: str = shown(
+        f"The first {deliveries.ANSWER_MAX} bytes of the answer, as text.",
+        maxLength=deliveries.ANSWER_MAX,
+    )
+
+
+class DeliveryList(ResponseBody):
+    """A page of deliveries."""
+
+    model_config = example(deliveries=[_DELIVERY], cursor=CURSOR)
+
+    deliveries: list[Delivery] = shown("The deliveries of this page, newest event first.")
+    cursor: NextCursor
+
+
+def members(body: UpdateWebhook) -> dict[str, Any]:
+    """Return the new values of a body, as the operation takes them."""
+    return {**dict(body), "events": None if body.events is None else tuple(body.events)}

@@ -1,0 +1,75 @@
+"""The addresses on which the server of one machine listens."""
+
+import socket
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from typing import NamedTuple
+
+from shared.errors import InvalidSettings
+
+_V4 = 4
+
+
+class OpsAddress(NamedTuple):
+    """Where the metrics are, such as 127.0.0.1:9464 or [::1]:9464; port 0 is any that is free."""
+
+    host: str
+    port: int
+
+    @classmethod
+    def parse(cls, text: str) -> "OpsAddress":
+        """Parse an address and a port. Raises `ValueError` if `text` is anything else."""
+        host, _, port = text.rpartition(":")
+        try:
+            found = cls(str(ip(host.removeprefix("[").removesuffix("]"))), int(port))
+        except ValueError:
+            raise ValueError(f"{text} is not like 127.0.0.1:9464 or [::1]:9464") from None
+        return found
+
+    def __str__(self) -> str:
+        return f"{named(ip(self.host))}:{self.port}"
+
+
+def ip(text: str) -> IPv4Address | IPv6Address:
+    """Parse an IP address. Raises `ValueError`."""
+    try:
+        return ip_address(text)
+    except ValueError:
+        raise ValueError(f"{text} is not an IP address such as 127.0.0.1, 0.0.0.0 or ::1") from None
+
+
+def named(host: IPv4Address | IPv6Address) -> str:
+    """Return the address as it is in a URL."""
+    return str(host) if isinstance(host, IPv4Address) else f"[{host}]"
+
+
+def of_this_machine(host: IPv4Address | IPv6Address) -> str | None:
+    """Return how a browser on this machine names a server on `host`; None if not by a name of ours.
+
+    Only these names are those of this machine for everybody: no other site can take them.
+    """
+    if host.is_unspecified:
+        return "127.0.0.1" if host.version == _V4 else "[::1]"
+    return named(host) if str(host) in {"127.0.0.1", "::1"} else None
+
+
+def check_free(host: IPv4Address | IPv6Address, port: int) -> None:
+    """Raise `InvalidSettings` if this process cannot listen there."""
+    try:
+        with socket.socket(_family(host)) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind((str(host), port))
+    except (OSError, OverflowError) as error:
+        problem = f"address {host}, port {port}: {error}"
+        raise InvalidSettings(f"{problem}. Try another: --port 8081, make run PORT=8081") from error
+
+
+def listen(address: OpsAddress) -> socket.socket:
+    """Return a socket that listens there. Raises `InvalidSettings` if it cannot."""
+    try:
+        return socket.create_server((address.host, address.port), family=_family(ip(address.host)))
+    except (OSError, OverflowError) as error:
+        raise InvalidSettings(f"--ops-address {address}: {error}. Try another port.") from error
+
+
+def _family(host: IPv4Address | IPv6Address) -> socket.AddressFamily:
+    return socket.AF_INET if isinstance(host, IPv4Address) else socket.AF_INET6

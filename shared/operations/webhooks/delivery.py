@@ -1,0 +1,230 @@
+"""Delivery: a worker sends a webhook what is due (HOOK-8, docs/adr/0062).
+
+A worker takes the webhook for a while, sends events in order of their indexes, and writes after
+each batch what became of it. If it ends in between, the batch is sent once more.
+"""
+
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import datetime
+from random import SystemRandom
+from typing import Final
+
+from shared.model import deliveries, webhook_progress
+from shared.model import webhooks as model
+from shared.model.audit_log import Action
+from shared.model.callers import Caller
+from shared.model.deliveries import Answer, Delivery
+from shared.model.sealed_log.head import LogHead
+from shared.model.webhook_progress import Batch, Event
+from shared.model.webhooks import Webhook, WebhookTurn
+from shared.operations.audit import log
+from shared.operations.rules import audit, operation, tenants
+from shared.operations.rules.operation import settle
+from shared.operations.webhooks import messages
+from shared.operations.webhooks import webhooks as rules
+from shared.ports import Ports
+from shared.ports.sender import Sender
+from shared.ports.store import Change, Delete, Expect, Put
+
+# After this time a worker leaves the rest to the next one, so that other webhooks have their turn.
+SLICE_SECONDS: Final = 20.0
+# The most events that are on their way at a time, and that are sent in a second.
+IN_FLIGHT: Final = 8
+PER_SECOND: Final = 50
+# The leaves that are read at a time.
+_READ: Final = 64
+
+_RANDOM: Final = SystemRandom()
+
+
+def deliver(
+    ports: Ports,
+    sender: Sender,
+    tenant_id: str,
+    webhook_id: str,
+    *,
+    stopped: Callable[[], bool] = lambda: False,
+    seconds: float = SLICE_SECONDS,
+) -> bool:
+    """Send a webhook what is due, for some time; return whether there is more to send at once.
+
+    Does nothing if another worker has the webhook. Raises `Corrupt`, `Unavailable`; the webhook is
+    then left alone until the lease ends.
+    """
+    deadline = operation.PACING.clock() + seconds
+    worker = secrets.token_hex(8)
+    while True:
+        webhook = settle(lambda: _take(ports, tenant_id, webhook_id, worker))
+        if webhook is None:
+            return False
+        is_over = _work(ports, sender, webhook, lambda: stopped() or _is_past(deadline))
+        if is_over:
+            return True
+        # An event may have been sealed since the last look, whose worker left it to this one.
+
+
+def _is_past(deadline: float) -> bool:
+    return operation.PACING.clock() >= deadline
+
+
+def _take(ports: Ports, tenant_id: str, webhook_id: str, worker: str) -> Webhook | None:
+    """Take the webhook for this worker, if there is anything to send to it now."""
+    webhook, now = _read(ports, tenant_id, webhook_id), ports.now()
+    if webhook is None or webhook.is_leased(now):
+        return None
+    if not _is_due(webhook, log.head(ports, tenant_id), now):
+        _rest(ports, webhook)
+        return None
+    change, taken = rules.replaced(webhook, webhook.leased(worker, now))
+    ports.store.write(change, _turn(taken, taken.leased_until))
+    return taken
+
+
+def _rest(ports: Ports, webhook: Webhook) -> None:
+    """Remove a turn for which there is nothing to do, now or later."""
+    address = rules.turn_address(webhook)
+    is_later = webhook.is_enabled and webhook_progress.due_at(webhook) is not None
+    if not is_later and ports.store.get(address) is not None:
+        ports.store.write(Delete(address, Expect.ANYTHING))
+
+
+def _is_due(webhook: Webhook, head: LogHead | None, now: datetime) -> bool:
+    if not webhook.is_enabled or (webhook.waits_until and now < webhook.waits_until):
+        return False
+    if webhook_progress.due_aside(webhook, now):
+        return True
+    if head is None or not webhook_progress.takes_more(webhook):
+        return False
+    return webhook.in_generation(head.generation).next_index < head.size
+
+
+def _work(ports: Ports, sender: Sender, webhook: Webhook, is_over: Callable[[], bool]) -> bool:
+    """Send batches until nothing is due, or until `is_over`; then release the webhook.
+
+    Return whether the work ended before its end.
+    """
+    taken: Webhook | None = webhook
+    while taken is not None:
+        if is_over():
+            _release(ports, taken, ports.now())
+            return True
+        batch = _batch(ports, taken)
+        if batch is None:
+            _release(ports, taken, webhook_progress.due_at(taken))
+            return False
+        taken = _sent(ports, sender, taken, batch)
+    return False
+
+
+def _batch(ports: Ports, webhook: Webhook) -> Batch | None:
+    """Return what to send next, None if nothing is due."""
+    now, head = ports.now(), log.head(ports, webhook.tenant_id)
+    if head is None or not _is_due(webhook, head, now):
+        return None
+    webhook = webhook.in_generation(head.generation)
+    # A webhook that has failed is tried with one event.
+    most = 1 if webhook.attempts else IN_FLIGHT
+    due = webhook_progress.due_aside(webhook, now)[:most]
+    if due:
+        found = [log.entries(ports, webhook.tenant_id, each, each + 1) for each in due]
+        events = [Event(index, entry) for ((index, entry),) in found if entry is not None]
+        return Batch(tuple(events), webhook.next_index, webhook.next_index)
+    first = webhook.next_index
+    read = log.entries(ports, webhook.tenant_id, first, min(first + _READ, head.size))
+    wanted = [Event(index, each) for index, each in read if each and webhook.wants(each)]
+    end = wanted[most].index if len(wanted) > most else first + len(read)
+    newest = max((each.timestamp for _, each in read if each), default=webhook.passed_at)
+    return Batch(tuple(wanted[:most]), first, end, newest)
+
+
+def _sent(ports: Ports, sender: Sender, webhook: Webhook, batch: Batch) -> Webhook | None:
+    """Send a batch and write what became of it; return the webhook, None if it was taken away."""
+    started = operation.PACING.clock()
+    answers: list[Answer] = []
+    if batch.events:
+        signed_by = messages.signers(ports, webhook)
+        made = [messages.message(each, signed_by, ports.now()) for each in batch.events]
+        answers = sender.send(webhook.url, made)
+    jitter = _RANDOM.uniform(-1, 1)
+    after = settle(lambda: _written(ports, webhook, batch, answers, jitter))
+    least = len(answers) / PER_SECOND - (operation.PACING.clock() - started)
+    if least > 0:
+        operation.PACING.sleep(least)
+    return after
+
+
+def _written(
+    ports: Ports, sent: Webhook, batch: Batch, answers: Sequence[Answer], jitter: float
+) -> Webhook | None:
+    """Write what became of a batch, to the webhook as it is now."""
+    webhook, now = _read(ports, sent.tenant_id, sent.id), ports.now()
+    if webhook is None or webhook.leased_by != sent.leased_by:
+        return None
+    head = log.head(ports, sent.tenant_id)
+    webhook = webhook.in_generation(head.generation if head else webhook.generation)
+    after, cause = webhook_progress.progressed(webhook, batch, answers, now, jitter=jitter)
+    if batch.is_of_aside and not batch.events:
+        # Their entries have expired.
+        due = {str(each) for each in webhook_progress.due_aside(webhook, now)}
+        left = {index: each for index, each in after.aside.items() if index not in due}
+        after = replace(after, aside=left)
+    change, stored = rules.replaced(webhook, after.leased(sent.leased_by or "", now))
+    ports.store.write(
+        change,
+        _turn(stored, stored.leased_until),
+        *_deliveries(ports, after, batch, answers, now),
+        *([_disabled(ports, after)] if cause else []),
+    )
+    return stored
+
+
+def _deliveries(
+    ports: Ports, webhook: Webhook, batch: Batch, answers: Sequence[Answer], now: datetime
+) -> list[Change]:
+    addresses = [
+        deliveries.address(webhook.tenant_id, webhook.id, each.entry.id) for each in batch.events
+    ]
+    known = ports.store.get_many(addresses)
+    changes: list[Change] = []
+    for event, answer, address in zip(batch.events, answers, addresses, strict=True):
+        before = Delivery.from_item(known[address]) if address in known else None
+        given_up = event.index < webhook.next_index and str(event.index) not in webhook.aside
+        made = webhook_progress.delivery(event, answer, before, now, given_up=given_up)
+        changes.append(Put(address, made.to_item(), Expect.ANYTHING))
+    return changes
+
+
+def _disabled(ports: Ports, webhook: Webhook) -> Change:
+    settings = tenants.settings(ports, webhook.tenant_id)
+    caller = Caller.inside(webhook.tenant_id, name="webhooks", handle=settings.handle)
+    details = {"host": webhook.host, "cause": str(webhook.disabled_because)}
+    return audit.entry(
+        ports, caller, Action.WEBHOOK_DISABLE, webhook.id, settings=settings, **details
+    )
+
+
+def _release(ports: Ports, webhook: Webhook, due_at: datetime | None) -> None:
+    """Give the webhook back, with a turn at `due_at` if there is more to do."""
+
+    def attempt() -> None:
+        found = _read(ports, webhook.tenant_id, webhook.id)
+        if found is None or found.leased_by != webhook.leased_by:
+            return
+        change, stored = rules.replaced(found, found.released())
+        ports.store.write(change, _turn(stored, due_at))
+
+    settle(attempt)
+
+
+def _turn(webhook: Webhook, due_at: datetime | None) -> Change:
+    if due_at is None or not webhook.is_enabled:
+        return Delete(rules.turn_address(webhook), Expect.ANYTHING)
+    turn = WebhookTurn(webhook.tenant_id, webhook.id, due_at)
+    return Put(turn.address, turn.to_item(), Expect.ANYTHING)
+
+
+def _read(ports: Ports, tenant_id: str, webhook_id: str) -> Webhook | None:
+    item = ports.store.get(model.webhooks(tenant_id).address(webhook_id))
+    return None if item is None else Webhook.from_item(item)

@@ -1,0 +1,60 @@
+"""Which webhooks a worker has to look at, and how many there are."""
+
+from collections import Counter
+from enum import StrEnum
+
+from shared.model import webhooks as model
+from shared.model.webhooks import Webhook, WebhookTurn, turn_name
+from shared.operations.rules import tenants
+from shared.ports import Ports
+
+
+class State(StrEnum):
+    """Whether a webhook is sent events. `failing`: it is, but the last attempts failed."""
+
+    ENABLED = "enabled"
+    FAILING = "failing"
+    DISABLED = "disabled"
+
+
+def counted(ports: Ports, *, most: int) -> Counter[State] | None:
+    """Count the webhooks of all tenants by state; None if there are more than `most` tenants.
+
+    Raises `Corrupt`, `Unavailable`.
+    """
+    tenant_ids = [each.tenant_id for each in tenants.directory(ports)]
+    if len(tenant_ids) > most:
+        return None
+    rows = (row for each in tenant_ids for row in ports.store.query(model.webhooks(each)))
+    return Counter(_state(Webhook.from_item(row.item)) for row in rows)
+
+
+def _state(webhook: Webhook) -> State:
+    if not webhook.is_enabled:
+        return State.DISABLED
+    return State.ENABLED if webhook.failing_since is None else State.FAILING
+
+
+def of_tenant(ports: Ports, tenant_id: str) -> list[str]:
+    """Return the names of a tenant's enabled webhooks, after its sealed log has grown.
+
+    Raises `Unavailable`.
+    """
+    found = [Webhook.from_item(row.item) for row in ports.store.query(model.webhooks(tenant_id))]
+    return [turn_name(tenant_id, each.id) for each in found if each.is_enabled]
+
+
+def due(ports: Ports) -> list[str]:
+    """Return the names of the webhooks of all tenants whose turn has come.
+
+    Raises `Unavailable`.
+    """
+    now = ports.now()
+    turns = [WebhookTurn.from_item(row.item) for row in ports.store.query(model.TURNS)]
+    return [turn_name(each.tenant_id, each.webhook_id) for each in turns if each.due_at <= now]
+
+
+def parts(name: str) -> tuple[str, str]:
+    """Return the identifiers of tenant and webhook in a name."""
+    tenant_id, _, webhook_id = name.partition("#")
+    return tenant_id, webhook_id

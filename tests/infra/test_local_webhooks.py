@@ -1,0 +1,169 @@
+"""Webhooks on one machine: threads that send to receivers that fail in each way (HOOK-12)."""
+
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from infra.local_sealing import Sealing
+from infra.local_webhooks import Webhooks
+from shared import wiring
+from shared.errors import Unavailable
+from shared.model.deliveries import Answer, Message, Outcome
+from shared.operations.api import webhooks
+from shared.operations.audit import sealing
+from shared.operations.webhooks import dispatch
+from shared.ports import Ports
+from shared.ports.sender import Sender
+from tests.operations.tenants import Tenant
+from tests.receivers import HOST, Received, answer, receiving
+from tests.worlds import embedded
+
+URL = f"https://{HOST}/"
+
+
+class Told:
+    """A sender that counts by host, and answers after what is held for a host has ended."""
+
+    def __init__(self, held: dict[str, threading.Event] | None = None) -> None:
+        self.held = held or {}
+        self.sent: list[str] = []
+
+    def send(self, url: str, messages: Sequence[Message]) -> list[Answer]:
+        if url in self.held:
+            self.held[url].wait(20)
+        self.sent += [url] * len(messages)
+        return [Answer(Outcome.ANSWERED, 1, status=200) for _ in messages]
+
+
+@pytest.fixture
+def ports(tmp_path: Path) -> Ports:
+    # With a clock that goes on by itself, as the leases of threads need one.
+    return embedded(tmp_path, wiring.now)
+
+
+def webhook(ports: Ports, tenant: Tenant, url: str = URL) -> str:
+    events = ("revocation.create",)
+    made = webhooks.create(ports, tenant.operator, url=url, events=events, description=None)
+    return made.webhook.id
+
+
+@contextmanager
+def running(ports: Ports, sender: Sender) -> Iterator[Webhooks]:
+    thread = Webhooks(ports, sender)
+    thread.start()
+    try:
+        yield thread
+    finally:
+        thread.stop()
+        thread._thread.join(20)
+        assert not thread.is_alive()
+
+
+def until(condition: Callable[[], bool], seconds: float = 10) -> float:
+    """Wait until it holds; return how long that took."""
+    started = time.monotonic()
+    while not condition():
+        assert time.monotonic() - started < seconds
+        time.sleep(0.01)
+    return time.monotonic() - started
+
+
+def test_what_is_sealed_is_sent(ports: Ports) -> None:
+    """F396a: On one machine, what is sealed reaches a receiver over TLS within a second."""
+    tenant = Tenant.create(ports)
+    webhook(ports, tenant)
+    with receiving(answer(200)) as receiver, running(ports, receiver.sender()) as thread:
+        sealed = Sealing(ports, thread.sealed)
+        tenant.revoke(ports, "svc_wrt_a")
+        sealed._round()
+        assert until(lambda: len(receiver.requests) == 1) < 3
+        tenant.revoke(ports, "svc_wrt_b")
+        sealed._round()
+        until(lambda: len(receiver.requests) == 2)
+    assert {each.headers["host"] for each in receiver.requests} == {HOST}
+
+
+def test_what_was_sealed_before_the_start(ports: Ports) -> None:
+    """F396b: A start sends what was sealed before the last stop, whoever was to be told of it."""
+    tenant = Tenant.create(ports)
+    webhook(ports, tenant)
+    tenant.revoke(ports, "svc_wrt_a")
+    sealing.extend(ports, tenant.id)
+    sender = Told()
+    with running(ports, sender):
+        until(lambda: sender.sent == [URL])
+
+
+def test_a_slow_receiver_delays_nobody_else(ports: Ports) -> None:
+    """HOOK-12, F397a: Ten receivers of a tenant that hang do not delay another tenant's events."""
+    slow, other = Tenant.create(ports), Tenant.create(ports, "globex")
+    hang = threading.Event()
+    urls = [f"https://slow{number}.example.com/" for number in range(10)]
+    for url in urls:
+        webhook(ports, slow, url)
+    webhook(ports, other)
+    sender = Told(dict.fromkeys(urls, hang))
+    for tenant in (slow, other):
+        tenant.revoke(ports, "svc_wrt_a")
+        sealing.extend(ports, tenant.id)
+    with running(ports, sender) as thread:
+        try:
+            until(lambda: sender.sent == [URL])
+            until(lambda: len(thread._running) == 5)
+            other.revoke(ports, "svc_wrt_b")
+            sealing.extend(ports, other.id)
+            thread.sealed(other.id)
+            assert until(lambda: sender.sent == [URL, URL]) < 2
+        finally:
+            hang.set()
+        # The other five had their turn.
+        until(lambda: len(sender.sent) == 12)
+
+
+def test_a_failure_is_tried_again(
+    ports: Ports, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """F396c: If the store fails, what could not be sent is sent when it is back."""
+    tenant = Tenant.create(ports)
+    webhook(ports, tenant)
+    tenant.revoke(ports, "svc_wrt_a")
+    sealing.extend(ports, tenant.id)
+    calls: list[str] = []
+
+    def down(*_: object) -> list[str]:
+        calls.append("")
+        raise Unavailable("down")
+
+    sender = Told()
+    with monkeypatch.context() as patch:
+        patch.setattr(dispatch, "of_tenant", down)
+        with running(ports, sender):
+            until(lambda: len(calls) >= 2)
+            patch.undo()
+            until(lambda: sender.sent == [URL])
+    assert len([each for each in caplog.records if "could not be sent" in each.message]) == 1
+
+
+def test_a_stop_ends_a_slow_delivery_after_its_batch(ports: Ports) -> None:
+    """F397b: A stop completes what is on its way, and begins nothing more."""
+    tenant = Tenant.create(ports)
+    webhook(ports, tenant)
+    for number in range(20):
+        tenant.revoke(ports, f"svc_wrt_{number}")
+    sealing.extend(ports, tenant.id)
+
+    def slow(_request: Received, connection: ssl.SSLSocket) -> None:
+        time.sleep(0.3)
+        answer(200)(_request, connection)
+
+    with receiving(slow) as receiver:
+        with running(ports, receiver.sender()):
+            until(lambda: len(receiver.requests) > 0)
+        assert len(receiver.requests) <= 8
+        with running(ports, receiver.sender()):
+            until(lambda: len({each.headers["webhook-id"] for each in receiver.requests}) == 20)

@@ -1,0 +1,168 @@
+"""Receivers of webhooks on this machine: each answers a connection by a script, over TLS."""
+
+import socket
+import ssl
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from ipaddress import IPv4Network
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from shared.adapters.https_sender import HttpsSender
+
+HOST = "hooks.example.com"
+LOOPBACK = (IPv4Network("127.0.0.0/8"),)
+
+
+@dataclass
+class Received:
+    """One request, as it came."""
+
+    line: str
+    headers: dict[str, str]
+    body: str
+
+
+# What a receiver does with a connection after the request; without a request, with `Raw`.
+Script = Callable[[Received, ssl.SSLSocket], None]
+Raw = Callable[[socket.socket], None]
+
+
+@dataclass
+class Receiver:
+    """A listening receiver, and the requests that it got."""
+
+    listener: socket.socket
+    requests: list[Received] = field(default_factory=list)
+    connections: int = 0
+
+    @property
+    def port(self) -> int:
+        return int(self.listener.getsockname()[1])
+
+    def sender(
+        self, addresses: Sequence[str] = ("127.0.0.1",), *, patience: float = 5.0
+    ) -> HttpsSender:
+        """A sender for which the name of the receiver resolves to these addresses."""
+        return HttpsSender(LOOPBACK, lambda _: list(addresses), self.port, trusting(HOST), patience)
+
+
+def answer(status: int, body: bytes = b"", *headers: str) -> Script:
+    """A script that answers each request like this."""
+    lines = [f"HTTP/1.1 {status} Answer", f"Content-Length: {len(body)}", *headers, "", ""]
+
+    def run(_request: Received, connection: ssl.SSLSocket) -> None:
+        connection.sendall("\r\n".join(lines).encode() + body)
+
+    return run
+
+
+@contextmanager
+def receiving(script: Script, *, host: str = HOST, expired: bool = False) -> Iterator[Receiver]:
+    """A receiver with a certificate for `host` that answers by a script."""
+    context = _server(host, expired)
+
+    def run(plain: socket.socket) -> None:
+        with context.wrap_socket(plain, server_side=True) as connection:
+            request = _read(connection)
+            made.requests.append(request)
+            script(request, connection)
+
+    with raw(run) as made:
+        yield made
+
+
+@contextmanager
+def raw(run: Raw) -> Iterator[Receiver]:
+    """A receiver that does `run` with each connection, in a thread."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        receiver, threads = Receiver(listener), list[threading.Thread]()
+
+        def serve(connection: socket.socket) -> None:
+            # What the other side does is not the receiver's fault.
+            connection.settimeout(2)
+            with suppress(OSError), connection:
+                run(connection)
+
+        def accept() -> None:
+            with suppress(OSError):
+                while True:
+                    connection, _ = listener.accept()
+                    receiver.connections += 1
+                    threads.append(threading.Thread(target=serve, args=[connection]))
+                    threads[-1].start()
+
+        acceptor = threading.Thread(target=accept)
+        acceptor.start()
+        try:
+            yield receiver
+        finally:
+            with suppress(OSError):
+                listener.shutdown(socket.SHUT_RDWR)
+            for each in (acceptor, *threads):
+                each.join(10)
+
+
+def _read(connection: ssl.SSLSocket) -> Received:
+    data = b""
+    while b"\r\n\r\n" not in data:
+        data += connection.recv(65_536) or _gone()
+    head, _, body = data.partition(b"\r\n\r\n")
+    line, *lines = head.decode().split("\r\n")
+    headers = {name.lower(): value for name, _, value in (each.partition(": ") for each in lines)}
+    while len(body) < int(headers["content-length"]):
+        body += connection.recv(65_536) or _gone()
+    return Received(line, headers, body.decode())
+
+
+def _gone() -> bytes:
+    raise ConnectionError("the sender is gone")
+
+
+@cache
+def _certificate(host: str, expired: bool) -> tuple[bytes, bytes]:
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, host)])
+    now = datetime.now(UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=2))
+        .not_valid_after(now + timedelta(days=-1 if expired else 1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(host)]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    form = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    return (
+        made.public_bytes(serialization.Encoding.PEM),
+        key.private_bytes(serialization.Encoding.PEM, *form),
+    )
+
+
+def _server(host: str, expired: bool) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "both.pem"
+        file.write_bytes(b"".join(_certificate(host, expired)))
+        context.load_cert_chain(file)
+    return context
+
+
+def trusting(*hosts: str, expired: bool = False) -> ssl.SSLContext:
+    """What trusts the certificates of these hosts alone."""
+    context = ssl.create_default_context()
+    for host in hosts:
+        context.load_verify_locations(cadata=_certificate(host, expired)[0].decode())
+    return context

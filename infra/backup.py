@@ -1,15 +1,165 @@
-"""Copies of the store of one machine, made while the server runs."""
+"""Backups of one machine: a folder with the store, the blobs that it needs, and their hashes.
 
+A backup is made while the server runs. Its store is one moment of the store. The blobs are read
+afterwards: they never change, so all that the copied store names is there.
+"""
+
+import hashlib
+import json
 import os
+import shutil
 import sqlite3
 from contextlib import closing
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
 
-from shared.errors import RescindError
+from infra import data_folder, private_files
+from shared import __version__, wiring
+from shared.errors import RescindError, Unavailable
+from shared.model import times
+from shared.model.deployment import SCHEMA
+from shared.operations.operator import backup as operations
+from shared.operations.rules import tenants
+from shared.ports import Ports
+
+STORE: Final = "svc.db"
+MASTER_KEY: Final = "master.key"
+BLOBS: Final = "blobs"
+_MANIFEST: Final = "manifest.json"
+_FORMAT: Final = 1
+_PRIVATE_FOLDER: Final = 0o700
 
 
 class BackupFailed(RescindError):
-    """No copy was made."""
+    """No backup was made."""
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a backup says of itself. `files` has the SHA-256 of each file, in hex, by its path."""
+
+    release: str
+    schema: int
+    made_at: str
+    tenants: int
+    files: dict[str, str]
+    format: int = _FORMAT
+
+    @classmethod
+    def read(cls, folder: Path) -> "Manifest":
+        """Return the manifest of a backup. Raises `BackupDamaged`."""
+        try:
+            fields: dict[str, Any] = json.loads((folder / _MANIFEST).read_bytes())
+            found = cls(**fields)
+        except (OSError, ValueError, TypeError) as error:
+            raise BackupDamaged(f"{folder} is not a backup: {_MANIFEST}: {error}.") from error
+        if found.format != _FORMAT or found.schema > SCHEMA:
+            raise BackupDamaged(
+                f"{folder} was made by release {found.release}; use that release, or a newer one."
+            )
+        return found
+
+
+class BackupDamaged(RescindError):
+    """The folder is not a whole backup of a release that this one can read."""
+
+
+def back_up(data: Path, key: Path, destination: Path, *, with_key: bool = False) -> Manifest:
+    """Make a backup of the data folder `data` in the new folder `destination`, and verify it.
+
+    `key` is the file of the master key, which is copied only if `with_key` is true. Raises
+    `BackupFailed` if the destination exists, a copy fails, or the copy is not whole; `destination`
+    does not exist then.
+    """
+    partial = destination.with_name(destination.name + ".partial")
+    for each in (destination, partial):
+        if each.exists():
+            raise BackupFailed(f"{each} exists already. Name another folder, or remove it.")
+    try:
+        partial.mkdir(mode=_PRIVATE_FOLDER)
+        copy_store(data / STORE, partial / STORE)
+        made = _complete(data, key, partial, with_key=with_key)
+        partial.rename(destination)
+        _sync(destination.parent)
+    except (OSError, Unavailable) as error:
+        raise BackupFailed(f"{destination} could not be made: {error}") from error
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return made
+
+
+def _complete(data: Path, key: Path, partial: Path, *, with_key: bool) -> Manifest:
+    """Add the blobs and the manifest to a copy of the store, after the copy was verified."""
+    with closing(_opened(partial / STORE, data / BLOBS, key)) as ports:
+        directory = list(tenants.directory(ports))
+        names = [name for each in directory for name in operations.blobs(ports, each.tenant_id)]
+        made_at = times.text(ports.now())
+        with closing(_opened(partial / STORE, partial / BLOBS, key)) as copy:
+            for name in dict.fromkeys(names):
+                _copy_blob(ports, copy, name)
+            _check_whole(copy)
+    _remove_limits(partial)
+    if with_key:
+        data_folder.copy_private(key, partial / MASTER_KEY)
+    files = {each: _digest(partial / each) for each in _files(partial)}
+    made = Manifest(__version__, SCHEMA, made_at, len(directory), files)
+    data_folder.write_private(partial / _MANIFEST, json.dumps(asdict(made), indent=1).encode())
+    return made
+
+
+def _opened(store: Path, blobs: Path, key: Path) -> Ports:
+    settings = {"SVC_STORE": f"sqlite:{store}", "SVC_BLOBS": f"file:{blobs}"}
+    return wiring.build(wiring.settings(settings | {"SVC_KEYS": f"file:{key}"}))
+
+
+def _copy_blob(source: Ports, copy: Ports, name: str) -> None:
+    blob = source.blobs.get(name)
+    # A newer list may have been removed meanwhile; those that the store names are checked later.
+    if blob is not None:
+        copy.blobs.put(name, blob)
+
+
+def _check_whole(copy: Ports) -> None:
+    for problem in operations.problems(copy):
+        raise BackupFailed(f"the copy is not whole, as the data may be: {problem}.")
+
+
+def _remove_limits(folder: Path) -> None:
+    """Remove the file of the rate limit, which is made for any store and holds no records."""
+    for path in folder.glob(f"{STORE}-*"):
+        path.unlink()
+    shutil.rmtree(folder / BLOBS / ".tmp")
+
+
+def verify(folder: Path) -> Manifest:
+    """Return the manifest of a backup whose files are as they were made. Raises `BackupDamaged`."""
+    made = Manifest.read(folder)
+    found = {each for each in _files(folder) if each != _MANIFEST}
+    for name in sorted(found ^ made.files.keys()):
+        state = "was added to" if name in found else "is missing from"
+        raise BackupDamaged(f"{name} {state} the backup {folder}.")
+    for name, sha256 in made.files.items():
+        if _digest(folder / name) != sha256:
+            raise BackupDamaged(f"{name} of the backup {folder} is not as it was made.")
+    return made
+
+
+def check_opens(folder: Path, key: Path) -> None:
+    """Check that the store of a backup is whole, and that the key in the file opens its seals.
+
+    Works on a copy, since to open a store may change its files. Raises `BackupDamaged`,
+    `InvalidSettings`.
+    """
+    private_files.check_owner(key)
+    with TemporaryDirectory() as scratch:
+        store = Path(scratch, STORE)
+        shutil.copyfile(folder / STORE, store)
+        shutil.copytree(folder / BLOBS, blobs := Path(scratch, BLOBS))
+        with closing(_opened(store, blobs, key)) as ports:
+            for problem in operations.problems(ports):
+                raise BackupDamaged(f"the backup cannot be used with {key}: {problem}.")
 
 
 def copy_store(source: Path, destination: Path) -> None:
@@ -39,6 +189,20 @@ def _copy(source: Path, destination: Path) -> None:
         found = copy.execute("PRAGMA integrity_check(1)").fetchone()[0]
     if found != "ok":
         raise sqlite3.DatabaseError(f"the copy is damaged, as the store may be: {found}")
+
+
+def _files(folder: Path) -> list[str]:
+    """Return the paths of all files below the folder, relative to it, in order."""
+    found = (each for each in folder.rglob("*") if not each.is_dir() or each.is_symlink())
+    return sorted(each.relative_to(folder).as_posix() for each in found)
+
+
+def _digest(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise BackupDamaged(f"{path} cannot be read: {error.strerror}.") from error
 
 
 def _sync(path: Path) -> None:

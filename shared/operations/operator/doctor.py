@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from shared.errors import Corrupt, InvalidSrl, RescindError
-from shared.model import seeds, signing_keys
+from shared.model import seeds, signing_keys, times
+from shared.model.expiring import Kind
 from shared.model.items import Address, Table
 from shared.model.signing_keys import SigningKey, Status
 from shared.model.srl.head import Head
@@ -14,17 +15,22 @@ from shared.model.srl.schedule import TURNS, Turn
 from shared.model.srl.signers import ListSigner, signers
 from shared.model.srl.verification import verify
 from shared.model.tenants import DirectoryEntry
+from shared.operations.audit import generations
 from shared.operations.operator import consistency, probes, propagation
 from shared.operations.operator.probes import Probe
 from shared.operations.operator.recovery import differences, newest
 from shared.operations.rules import seals, tenants
-from shared.operations.srl import in_force
+from shared.operations.srl import expiring, in_force
 from shared.ports import Ports
 from shared.ports.one_machine import LocalStore
 from shared.ports.store import Delete, Expect, Put
 
 # How many authorizers of a tenant are named that are behind.
 _STRAGGLERS: Final = 10
+
+# How many keys of a tenant are named that expire soon.
+_EXPIRING: Final = 10
+_REPLACE: Final = "replace it before then: see docs/api-keys.md#keys-that-expire"
 
 _FLEET: Final = "docs/fleet.md#stragglers"
 _GUIDE: Final = "restore the data (docs/deploy.md#restore)"
@@ -137,11 +143,13 @@ def _findings(ports: Ports, tenant: DirectoryEntry, head: Head) -> Iterator[Find
     checks: tuple[Callable[[Ports, DirectoryEntry, Head], Iterator[Finding]], ...] = (
         _list_is_valid,
         _list_is_newest,
+        _log_is_newest,
         _nothing_has_returned,
         _list_is_on_time,
         _signer_can_sign,
         _keys_can_sign,
         _authorizers_follow,
+        _keys_last,
     )
     for check in checks:
         try:
@@ -194,6 +202,14 @@ def _list_is_newest(ports: Ports, tenant: DirectoryEntry, head: Head) -> Iterato
         )
 
 
+def _log_is_newest(ports: Ports, tenant: DirectoryEntry, _head: Head) -> Iterator[Finding]:
+    """Find tiles of the sealed log that are newer than its head (LOG-10)."""
+    if generations.beyond(ports, tenant.tenant_id) is not None:
+        yield Finding(
+            tenant.handle, "its sealed log has leaves that its records lack", _recover(tenant)
+        )
+
+
 def _nothing_has_returned(ports: Ports, tenant: DirectoryEntry, _head: Head) -> Iterator[Finding]:
     """Find keys and accounts that a restore has made valid again (docs/adr/0024)."""
     for problem in differences.examine(ports, tenant.tenant_id):
@@ -215,6 +231,19 @@ def _authorizers_follow(ports: Ports, tenant: DirectoryEntry, _head: Head) -> It
     if total > _STRAGGLERS:
         problem = f"the same is true of {total - _STRAGGLERS} more of its authorizers"
         yield Finding(tenant.handle, problem, f"see {_FLEET}")
+
+
+def _keys_last(ports: Ports, tenant: DirectoryEntry, _head: Head) -> Iterator[Finding]:
+    """Find API keys and signing keys that expire within 30 days (APIKEY-11)."""
+    found = expiring.soon(ports, tenant.tenant_id)
+    for each in found[:_EXPIRING]:
+        name = "API key" if each.kind is Kind.API_KEY else "signing key"
+        left = "1 day" if each.days == 1 else f"{each.days} days"
+        problem = f'its {name} {each.id} "{each.name}" expires within {left}'
+        yield Finding(tenant.handle, f"{problem}, at {times.text(each.expires_at)}", _REPLACE)
+    if len(found) > _EXPIRING:
+        problem = f"the same is true of {len(found) - _EXPIRING} more of its keys"
+        yield Finding(tenant.handle, problem, _REPLACE)
 
 
 def _signer_can_sign(ports: Ports, tenant: DirectoryEntry, _head: Head) -> Iterator[Finding]:
@@ -243,7 +272,7 @@ def _seal(
     try:
         if seals.is_of_earlier_version(ports, key):
             problem = f"the seed of its {name} is sealed in the format of an earlier version"
-            yield Finding(handle, problem, f"run: migrate {handle}")
+            yield Finding(handle, problem, f"run: upgrade {handle}")
         elif seeds.public_key(seals.opened(ports, key)) != key.public_key:
             problem = f"the seed of its {name} belongs to another key"
             yield Finding(handle, problem, _restore_and_recover(tenant))

@@ -3,15 +3,16 @@
 from dataclasses import replace
 from datetime import datetime
 
-from shared.errors import Conflict
+from shared.errors import Conflict, InvalidState
 from shared.model import tenants as model
 from shared.model.audit_log import Action
 from shared.model.callers import Caller, Scope
 from shared.model.identifiers import TENANT
 from shared.model.tenants import DirectoryEntry, TenantSettings
 from shared.operations.api import api_keys, service_accounts
-from shared.operations.api.api_keys import Created
-from shared.operations.rules import audit, tenants
+from shared.operations.operator import deployment
+from shared.operations.rules import api_key_creation, audit, tenants
+from shared.operations.rules.api_key_creation import Created
 from shared.operations.rules.operation import settle
 from shared.operations.srl import publication, signed_by_end, signers
 from shared.ports import Ports
@@ -30,6 +31,7 @@ def create_tenant(
     log. Raises `ValueError` if `handle` is not valid, `Conflict` if it is in use.
     """
     model.handle(handle)
+    deployment.mark_schema(ports)
     return settle(lambda: _create_tenant(ports, handle, user))
 
 
@@ -39,7 +41,7 @@ def _create_tenant(ports: Ports, handle: str, user: str | None) -> tuple[TenantS
         raise Conflict("A tenant of this name exists; choose another name.")
     signer = signers.make(ports, settings.tenant_id)
     account = replace(service_accounts.new(ports, settings, name=_ADMIN), api_key_count=1)
-    created, changes = api_keys.creation(
+    created, changes = api_key_creation.creation(
         ports, settings, name=_ADMIN, scopes=(Scope.ADMIN,), account=account
     )
     caller = Caller.inside(settings.tenant_id, name=_OPERATOR, handle=handle, operator=user)
@@ -67,20 +69,32 @@ def _create_tenant(ports: Ports, handle: str, user: str | None) -> tuple[TenantS
 
 
 def mint_admin_key(
-    ports: Ports, *, handle: str, user: str | None = None, expires_at: datetime | None = None
+    ports: Ports,
+    *,
+    handle: str,
+    name: str = _ADMIN,
+    user: str | None = None,
+    expires_at: datetime | None = None,
 ) -> Created:
     """Create an admin key for a tenant that is locked out; `user` is as in `create_tenant`.
 
     Raises `NotFound`; `InvalidRequest` if `expires_at` has passed.
     """
     caller = operator(ports, handle=handle, user=user)
-    return api_keys.create(ports, caller, name=_ADMIN, scopes=(Scope.ADMIN,), expires_at=expires_at)
+    return api_keys.create(ports, caller, name=name, scopes=(Scope.ADMIN,), expires_at=expires_at)
 
 
 def operator(ports: Ports, *, handle: str, user: str | None = None) -> Caller:
-    """Return the operator as caller for the tenant of this handle. Raises `NotFound`.
+    """Return the operator as caller for the tenant of this handle, which may be a former one.
 
-    `user` is as in `create_tenant`.
+    `user` is as in `create_tenant`. Raises `NotFound`; `InvalidState` if the tenant's removal
+    began.
     """
     tenant_id = tenants.identifier(ports, handle)
+    item = ports.store.get(model.DIRECTORY.address(tenant_id))
+    if item is not None:
+        entry = DirectoryEntry.from_item(item)
+        if entry.removal_began:
+            raise InvalidState("The removal of this tenant began; it can only be completed.")
+        handle = entry.handle
     return Caller.inside(tenant_id, name=_OPERATOR, handle=handle, operator=user)

@@ -54,12 +54,12 @@ def look(ports: Ports) -> Lists:
 
 def _lists(ports: Ports) -> Lists:
     now = ports.now()
-    issued = [times.parse(each.sk.partition("#")[0]) for each in ports.store.query(ISSUES, limit=1)]
+    issued_at = schedule.oldest_issue(ports)
     future = ports.store.count(ISSUES, after=until(now + times.CLOCK_TOLERANCE))
     turns = [schedule.turn(each) for each in ports.store.query(TURNS, limit=_TURNS_MAX)]
     expiries = [turn.expires_at for turn in turns if turn]
     return Lists(
-        oldest_age_seconds=_seconds(now - issued[0]) if issued else None,
+        oldest_age_seconds=_seconds(now - issued_at) if issued_at else None,
         soonest_expiry_seconds=_seconds(min(expiries) - now) if expiries else None,
         late=future + sum(turn is None or turn.is_late(now) for turn in turns),
     )

@@ -10,7 +10,7 @@ from shared.model.srl.content import Content
 from shared.model.srl.head import FORMAT, Head
 from shared.model.srl.schedule import SignersMark
 from shared.operations.operator.consistency.inconsistency import Inconsistency
-from shared.operations.operator.consistency.revocations import published_again
+from shared.operations.operator.consistency.revocations import published_again, repaired
 from shared.operations.rules import counters, revoked_signers, tenants
 from shared.operations.srl import content as srl_content
 from shared.operations.srl import feed_storage, in_force, marks, tombstones
@@ -109,4 +109,5 @@ def _by_themselves(ports: Ports, tenant_id: str, warrant_ids: set[str]) -> set[s
 
 def _unmarked(tenant_id: str, warrant_id: str, problem: str) -> Inconsistency:
     changes = published_again(tenant_id, warrant_id, adds=False)
-    return Inconsistency(f"{problem}, and no mark makes the next list correct it", tuple(changes))
+    problem += ", and no mark makes the next list correct it"
+    return Inconsistency(problem, tuple(changes), repaired(warrant_id))

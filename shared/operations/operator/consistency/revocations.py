@@ -34,10 +34,10 @@ def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
     by_shard: dict[Partition, set[str]] = {shard: set() for shard in shards}
     for warrant_id in records:
         by_shard[model.shard_of(tenant_id, warrant_id)].add(warrant_id)
-    for shard in shards:
+    for index, shard in enumerate(shards):
         before = counters.of_shard(ports, shard)
         listed = set(_listed(ports, shard))
-        yield from _miscounted(ports, shard, before["count"], len(listed))
+        yield from _miscounted(ports, tenant_id, index, before["count"], len(listed))
         yield from _torn(ports, tenant_id, listed, sorted(listed | by_shard[shard]), records)
 
 
@@ -72,8 +72,9 @@ def _row(ports: Ports, tenant_id: str, warrant_id: str) -> RevokedWarrant | None
 
 
 def _miscounted(
-    ports: Ports, shard: Partition, before: int, number: int
+    ports: Ports, tenant_id: str, index: int, before: int, number: int
 ) -> Iterator[Inconsistency]:
+    shard = model.shards(tenant_id)[index]
     if counters.of_shard(ports, shard)["count"] != before:
         return  # Revocations were created or deleted during the walk.
     if before != number:
@@ -81,6 +82,7 @@ def _miscounted(
         yield Inconsistency(
             f"the counters of {address.pk} have {before} revoked warrants, but there are {number}",
             (Increment(address, {"count": number - before, "changes": 1}, Expect.ANYTHING),),
+            Event(Action.REVOCATION_REPAIR, f"shard/{index}", {"shard": index}),
         )
 
 
@@ -133,8 +135,16 @@ def _settled(
     yield Inconsistency(
         f"the revocation of {warrant_id} is incomplete: {' and '.join(missing)}",
         (*changes, *published_again(tenant_id, warrant_id, adds=listed is None)),
-        None if standing.revocation_id else Event(Action.REVOCATION_CREATE, record.id, details),
+        repaired(warrant_id)
+        if standing.revocation_id
+        else Event(Action.REVOCATION_CREATE, record.id, details),
     )
+
+
+def repaired(warrant_id: str) -> Event:
+    """Return the audit entry of a change that is counted and revokes nothing (LOG-30)."""
+    shard = model.shard_number(warrant_id)
+    return Event(Action.REVOCATION_REPAIR, warrant_id, {"warrant_id": warrant_id, "shard": shard})
 
 
 def published_again(tenant_id: str, warrant_id: str, *, adds: bool) -> list[Change]:

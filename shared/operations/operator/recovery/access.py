@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 
-from shared.model import api_keys, service_accounts
+from shared.model import api_keys, service_accounts, times
 from shared.model.api_keys import ApiKey, Credential
 from shared.model.audit_log import Action
 from shared.model.service_accounts import ServiceAccount
@@ -50,6 +50,8 @@ def _key(run: Run, tombstone: Tombstone) -> str | None:
         return f'Deleted again: API key {key.id} "{key.name}"'
     if key.status is api_keys.Status.REVOKED:
         return _without_credential(run, tombstone)
+    if tombstone.status is Status.ROTATED:
+        return _end(run, key, tombstone)
     revoked = replace(
         key,
         status=api_keys.Status.REVOKED,
@@ -63,6 +65,29 @@ def _key(run: Run, tombstone: Tombstone) -> str | None:
         run.entry(Action.API_KEY_REVOKE, key.id, name=key.name),
     )
     return f'Revoked again: API key {key.id} "{key.name}"'
+
+
+def _end(run: Run, key: ApiKey, tombstone: Tombstone) -> str | None:
+    """Let a key that was rotated end when its grace ends."""
+    if key.successor_id is not None:
+        return None
+    until = tombstone.at or run.ports.now()
+    until = min(until, key.expires_at or until)
+    ending = replace(
+        key, expires_at=until, successor_id=tombstone.successor_id, version=key.version + 1
+    )
+    item = run.ports.store.get(api_keys.credential_address(key.digest))
+    found = [] if item is None else [Credential.from_item(item)]
+    run.ports.store.write(
+        Put(key.address, ending.to_item(), At(key.version)),
+        *(
+            Put(each.address, replace(each, expires_at=until).to_item(), Expect.PRESENT)
+            for each in found
+        ),
+        *tombstones.noted(run.tenant_id),
+        run.entry(Action.API_KEY_ROTATE, key.id, name=key.name, expires_at=times.text(until)),
+    )
+    return f'Ended again: API key {key.id} "{key.name}", which was rotated'
 
 
 def _without_credential(run: Run, tombstone: Tombstone) -> str | None:

@@ -16,7 +16,7 @@ from shared.model.srl.schedule import ISSUES, TURNS, Turn, issue_address, tenant
 from shared.model.srl.state import State
 from shared.operations.api import revocations
 from shared.operations.operator import consistency
-from shared.operations.operator.recovery import access, keys, list_signers
+from shared.operations.operator.recovery import access, keys, list_signers, sealed_log
 from shared.operations.operator.recovery import newest as srl_newest
 from shared.operations.operator.recovery import unknown as recovery_unknown
 from shared.operations.operator.recovery.newest import Newest
@@ -65,6 +65,8 @@ def recover(
     tables = recovery_unknown.behind(ports, tenant_id, newest)
     settings = tenants.settings(ports, tenant_id)
     run = Run(ports, operator, settings, newest.version, report)
+    # First, because each step of the recovery writes entries.
+    sealed_log.apply(run, newest)
     repaired = consistency.repair(ports, operator)
     for each in repaired:
         report(f"Repaired: {each}")

@@ -1,0 +1,69 @@
+"""The deployment that a store belongs to: the schema of its data, and whether it is in charge."""
+
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Final, Self
+
+from shared.errors import InvalidSettings
+from shared.model.items import Address, Item, Table
+from shared.model.records import ADDED, Record
+
+# Rises if an earlier release would misread or damage what this release stores.
+SCHEMA: Final = 1
+
+ADDRESS: Final = Address(Table.KEYS, "deployment")
+
+
+class Part(StrEnum):
+    """The part that a store has in a migration (docs/adr/0063). Only `serving` is in charge."""
+
+    SERVING = "serving"
+    RECEIVING = "receiving"
+    MOVED = "moved"
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment(Record):
+    """What a store says of itself.
+
+    `schema` is the highest of the releases that wrote to it. `receipt` is a random name that the
+    store got when data was last moved to it; `moved_to` is that of the store which is in charge
+    instead of this one.
+    """
+
+    schema: int = SCHEMA
+    part: Part = field(default=Part.SERVING, metadata=ADDED)
+    receipt: str | None = None
+    moved_to: str | None = None
+    version: int = 1
+
+    @classmethod
+    def of(cls, item: Item | None) -> Self:
+        """Return the record of an item; stores of earlier releases have none. Raises `Corrupt`."""
+        return cls(version=0) if item is None else cls.from_item(item)
+
+    def next(self, **changes: object) -> Self:
+        """Return the record as it is written next."""
+        return replace(self, version=self.version + 1, **changes)  # type: ignore[arg-type]
+
+    def check_schema(self) -> None:
+        """Raise `InvalidSettings` if a newer release wrote to the store (OPS-12)."""
+        if self.schema > SCHEMA:
+            raise InvalidSettings(
+                f"SVC_STORE: the data has schema {self.schema}; this release knows schemas up to"
+                f" {SCHEMA}.",
+                "Use the release that wrote the data, or a newer one.",
+            )
+
+    def check_in_charge(self) -> None:
+        """Raise `InvalidSettings` if another store is in charge of the data (OPS-13)."""
+        if self.part is Part.MOVED:
+            raise InvalidSettings(
+                "SVC_STORE: the data was moved to another store, which is in charge now.",
+                "Serve from that store, or move the data back with migrate.",
+            )
+        if self.part is Part.RECEIVING:
+            raise InvalidSettings(
+                "SVC_STORE: a migration to this store has not ended.",
+                "Repeat migrate to end it; until then the other store is in charge.",
+            )

@@ -1,0 +1,49 @@
+"""What a backup of the records needs beside them, and whether it is whole (OPS-15)."""
+
+from collections.abc import Iterator
+
+from shared.errors import RescindError
+from shared.model import seeds
+from shared.model.items import Table
+from shared.model.srl.blobs import folders, version_of
+from shared.operations.rules import seals, tenants
+from shared.operations.srl import in_force
+from shared.ports import Ports
+
+
+def blobs(ports: Ports, tenant_id: str) -> Iterator[str]:
+    """Yield the names of the blobs that a restored tenant needs.
+
+    They are the list in force with what belongs to it, lists that are newer, and all that the
+    sealed log stored. Old lists are not needed. Raises `Corrupt`, `Unavailable`.
+    """
+    version = in_force.head(ports, tenant_id).version
+    for folder in folders(tenant_id):
+        yield from (each for each in ports.blobs.names(folder) if version_of(each) >= version)
+    yield from ports.blobs.names(f"audit/{tenant_id}")
+
+
+def problems(ports: Ports) -> Iterator[str]:
+    """Read all records, and yield a sentence for each reason not to rely on them.
+
+    Of each tenant the list in force and its state are read and compared with their hashes and
+    signatures, and the seed of the list signer is opened. Raises `Unavailable`.
+    """
+    for table in Table:
+        for _ in ports.store.everything(table):
+            pass
+    for tenant in tenants.directory(ports):
+        try:
+            _check(ports, tenant.tenant_id)
+        except RescindError as error:
+            yield f"{tenant.handle}: {error}"
+
+
+def _check(ports: Ports, tenant_id: str) -> None:
+    tenants.settings(ports, tenant_id)
+    head, signer = in_force.head_and_signer(ports, tenant_id)
+    in_force.body(ports, head)
+    if head.state is not None:
+        in_force.state(ports, head, signer)
+    if seeds.public_key(seals.opened(ports, signer)) != signer.public_key:
+        raise seals.SeedLost(f"the seed of its list signer {signer.id} belongs to another key")

@@ -1,0 +1,32 @@
+"""What the store says of the deployment that it belongs to (OPS-12, OPS-13)."""
+
+from shared.model import deployment as model
+from shared.model.deployment import SCHEMA, Deployment
+from shared.operations.rules.operation import settle
+from shared.ports import Ports
+from shared.ports.store import At, Expect, Put
+
+
+def read(ports: Ports) -> Deployment:
+    """Return what the store says of itself. Raises `Corrupt`, `Unavailable`."""
+    return Deployment.of(ports.store.get(model.ADDRESS))
+
+
+def write(ports: Ports, before: Deployment, after: Deployment) -> None:
+    """Replace the record, if it is still `before`. Raises `ExpectationLost`, `Unavailable`."""
+    expected = At(before.version) if before.version else Expect.ABSENT
+    ports.store.write(Put(model.ADDRESS, after.to_item(), expected))
+
+
+def mark_schema(ports: Ports) -> None:
+    """Note the schema of this release in the store, which earlier releases then refuse to use.
+
+    Raises `Unavailable`.
+    """
+
+    def attempt() -> None:
+        found = read(ports)
+        if found.version == 0 or found.schema < SCHEMA:
+            write(ports, found, found.next(schema=max(found.schema, SCHEMA)))
+
+    settle(attempt)

@@ -1,0 +1,156 @@
+"""The removal of a tenant after its grace time, and the export of what it leaves (TENANT-7).
+
+The first step is final. What would let somebody in goes first, then everything else, and last what
+the tenant is found by: a removal that was interrupted can be repeated until nothing is left.
+"""
+
+import base64
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
+from typing import Final
+
+from shared.errors import InvalidState, Unavailable
+from shared.model import tenants as model
+from shared.model import times
+from shared.model.items import Address, Item, Table, Value
+from shared.model.tenants import DirectoryEntry, TenantSettings
+from shared.operations.rules import tenants
+from shared.operations.rules.operation import settle
+from shared.ports import Ports
+from shared.ports.store import MOST_CHANGES, At, Check, Delete, Expect, Put
+
+# Passes over the tables, after which some program must still be writing.
+_PASSES: Final = 20
+_SECRET: Final = frozenset({"digest", "former_secret", "sealed_secret", "sealed_seed"})
+_CREDENTIAL: Final = "api-key#"
+
+
+def export(ports: Ports, tenant_id: str) -> Iterator[str]:
+    """Yield the lines of an export: a JSON object for each item and each blob of the tenant.
+
+    Secrets are left out: seals of private keys, and hashes of API keys. Bytes are in base64. The
+    last line has the number of the lines before it and their SHA-256. Raises `Unavailable`.
+    """
+    lines, digest = 0, hashlib.sha256()
+    for document in _documents(ports, tenant_id):
+        line = json.dumps(document, sort_keys=True, ensure_ascii=False) + "\n"
+        digest.update(line.encode())
+        lines += 1
+        yield line
+    yield json.dumps({"lines": lines, "sha256": digest.hexdigest()}) + "\n"
+
+
+def _documents(ports: Ports, tenant_id: str) -> Iterator[dict[str, object]]:
+    for table in Table:
+        for address, item in ports.store.everything(table):
+            if model.is_of(tenant_id, address, item) and not address.pk.startswith(_CREDENTIAL):
+                yield {**address._asdict(), "table": table.value, "item": _plain(item)}
+    for folder in model.blob_folders(tenant_id):
+        for name in ports.blobs.names(folder):
+            blob = ports.blobs.get(name)
+            if blob is not None:
+                yield {"blob": name, "base64": base64.b64encode(blob).decode()}
+
+
+def _plain(value: Value | Item) -> object:
+    match value:
+        case bytes():
+            return {"base64": base64.b64encode(value).decode()}
+        case list():
+            return [_plain(each) for each in value]
+        case dict():
+            # Outcomes of requests have whole records in them.
+            return {name: _plain(each) for name, each in value.items() if name not in _SECRET}
+        case _:
+            return value
+
+
+def check_due(ports: Ports, *, handle: str) -> str:
+    """Return the identifier of a tenant that may be removed now.
+
+    Raises `NotFound`; `InvalidState` if its deletion was not asked for, or its grace time lasts.
+    """
+    entry = _entry(ports, tenants.identifier(ports, handle))
+    if not entry.removal_began:
+        _check_grace(ports, tenants.settings(ports, entry.tenant_id))
+    return entry.tenant_id
+
+
+def _check_grace(ports: Ports, settings: TenantSettings) -> None:
+    if settings.removal_at is None:
+        raise InvalidState("The tenant is not to be removed; ask for it with `tenant delete`.")
+    if not times.has_passed(settings.removal_at, ports.now()):
+        moment = times.text(settings.removal_at)
+        raise InvalidState(f"The tenant can be removed from {moment} on.")
+
+
+def remove(ports: Ports, *, handle: str) -> int:
+    """Remove everything of a tenant whose grace time has passed; return how many items there were.
+
+    Raises as `check_due` does, and `Unavailable`; repeat it then.
+    """
+    tenant_id = check_due(ports, handle=handle)
+    settle(lambda: _begin(ports, tenant_id))
+    removed = _delete(ports, _of_keys(ports, tenant_id, _CREDENTIAL))
+    removed += _delete(ports, iter([model.settings_address(tenant_id)]))
+    for _ in range(_PASSES):
+        _remove_blobs(ports, tenant_id)
+        found = _delete(ports, _rest(ports, tenant_id))
+        removed += found
+        if not found:
+            return removed + _delete(ports, _of_keys(ports, tenant_id, "tenant"))
+    raise Unavailable("records of the tenant are still written; stop other writers, and repeat")
+
+
+def _begin(ports: Ports, tenant_id: str) -> None:
+    entry = _entry(ports, tenant_id)
+    if entry.removal_began:
+        return
+    settings = tenants.settings(ports, tenant_id)
+    _check_grace(ports, settings)
+    began = replace(entry, removal_began=True)
+    ports.store.write(
+        Put(began.address, began.to_item(), Expect.ANYTHING),
+        Check(settings.address, At(settings.version)),
+    )
+
+
+def _entry(ports: Ports, tenant_id: str) -> DirectoryEntry:
+    item = ports.store.get(model.DIRECTORY.address(tenant_id))
+    if item is not None:
+        return DirectoryEntry.from_item(item)
+    settings = tenants.settings(ports, tenant_id)
+    return DirectoryEntry(tenant_id, settings.handle, settings.created_at)
+
+
+def _of_keys(ports: Ports, tenant_id: str, prefix: str) -> Iterator[Address]:
+    """Yield the tenant's items in partitions of table `keys` whose names begin with `prefix`."""
+    for address, item in ports.store.everything(Table.KEYS):
+        if address.pk.startswith(prefix) and model.is_of(tenant_id, address, item):
+            yield address
+
+
+def _rest(ports: Ports, tenant_id: str) -> Iterator[Address]:
+    """Yield all items of the tenant but those that it is found by: its directory entry, handles."""
+    for table in Table:
+        for address, item in ports.store.everything(table):
+            finds = table is Table.KEYS and address.pk.startswith("tenant")
+            if not finds and model.is_of(tenant_id, address, item):
+                yield address
+
+
+def _delete(ports: Ports, addresses: Iterator[Address]) -> int:
+    deleted = 0
+    while some := list(islice(addresses, MOST_CHANGES)):
+        ports.store.write(*(Delete(each, Expect.ANYTHING) for each in some))
+        deleted += len(some)
+    return deleted
+
+
+def _remove_blobs(ports: Ports, tenant_id: str) -> None:
+    for folder in model.blob_folders(tenant_id):
+        for name in list(ports.blobs.names(folder)):
+            ports.blobs.remove(name)

@@ -1,0 +1,133 @@
+"""Tenants as the operator sees them: show, rename, delete after a grace time (TENANT-6, TENANT-7).
+
+A deletion is asked for, and may be withdrawn, up to a time; `removal` then removes everything.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Final
+
+from shared.errors import Conflict
+from shared.model import api_keys, service_accounts, times
+from shared.model import tenants as model
+from shared.model.audit_log import Action
+from shared.model.items import Value
+from shared.model.srl.head import Head
+from shared.model.tenants import DirectoryEntry, TenantSettings
+from shared.operations.operator import onboarding
+from shared.operations.rules import audit, tenants
+from shared.operations.rules.operation import settle
+from shared.operations.srl import in_force
+from shared.ports import Ports
+from shared.ports.store import At, Change, Expect, Put
+
+GRACE_DEFAULT: Final = timedelta(days=30)
+GRACE_MIN: Final = timedelta(days=1)
+GRACE_MAX: Final = timedelta(days=365)
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A tenant, how many keys and accounts it has, and its list in force."""
+
+    settings: TenantSettings
+    api_keys: int
+    service_accounts: int
+    list: Head
+
+
+def show(ports: Ports, *, handle: str) -> Shown:
+    """Return what the operator is shown of a tenant. Raises `NotFound`, `Unavailable`."""
+    settings = tenants.find(ports, handle)
+    tenant_id = settings.tenant_id
+    keys, accounts = api_keys.count_address(tenant_id), service_accounts.count_address(tenant_id)
+    counts = ports.store.get_many([keys, accounts])
+    found = [int(str(counts.get(each, {}).get("count", 0))) for each in (keys, accounts)]
+    return Shown(settings, found[0], found[1], in_force.head(ports, tenant_id))
+
+
+def rename(ports: Ports, *, handle: str, new: str, user: str | None = None) -> TenantSettings:
+    """Give a tenant another handle.
+
+    The old one stays reserved for it, because identities in the audit log contain it. Identities
+    of accounts that exist stay as they are. `user` is the operator's account on the machine.
+    Raises `ValueError` if `new` is not valid, `NotFound`, `Conflict` if it is another tenant's.
+    """
+    model.handle(new)
+
+    def renamed(settings: TenantSettings) -> TenantSettings:
+        return replace(settings, handle=new)
+
+    def changes(settings: TenantSettings) -> list[Change]:
+        address = model.handle_address(new)
+        taken = ports.store.get(address)
+        if taken is not None and taken["tenant_id"] != settings.tenant_id:
+            raise Conflict("A tenant of this name exists; choose another name.")
+        entry = DirectoryEntry(settings.tenant_id, new, settings.created_at)
+        expected = Expect.PRESENT if taken else Expect.ABSENT
+        owner: dict[str, Value] = {"tenant_id": settings.tenant_id}
+        return [
+            Put(address, owner, expected),
+            Put(entry.address, entry.to_item(), Expect.PRESENT),
+        ]
+
+    return settle(lambda: _change(ports, handle, user, Action.TENANT_RENAME, renamed, changes))
+
+
+def delete(
+    ports: Ports, *, handle: str, grace: timedelta = GRACE_DEFAULT, user: str | None = None
+) -> TenantSettings:
+    """Allow the removal of a tenant after the grace time, 1 to 365 days from now.
+
+    Until it is removed, the tenant is served as before: a mistake locks nobody out. Raises
+    `ValueError` if the grace time is not allowed, `NotFound`.
+    """
+    if not GRACE_MIN <= grace <= GRACE_MAX:
+        raise ValueError(f"the grace time must be {GRACE_MIN.days} to {GRACE_MAX.days} days")
+
+    def ending(settings: TenantSettings) -> TenantSettings:
+        return replace(settings, removal_at=times.whole(ports.now() + grace))
+
+    return settle(lambda: _change(ports, handle, user, Action.TENANT_DELETE, ending))
+
+
+def keep(ports: Ports, *, handle: str, user: str | None = None) -> TenantSettings:
+    """Withdraw the deletion of a tenant. Raises `NotFound`; `InvalidState` if its removal began."""
+
+    def kept(settings: TenantSettings) -> TenantSettings:
+        return replace(settings, removal_at=None)
+
+    return settle(lambda: _change(ports, handle, user, Action.TENANT_KEEP, kept))
+
+
+def _change(
+    ports: Ports,
+    handle: str,
+    user: str | None,
+    action: Action,
+    changed: Callable[[TenantSettings], TenantSettings],
+    more: Callable[[TenantSettings], list[Change]] = lambda _settings: [],
+) -> TenantSettings:
+    """Write settings with an audit entry that has the old and the new values."""
+    operator = onboarding.operator(ports, handle=handle, user=user)
+    before = tenants.settings(ports, operator.tenant_id)
+    after = changed(before)
+    if after == before:
+        return before
+    after = replace(after, version=before.version + 1)
+    details: dict[str, Value] = {
+        name: {"old": _text(getattr(before, name)), "new": _text(getattr(after, name))}
+        for name in ("handle", "removal_at")
+        if getattr(before, name) != getattr(after, name)
+    }
+    ports.store.write(
+        Put(after.address, after.to_item(), At(before.version)),
+        *more(before),
+        audit.entry(ports, operator, action, before.tenant_id, settings=before, **details),
+    )
+    return after
+
+
+def _text(value: object) -> Value:
+    return value if isinstance(value, str | None) else times.text(value)  # type: ignore[arg-type]

@@ -1,0 +1,193 @@
+"""Backups of one machine, and what is put back from them."""
+
+import fcntl
+import json
+import shutil
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from infra import backup, data_folder, restore
+from infra.backup import BackupDamaged, BackupFailed
+from infra.restore import RestoreRefused
+from shared import wiring
+from shared.model.callers import Caller
+from shared.model.deployment import SCHEMA
+from shared.operations.api import revocations
+from shared.operations.operator import onboarding
+from shared.operations.operator.recovery import recovery
+from shared.operations.rules.verdicts import verdicts
+from shared.operations.srl import in_force, publication
+from tests.infra.folders import opened
+
+BEFORE, AFTER = "svc_wrt_a", "svc_wrt_b"
+
+
+def _operator(data: Path) -> Caller:
+    with opened(data) as ports:
+        return onboarding.operator(ports, handle="acme")
+
+
+def _revoke(data: Path, warrant_id: str) -> None:
+    with opened(data) as ports:
+        operator = onboarding.operator(ports, handle="acme")
+        revocations.create(ports, operator, warrant_id=warrant_id, reason="r")
+        publication.publish(ports, operator)
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the data of a tenant that revoked a warrant, and with a backup of it."""
+    folder = tmp_path_factory.mktemp("template")
+    data_folder.prepare(folder / "data")
+    with opened(folder / "data") as ports:
+        onboarding.create_tenant(ports, handle="acme")
+    _revoke(folder / "data", BEFORE)
+    backup.back_up(folder / "data", folder / "data/master.key", folder / "monday")
+    return folder
+
+
+@pytest.fixture
+def data(template: Path, tmp_path: Path) -> Path:
+    """A data folder with a tenant and a published revocation."""
+    return Path(shutil.copytree(template / "data", tmp_path / "data"))
+
+
+@pytest.fixture
+def made(template: Path, tmp_path: Path) -> Path:
+    """A backup of it, without the master key."""
+    return Path(shutil.copytree(template / "monday", tmp_path / "monday"))
+
+
+def _revoked(data: Path, *warrant_ids: str) -> list[bool]:
+    tenant_id = _operator(data).tenant_id
+    with opened(data) as ports:
+        found = verdicts(ports, tenant_id, warrant_ids)
+    return [found[each].revoked for each in warrant_ids]
+
+
+def test_a_backup_has_what_a_lost_machine_needs(data: Path, made: Path, tmp_path: Path) -> None:
+    """F404a, OPS-15: From a backup and the master key, all is served again on a new machine."""
+    names = [each.relative_to(made).as_posix() for each in made.rglob("*") if each.is_file()]
+    assert "master.key" not in names
+    assert (data / "master.key").read_bytes() not in (made / "svc.db").read_bytes()
+    assert len([name for name in names if "/lists/" in name]) == 1  # that in force, and no older
+    assert json.loads((made / "manifest.json").read_bytes())["tenants"] == 1
+    new = tmp_path / "new"
+    done = restore.restore(made, new, key=data / "master.key")
+    assert (done.handles, done.set_aside) == (("acme",), None)
+    shutil.copy(data / "master.key", new)
+    assert _revoked(new, BEFORE, AFTER) == [True, False]
+    _revoke(new, AFTER)
+    with opened(new) as ports:
+        assert in_force.head(ports, _operator(new).tenant_id).version == 3
+
+
+def test_the_master_key_comes_along_if_it_is_asked_for(data: Path, tmp_path: Path) -> None:
+    """F404b, OPS-15: A backup with the master key is enough by itself."""
+    backup.back_up(data, data / "master.key", tmp_path / "all", with_key=True)
+    restore.restore(tmp_path / "all", tmp_path / "new")
+    assert (tmp_path / "new/master.key").read_bytes() == (data / "master.key").read_bytes()
+    assert (tmp_path / "new/master.key").stat().st_mode & 0o777 == 0o600
+    assert _revoked(tmp_path / "new", BEFORE) == [True]
+
+
+def test_a_restore_keeps_newer_lists_and_the_store_that_it_replaces(data: Path, made: Path) -> None:
+    """F405a, OPS-15: A restore sets the store aside, and keeps the newer lists for recover."""
+    _revoke(data, AFTER)
+    with pytest.raises(RestoreRefused, match="--replace"):
+        restore.restore(made, data)
+    done = restore.restore(made, data, replace=True)
+    assert done.set_aside is not None
+    with closing(sqlite3.connect(done.set_aside)) as file:
+        query = "SELECT count(*) FROM items WHERE instr(pk, ?)"
+        assert file.execute(query, (AFTER,)).fetchone()[0] > 0
+    assert _revoked(data, BEFORE, AFTER) == [True, False]
+    with opened(data) as ports:
+        done_again = recovery.recover(ports, _operator(data))
+    assert done_again.revoked_again == [AFTER]
+    assert _revoked(data, BEFORE, AFTER) == [True, True]
+
+
+def _flip(path: Path) -> None:
+    held = bytearray(path.read_bytes())
+    held[len(held) // 2] ^= 1
+    path.write_bytes(held)
+
+
+def _a_list(folder: Path) -> Path:
+    return next(folder.glob("blobs/srl/*/lists/*"))
+
+
+def _raise_schema(folder: Path) -> None:
+    said = json.loads((folder / "manifest.json").read_bytes())
+    (folder / "manifest.json").write_text(json.dumps(said | {"schema": SCHEMA + 1}))
+
+
+@pytest.mark.parametrize(
+    ("harm", "said"),
+    [
+        (lambda folder: _flip(folder / "svc.db"), r"svc\.db of the backup .* is not as it was"),
+        (lambda folder: _flip(_a_list(folder)), r"lists/.* is not as it was made"),
+        (lambda folder: _a_list(folder).unlink(), "is missing from the backup"),
+        (lambda folder: (folder / "more").write_text("x"), "more was added to the backup"),
+        (lambda folder: (folder / "manifest.json").unlink(), "is not a backup"),
+        (_raise_schema, "use that release, or a newer one"),
+    ],
+)
+def test_a_damaged_backup_is_not_put_back(
+    data: Path, made: Path, harm: Callable[[Path], object], said: str
+) -> None:
+    """F405b, OPS-15: A backup that is not as it was made changes nothing when it is put back."""
+    harm(made)
+    before = (data / "svc.db").read_bytes()
+    with pytest.raises(BackupDamaged, match=said):
+        restore.restore(made, data, replace=True)
+    assert (data / "svc.db").read_bytes() == before
+
+
+def test_a_backup_is_not_put_back_with_another_key(made: Path, tmp_path: Path) -> None:
+    """F405c, OPS-15: A restore finds out that the master key is missing, or of other data."""
+    new = tmp_path / "new"
+    with pytest.raises(RestoreRefused, match=r"master\.key is missing"):
+        restore.restore(made, new)
+    data_folder.prepare(tmp_path / "other")
+    with pytest.raises(BackupDamaged, match="cannot be used with"):
+        restore.restore(made, new, key=tmp_path / "other/master.key")
+    assert not (new / "svc.db").exists()
+
+
+def test_a_backup_is_not_put_back_below_a_server(data: Path, made: Path) -> None:
+    """F405d: While a server runs on the data folder, nothing is put back."""
+    with data_folder.feed_lock(data).open("ab") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        with pytest.raises(RestoreRefused, match="A server runs"):
+            restore.restore(made, data, replace=True)
+
+
+@pytest.mark.parametrize("what", ["list", "store", "key"])
+def test_what_is_not_whole_is_no_backup(data: Path, tmp_path: Path, what: str) -> None:
+    """F404c, OPS-15: If a list, an item or the master key is damaged, no backup is made."""
+    if what == "list":
+        with opened(data) as ports:
+            head = in_force.head(ports, onboarding.operator(ports, handle="acme").tenant_id)
+        _flip(data / "blobs" / head.blob)
+    elif what == "store":
+        with closing(sqlite3.connect(data / "svc.db")) as file, file:
+            file.execute("UPDATE items SET item = x'00' WHERE instr(pk, 'svc_wrt_a')")
+    else:
+        (data / "master.key").unlink()
+        wiring.create_master_key(data / "master.key")
+    with pytest.raises(BackupFailed):
+        backup.back_up(data, data / "master.key", tmp_path / "monday")
+    assert [each.name for each in tmp_path.iterdir()] == ["data"]
+
+
+def test_a_backup_replaces_no_folder(data: Path, made: Path) -> None:
+    """OPS-15: A folder that exists is not replaced by a backup."""
+    with pytest.raises(BackupFailed, match="exists already"):
+        backup.back_up(data, data / "master.key", made)
+    assert backup.verify(made).tenants == 1

@@ -1,0 +1,136 @@
+"""What a store says of the deployment that it belongs to, and a process that changes nothing."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra import data_folder
+from shared import wiring
+from shared.errors import InvalidSettings, ReadOnly, Unavailable
+from shared.model import deployment as model
+from shared.model.deployment import SCHEMA, Deployment, Part
+from shared.model.items import Address, Partition, Table
+from shared.operations.operator import deployment, onboarding
+from shared.ports import Ports
+from shared.ports.store import Expect, Put
+from shared.settings import Mode
+from shared.settings import mode as load_mode
+from tests.api import Client, serve
+from tests.aws import aws
+
+WARRANT = "svc_wrt_00000000000000000000000000000001"
+
+
+@pytest.fixture(params=["sqlite", "dynamodb"])
+def settings(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[dict[str, str]]:
+    """Settings that name stores of one engine."""
+    data_folder.prepare(tmp_path)
+    here = data_folder.environment(tmp_path)
+    if request.param == "sqlite":
+        yield here
+        return
+    with aws() as account:
+        yield here | {"SVC_STORE": f"dynamodb:{account.table_prefix}"}
+
+
+def _says(settings: dict[str, str], **fields: Any) -> None:
+    with closing(wiring.assemble(wiring.settings(settings))) as ports:
+        item = replace(Deployment(), **fields).to_item()
+        ports.store.write(Put(model.ADDRESS, item, Expect.ANYTHING))
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"schema": SCHEMA + 1}, f"has schema {SCHEMA + 1}; this release knows schemas up to"),
+        ({"part": Part.MOVED, "moved_to": "a"}, "was moved to another store"),
+        ({"part": Part.RECEIVING, "receipt": "a"}, "a migration to this store has not ended"),
+    ],
+)
+def test_a_store_that_must_not_be_used_is_refused(
+    settings: dict[str, str], fields: dict[str, Any], said: str
+) -> None:
+    """F402a, OPS-12, OPS-13: No process uses a store of a newer schema, or one not in charge."""
+    _says(settings, **fields)
+    with pytest.raises(InvalidSettings, match=said):
+        wiring.build(wiring.settings(settings))
+
+
+def test_a_store_in_charge_is_used(settings: dict[str, str]) -> None:
+    """OPS-12: A store of this schema, or of an earlier release, is used, and then marked once."""
+    with closing(wiring.build(wiring.settings(settings))) as ports:
+        assert deployment.read(ports).version == 0
+        for _ in range(2):
+            deployment.mark_schema(ports)
+            assert deployment.read(ports) == Deployment(schema=SCHEMA, version=1)
+    _says(settings, schema=0, version=4)
+    with closing(wiring.build(wiring.settings(settings))) as ports:
+        deployment.mark_schema(ports)
+        assert deployment.read(ports) == Deployment(schema=SCHEMA, version=5)
+
+
+def test_a_store_that_does_not_answer_is_not_taken_for_one_in_charge(
+    settings: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F402b: If the store does not say whether it is in charge, the process does not use it."""
+    assembled = wiring.assemble(wiring.settings(settings))
+
+    def fail(_address: Address) -> None:
+        raise Unavailable
+
+    monkeypatch.setattr(assembled.store, "get", fail)
+    monkeypatch.setattr(wiring, "assemble", lambda _settings: assembled)
+    with pytest.raises(Unavailable):
+        wiring.build(wiring.settings(settings))
+
+
+def _frozen(settings: dict[str, str]) -> Ports:
+    return wiring.build(wiring.settings(settings | {"SVC_MODE": "read-only"}))
+
+
+def test_a_read_only_process_reads_and_never_writes(settings: dict[str, str]) -> None:
+    """F403a, OPS-14: A read-only process answers what it can read, and each write is refused."""
+    with closing(wiring.build(wiring.settings(settings))) as ports:
+        made, created = onboarding.create_tenant(ports, handle="acme")
+    address = created.api_key.address
+    with closing(_frozen(settings)) as ports:
+        partition = Partition(address.table, address.pk)
+        item = ports.store.get(address)
+        assert item is not None
+        assert ports.store.get_many([address]) == {address: item}
+        assert [each.sk for each in ports.store.query(partition)] == [address.sk]
+        assert ports.store.count(partition) == 1
+        assert [*ports.store.column(partition, "name")] == [[(address.sk, "admin")]]
+        assert (address, item) in [*ports.store.everything(Table.KEYS)]
+        before = {table: dict(ports.store.everything(table)) for table in Table}
+        with pytest.raises(ReadOnly):
+            onboarding.mint_admin_key(ports, handle="acme")
+        with pytest.raises(ReadOnly):
+            onboarding.create_tenant(ports, handle="globex")
+        assert before == {table: dict(ports.store.everything(table)) for table in Table}
+    assert made.handle == "acme"
+
+
+def test_requests_to_a_read_only_process(settings: dict[str, str]) -> None:
+    """F403b, OPS-14: While the service is read-only, checks are answered and changes get a 503."""
+    with closing(wiring.build(wiring.settings(settings))) as ports:
+        secret = onboarding.create_tenant(ports, handle="acme")[1].secret
+    with closing(_frozen(settings)) as ports:
+        caller = Client(serve(ports), secret)
+        checked = caller.get("/v1/revocations/check", params={"warrant_id": WARRANT})
+        assert (checked.status_code, checked.json()["revoked"]) == (200, False)
+        body = {"warrant_id": WARRANT, "reason": "stolen"}
+        refused = caller.post("/v1/revocations", json=body)
+        assert (refused.status_code, refused.json()["error"]["code"]) == (503, "unavailable")
+        assert refused.headers["retry-after"] == "30"
+
+
+def test_the_mode_is_one_of_two() -> None:
+    """OPS-14: A wrong mode is a wrong setting: it is not taken for `open`."""
+    assert load_mode({}) is Mode.OPEN
+    with pytest.raises(InvalidSettings, match="SVC_MODE is not valid; set it to open or read-only"):
+        load_mode({"SVC_MODE": "readonly"})

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from infra import verify_warrant
+from infra.cli import app
 from shared.model.signing_keys import SigningKey
 from shared.model.warrant_format import Format
 from shared.operations.api import warrants
@@ -73,7 +73,7 @@ def world(
     clock = Clock(datetime.now(UTC).replace(microsecond=0))
     ports = embedded(tmp_path, clock)
     tenant = Tenant.create(ports)
-    command = Command(verify_warrant.main, capsys, monkeypatch)
+    command = Command(app.main, capsys, monkeypatch, ("warrants", "verify"))
     made = World(ports, tenant, tenant.key(ports), tmp_path, clock, command)
     made.publish()
     yield made
@@ -171,7 +171,7 @@ def test_wrong_usage(world: World, options: dict[str, str]) -> None:
     """Options of another form are wrong usage: exit code 2."""
     code, said = world.verify(world.signed(), **options)
     assert code == 2
-    assert said.startswith("usage: python -m infra.verify_warrant")
+    assert said.startswith("Usage: rescind warrants verify")
 
 
 def test_files_that_cannot_be_read(world: World) -> None:
@@ -179,7 +179,7 @@ def test_files_that_cannot_be_read(world: World) -> None:
     missing = str(world.folder / "missing")
     assert world.verify(world.signed(), list=missing) == (
         2,
-        f"{missing}: No such file or directory\n",
+        f"error: {missing}: No such file or directory\n",
     )
     code, said = world.run(*world.arguments(b"")[:-1], missing)
     assert (code, missing in said) == (2, True)
@@ -187,8 +187,8 @@ def test_files_that_cannot_be_read(world: World) -> None:
 
 def test_help_explains_the_exit_codes() -> None:
     """`--help` succeeds and says what the exit codes mean."""
-    shown = processes.run("-m", "infra.verify_warrant", "--help")
+    shown = processes.run("-m", "infra.cli", "warrants", "verify", "--help")
     assert (shown.returncode, shown.stderr) == (0, "")
     assert "Exit codes: 0 holds, 1 not valid (warrant or list), 2 wrong usage, 3 revoked." in (
-        shown.stdout
+        " ".join(shown.stdout.split())
     )

@@ -1,0 +1,137 @@
+"""`rescind api-keys`: the keys that call the API."""
+
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from infra import data_folder
+from infra.cli.client import segment
+from infra.cli.commands import Session, command, confirm, noun
+from infra.cli.errors import WrongUsage
+from infra.cli.output import Column
+from infra.cli.values import SHOWN, Expires, Limit, Yes, given
+from shared.model.api_keys import GRACE_SECONDS_MAX
+from shared.model.callers import Scope
+
+_PATH: Final = "/v1/api-keys"
+COLUMNS: Final = (
+    Column("api key", "id"),
+    Column("status", "status"),
+    Column("scopes", "scopes"),
+    Column("expires at", "expires_at"),
+    Column("last used at", "last_used_at"),
+    Column("name", "name", wraps=True),
+)
+
+ApiKeyId = Annotated[str, typer.Argument(metavar="API_KEY", help="Its identifier, svc_ak_…")]
+Account = Annotated[
+    str | None, typer.Option("--account", metavar="ACCOUNT", help="A service account, svc_sa_….")
+]
+Grace = Annotated[
+    int,
+    typer.Option(
+        "--grace",
+        metavar="SECONDS",
+        min=0,
+        max=GRACE_SECONDS_MAX,
+        help="How long the old secret is accepted.",
+    ),
+]
+Into = Annotated[
+    Path | None,
+    typer.Option(
+        "--into", metavar="FILE", help="Write the secret to this new file, for its owner only."
+    ),
+]
+
+app = noun("API keys: create, list, rotate, revoke.")
+
+
+def register(root: typer.Typer) -> None:
+    """Add the commands."""
+    root.add_typer(app, name="api-keys")
+
+
+@command(app, "list", example="rescind api-keys list")
+def list_(session: Session, limit: Limit = SHOWN, account: Account = None) -> None:
+    """List the API keys, without their secrets."""
+    params = {"service_account_id": account}
+    page = session.api.listed(_PATH, "api_keys", most=limit, params=params)
+    session.out.page(page, "api_keys", COLUMNS)
+
+
+@command(app, "show", example="rescind api-keys show svc_ak_01J…")
+def show(session: Session, key: ApiKeyId) -> None:
+    """Show one API key, and how often it was used."""
+    session.out.record(session.api.get(f"{_PATH}/{segment(key)}"))
+
+
+@command(app, "create", example="rescind api-keys create ci --scope authorizer --into ci.key")
+def create(
+    session: Session,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="What people call the key.")],
+    scopes: Annotated[list[Scope], typer.Option("--scope", help="May be repeated.")],
+    account: Account = None,
+    expires_at: Expires = None,
+    into: Into = None,
+) -> None:
+    """Create an API key, and print its secret, which the service shows only once."""
+    check_new(into)
+    body = {
+        "name": name,
+        "scopes": scopes,
+        "service_account_id": account,
+        "expires_at": expires_at,
+    }
+    show_secret(session, session.api.post(_PATH, given(body)), into)
+
+
+@command(app, "rotate", example="rescind api-keys rotate svc_ak_01J… --grace 3600 --into new.key")
+def rotate(
+    session: Session,
+    key: ApiKeyId,
+    grace: Grace,
+    expires_at: Expires = None,
+    into: Into = None,
+) -> None:
+    """Replace an API key, and print the secret of the new one, which the service shows only once.
+
+    The old secret is accepted for the time of grace. With --grace 0 it is refused at once.
+    """
+    check_new(into)
+    body = {"grace_seconds": grace, "expires_at": expires_at}
+    show_secret(session, session.api.post(f"{_PATH}/{segment(key)}/rotate", given(body)), into)
+
+
+@command(app, "revoke", example="rescind api-keys revoke svc_ak_01J… --yes")
+def revoke(session: Session, key: ApiKeyId, yes: Yes = False) -> None:
+    """Refuse an API key from now on. This cannot be undone."""
+    confirm(f"Revoke the API key {key}?", yes=yes)
+    session.out.record(session.api.post(f"{_PATH}/{segment(key)}/revoke"))
+
+
+@command(app, "delete", example="rescind api-keys delete svc_ak_01J… --yes")
+def delete(session: Session, key: ApiKeyId, yes: Yes = False) -> None:
+    """Revoke an API key and remove its record. This cannot be undone."""
+    confirm(f"Delete the API key {key}?", yes=yes)
+    session.api.delete(f"{_PATH}/{segment(key)}")
+    session.out.say(f"{key} is deleted.")
+
+
+def check_new(path: Path | None) -> None:
+    """Raise `WrongUsage` if the file of a secret exists, before there is a secret."""
+    if path is not None and path.exists():
+        raise WrongUsage(f"{path} exists.")
+
+
+def show_secret(
+    session: Session, created: dict[str, Any], into: Path | None, *, field: str = "key"
+) -> None:
+    """Print what was created with its secret, or write the secret to a file."""
+    if into is not None:
+        data_folder.write_secret(into, created[field])
+        session.out.record({**created, field: f"in {into}"})
+        return
+    session.out.record(created)
+    session.out.say("The secret is shown only once.")

@@ -1,0 +1,118 @@
+"""The command line `rescind`: for users of the API, and for operators.
+
+Each noun has its module here, named as in the other rooms. `commands.py` says how a command is
+written, `errors.py` has the exit codes.
+"""
+
+from collections.abc import Iterator, MutableMapping
+from functools import cache
+from importlib import import_module
+from typing import Annotated, Any, Final
+
+import typer
+from typer.core import TyperGroup
+from typer.main import get_group
+
+from infra.cli.commands import noun
+from shared import __version__
+
+NAME: Final = "rescind"
+_HELP: Final = """Revoke warrants, manage keys, and run the service.
+
+Begin with [bold]rescind login[/bold]. Exit codes: 0 done, 1 refused or failed, 2 wrong usage, 3 a
+warrant is revoked.
+"""
+
+_USERS: Final = "Users of the API"
+_OPERATORS: Final = "Operators of the service"
+# The module of each command, in the order of the help, and the panel that shows it.
+_MODULES: Final = {
+    "login": ("login", _USERS),
+    "logout": ("login", _USERS),
+    "whoami": ("login", _USERS),
+    "revoke": ("revoking", _USERS),
+    "unrevoke": ("revoking", _USERS),
+    "check": ("revocations", _USERS),
+    "revocations": ("revocations", _USERS),
+    "list": ("srl", _USERS),
+    "keys": ("signing_keys", _USERS),
+    "warrants": ("warrants", _USERS),
+    "api-keys": ("api_keys", _USERS),
+    "accounts": ("service_accounts", _USERS),
+    "audit": ("audit_log", _USERS),
+    "authorizers": ("authorizers", _USERS),
+    "webhooks": ("webhooks", _USERS),
+    "settings": ("tenant_settings", _USERS),
+    "serve": ("serve", _OPERATORS),
+    "console": ("console", _OPERATORS),
+    "tenant": ("tenants", _OPERATORS),
+    "admin-key": ("tenants", _OPERATORS),
+    "doctor": ("maintenance", _OPERATORS),
+    "publish": ("maintenance", _OPERATORS),
+    "recover": ("maintenance", _OPERATORS),
+    "upgrade": ("maintenance", _OPERATORS),
+    "canary": ("maintenance", _OPERATORS),
+    "backup": ("backup", _OPERATORS),
+    "restore": ("backup", _OPERATORS),
+    "migrate": ("moving", _OPERATORS),
+}
+
+
+class _Commands(MutableMapping[str, Any]):
+    """The commands by name. A module is imported when one of its commands is used."""
+
+    def __getitem__(self, name: str) -> Any:
+        module, panel = _MODULES[name]
+        found = _of_module(module)[name]
+        found.rich_help_panel = panel
+        return found
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        raise TypeError("add the module of the command")
+
+    def __delitem__(self, name: str) -> None:
+        raise TypeError("remove the module of the command")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_MODULES)
+
+    def __len__(self) -> int:
+        return len(_MODULES)
+
+
+@cache
+def _of_module(module: str) -> dict[str, Any]:
+    """Return the commands of a module, by name."""
+    found, root = import_module(f"infra.cli.{module}"), noun("")
+    found.register(root)
+    return dict(get_group(root).commands)
+
+
+class _Root(TyperGroup):
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self.commands = _Commands()
+
+
+app = noun(_HELP, cls=_Root)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        print(f"rescind {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _begin(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+def main() -> int:
+    """Run one command. It ends the process with an exit code of `errors.Exit`."""
+    app(prog_name=NAME)
+    return 0

@@ -1,0 +1,230 @@
+"""`rescind audit`: who did what, an export, and whether the log is whole."""
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import IO, Annotated, Any, Final
+
+import typer
+
+from infra.audit_verification.pins import Pin
+from infra.audit_verification.report import Report
+from infra.audit_verification.verification import verify as verify_log
+from infra.cli import profiles
+from infra.cli.audit_source import PATH, ServedLog, exported, records
+from infra.cli.commands import Session, command, noun
+from infra.cli.errors import Exit, WrongUsage
+from infra.cli.output import Column
+from infra.cli.values import SHOWN, Limit
+
+_FIRST: Final = "2000-01-01T00:00:00Z"
+_COLUMNS: Final = (
+    Column("when", "timestamp"),
+    Column("who", "actor"),
+    Column("what", "action"),
+    Column("of", "resource_id"),
+    Column("details", "details", wraps=True),
+)
+
+_SHOWN: Final = ("whole", "origin", "size", "checked", "expired", "records", "statements")
+
+Warrant = Annotated[str | None, typer.Option("--warrant", help="What happened to this warrant.")]
+ApiKey = Annotated[str | None, typer.Option("--key", help="What was done with this API key.")]
+Actor = Annotated[str | None, typer.Option("--actor", help="Such as admin@acme.svc.")]
+Action = Annotated[str | None, typer.Option("--action", help="Such as revocation.create.")]
+Resource = Annotated[str | None, typer.Option("--resource", help="What was done to this.")]
+Batch = Annotated[str | None, typer.Option("--batch", help="The changes of this batch.")]
+From = Annotated[str | None, typer.Option("--from", metavar="TIME", help="The earliest time.")]
+To = Annotated[str | None, typer.Option("--to", metavar="TIME", help="The latest time.")]
+
+
+class ExportFormat(StrEnum):
+    """The format of an export."""
+
+    NDJSON = "ndjson"
+    CSV = "csv"
+
+
+app = noun("The audit log: who did what, an export, and a proof that nothing is missing.")
+
+
+def register(root: typer.Typer) -> None:
+    """Add the commands."""
+    root.add_typer(app, name="audit")
+
+
+@command(app, "list", example="rescind audit list --warrant svc_wrt_laptop-17")
+def list_(
+    session: Session,
+    warrant: Warrant = None,
+    key: ApiKey = None,
+    actor: Actor = None,
+    action: Action = None,
+    resource: Resource = None,
+    batch: Batch = None,
+    from_: From = None,
+    to: To = None,
+    limit: Limit = SHOWN,
+) -> None:
+    """List the entries that match, the newest first: of the last 7 days, if no time is given.
+
+    With --warrant or --batch, of all times. The table has one row for all entries of a batch.
+    """
+    if from_ is None and (warrant or batch):
+        from_ = _FIRST
+    query = {
+        "warrant_id": warrant,
+        "actor_key_id": key,
+        "actor": actor,
+        "action": action,
+        "resource_id": resource,
+        "batch_id": batch,
+        "from": from_,
+        "to": to,
+    }
+    page = session.api.listed(PATH, "audit_logs", most=limit, params=query)
+    session.out.page(page, "audit_logs", _COLUMNS, _folded(page["audit_logs"]))
+
+
+def _folded(entries: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return a row for each entry, but one for all that a batch did, in the place of its newest."""
+    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for entry in entries:
+        batch_id = entry["details"].get("batch_id")
+        groups.setdefault((batch_id or entry["id"], entry["action"]), []).append(entry)
+    return [_row(each) for each in groups.values()]
+
+
+def _row(entries: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    newest = entries[0]
+    if "batch_id" not in newest["details"]:
+        return newest
+    warrants = sum(len(each["details"].get("revocations", ())) for each in entries)
+    rest = {
+        name: value
+        for name, value in newest["details"].items()
+        if name not in {"batch_id", "revocations"}
+    }
+    return newest | {"details": {"warrants": warrants, "entries": len(entries)} | rest}
+
+
+@command(app, "export", example="rescind audit export --format csv --file audit.csv")
+def export(
+    session: Session,
+    format_: Annotated[
+        ExportFormat, typer.Option("--format", help="ndjson can be verified; csv is for people.")
+    ] = ExportFormat.NDJSON,
+    file: Annotated[
+        Path | None, typer.Option("--file", help="Write to this file, once it is complete.")
+    ] = None,
+    warrant: Warrant = None,
+    key: ApiKey = None,
+    actor: Actor = None,
+    action: Action = None,
+    resource: Resource = None,
+    batch: Batch = None,
+    from_: From = None,
+    to: To = None,
+) -> None:
+    """Export the entries that match, the oldest first, to a file or to standard output."""
+    query = {
+        "warrant_id": warrant,
+        "actor_key_id": key,
+        "actor": actor,
+        "action": action,
+        "resource_id": resource,
+        "batch_id": batch,
+        "from": from_,
+        "to": to,
+    }
+    with _destination(file) as out:
+        for part in exported(session.api, {**query, "format": format_}):
+            out.write(part)
+
+
+@command(app, "verify", example="rescind audit verify")
+def verify(
+    session: Session,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option("--checkpoint", help="A checkpoint that was kept elsewhere: also check it."),
+    ] = None,
+    repin: Annotated[
+        bool,
+        typer.Option("--repin", help="Forget the pinned checkpoint, after a known restore."),
+    ] = False,
+    with_records: Annotated[
+        bool,
+        typer.Option("--records", help="Also compare keys and revocations with the entries."),
+    ] = False,
+) -> int:
+    """Verify that no entry was changed, removed, inserted or reordered; exit code 1 if one was.
+
+    The verified checkpoint is pinned in the profile, and the next verification demands that the log
+    continues it.
+    """
+    tenant_id = str(session.api.get("/v1/whoami")["tenant_id"])
+    path = session.profile.folder / f"audit-{tenant_id}.json"
+    pins = [] if repin else _pins(path)
+    if checkpoint is not None:
+        pins += _pins(checkpoint, must_exist=True)
+    report, pin = verify_log(
+        ServedLog(session.api),
+        tenant_id,
+        pins=pins,
+        now=lambda: datetime.now(UTC),
+        records=records(session.api) if with_records else None,
+    )
+    if pin is not None:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        profiles.replace(path, pin.to_text().encode())
+    _show(session, report)
+    return Exit.DONE if report.is_whole else Exit.FAILED
+
+
+def _show(session: Session, report: Report) -> None:
+    """Print the result; each finding is a line of its own."""
+    document: dict[str, Any] = {"whole": report.is_whole, **asdict(report)}
+    session.out.record(document, _SHOWN)
+    if session.out.is_json:
+        return
+    for title, lines in (
+        ("Not sealed yet", report.pending),
+        ("Late", report.late),
+        ("Note", report.notes),
+        ("WRONG", report.findings),
+    ):
+        for line in lines:
+            session.out.say(f"{title}: {line}")
+    session.out.say("The audit log is whole." if report.is_whole else "The audit log is NOT whole.")
+
+
+def _pins(path: Path, *, must_exist: bool = False) -> list[Pin]:
+    try:
+        found = Pin.read(path)
+    except ValueError as error:
+        raise WrongUsage(f"{path} is not a checkpoint: {error}") from error
+    if found is None and must_exist:
+        raise WrongUsage(f"there is no file {path}.")
+    return [] if found is None else [found]
+
+
+@contextmanager
+def _destination(file: Path | None) -> Iterator[IO[bytes]]:
+    """Yield where to write; a file has its name only once it is complete."""
+    if file is None:
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    part = file.with_name(f".{file.name}.{os.getpid()}")
+    try:
+        with part.open("wb") as out:
+            yield out
+        part.replace(file)
+    finally:
+        part.unlink(missing_ok=True)

@@ -1,0 +1,49 @@
+"""`rescind authorizers`: the programs that enforce warrants, and what each holds."""
+
+from typing import Annotated, Final
+
+import typer
+
+from infra.cli.client import segment
+from infra.cli.commands import Session, command, confirm, noun
+from infra.cli.output import Column
+from infra.cli.values import SHOWN, Limit, Yes
+
+_PATH: Final = "/v1/authorizers"
+_COLUMNS: Final = (
+    Column("authorizer", "id"),
+    Column("holds", "sequence"),
+    Column("seen at", "seen_at"),
+    Column("relay", "relay"),
+    Column("name", "name", wraps=True),
+)
+
+AuthorizerId = Annotated[str, typer.Argument(metavar="AUTHORIZER", help="svc_azr_…")]
+
+app = noun("Authorizers: list them, and see what each holds.")
+
+
+def register(root: typer.Typer) -> None:
+    """Add the commands."""
+    root.add_typer(app, name="authorizers")
+
+
+@command(app, "list", example="rescind authorizers list")
+def list_(session: Session, limit: Limit = SHOWN) -> None:
+    """List the registered authorizers with the entry of the feed that each holds."""
+    page = session.api.listed(_PATH, "authorizers", most=limit)
+    session.out.page(page, "authorizers", _COLUMNS)
+
+
+@command(app, "show", example="rescind authorizers show svc_azr_01J…")
+def show(session: Session, authorizer: AuthorizerId) -> None:
+    """Show all that an authorizer has reported."""
+    session.out.record(session.api.get(f"{_PATH}/{segment(authorizer)}"))
+
+
+@command(app, "remove", example="rescind authorizers remove svc_azr_01J… --yes")
+def remove(session: Session, authorizer: AuthorizerId, yes: Yes = False) -> None:
+    """Remove an authorizer that is gone. One that still runs registers again."""
+    confirm(f"Remove the authorizer {authorizer}?", yes=yes)
+    session.api.delete(f"{_PATH}/{segment(authorizer)}")
+    session.out.say(f"{authorizer} is removed.")

@@ -1,0 +1,170 @@
+"""The API over HTTP: errors as exceptions, pages, and retries that repeat nothing twice."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, Self
+from urllib.parse import quote
+from uuid import uuid4
+
+import httpx2
+
+from infra.cli.errors import ApiError, NoAnswer
+from infra.cli.profiles import Profile
+from shared import __version__
+
+# An answer may wait 25 seconds for authorizers (FLEET), and a function ends after 29.
+_SECONDS: Final = 35.0
+_CONNECT_SECONDS: Final = 10.0
+# How long a command waits in all for a service that asks it to come back later.
+_PATIENCE: Final = 60.0
+_PAUSE_MAX: Final = 30.0
+_PAGE: Final = 100
+_BUSY: Final = frozenset({429, 503})
+_CHANGES: Final = frozenset({"POST", "PATCH"})
+
+Params = Mapping[str, object]
+
+
+class Api:
+    """A service and an API key. Paths begin with `/v1/`; use `segment` for identifiers in them.
+
+    All methods raise `ApiError` if the service refuses, and `NoAnswer` if there is no answer. An
+    answer 429 or 503 is waited for and retried for a minute. Each POST and PATCH has its own
+    `Idempotency-Key`, which its retries repeat.
+    """
+
+    def __init__(self, profile: Profile, *, wait: Callable[[float], None] = time.sleep) -> None:
+        self._wait = wait
+        self._http = httpx2.Client(
+            base_url=profile.url,
+            headers={
+                "Authorization": f"Bearer {profile.api_key}",
+                "User-Agent": f"rescind/{__version__}",
+            },
+            timeout=httpx2.Timeout(_SECONDS, connect=_CONNECT_SECONDS),
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._http.close()
+
+    def get(self, path: str, params: Params | None = None) -> Any:
+        """Return the JSON of an answer. Parameters that are None are left out."""
+        return _json(self.send("GET", path, params=params))
+
+    def post(self, path: str, body: object = None) -> Any:
+        """Return the JSON of an answer; None if it has no body."""
+        return _json(self.send("POST", path, body=body))
+
+    def patch(self, path: str, body: object) -> Any:
+        """Return the JSON of an answer."""
+        return _json(self.send("PATCH", path, body=body))
+
+    def delete(self, path: str) -> None:
+        """Delete a resource."""
+        self.send("DELETE", path)
+
+    def pages(self, path: str, params: Params | None = None) -> Iterator[dict[str, Any]]:
+        """Return the pages of a list, each as the service answers it."""
+        cursor: str | None = None
+        while True:
+            page = self.get(path, {"limit": _PAGE, **(params or {}), "cursor": cursor})
+            yield page
+            cursor = page["cursor"]
+            if cursor is None:
+                return
+
+    def listed(
+        self, path: str, name: str, *, most: int = 0, params: Params | None = None
+    ) -> dict[str, Any]:
+        """Return up to `most` records of a list (0: all) as one page, whose records are in `name`.
+
+        Its `cursor` is None if the page has all records.
+        """
+        size = {"limit": min(most, _PAGE)} if most else {}
+        found: dict[str, Any] = {name: []}
+        for page in self.pages(path, {**size, **(params or {})}):
+            records = [*found[name], *page[name]]
+            found = {**page, name: records[:most] if most else records}
+            if most and len(records) >= most:
+                break
+        return found
+
+    def send(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Params | None = None,
+        body: object = None,
+        follow: bool = False,
+    ) -> httpx2.Response:
+        """Return an answer that is no error. With `follow`, redirects are followed (SRL-1)."""
+        made = self._http.build_request(
+            method,
+            path,
+            params={
+                name: _text(value) for name, value in (params or {}).items() if value is not None
+            },
+            json=body,
+            headers={"Idempotency-Key": str(uuid4())} if method in _CHANGES else {},
+        )
+        left = _PATIENCE
+        while True:
+            answer = self._once(made, follow=follow)
+            pause = _pause(answer)
+            if answer.status_code not in _BUSY or pause > left:
+                return _checked(answer)
+            left -= pause
+            self._wait(pause)
+
+    def _once(self, made: httpx2.Request, *, follow: bool) -> httpx2.Response:
+        try:
+            return self._http.send(made, follow_redirects=follow)
+        except httpx2.HTTPError as error:
+            url = made.url.copy_with(query=None)
+            raise NoAnswer(
+                f"{url} does not answer: {str(error) or type(error).__name__}"
+            ) from error
+
+
+def segment(value: str) -> str:
+    """Return a value as one segment of a path, whatever its characters are."""
+    return quote(value, safe="")
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _pause(answer: httpx2.Response) -> float:
+    """Return how many seconds the service asks for; 1 if it does not say."""
+    said = answer.headers.get("Retry-After", "")
+    return min(max(float(said), 0.1), _PAUSE_MAX) if said.isascii() and said.isdecimal() else 1.0
+
+
+def _checked(answer: httpx2.Response) -> httpx2.Response:
+    if answer.is_success:
+        return answer
+    request_id = answer.headers.get("X-Request-Id")
+    try:
+        said = answer.json()["error"]
+        raise ApiError(answer.status_code, str(said["code"]), str(said["message"]), request_id)
+    except (KeyError, TypeError, ValueError):
+        raise NoAnswer(
+            f"{answer.request.url.copy_with(query=None)} answers {answer.status_code}, "
+            "but not as this API does; check the address of the service."
+        ) from None
+
+
+def _json(answer: httpx2.Response) -> Any:
+    if not answer.content:
+        return None
+    try:
+        return answer.json()
+    except ValueError as error:
+        raise NoAnswer(
+            f"{answer.request.url.copy_with(query=None)} does not answer with JSON."
+        ) from error

@@ -1,0 +1,219 @@
+"""How a command is written.
+
+    app = noun("signing keys: create, rotate, suspend, revoke")
+
+    @command(app, "rotate", example="rescind keys rotate svc_key_01J…")
+    def rotate(session: Session, key: KeyId) -> None:
+        '''Rotate a signing key: later warrants are signed by its new version.'''
+
+The first parameter is what the command works with; its options are added to those of the command.
+A command returns its exit code, or None for 0. Each has an example, which `--help` shows.
+"""
+
+import inspect
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, Any, Final, Self
+
+import typer
+from typer.core import TyperGroup
+
+from infra.cli import profiles
+from infra.cli.errors import ApiError, Exit, NoAnswer, WrongUsage
+from infra.cli.output import Format, Output
+from infra.cli.profiles import Profile
+from shared.errors import InvalidSettings, RescindError
+
+if TYPE_CHECKING:
+    from infra.cli.client import Api
+
+# Where help shows the options that many commands have.
+PANEL: Final = "Common options"
+
+Command = Callable[..., int | None]
+
+
+def _profiles() -> list[str]:
+    """Return what completes the name of a profile."""
+    return profiles.names()
+
+
+ProfileOption = Annotated[
+    str,
+    typer.Option(
+        "--profile",
+        envvar="RESCIND_PROFILE",
+        metavar="NAME",
+        help="Which service and API key to use.",
+        autocompletion=_profiles,
+        rich_help_panel=PANEL,
+    ),
+]
+OutputOption = Annotated[
+    Format,
+    typer.Option(
+        "-o",
+        "--output",
+        envvar="RESCIND_OUTPUT",
+        help="Tables for people, JSON for programs.",
+        rich_help_panel=PANEL,
+    ),
+]
+
+
+@dataclass
+class Session:
+    """A command that calls the API: the profile, a client, and what it prints with."""
+
+    out: Output
+    profile_name: str = profiles.DEFAULT
+    _open: ExitStack = field(default_factory=ExitStack)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
+
+    @cached_property
+    def profile(self) -> Profile:
+        """The profile. Raises `WrongUsage` if there is none."""
+        return profiles.load(self.profile_name)
+
+    @cached_property
+    def api(self) -> "Api":
+        """The API with the key of the profile. Raises `WrongUsage` as `profile` does."""
+        from infra.cli.client import Api
+
+        return self._open.enter_context(Api(self.profile))
+
+
+OPTIONS: Final[Mapping[str, tuple[Any, object]]] = {
+    "profile": (ProfileOption, profiles.DEFAULT),
+    "output": (OutputOption, Format.TABLE),
+}
+
+
+def noun(help_: str, *, cls: type[TyperGroup] = TyperGroup) -> typer.Typer:
+    """Return a group of commands, for one kind of thing."""
+    return typer.Typer(
+        cls=cls,
+        help=unwrapped(help_),
+        no_args_is_help=True,
+        rich_markup_mode="rich",
+        # A traceback with the values of variables could show a key.
+        pretty_exceptions_enable=False,
+    )
+
+
+def command(app: typer.Typer, name: str, *, example: str) -> Callable[[Command], Command]:
+    """Add a command that calls the API. Its first parameter is a `Session`."""
+
+    def run(function: Command, given: dict[str, Any]) -> int | None:
+        chosen, output = given.pop("profile"), Output(given.pop("output"))
+        with Session(output, chosen) as session:
+            return guarded(output, lambda: function(session, **given))
+
+    return add(app, name, example=example, options=OPTIONS, run=run)
+
+
+def local_command(app: typer.Typer, name: str, *, example: str) -> Callable[[Command], Command]:
+    """Add a command that works on files alone. Its first parameter is an `Output`."""
+
+    def run(function: Command, given: dict[str, Any]) -> int | None:
+        output = Output(given.pop("output"))
+        return guarded(output, lambda: function(output, **given))
+
+    return add(app, name, example=example, options={"output": OPTIONS["output"]}, run=run)
+
+
+def add(
+    app: typer.Typer,
+    name: str,
+    *,
+    example: str,
+    options: Mapping[str, tuple[Any, object]],
+    run: Callable[[Command, dict[str, Any]], int | None],
+) -> Callable[[Command], Command]:
+    """Add a command whose first parameter `run` makes from these options, each with its default."""
+
+    def register(function: Command) -> Command:
+        def call(**given: Any) -> None:
+            raise typer.Exit(run(function, given) or Exit.DONE)
+
+        _describe(call, function, options)
+        # The braces of Rich's markup are those of text, too.
+        epilog = f"Example: [bold]{example.replace('[', chr(92) + '[')}[/bold]"
+        app.command(name, epilog=epilog)(call)
+        return function
+
+    return register
+
+
+def confirm(question: str, *, yes: bool) -> None:
+    """Ask before what cannot be undone, unless `--yes` is given; end the command if not confirmed.
+
+    Raises `WrongUsage` if nobody can answer.
+    """
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise WrongUsage("this cannot be undone: add --yes.")
+    typer.confirm(question, abort=True, err=True)
+
+
+def guarded(out: Output, work: Callable[[], int | None]) -> int | None:
+    """Run a command, and return its exit code also if it fails, with a message."""
+    try:
+        return work()
+    except (WrongUsage, InvalidSettings) as error:
+        out.error(str(error), {"code": "usage", "message": str(error)})
+        return Exit.USAGE
+    except ApiError as error:
+        out.error(_refused(error), {"code": error.code, "message": error.message})
+        return Exit.FAILED
+    except NoAnswer as error:
+        out.error(str(error), {"code": "no_answer", "message": str(error)})
+        return Exit.FAILED
+    except RescindError as error:
+        out.error(described(error), {"code": type(error).__name__, "message": str(error)})
+        return Exit.FAILED
+
+
+def described(error: BaseException) -> str:
+    """Return type and text of an error and of its causes, one per line."""
+    lines = [f"{type(error).__name__}: {error}"]
+    while error.__cause__ is not None:
+        error = error.__cause__
+        lines.append(f"  caused by {type(error).__name__}: {error}")
+    return "\n".join(lines)
+
+
+def _refused(error: ApiError) -> str:
+    server_failed = error.status >= 500 and error.request_id  # noqa: PLR2004 (HTTP)
+    return f"{error}\nrequest {error.request_id}" if server_failed else str(error)
+
+
+def _describe(
+    call: Callable[..., None], function: Command, options: Mapping[str, tuple[Any, object]]
+) -> None:
+    """Give `call` the name, text and parameters of the command, from which Typer makes its own."""
+    own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
+    common = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=type_, default=default)
+        for name, (type_, default) in options.items()
+    ]
+    keyword = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own]
+    signature = inspect.Signature([*keyword, *common])
+    call.__signature__ = signature  # type: ignore[attr-defined]
+    call.__annotations__ = {name: each.annotation for name, each in signature.parameters.items()}
+    call.__name__, call.__doc__ = function.__name__, unwrapped(function.__doc__ or "")
+
+
+def unwrapped(text: str) -> str:
+    """Return a text with each paragraph in one line, because Typer keeps the line feeds."""
+    paragraphs = inspect.cleandoc(text).split("\n\n")
+    return "\n\n".join(" ".join(each.split()) for each in paragraphs)

@@ -1,0 +1,135 @@
+"""Where the service is and with which API key a command calls it: a profile, or the environment.
+
+A profile is a folder in `~/.config/rescind` (or `$RESCIND_HOME`), for its owner only. It has
+`profile.json`, and whatever commands keep from one call to the next.
+"""
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from infra import private_files
+from infra.cli.errors import WrongUsage
+
+DEFAULT: Final = "default"
+_FILE: Final = "profile.json"
+
+
+@dataclass(frozen=True)
+class Profile:
+    """The address of a service, without a trailing `/`, and the API key to call it with.
+
+    `folder` is the profile's folder, which may not exist. With `allow_http`, the key may be sent
+    without TLS to another machine.
+    """
+
+    folder: Path = field(repr=False)
+    url: str
+    api_key: str = field(repr=False)
+    allow_http: bool = False
+
+
+def home(environment: Mapping[str, str] = os.environ) -> Path:
+    """Return the folder of all profiles."""
+    if chosen := environment.get("RESCIND_HOME"):
+        return Path(chosen)
+    return Path(environment.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "rescind"
+
+
+def folder_of(name: str, environment: Mapping[str, str] = os.environ) -> Path:
+    """Return the folder of a profile. Raises `WrongUsage` if the name is not one."""
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", name):
+        raise WrongUsage("the name of a profile has 1 to 64 letters, digits, '.', '_' and '-'.")
+    return home(environment) / name
+
+
+def names(environment: Mapping[str, str] = os.environ) -> list[str]:
+    """Return the names of the profiles that exist."""
+    return sorted(each.parent.name for each in home(environment).glob(f"*/{_FILE}"))
+
+
+def load(name: str, environment: Mapping[str, str] = os.environ) -> Profile:
+    """Return the profile, or what `RESCIND_URL` and `RESCIND_API_KEY` say.
+
+    Address and key come from the same place, so that a key is never sent to the address of another.
+    Raises `WrongUsage` if there is none, and `InvalidSettings` if others can change its file.
+    """
+    folder = folder_of(name, environment)
+    url, api_key = environment.get("RESCIND_URL"), environment.get("RESCIND_API_KEY")
+    if url and api_key:
+        return checked(
+            Profile(folder, url, api_key, environment.get("RESCIND_ALLOW_HTTP", "") == "1")
+        )
+    if url or api_key:
+        raise WrongUsage("set both RESCIND_URL and RESCIND_API_KEY, or neither.")
+    return _read(folder, name)
+
+
+def _read(folder: Path, name: str) -> Profile:
+    path = folder / _FILE
+    if not path.exists():
+        option = "" if name == DEFAULT else f" --profile {name}"
+        raise WrongUsage(f"there is no profile {name}; to make it, run: rescind login{option}")
+    private_files.check_folder(folder)
+    private_files.check_file(path)
+    try:
+        fields: dict[str, Any] = json.loads(path.read_bytes())
+        return checked(Profile(folder, **fields))
+    except (TypeError, ValueError) as error:
+        raise WrongUsage(f"{path} is not a profile; log in again.") from error
+
+
+def save(profile: Profile) -> None:
+    """Write the profile, for its owner only. Raises `InvalidSettings` as `load` does."""
+    profile.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    private_files.check_folder(profile.folder)
+    fields = {name: value for name, value in asdict(profile).items() if name != "folder"}
+    replace(profile.folder / _FILE, json.dumps(fields, indent=2).encode() + b"\n")
+
+
+def replace(path: Path, data: bytes) -> None:
+    """Write a file for its owner only, so that it has either the old bytes or the new ones."""
+    part = path.with_name(f".{path.name}.{os.getpid()}")
+    part.unlink(missing_ok=True)
+    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with open(descriptor, "wb") as file:  # noqa: PTH123 (a descriptor, no path)
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    part.replace(path)
+
+
+def forget(name: str) -> bool:
+    """Remove the address and the key of a profile; false if there are none."""
+    path = folder_of(name) / _FILE
+    existed = path.exists()
+    path.unlink(missing_ok=True)
+    return existed
+
+
+def checked(profile: Profile) -> Profile:
+    """Return the profile. Raises `WrongUsage` if its address or key cannot be used."""
+    parts = urlsplit(profile.url)
+    if parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or parts.username:
+        raise WrongUsage("the address of the service must be such as https://rescind.example.com")
+    if parts.scheme == "http" and not profile.allow_http and not _is_here(parts.hostname):
+        raise WrongUsage(
+            "without TLS everybody on the way reads the API key; use https, or allow http "
+            "(rescind login --allow-http, RESCIND_ALLOW_HTTP=1)."
+        )
+    if not re.fullmatch(r"[!-~]+", profile.api_key):
+        raise WrongUsage("the API key is empty, or has characters that no API key has.")
+    return Profile(profile.folder, profile.url.rstrip("/"), profile.api_key, profile.allow_http)
+
+
+def _is_here(host: str) -> bool:
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,209 @@
+"""`rescind check` and `rescind revocations`."""
+
+import time
+from collections.abc import Iterable
+from typing import Annotated, Any, Final
+
+import typer
+
+from infra.cli.client import segment
+from infra.cli.commands import Session, command, noun
+from infra.cli.errors import Exit
+from infra.cli.output import Column
+from infra.cli.values import SHOWN, Limit, WarrantIds, given
+
+_PATH: Final = "/v1/revocations"
+_MOST_AT_ONCE: Final = 100
+# The service answers after so many seconds even if authorizers are missing.
+_WAIT_AT_ONCE: Final = 25
+# Each costs a request, after the first ones at once.
+_WAITED_FOR: Final = 1000
+
+COLUMNS: Final = (
+    Column("warrant", "warrant_id"),
+    Column("revocation", "id"),
+    Column("revoked at", "created_at"),
+    Column("reason", "reason", wraps=True),
+)
+
+RevocationId = Annotated[str, typer.Argument(metavar="REVOCATION", help="svc_rev_…")]
+Wait = Annotated[
+    bool, typer.Option("--wait", help="Wait until every authorizer refuses the warrants.")
+]
+Seconds = Annotated[int, typer.Option("--timeout", min=1, help="With --wait: seconds at most.")]
+
+app = noun("Revocations: list them, and see how far one has got.")
+
+
+By = Annotated[
+    str | None,
+    typer.Option(
+        "--by", metavar="KEY|NAME", help="By this API key (svc_ak_…), or by who is in `created_by`."
+    ),
+]
+Since = Annotated[
+    str | None, typer.Option("--since", metavar="TIME", help="Revoked at this time or later.")
+]
+Until = Annotated[
+    str | None, typer.Option("--until", metavar="TIME", help="Revoked at this time or before.")
+]
+
+
+def register(root: typer.Typer) -> None:
+    """Add the commands."""
+    command(root, "check", example="rescind check svc_wrt_laptop-17 || echo refused")(check)
+    root.add_typer(app, name="revocations")
+
+
+def filters_of(
+    *,
+    batch: str | None = None,
+    by: str | None = None,
+    since: str | None = None,
+    until: str | None = None,
+    **more: str | None,
+) -> dict[str, object]:
+    """Return the query of a search; `by` is an API key or an identity."""
+    name = (
+        "actor_key_id"
+        if (by or "").startswith("svc_ak_") and "@" not in (by or "")
+        else "created_by"
+    )
+    return given({"batch_id": batch, name: by, "from": since, "to": until, **more})
+
+
+def check(session: Session, warrants: WarrantIds) -> int:
+    """Say of each warrant whether it is revoked; exit code 3 if one is."""
+    found = [
+        {"warrant_id": each, **verdict}
+        for start in range(0, len(warrants), _MOST_AT_ONCE)
+        for each, verdict in _verdicts(session, warrants[start : start + _MOST_AT_ONCE])
+    ]
+    words = {True: "revoked", False: "not revoked"}
+    rows = [{**each, "verdict": words[each["revoked"]]} for each in found]
+    columns = (
+        Column("warrant", "warrant_id"),
+        Column("verdict", "verdict"),
+        Column("revoked at", "revoked_at"),
+        Column("reason", "reason", wraps=True),
+    )
+    session.out.table({"results": found}, rows, columns)
+    return Exit.REVOKED if any(each["revoked"] for each in found) else Exit.DONE
+
+
+def _verdicts(session: Session, warrants: list[str]) -> Iterable[tuple[str, dict[str, Any]]]:
+    if len(warrants) == 1:
+        yield warrants[0], session.api.get(f"{_PATH}/check", {"warrant_id": warrants[0]})
+        return
+    results = session.api.post(f"{_PATH}/check-batch", {"warrant_ids": warrants})["results"]
+    for each in warrants:
+        yield each, results[each]
+
+
+@command(app, "list", example="rescind revocations list --by admin@acme.svc --reason laptop")
+def list_(
+    session: Session,
+    warrant: Annotated[str | None, typer.Option("--warrant", help="Of this warrant.")] = None,
+    prefix: Annotated[
+        str | None,
+        typer.Option("--prefix", help="Of warrants whose identifiers begin so (svc_wrt_…)."),
+    ] = None,
+    batch: Annotated[str | None, typer.Option("--batch", help="Of this batch.")] = None,
+    by: By = None,
+    since: Since = None,
+    until: Until = None,
+    reason: Annotated[str | None, typer.Option("--reason", help="Part of the reason.")] = None,
+    limit: Limit = SHOWN,
+) -> None:
+    """List the revocations that match all options: newest first, with --prefix by warrant."""
+    filters = filters_of(
+        batch=batch,
+        by=by,
+        since=since,
+        until=until,
+        warrant_id=warrant,
+        warrant_prefix=prefix,
+        reason=reason,
+    )
+    page = session.api.listed(_PATH, "revocations", most=limit, params=filters)
+    session.out.page(page, "revocations", COLUMNS)
+
+
+@command(app, "counts", example="rescind revocations counts --from 2026-11-01 --to 2026-11-30")
+def counts(
+    session: Session,
+    from_: Annotated[
+        str | None, typer.Option("--from", metavar="DATE", help="The first day; else 14 days.")
+    ] = None,
+    to: Annotated[
+        str | None, typer.Option("--to", metavar="DATE", help="The last day; else today.")
+    ] = None,
+) -> None:
+    """Count the revocations of each day (UTC), and those that were taken back."""
+    found = session.api.get(f"{_PATH}/counts", given({"from": from_, "to": to}))
+    columns = (Column("day", "date"), Column("revoked", "created"), Column("taken back", "removed"))
+    session.out.table(found, found["days"], columns)
+
+
+@command(app, "show", example="rescind revocations show svc_rev_01J…")
+def show(session: Session, revocation: RevocationId) -> None:
+    """Show one revocation, and whether the feed and a list have it."""
+    session.out.record(session.api.get(f"{_PATH}/{segment(revocation)}"))
+
+
+@command(app, "propagation", example="rescind revocations propagation svc_rev_01J… --wait")
+def propagation(
+    session: Session, revocation: RevocationId, wait: Wait = False, timeout: Seconds = 180
+) -> int | None:
+    """Show how many authorizers refuse the warrant, and which may not."""
+    if wait:
+        return wait_for(session, [{"id": revocation}], timeout)
+    _show_progress(session, session.api.get(f"{_PATH}/{segment(revocation)}/propagation"))
+    return None
+
+
+def wait_for(session: Session, records: list[dict[str, Any]], seconds: int) -> int:
+    """Wait until all authorizers refuse the warrants; print what is known then."""
+    deadline = time.monotonic() + seconds
+    complete = True
+    with session.out.progress("Waiting for authorizers", len(records)) as bar:
+        for record in records:
+            found = _propagated(session, record["id"], deadline)
+            complete = complete and found["complete"]
+            bar.by()
+            if not found["complete"]:
+                _show_progress(session, found)
+                if found["authorizers"]["registered"] == 0:
+                    session.out.say("No authorizer is registered, so none can say it refuses.")
+    if complete:
+        session.out.say("Every authorizer refuses the warrant(s).")
+    return Exit.DONE if complete else Exit.FAILED
+
+
+def _propagated(session: Session, revocation: str, deadline: float) -> dict[str, Any]:
+    """Return what is known once it is complete, can become no better, or the time is over."""
+    path = f"{_PATH}/{segment(revocation)}/propagation"
+    wait = 0
+    while True:
+        found: dict[str, Any] = session.api.get(path, {"wait": wait})
+        nobody = found["authorizers"]["registered"] == 0
+        left = int(deadline - time.monotonic())
+        if found["complete"] or (nobody and found["feed"]) or left <= 0:
+            return found
+        # With nobody registered, the service would wait to no end.
+        wait = 1 if nobody else min(left, _WAIT_AT_ONCE)
+
+
+def _show_progress(session: Session, found: dict[str, Any]) -> None:
+    """Print how far a revocation has got, and the authorizers that may accept the warrant."""
+    counts = found["authorizers"]
+    published = found["feed"] and f"entry {found['feed']['sequence']}"
+    session.out.record(
+        {
+            **found,
+            "feed": published or "not yet",
+            "list": found["list"] and f"version {found['list']['version']}",
+            "authorizers": ", ".join(f"{number} {state}" for state, number in counts.items()),
+            "stragglers": [f"{each['name']} ({each['proof']})" for each in found["stragglers"]],
+        }
+    )

@@ -1,0 +1,166 @@
+"""`rescind revoke` and `unrevoke`: a few warrants, or very many."""
+
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from infra.cli import batches
+from infra.cli.batches import Batch, batch_id, body, either
+from infra.cli.client import segment
+from infra.cli.commands import Session, command, confirm
+from infra.cli.errors import WrongUsage
+from infra.cli.revocations import By, Seconds, Since, Wait, filters_of, wait_for
+from infra.cli.values import Reason, Yes, checked
+from shared.model import identifiers, text, times
+
+_PATH: Final = "/v1/revocations"
+# Each costs a request, after the first ones at once.
+_WAITED_FOR: Final = 1000
+
+WarrantIdsOrNone = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="WARRANT",
+        parser=checked(identifiers.warrant_id),
+        help="Such as svc_wrt_laptop-17.",
+    ),
+]
+EitherIds = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="REVOCATION|WARRANT", parser=checked(either), help="svc_rev_… or svc_wrt_…"
+    ),
+]
+File = Annotated[
+    Path | None,
+    typer.Option(
+        "--from",
+        metavar="FILE",
+        help="One identifier a line, or a CSV file with a heading such as warrant_id; - is "
+        "standard input.",
+    ),
+]
+BatchId = Annotated[
+    str | None,
+    typer.Option(
+        "--batch",
+        metavar="BATCH",
+        parser=checked(batch_id),
+        help="Continue this batch: what it has done is not done again.",
+    ),
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done; change nothing.")]
+SignedBy = Annotated[
+    str | None,
+    typer.Option("--signed-by", metavar="KEY", help="All that this signing key has signed."),
+]
+Before = Annotated[
+    datetime | None,
+    typer.Option(
+        "--before",
+        metavar="TIME",
+        parser=checked(times.parse),
+        help="With --signed-by: until then.",
+    ),
+]
+OptionalReason = Annotated[
+    str | None,
+    typer.Option("--reason", parser=checked(text.reason), help="Why; the audit log keeps it."),
+]
+OfBatch = Annotated[
+    str | None,
+    typer.Option(
+        "--of-batch", metavar="BATCH", parser=checked(batch_id), help="All that it revoked."
+    ),
+]
+
+
+def register(root: typer.Typer) -> None:
+    """Add the commands."""
+    command(root, "revoke", example='rescind revoke --from lost.csv --reason "stolen"')(revoke)
+    command(
+        root, "unrevoke", example="rescind unrevoke --of-batch svc_bat_01kbm4xt3rfz8c5w7y2q9n6d1e"
+    )(unrevoke)
+
+
+def revoke(
+    session: Session,
+    reason: Reason,
+    warrants: WarrantIdsOrNone = None,
+    from_: File = None,
+    signed_by: SignedBy = None,
+    before: Before = None,
+    batch: BatchId = None,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    wait: Wait = False,
+    timeout: Seconds = 180,
+) -> int | None:
+    """Revoke warrants. A warrant that is revoked already stays as it is."""
+    if (signed_by is None) != (before is None):
+        raise WrongUsage("--signed-by and --before go together; `keys revoke` revokes a key.")
+    named = [*(warrants or []), *batches.read(from_, identifiers.warrant_id)]
+    if signed_by is not None and before is not None:
+        found = _signed(session, signed_by, before)
+        if found and not dry_run:
+            confirm(f"Revoke {len(found)} warrant(s) that {signed_by} signed?", yes=yes)
+        named += found
+    elif not named:
+        raise WrongUsage("name at least one warrant, or a file with --from.")
+    if wait and len(named) > _WAITED_FOR:
+        raise WrongUsage(f"--wait is for at most {_WAITED_FOR} warrants.")
+    made = Batch(session, "Revoking", body("revoke", reason=reason, dry_run=dry_run), batch)
+    code = made.run({"warrant_ids": list(dict.fromkeys(named))})
+    records = [{"id": each["revocation_id"]} for each in made.results if "revocation_id" in each]
+    return max(code, wait_for(session, records, timeout)) if wait and not dry_run else code
+
+
+def unrevoke(
+    session: Session,
+    revocations: EitherIds = None,
+    from_: File = None,
+    of_batch: OfBatch = None,
+    by: By = None,
+    since: Since = None,
+    reason: OptionalReason = None,
+    batch: BatchId = None,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+) -> int | None:
+    """Take revocations back. A warrant of a revoked key stays revoked."""
+    if by is not None and since is None:
+        raise WrongUsage("--by needs --since, so that nothing older is taken back.")
+    if since is not None and by is None and of_batch is None:
+        raise WrongUsage("--since goes with --by or --of-batch.")
+    named = [*(revocations or []), *batches.read(from_, either)]
+    if of_batch or by:
+        found = _found(session, filters_of(batch=of_batch, by=by, since=since))
+        if found and not dry_run:
+            confirm(f"Take {len(found)} revocation(s) back?", yes=yes)
+        named += found
+    elif not named:
+        raise WrongUsage("name at least one revocation, or a file with --from.")
+    made = Batch(session, "Taking back", body("take_back", reason=reason, dry_run=dry_run), batch)
+    named = list(dict.fromkeys(named))
+    ids = {
+        "revocation_ids": [each for each in named if each.startswith("svc_rev_")],
+        "warrant_ids": [each for each in named if each.startswith("svc_wrt_")],
+    }
+    return made.run(ids)
+
+
+def _signed(session: Session, key: str, before: datetime) -> list[str]:
+    """Return the warrants that a key signed before a moment."""
+    page = session.api.listed(f"/v1/keys/{segment(key)}/warrants", "warrants")
+    return [
+        each["warrant_id"]
+        for each in page["warrants"]
+        if datetime.fromisoformat(each["signed_at"]) < before
+    ]
+
+
+def _found(session: Session, filters: dict[str, object]) -> list[str]:
+    page = session.api.listed(_PATH, "revocations", params=filters)
+    return [each["id"] for each in page["revocations"]]

@@ -1,0 +1,169 @@
+"""`rescind keys`: the signing keys, as a tree, and what is done with one."""
+
+from enum import StrEnum
+from typing import Annotated, Any, Final
+
+import typer
+from rich.text import Text
+from rich.tree import Tree
+
+from infra.cli.client import segment
+from infra.cli.commands import Session, command, confirm, noun
+from infra.cli.output import Column, cell
+from infra.cli.values import SHOWN, Expires, Limit, Reason, Yes, given
+
+_PATH: Final = "/v1/keys"
+_COLUMNS: Final = (
+    Column("key", "id"),
+    Column("type", "type"),
+    Column("status", "status"),
+    Column("name", "name", wraps=True),
+)
+
+Cascade = Annotated[bool, typer.Option("--cascade", help="Also all keys below it.")]
+KeyId = Annotated[str, typer.Argument(metavar="KEY", help="svc_key_…")]
+
+_REACH: Final = ("id", "name", "type", "status", "descendants", "keys", "warrants")
+
+app = noun("Signing keys: the tree, create, rotate, suspend, revoke.")
+
+
+def register(root: typer.Typer) -> None:
+    """Add the commands."""
+    root.add_typer(app, name="keys")
+
+
+@command(app, "tree", example="rescind keys tree")
+def tree(session: Session) -> None:
+    """Show all signing keys below their parents."""
+    page = session.api.listed(_PATH, "keys")
+    session.out.show(page, _tree(page["keys"]))
+
+
+@command(app, "list", example="rescind keys list -n 20")
+def list_(session: Session, limit: Limit = SHOWN) -> None:
+    """List the signing keys."""
+    session.out.page(session.api.listed(_PATH, "keys", most=limit), "keys", _COLUMNS)
+
+
+@command(app, "show", example="rescind keys show svc_key_01J…")
+def show(session: Session, key: KeyId) -> None:
+    """Show one signing key."""
+    session.out.record(session.api.get(_one(key)))
+
+
+ParentId = Annotated[str | None, typer.Option("--parent", metavar="KEY", help="The key above it.")]
+
+
+class KeyType(StrEnum):
+    """What a signing key may do (KEY-1)."""
+
+    ROOT = "root"
+    ISSUER = "issuer"
+    NOTARY = "notary"
+
+
+@command(app, "create", example="rescind keys create issuer laptops --parent svc_key_01J…")
+def create(
+    session: Session,
+    type_: Annotated[KeyType, typer.Argument(metavar="TYPE", help="root, issuer or notary.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="What people call the key.")],
+    parent: ParentId = None,
+    expires_at: Expires = None,
+) -> None:
+    """Create a signing key. Its private part never leaves the service."""
+    body = {"type": type_, "name": name, "parent_id": parent, "expires_at": expires_at}
+    session.out.record(session.api.post(_PATH, given(body)))
+
+
+@command(app, "rotate", example="rescind keys rotate svc_key_01J…")
+def rotate(session: Session, key: KeyId) -> None:
+    """Give a key a new version, which signs from now on.
+
+    What the old version signed stays valid.
+    """
+    session.out.record(session.api.post(_one(key, "/rotate")))
+
+
+@command(app, "versions", example="rescind keys versions svc_key_01J…")
+def versions(session: Session, key: KeyId) -> None:
+    """List the versions of a key with their public keys."""
+    found = session.api.get(_one(key, "/versions"))
+    columns = (
+        Column("version", "version"),
+        Column("status", "status"),
+        Column("created at", "created_at"),
+        Column("public key", "public_key"),
+    )
+    session.out.table(found, found["versions"], columns)
+
+
+@command(app, "warrants", example="rescind keys warrants svc_key_01J… --limit 0 -o json")
+def warrants(session: Session, key: KeyId, limit: Limit = SHOWN) -> None:
+    """List the warrants that a key has signed."""
+    columns = (
+        Column("warrant", "warrant_id"),
+        Column("version", "key_version"),
+        Column("signed at", "signed_at"),
+        Column("expires at", "expires_at"),
+    )
+    page = session.api.listed(_one(key, "/warrants"), "warrants", most=limit)
+    session.out.page(page, "warrants", columns)
+
+
+@command(app, "suspend", example="rescind keys suspend svc_key_01J…")
+def suspend(session: Session, key: KeyId) -> None:
+    """Let a key sign nothing until it is enabled again. What it signed stays valid."""
+    session.out.record(session.api.post(_one(key, "/suspend")))
+
+
+@command(app, "enable", example="rescind keys enable svc_key_01J…")
+def enable(session: Session, key: KeyId) -> None:
+    """Let a suspended key sign again."""
+    session.out.record(session.api.post(_one(key, "/enable")))
+
+
+@command(app, "reach", example="rescind keys reach svc_key_01J…")
+def reach(session: Session, key: KeyId) -> None:
+    """Show what the revocation of a key with all keys below it would revoke; change nothing."""
+    body = {"reason": "reach", "cascade": True, "dry_run": True}
+    session.out.record(session.api.post(_one(key, "/revoke"), body), _REACH)
+
+
+@command(app, "revoke", example='rescind keys revoke svc_key_01J… --reason "leaked" --cascade')
+def revoke(
+    session: Session, key: KeyId, reason: Reason, cascade: Cascade = False, yes: Yes = False
+) -> None:
+    """Revoke a key and with it every warrant that it has signed. This cannot be undone."""
+    if not yes:
+        body = {"reason": reason, "cascade": cascade, "dry_run": True}
+        would = session.api.post(_one(key, "/revoke"), body)
+        below = f" and {would['keys'] - 1} key(s) below it" if cascade else ""
+        confirm(f"Revoke {would['name']}{below}, with {would['warrants']} warrant(s)?", yes=yes)
+    done = session.api.post(_one(key, "/revoke"), {"reason": reason, "cascade": cascade})
+    session.out.record(done)
+
+
+def _one(key: str, action: str = "") -> str:
+    return f"{_PATH}/{segment(key)}{action}"
+
+
+def _tree(keys: list[dict[str, Any]]) -> Tree:
+    """Return the keys as a tree. A key whose parent is not among them stands at the top."""
+    top = Tree("signing keys" if keys else "no signing key", guide_style="dim")
+    known = {each["id"] for each in keys}
+    children: dict[str | None, list[dict[str, Any]]] = {}
+    for each in keys:
+        parent = each["parent_id"] if each["parent_id"] in known else None
+        children.setdefault(parent, []).append(each)
+    waiting: list[tuple[Tree, str | None]] = [(top, None)]
+    while waiting:
+        branch, parent = waiting.pop()
+        below = sorted(children.get(parent, []), key=lambda key: str(key["id"]))
+        waiting += [(branch.add(_label(each)), each["id"]) for each in below]
+    return top
+
+
+def _label(key: dict[str, Any]) -> Text:
+    shown = [cell(key["id"]), cell(key["type"]), cell(key["status"]), cell(key["name"])]
+    return Text("  ").join(shown)

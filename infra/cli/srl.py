@@ -1,0 +1,173 @@
+"""`rescind list`: the Signed Revocation List: fetch, verify, look up, compare, publish."""
+
+import json
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from infra.cli import list_signers, profiles, srl_verification
+from infra.cli.commands import Session, command, local_command, noun
+from infra.cli.errors import Exit, WrongUsage
+from infra.cli.output import Column
+from infra.cli.values import SHOWN, Limit, WarrantIds
+from shared.model import times
+from shared.model.srl.encoding import Payload
+from shared.model.srl.verification import public_key_bytes, verify_by_one_of
+
+_PATH: Final = "/v1/revocations/srl"
+# How many identifiers of a difference are printed one by one.
+_SIGNS: Final = {"added": "+", "removed": "-"}
+
+_COLUMNS: Final = (
+    Column("version", "version"),
+    Column("issued", "issued_at"),
+    Column("expires", "expires_at"),
+    Column("revoked", "count"),
+    Column("added", "added"),
+    Column("removed", "removed"),
+    Column("signer", "key_id"),
+)
+
+Source = Annotated[str, typer.Argument(metavar="LIST", help="A saved list, or the version of one.")]
+Version = Annotated[int | None, typer.Option("--version", min=1, help="An old list.")]
+KeysFile = Annotated[
+    Path | None, typer.Option("--keys", metavar="FILE", help="Save the keys that sign lists, too.")
+]
+
+app = noun("The Signed Revocation List: fetch, verify, look up, compare.")
+local_command(app, "verify", example=srl_verification.EXAMPLE)(srl_verification.verify)
+app.add_typer(list_signers.app, name="signers")
+
+
+def register(root: typer.Typer) -> None:
+    """Add the commands."""
+    root.add_typer(app, name="list")
+
+
+@command(app, "fetch", example="rescind list fetch srl.json --keys srl-keys.json")
+def fetch(
+    session: Session,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to save it.")],
+    version: Version = None,
+    keys: KeysFile = None,
+) -> None:
+    """Save the list in force, or an old one, as the service sends it.
+
+    Nothing is verified: see `list verify`.
+    """
+    body = _fetched(session, version)
+    _save(file, body)
+    if keys is not None:
+        _save(keys, json.dumps(list_signers.all_of(session.api)).encode())
+    content = _readable(str(file), body)
+    session.out.show(_summary(content), f"{file}: {_line(content)}; not verified")
+
+
+@command(app, "contains", example="rescind list contains svc_wrt_laptop-17")
+def contains(session: Session, warrants: WarrantIds) -> int:
+    """Say whether warrants are on the list in force; exit code 3 if one is.
+
+    The list is verified by the keys that the service names. `check` also knows revocations that
+    no list has yet.
+    """
+    content = _verified(session)
+    listed = {each: each in set(content.revoked_ids) for each in warrants}
+    words = {True: "revoked", False: "not on the list"}
+    lines = [_line(content), *(f"{each}: {words[found]}" for each, found in listed.items())]
+    session.out.show({**_summary(content), "warrants": listed}, "\n".join(lines))
+    return Exit.REVOKED if any(listed.values()) else Exit.DONE
+
+
+@command(app, "diff", example="rescind list diff 41 srl.json")
+def diff(session: Session, old: Source, new: Source) -> None:
+    """Show which warrants one list has and the other has not. No signature is verified."""
+    before, after = (_readable(each, _body(session, each)) for each in (old, new))
+    found = {
+        "added": sorted(set(after.revoked_ids) - set(before.revoked_ids)),
+        "removed": sorted(set(before.revoked_ids) - set(after.revoked_ids)),
+    }
+    lines = [f"{_SIGNS[what]} {each}" for what, ids in found.items() for each in ids]
+    document = {"old": _summary(before), "new": _summary(after), **found}
+    session.out.show(document, "\n".join(lines))
+    counts = f"{len(found['added'])} added, {len(found['removed'])} removed."
+    session.out.say(f"From version {before.version} to version {after.version}: {counts}")
+
+
+@command(app, "status", example="rescind list status")
+def status(session: Session) -> None:
+    """Show the list in force, what waits for the next one, and by when that is due."""
+    session.out.record(session.api.get(f"{_PATH}/status"))
+
+
+@command(app, "versions", example="rescind list versions -n 20")
+def versions(session: Session, limit: Limit = SHOWN) -> None:
+    """List what was published in the last 30 days, the newest first."""
+    page = session.api.listed(f"{_PATH}/versions", "versions", most=limit)
+    session.out.page(page, "versions", _COLUMNS)
+
+
+@command(app, "publish", example="rescind list publish")
+def publish(session: Session) -> None:
+    """Publish the next version of the list now."""
+    session.out.record(session.api.post(f"{_PATH}/regenerate"))
+
+
+def _fetched(session: Session, version: int | None = None) -> bytes:
+    params = {"version": version}
+    return session.api.send("GET", f"{_PATH}/signed", params=params, follow=True).content
+
+
+def _verified(session: Session) -> Payload:
+    signers = list_signers.all_of(session.api)["keys"]
+    trusted = [public_key_bytes(each["public_key"]) for each in _trusted(signers)]
+    return verify_by_one_of(_fetched(session), public_keys=trusted, now=datetime.now(UTC)).payload
+
+
+def _trusted(signers: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [each for each in signers if each["status"] != "revoked"]
+
+
+def _body(session: Session, source: str) -> bytes:
+    """Return a list: that of a version if `source` is a number, else that of a file."""
+    if source.isascii() and source.isdecimal():
+        return _fetched(session, int(source))
+    try:
+        return Path(source).read_bytes()
+    except OSError as error:
+        raise WrongUsage(f"{source}: {error.strerror}") from None
+
+
+def _readable(source: str, body: bytes) -> Payload:
+    """Return the readable content of a list, which nothing proves."""
+    try:
+        members = json.loads(body)["payload"]
+        issued_at, expires_at = (times.parse(members[each]) for each in ("IssuedAt", "ExpiresAt"))
+        return Payload(int(members["Version"]), issued_at, expires_at, list(members["RevokedIDs"]))
+    except (KeyError, TypeError, ValueError):
+        raise WrongUsage(f"{source} is not a response of the list's endpoint.") from None
+
+
+def _summary(content: Payload) -> dict[str, Any]:
+    return {
+        "version": content.version,
+        "issued_at": times.text(content.issued_at),
+        "expires_at": times.text(content.expires_at),
+        "revocation_count": len(content.revoked_ids),
+    }
+
+
+def _line(content: Payload) -> str:
+    return (
+        f"version {content.version}, issued {times.text(content.issued_at)}, "
+        f"expires {times.text(content.expires_at)}, {len(content.revoked_ids)} revoked"
+    )
+
+
+def _save(path: Path, data: bytes) -> None:
+    try:
+        profiles.replace(path, data)
+    except OSError as error:
+        raise WrongUsage(f"{path}: {error.strerror}") from None

@@ -1,0 +1,44 @@
+"""`rescind settings`: the settings of the tenant."""
+
+from typing import Annotated, Final
+
+import typer
+
+from infra.cli.commands import Session, command, noun
+from infra.cli.errors import WrongUsage
+
+_PATH: Final = "/v1/tenant/settings"
+_TEXTS: Final = frozenset({"name", "list_publication"})
+
+Changes = Annotated[
+    list[str], typer.Argument(metavar="NAME=VALUE", help="Such as srl_ttl_seconds=3600.")
+]
+
+app = noun("Settings of the tenant.")
+
+
+def register(root: typer.Typer) -> None:
+    """Add the commands."""
+    root.add_typer(app, name="settings")
+
+
+@command(app, "show", example="rescind settings show")
+def show(session: Session) -> None:
+    """Show the settings."""
+    session.out.record(session.api.get(_PATH))
+
+
+@command(app, "set", example="rescind settings set srl_ttl_seconds=1800 feed_window_ms=0")
+def set_(session: Session, changes: Changes) -> None:
+    """Change settings. The names are those that `settings show` prints."""
+    session.out.record(session.api.patch(_PATH, dict(map(_change, changes))))
+
+
+def _change(text: str) -> tuple[str, str | int]:
+    name, equals, value = text.partition("=")
+    name = name.strip().replace(" ", "_")
+    if not equals or not name:
+        raise WrongUsage(f"{text} is not NAME=VALUE.")
+    if name in _TEXTS or not (value.isascii() and value.isdecimal()):
+        return name, value
+    return name, int(value)

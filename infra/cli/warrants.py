@@ -1,0 +1,182 @@
+"""`rescind warrants`: sign a warrant, and verify one offline."""
+
+import base64
+import binascii
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from infra.cli.client import segment
+from infra.cli.commands import Session, command, local_command, noun
+from infra.cli.errors import Exit, WrongUsage
+from infra.cli.output import Output
+from infra.cli.signing_keys import KeyId
+from infra.cli.values import Expires, checked, given
+from shared.authorizer import warrants
+from shared.authorizer.warrants import Claims, InvalidWarrant
+from shared.errors import InvalidSrl
+from shared.model import identifiers, times
+from shared.model.srl.encoding import Payload
+from shared.model.srl.verification import public_key_bytes, verify
+
+
+def _tenant(value: str) -> str:
+    if not identifiers.is_identifier(value, kind=identifiers.TENANT):
+        raise ValueError("a tenant's identifier is svc_tnt_ and 26 characters")
+    return value
+
+
+WarrantFile = Annotated[str, typer.Argument(metavar="FILE", help="The warrant; - for stdin.")]
+PayloadFile = Annotated[str, typer.Argument(metavar="FILE", help="Its payload; - for stdin.")]
+Tenant = Annotated[
+    str,
+    typer.Option(
+        "--tenant", parser=checked(_tenant), metavar="ID", help="Who must have issued it."
+    ),
+]
+Keys = Annotated[
+    list[bytes],
+    typer.Option(
+        "--key",
+        parser=checked(public_key_bytes),
+        metavar="BASE64",
+        help="Public key of an issuer; give it once for each key that may sign.",
+    ),
+]
+ListFile = Annotated[str, typer.Option("--list", metavar="FILE", help="The revocation list.")]
+ListKey = Annotated[
+    bytes,
+    typer.Option(
+        "--list-key",
+        parser=checked(public_key_bytes),
+        metavar="BASE64",
+        help="Public key of the signer of the list.",
+    ),
+]
+MinVersion = Annotated[int, typer.Option(min=1, metavar="N", help="Refuse lists below version N.")]
+WarrantId = Annotated[
+    str | None,
+    typer.Option("--id", metavar="WARRANT", help="Its identifier; without it, a new one."),
+]
+
+app = noun("Warrants: sign one, and verify one offline.")
+
+
+def register(root: typer.Typer) -> None:
+    """Add the commands."""
+    root.add_typer(app, name="warrants")
+
+
+@command(
+    app, "sign", example="rescind warrants sign svc_key_01J… grant.json --id svc_wrt_laptop-17"
+)
+def sign(
+    session: Session,
+    key: KeyId,
+    file: PayloadFile,
+    id_: WarrantId = None,
+    expires_at: Expires = None,
+) -> None:
+    """Sign a payload as a warrant, and print the warrant in base64."""
+    payload = base64.b64encode(_file_bytes(file)).decode()
+    body = given({"payload": payload, "warrant_id": id_, "expires_at": expires_at})
+    signed = session.api.post(f"/v1/keys/{segment(key)}/sign", body)
+    session.out.say(f"Signed {signed['warrant_id']}.")
+    session.out.show(signed, signed["warrant"])
+
+
+@local_command(
+    app,
+    "verify",
+    example="rescind warrants verify warrant.b64 --tenant svc_tnt_01m82jefwnq7vvd3nkdt4rmwny "
+    "--key OYZHPVyI3WtPY8N0GCwRyA7uqtBoIhu6pjM+BBbGRxo= --list srl.json "
+    "--list-key zjxsvKsuUKzMupNW2SWSIoeAYGLSFm3cf3z8ESHuajM=",
+)
+def verify_(
+    out: Output,
+    file: WarrantFile,
+    tenant: Tenant,
+    key: Keys,
+    list_: ListFile,
+    list_key: ListKey,
+    min_version: MinVersion = 1,
+) -> int:
+    """Verify a warrant without the service, and look it up in a Signed Revocation List.
+
+    FILE has the warrant in base64 or decoded. Take both keys and the tenant's identifier from the
+    administrator of the tenant, not from the person who shows the warrant.
+
+    Exit codes: 0 holds, 1 not valid (warrant or list), 2 wrong usage, 3 revoked.
+    """
+    message, body, now = _message(_file_bytes(file)), _file_bytes(list_), datetime.now(UTC)
+    try:
+        claims = warrants.verify(message, public_keys=key, tenant_id=tenant, now=now)
+        listed = verify(body, public_key=list_key, now=now, min_version=min_version)
+    except InvalidWarrant as error:
+        return _refused(out, str(error.reason), str(error), "")
+    except InvalidSrl as error:
+        return _refused(out, str(error.reason), str(error), "list, ")
+    is_revoked = claims.warrant_id in listed.revoked_ids
+    document = _document(claims, listed, is_revoked=is_revoked)
+    out.show(document, "\n".join(_lines(claims, document)))
+    return Exit.REVOKED if is_revoked else Exit.DONE
+
+
+def _refused(out: Output, reason: str, message: str, of: str) -> int:
+    document = {"valid": False, "reason": reason, "message": message}
+    out.show(document, f"not valid ({of}{reason}): {message}")
+    return Exit.FAILED
+
+
+def _document(claims: Claims, listed: Payload, *, is_revoked: bool) -> dict[str, Any]:
+    return {
+        "valid": True,
+        "revoked": is_revoked,
+        "warrant_id": claims.warrant_id,
+        "tenant_id": claims.tenant_id,
+        "issued_at": times.text(claims.issued_at),
+        "expires_at": None if claims.expires_at is None else times.text(claims.expires_at),
+        "list_version": listed.version,
+        "list_expires_at": times.text(listed.expires_at),
+        "payload": base64.b64encode(claims.payload).decode(),
+    }
+
+
+def _lines(claims: Claims, document: dict[str, Any]) -> list[str]:
+    text = _text(claims.payload)
+    return [
+        "revoked" if document["revoked"] else "holds",
+        f"warrant: {document['warrant_id']}",
+        f"issuer:  {document['tenant_id']}",
+        f"issued:  {document['issued_at']}",
+        f"expires: {document['expires_at'] or 'never'}",
+        f"list:    version {document['list_version']}, expires {document['list_expires_at']}",
+        f"payload (base64): {document['payload']}" if text is None else f"payload: {text}",
+    ]
+
+
+def _text(payload: bytes) -> str | None:
+    """Return the payload as text, or None if a terminal cannot show all of it."""
+    try:
+        text = payload.decode()
+    except UnicodeDecodeError:
+        return None
+    return text if text.isprintable() else None
+
+
+def _message(data: bytes) -> bytes:
+    """Return the message in a file, which may have it in base64."""
+    try:
+        return binascii.a2b_base64(data.strip(), strict_mode=True)
+    except ValueError:
+        return data
+
+
+def _file_bytes(name: str) -> bytes:
+    try:
+        return sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+    except OSError as error:
+        raise WrongUsage(f"{name}: {error.strerror}") from None

@@ -1,0 +1,161 @@
+"""`rescind webhooks`: addresses that are sent an event for each change."""
+
+from datetime import timedelta
+from typing import Annotated, Final
+
+import typer
+
+from infra.cli.api_keys import Into, check_new, show_secret
+from infra.cli.client import segment
+from infra.cli.commands import Session, command, confirm, noun
+from infra.cli.output import Column
+from infra.cli.values import SHOWN, Limit, Yes, given
+from shared.model.webhooks import GRACE_DEFAULT, GRACE_MAX
+
+_PATH: Final = "/v1/webhooks"
+_GRACE: Final = GRACE_DEFAULT // timedelta(seconds=1)
+_COLUMNS: Final = (
+    Column("webhook", "id"),
+    Column("status", "status"),
+    Column("next", "next_index"),
+    Column("waits until", "waits_until"),
+    Column("events", "events"),
+    Column("url", "url", wraps=True),
+)
+_DELIVERIES: Final = (
+    Column("index", "index"),
+    Column("type", "type"),
+    Column("state", "state"),
+    Column("attempts", "attempts"),
+    Column("last at", "attempted_at"),
+    Column("status", "status"),
+    Column("answer", "answer", wraps=True),
+)
+
+WebhookId = Annotated[str, typer.Argument(metavar="WEBHOOK", help="Its identifier, svc_whk_….")]
+Url = Annotated[str, typer.Argument(metavar="URL", help="Such as https://hooks.example.com/a.")]
+NewUrl = Annotated[str | None, typer.Option("--url", metavar="URL", help="Another address.")]
+Events = Annotated[
+    list[str] | None,
+    typer.Option("--event", metavar="TYPE", help='May be repeated; "*" is every type.'),
+]
+Description = Annotated[str | None, typer.Option("--description", help="What it is for.")]
+Grace = Annotated[
+    int,
+    typer.Option(
+        "--grace",
+        metavar="SECONDS",
+        min=0,
+        max=GRACE_MAX // timedelta(seconds=1),
+        help="How long the old secret signs beside the new one.",
+    ),
+]
+FromIndex = Annotated[
+    int, typer.Option("--from-index", metavar="N", min=0, help="The first event to send again.")
+]
+
+app = noun("Webhooks: create, test, replay, see what arrived.")
+
+
+def register(root: typer.Typer) -> None:
+    """Add the commands."""
+    root.add_typer(app, name="webhooks")
+
+
+@command(app, "list", example="rescind webhooks list")
+def list_(session: Session, limit: Limit = SHOWN) -> None:
+    """List the webhooks, without their secrets."""
+    page = session.api.listed(_PATH, "webhooks", most=limit)
+    session.out.page(page, "webhooks", _COLUMNS)
+
+
+@command(app, "show", example="rescind webhooks show svc_whk_01J…")
+def show(session: Session, webhook: WebhookId) -> None:
+    """Show one webhook, and how far its events were sent."""
+    session.out.record(session.api.get(_one(webhook)))
+
+
+@command(
+    app, "create", example="rescind webhooks create https://hooks.example.com/a --into hook.secret"
+)
+def create(
+    session: Session,
+    url: Url,
+    events: Events = None,
+    description: Description = None,
+    into: Into = None,
+) -> None:
+    """Create a webhook, and print its secret, which the service shows only once."""
+    check_new(into)
+    body = {"url": url, "events": events or None, "description": description}
+    show_secret(session, session.api.post(_PATH, given(body)), into, field="secret")
+
+
+@command(app, "update", example="rescind webhooks update svc_whk_01J… --event key.revoke")
+def update(
+    session: Session,
+    webhook: WebhookId,
+    url: NewUrl = None,
+    events: Events = None,
+    description: Description = None,
+) -> None:
+    """Change what is given of a webhook."""
+    body = {"url": url, "events": events or None, "description": description}
+    session.out.record(session.api.patch(_one(webhook), given(body)))
+
+
+@command(app, "rotate-secret", example="rescind webhooks rotate-secret svc_whk_01J… --grace 3600")
+def rotate_secret(
+    session: Session,
+    webhook: WebhookId,
+    grace: Grace = _GRACE,
+    into: Into = None,
+) -> None:
+    """Make a new secret, and print it. The old one signs too, for the time of grace."""
+    check_new(into)
+    made = session.api.post(_one(webhook, "/rotate-secret"), {"grace_seconds": grace})
+    show_secret(session, made, into, field="secret")
+
+
+@command(app, "test", example="rescind webhooks test svc_whk_01J…")
+def test(session: Session, webhook: WebhookId) -> None:
+    """Have an event of type rescind.test sent; `deliveries` shows its outcome."""
+    session.out.record(session.api.post(_one(webhook, "/test")))
+
+
+@command(app, "deliveries", example="rescind webhooks deliveries svc_whk_01J… --limit 20")
+def list_deliveries(session: Session, webhook: WebhookId, limit: Limit = SHOWN) -> None:
+    """List what became of the events of the last 14 days."""
+    page = session.api.listed(_one(webhook, "/deliveries"), "deliveries", most=limit)
+    session.out.page(page, "deliveries", _DELIVERIES)
+
+
+@command(app, "replay", example="rescind webhooks replay svc_whk_01J… --from-index 43000")
+def replay(session: Session, webhook: WebhookId, from_index: FromIndex) -> None:
+    """Send all events from an index on again."""
+    body = {"from_index": from_index}
+    session.out.record(session.api.post(_one(webhook, "/replay"), body))
+
+
+@command(app, "disable", example="rescind webhooks disable svc_whk_01J…")
+def disable(session: Session, webhook: WebhookId) -> None:
+    """Send nothing more to a webhook until it is enabled."""
+    session.out.record(session.api.post(_one(webhook, "/disable")))
+
+
+@command(app, "enable", example="rescind webhooks enable svc_whk_01J…")
+def enable(session: Session, webhook: WebhookId) -> None:
+    """Enable a webhook, and send it what it was not sent meanwhile."""
+    session.out.record(session.api.post(_one(webhook, "/enable")))
+
+
+@command(app, "delete", example="rescind webhooks delete svc_whk_01J… --yes")
+def delete(session: Session, webhook: WebhookId, yes: Yes = False) -> None:
+    """Delete a webhook, with its secrets. This cannot be undone."""
+    confirm(f"Delete the webhook {webhook}?", yes=yes)
+    session.api.delete(_one(webhook))
+    session.out.say(f"{webhook} is deleted.")
+
+
+def _one(webhook: str, action: str = "") -> str:
+    return f"{_PATH}/{segment(webhook)}{action}"

@@ -1,0 +1,60 @@
+"""`rescind`, run in this process as if typed in a shell, against a server of its own."""
+
+import io
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra.cli.app import main
+from tests.infra.commands import Command, Ended
+from tests.processes import LocalServer, local_server
+
+
+@pytest.fixture(scope="session")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalServer]:
+    """A server for all tests of the command line, which therefore name their own things."""
+    with local_server(tmp_path_factory.mktemp("cli") / "data") as server:
+        yield server
+
+
+@dataclass(frozen=True)
+class Shell:
+    """Where a user types `rescind`: the environment, and what the terminal shows."""
+
+    command: Command
+    monkeypatch: pytest.MonkeyPatch
+    home: Path
+
+    def run(self, *arguments: str | Path, stdin: str = "", columns: int = 80) -> Ended:
+        """Run a command; its standard input is no terminal."""
+        self.monkeypatch.setattr("sys.stdin", io.StringIO(stdin))
+        return self.command.run(*arguments, columns=columns)
+
+    def json(self, *arguments: str | Path) -> Any:
+        """What a command that succeeds prints as JSON."""
+        ended = self.run(*arguments, "-o", "json")
+        assert ended.code == 0, ended.err
+        return json.loads(ended.out)
+
+
+@pytest.fixture
+def shell(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Shell:
+    """A user without a profile."""
+    for name in ("URL", "API_KEY", "PROFILE", "OUTPUT", "ALLOW_HTTP"):
+        monkeypatch.delenv(f"RESCIND_{name}", raising=False)
+    monkeypatch.setenv("RESCIND_HOME", str(tmp_path / "home"))
+    return Shell(Command(main, capsys, monkeypatch), monkeypatch, tmp_path / "home")
+
+
+@pytest.fixture
+def admin(shell: Shell, service: LocalServer, monkeypatch: pytest.MonkeyPatch) -> Shell:
+    """A user whose environment has an admin key of the service."""
+    monkeypatch.setenv("RESCIND_URL", service.url)
+    monkeypatch.setenv("RESCIND_API_KEY", service.admin_key)
+    return shell

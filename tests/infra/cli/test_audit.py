@@ -1,0 +1,124 @@
+"""`rescind audit`, against a server."""
+
+import base64
+import csv
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from infra.cli.audit_source import exported
+from infra.cli.client import Api
+from infra.cli.errors import NoAnswer
+from infra.cli.profiles import Profile
+from tests.infra.cli.conftest import Shell
+from tests.processes import LocalServer
+
+
+def test_who_did_what_to_a_warrant(admin: Shell) -> None:
+    """F344a: `audit list --warrant` shows what happened to a warrant, at any time."""
+    assert admin.run("revoke", "svc_wrt_audited", "--reason", "stolen").code == 0
+    found = admin.json("audit", "list", "--warrant", "svc_wrt_audited")["audit_logs"]
+    assert [(each["action"], each["details"]["reason"]) for each in found] == [
+        ("revocation.create_batch", "stolen")
+    ]
+    assert admin.run("audit", "list", "--warrant", "svc_wrt_audited", columns=200).code == 0
+    assert admin.json("audit", "list", "--action", "key.rotate", "-n", "1")["audit_logs"] == []
+
+
+def test_a_batch_is_one_row(admin: Shell) -> None:
+    """F344e: `audit list` shows all entries of a batch as one row, with the number of warrants."""
+    warrants = [f"svc_wrt_row{number}" for number in range(30)]
+    assert admin.run("revoke", *warrants, "--reason", "stolen", "--yes").code == 0
+    batch = admin.json("revocations", "list", "-n", "1")["revocations"][0]["batch_id"]
+    entries = admin.json("audit", "list", "--batch", batch)["audit_logs"]
+    assert len(entries) > 1
+    shown = admin.run("audit", "list", "--batch", batch, columns=200).out
+    assert shown.count(batch) == 1
+    assert f'"warrants": 30, "entries": {len(entries)}, "reason": "stolen"' in shown
+    assert admin.run("unrevoke", "--of-batch", batch, "--yes").code == 0
+    both = admin.run("audit", "list", "--warrant", warrants[0], columns=200).out
+    assert both.count('"warrants": ') == 2
+
+
+def test_an_export_becomes_a_file(admin: Shell, tmp_path: Path) -> None:
+    """F344b: `audit export --file` writes a whole export as NDJSON or CSV, or no file."""
+    for number in range(2):
+        assert admin.run("revoke", f"svc_wrt_export-{number}", "--reason", "lost").code == 0
+    query = ("--action", "revocation.create_batch")
+    lines, table = tmp_path / "audit.ndjson", tmp_path / "audit.csv"
+    assert admin.run("audit", "export", "--file", lines, *query).code == 0
+    assert admin.run("audit", "export", "--format", "csv", "--file", table, *query).code == 0
+    *entries, last = [json.loads(line) for line in lines.read_text().splitlines()]
+    assert "checkpoint" in last
+    with table.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) >= 2
+    assert [row["id"] for row in rows] == [each["entry"]["id"] for each in entries]
+    refused = admin.run("audit", "export", "--file", tmp_path / "none", "--from", "yesterday")
+    assert refused.code == 1
+    assert sorted(tmp_path.glob("*audit*")) == [table, lines]
+    assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.parametrize("cut", [b"", b'{"entry":{}}\n', b'{"entry":{}}\n{"chec'])
+def test_an_export_that_was_cut_is_refused(
+    service: LocalServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cut: bytes
+) -> None:
+    """LOG-22, F344c: An export whose last line is missing is not taken for a whole one."""
+
+    def send(*_: object, **__: object) -> Any:
+        return httpx2.Response(200, content=cut)
+
+    with Api(Profile(tmp_path, service.url, service.admin_key)) as api:
+        monkeypatch.setattr(api, "send", send)
+        with pytest.raises(NoAnswer):
+            list(exported(api, {}))
+
+
+def test_parts_are_joined(
+    admin: Shell, service: LocalServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """LOG-22, F344d: The parts of an export are joined into one, with one last line."""
+    parts = [
+        httpx2.Response(
+            200, content=b'{"entry":{"n":1}}\n{"next": "c"}\n', headers={"X-Next-Cursor": "c"}
+        ),
+        httpx2.Response(200, content=b'{"entry":{"n":2}}\n{"checkpoint": null}\n'),
+    ]
+    with Api(Profile(tmp_path, service.url, service.admin_key)) as api:
+        monkeypatch.setattr(api, "send", lambda *_, **__: parts.pop(0))
+        whole = b"".join(exported(api, {}))
+    assert whole == b'{"entry":{"n":1}}\n{"entry":{"n":2}}\n{"checkpoint": null}\n'
+
+
+@pytest.mark.slow
+def test_verify_pins_what_it_verified(admin: Shell, tmp_path: Path) -> None:
+    """LOG-25, F348a: `audit verify` keeps the checkpoint, and exits with 1 if the next differs."""
+    assert admin.run("revoke", "svc_wrt_verify", "--reason", "stolen").code == 0
+    deadline = time.monotonic() + 60
+    while not (found := admin.json("audit", "verify"))["size"]:
+        assert time.monotonic() < deadline
+        time.sleep(0.5)
+    assert found["whole"]
+    (pin,) = admin.home.rglob("audit-*.json")
+    assert admin.run("audit", "verify").code == 0
+    kept = json.loads(pin.read_text())
+    origin, size, _, rest = kept["checkpoint"].split("\n", 3)
+    other = base64.b64encode(bytes(32)).decode()
+    pin.write_text(json.dumps({**kept, "checkpoint": f"{origin}\n{size}\n{other}\n{rest}"}))
+    ended = admin.run("audit", "verify")
+    assert ended.code == 1
+    assert f"WRONG: history before {size} was rewritten" in ended.err
+    assert json.loads(pin.read_text())["checkpoint"].split("\n")[2] == other
+    assert admin.run("audit", "verify", "--repin").code == 0
+    assert admin.run("audit", "verify").code == 0
+    kept_elsewhere = tmp_path / "checkpoint"
+    assert admin.run("audit", "verify", "--checkpoint", kept_elsewhere).code == 2
+    kept_elsewhere.write_text("nothing")
+    assert admin.run("audit", "verify", "--checkpoint", kept_elsewhere).code == 2
+    kept_elsewhere.write_text(json.loads(pin.read_text())["checkpoint"])
+    assert admin.run("audit", "verify", "--checkpoint", kept_elsewhere).code == 0

@@ -1,0 +1,88 @@
+"""The client of `rescind` beside a service that is busy, broken, or another."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from infra.cli.client import Api
+from infra.cli.errors import ApiError, NoAnswer
+from infra.cli.profiles import Profile
+
+_BUSY = b'{"error": {"code": "rate_limited", "message": "Wait."}}'
+
+
+@contextmanager
+def _service(*answers: tuple[int, dict[str, str], bytes]) -> Iterator[tuple[str, list[str]]]:
+    """A service that gives these answers; its address, and the key of each request it got."""
+    left = list(answers)
+    keys: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            keys.append(str(self.headers["Idempotency-Key"]))
+            status, headers, body = left.pop(0)
+            self.send_response(status)
+            for name, value in {**headers, "Content-Length": str(len(body))}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}", keys
+        finally:
+            server.shutdown()
+
+
+def test_a_busy_service_is_asked_again(tmp_path: Path) -> None:
+    """F421a: After 429 and 503 the client waits as told, and repeats the same Idempotency-Key."""
+    waited: list[float] = []
+    with (
+        _service((429, {"Retry-After": "3"}, _BUSY), (503, {}, _BUSY), (201, {}, b"{}")) as (
+            url,
+            keys,
+        ),
+        Api(Profile(tmp_path, url, "k"), wait=waited.append) as api,
+    ):
+        assert api.post("/v1/revocations", {}) == {}
+    assert waited == [3.0, 1.0]
+    assert len(keys) == 3
+    assert len(set(keys)) == 1
+    assert keys[0] != "None"
+
+
+def test_the_patience_ends(tmp_path: Path) -> None:
+    """F421b: The client gives up after a minute of waiting, and says what the service said."""
+    waited: list[float] = []
+    busy = (429, {"Retry-After": "86400"}, _BUSY)
+    with (
+        _service(busy, busy, busy, busy) as (url, _),
+        Api(Profile(tmp_path, url, "k"), wait=waited.append) as api,
+        pytest.raises(ApiError, match="Wait") as refused,
+    ):
+        api.post("/v1/revocations", {})
+    assert (waited, refused.value.code) == ([30.0, 30.0], "rate_limited")
+
+
+@pytest.mark.parametrize(
+    "answer", [(502, {}, b"<html>"), (200, {}, b"<html>"), (404, {}, b"[]"), (307, {}, b"")]
+)
+def test_another_program_is_not_the_service(
+    tmp_path: Path, answer: tuple[int, dict[str, str], bytes]
+) -> None:
+    """F421c: An answer that is not one of this API is an error, never a result."""
+    with (
+        _service(answer) as (url, _),
+        Api(Profile(tmp_path, url, "k")) as api,
+        pytest.raises(NoAnswer),
+    ):
+        api.post("/v1/revocations", {})

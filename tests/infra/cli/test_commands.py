@@ -1,0 +1,221 @@
+"""What all commands of `rescind` have in common."""
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pytest
+import typer.main
+
+from infra.cli.app import NAME, app
+from infra.cli.output import printable
+from shared import __version__
+from tests.infra import console
+from tests.infra.cli.conftest import Shell
+from tests.processes import ROOT, LocalServer, environment
+
+_ROOT: Final[Any] = typer.main.get_command(app)
+
+
+def _commands(group: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from _commands(command, (*path, name))
+        else:
+            yield (*path, name), command
+
+
+# Where a page has a variable of the shell, a public key will do.
+_KEY: Final = "3Wu7mlkdA5sjA639d9p7b5CNORg92qQQz0uZixfeYJg="
+_COMMANDS: Final = list(_commands(_ROOT, (NAME,)))
+
+
+@pytest.mark.parametrize(("path", "command"), _COMMANDS, ids=lambda value: str(value)[:40])
+def test_each_command_shows_an_example_that_it_accepts(
+    path: tuple[str, ...], command: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F416a: The help of each command has an example, which the command accepts as it stands."""
+    for name in ("PROFILE", "OUTPUT"):
+        monkeypatch.delenv(f"RESCIND_{name}", raising=False)
+    found = re.fullmatch(r"Example: \[bold\](.*)\[/bold\]", command.epilog or "")
+    assert found, path
+    typed = shlex.split(re.split(r" (?:\|\|?|<|>|&&) ", found[1])[0])
+    assert tuple(typed[: len(path)]) == path
+    command.make_context(path[-1], typed[len(path) :])
+    assert len((command.help or "").splitlines()[0]) > 10
+
+
+_TYPED: Final = re.compile(r"(?:^|(?<!exec)[(\s])(?:\.venv/bin/)?rescind ([a-z].*)")
+_DOCUMENTED: Final = [
+    (page, typed[1])
+    for page in console.PAGES
+    for block in console.blocks(page)
+    for line in block.replace("\\\n", " ").splitlines()
+    if (typed := _TYPED.search(line))
+]
+
+
+@pytest.mark.parametrize(("page", "typed"), _DOCUMENTED, ids=lambda text: str(text)[:40])
+def test_each_documented_command_is_accepted(page: str, typed: str) -> None:
+    """F416d: The program accepts the arguments of each `rescind` command in the documentation."""
+    words = shlex.split(re.split(r" (?:\|\|?|<|>|&&|-o json \|)|\)$", typed)[0])
+    command, path = _ROOT, [NAME]
+    while hasattr(command, "commands"):
+        path.append(words.pop(0))
+        command = command.commands[path[-1]]
+    command.make_context(path[-1], [_KEY if each.startswith("$") else each for each in words])
+
+
+def test_the_version_is_that_of_the_newest_release(shell: Shell) -> None:
+    """F33n: The command line prints the version of the changelog's newest release."""
+    ended = shell.run("--version")
+    assert (ended.code, ended.out) == (0, f"rescind {__version__}\n")
+    newest = re.search(r"^## (\d.*?) - ", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert newest
+    assert newest[1] == __version__
+
+
+def test_functions_do_not_get_what_the_command_line_needs() -> None:
+    """F416b: What only the command line needs is not among what Lambda runs."""
+    served = (ROOT / "requirements.lock").read_text(encoding="utf-8")
+    local = (ROOT / "infra" / "requirements.lock").read_text(encoding="utf-8")
+    for name in ("typer", "rich", "httpx2"):
+        assert f"\n{name}==" in local
+        assert f"\n{name}==" not in served
+
+
+def test_no_secret_is_an_argument() -> None:
+    """F418a: No command takes an API key or another secret as an argument or option."""
+    taken = {
+        option
+        for _, command in _COMMANDS
+        for parameter in command.params
+        for option in [parameter.name, *parameter.opts]
+    }
+    assert "reason" in taken
+    assert not [
+        each for each in taken if re.search("secret|api_key$|api-key$|password|token", each)
+    ]
+
+
+def test_the_key_is_read_and_kept_for_its_owner_alone(shell: Shell, service: LocalServer) -> None:
+    """F418b: `login` reads the key from standard input, and keeps it in a file of mode 0600."""
+    ended = shell.run("login", "--url", service.url, stdin=service.admin_key + "\n")
+    assert ended.code == 0, ended.err
+    assert service.admin_key not in ended.out + ended.err
+    (file,) = (path for path in shell.home.rglob("*") if path.is_file())
+    assert (file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+    assert shell.json("whoami")["scopes"] == ["admin"]
+    assert shell.run("logout").code == 0
+    assert not file.exists()
+    ended = shell.run("whoami")
+    assert (ended.code, ended.out) == (2, "")
+    assert "rescind login" in ended.err
+
+
+def test_a_key_that_is_refused_makes_no_profile(shell: Shell, service: LocalServer) -> None:
+    """F418c: A key that the service does not accept is not kept."""
+    ended = shell.run("login", "--url", service.url, stdin="svc_ak_wrong\n")
+    assert ended.code == 2
+    assert not shell.home.exists()
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"URL": "http://rescind.example.com", "API_KEY": "k"}, "without TLS"),
+        ({"URL": "ftp://rescind.example.com", "API_KEY": "k"}, "must be such as"),
+        ({"URL": "https://me:x@rescind.example.com", "API_KEY": "k"}, "must be such as"),
+        ({"URL": "https://rescind.example.com"}, "both"),
+        ({"API_KEY": "k"}, "both"),
+        ({"URL": "https://rescind.example.com", "API_KEY": "k\nHost: x"}, "no API key has"),
+        ({"PROFILE": "../other"}, "name of a profile"),
+    ],
+)
+def test_a_key_goes_only_where_it_belongs(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch, settings: dict[str, str], said: str
+) -> None:
+    """F419a: No key is sent without TLS to another machine, or to an address not given with it."""
+    for name, value in settings.items():
+        monkeypatch.setenv(f"RESCIND_{name}", value)
+    ended = shell.run("whoami")
+    assert (ended.code, ended.out) == (2, "")
+    assert said in " ".join(ended.err.split())
+
+
+def test_a_profile_that_others_can_change_is_refused(shell: Shell, service: LocalServer) -> None:
+    """F419b: A profile that other users can write to is refused, since they choose the address."""
+    assert shell.run("login", "--url", service.url, stdin=service.admin_key).code == 0
+    (shell.home / "default").chmod(0o777)
+    ended = shell.run("whoami")
+    assert (ended.code, ended.out) == (2, "")
+    assert "writable by others" in " ".join(ended.err.split())
+
+
+def test_a_command_tells_what_went_wrong(admin: Shell) -> None:
+    """F417a: A refusal has exit code 1 and its error code, a wrong argument has exit code 2."""
+    ended = admin.run("revocations", "show", "svc_rev_01jd8x6d5v0000000000000000")
+    assert (ended.code, ended.out) == (1, "")
+    assert "(not_found)" in ended.err
+    ended = admin.run("keys", "show", "../api-keys", "-o", "json")
+    assert ended.code == 1
+    assert json.loads(ended.err)["error"]["code"] in {"not_found", "invalid_request"}
+    assert admin.run("check", "laptop-17").code == 2
+    assert admin.run("keys", "frobnicate").code == 2
+
+
+def test_a_service_that_is_not_there_is_named(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F417b: If nothing answers, the exit code is 1 and the message names the address."""
+    monkeypatch.setenv("RESCIND_URL", "http://127.0.0.1:9")
+    monkeypatch.setenv("RESCIND_API_KEY", "svc_ak_never_sent")
+    ended = shell.run("check", "svc_wrt_a")
+    assert (ended.code, ended.out) == (1, "")
+    assert "http://127.0.0.1:9/v1/revocations/check" in ended.err
+    assert "never_sent" not in ended.err
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain, ünï", "plain, ünï"),
+        ("\x1b]0;title\x07", "\\x1b]0;title\\x07"),
+        ("abc\u202edcb", "abc\\u202edcb"),
+        ("two\nlines", "two\\nlines"),
+        ("\x9b2J", "\\x9b2J"),
+        ("[bold]no markup[/bold]", "[bold]no markup[/bold]"),
+    ],
+)
+def test_text_cannot_command_the_terminal(text: str, shown: str) -> None:
+    """F420a: Control characters in text of the service are shown as escapes."""
+    assert printable(text) == shown
+
+
+def test_completion_knows_commands_and_profiles(shell: Shell, service: LocalServer) -> None:
+    """F424a: The completion of a shell proposes commands, options and the user's profiles."""
+    assert shell.run("login", "--url", service.url, stdin=service.admin_key).code == 0
+    assert "rotate" in _completed("rescind keys ", 2, shell)
+    assert "--reason" in _completed("rescind revoke --", 2, shell)
+    assert "default" in _completed("rescind whoami --profile ", 3, shell)
+
+
+def _completed(line: str, word: int, shell: Shell) -> str:
+    settings = {
+        "_RESCIND_COMPLETE": "complete_bash",
+        "COMP_WORDS": line,
+        "COMP_CWORD": str(word),
+        "RESCIND_HOME": str(shell.home),
+    }
+    return subprocess.run(
+        [sys.executable, "-m", "infra.cli"],
+        cwd=ROOT,
+        env=environment(settings),
+        capture_output=True,
+        text=True,
+        check=False,
+    ).stdout

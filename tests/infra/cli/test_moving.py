@@ -1,0 +1,106 @@
+"""`rescind backup`, `restore`, `tenant …` and `migrate`, typed by an operator."""
+
+import json
+from datetime import timedelta
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from infra import data_folder
+from shared import wiring
+from shared.operations.operator import onboarding
+from tests.infra.cli.conftest import Shell
+from tests.infra.folders import opened
+from tests.processes import local_server
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """A data folder with a tenant."""
+    folder = tmp_path / "data"
+    data_folder.prepare(folder)
+    with opened(folder) as ports:
+        onboarding.create_tenant(ports, handle="acme")
+    return folder
+
+
+def test_a_backup_is_put_back(shell: Shell, data: Path, tmp_path: Path) -> None:
+    """F410a, OPS-15: An operator makes a backup, and puts it back on another machine."""
+    made, new = tmp_path / "monday", tmp_path / "new"
+    ended = shell.run("backup", made, "--data", data, "--with-master-key")
+    assert ended.code == 0, ended.err
+    assert "Made and verified" in ended.err
+    assert shell.run("backup", made, "--data", data).code == 1
+    ended = shell.run("restore", made, "--data", new)
+    assert ended.code == 0, ended.err
+    assert f"rescind recover acme --data {new}" in ended.err
+    assert shell.run("recover", "acme", "--data", new).code == 0
+    assert shell.run("doctor", "--data", new).code == 0
+    assert shell.run("restore", made, "--data", new).code == 1
+    assert "before-restore-1 now" in shell.run("restore", made, "--data", new, "--replace").err
+
+
+def test_a_tenant_is_renamed_and_removed(
+    shell: Shell, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F410b, TENANT-6, TENANT-7: An operator renames, keeps, exports and removes a tenant."""
+    at = ("--data", data)
+    assert shell.run("tenant", "rename", "acme", "acme-2", *at).code == 0
+    shown = shell.json("tenant", "show", "acme", *at)
+    assert (shown["name"], shown["api_keys"], shown["removal_at"]) == ("acme-2", 1, None)
+    assert shell.run("tenant", "delete", "acme-2", "--grace", "1h", *at).code == 2
+    assert shell.run("tenant", "delete", "acme-2", *at).code == 0
+    assert shell.run("tenant", "keep", "acme-2", *at).code == 0
+    assert shell.json("tenant", "delete", "acme-2", "--grace", "1d", *at)["removal_at"]
+    remove = ("tenant", "remove", "acme-2", *at)
+    assert shell.run(*remove, "--no-export", "--yes").code == 1
+    later = wiring.now() + timedelta(days=1, seconds=1)
+    monkeypatch.setattr(wiring, "now", lambda: later)
+    file = tmp_path / "acme.ndjson"
+    for wrong in (("--yes",), ("--yes", "--no-export", "--export", file), ("--no-export",)):
+        assert shell.run(*remove, *wrong).code == 2
+    assert shell.run("tenant", "export", "acme-2", tmp_path / "early.ndjson", *at).code == 0
+    ended = shell.run(*remove, "--yes", "--export", file)
+    assert ended.code == 0, ended.err
+    lines = file.read_text().splitlines()
+    assert json.loads(lines[-1])["lines"] == len(lines) - 1 > 5
+    assert shell.json("tenant", "list", *at) == {"tenants": []}
+
+
+def test_data_is_migrated(shell: Shell, data: Path, tmp_path: Path) -> None:
+    """F410c, OPS-16: An operator moves data to another store, which is then in charge."""
+    places = ("--from", f"sqlite:{data / 'svc.db'}", "--to", f"sqlite:{tmp_path / 'to/svc.db'}")
+    begun = shell.run("migrate", *places)
+    assert begun.code == 0, begun.err
+    assert "SVC_MODE=read-only" in begun.err
+    refused = shell.run("doctor", "--data", tmp_path / "to")
+    assert refused.code == 2
+    assert "has not ended" in refused.err
+    ended = shell.run("migrate", *places, "--finish")
+    assert ended.code == 0, ended.err
+    assert "acme: published version 2" in ended.err
+    assert "was moved" in shell.run("doctor", "--data", data).err
+    assert shell.run("doctor", "--data", tmp_path / "to").code == 0
+    incomplete = shell.run("migrate", *places[:2], "--to", "dynamodb:rescind-prod-")
+    assert incomplete.code == 2
+    assert "needs its blobs and its key" in incomplete.err
+
+
+@pytest.mark.slow
+def test_a_read_only_server_changes_nothing(data: Path) -> None:
+    """F403c, OPS-14: A read-only server answers checks, refuses changes, and publishes nothing."""
+    with opened(data) as ports:
+        secret = onboarding.mint_admin_key(ports, handle="acme").secret
+    before = (data / "svc.db").read_bytes()
+    headers = {"Authorization": f"Bearer {secret}"}
+    with (
+        local_server(data, settings={"SVC_MODE": "read-only"}) as server,
+        httpx2.Client(base_url=server.url, headers=headers, trust_env=False) as http,
+    ):
+        for path in ("/healthz", "/readyz", "/v1/revocations/check?warrant_id=svc_wrt_a"):
+            assert http.get(path).status_code == 200, path
+        refused = http.post("/v1/revocations", json={"warrant_id": "svc_wrt_a", "reason": "r"})
+        assert (refused.status_code, refused.headers["retry-after"]) == (503, "30")
+    assert (data / "svc.db").read_bytes() == before
+    assert not (data / "blobs/srl").is_dir() or len([*(data / "blobs/srl").rglob("*.json")]) == 1

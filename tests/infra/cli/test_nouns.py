@@ -1,0 +1,98 @@
+"""`rescind api-keys`, `accounts`, `audit`, `settings` and `authorizers`, against a server."""
+
+from pathlib import Path
+
+import httpx2
+
+from tests.infra.cli.conftest import Shell
+from tests.processes import LocalServer
+
+
+def test_a_secret_is_written_to_a_new_private_file(
+    admin: Shell, service: LocalServer, tmp_path: Path
+) -> None:
+    """F418d: `api-keys create --into` writes the secret to a new file that only its owner reads."""
+    file = tmp_path / "ci.key"
+    create = ("api-keys", "create", "ci", "--scope", "revoker", "--into", file)
+    created = admin.json(*create)
+    secret = file.read_text().strip()
+    assert secret not in str(created)
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert admin.run(*create).code == 2
+    admin.monkeypatch.setenv("RESCIND_API_KEY", secret)
+    assert admin.json("whoami")["api_key_id"] == created["id"]
+    assert admin.run("settings", "set", "name=other").code == 1
+    admin.monkeypatch.setenv("RESCIND_API_KEY", service.admin_key)
+    new = tmp_path / "new.key"
+    created = admin.json("api-keys", "rotate", created["id"], "--grace", "60", "--into", new)
+    assert created["predecessor_id"] != created["id"]
+    admin.monkeypatch.setenv("RESCIND_API_KEY", new.read_text().strip())
+    assert admin.json("whoami")["api_key_id"] == created["id"]
+    admin.monkeypatch.setenv("RESCIND_API_KEY", service.admin_key)
+    secret = new.read_text().strip()
+    assert admin.run("api-keys", "revoke", created["id"]).code == 2
+    assert admin.run("api-keys", "revoke", created["id"], "--yes").code == 0
+    admin.monkeypatch.setenv("RESCIND_API_KEY", secret)
+    refused = admin.run("whoami")
+    assert (refused.code, secret in refused.err) == (1, False)
+    assert "(invalid_api_key)" in refused.err
+
+
+def test_accounts_settings_and_their_entries(admin: Shell) -> None:
+    """F425b: Accounts and settings are changed, and the audit log has the entries."""
+    account = admin.json("accounts", "create", "builds", "--description", "of the web")["id"]
+    for action, status in (("disable", "disabled"), ("enable", "active")):
+        assert admin.run("accounts", action, account).code == 0
+        assert admin.json("accounts", "show", account)["status"] == status
+    assert admin.json("accounts", "api-keys", account)["api_keys"] == []
+    entries = admin.json("audit", "list", "--resource", account)["audit_logs"]
+    actions = [each["action"] for each in entries]
+    assert actions == [f"service_account.{each}" for each in ("enable", "disable", "create")]
+    assert admin.run("accounts", "delete", account, "--yes").code == 0
+    assert account not in admin.run("accounts", "list").out
+    changed = admin.json("settings", "set", "feed_window_ms=250", "list_publication=scheduled")
+    assert changed["feed_window_ms"] == 250
+    assert admin.json("settings", "show") == changed
+    assert admin.run("settings", "set", "feed_window_ms").code == 2
+
+
+def test_authorizers_are_listed_and_removed(admin: Shell, service: LocalServer) -> None:
+    """F425c: Authorizers are listed with what they hold, and removed; `--wait` waits for them."""
+    key = {"Authorization": f"Bearer {service.admin_key}"}
+    made = httpx2.post(
+        f"{service.url}/v1/authorizers/register", headers=key, json={"name": "cli-gate"}
+    )
+    authorizer = made.json()["id"]
+    assert "cli-gate" in admin.run("authorizers", "list", columns=200).out
+    revoked = admin.run("revoke", "svc_wrt_wait-1", "--reason", "x", "--wait", "--timeout", "1")
+    assert revoked.code == 1
+    assert "cli-gate (unknown)" in revoked.out
+    assert admin.json("authorizers", "show", authorizer)["name"] == "cli-gate"
+    assert admin.run("authorizers", "remove", authorizer, "--yes").code == 0
+    gone = admin.run("revoke", "svc_wrt_wait-2", "--reason", "x", "--wait", "--timeout", "9")
+    assert gone.code == 1
+    assert "No authorizer is registered" in gone.err
+
+
+def test_webhooks_are_tested_and_replayed(admin: Shell, tmp_path: Path) -> None:
+    """F399a: A webhook is created, tested, replayed and removed by commands; its secret is kept."""
+    file = tmp_path / "hook.secret"
+    # The name does not resolve, so nothing leaves this machine.
+    url = "https://hooks.invalid/a"
+    made = admin.json("webhooks", "create", url, "--event", "key.revoke", "--into", file)
+    secret = file.read_text().strip()
+    assert secret.startswith("whsec_")
+    assert secret not in str(made)
+    webhook = made["id"]
+    rotated = admin.json("webhooks", "rotate-secret", webhook, "--grace", "0")
+    assert rotated["secret"] != secret
+    assert admin.json("webhooks", "update", webhook, "--event", "*")["events"] == ["*"]
+    assert admin.json("webhooks", "test", webhook)["status"] == "enabled"
+    assert admin.json("webhooks", "replay", webhook, "--from-index", "0")["next_index"] == 0
+    for action, status in (("disable", "disabled"), ("enable", "enabled")):
+        assert admin.json("webhooks", action, webhook)["status"] == status
+    assert "deliveries" in admin.json("webhooks", "deliveries", webhook)
+    assert admin.json("webhooks", "show", webhook)["url"] == url
+    assert webhook in admin.run("webhooks", "list").out
+    assert admin.run("webhooks", "delete", webhook, "--yes").code == 0
+    assert webhook not in admin.run("webhooks", "list").out

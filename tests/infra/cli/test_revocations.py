@@ -1,0 +1,79 @@
+"""`rescind revoke`, `check`, `revocations` and `keys`, against a server."""
+
+from tests.infra.cli.conftest import Shell
+
+
+def test_exit_code_3_means_revoked(admin: Shell) -> None:
+    """F417c: `check` exits with 3 if one of its warrants is revoked, else with 0."""
+    done = admin.run("revoke", "svc_wrt_cli-1", "svc_wrt_cli-2", "--reason", "stolen")
+    assert (done.code, done.out.count("svc_rev_")) == (0, 2)
+    checked = admin.run("check", "svc_wrt_cli-1", "svc_wrt_cli-3")
+    assert checked.code == 3
+    assert [line.split()[1] for line in checked.out.splitlines()[1:]] == ["revoked", "not"]
+    assert admin.run("check", "svc_wrt_cli-1").code == 3
+    assert admin.run("check", "svc_wrt_cli-3").code == 0
+    records = {each["warrant_id"]: each["id"] for each in _revocations(admin)}
+    assert admin.run("unrevoke", records["svc_wrt_cli-1"]).code == 0
+    assert admin.run("check", "svc_wrt_cli-1").code == 0
+    assert admin.json("revocations", "show", records["svc_wrt_cli-2"])["reason"] == "stolen"
+
+
+def test_what_was_done_before_a_failure_is_shown(admin: Shell) -> None:
+    """F417d: If one of several changes fails, the command prints those that are done, and fails."""
+    done = admin.run("revoke", "svc_wrt_cli-4", "--reason", "stolen")
+    assert done.code == 0
+    revocation = done.out.splitlines()[1].split()[1]
+    ended = admin.run("unrevoke", revocation, "svc_rev_01jd8x6d5v0000000000000000")
+    assert ended.code == 1
+    assert "1 taken back, 1 not revoked" in ended.err
+
+
+def test_nothing_is_cut(admin: Shell) -> None:
+    """F422a: A table that is too wide for the terminal is printed as blocks, and nothing is cut."""
+    reason = "the laptop was left on a train"
+    assert admin.run("revoke", "svc_wrt_cli-5", "--reason", reason).code == 0
+    wide = admin.run("revocations", "list", "-n", "1", columns=200).out.splitlines()
+    assert len(wide) == 2
+    narrow = admin.run("revocations", "list", "-n", "1", columns=60).out
+    assert max(map(len, narrow.splitlines())) <= 60
+    for each in wide[1].split():
+        assert each in narrow.split()
+
+
+def test_all_pages_are_read_on_demand(admin: Shell) -> None:
+    """F423a: A list says if it has more than it shows, and shows all with `--limit 0`."""
+    warrants = [f"svc_wrt_page-{number}" for number in range(3)]
+    assert admin.run("revoke", *warrants, "--reason", "stolen").code == 0
+    some = admin.run("revocations", "list", "-n", "2")
+    assert (some.code, len(some.out.splitlines())) == (0, 3)
+    assert "The first 2 of " in some.err
+    assert {each["warrant_id"] for each in _revocations(admin)} >= set(warrants)
+
+
+def test_what_is_not_known_is_no_number(admin: Shell) -> None:
+    """REVOKE-31: `counts` shows no number for a day of which the service does not know any."""
+    window = ("revocations", "counts", "--from", "2020-02-28", "--to", "2020-03-01")
+    days = [line.split() for line in admin.run(*window).out.splitlines()[1:]]
+    assert days == [[day, "-", "-"] for day in ("2020-02-28", "2020-02-29", "2020-03-01")]
+    assert [each["created"] for each in admin.json(*window)["days"]] == [None] * 3
+    assert len(admin.json("revocations", "counts")["days"]) == 14
+
+
+def test_keys_are_shown_as_a_tree_and_revoked_with_care(admin: Shell) -> None:
+    """F425a: Revoking a signing key needs a confirmation; `reach` says first what it revokes."""
+    root = admin.json("keys", "create", "root", "head-office")["id"]
+    issuer = admin.json("keys", "create", "issuer", "laptops [1]", "--parent", root)["id"]
+    tree = admin.run("keys", "tree", columns=120).out.splitlines()
+    (below,) = [line for line in tree if issuer in line]
+    assert below.endswith("issuer  active  laptops [1]")
+    assert below.index(issuer) > tree[tree.index(below) - 1].index(root)
+    assert admin.json("keys", "reach", root)["keys"] == 2
+    refused = admin.run("keys", "revoke", root, "--reason", "leaked", "--cascade")
+    assert (refused.code, admin.json("keys", "show", issuer)["status"]) == (2, "active")
+    assert admin.run("keys", "revoke", root, "--reason", "leaked", "--cascade", "-y").code == 0
+    assert admin.json("keys", "show", issuer)["status"] == "revoked"
+
+
+def _revocations(admin: Shell) -> list[dict[str, str]]:
+    found: list[dict[str, str]] = admin.json("revocations", "list", "--limit", "0")["revocations"]
+    return found

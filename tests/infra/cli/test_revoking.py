@@ -1,0 +1,163 @@
+"""`rescind revoke` and `unrevoke` of many, against a server."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from infra.cli import batches, profiles
+from infra.cli.client import Api
+from infra.cli.errors import NoAnswer
+from tests.infra.cli.conftest import Shell
+from tests.processes import LocalServer
+
+BATCH = "svc_bat_01kbm4xt3rfz8c5w7y2q9n6d1e"
+
+
+def _file(folder: Path, *lines: str) -> Path:
+    path = folder / "lost.csv"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8-sig")
+    return path
+
+
+def test_a_file_is_revoked_and_the_batch_taken_back(admin: Shell, tmp_path: Path) -> None:
+    """F357a: A file of warrants is revoked as one batch, and that batch is taken back as one."""
+    warrants = [f"svc_wrt_file-{number}" for number in range(150)]
+    lost = _file(tmp_path, "owner,warrant_id", *(f"me,{each}" for each in warrants), "")
+    rehearsed = admin.json("revoke", "--from", lost, "--reason", "lost", "--dry-run")
+    assert rehearsed["counts"] == {"revoked": 150}
+    assert admin.run("check", *warrants[:2]).code == 0
+    ended = admin.run("revoke", "--from", lost, "--reason", "lost")
+    assert (ended.code, ended.out) == (0, "")
+    assert "150 revoked. Batch svc_bat_" in ended.err
+    batch = ended.err.split()[-1]
+    assert admin.run("check", warrants[149]).code == 3
+    found = admin.json("revocations", "list", "--batch", batch, "--limit", "0")["revocations"]
+    assert sorted(each["warrant_id"] for each in found) == sorted(warrants)
+    refused = admin.run("unrevoke", "--of-batch", batch)
+    assert (refused.code, "--yes" in refused.err) == (2, True)
+    assert "150 taken back" in admin.run("unrevoke", "--of-batch", batch, "-y").err
+    assert admin.run("check", *warrants).code == 0
+    again = admin.run("unrevoke", "--of-batch", batch, "-y")
+    assert (again.code, "Nothing done" in again.err) == (0, True)
+
+
+def test_what_one_key_revoked_is_taken_back(
+    admin: Shell, service: LocalServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F357b: What an API key revoked since a time is taken back, and nothing of another key."""
+    api = httpx2.Client(
+        base_url=service.url, headers={"Authorization": f"Bearer {service.admin_key}"}
+    )
+    with api:
+        made = api.post("/v1/api-keys", json={"name": "thief", "scopes": ["revoker"]}).json()
+    assert admin.run("revoke", "svc_wrt_mine", "--reason", "r").code == 0
+    monkeypatch.setenv("RESCIND_API_KEY", made["key"])
+    assert admin.run("revoke", "svc_wrt_his-1", "svc_wrt_his-2", "--reason", "r").code == 0
+    monkeypatch.setenv("RESCIND_API_KEY", service.admin_key)
+    ended = admin.run("unrevoke", "--by", made["id"], "--since", made["created_at"], "-y")
+    assert (ended.code, "2 taken back" in ended.err) == (0, True)
+    assert admin.run("check", "svc_wrt_his-1", "svc_wrt_his-2").code == 0
+    assert admin.run("check", "svc_wrt_mine").code == 3
+    later = admin.run("unrevoke", "--by", made["id"], "--since", "2099-01-01T00:00:00Z", "-y")
+    assert "Nothing done" in later.err
+    assert admin.run("unrevoke", "--by", made["id"]).code == 2
+
+
+def test_what_a_key_signed_is_cut_off(admin: Shell) -> None:
+    """F357c: What a signing key signed before a time is revoked, and nothing of later."""
+    key = admin.json("keys", "create", "root", "cut-off")["id"]
+    with Api(profiles.load(profiles.DEFAULT)) as api:
+        signed = [
+            api.post(f"/v1/keys/{key}/sign", {"payload": "cGF5"})["warrant_id"] for _ in range(3)
+        ]
+    reason = ("--reason", "leaked")
+    early = ("--before", "2020-01-01T00:00:00Z")
+    assert "Nothing done" in admin.run("revoke", "--signed-by", key, *early, *reason).err
+    late = ("--signed-by", key, "--before", "2099-01-01T00:00:00Z")
+    assert admin.run("revoke", *late, *reason).code == 2
+    assert admin.run("check", *signed).code == 0
+    assert admin.run("revoke", *late, *reason, "--yes").code == 0
+    checked = admin.run("check", *signed, "-o", "json")
+    assert [each["revoked"] for each in json.loads(checked.out)["results"]] == [True] * 3
+    assert admin.run("revoke", "--signed-by", key, *reason).code == 2
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        (["svc_wrt_a", "laptop"], "line 2"),
+        (["owner,warrant_id", "me,svc_wrt_a", "svc_wrt_b"], "line 3"),
+    ],
+)
+def test_a_file_with_a_mistake_changes_nothing(
+    admin: Shell, tmp_path: Path, lines: list[str], said: str
+) -> None:
+    """F357d: If a line of a file is no identifier, its number is printed and nothing is sent."""
+    ended = admin.run("revoke", "--from", _file(tmp_path, *lines), "--reason", "r")
+    assert ended.code == 2
+    assert said in " ".join(ended.err.split())
+    assert admin.run("check", "svc_wrt_a").code == 0
+
+
+def test_standard_input_is_a_file(admin: Shell) -> None:
+    """F357e: Warrants, and revocations to take back, can be read from standard input."""
+    given = "svc_wrt_in-1\nsvc_wrt_in-2\n"
+    assert admin.run("revoke", "--from", "-", "--reason", "r", stdin=given).code == 0
+    assert admin.run("check", "svc_wrt_in-2").code == 3
+    assert admin.run("unrevoke", "--from", "-", stdin=given).code == 0
+    assert admin.run("check", "svc_wrt_in-2").code == 0
+    assert admin.run("revoke", "--from", "/nowhere", "--reason", "r").code == 2
+    assert admin.run("revoke", "--reason", "r").code == 2
+    assert admin.run("unrevoke").code == 2
+
+
+def test_a_batch_that_stopped_goes_on(
+    admin: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F357f: A batch that was stopped prints how it continues, and then does only the rest."""
+    monkeypatch.setattr(batches, "_MOST", 10)
+    lost = _file(tmp_path, *(f"svc_wrt_stop-{number}" for number in range(30)))
+    post, calls = Api.post, list[Any]()
+
+    def failing(self: Api, path: str, body: object = None) -> Any:
+        calls.append(path)
+        if len(calls) == 2:
+            # The change is made, and its answer is lost: the call is repeated.
+            post(self, path, body)
+            raise NoAnswer("lost")
+        if len(calls) > 3:
+            raise NoAnswer("down")
+        return post(self, path, body)
+
+    monkeypatch.setattr(Api, "post", failing)
+    ended = admin.run("revoke", "--from", lost, "--reason", "r", "--batch", BATCH)
+    assert ended.code == 1
+    assert f"--batch {BATCH} continues" in " ".join(ended.err.split())
+    assert "20 revoked" in ended.err
+    monkeypatch.setattr(Api, "post", post)
+    ended = admin.run("revoke", "--from", lost, "--reason", "r", "--batch", BATCH)
+    assert (ended.code, "30 revoked" in ended.err) == (0, True)
+    assert len(admin.json("audit", "list", "--limit", "0")["audit_logs"]) > 3
+
+
+def test_a_failure_has_an_exit_code(admin: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    """F357g: If the service fails for some of the warrants, they are shown, and the code is 1."""
+    results = [
+        {"id": "svc_wrt_x", "outcome": "revoked", "revocation_id": "svc_rev_x"},
+        {"id": "svc_wrt_y", "outcome": "failed", "code": "unavailable", "message": "not now"},
+    ]
+    monkeypatch.setattr(Api, "post", lambda *_: {"results": results})
+    ended = admin.run("revoke", "svc_wrt_x", "svc_wrt_y", "--reason", "r", columns=150)
+    assert ended.code == 1
+    assert "1 revoked, 1 failed" in ended.err
+    assert "not now" in ended.out
+
+
+def test_the_wait_is_for_a_few(admin: Shell, tmp_path: Path) -> None:
+    """F357: `--wait` asks for each revocation, so it is refused for more than a thousand."""
+    lost = _file(tmp_path, *(f"svc_wrt_wait-{number}" for number in range(1001)))
+    ended = admin.run("revoke", "--from", lost, "--reason", "r", "--wait")
+    assert (ended.code, "1000" in ended.err) == (2, True)

@@ -1,0 +1,205 @@
+"""Metrics of one machine, for Prometheus (docs/metrics.md).
+
+Import this module only if `PROMETHEUS_MULTIPROC_DIR` is set: the library reads it when it is
+imported. All processes of the server write to files in that folder, and the one that serves
+`/metrics` adds them up.
+"""
+
+import logging
+import time
+from collections import Counter as Counted
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import product
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.registry import Collector
+
+from infra.local_ages import Ages
+from shared import __version__, logs
+from shared.errors import Corrupt, Unavailable
+from shared.model.expiring import DAYS, Kind
+from shared.operations.operator import readiness
+from shared.operations.operator.readiness import Lists
+from shared.operations.srl import expiring
+from shared.operations.webhooks import dispatch
+from shared.ports import Ports
+
+# All keys are read to count those that expire soon.
+_COUNT_SECONDS: Final = 600
+# The webhooks of more tenants than these are not counted, because each is asked for them.
+_TENANTS_MAX: Final = 200
+
+_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+
+_REQUESTS: Final = Counter(
+    "rescind_requests", "Requests, by operation and outcome.", ["operation", "outcome"]
+)
+_REQUEST_SECONDS: Final = Histogram(
+    "rescind_request_seconds", "Time to answer a request.", ["operation"], buckets=_BUCKETS
+)
+_REFUSED: Final = Counter("rescind_refused", "Requests that were refused, by reason.", ["reason"])
+STORE_SECONDS: Final = Histogram(
+    "rescind_store_seconds", "Time of a call of the store.", ["verb"], buckets=_BUCKETS
+)
+STORE_CONFLICTS: Final = Counter(
+    "rescind_store_conflicts", "Writes that lost a race against another one."
+)
+STORE_UNAVAILABLE: Final = Counter(
+    "rescind_store_unavailable", "Calls of the store that failed.", ["verb"]
+)
+
+WEBHOOK_DELIVERIES: Final = Counter(
+    "rescind_webhook_deliveries", "Attempts to send an event, by what follows.", ["outcome"]
+)
+# Set by the process that counts them, each fifth minute.
+_AUTHORIZERS: Final = Gauge(
+    "rescind_authorizers",
+    "Authorizers, by what is known of the newest entry of five minutes ago.",
+    ["state"],
+    multiprocess_mode="mostrecent",
+)
+_STATES: Final = {
+    "AuthorizersHolding": "holding",
+    "AuthorizersClosed": "closed",
+    "AuthorizersUnknown": "unknown",
+}
+
+_REASONS: Final = {"Refused401": "unauthorized", "Refused403": "scope", "Refused429": "rate"}
+# Metrics of log lines, by their name on AWS.
+_COUNTED: Final = {
+    "Unavailable": Counter("rescind_unavailable", "Requests that failed with 503."),
+    "Crashed": Counter("rescind_crashed", "Requests that met a bug or wrong settings."),
+    "LimiterOpen": Counter("rescind_limiter_open", "Requests without a rate limit."),
+    "FeedCaughtUp": Counter(
+        "rescind_feed_caught_up", "Entries of the feed that the schedule published late."
+    ),
+    "HeadInFuture": Counter("rescind_head_in_future", "Publications after a list of the future."),
+    "EquivocationReported": Counter(
+        "rescind_equivocation_reported", "Authorizers that reported entries of nobody."
+    ),
+    "EventsVerified": Counter("rescind_events_verified", "Events of stock authorizers."),
+    "EventsRefused": Counter("rescind_events_refused", "Events with a wrong signature."),
+}
+
+
+class Handler(logging.Handler):
+    """Counts what log lines report, in each process of the server."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Count the metrics of a record."""
+        found = logs.given(record)
+        if "RequestSeconds" in found.metrics:
+            operation, outcome = found.by["Operation"], found.by["Outcome"]
+            _REQUESTS.labels(operation, outcome).inc()
+            _REQUEST_SECONDS.labels(operation).observe(found.metrics["RequestSeconds"])
+        for name, value in found.metrics.items():
+            if name in _REASONS:
+                _REFUSED.labels(_REASONS[name]).inc(value)
+            elif name in _STATES:
+                _AUTHORIZERS.labels(_STATES[name]).set(value)
+            elif name in _COUNTED:
+                _COUNTED[name].inc(value)
+
+
+class Gauges(Collector):
+    """Reads the store when it is collected; without the store, only what needs none remains."""
+
+    def __init__(self, ports: Ports, ages: Ages) -> None:
+        self._ports, self._ages = ports, ages
+        self._expiring: Counted[tuple[Kind, int]] | None = None
+        self._count_at = 0.0
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """Yield all gauges."""
+        build = GaugeMetricFamily(
+            "rescind_build_info", "The version that runs.", labels=["version"]
+        )
+        build.add_metric([__version__], 1)
+        yield build
+        yield GaugeMetricFamily(
+            "rescind_schedule_idle_seconds",
+            "Time since the last round of the schedule.",
+            self._ages.schedule(),
+        )
+        yield GaugeMetricFamily(
+            "rescind_audit_unsealed_seconds",
+            "Time since the audit logs of all tenants were sealed.",
+            self._ages.sealed(),
+        )
+        try:
+            lists = readiness.look(self._ports)
+        except Unavailable:
+            lists = None
+        yield GaugeMetricFamily(
+            "rescind_ready", "1 if all places that hold data answer.", int(lists is not None)
+        )
+        if lists is not None:
+            yield from _of_lists(lists)
+            yield from self._credentials()
+            yield from self._webhooks()
+
+    def _webhooks(self) -> Iterator[GaugeMetricFamily]:
+        """Yield how many webhooks there are by state, if there are few tenants."""
+        try:
+            found = dispatch.counted(self._ports, most=_TENANTS_MAX)
+        except (Corrupt, Unavailable):
+            return
+        if found is None:
+            return
+        gauge = GaugeMetricFamily("rescind_webhook_endpoints", "Webhooks.", labels=["state"])
+        for state in dispatch.State:
+            gauge.add_metric([state], found[state])
+        yield gauge
+
+    def _credentials(self) -> Iterator[GaugeMetricFamily]:
+        """Yield how many keys expire soon; they are counted anew every ten minutes."""
+        if self._expiring is None or time.monotonic() >= self._count_at:
+            with suppress(Unavailable):
+                self._expiring = expiring.counted(self._ports)
+                self._count_at = time.monotonic() + _COUNT_SECONDS
+        if self._expiring is None:
+            return
+        gauge = GaugeMetricFamily(
+            "rescind_credentials_expiring",
+            "API keys and signing keys that expire soon.",
+            labels=["kind", "within"],
+        )
+        for kind, days in product(Kind, DAYS):
+            gauge.add_metric([kind, f"{days}d"], self._expiring[kind, days])
+        yield gauge
+
+
+def _of_lists(lists: Lists) -> Iterator[GaugeMetricFamily]:
+    yield GaugeMetricFamily(
+        "rescind_lists_late", "Lists that should have been replaced.", lists.late
+    )
+    ages = {
+        "rescind_list_age_seconds": ("Age of the oldest list in force.", lists.oldest_age_seconds),
+        "rescind_list_expires_in_seconds": (
+            "Time until the first list in force expires; negative if one has.",
+            lists.soonest_expiry_seconds,
+        ),
+    }
+    for name, (text, value) in ages.items():
+        # A server without a list has no age.
+        if value is not None:
+            yield GaugeMetricFamily(name, text, value)
+
+
+class Exposition:
+    """What `/metrics` answers."""
+
+    def __init__(self, gauges: Gauges) -> None:
+        self._registry = CollectorRegistry()
+        MultiProcessCollector(self._registry)  # type: ignore[no-untyped-call]
+        self._registry.register(gauges)
+
+    def answer(self, accept: str) -> tuple[bytes, str]:
+        """Return body and content type, in the format that an Accept header asks for."""
+        encode, content_type = choose_encoder(accept)
+        return encode(self._registry), content_type

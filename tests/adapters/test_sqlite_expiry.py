@@ -1,0 +1,66 @@
+"""What SQLite removes of the table `keys` once it has expired."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from shared.adapters.sqlite import SqliteStore
+from shared.errors import Corrupt
+from shared.ports.store import Address, At, Delete, Expect, Put, Table
+
+ONCE = [Address(Table.KEYS, f"t1#once#{number}") for number in range(10)]
+OTHERS = [Address(Table.KEYS, "t1"), Address(Table.REVOCATIONS, "t1#once#0")]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "svc.db"
+
+
+@pytest.fixture
+def store(path: Path) -> Iterator[SqliteStore]:
+    """Items that expire in turn, one that does not, and one of another table."""
+    with closing(SqliteStore(str(path))) as store:
+        expiring = (
+            Put(each, {"expires": number, "version": 1}, Expect.ABSENT)
+            for number, each in enumerate(ONCE)
+        )
+        store.write(*expiring, *(Put(each, {"expires": "never"}, Expect.ABSENT) for each in OTHERS))
+        yield store
+
+
+def left(store: SqliteStore) -> list[Address]:
+    return [each for each in (*ONCE, *OTHERS) if store.get(each) is not None]
+
+
+def test_items_are_removed_once_they_have_expired(store: SqliteStore) -> None:
+    """F371b: SQLite removes outcomes of requests after they expired, a part at each call."""
+    assert [store.remove_expired(before=5, most=3) for _ in range(3)] == [3, 2, 0]
+    assert left(store) == [*ONCE[5:], *OTHERS]
+    assert list(store.problems()) == []
+
+
+def test_what_was_replaced_stays(store: SqliteStore) -> None:
+    """F371: what expires later now is not removed, and what is gone already does no harm."""
+    later = Put(ONCE[0], {"expires": 7, "version": 2}, At(1))
+    store.write(later, Put(ONCE[1], {"version": 2}, At(1)), Delete(ONCE[2], At(1)))
+    while store.remove_expired(before=5):
+        pass
+    assert left(store) == [ONCE[0], ONCE[1], *ONCE[5:], *OTHERS]
+    while store.remove_expired(before=8):
+        pass
+    assert left(store) == [ONCE[1], *ONCE[8:], *OTHERS]
+
+
+def test_a_damaged_item_stops_no_other(store: SqliteStore, path: Path) -> None:
+    """F371c: An item that cannot be read is not removed, and those after it are."""
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE items SET item = x'ff' WHERE pk = ?", (ONCE[1].pk,))
+    while store.remove_expired(before=5):
+        pass
+    with pytest.raises(Corrupt):
+        store.get(ONCE[1])
+    assert [store.get(each) for each in (ONCE[0], *ONCE[2:5])] == [None] * 4

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final
 from fastapi import Path, Query, Response
 from pydantic import BaseModel, Field
 
-from functions.srl import feed
+from functions.srl import feed, status, versions
 from functions.srl.schemas import (
     ActivateSrlKey,
     PublishedList,
@@ -184,8 +184,8 @@ async def rotate_srl_key(here: ApiRequest, body: RotateSrlKey = _NOT_STOLEN) -> 
     do not know the key. To give them time, create a pending key and activate it later.
 
     With `compromised` the present key is revoked, as `POST …/srl/keys/{keyId}/revoke` does.
-    Each such call revokes the key that is active then: if a response is lost, list the keys before
-    you repeat it. The body may be omitted.
+    Each such call revokes the key that is active then: send an `Idempotency-Key`, or list the keys
+    before you repeat a call whose response was lost. The body may be omitted.
 
     409: there is no pending key, and 100 retired keys are listed.
     """
@@ -220,5 +220,5 @@ async def revoke_srl_key(here: ApiRequest, key_id: KeyId) -> SrlKey:
     return SrlKey.of(here.run(list_signers.revoke, key_id=key_id))
 
 
-app = create_app(feed.routes, routes)
+app = create_app(feed.routes, status.routes, versions.routes, routes)
 handler = lambda_handler(app)

@@ -1,0 +1,164 @@
+"""The files of the console, and the answers to requests for them (docs/console.md).
+
+All files are read once, so that a path is looked up and never joined. `index.html` is at `/`. The
+others are below an address that names all contents, so that a browser may keep them for good.
+"""
+
+import gzip
+import hashlib
+import re
+from collections.abc import KeysView, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from shared.web import header_values
+
+STATIC: Final = Path(__file__).parent / "static"
+
+# Files of other types are not served.
+_TYPES: Final = {
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".json": "application/json",
+    ".svg": "image/svg+xml",
+}
+_INDEX: Final = "index.html"
+_FOLDER: Final = "/console/"
+_ALLOW: Final = {"Allow": "GET, HEAD"}
+
+# No request to another host, no inline script or style, and no text that becomes markup.
+SECURITY: Final[Mapping[str, str]] = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+        "connect-src 'self'; worker-src 'self'; manifest-src 'none'; form-action 'none'; "
+        "frame-ancestors 'none'; base-uri 'none'; require-trusted-types-for 'script'; "
+        "trusted-types rescind"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), microphone=(), geolocation=()",
+}
+
+_PAGE: Final = """<!doctype html>
+<html lang="en"><meta charset="utf-8"><title>{title}</title>
+<h1>{title}</h1>
+<p>{text}</p>
+</html>
+"""
+
+
+class Answer(NamedTuple):
+    """A response: the names of headers are as in `SECURITY`, and the body may be compressed."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A file as it is sent. The tag is weak, since it is also that of the compressed form."""
+
+    headers: Mapping[str, str]
+    etag: str
+    plain: bytes
+    compressed: bytes
+
+    @classmethod
+    def of(cls, suffix: str, data: bytes, headers: Mapping[str, str]) -> "_File":
+        etag = f'"{hashlib.sha256(data).hexdigest()[:32]}"'
+        own = {"Content-Type": _TYPES[suffix], "ETag": f"W/{etag}"}
+        return cls({**headers, **own}, etag, data, gzip.compress(data, mtime=0))
+
+    def answer(self, asked: Mapping[str, str], *, with_body: bool) -> Answer:
+        if not {"*", self.etag}.isdisjoint(header_values.tags(asked.get("if-none-match", ""))):
+            kept = {name: self.headers[name] for name in ("ETag", "Cache-Control", "Vary")}
+            return Answer(304, {**SECURITY, **kept}, b"")
+        headers, body = {**SECURITY, **self.headers}, self.plain
+        if header_values.accepts_gzip(asked.get("accept-encoding", "")):
+            headers["Content-Encoding"], body = "gzip", self.compressed
+        headers["Content-Length"] = str(len(body))
+        return Answer(200, headers, body if with_body else b"")
+
+
+class Files:
+    """The files of a folder, as the console has them."""
+
+    def __init__(self, folder: Path = STATIC) -> None:
+        """Read all files in `folder`. Raises `OSError`, also if there is no index.html."""
+        found = sorted(path for path in folder.rglob("*") if path.suffix in _TYPES)
+        contents = {path.relative_to(folder).as_posix(): path.read_bytes() for path in found}
+        self.version = _version(contents)
+        index = _addressed(contents, self.version, (folder / _INDEX).read_bytes())
+        kept = {"Cache-Control": "no-cache", "Vary": "Accept, Accept-Encoding"}
+        self._files = {"/": _File.of(".html", index, kept)}
+        kept = {
+            "Cache-Control": "public, max-age=31536000, immutable",
+            "Vary": "Accept-Encoding",
+        }
+        for name in contents.keys() - {_INDEX}:
+            file = _File.of(Path(name).suffix, contents[name], kept)
+            self._files[f"{_FOLDER}{self.version}/{name}"] = file
+
+    @property
+    def paths(self) -> KeysView[str]:
+        """The paths of all files."""
+        return self._files.keys()
+
+    def answer(self, method: str, path: str, asked: Mapping[str, str]) -> Answer:
+        """Return the answer to a request; the header names in `asked` are in lower case."""
+        if method not in {"GET", "HEAD"}:
+            return _page(405, "Not allowed", "These pages can only be read.", _ALLOW)
+        file = self._files.get(path)
+        if file is None:
+            text = "The console may have been renewed since you loaded it. Load it again."
+            return _page(404, "There is no such page", text, with_body=method == "GET")
+        return file.answer(asked, with_body=method == "GET")
+
+
+def is_page(path: str, accept: str) -> bool:
+    """Return whether a request is for the console: a file of it, or `/` asked for by a browser."""
+    return path.startswith(_FOLDER) or (path == "/" and "text/html" in accept.lower())
+
+
+def _version(contents: Mapping[str, bytes]) -> str:
+    """Return 12 hex digits that name these files with their contents."""
+    digest = hashlib.sha256()
+    for name in sorted(contents):
+        digest.update(f"{name}\n{hashlib.sha256(contents[name]).hexdigest()}\n".encode())
+    return digest.hexdigest()[:12]
+
+
+def _addressed(contents: Mapping[str, bytes], version: str, index: bytes) -> bytes:
+    """Return `index.html` with the address of each file that an attribute `href` or `src` names.
+
+    The addresses have no first slash, so that they also hold below a base path.
+    """
+
+    def address(match: re.Match[bytes]) -> bytes:
+        attribute, name = match[1], match[2].decode()
+        known = f"{_FOLDER[1:]}{version}/{name}" if name in contents else name
+        return b'%s="%s"' % (attribute, known.encode())
+
+    return re.sub(rb'\b(href|src)="([^"]*)"', address, index)
+
+
+def _page(
+    status: int,
+    title: str,
+    text: str,
+    headers: Mapping[str, str] | None = None,
+    *,
+    with_body: bool = True,
+) -> Answer:
+    body = _PAGE.format(title=title, text=text).encode()
+    own = {
+        "Content-Type": _TYPES[".html"],
+        "Cache-Control": "no-store",
+        "Content-Length": str(len(body)),
+    }
+    return Answer(status, {**SECURITY, **own, **(headers or {})}, body if with_body else b"")

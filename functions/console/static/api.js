@@ -1,0 +1,272 @@
+/**
+ * Calls of the API, with the key that the person signed in with. The key is in this module only: no
+ * other can read it, and it is in no address and no message.
+ */
+
+import { hex } from './format.js'
+
+/** @typedef {{signal?: AbortSignal, query?: Record<string, string | number | null | undefined>, headers?: Record<string, string>}} Options */
+
+const AT_ONCE = 4
+const TRIES = 6
+
+/** @type {string | null} */
+let key = null
+/** Milliseconds by which the clock of the service is ahead of this computer's. */
+let ahead = 0
+let calls = 0
+/** @type {(() => void)[]} */
+const queue = []
+
+/** Tells the page of `locked` (the key was refused), and of `waiting` (in `detail`, seconds). */
+export const events = new EventTarget()
+
+/** An answer that is an error, or none: then `status` is 0. */
+export class ApiError extends Error {
+  /**
+   * @param {number} status
+   * @param {string} code of the contract, such as `not_found`
+   * @param {string} message
+   * @param {string | null} requestId
+   */
+  constructor(status, code, message, requestId) {
+    super(message)
+    this.status = status
+    this.code = code
+    this.requestId = requestId
+  }
+}
+
+/**
+ * Call with this key from now on; with none, refuse to call.
+ * @param {string | null} secret
+ */
+export function use(secret) {
+  key = secret
+}
+
+/**
+ * The address of a path of the service: without its first slash, so that it holds below a base path.
+ * @param {string} path such as `/v1/keys`
+ */
+export const at = (path) => path.slice(1)
+
+/** Whether there is a key to call with. */
+export const isReady = () => key !== null
+
+/** The time of the service in milliseconds, by the `Date` of its answers. */
+export const now = () => Date.now() + ahead
+
+/** By how many seconds the clock of this computer is behind the service's; negative if ahead. */
+export const behind = () => Math.round(ahead / 1000)
+
+/**
+ * @template T
+ * @param {string} path
+ * @param {Options} [options]
+ * @returns {Promise<T>}
+ */
+export const get = async (path, options = {}) => (await call('GET', path, undefined, options)).body
+
+/**
+ * @template T
+ * @param {string} path
+ * @param {unknown} [body]
+ * @param {Options} [options]
+ * @returns {Promise<T>}
+ */
+export async function post(path, body, options = {}) {
+  // The service makes the change once, even if the network loses an answer and this tries again.
+  const headers = { 'Idempotency-Key': token(), ...options.headers }
+  return (await call('POST', path, body, { ...options, headers })).body
+}
+
+/**
+ * @template T
+ * @param {string} path
+ * @param {unknown} body
+ * @param {Options} [options]
+ * @returns {Promise<T>}
+ */
+export async function patch(path, body, options = {}) {
+  const headers = { 'Idempotency-Key': token(), ...options.headers }
+  return (await call('PATCH', path, body, { ...options, headers })).body
+}
+
+/**
+ * @param {string} path
+ * @param {Options} [options]
+ */
+export async function remove(path, options = {}) {
+  await call('DELETE', path, undefined, options)
+}
+
+/**
+ * All entries of a list, page by page.
+ * @template T
+ * @param {string} path
+ * @param {string} name of the list in the answer
+ * @param {Options} [options]
+ * @returns {AsyncGenerator<T[]>}
+ */
+export async function* pages(path, name, options = {}) {
+  /** @type {string | null} */
+  let cursor = null
+  do {
+    const answer = /** @type {Record<string, any>} */ (await get(path, { ...options, query: { limit: 100, ...options.query, cursor } }))
+    yield answer[name]
+    cursor = answer.cursor
+  } while (cursor)
+}
+
+/**
+ * All entries of a list, of at most so many pages.
+ * @template T
+ * @param {string} path
+ * @param {string} name of the list in the answer
+ * @param {Options & {most?: number}} [options]
+ * @returns {Promise<T[]>}
+ */
+export async function all(path, name, { most = 50, ...options } = {}) {
+  /** @type {T[]} */
+  const found = []
+  for await (const page of pages(path, name, options)) {
+    found.push(.../** @type {T[]} */ (page))
+    if (--most === 0) break
+  }
+  return found
+}
+
+/**
+ * An answer with its headers, as it came. A 304 has no body.
+ * @param {string} method
+ * @param {string} path
+ * @param {unknown} [body]
+ * @param {Options} [options]
+ * @returns {Promise<{status: number, headers: Headers, body: any}>}
+ */
+export async function call(method, path, body, options = {}) {
+  for (let attempt = 1; ; attempt++) {
+    const response = await turn(() => send(method, path, body, options), options.signal)
+    if (response.status === 429 && attempt < TRIES) {
+      await pause(Number(response.headers.get('Retry-After')) || 1, options.signal)
+      continue
+    }
+    if (response.ok || response.status === 304) return { status: response.status, headers: response.headers, body: await content(response) }
+    throw await failure(response)
+  }
+}
+
+/**
+ * @param {string} method
+ * @param {string} path
+ * @param {unknown} body
+ * @param {Options} options
+ */
+async function send(method, path, body, { signal, query = {}, headers = {} }) {
+  if (key === null) throw new ApiError(401, 'unauthorized', 'You are signed out.', null)
+  const parameters = Object.entries(query).filter(([, value]) => value !== null && value !== undefined && value !== '')
+  const search = new URLSearchParams(parameters.map(([name, value]) => [name, String(value)])).toString()
+  /** @type {Record<string, string>} */
+  const sent = { Authorization: `Bearer ${key}`, ...headers }
+  if (body !== undefined) sent['Content-Type'] = 'application/json'
+  try {
+    const response = await fetch(search ? `${at(path)}?${search}` : at(path), {
+      method, headers: sent, signal, body: body === undefined ? null : JSON.stringify(body),
+      credentials: 'omit', redirect: 'error', referrerPolicy: 'no-referrer', cache: 'no-store',
+    })
+    const date = Date.parse(response.headers.get('Date') ?? '')
+    if (date) ahead = Math.abs(date - Date.now()) < 1500 ? 0 : date - Date.now()
+    return response
+  } catch (error) {
+    if (signal?.aborted) throw signal.reason
+    throw new ApiError(0, 'no_answer', String(error), null)
+  }
+}
+
+/** @param {Response} response */
+const content = async (response) => response.headers.get('Content-Type')?.startsWith('application/json') ? response.json() : response.arrayBuffer()
+
+/** @param {Response} response */
+async function failure(response) {
+  const body = await response.json().catch(() => ({}))
+  const { code = 'unknown', message = `The service answered ${response.status}.` } = body.error ?? {}
+  if (response.status === 401) {
+    use(null)
+    events.dispatchEvent(new Event('locked'))
+  }
+  return new ApiError(response.status, code, message, response.headers.get('X-Request-Id'))
+}
+
+/**
+ * Run when fewer than `AT_ONCE` calls run.
+ * @template T
+ * @param {() => Promise<T>} run
+ * @param {AbortSignal} [signal]
+ */
+async function turn(run, signal) {
+  if (calls >= AT_ONCE) await new Promise((resolve) => queue.push(() => resolve(undefined)))
+  calls++
+  try {
+    signal?.throwIfAborted()
+    return await run()
+  } finally {
+    calls--
+    queue.shift()?.()
+  }
+}
+
+/**
+ * @param {number} seconds
+ * @param {AbortSignal} [signal]
+ */
+async function pause(seconds, signal) {
+  events.dispatchEvent(new CustomEvent('waiting', { detail: seconds }))
+  await sleep(seconds, signal)
+}
+
+/**
+ * Wait. Rejects if the signal is aborted.
+ * @param {number} seconds
+ * @param {AbortSignal} [signal]
+ */
+export function sleep(seconds, signal) {
+  return new Promise((resolve, reject) => {
+    const stop = () => {
+      clearTimeout(timer)
+      reject(signal?.reason)
+    }
+    const timer = setTimeout(() => {
+      signal?.removeEventListener('abort', stop)
+      resolve(undefined)
+    }, seconds * 1000)
+    signal?.addEventListener('abort', stop, { once: true })
+  })
+}
+
+/**
+ * Run again and again until the page is left: each so many seconds while a person looks, each minute
+ * while the tab is hidden, more rarely after failures. `run` tells whether to go on.
+ * @param {number} seconds
+ * @param {() => Promise<boolean | void>} run
+ * @param {AbortSignal} signal
+ */
+export async function repeat(seconds, run, signal) {
+  let failures = 0
+  while (!signal.aborted && isReady()) {
+    const wanted = document.hidden ? Math.max(60, seconds) : seconds
+    const wait = failures ? Math.min(30, 2 ** (failures - 1)) : wanted * (0.8 + Math.random() * 0.4)
+    try {
+      await sleep(wait, signal)
+      if (await run() === false) return
+      failures = 0
+    } catch (error) {
+      if (signal.aborted) return
+      if (!(error instanceof ApiError)) throw error
+      failures++
+    }
+  }
+}
+
+/** 128 random bits in hexadecimal digits. */
+const token = () => hex(crypto.getRandomValues(new Uint8Array(16)))

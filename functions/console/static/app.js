@@ -1,0 +1,207 @@
+/** Starts the console: signs in, and shows the page that the address names after its `#`. */
+
+import { ApiError, behind, events } from './api.js'
+import { span } from './format.js'
+import { html, one, put, svg } from './html.js'
+import { advice, announce, banner, heading, problem, ready } from './parts/panel.js'
+import { isOpen, may, open, openByCode, reopen, signOut, watch, who } from './session.js'
+
+/** @typedef {{page: string, parts: string[], query: URLSearchParams}} Route */
+/** @typedef {{title: string, show: (main: HTMLElement, context: {route: Route, signal: AbortSignal}) => Promise<void>}} Page */
+
+/** Name, words, module, and the path of its picture in a square of 16 px. The first four are the bar of a phone. */
+const PAGES = /** @type {const} */ ([
+  ['overview', 'Overview', 'overview', 'M2 11a6 6 0 0 1 12 0M8 11l3-4'],
+  ['keys', 'Keys', 'signing_keys', 'M2 8h4M6 3v10M6 3h3M6 13h3M10 1.5h4v3h-4zM10 11.5h4v3h-4z'],
+  ['revocations', 'Revocations', 'revocations', 'M8 2a6 6 0 1 0 .01 0M4 4l8 8'],
+  ['lists', 'Lists', 'srl', 'M4 1.5h5L12.5 5v9.5H4zM6 8h4M6 11h4'],
+  ['authorizers', 'Authorizers', 'authorizers', 'M8 1.5 13.5 4v4c0 3.5-2.5 5.5-5.5 6.5C5 13.5 2.5 11.5 2.5 8V4z'],
+  ['api-keys', 'API keys', 'api_keys', 'M5 5a3 3 0 1 0 .01 0M7.5 9 14 9M12 9v3'],
+  ['accounts', 'Accounts', 'service_accounts', 'M8 2a3 3 0 1 0 .01 0M2.5 14.5c0-6 11-6 11 0'],
+  ['audit', 'Audit', 'audit_log', 'M2 3h12M2 7h9M2 11h12M2 15h6'],
+  ['webhooks', 'Webhooks', 'webhooks', 'M8 2.5a2.5 2.5 0 0 1 2 4l2.5 4M6.5 7 4 11M5 12.5h5.5M3.5 10.5a2 2 0 1 0 .01 0M12.5 10.5a2 2 0 1 0 .01 0'],
+  ['settings', 'Settings', 'tenant_settings', 'M2 4h12M2 8h12M2 12h12M5 2.5v3M11 6.5v3M7 10.5v3'],
+])
+const ON_A_PHONE = 4
+
+const place = /** @type {HTMLElement} */ (document.getElementById('page'))
+/** Aborted when the person leaves the page that is shown. */
+let leaving = new AbortController()
+
+await start()
+
+async function start() {
+  const code = /^#code=([\w-]+)$/.exec(location.hash)?.[1]
+  // Before any call: nothing may keep the code, such as the history of the browser.
+  if (code) history.replaceState(null, '', location.pathname)
+  watch((why) => showDoor(why))
+  events.addEventListener('waiting', (event) => announce(`Too many requests; going on in ${span(/** @type {CustomEvent} */ (event).detail)}.`))
+  addEventListener('hashchange', () => {
+    // A link that was opened in this tab, which has the page already.
+    if (location.hash.startsWith('#code=')) location.reload()
+    else if (isOpen()) showPage()
+  })
+  try {
+    if (code) await openByCode(code)
+    else if (!await reopen()) return showDoor()
+  } catch (error) {
+    return showDoor(null, error)
+  }
+  showShell()
+}
+
+/**
+ * The form to sign in.
+ * @param {string | null} [why] the last session ended
+ * @param {unknown} [error]
+ */
+function showDoor(why = null, error = null) {
+  leaving.abort()
+  document.querySelector('dialog')?.remove()
+  document.title = 'Sign in – Rescind'
+  document.body.dataset.page = 'door'
+  const fault = one(html`<div></div>`)
+  const enter = async (/** @type {SubmitEvent} */ event) => {
+    event.preventDefault()
+    const form = /** @type {HTMLFormElement} */ (event.target)
+    const { value } = /** @type {HTMLInputElement} */ (form.elements.namedItem('key'))
+    const { checked } = /** @type {HTMLInputElement} */ (form.elements.namedItem('keep'))
+    form.reset()
+    try {
+      await open(value.trim(), { keep: checked })
+      showShell()
+    } catch (fault_) {
+      sayRefused(fault, fault_)
+    }
+  }
+  put(place, html`
+    <main class="door">
+      ${mark()}<h1 tabindex="-1">Sign in to Rescind</h1>
+      ${why && banner('wait', why)}${fault}
+      <form @submit=${enter}>
+        <label class="field"><span>API key</span><input name="key" type="password" autocomplete="off" spellcheck="false" required></label>
+        <label class="tick"><input name="keep" type="checkbox"> <span>Keep me signed in in this tab. The browser then stores the key until the tab is closed; a copy of the tab has it too.</span></label>
+        <button class="main">Sign in</button>
+      </form>
+      <p class="soft">On the machine that runs the service, <code>rescind console</code> prints an address that needs no key.</p>
+    </main>`)
+  if (error) sayRefused(fault, error)
+  place.querySelector('input')?.focus()
+  ready()
+}
+
+/**
+ * @param {Element} fault
+ * @param {unknown} error
+ */
+function sayRefused(fault, error) {
+  if (!(error instanceof ApiError)) throw error
+  const refused = error.code === 'code_refused'
+    ? 'This address was used already, or it is older than five minutes. Type a key, or ask for another address: rescind console.'
+    : error.status === 401 && 'The service does not know this key, or it has ended.'
+  put(fault, banner('revoked', html`<strong>You are not signed in.</strong> ${refused || advice(error)}`))
+}
+
+/** The frame around each page. */
+function showShell() {
+  const item = (/** @type {typeof PAGES[number]} */ [name, words, , path]) => html`
+    <a href=${`#/${name}`} data-page=${name}><svg viewBox="0 0 16 16" width="18" height="18" aria-hidden="true">${svg`<path d=${path}/>`}</svg><span>${words}</span></a>`
+  const toggle = () => {
+    const opened = /** @type {boolean} */ (place.querySelector('nav')?.classList.toggle('open'))
+    place.querySelector('.more')?.setAttribute('aria-expanded', String(opened))
+  }
+  put(place, html`
+    <a class="skip" href="#main" @click=${(/** @type {Event} */ event) => { event.preventDefault(); main().focus() }}>Skip to the page</a>
+    <div class="shell">
+      <nav aria-label="Pages">
+        <p class="brand">${mark()}Rescind</p>
+        <div class="first">${PAGES.slice(0, ON_A_PHONE).map(item)}</div>
+        <button type="button" class="more" aria-expanded="false" @click=${toggle}><svg viewBox="0 0 16 16" width="18" height="18" aria-hidden="true"><path d="M2 8h.01M8 8h.01M14 8h.01"/></svg><span>More</span></button>
+        <div class="rest">${PAGES.slice(ON_A_PHONE).map(item)}
+          <div class="who"><strong dir="auto">${who().tenant_name}</strong><span>Signed in as <bdi>${who().api_key_name}</bdi>, ${may() ? 'which may do everything' : who().scopes.join(', ')}.</span><button type="button" @click=${leave}>Sign out</button></div>
+        </div>
+      </nav>
+      <div class="paper"><div id="notes"></div><main id="main" tabindex="-1"></main></div>
+    </div>`)
+  showPage()
+}
+
+function main() {
+  return /** @type {HTMLElement} */ (document.getElementById('main'))
+}
+
+async function leave() {
+  try {
+    await signOut()
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error
+    return showDoor('You are signed out. The key that this page used could not be revoked; it ends by itself within 12 hours.')
+  }
+  showDoor('You are signed out.')
+}
+
+/** @returns {Route} */
+function route() {
+  const [path = '', search = ''] = location.hash.replace(/^#\/?/, '').split('?')
+  const [page, ...parts] = path.split('/').map(decodeURIComponent)
+  return { page: page || 'overview', parts, query: new URLSearchParams(search) }
+}
+
+/** Show the page that the address names. */
+async function showPage() {
+  leaving.abort()
+  leaving = new AbortController()
+  const { signal } = leaving
+  const wanted = route()
+  const known = PAGES.find(([name]) => name === wanted.page)
+  delete document.body.dataset.ready
+  document.body.dataset.page = wanted.page
+  place.querySelector('nav')?.classList.remove('open')
+  for (const link of place.querySelectorAll('nav a')) {
+    link.toggleAttribute('aria-current', false)
+    if (link.getAttribute('data-page') === wanted.page) link.setAttribute('aria-current', 'page')
+  }
+  put(/** @type {HTMLElement} */ (document.getElementById('notes')), notes())
+  // A page of its own, so that what an earlier one still draws is nowhere to be seen.
+  const room = /** @type {HTMLElement} */ (one(html`<div class="room"></div>`))
+  put(main(), room)
+  if (!known) {
+    put(room, html`<h1 tabindex="-1">There is no such page</h1><p><a href="#/overview">Go to the overview</a></p>`)
+    return ready()
+  }
+  try {
+    /** @type {Page} */
+    const page = await import(`./pages/${known[2]}.js`).catch(renewed)
+    if (signal.aborted) return
+    document.title = `${page.title} – ${who().tenant_name} – Rescind`
+    const shown = page.show(room, { route: wanted, signal })
+    room.querySelector('h1')?.focus({ preventScroll: true })
+    scrollTo(0, 0)
+    await shown
+  } catch (error) {
+    if (signal.aborted) return
+    const failed = 'The page could not be shown.'
+    if (error instanceof ApiError) put(room, heading(known[1]), problem(error, failed, showPage))
+    else put(room, heading(known[1]), banner('revoked', html`<strong>${failed}</strong> It has a fault; what it says is in the browser's console. The command line does the same: <code>rescind --help</code>.`))
+    ready()
+    if (!(error instanceof ApiError)) throw error
+  }
+}
+
+/** A page of an older console than the server has now. */
+function renewed() {
+  throw new ApiError(410, 'renewed', 'The console has been renewed, or the server does not answer. Load the page again.', null)
+}
+
+/** What holds for each page: a key that only reads, a clock that is wrong. */
+function notes() {
+  const apart = behind()
+  return [
+    !may('revoker', 'signer') && banner('info', html`You are looking with a key that may only read.`),
+    Math.abs(apart) > 30 && banner('wait', `This computer's clock is ${span(Math.abs(apart))} ${apart > 0 ? 'behind' : 'ahead of'} the service. Ages are reckoned by the service's clock.`),
+  ]
+}
+
+function mark() {
+  return html`<svg class="mark" viewBox="0 0 32 32" width="28" height="28" aria-hidden="true"><path d="M11 25V8h7a4.5 4.5 0 0 1 0 9h-7m6 0 5 8"/><path class="cut" d="M6 26 27 6"/></svg>`
+}

@@ -1,0 +1,82 @@
+/** Times, numbers and names as people read them. Nothing here knows the document. */
+
+const MINUTE = 60
+const HOUR = 60 * MINUTE
+const DAY = 24 * HOUR
+const UNITS = /** @type {const} */ ([[DAY, 'd', 'days'], [HOUR, 'h', 'h'], [MINUTE, 'min', 'min'], [1, 's', 's']])
+
+/**
+ * A number with commas: 12,345.
+ * @param {number} value
+ */
+export const number = (value) => value.toLocaleString('en-US')
+
+/**
+ * A number with its noun: "1 key", "2 keys".
+ * @param {number} value
+ * @param {string} noun
+ * @param {string} [plural]
+ */
+export const count = (value, noun, plural = `${noun}s`) => `${number(value)} ${value === 1 ? noun : plural}`
+
+/**
+ * A length of time in one unit, cut off: "59 s", "10 min", "3 h", "2 days".
+ * @param {number} seconds
+ */
+export function span(seconds) {
+  const length = Math.max(0, Math.floor(seconds))
+  for (const [size, , name] of UNITS) {
+    if (length >= size) {
+      const units = Math.floor(length / size)
+      return `${number(units)} ${name === 'days' && units === 1 ? 'day' : name}`
+    }
+  }
+  return '0 s'
+}
+
+/**
+ * How long before `now` a time was, or how long after.
+ * @param {string} time of the API, such as 2026-11-22T03:21:13Z
+ * @param {number} now in milliseconds
+ */
+export function ago(time, now) {
+  const seconds = (now - Date.parse(time)) / 1000
+  if (seconds < -1) return `in ${span(-seconds)}`
+  return seconds < 5 ? 'now' : `${span(seconds)} ago`
+}
+
+/**
+ * A time in UTC to the minute: 2026-11-22 03:21.
+ * @param {string | number} time
+ */
+export const minute = (time) => second(time).slice(0, 16)
+
+/**
+ * A time in UTC to the second: 2026-11-22 03:21:13.
+ * @param {string | number} time
+ */
+export const second = (time) => new Date(time).toISOString().slice(0, 19).replace('T', ' ')
+
+/**
+ * Hours and minutes in UTC: 03:21.
+ * @param {string | number} time
+ */
+export const clock = (time) => second(time).slice(11, 16)
+
+/**
+ * A date in UTC: 2026-11-22.
+ * @param {string | number} time
+ */
+export const date = (time) => second(time).slice(0, 10)
+
+/**
+ * Bytes in hexadecimal digits.
+ * @param {Uint8Array} bytes
+ */
+export const hex = (bytes) => [...bytes].map((byte) => byte.toString(16).padStart(2, '0')).join('')
+
+/**
+ * The end of an identifier, by which people tell it from others: …5bgm52.
+ * @param {string} identifier
+ */
+export const short = (identifier) => `…${identifier.slice(-6)}`

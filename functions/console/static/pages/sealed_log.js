@@ -1,0 +1,132 @@
+/** The check of the sealed log, as a part of the audit page. */
+
+import { call, now } from '../api.js'
+import { count, number } from '../format.js'
+import { html, put } from '../html.js'
+import { ask, field } from '../parts/dialog.js'
+import { banner, problem } from '../parts/panel.js'
+import { advance } from '../parts/progress.js'
+import { Broken, bundlePath, checkpoint, exported, isSigned, leaf, records, Tree, WrongKey } from '../sealed_log.js'
+import { madeAt } from '../ulid.js'
+
+/** @typedef {import('../sealed_log.js').Checkpoint} Checkpoint */
+/** @typedef {import('../sealed_log.js').Leaf} Leaf */
+
+/** Entries may be sealed that much later; until then a missing one says nothing. */
+const SEALING_SECONDS = 600
+
+/**
+ * Ask for the key of the log, check it, and say what was found.
+ * @param {Element} place
+ * @param {AbortSignal} signal
+ */
+export async function showCheck(place, signal) {
+  const pin = await ask({
+    title: 'Check the log', action: 'Check', run: async (form) => String(form.get('pin')),
+    body: [
+      html`<p>The browser reads the whole sealed log and all entries, computes every hash anew, and checks the signature. Nothing is changed.</p>`,
+      field('Verifier key', html`<textarea name="pin" rows="3" required spellcheck="false" placeholder="rescind/svc_tnt_…/1+47a6b6f2+AclzsyU2…"></textarea>`, html`Take it from where you keep it. A key that comes from this server proves nothing against this server. An auditor gets it once from <code>GET /v1/audit-logs/keys</code>.`),
+    ],
+  })
+  if (pin === null) return
+  put(place)
+  try {
+    put(place, await check(pin, place, signal))
+  } catch (error) {
+    if (error instanceof WrongKey) put(place, banner('wait', html`<strong>Nothing was checked.</strong> ${error.message}`))
+    else if (error instanceof Broken) put(place, banner('revoked', html`<strong>The log is not whole.</strong> ${error.message} Run <code>rescind audit verify</code> from another machine, and keep what it prints.`))
+    else put(place, problem(error, 'The log could not be checked.', () => showCheck(place, signal)))
+  }
+}
+
+/**
+ * @param {string} pin
+ * @param {Element} place
+ * @param {AbortSignal} signal
+ */
+async function check(pin, place, signal) {
+  const note = new TextDecoder().decode((await call('GET', '/v1/audit-logs/checkpoint', undefined, { signal })).body)
+  const signed = checkpoint(note)
+  if (!await isSigned(signed, pin)) throw new Broken('The owner of this verifier key did not sign the checkpoint.')
+  /** @type {Map<string, Leaf>} */
+  const leaves = new Map()
+  if (!await readLeaves(signed, leaves, place, signal)) return stopped()
+  const unsealed = await readEntries(leaves, place, signal)
+  if (unsealed === null) return stopped()
+  const missing = [...leaves.values()].find(({ expires }) => expires > now() / 1000)
+  if (missing) throw new Broken(`The entry svc_evt_${missing.entry} is gone before its retention is over.`)
+  return banner('force', html`<strong>The log is whole</strong> from its first entry to entry ${number(signed.size)}: the signature, every hash, and every entry agree.${unsealed > 0 && ` ${count(unsealed, 'entry', 'entries')} of the last ten minutes ${unsealed === 1 ? 'is' : 'are'} not sealed yet.`} This page came from the same server; <code>rescind audit verify</code> on another machine stays the judge, and remembers what it saw.`)
+}
+
+const stopped = () => banner('info', 'Stopped. Nothing is said about the log.')
+
+/**
+ * Read all leaves, and compare their root with the signed one. Throws `Broken`; gives whether it came to the end.
+ * @param {Checkpoint} signed
+ * @param {Map<string, Leaf>} leaves
+ * @param {Element} place
+ * @param {AbortSignal} signal
+ */
+async function readLeaves(signed, leaves, place, signal) {
+  const tree = new Tree()
+  let first = 0
+  const whole = await advance(place, async () => {
+    if (first >= signed.size) return null
+    const bundle = new Uint8Array((await call('GET', bundlePath(first, signed.size), undefined, { signal })).body)
+    for (const record of records(bundle)) {
+      await tree.add(record)
+      const found = leaf(record)
+      leaves.set(found.entry, found)
+    }
+    first += 256
+    return `${number(Math.min(first, signed.size))} of ${number(signed.size)} leaves`
+  }, signal)
+  if (whole && await tree.root() !== signed.root) throw new Broken('The leaves do not have the root that was signed: a record was changed, removed, inserted or moved.')
+  return whole
+}
+
+/**
+ * Compare each entry with its leaf, which is then removed from `leaves`. Throws `Broken`; gives how many
+ * entries have no leaf yet, or null if it was stopped.
+ * @param {Map<string, Leaf>} leaves
+ * @param {Element} place
+ * @param {AbortSignal} signal
+ */
+async function readEntries(leaves, place, signal) {
+  /** @type {string | null} */
+  let cursor = null
+  let read = 0
+  let unsealed = 0
+  let begun = false
+  const whole = await advance(place, async () => {
+    if (begun && cursor === null) return null
+    begun = true
+    const answer = await call('GET', '/v1/audit-logs/export', undefined, { signal, query: { format: 'ndjson', cursor } })
+    cursor = answer.headers.get('X-Next-Cursor')
+    for (const line of new TextDecoder().decode(answer.body).split('\n')) {
+      const entry = await exported(line)
+      if (!entry) continue
+      read++
+      unsealed += compare(entry, leaves)
+    }
+    return `${count(read, 'entry', 'entries')} compared`
+  }, signal)
+  return whole ? unsealed : null
+}
+
+/**
+ * Throws `Broken`; gives 1 for an entry that is too new to be sealed.
+ * @param {{id: string, sha256: string}} entry
+ * @param {Map<string, Leaf>} leaves
+ */
+function compare({ id, sha256 }, leaves) {
+  const name = id.replace('svc_evt_', '')
+  const sealed = leaves.get(name)
+  if (!sealed) {
+    if (madeAt(name) < now() / 1000 - SEALING_SECONDS) throw new Broken(`The entry ${id} was never sealed.`)
+    return 1
+  }
+  if (sealed.sha256 !== sha256) throw new Broken(`The entry ${id} was changed after it was sealed.`)
+  leaves.delete(name)
+  return 0
+}

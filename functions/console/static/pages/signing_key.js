@@ -1,0 +1,182 @@
+/** The chosen key: what it is, what it signed, and what its revocation would stop. */
+
+import { ApiError, get, now } from '../api.js'
+import { count, minute } from '../format.js'
+import { html, one, put } from '../html.js'
+import { announce, banner, copy, problem, when } from '../parts/panel.js'
+import { change } from '../parts/signing_key_dialogs.js'
+import { effect, rehearse, revoke } from '../parts/signing_key_revocation.js'
+import { facts } from '../parts/table.js'
+import { tag } from '../parts/tag.js'
+import { may } from '../session.js'
+import { hindrance, isActive, mayHaveChildren, standing } from '../signing_keys.js'
+
+/** @typedef {import('../signing_keys.js').Place} Place */
+
+/**
+ * The page of which this is a part.
+ * @typedef {object} Owner
+ * @property {AbortSignal} signal
+ * @property {boolean} isDarkShown
+ * @property {Element} said where answers stand
+ * @property {(isShown: boolean) => void} showDark
+ * @property {(place: Place | null) => void} choose
+ * @property {(parent: Place) => Promise<void>} make
+ * @property {(id?: string) => Promise<void>} reread
+ */
+
+export class ChosenKey {
+  /** @param {Owner} page */
+  constructor(page) {
+    this.page = page
+    this.element = /** @type {HTMLElement} */ (one(html`<section class="panel chosen-key" aria-label="The chosen key"></section>`))
+    /** @type {Place | null} */
+    this.place = null
+    this.isAsking = false
+  }
+
+  /** @param {Place | null} place */
+  show(place) {
+    this.place = place
+    this.element.classList.toggle('none', !place)
+    if (!place) return put(this.element, html`<p class="soft">Choose a key to see its facts, and what its revocation would stop.</p>`)
+    const { key } = place
+    const { state, word } = standing(place, now())
+    put(this.element, html`
+      <div class="about"><h2 dir="auto">${key.name}</h2><p>${key.type}, ${tag(state, word)}</p>${state === 'blocked' && html`<p class="soft">${hindrance(place)}</p>`}<div class="changes">${this.changes(place)}</div>
+        <button type="button" class="close" @click=${() => this.page.choose(null)}>Close</button></div>
+      <div class="known">${this.facts(place)}</div>
+      <div class="reach">${this.reach(place)}<div class="actions">${this.buttons(place)}</div></div>`)
+  }
+
+  /** @param {Place} place */
+  facts({ key, older }) {
+    const versions = key.version ?? older.length + 1
+    return facts([
+      ['Identifier', whole(key.id, 'the identifier')],
+      ['Public key', whole(key.public_key, 'the public key')],
+      ['Made', html`${minute(key.created_at)} UTC`],
+      ['Expires', key.expires_at ? html`${minute(key.expires_at)} UTC, ${when(key.expires_at)}` : 'never'],
+      ['Versions', versions === 1 ? '1' : this.versions(key.id, versions)],
+      ['Signed', this.later(async () => this.signed(key.id), 'How many warrants it signed could not be read.')],
+    ])
+  }
+
+  /**
+   * What is read after the rest is shown.
+   * @param {() => Promise<unknown>} load
+   * @param {string} failed a sentence
+   * @param {string | null} [role]
+   */
+  later(load, failed, role = null) {
+    const place = one(html`<div role=${role}>…</div>`)
+    const { signal } = this.page
+    load().then((content) => put(place, content)).catch((error) => {
+      if (!signal.aborted) put(place, error instanceof ApiError && error.status === 403 ? 'not told to this API key' : problem(error, failed))
+    })
+    return place
+  }
+
+  /** @param {string} id */
+  async signed(id) {
+    /** @type {Api.IssuedWarrantList} */
+    const { total, warrants } = await get(`/v1/keys/${id}/warrants`, { query: { limit: 1 }, signal: this.page.signal })
+    return html`${count(total, 'warrant')}${warrants.length > 0 && html`, the last ${when(warrants[0].signed_at)}`}`
+  }
+
+  /**
+   * The versions, which are read when a person opens them.
+   * @param {string} id
+   * @param {number} number
+   */
+  versions(id, number) {
+    const list = one(html`<div></div>`)
+    const open = (/** @type {Event} */ event) => {
+      if (/** @type {HTMLDetailsElement} */ (event.target).open) put(list, this.later(() => this.listed(id), 'The versions could not be read.'))
+    }
+    return html`<details @toggle=${open}><summary>${number}, show them</summary>${list}</details>`
+  }
+
+  /** @param {string} id */
+  async listed(id) {
+    /** @type {Api.SigningKeyVersionList} */
+    const { versions } = await get(`/v1/keys/${id}/versions`, { signal: this.page.signal })
+    return html`<ul class="rowed">${versions.map((each) => html`
+      <li><span>v${each.version}, made ${when(each.created_at)}${each.status === 'revoked' ? ', revoked' : each.rotated_at ? '' : ', in use'}</span>
+        ${may() && each.status === 'rotated' && html`<button type="button" class="quiet" @click=${() => this.revoke({ id: each.key_id, version: each.version })}>Revoke v${each.version}…</button>`}</li>`)}</ul>`
+  }
+
+  /** What its revocation would stop, in numbers of the service; if it is revoked, why. @param {Place} place */
+  reach(place) {
+    if (!may()) return html`<p class="effect soft">How many warrants a revocation would refuse is told only to an API key with the scope admin.</p>`
+    return this.later(async () => {
+      const answer = await rehearse(place.key.id, true, this.page.signal)
+      if (answer.revoked_at) return html`<div class="effect revoked"><p><strong>Revoked ${when(answer.revoked_at)}.</strong> Every warrant that it signed is refused.</p><p class="reason"><bdi dir="auto">${answer.reason}</bdi></p></div>`
+      return html`<p class="effect revoked"><strong>Revoking it ${place.children.length > 0 && 'with all below '}${effect(answer, place)}.</strong> This cannot be undone.</p>`
+    }, 'What a revocation would stop could not be read.', 'status')
+  }
+
+  /** @param {Place} place */
+  buttons({ key }) {
+    if (key.status === 'revoked') return null
+    const dark = one(html`<button type="button" @click=${() => this.toggle(dark)}>${darkWords(this.page.isDarkShown)}</button>`)
+    return [dark, may() && html`<button type="button" class="danger" @click=${() => this.revoke()}>Revoke…</button>`]
+  }
+
+  /** What can be undone. @param {Place} place */
+  changes(place) {
+    const { status } = place.key
+    if (!may()) return null
+    const button = (/** @type {string} */ words, /** @type {() => unknown} */ run) => html`<button type="button" class="quiet" @click=${run}>${words}</button>`
+    return [
+      mayHaveChildren(place) && isActive(place, now()) && button('New key below…', () => this.page.make(place)),
+      status === 'active' && button('Rotate…', () => this.change('rotate')),
+      status === 'active' && button('Suspend…', () => this.change('suspend')),
+      status === 'suspended' && button('Enable…', () => this.change('enable')),
+    ]
+  }
+
+  /** @param {Element} button */
+  toggle(button) {
+    const isShown = !this.page.isDarkShown
+    put(button, darkWords(isShown))
+    this.page.showDark(isShown)
+  }
+
+  /** @param {'rotate' | 'suspend' | 'enable'} action */
+  async change(action) {
+    const place = /** @type {Place} */ (this.place)
+    const done = await change(place, action)
+    if (!done) return
+    announce(done)
+    await this.page.reread(place.key.id)
+  }
+
+  /** Revoke the key, or one superseded version of it. @param {{id: string, version: number} | null} [version] */
+  async revoke(version = null) {
+    const { page, place } = this
+    if (!place || this.isAsking) return
+    this.isAsking = true
+    try {
+      const answer = await revoke(place, version, page.signal)
+      if (!answer) return
+      page.isDarkShown = false
+      await page.reread(place.key.id)
+      put(page.said, banner(answer.done ? 'force' : 'wait', html`${answer.text} <a href="#/lists">See the lists</a>`))
+    } catch (error) {
+      if (!page.signal.aborted) put(page.said, problem(error, 'What a revocation would stop could not be read, so nothing was revoked.'))
+    } finally {
+      this.isAsking = false
+    }
+  }
+}
+
+/** @param {boolean} isShown */
+const darkWords = (isShown) => (isShown ? 'Hide what goes dark' : 'Show what goes dark')
+
+/**
+ * A long text with a button that copies it.
+ * @param {string} text
+ * @param {string} what
+ */
+const whole = (text, what) => html`<span class="whole"><code>${text}</code><button type="button" class="quiet" aria-label=${`Copy ${what}`} @click=${() => copy(text)}>Copy</button></span>`

@@ -1,0 +1,247 @@
+/** What hangs below the key that I am about to revoke? */
+
+import { all, ApiError, now, pages } from '../api.js'
+import { count, number } from '../format.js'
+import { html, one, put } from '../html.js'
+import { announce, banner, heading, problem, ready } from '../parts/panel.js'
+import { create } from '../parts/signing_key_dialogs.js'
+import { empty } from '../parts/table.js'
+import { icon } from '../parts/tag.js'
+import { Tree } from '../parts/tree.js'
+import { layout, tree } from '../pictures/signing_keys.js'
+import { may } from '../session.js'
+import { find, forest, isNamed, reached, reveal, shown } from '../signing_keys.js'
+import { ChosenKey } from './signing_key.js'
+
+/** @typedef {import('../signing_keys.js').Item} Item */
+/** @typedef {import('../signing_keys.js').Place} Place */
+
+export const title = 'Keys'
+
+/** Pages of 100: all keys that a tenant may have at once, if few versions are superseded. */
+const PAGES_READ = 100
+/** For more keys the numbers of warrants are not read: each takes a query of the store. */
+const NUMBERED = 500
+const PATIENCE = 300
+/** The bar at the foot of a phone. */
+const BAR = 64
+
+/**
+ * @param {HTMLElement} main
+ * @param {{route: {parts: string[]}, signal: AbortSignal}} context
+ */
+export const show = (main, { route, signal }) => new Keys(main, route.parts[0], signal).start()
+
+class Keys {
+  /**
+   * @param {HTMLElement} main
+   * @param {string | undefined} wanted the identifier of a key
+   * @param {AbortSignal} signal
+   */
+  constructor(main, wanted, signal) {
+    this.main = main
+    this.signal = signal
+    this.wanted = wanted
+    this.forest = forest([])
+    this.view = { folded: /** @type {Set<string>} */ (new Set()), whole: /** @type {Set<string>} */ (new Set()), found: '' }
+    /** @type {Item[]} */
+    this.items = []
+    /** @type {Place | null} */
+    this.chosen = null
+    /** @type {import('../pictures/signing_keys.js').Layout | null} */
+    this.placed = null
+    this.isDarkShown = false
+    this.isPartial = false
+    this.head = one(html`<div></div>`)
+    this.said = one(html`<div></div>`)
+    this.matches = one(html`<p class="soft" role="status"></p>`)
+    this.numbers = one(html`<p class="legend soft"></p>`)
+    this.details = new ChosenKey(this)
+    this.tree = new Tree({
+      items: () => this.items, choose: ({ place }) => this.choose(place), fold: (item, open) => this.fold(item, open),
+      draw: (width, active, seen) => tree(this.layout(width), { name: 'Signing keys', now: now(), dark: this.dark(), cut: this.isDarkShown ? this.chosen : null, chosen: this.chosen, active, seen }),
+      free: () => this.free(),
+    }, signal)
+  }
+
+  async start() {
+    this.drawHead()
+    const place = one(html`<section class="panel" aria-label="All keys"></section>`)
+    put(this.main, this.head, this.said, place)
+    const grey = setTimeout(() => put(place, html`<div class="skeleton" aria-hidden="true">${[1, 2, 3, 4, 5, 6].map(() => html`<i></i>`)}</div>`), PATIENCE)
+    try {
+      await this.read(place)
+      if (this.signal.aborted) return
+      this.drawAll(place)
+      if (this.wanted && !this.chosen) put(this.said, banner('info', html`There is no key <code>${this.wanted}</code>.`))
+      await this.readNumbers()
+    } catch (error) {
+      if (this.signal.aborted) return
+      put(place, problem(error, 'The keys could not be shown.', () => this.start()))
+    } finally {
+      clearTimeout(grey)
+    }
+    ready()
+  }
+
+  /**
+   * Read all keys.
+   * @param {Element | null} place where to say how far it is
+   */
+  async read(place = null) {
+    /** @type {Api.ListedSigningKey[]} */
+    const keys = []
+    let left = PAGES_READ
+    for await (const page of pages('/v1/keys', 'keys', { signal: this.signal })) {
+      keys.push(.../** @type {Api.ListedSigningKey[]} */ (page))
+      if (--left === 0) break
+      if (place && keys.length % 1000 === 0) put(place, html`<p class="soft">${number(keys.length)} keys are read …</p>`)
+    }
+    this.isPartial = left === 0
+    this.forest = forest(keys)
+    this.chosen = find(this.forest, this.wanted)
+    if (this.chosen) reveal(this.chosen, this.view)
+    this.refresh()
+  }
+
+  /** Read how many warrants each key signed, and show it. Without the numbers the tree is as useful. */
+  async readNumbers() {
+    const { places } = this.forest
+    const isMany = places.size > NUMBERED
+    put(this.numbers, isMany ? `How many warrants each key signed is shown for up to ${number(NUMBERED)} keys; choose a key to see it.` : 'The number at the right of a key: warrants that it signed.')
+    if (isMany || !places.size) return
+    try {
+      /** @type {Api.ListedSigningKey[]} */
+      const keys = await all('/v1/keys', 'keys', { query: { include: 'warrant_count' }, signal: this.signal })
+      for (const { id, warrant_count } of keys) {
+        const found = places.get(id)
+        if (found) found.key.warrant_count = warrant_count
+      }
+      this.tree.redraw()
+    } catch (error) {
+      if (this.signal.aborted) return
+      if (!(error instanceof ApiError)) throw error
+      put(this.numbers, 'How many warrants each key signed could not be read.')
+    }
+  }
+
+  /** Read the keys again after a change, and choose one of them. @param {string} [id] */
+  async reread(id = this.wanted) {
+    this.wanted = id
+    try {
+      await this.read()
+    } catch (error) {
+      if (!this.signal.aborted) put(this.said, problem(error, 'The change was made, but the keys could not be read again.', () => this.reread()))
+      return
+    }
+    if (this.chosen) history.replaceState(null, '', `#/keys/${this.chosen.key.id}`)
+    this.drawAll(/** @type {Element} */ (this.tree.element.closest('section') ?? this.main.querySelector('section')))
+    // What was pressed is drawn anew: the keyboard goes on at the key that was changed.
+    this.goToChosen({ focus: true })
+    await this.readNumbers()
+  }
+
+  /** Work out what is shown. */
+  refresh() {
+    this.items = shown(this.forest, this.view)
+    this.placed = null
+  }
+
+  /** @param {number} width */
+  layout(width) {
+    this.placed ??= layout(this.items, width)
+    if (this.placed.width !== width) this.placed = layout(this.items, width)
+    return this.placed
+  }
+
+  dark() {
+    return this.isDarkShown && this.chosen ? reached(this.chosen) : new Set()
+  }
+
+  drawHead() {
+    const { places, roots } = this.forest
+    const text = places.size ? `${count(places.size, 'key')} under ${count(roots.length, 'root')}. A key signs only while it and all above it are active.` : null
+    put(this.head, heading(title, text, may() && html`<button type="button" @click=${() => this.make(this.chosen)}>New key…</button>`))
+  }
+
+  /** @param {Element} place */
+  drawAll(place) {
+    this.drawHead()
+    if (!this.forest.places.size) {
+      const first = may() && html`<button type="button" class="main" @click=${() => this.make(null)}>Make a root key…</button>`
+      return put(place, empty('No keys yet. Make a root; issuers and notaries hang below it.', first))
+    }
+    if (!this.tree.element.isConnected) {
+      place.before(this.details.element)
+      put(place, this.isPartial && banner('wait', `Only the newest ${number(100 * PAGES_READ)} keys and versions are shown.`), this.filter(), this.tree.element, legend(), this.numbers)
+    }
+    this.details.show(this.chosen)
+    this.goToChosen()
+  }
+
+  filter() {
+    const look = (/** @type {Event} */ event) => {
+      this.view.found = /** @type {HTMLInputElement} */ (event.target).value
+      this.refresh()
+      const found = [...this.forest.places.values()].filter((each) => isNamed(each, this.view.found)).length
+      put(this.matches, this.view.found.trim() && (found ? `${count(found, 'key')} found` : 'No key has this name.'))
+      this.tree.redraw()
+    }
+    return html`<div class="filters found"><label class="field"><span>Find by name</span><input type="search" autocomplete="off" spellcheck="false" @input=${look}></label>${this.matches}</div>`
+  }
+
+  /** @param {Place | null} place */
+  choose(place) {
+    this.chosen = place
+    this.wanted = place?.key.id
+    // No new page: the tree stays as it is, and a reload finds the key again.
+    history.replaceState(null, '', place ? `#/keys/${place.key.id}` : '#/keys')
+    put(this.said)
+    this.details.show(place)
+    this.goToChosen()
+    if (!place) this.tree.node()?.focus({ preventScroll: true })
+  }
+
+  /** Scroll to the chosen key, unless it is seen. @param {{focus?: boolean}} [options] */
+  goToChosen({ focus = false } = {}) {
+    if (!this.chosen) return this.tree.redraw()
+    this.tree.go(this.items.find(({ place, members }) => place === this.chosen && !members), { focus })
+  }
+
+  /** @param {Item} item @param {boolean} open */
+  fold(item, open) {
+    const { id } = item.place.key
+    if (item.members) this.view.whole.add(id)
+    else if (open) this.view.folded.delete(id)
+    else {
+      this.view.folded.add(id)
+      this.view.whole.delete(id)
+    }
+    this.refresh()
+  }
+
+  /** @param {boolean} isShown */
+  showDark(isShown) {
+    this.isDarkShown = isShown
+    this.tree.redraw()
+  }
+
+  /** @param {Place | null} parent */
+  async make(parent) {
+    const made = await create(this.forest, parent)
+    if (!made) return
+    announce(`The key ${made.name} was made.`)
+    await this.reread(made.id)
+  }
+
+  /** What of the window neither the chosen key nor the bar of a phone covers. */
+  free() {
+    const { top, bottom } = this.details.element.getBoundingClientRect()
+    if (getComputedStyle(this.details.element).position === 'fixed') return { top: 8, bottom: top - 8 }
+    return { top: (top <= 0 ? Math.max(0, bottom) : 0) + 12, bottom: innerHeight - (innerWidth < 720 ? BAR : 0) - 12 }
+  }
+}
+
+const legend = () => html`
+  <p class="legend soft">${[['force', 'active'], ['suspended', 'suspended'], ['revoked', 'revoked'], ['expired', 'expired'], ['blocked', 'a key above is not active']].map(([state, word]) => html`<span>${icon(/** @type {import('../parts/tag.js').State} */ (state))} ${word}</span>`)}
+    <span><svg class="icon" viewBox="0 0 16 16" width="16" height="16" aria-hidden="true"><path class="behind" d="M2 6h9v8H2zM5 6V4h8v8h-2M7 4V2h7v8h-1"></path></svg> older versions, cannot sign</span></p>`

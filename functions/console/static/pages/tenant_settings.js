@@ -1,0 +1,89 @@
+/** What holds for the whole tenant, and what does each setting do? */
+
+import { ApiError, get, patch } from '../api.js'
+import { number, span } from '../format.js'
+import { html, one, put } from '../html.js'
+import { announce, banner, heading, named, panel, problem, ready, when } from '../parts/panel.js'
+import { facts } from '../parts/table.js'
+import { may } from '../session.js'
+
+/** @typedef {Api.TenantSettings} Settings */
+/** @typedef {{name: keyof Settings & keyof Api.UpdateTenantSettings, words: string, unit?: string, kind?: 'text' | 'choice', effect: (value: any) => string}} Setting */
+
+/** @type {Setting[]} */
+const SETTINGS = [
+  { name: 'name', words: 'Name', kind: 'text', effect: () => 'The name of the tenant, for people.' },
+  { name: 'srl_ttl_seconds', words: 'Lists live for', unit: 'seconds', effect: (value) => `A list is valid for ${span(value)}: an authorizer that hears nothing for as long refuses everything after that. A new list is published at half of the time.` },
+  { name: 'list_publication', words: 'Lists are published', kind: 'choice', effect: (value) => value === 'follow' ? 'A list follows each change at once, and is published for a twentieth of the time at most.' : 'A list is published within about a minute of a change. Authorizers that follow the feed hear of it at once.' },
+  { name: 'feed_window_ms', words: 'Entries of the feed wait for', unit: 'milliseconds', effect: (value) => `Changes within ${number(value)} ms of each other are one entry of the feed. A longer window makes fewer entries, and delays changes that follow each other.` },
+  { name: 'rotation_grace_seconds', words: 'A new list signer waits for', unit: 'seconds', effect: (value) => `A pending signer can be activated after ${span(value)}, so that each authorizer has fetched its key before it signs.` },
+  { name: 'audit_retention_days', words: 'Audit entries are kept for', unit: 'days', effect: (value) => `An entry is deleted after ${number(value)} days. What was deleted cannot be had again.` },
+]
+
+export const title = 'Settings'
+
+/**
+ * @param {HTMLElement} main
+ * @param {{signal: AbortSignal}} context
+ */
+export async function show(main, { signal }) {
+  const list = panel(null, async () => forms(await get('/v1/tenant/settings', { signal })), { signal, what: 'The settings', wide: true, lines: 8 })
+  main.replaceChildren(heading(title, 'They hold for the whole tenant. Each is saved by itself.'), list.element)
+  await list.drawn
+  ready()
+}
+
+/** @param {Settings} settings */
+const forms = (settings) => [
+  settings.removal_at && banner('revoked', html`This tenant is marked for deletion. The operator may remove it with all its data from ${when(settings.removal_at)}.`),
+  SETTINGS.map((setting) => form(setting, settings)),
+  html`<h2>Set by the operator</h2>`,
+  facts([
+    ['Tenant', html`<code>${settings.tenant_id}</code>`],
+    ['Made', when(settings.created_at)],
+    ['Requests', `${number(settings.rate_limit_per_second)} a second, ${number(settings.rate_limit_burst)} at once after a pause`],
+  ]),
+]
+
+/**
+ * One setting: its value, what it does, and a button that saves it.
+ * @param {Setting} setting
+ * @param {Settings} settings
+ * @returns {HTMLElement}
+ */
+function form(setting, settings) {
+  const { name, words, unit } = setting
+  const place = /** @type {HTMLElement} */ (one(html`<section class="setting" aria-label=${words}></section>`))
+  const fault = one(html`<div></div>`)
+  /** @param {Settings} present */
+  const draw = (present) => put(place, html`
+    <form @submit=${save}>
+      <label class="field"><span>${words}${unit && `, in ${unit}`}</span><small class="soft">${setting.effect(present[name])}</small>${input(setting, present)}</label>
+      ${may() && html`<button>Save</button>`}
+    </form>`, fault)
+  const save = async (/** @type {SubmitEvent} */ event) => {
+    event.preventDefault()
+    const given = String(new FormData(/** @type {HTMLFormElement} */ (event.target)).get(name))
+    put(fault)
+    try {
+      draw(await patch('/v1/tenant/settings', { [name]: unit ? Number(given) : given }))
+      announce(`${words}: saved.`)
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error
+      put(fault, problem(error, 'It was not saved.'))
+    }
+  }
+  draw(settings)
+  return place
+}
+
+/**
+ * @param {Setting} setting
+ * @param {Settings} settings
+ */
+function input({ name, kind, unit }, settings) {
+  const value = settings[name]
+  if (!may()) return html`<output>${named(value)}</output>`
+  if (kind === 'choice') return html`<select name=${name}>${['scheduled', 'follow'].map((each) => html`<option ?selected=${each === value}>${each}</option>`)}</select>`
+  return html`<input name=${name} value=${value} required inputmode=${unit ? 'numeric' : null} pattern=${unit ? '[0-9]+' : null} autocomplete="off">`
+}

@@ -1,0 +1,125 @@
+/** Entries of the audit log as sentences, and runs of them as one. */
+
+import { count, short } from '../format.js'
+
+/** @typedef {Api.AuditEntry} Entry */
+/** @typedef {{entries: Entry[], actor: string, action: string}} Run entries of one actor and one action, newest first */
+
+const MINUTE = 60_000
+
+/** What was done, to one thing, to several. @type {Record<string, [string, string, string]>} */
+const DONE = {
+  'api_key.create': ['made', 'the API key', 'API keys'],
+  'api_key.rotate': ['replaced', 'the API key', 'API keys'],
+  'api_key.revoke': ['revoked', 'the API key', 'API keys'],
+  'api_key.delete': ['deleted', 'the API key', 'API keys'],
+  'api_key.expiring': ['announced the end of', 'the API key', 'API keys'],
+  'key.create': ['made', 'the key', 'keys'],
+  'key.rotate': ['rotated', 'the key', 'keys'],
+  'key.revoke': ['revoked', 'the key', 'keys'],
+  'key.suspend': ['suspended', 'the key', 'keys'],
+  'key.enable': ['enabled', 'the key', 'keys'],
+  'key.sign': ['signed', 'the warrant', 'warrants'],
+  'key.expiring': ['announced the end of', 'the key', 'keys'],
+  'revocation.create': ['revoked', 'the warrant', 'warrants'],
+  'revocation.delete': ['took back the revocation of', 'the warrant', 'warrants'],
+  'revocation.create_batch': ['revoked', 'the warrants', 'warrants'],
+  'revocation.delete_batch': ['took back the revocations of', 'the warrants', 'warrants'],
+  'revocation.repair': ['repaired the revocation of', 'the warrant', 'warrants'],
+  'srl.regenerate': ['published', 'list', 'lists'],
+  'srl.create_key': ['made', 'the list signer', 'list signers'],
+  'srl.rotate_key': ['replaced the list signer by', 'the list signer', 'list signers'],
+  'srl.activate_key': ['activated', 'the list signer', 'list signers'],
+  'srl.revoke_key': ['revoked', 'the list signer', 'list signers'],
+  'native_signer.create': ['made', 'the signer for stock authorizers', 'signers for stock authorizers'],
+  'service_account.create': ['made', 'the account', 'accounts'],
+  'service_account.disable': ['disabled', 'the account', 'accounts'],
+  'service_account.enable': ['enabled', 'the account', 'accounts'],
+  'service_account.delete': ['deleted', 'the account', 'accounts'],
+  'authorizer.register': ['registered', 'the authorizer', 'authorizers'],
+  'authorizer.remove': ['removed', 'the authorizer', 'authorizers'],
+  'authorizer.stale': ['heard nothing new from', 'the authorizer', 'authorizers'],
+  'audit_log.rotate_key': ['replaced', 'the audit signer', 'audit signers'],
+  'audit_log.new_generation': ['began anew', 'the sealed log', 'sealed logs'],
+  'audit_log.statement': ['counted the changes of', 'the day before', 'days'],
+  'tenant.create': ['made', 'the tenant', 'tenants'],
+  'tenant.update_settings': ['changed', 'the settings', 'settings'],
+  'tenant.rename': ['renamed', 'the tenant', 'tenants'],
+  'tenant.delete': ['marked for deletion', 'the tenant', 'tenants'],
+  'tenant.keep': ['kept', 'the tenant', 'tenants'],
+  'webhook.create': ['made', 'the webhook to', 'webhooks'],
+  'webhook.update': ['changed', 'the webhook to', 'webhooks'],
+  'webhook.rotate_secret': ['replaced the secret of', 'the webhook to', 'webhooks'],
+  'webhook.enable': ['enabled', 'the webhook to', 'webhooks'],
+  'webhook.disable': ['disabled', 'the webhook to', 'webhooks'],
+  'webhook.replay': ['sent again what was for', 'the webhook to', 'webhooks'],
+  'webhook.test': ['tested', 'the webhook to', 'webhooks'],
+  'webhook.delete': ['deleted', 'the webhook to', 'webhooks'],
+}
+
+/** The actions that have a sentence. */
+export const ACTIONS = Object.keys(DONE)
+
+/**
+ * Put entries of one actor and action together that are within a minute of their neighbours, and
+ * those of one batch.
+ * @param {Entry[]} entries newest first
+ * @returns {Run[]}
+ */
+export function folded(entries) {
+  /** @type {Run[]} */
+  const runs = []
+  for (const entry of entries) {
+    const last = runs.at(-1)
+    const before = last?.entries.at(-1)
+    if (last && before && last.actor === entry.actor && last.action === entry.action && isNear(before, entry)) last.entries.push(entry)
+    else runs.push({ entries: [entry], actor: entry.actor, action: entry.action })
+  }
+  return runs
+}
+
+/**
+ * @param {Entry} before
+ * @param {Entry} entry
+ */
+function isNear(before, entry) {
+  const sameDay = before.timestamp.slice(0, 10) === entry.timestamp.slice(0, 10)
+  const sameBatch = before.details.batch_id !== undefined && before.details.batch_id === entry.details.batch_id
+  return sameDay && (sameBatch || Date.parse(before.timestamp) - Date.parse(entry.timestamp) <= MINUTE)
+}
+
+/**
+ * What a run says: who, did what, to what. An action that this page does not know is said as it is.
+ * @param {Run} run
+ * @returns {{who: string, did: string, what: string}}
+ */
+export function sentence({ entries, action, actor }) {
+  const known = DONE[action]
+  const many = entries.reduce((sum, { details }) => sum + (Array.isArray(details.revocations) ? details.revocations.length : 1), 0)
+  const [entry] = entries
+  if (!known) return { who: nameOf(actor), did: action, what: entries.length > 1 ? `(${entries.length} entries)` : entry.resource_id }
+  const [did, one, several] = known
+  return { who: nameOf(actor), did, what: many > 1 ? count(many, one, several) : `${one} ${thing(entry)}`.trimEnd() }
+}
+
+/**
+ * What an entry is about, by the name that people know.
+ * @param {Entry} entry
+ */
+function thing({ action, resource_id, details }) {
+  if (action === 'srl.regenerate') return resource_id.replace('srl/', '')
+  if (action === 'audit_log.statement' || action === 'tenant.update_settings') return ''
+  if (Array.isArray(details.revocations) && details.revocations.length === 1) return String(details.revocations[0].warrant_id)
+  const name = details.name ?? details.warrant_id ?? details.host
+  return typeof name === 'string' ? name : resource_id.length > 20 ? short(resource_id) : resource_id
+}
+
+/**
+ * Who an actor is: what is before the @ of its identity.
+ * @param {string} actor
+ */
+export function nameOf(actor) {
+  const [name = actor] = actor.split('@')
+  if (name.startsWith('system+')) return `the service (${name.slice(7)})`
+  return name.startsWith('svc_ak_') ? `the key ${short(name)}` : name
+}

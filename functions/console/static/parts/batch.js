@@ -1,0 +1,134 @@
+/** Many changes of revocations by calls for 1000 each, under one batch. A repeated call changes nothing twice. */
+
+import { ApiError, now, post, sleep } from '../api.js'
+import { newUlid } from '../ulid.js'
+import { work } from './progress.js'
+
+/** @typedef {import('./warrant_lines.js').Warrant} Warrant */
+/** @typedef {{outcome: string, message?: string | null, revocation_id?: string | null, code?: string | null}} Outcome `no_answer`: the call was made, and may have been carried out */
+/** @typedef {{reason: string, warrants: Warrant[]}} Call */
+/** @typedef {Record<string, unknown> & {action: 'revoke' | 'take_back', warrant_ids?: string[], revocation_ids?: string[]}} Change */
+
+const MOST = 1000
+const TRIES = 3
+
+/**
+ * A new identifier of a batch.
+ * @param {number} time in milliseconds
+ */
+export const batchId = (time) => `svc_bat_${newUlid(time)}`
+
+/**
+ * Parts of at most a thousand.
+ * @template T
+ * @param {T[]} items
+ * @returns {T[][]}
+ */
+export const parts = (items) => Array.from({ length: Math.ceil(items.length / MOST) }, (_, index) => items.slice(index * MOST, (index + 1) * MOST))
+
+/**
+ * Make one call, and repeat it while its answer is lost or something is unavailable. Throws
+ * `ApiError`; then what was asked for may be done or not.
+ * @param {Change} change
+ * @param {AbortSignal} signal ends the waiting, never a call
+ * @returns {Promise<Api.RevocationChange[]>}
+ */
+export async function change(change, signal) {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      const { results } = /** @type {Api.RevocationChanges} */ (await post('/v1/revocations/batch', change))
+      if (attempt === TRIES || !results.some(({ code }) => code === 'unavailable')) return results
+    } catch (error) {
+      if (!(error instanceof ApiError) || attempt === TRIES || (error.status !== 0 && error.status < 500)) throw error
+    }
+    await sleep(attempt, signal)
+  }
+}
+
+/** Warrants that are revoked under one batch, or of which the service says whether they would be. */
+export class Run {
+  batch = batchId(now())
+  /** By warrant. @type {Map<string, Outcome>} */
+  outcomes = new Map()
+
+  /**
+   * @param {Warrant[]} warrants
+   * @param {string} reason of those that have none of their own
+   * @param {{dry: boolean, signal: AbortSignal}} options
+   */
+  constructor(warrants, reason, { dry, signal }) {
+    this.warrants = warrants
+    this.dry = dry
+    this.signal = signal
+    this.calls = calls(warrants, reason)
+  }
+
+  /**
+   * Make the calls that are open: all, or after a fault or a stop the rest. Whether all were made.
+   * Throws `ApiError`.
+   * @param {Element} place of the progress
+   */
+  go(place) {
+    const open = this.calls.filter(({ warrants }) => warrants.some((each) => !this.#isSettled(each)))
+    return work(place, 'warrants', open, (call) => this.#make(call), { size: ({ warrants }) => warrants.length, signal: this.signal })
+  }
+
+  /** @param {Call} call */
+  async #make({ reason, warrants }) {
+    const ids = warrants.map(({ id }) => id)
+    for (const id of ids) this.outcomes.set(id, { outcome: 'no_answer' })
+    try {
+      const results = await change({ action: 'revoke', warrant_ids: ids, reason, batch_id: this.batch, dry_run: this.dry }, this.signal)
+      for (const result of results) this.outcomes.set(result.id, result)
+    } catch (error) {
+      if (!(error instanceof ApiError) || error.status !== 400) throw error
+      // Nothing of the call is done, and it would be refused again; other calls have other reasons.
+      for (const id of ids) this.outcomes.set(id, { outcome: 'failed', code: error.code, message: error.message })
+    }
+  }
+
+  /** @param {Warrant} warrant */
+  #isSettled({ id }) {
+    const { outcome, code } = this.outcomes.get(id) ?? { outcome: 'not_begun', code: null }
+    return outcome === 'failed' ? code !== 'unavailable' : outcome !== 'no_answer' && outcome !== 'not_begun'
+  }
+
+  /** The warrants that may be tried again. */
+  get open() {
+    return this.warrants.filter((each) => !this.#isSettled(each))
+  }
+
+  /**
+   * How many warrants have an outcome.
+   * @param {string} outcome
+   */
+  counted(outcome) {
+    return this.warrants.filter(({ id }) => this.outcomes.get(id)?.outcome === outcome).length
+  }
+
+  /** The warrants that the service refused, with its words. */
+  failed() {
+    return this.warrants.flatMap(({ line, id }) => {
+      const found = this.outcomes.get(id)
+      return found?.outcome === 'failed' ? [{ line, text: id, why: found.message ?? 'The service does not say why.' }] : []
+    })
+  }
+}
+
+/**
+ * The calls for warrants: of those with one reason, at most a thousand each.
+ * @param {Warrant[]} warrants
+ * @param {string} reason of those that have none of their own
+ * @returns {Call[]}
+ */
+export function calls(warrants, reason) {
+  /** @type {Map<string, Warrant[]>} */
+  const groups = new Map()
+  for (const each of warrants) {
+    const own = each.reason ?? reason
+    const group = groups.get(own)
+    if (group) group.push(each)
+    else groups.set(own, [each])
+  }
+  return [...groups].flatMap(([own, some]) => parts(some).map((part) => ({ reason: own, warrants: part })))
+}

@@ -1,0 +1,183 @@
+/** Panels: a heading, and what is loaded below it, or what failed and what to do. */
+
+import { ApiError, now } from '../api.js'
+import { ago, clock, second, short, span } from '../format.js'
+import { html, one, put } from '../html.js'
+import { icon } from './tag.js'
+
+/** @typedef {import('./tag.js').State} State */
+
+const PATIENCE = 300
+
+/**
+ * A section with a heading. `load` yields what it shows; until then grey boxes, and after a fault the
+ * fault with a button that tries again. What was shown before stays if the service fails, with its
+ * time. The other panels stay.
+ * @param {string | null} heading
+ * @param {(redraw: () => Promise<void>) => unknown} load
+ * @param {{signal: AbortSignal, what: string, lines?: number, wide?: boolean}} options `what` could not be shown if it fails, as in "The list"
+ * @returns {{element: HTMLElement, drawn: Promise<void>, redraw: () => Promise<void>}}
+ */
+export function panel(heading, load, { signal, what, lines = 4, wide = false }) {
+  const body = one(html`<div class="body"></div>`)
+  const stale = one(html`<p class="stale soft"></p>`)
+  let drawn = 0
+  const element = /** @type {HTMLElement} */ (one(html`<section class=${wide ? 'panel wide' : 'panel'}>${heading && html`<h2>${heading}</h2>`}${stale}${body}</section>`))
+  const redraw = async () => {
+    const grey = setTimeout(() => body.childNodes.length || put(body, skeleton(lines)), PATIENCE)
+    try {
+      const content = await load(redraw)
+      if (signal.aborted) return
+      put(body, content)
+      put(stale)
+      drawn = now()
+    } catch (error) {
+      if (signal.aborted) return
+      if (drawn && error instanceof ApiError && error.status !== 403) put(stale, `As of ${clock(drawn)} UTC. ${advice(error)}`)
+      else put(body, problem(error, `${what} could not be shown.`, redraw))
+    } finally {
+      clearTimeout(grey)
+    }
+  }
+  return { element, drawn: redraw(), redraw }
+}
+
+/**
+ * What is read once, until it is dropped. A read that fails is made anew by the next that asks.
+ * @template T
+ * @param {() => Promise<T>} read
+ */
+export function keep(read) {
+  /** @type {Promise<T> | undefined} */
+  let data
+  const drop = () => { data = undefined }
+  const begin = () => {
+    const begun = read()
+    begun.catch(() => data === begun && drop())
+    return begun
+  }
+  return { read: () => data ??= begin(), drop }
+}
+
+/**
+ * Null in place of what this key may not read; throws other faults.
+ * @param {unknown} error
+ */
+export function unreadable(error) {
+  if (error instanceof ApiError && error.status === 403) return null
+  throw error
+}
+
+/**
+ * A place for a picture, which is drawn anew for each width that the place gets, never scaled.
+ * @param {(width: number) => unknown} draw an SVG element for a width in CSS pixels
+ * @returns {{element: HTMLElement, redraw: () => void}}
+ */
+export function picture(draw) {
+  const element = /** @type {HTMLElement} */ (one(html`<figure></figure>`))
+  let drawn = 0
+  const redraw = () => {
+    drawn = element.clientWidth
+    if (drawn) put(element, draw(drawn))
+  }
+  new ResizeObserver(() => element.clientWidth !== drawn && redraw()).observe(element)
+  return { element, redraw }
+}
+
+/** @param {number} lines */
+const skeleton = (lines) => html`<div class="skeleton" aria-hidden="true">${Array.from({ length: lines }, () => html`<i></i>`)}</div>`
+
+/**
+ * What failed, and what to do. Throws what is no fault of a call.
+ * @param {unknown} error
+ * @param {string} failed a sentence
+ * @param {(() => unknown) | null} [again]
+ */
+export function problem(error, failed, again = null) {
+  if (!(error instanceof ApiError)) throw error
+  const button = again && error.status !== 403 && html`<button type="button" @click=${again}>Try again</button>`
+  return banner(error.status === 403 ? 'info' : 'revoked', html`<strong>${failed}</strong> ${advice(error)}`, button)
+}
+
+/**
+ * What a person can do about a fault.
+ * @param {ApiError} error
+ */
+export function advice(error) {
+  const request = error.requestId ? ` Request ${error.requestId}.` : ''
+  if (error.status === 0) return 'The service does not answer. Is it running?'
+  if (error.status === 403) return 'This key may not do that. Ask an administrator for a key with the scope admin.'
+  if (error.status === 429) return 'Too many requests. Wait a minute, then try again.'
+  if (error.status >= 500) return `The service cannot answer now: ${error.message}${request}`
+  return error.message
+}
+
+/**
+ * A message across the page, or across a panel.
+ * @param {State} state
+ * @param {unknown} text
+ * @param {unknown} [action] a button
+ */
+export const banner = (state, text, action = null) => html`<div class=${`banner ${state}`} role=${state === 'revoked' ? 'alert' : 'status'}>${icon(state)}<p>${text}</p>${action}</div>`
+
+/**
+ * A heading with what the page answers, and buttons.
+ * @param {unknown} title
+ * @param {unknown} [text]
+ * @param {unknown} [actions]
+ */
+export const heading = (title, text = null, actions = null) => html`
+  <header class="head"><div><h1 tabindex="-1" dir="auto">${title}</h1>${text && html`<p class="soft">${text}</p>`}</div><div class="actions">${actions}</div></header>`
+
+/**
+ * A time as people say it, with the exact one in its title.
+ * @param {string | null | undefined} time
+ * @param {string} [never]
+ */
+export const when = (time, never = 'never') => time ? html`<time datetime=${time} title=${`${second(time)} UTC`}>${ago(time, now())}</time>` : never
+
+/**
+ * How long it is to a time.
+ * @param {string} time
+ */
+export const left = (time) => span((Date.parse(time) - now()) / 1000)
+
+/**
+ * A name or a reason, which may be in any script.
+ * @param {unknown} text
+ */
+export const named = (text) => html`<bdi class="named" dir="auto">${text}</bdi>`
+
+/**
+ * The end of an identifier, with a button that copies the whole.
+ * @param {string} identifier
+ */
+export const copied = (identifier) => html`<span class="copied"><code title=${identifier}>${short(identifier)}</code><button type="button" class="quiet" aria-label=${`Copy ${identifier}`} @click=${() => copy(identifier)}>Copy</button></span>`
+
+/**
+ * Put a text on the clipboard, and say so.
+ * @param {string} text
+ */
+export async function copy(text) {
+  try {
+    await navigator.clipboard.writeText(text)
+    announce('Copied.')
+  } catch {
+    announce('This browser does not let a page copy. Select the text and copy it yourself.')
+  }
+}
+
+/**
+ * Say it to everybody: screen readers read it, and it is shown for some seconds.
+ * @param {string} text
+ */
+export function announce(text) {
+  const place = /** @type {HTMLElement} */ (document.getElementById('said'))
+  put(place, text)
+  setTimeout(() => place.textContent === text && put(place), 6000)
+}
+
+/** The page has drawn its data. */
+export function ready() {
+  document.body.dataset.ready = document.body.dataset.page
+}

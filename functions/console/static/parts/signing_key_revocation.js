@@ -1,0 +1,165 @@
+/** The question before a signing key is revoked: what goes dark, why, and with what below it. */
+
+import { now, post } from '../api.js'
+import { count, number } from '../format.js'
+import { html, one, put } from '../html.js'
+import { layout, MOST, tree } from '../pictures/signing_keys.js'
+import { reached, shown } from '../signing_keys.js'
+import { ask, field } from './dialog.js'
+import { picture } from './panel.js'
+
+/** @typedef {import('../signing_keys.js').Place} Place */
+/** @typedef {{id: string, version: number}} Version a superseded version of the key */
+/** @typedef {{keys?: number, warrants?: number}} Reach numbers of a dry run */
+/** @typedef {{done: boolean, text: string}} Answer */
+
+/** For more warrants or keys than so many, a person types the name of the key. */
+const MANY = { warrants: 100, keys: 10 }
+
+/**
+ * What a revocation would reach, by the service. Throws `ApiError`.
+ * @param {string} id
+ * @param {boolean} cascade
+ * @param {AbortSignal} signal
+ * @returns {Promise<Api.RevokedSigningKey>}
+ */
+export const rehearse = (id, cascade, signal) => post(`/v1/keys/${id}/revoke`, { reason: 'Dry run', cascade, dry_run: true }, { signal })
+
+/**
+ * "3 keys": the service counts superseded versions of the keys below as keys, people do not. If its
+ * number is not that of the tree, such as after a key was made elsewhere, its number counts.
+ * @param {Reach} reach
+ * @param {Place} place
+ */
+export function stopped({ keys = 0 }, place) {
+  const all = reached(place)
+  const versions = [...all].filter((each) => each !== place).flatMap(({ older }) => older).filter(({ status }) => status === 'rotated').length
+  return versions && keys === all.size + versions ? `${count(all.size, 'key')}, ${count(versions, 'superseded version')}` : count(keys, 'key')
+}
+
+/**
+ * "stops 3 keys and refuses 5 warrants".
+ * @param {Reach} reach
+ * @param {Place} place
+ */
+export const effect = (reach, place) => `stops ${stopped(reach, place)} and refuses ${reach.warrants ? count(reach.warrants, 'warrant') : 'no warrants'}`
+
+/** @param {Reach} reach */
+const isMany = ({ keys = 0, warrants = 0 }) => warrants > MANY.warrants || keys > MANY.keys
+
+/**
+ * Revoke a key, alone or with all below, or one superseded version of it. Resolves with what
+ * happened; with null if the person did not. Throws `ApiError` if the reach cannot be read.
+ * @param {Place} place
+ * @param {Version | null} version
+ * @param {AbortSignal} signal
+ * @returns {Promise<Answer | null>}
+ */
+export async function revoke(place, version, signal) {
+  const id = version?.id ?? place.key.id
+  const alone = await rehearse(id, false, signal)
+  const all = alone.descendants ? await rehearse(id, true, signal) : null
+  return new Question(place, version, alone, all).ask(id)
+}
+
+class Question {
+  /**
+   * @param {Place} place
+   * @param {Version | null} version
+   * @param {Api.RevokedSigningKey} alone
+   * @param {Api.RevokedSigningKey | null} all with all below, if there is anything
+   */
+  constructor(place, version, alone, all) {
+    this.place = place
+    this.version = version
+    this.alone = alone
+    this.all = all
+    /** Whether all below are revoked too; null until the person says. @type {boolean | null} */
+    this.cascade = all ? null : false
+    this.words = one(html`<span>Revoke</span>`)
+    this.typed = one(html`<div></div>`)
+    this.picture = version ? null : picture((width) => this.draw(width))
+    this.isTried = false
+  }
+
+  /** @param {string} id @returns {Promise<Answer | null>} */
+  async ask(id) {
+    const run = async (/** @type {FormData} */ form) => {
+      this.isTried = true
+      await post(`/v1/keys/${id}/revoke`, { reason: form.get('reason'), cascade: this.cascade ?? false })
+      return { done: true, text: this.told() }
+    }
+    const what = this.version ? `Revoke version ${this.version.version} of` : 'Revoke'
+    this.choose(this.cascade)
+    const answer = await ask({
+      title: html`${what} <bdi>${this.place.key.name}</bdi>`, body: this.body(), action: this.words, run, danger: true, wide: Boolean(this.all),
+      failed: 'The revocation did not end. Revoke again: it goes on with the keys that are left.',
+    })
+    return answer ?? (this.isTried ? { done: false, text: 'The revocation did not end. Some keys may be revoked, others not.' } : null)
+  }
+
+  body() {
+    return html`
+      ${this.picture && html`<div class="goes-dark">${this.picture.element}</div>`}
+      ${this.all ? this.choice() : html`<p>This ${this.effect(false)}. It cannot be undone.</p>`}
+      ${field('Reason', html`<textarea name="reason" rows="2" maxlength="500" required dir="auto"></textarea>`, 'The audit log and every check of a warrant show it.')}
+      ${this.typed}`
+  }
+
+  choice() {
+    const { descendants = 0 } = this.alone
+    const stay = descendants === 1 ? '1 key below it stays: it cannot sign any more, but its warrants stay valid.' : `${number(descendants)} keys below it stay: they cannot sign any more, but their warrants stay valid.`
+    const option = (/** @type {boolean} */ cascade, /** @type {string} */ title, /** @type {string} */ text) => html`
+      <label class="tick"><input type="radio" name="cascade" value=${String(cascade)} required @change=${() => this.choose(cascade)}> <span><strong>${title}</strong> ${text}</span></label>`
+    return html`<fieldset><legend>How far? This cannot be undone.</legend>
+      ${option(false, 'This key alone:', `${this.effect(false)}. ${stay}`)}
+      ${option(true, 'With all below:', `${this.effect(true)}.`)}</fieldset>`
+  }
+
+  /** @param {boolean | null} cascade */
+  choose(cascade) {
+    this.cascade = cascade
+    if (cascade === null) return
+    put(this.words, this.version ? `Revoke version ${this.version.version}` : cascade ? 'Revoke with all below' : 'Revoke this key')
+    put(this.typed, isMany(this.reach()) && this.nameField())
+    this.picture?.redraw()
+  }
+
+  /** The name again, so that nobody revokes much by a slip. */
+  nameField() {
+    const name = this.place.key.name.normalize().trim()
+    const input = /** @type {HTMLInputElement} */ (one(html`<input name="name" autocomplete="off" spellcheck="false" required dir="auto">`))
+    const judge = () => input.setCustomValidity(input.value.normalize().trim() === name ? '' : 'Type the name of the key as it is written above.')
+    input.addEventListener('input', judge)
+    judge()
+    return field('Name of the key', input, `Type it, as this ${this.effect(this.cascade)}.`)
+  }
+
+  /** @returns {Reach} */
+  reach() {
+    return this.cascade && this.all ? this.all : this.alone
+  }
+
+  /** @param {boolean | null} cascade */
+  effect(cascade) {
+    if (this.version) return `refuses ${count(this.alone.warrants ?? 0, 'warrant')} of version ${this.version.version}`
+    return effect(cascade && this.all ? this.all : this.alone, this.place)
+  }
+
+  /** What was done. */
+  told() {
+    const { warrants = 0 } = this.reach()
+    const lists = warrants ? ' The next list carries the warrants; online checks refuse them already.' : ''
+    const what = this.version ? `version ${this.version.version}` : stopped(this.reach(), this.place)
+    return `Revoked: ${what} and ${count(warrants, 'warrant')}.${lists}`
+  }
+
+  /** @param {number} width */
+  draw(width) {
+    const dark = this.cascade ? reached(this.place) : new Set([this.place])
+    const items = shown({ roots: [this.place], places: new Map() }, { folded: new Set(), whole: new Set(), found: '' })
+    const more = items.length - MOST
+    const name = `${this.place.key.name}, and what hangs below it; hatched is what would be revoked`
+    return html`${tree(layout(items.slice(0, MOST), width), { name, now: now(), dark, cut: this.place })}${more > 0 && html`<p class="soft">and ${number(more)} more</p>`}`
+  }
+}

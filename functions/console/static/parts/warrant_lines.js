@@ -1,0 +1,60 @@
+/** The warrants that a person names in a text: one a line, or a column of a CSV file. */
+
+import { number } from '../format.js'
+import { rows, Unreadable } from './csv.js'
+
+/** @typedef {{line: number, id: string, reason: string | null}} Warrant */
+/** @typedef {{line: number, text: string, why: string}} BadLine */
+/** @typedef {{warrants: Warrant[], bad: BadLine[], repeated: number, hasReasons: boolean, unread: number}} Found `unread`: columns without a heading that are not read */
+
+export const MOST = 10_000
+export const MOST_BYTES = 5_000_000
+const REASON_MAX = 1024
+export const WARRANT = /^svc_wrt_[A-Za-z0-9_-]{1,64}$/
+/** Of the attribute `pattern` of a field. */
+export const WARRANT_PATTERN = '\\s*svc_wrt_[A-Za-z0-9_\\-]{1,64}\\s*'
+const HEADINGS = ['id', 'warrant', 'warrant_id', 'warrant id']
+
+/**
+ * Read them. A warrant that is named again counts once. Throws `Unreadable` if there is none or if
+ * there are too many.
+ * @param {string} text
+ * @returns {Found}
+ */
+export function read(text) {
+  /** @type {Map<string, Warrant>} */
+  const warrants = new Map()
+  /** @type {Found} */
+  const found = { warrants: [], bad: [], repeated: 0, hasReasons: false, unread: 0 }
+  let [column, reasons, hasHeadings, count] = [0, -1, false, 0]
+  for (const { line, cells } of rows(text)) {
+    const headings = cells.map((cell) => cell.toLowerCase())
+    if (!count && !hasHeadings && headings.some((each) => HEADINGS.includes(each))) {
+      [column, reasons, hasHeadings] = [headings.findIndex((each) => HEADINGS.includes(each)), headings.indexOf('reason'), true]
+      continue
+    }
+    count += 1
+    if (count > MOST) throw new Unreadable(`There are more than ${number(MOST)} rows. Split the file; each part may have ${number(MOST)}.`)
+    if (!hasHeadings) found.unread = Math.max(found.unread, cells.length - 1)
+    const id = cells[column] ?? ''
+    const reason = cells[reasons] || null
+    const why = wrong(id, reason)
+    if (why) found.bad.push({ line, text: id || cells.filter(Boolean).join(', '), why })
+    else if (warrants.has(id)) found.repeated += 1
+    else warrants.set(id, { line, id, reason })
+  }
+  if (!count) throw new Unreadable('There is no warrant in it.')
+  found.warrants = [...warrants.values()]
+  found.hasReasons = found.warrants.some(({ reason }) => reason !== null)
+  return found
+}
+
+/**
+ * @param {string} id
+ * @param {string | null} reason
+ */
+function wrong(id, reason) {
+  if (!WARRANT.test(id)) return id ? 'An identifier is svc_wrt_ and 1 to 64 letters, digits, _ or -.' : 'The identifier is missing.'
+  if (reason !== null && [...reason].length > REASON_MAX) return `The reason is longer than ${number(REASON_MAX)} characters.`
+  return null
+}

@@ -1,0 +1,54 @@
+/** Text in pictures: SVG does not break lines, so pictures measure what they write. */
+
+/** @typedef {{size?: number, weight?: number}} Font */
+
+/** @type {CanvasRenderingContext2D | null} */
+let canvas = null
+
+/**
+ * The width of a text in CSS pixels. Outside a browser, where nothing can measure, an upper estimate.
+ * @param {string} text
+ * @param {Font} [font]
+ */
+export function measure(text, { size = 12.5, weight = 400 } = {}) {
+  if (!('document' in globalThis)) return [...text].length * size * 0.62
+  canvas ??= /** @type {CanvasRenderingContext2D} */ (document.createElement('canvas').getContext('2d'))
+  canvas.font = `${weight} ${size}px ${getComputedStyle(document.body).fontFamily}`
+  return canvas.measureText(text).width
+}
+
+/**
+ * The start of a text that fits, with "…" if it is not the whole.
+ * @param {string} text
+ * @param {number} width
+ * @param {Font} [font]
+ */
+export function cut(text, width, font) {
+  if (measure(text, font) <= width) return text
+  const letters = [...text]
+  let [fits, most] = [0, letters.length]
+  while (fits < most) {
+    const middle = Math.ceil((fits + most) / 2)
+    if (measure(`${letters.slice(0, middle).join('').trimEnd()}…`, font) <= width) fits = middle
+    else most = middle - 1
+  }
+  return `${letters.slice(0, fits).join('').trimEnd()}…`
+}
+
+/**
+ * The lines of a text, none of them wider than the width; a word that is too wide is cut.
+ * @param {string} text
+ * @param {number} width
+ * @param {Font} [font]
+ * @returns {string[]}
+ */
+export function wrapped(text, width, font) {
+  /** @type {string[]} */
+  const lines = []
+  for (const word of text.split(/\s+/).filter(Boolean)) {
+    const longer = lines.length ? `${lines.at(-1)} ${word}` : word
+    if (lines.length && measure(longer, font) <= width) lines[lines.length - 1] = longer
+    else lines.push(cut(word, width, font))
+  }
+  return lines
+}

@@ -1,0 +1,259 @@
+/** Signing keys as a tree: what hangs below what, what of it is shown, and what a revocation stops. */
+
+import { count, number } from './format.js'
+
+/** @typedef {import('./parts/tag.js').State} State */
+
+/**
+ * A key with its superseded versions, newest first, and the keys below it. `blocked` is the nearest
+ * key above it that is not active, because of which it cannot sign.
+ * @typedef {{key: Api.ListedSigningKey, parent: Place | null, children: Place[], older: Api.SigningKey[], depth: number, blocked: Place | null}} Place
+ */
+
+/**
+ * What is shown of a place: the key, or with `members` the notaries below it as one. `open` is null
+ * if there is nothing to open. `position` of `size` counts it among those beside it.
+ * @typedef {{id: string, place: Place, members: Place[] | null, parent: Item | null, depth: number, open: boolean | null, position: number, size: number}} Item
+ */
+
+/**
+ * What a person opened and closed, by identifiers of keys, and the name that was looked for.
+ * @typedef {{folded: Set<string>, whole: Set<string>, found: string}} View
+ */
+
+/** @typedef {{roots: Place[], places: Map<string, Place>}} Forest */
+
+/** More notaries than this below one key are shown as one, until a person opens them. */
+export const NOTARIES_SHOWN = 12
+
+/**
+ * The keys as trees. Times are whole seconds, so that only identifiers tell the order of creation.
+ * @param {Api.ListedSigningKey[]} keys
+ * @returns {Forest}
+ */
+export function forest(keys) {
+  const inOrder = [...keys].sort((one, other) => (one.id < other.id ? -1 : 1))
+  const current = inOrder.filter((key) => !key.successor_id)
+  const places = new Map(current.map((key) => [key.id, place(key)]))
+  for (const key of inOrder) places.get(key.successor_id ?? '')?.older.unshift(key)
+  const roots = []
+  for (const each of places.values()) {
+    each.parent = places.get(each.key.parent_id ?? '') ?? null
+    if (each.parent) each.parent.children.push(each)
+    else roots.push(each)
+  }
+  for (const root of roots) settle(root)
+  return { roots, places }
+}
+
+/**
+ * @param {Api.ListedSigningKey} key
+ * @returns {Place}
+ */
+const place = (key) => ({ key, parent: null, children: [], older: [], depth: 0, blocked: null })
+
+/** @param {Place} above */
+function settle(above) {
+  for (const each of above.children) {
+    each.depth = above.depth + 1
+    each.blocked = above.key.status === 'active' ? above.blocked : above
+    settle(each)
+  }
+}
+
+/**
+ * The place of a key, or of the key that a superseded version belongs to.
+ * @param {Forest} all
+ * @param {string | undefined} id
+ */
+export function find(all, id) {
+  if (!id) return null
+  const ofVersion = () => [...all.places.values()].find(({ older }) => older.some((key) => key.id === id))
+  return all.places.get(id) ?? ofVersion() ?? null
+}
+
+/**
+ * What a key may do: the state that it is shown in, with its word. A key below one that is not active
+ * cannot sign, though its own status is `active`.
+ * @param {Place} place
+ * @param {number} now in milliseconds
+ * @returns {{state: State, word: string}}
+ */
+export function standing({ key, blocked }, now) {
+  if (key.status === 'revoked') return { state: 'revoked', word: 'revoked' }
+  if (key.status === 'suspended') return { state: 'suspended', word: 'suspended' }
+  if (key.expires_at && Date.parse(key.expires_at) <= now) return { state: 'expired', word: 'expired' }
+  return blocked ? { state: 'blocked', word: 'cannot sign' } : { state: 'force', word: 'active' }
+}
+
+/**
+ * Why a key cannot sign, if the reason is a key above it.
+ * @param {Place} place
+ */
+export const hindrance = ({ blocked }) => blocked && `cannot sign: ${blocked.key.name} is ${blocked.key.status}`
+
+/** Whether a key can get keys below it, and be rotated. @param {Place} place @param {number} now */
+export const isActive = (place, now) => place.key.status === 'active' && standing(place, now).state !== 'expired'
+
+/** @param {Place} place */
+export const mayHaveChildren = ({ key }) => key.type !== 'notary'
+
+/**
+ * All places from here down, the highest first.
+ * @param {Place} top
+ * @returns {Generator<Place>}
+ */
+export function* below(top) {
+  yield top
+  for (const child of top.children) yield* below(child)
+}
+
+/**
+ * The places that a revocation with all below would stop: what is revoked already stays as it is.
+ * @param {Place} top
+ * @returns {Set<Place>}
+ */
+export function reached(top) {
+  return new Set([...below(top)].filter(({ key }) => key.status !== 'revoked'))
+}
+
+/**
+ * What is shown, in the order of reading.
+ * @param {Forest} all
+ * @param {View} view
+ * @returns {Item[]}
+ */
+export function shown({ roots, places }, view) {
+  const wanted = view.found.trim() ? matching(places, view.found) : null
+  /** @type {Item[]} */
+  const items = []
+  /** @param {Place[]} siblings @param {Item | null} parent */
+  const add = (siblings, parent) => {
+    const entries = parent && !wanted ? grouped(siblings, parent.place, view) : siblings.filter((each) => wanted?.has(each) ?? true)
+    entries.forEach((entry, index) => {
+      const item = itemOf(entry, parent, index + 1, entries.length)
+      items.push(item)
+      if (item.members || !item.place.children.length) return
+      item.open = wanted ? item.place.children.some((child) => wanted.has(child)) || null : !view.folded.has(item.id)
+      if (item.open) add(item.place.children, item)
+    })
+  }
+  add(roots, null)
+  return items
+}
+
+/**
+ * @param {Place | Place[]} entry
+ * @param {Item | null} parent
+ * @param {number} position
+ * @param {number} size
+ * @returns {Item}
+ */
+function itemOf(entry, parent, position, size) {
+  const depth = parent ? parent.depth + 1 : 0
+  if (!Array.isArray(entry)) return { id: entry.key.id, place: entry, members: null, parent, depth, open: null, position, size }
+  const { place: above } = /** @type {Item} */ (parent)
+  return { id: `${above.key.id} notaries`, place: above, members: entry, parent, depth, open: false, position, size }
+}
+
+/**
+ * @param {Place[]} siblings
+ * @param {Place} parent
+ * @param {View} view
+ * @returns {(Place | Place[])[]}
+ */
+function grouped(siblings, parent, view) {
+  const notaries = siblings.filter(({ key }) => key.type === 'notary')
+  if (notaries.length <= NOTARIES_SHOWN) return siblings
+  const others = siblings.filter(({ key }) => key.type !== 'notary')
+  return view.whole.has(parent.key.id) ? [...others, ...notaries] : [...others, notaries]
+}
+
+/**
+ * The places of which a name was looked for, and those above them.
+ * @param {Forest['places']} places
+ * @param {string} text
+ */
+function matching(places, text) {
+  /** @type {Set<Place>} */
+  const found = new Set()
+  for (const each of places.values()) {
+    if (!isNamed(each, text)) continue
+    for (let at = /** @type {Place | null} */ (each); at && !found.has(at); at = at.parent) found.add(at)
+  }
+  return found
+}
+
+/**
+ * Whether the name of a key contains a text, whatever its capitals, or its identifier ends with it.
+ * @param {Place} place
+ * @param {string} text
+ */
+export function isNamed({ key }, text) {
+  const wanted = text.trim().toLowerCase()
+  return wanted !== '' && (key.name.toLowerCase().includes(wanted) || key.id.endsWith(wanted))
+}
+
+/**
+ * Open everything above a place.
+ * @param {Place} place
+ * @param {View} view
+ */
+export function reveal(place, view) {
+  if (place.parent && place.key.type === 'notary') view.whole.add(place.parent.key.id)
+  for (let at = place.parent; at; at = at.parent) view.folded.delete(at.key.id)
+}
+
+/**
+ * Many notaries in words, and the state of the worst that still counts: one that is revoked needs
+ * nobody any more.
+ * @param {Place[]} members
+ * @param {number} now in milliseconds
+ * @returns {{state: State, words: string, exceptions: string}}
+ */
+export function summary(members, now) {
+  const states = members.map((each) => standing(each, now))
+  const numbers = ['suspended', 'expired', 'cannot sign', 'revoked'].map((word) => ({ word, number: states.filter((each) => each.word === word).length }))
+  const some = numbers.filter((each) => each.number)
+  const worst = states.find(({ word }) => word === some[0]?.word && (word !== 'revoked' || some[0].number === members.length))
+  return {
+    state: worst?.state ?? 'force',
+    words: count(members.length, 'notary', 'notaries'),
+    exceptions: some.map((each) => `${number(each.number)} ${each.word}`).join(', '),
+  }
+}
+
+/**
+ * How many warrants the keys of an item signed; null if that was not read.
+ * @param {Item} item
+ * @returns {number | null}
+ */
+export function signed({ place, members }) {
+  const counts = (members ?? [place]).map(({ key }) => key.warrant_count)
+  return counts.reduce((/** @type {number | null} */ sum, each) => (sum === null || each === undefined ? null : sum + each), 0)
+}
+
+/**
+ * What a screen reader says of an item: "notary Card desk, active, 4 versions".
+ * @param {Item} item
+ * @param {{now: number, dark: Set<Place>}} context
+ */
+export function label(item, { now, dark }) {
+  const warrants = signed(item)
+  const told = warrants && `signed ${count(warrants, 'warrant')}`
+  if (item.members) {
+    const { words, exceptions } = summary(item.members, now)
+    const stopped = item.members.filter((each) => dark.has(each)).length
+    return sentence([words, exceptions, told, stopped && `${number(stopped)} would be revoked`])
+  }
+  const { place } = item
+  const { key, older } = place
+  const { word } = standing(place, now)
+  return sentence([
+    `${key.type} ${key.name}`, word === 'cannot sign' ? hindrance(place) : word,
+    older.length && count(older.length + 1, 'version'), told, dark.has(place) && 'would be revoked',
+  ])
+}
+
+/** @param {(string | number | boolean | null)[]} parts */
+const sentence = (parts) => parts.filter(Boolean).join(', ')

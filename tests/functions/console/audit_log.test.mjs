@@ -1,0 +1,83 @@
+/** Sentences of the audit log and the check of the sealed log, on what others defined (RFC 6962). */
+
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+
+import { folded, nameOf, sentence } from '../../../functions/console/static/parts/audit_sentences.js'
+import { Broken, bundlePath, checkpoint, exported, isSigned, leaf, records, Tree, WrongKey } from '../../../functions/console/static/sealed_log.js'
+
+const entry = (action, timestamp, details = {}, actor = 'fraud-desk@local.svc') => ({ action, actor, timestamp, details, resource_id: 'svc_rev_01' })
+const hex = (text) => Uint8Array.from(text.match(/../g) ?? [], (byte) => parseInt(byte, 16))
+const base64 = (text) => Buffer.from(text, 'hex').toString('base64')
+
+test('F476a: a run of one actor and action within a minute is one sentence', () => {
+  const runs = folded([
+    entry('revocation.create', '2026-11-22T10:02:30Z', { warrant_id: 'svc_wrt_c' }),
+    entry('revocation.create', '2026-11-22T10:01:40Z', { warrant_id: 'svc_wrt_b' }),
+    entry('revocation.create', '2026-11-22T10:00:00Z', { warrant_id: 'svc_wrt_a' }),
+    entry('revocation.create', '2026-11-22T10:00:00Z', { warrant_id: 'svc_wrt_0' }, 'admin@local.svc'),
+  ])
+  assert.deepEqual(runs.map((run) => Object.values(sentence(run)).join(' ')), [
+    'fraud-desk revoked 2 warrants', 'fraud-desk revoked the warrant svc_wrt_a', 'admin revoked the warrant svc_wrt_0',
+  ])
+})
+
+test('F476b: entries of one batch are one sentence, and no run crosses midnight', () => {
+  const of = (timestamp, warrants) => entry('revocation.create_batch', timestamp, { batch_id: 'svc_bat_1', revocations: warrants.map((warrant_id) => ({ warrant_id })) })
+  const [run, ...rest] = folded([of('2026-11-22T10:09:00Z', ['svc_wrt_a', 'svc_wrt_b']), of('2026-11-22T10:00:00Z', ['svc_wrt_c'])])
+  assert.equal(sentence(run).what, '3 warrants')
+  assert.equal(rest.length, 0)
+  assert.equal(folded([of('2026-11-23T00:00:01Z', ['svc_wrt_a']), of('2026-11-22T23:59:59Z', ['svc_wrt_b'])]).length, 2)
+})
+
+test('F476c: an action that the page does not know is said as it is', () => {
+  assert.deepEqual(sentence(folded([entry('moon.land', '2026-11-22T10:00:00Z')])[0]), { who: 'fraud-desk', did: 'moon.land', what: 'svc_rev_01' })
+  assert.equal(nameOf('system+schedule@local.svc'), 'the service (schedule)')
+})
+
+// The leaves and roots of the test vectors of Certificate Transparency (RFC 6962, as in its reference implementation).
+const LEAVES = ['', '00', '10', '2021', '3031', '40414243', '5051525354555657', '606162636465666768696a6b6c6d6e6f']
+const ROOTS = [
+  '6e340b9cffb37a989ca544e6bb780a2c78901d3fb33738768511a30617afa01d', 'fac54203e7cc696cf0dfcb42c92a1d9dbaf70ad9e621f4bd8d98662f00e3c125',
+  'aeb6bcfe274b70a14fb067a5e5578264db0fa9b51af5e0ba159158f329e06e77', 'd37ee418976dd95753c1c73862b9398fa2a2cf9b4ff0fdfe8b30cd95209614b7',
+  '4e3bbb1f7b478dcfe71fb631631519a3bca12c9aefca1612bfce4c13a86264d4', '76e67dadbcdf1e10e1b74ddc608abd2f98dfb16fbce75277b5232a127f2087ef',
+  'ddb89be403809e325750d3d263cd78929c2942b7942a34b77e122c9594a74c8c', '5dc9da79a70659a9ad559cb701ded9a2ab9d823aad2f4960cfe370eff4604328',
+]
+
+test('F477a: the tree has the roots of RFC 6962', async () => {
+  const tree = new Tree()
+  assert.equal(await tree.root(), base64('e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855'))
+  for (const [index, text] of LEAVES.entries()) {
+    await tree.add(hex(text))
+    assert.equal(await tree.root(), base64(ROOTS[index]))
+  }
+})
+
+test('F477b: a checkpoint is signed by the owner of the verifier key, and by nobody else', async () => {
+  const keys = await crypto.subtle.generateKey('Ed25519', true, ['sign', 'verify'])
+  const raw = Buffer.from(await crypto.subtle.exportKey('raw', keys.publicKey))
+  const text = 'rescind/svc_tnt_1/1\n3\nAAAA\n'
+  const signature = Buffer.from(await crypto.subtle.sign('Ed25519', keys.privateKey, Buffer.from(text)))
+  const note = (body) => `${body}\n— rescind/svc_tnt_1/1 ${Buffer.concat([hex('47a6b6f2'), signature]).toString('base64')}\n`
+  const key = `rescind/svc_tnt_1/1+47a6b6f2+${Buffer.concat([hex('01'), raw]).toString('base64')}`
+  assert.deepEqual([checkpoint(note(text)).size, checkpoint(note(text)).root], [3, 'AAAA'])
+  assert.equal(await isSigned(checkpoint(note(text)), key), true)
+  assert.equal(await isSigned(checkpoint(note(text.replace('3', '4'))), key), false)
+  assert.equal(await isSigned(checkpoint(note(text)), key.replace('47a6b6f2', '00000000')), false)
+  await assert.rejects(isSigned(checkpoint(note(text)), key.replace('svc_tnt_1', 'svc_tnt_2')), WrongKey)
+  await assert.rejects(isSigned(checkpoint(note(text)), 'a key'), WrongKey)
+  assert.throws(() => checkpoint('hello'), Broken)
+})
+
+test('F477c: records name their entry, and bundles of another form are refused', async () => {
+  const id = hex('019ac2a1e3d10123456789abcdef0123')
+  const record = Buffer.concat([id, hex('0000000068000000'), Buffer.alloc(32, 7)])
+  const bundle = new Uint8Array(Buffer.concat([hex('0038'), record, hex('0038'), record]))
+  assert.equal(records(bundle).length, 2)
+  assert.throws(() => records(bundle.slice(0, -1)), Broken)
+  const { entry: ulid, expires, sha256 } = leaf(records(bundle)[0])
+  assert.equal(ulid, '01kb1a3ryh04hmasw9nf6yy093')
+  assert.deepEqual([expires, sha256], [0x68000000, '07'.repeat(32)])
+  assert.deepEqual([bundlePath(0, 300), bundlePath(256, 300), bundlePath(256 * 1234, 256 * 2000)].map((path) => path.split('entries/')[1]), ['000', '001.p/44', 'x001/234'])
+  assert.deepEqual(await exported('{"next":"x"}'), null)
+})

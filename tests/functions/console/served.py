@@ -1,0 +1,166 @@
+"""The local server in a thread of the test, on a copy of a seed, at a time that the test sets."""
+
+import importlib.util
+import shutil
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from email.utils import format_datetime
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+import uvicorn
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from infra import console_code, local_app
+from infra.local_console import CODES_VARIABLE
+from shared import wiring
+from shared.model.rate_limit import BURST, Purpose, microseconds
+from shared.ports import Ports
+from tests.functions.console.seeds import OPENED, Seed, run_schedule
+from tests.leaks import WATCH
+from tests.processes import HOST
+from tests.worlds import Clock, close, embedded
+
+
+@dataclass
+class World:
+    """A server with the data of a seed. Its clock moves only when told to."""
+
+    seed: Seed
+    ports: Ports
+    clock: Clock
+    data: Path
+    port: int = 0
+    _stop: Callable[[], None] = field(default=lambda: None, repr=False)
+
+    @property
+    def url(self) -> str:
+        return f"http://{HOST}:{self.port}"
+
+    def id(self, name: str) -> str:
+        """The identifier of what has this name in the seed."""
+        return self.seed.ids[name]
+
+    def call(self, method: str, path: str, as_: str = "admin", **body: Any) -> Any:
+        """What the API answers to the holder of the API key of this name, as in `keys/ID`."""
+        answer = self._answer(method, path, as_, **body)
+        assert answer.is_success, answer.text
+        return answer.json() if answer.content else None
+
+    def _answer(self, method: str, path: str, as_: str, **body: Any) -> httpx2.Response:
+        return httpx2.request(
+            method,
+            f"{self.url}/v1/{path}",
+            headers={"Authorization": f"Bearer {self.seed.secrets[as_]}"},
+            json=body or None,
+        )
+
+    def get(self, path: str, as_: str = "admin") -> Any:
+        return self.call("GET", path, as_)
+
+    def post(self, path: str, as_: str = "admin", **body: Any) -> Any:
+        return self.call("POST", path, as_, **body)
+
+    def run_schedule(self) -> None:
+        """Let feed, schedule and sealing run once: what waits for a list is then in one."""
+        run_schedule(self.ports, self.seed.tenant_id)
+
+    def link(self) -> str:
+        """A link that signs in once as administrator; it ends after five minutes of real time."""
+        console_code.announce(self.data, self.url)
+        return console_code.link(self.data, "acme")
+
+    def throttle(self) -> None:
+        """Leave the tenant no request until the clock moves."""
+        bucket, now = Purpose.REQUESTS.bucket(self.seed.tenant_id), microseconds(self.clock())
+        while self.ports.buckets.lease(bucket, BURST, now=now).granted:
+            pass
+        # The server holds some tokens of its own.
+        while self._answer("GET", "whoami", "admin").status_code == httpx2.codes.OK:
+            pass
+
+    def start(self) -> None:
+        """Let a server begin, on the port that it had before, if any."""
+        listener = socket.create_server((HOST, self.port))
+        self.port = listener.getsockname()[1]
+        server = uvicorn.Server(_config(_dated(_application(), self.clock)))
+        thread = threading.Thread(target=server.run, args=([listener],), name="console")
+
+        def stop() -> None:
+            server.should_exit = True
+            thread.join()
+            listener.close()
+
+        thread.start()
+        self._stop = stop
+
+    def stop(self) -> None:
+        """Let the server end. Nobody listens on its port then."""
+        self._stop()
+        self._stop = lambda: None
+
+
+@contextmanager
+def serving(seed: Seed, folder: Path) -> Iterator[World]:
+    """Serve a copy of a seed in `folder`, which must not exist, at the time `OPENED`."""
+    shutil.copytree(seed.folder, folder)
+    clock = Clock(OPENED)
+    ports = embedded(folder, clock, store=str(folder / "svc.db"))
+    world = World(replace(seed, secrets=dict(seed.secrets)), ports, clock, folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(wiring, "from_environment", lambda: ports)
+        patch.setenv(CODES_VARIABLE, str(folder))
+        # The tests of the API search all that it answers, which takes longer than all else here.
+        patch.setattr(WATCH, "search", lambda *_, **__: None)
+        world.start()
+        try:
+            yield world
+        finally:
+            world.stop()
+            close(ports)
+
+
+def _application() -> ASGIApp:
+    """The local application anew: it keeps ports, rate limits and threads as long as it lives."""
+    found = importlib.util.spec_from_file_location("infra.local_app", local_app.__file__)
+    assert found is not None
+    assert found.loader is not None
+    module = importlib.util.module_from_spec(found)
+    found.loader.exec_module(module)
+    app: ASGIApp = module.app
+    return app
+
+
+def _config(app: ASGIApp) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        lifespan="on",
+        ws="none",
+        log_config=None,
+        log_level="error",
+        proxy_headers=False,
+        server_header=False,
+        # That of the world's clock is set instead.
+        date_header=False,
+        timeout_graceful_shutdown=1,
+    )
+
+
+def _dated(app: ASGIApp, clock: Clock) -> ASGIApp:
+    """The application whose answers have the date of this clock."""
+
+    async def dated(scope: Scope, receive: Receive, send: Send) -> None:
+        async def with_date(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                date = format_datetime(clock(), usegmt=True).encode()
+                message = {**message, "headers": [*message["headers"], (b"date", date)]}
+            await send(message)
+
+        await app(scope, receive, with_date)
+
+    return dated

@@ -1,0 +1,110 @@
+"""The console's pages of API keys and accounts, as an administrator uses them."""
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.functions.console.plans import MARKUP, RTL
+from tests.functions.console.watched import Console
+
+pytestmark = pytest.mark.slow
+
+
+def test_a_key_is_made_replaced_and_revoked(console: Console) -> None:
+    """F478a: A secret is shown once, works, and is not in the page afterwards; ends are told."""
+    page, world = console.page, console.world
+    console.open("#/api-keys")
+    expect(page.get_by_role("link", name=MARKUP)).to_be_visible()
+    expect(page.get_by_role("link", name=RTL)).to_be_visible()
+    expect(page.get_by_text("You are signed in with this key.")).to_have_count(1)
+    expect(page.get_by_role("row", name="auditor")).to_contain_text("1 day left")
+    expect(page.get_by_role("row", name="ended")).to_contain_text("expired 2026-11-14")
+    expect(page.get_by_role("row").filter(has_text=re.compile("^lost"))).to_contain_text("revoked")
+    console.check_looks("api-keys")
+
+    page.get_by_role("button", name="New API key").click()
+    page.get_by_label("Name").fill("nightly job")
+    page.get_by_label("may read").check()
+    console.check_axe()
+    page.get_by_role("button", name="Make the key").click()
+    secret = page.locator("output.secret").inner_text()
+    world.seed.secrets["nightly job"] = secret
+    assert world.get("whoami", "nightly job")["scopes"] == ["read-only"]
+    page.get_by_role("button", name="I have stored it").click()
+    console.check()
+
+    page.get_by_role("link", name="nightly job").click()
+    page.get_by_role("button", name="Replace").click()
+    page.get_by_label("The old key ends").select_option("at once")
+    page.get_by_role("button", name="Make the new key").click()
+    world.seed.secrets["its successor"] = page.locator("output.secret").inner_text()
+    page.get_by_role("button", name="I have stored it").click()
+    assert world.get("whoami", "its successor")["scopes"] == ["read-only"]
+    with pytest.raises(AssertionError, match="invalid_api_key"):
+        world.get("whoami", "nightly job")
+
+    console.open("#/api-keys")
+    page.get_by_role("button", name="Revoke edge").click()
+    page.get_by_role("dialog").get_by_role("button", name="Revoke edge").click()
+    expect(page.locator("#said")).to_have_text("The key is revoked.")
+    with pytest.raises(AssertionError, match="invalid_api_key"):
+        world.get("whoami", "edge")
+
+
+def test_revoking_ones_own_key_signs_out(console: Console) -> None:
+    """F478b: The dialog says that it is one's own key; the last admin key is refused in words."""
+    page = console.page
+    console.expect_failures(409)
+    console.open("#/api-keys")
+    page.get_by_role("button", name="Revoke admin").click()
+    expect(page.get_by_text("You will be signed out")).to_be_visible()
+    page.get_by_role("dialog").get_by_role("button", name="Revoke admin").click()
+    expect(page.get_by_role("alert")).to_contain_text("last active admin key")
+    page.get_by_role("button", name="Cancel").click()
+
+    world = console.world
+    made = world.post("api-keys", name="spare", scopes=["admin"])
+    world.seed.secrets["spare"] = made["key"]
+    page.get_by_role("button", name="Revoke admin").click()
+    page.get_by_role("dialog").get_by_role("button", name="Revoke admin").click()
+    expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+    assert {key["name"]: key["status"] for key in world.get("api-keys", "spare")["api_keys"]}[
+        "admin"
+    ] == "revoked"
+
+
+def test_a_key_that_reads_is_not_offered_changes(visitor: Console) -> None:
+    """F478c: Buttons that change are absent; one line says why. No accounts: what to do."""
+    visitor.sign_in("reader")
+    page = visitor.page
+    for where in ("#/api-keys", "#/accounts", "#/settings"):
+        visitor.open(where)
+        expect(page.get_by_text("You are looking with a key that may only read.")).to_be_visible()
+        for name in ("New", "Revoke", "Disable", "Delete", "Save"):
+            assert not page.locator("main").get_by_role("button", name=name).count(), (where, name)
+
+
+def test_an_account_is_made_stopped_and_deleted(console: Console) -> None:
+    """F478d: Disabling an account refuses its keys at once; one with keys cannot be deleted."""
+    page, world = console.page, console.world
+    console.expect_failures(409)
+    console.open("#/accounts")
+    expect(page.get_by_text(f"{MARKUP} of fraud-desk")).to_be_visible()
+    console.check_looks("accounts")
+    page.get_by_role("button", name="Disable fraud-desk").click()
+    page.get_by_role("dialog").get_by_role("button", name="Disable fraud-desk").click()
+    expect(page.get_by_role("button", name="Enable fraud-desk")).to_be_visible()
+    with pytest.raises(AssertionError, match="invalid_api_key"):
+        world.get("whoami", "desk")
+    page.get_by_role("button", name="Delete fraud-desk").click()
+    page.get_by_role("dialog").get_by_role("button", name="Delete fraud-desk").click()
+    expect(page.get_by_role("alert")).to_contain_text("owns API keys; delete them first")
+    page.get_by_role("button", name="Cancel").click()
+
+    page.get_by_role("button", name="New account").click()
+    page.get_by_label("Name").fill("new-desk")
+    page.get_by_role("button", name="Make the account").click()
+    expect(page.get_by_role("row", name="new-desk")).to_contain_text("active")
+    page.get_by_role("row", name="new-desk").get_by_role("link", name="Its keys").click()
+    expect(page.get_by_text("This account has no keys.")).to_be_visible()

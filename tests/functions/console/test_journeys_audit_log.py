@@ -1,0 +1,84 @@
+"""The console's audit page: search, export, and the check of the sealed log."""
+
+import csv
+import json
+from pathlib import Path
+from typing import cast
+
+import pytest
+from playwright.sync_api import expect
+
+from shared.model.items import Table, Value
+from shared.operations.audit import sealing
+from shared.ports.store import Expect, Put
+from tests.functions.console.plans import MARKUP
+from tests.functions.console.served import World
+from tests.functions.console.watched import Console
+
+pytestmark = pytest.mark.slow
+
+
+def _check(console: Console, key: str) -> str:
+    page = console.page
+    page.get_by_role("button", name="Check the log").click()
+    page.get_by_label("Verifier key").fill(key)
+    page.get_by_role("button", name="Check", exact=True).click()
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    banner = page.locator("main .banner")
+    expect(banner).to_be_visible(timeout=30_000)
+    return banner.inner_text()
+
+
+def test_the_log_is_read_searched_and_exported(console: Console) -> None:
+    """F479b: Entries are sentences by day; filters are in the address; exports are complete."""
+    page, world = console.page, console.world
+    console.open("#/audit")
+    expect(page.get_by_role("region", name="2026-11-21")).to_be_visible()
+    expect(page.get_by_text("entries of the last 7 days")).to_be_visible()
+    console.check_looks("audit")
+    warrant = world.get("revocations?limit=1")["revocations"][0]["warrant_id"]
+    page.get_by_label("Warrant").fill(warrant)
+    page.get_by_role("button", name="Search").click()
+    expect(page.get_by_text("1 entry of all times")).to_be_visible()
+    assert f"warrant={warrant}" in page.url
+    expect(page.get_by_text(f"revoked the warrant {warrant}")).to_be_visible()
+    page.get_by_text(f"revoked the warrant {warrant}").click()
+    expect(page.get_by_text("revocation.create", exact=True).last).to_be_visible()
+    with page.expect_download() as kept:
+        page.get_by_role("button", name="Export NDJSON").click()
+    lines = [json.loads(line) for line in Path(kept.value.path()).read_text().splitlines()]
+    assert [line["entry"]["details"]["warrant_id"] for line in lines[:-1]] == [warrant]
+    assert list(lines[-1]) == ["checkpoint"]
+    console.open("#/audit?action=key.revoke&from=2026-11-01")
+    with page.expect_download() as kept:
+        page.get_by_role("button", name="Export CSV").click()
+    rows = list(csv.DictReader(Path(kept.value.path()).read_text().splitlines()))
+    assert MARKUP in [json.loads(row["details"])["reason"] for row in rows]
+    console.open("#/audit?actor=nobody@acme.svc")
+    expect(page.get_by_text("Nothing happened that these filters find.")).to_be_visible()
+
+
+def test_the_sealed_log_is_checked_in_the_browser(console: Console) -> None:
+    """F479c: The browser finds the log whole with the right key, and names a changed entry."""
+    world = console.world
+    sealing.sweep(world.ports, world.seed.tenant_id)
+    (signer,) = world.get("audit-logs/keys")["keys"]
+    console.open("#/audit")
+    assert _check(console, "a key").startswith("Nothing was checked.")
+    assert _check(console, signer["verifier_key"]).startswith("The log is whole")
+    forged = signer["verifier_key"][:-8] + "AAAAAAAA"
+    assert "did not sign" in _check(console, forged)
+    changed = world.get("audit-logs?action=key.revoke")["audit_logs"][0]["id"]
+    _change_reason(world, changed)
+    said = _check(console, signer["verifier_key"])
+    assert said.startswith("The log is not whole"), said
+    assert f"The entry {changed} was changed" in said
+
+
+def _change_reason(world: World, entry_id: str) -> None:
+    """Alter an entry in the store, as whoever holds the disk can."""
+    ((address, item),) = [
+        each for each in world.ports.store.everything(Table.AUDIT) if entry_id in each[0].sk
+    ]
+    details = {**cast("dict[str, Value]", item["details"]), "reason": "nothing to see"}
+    world.ports.store.write(Put(address, {**item, "details": details}, Expect.ANYTHING))

@@ -1,0 +1,45 @@
+"""The console's page of authorizers."""
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.functions.console.plans import MARKUP, RTL
+from tests.functions.console.watched import Console
+
+pytestmark = pytest.mark.slow
+
+
+def test_who_is_behind_comes_first(console: Console) -> None:
+    """F478e: What was not reported is said to be unknown; the furthest behind comes first."""
+    page, world = console.page, console.world
+    for number in range(30):
+        world.post("authorizers/register", "edge", name=f"kiosk-{number}")
+    console.open("#/authorizers")
+    newest = world.get("revocations/srl/status")["feed_sequence"]
+    expect(page.get_by_text(f"hold entry {newest}, the newest")).to_be_visible()
+    rows = page.locator("tbody tr")
+    expect(rows.first).to_contain_text(MARKUP)
+    expect(rows.first).to_contain_text("not reported yet")
+    expect(rows.filter(has_text="checkout-eu-1")).to_contain_text(f"entry {newest}")
+    expect(rows.filter(has_text="checkout-us-1")).to_contain_text("refuses everything")
+    expect(rows.filter(has_text="warehouse-door")).to_contain_text("lets warrants in when stale")
+    expect(page.get_by_text("1 authorizer lets warrants in when")).to_be_visible()
+    expect(page.get_by_role("link", name=RTL)).to_be_visible()
+    page.get_by_text("kiosk", exact=True).click()
+    expect(page.get_by_role("table", name="kiosk, 30 rows")).to_be_visible()
+    console.check_looks("authorizers")
+
+    page.get_by_role("button", name="Remove checkout-us-2").click()
+    page.get_by_role("dialog").get_by_role("button", name="Remove").click()
+    expect(rows.filter(has_text="checkout-us-2")).to_have_count(0)
+    page.get_by_role("link", name="checkout-eu-2").click()
+    expect(page.get_by_role("heading", name="checkout-eu-2")).to_be_visible()
+    expect(page.get_by_text("rescind, version 0.2.0")).to_be_visible()
+
+
+def test_no_authorizer_says_what_to_do(visitor: Console) -> None:
+    """F478f: A key that may not see authorizers is told so, in the place of the list."""
+    visitor.expect_failures(403)
+    visitor.sign_in("desk")
+    visitor.open("#/authorizers")
+    expect(visitor.page.get_by_text("This key may not do that.")).to_be_visible()

@@ -1,0 +1,147 @@
+"""The overview: whether revoked warrants are refused everywhere, and until when."""
+
+import pytest
+from playwright.sync_api import Locator, Route, expect
+
+from tests.functions.console import plans
+from tests.functions.console.plans import WAITING
+from tests.functions.console.seeds import Plan
+from tests.functions.console.watched import Console
+
+pytestmark = pytest.mark.slow
+
+# The page looks each five seconds; other tests may slow it down.
+_POLLED = 20_000
+
+
+def panel(console: Console, name: str) -> Locator:
+    heading = console.page.get_by_role("heading", name=name)
+    return console.page.locator("section.panel").filter(has=heading)
+
+
+def test_what_waits_is_said_and_published(console: Console) -> None:
+    """F468a: The overview says what waits for a list and that it is late, and publishes it."""
+    page, status = console.page, console.world.get("revocations/srl/status")
+    expect(
+        page.get_by_role("heading", name=f"List {status['version']} is in force")
+    ).to_be_visible()
+    dial = page.get_by_role("img", name=f"List {status['version']} is valid for 3 h more.")
+    expect(dial).to_be_visible()
+    warning = page.get_by_role("status").filter(has_text="recorded but not in the list yet")
+    expect(warning).to_contain_text(f"{status['pending']} changes are recorded")
+    expect(warning).to_contain_text("so the schedule is late")
+    assert status["pending"] >= WAITING
+    expect(panel(console, "Revoked")).to_contain_text(f"{status['count']}")
+    expect(panel(console, "What authorizers hold")).to_contain_text("hold every change")
+    expect(panel(console, "Needs a person")).to_contain_text("auditor")
+    console.check_looks("overview")
+    page.get_by_role("button", name="Publish now").click()
+    following = f"List {status['version'] + 1} is in force"
+    expect(page.get_by_role("heading", name=following)).to_be_visible(timeout=_POLLED)
+    expect(warning).to_have_count(0)
+    expect(page.get_by_role("button", name="Publish now")).to_have_count(0)
+    assert console.world.get("revocations/srl/status")["pending"] == 0
+
+
+def test_an_expired_list_is_said_until_another_one_is_published(visitor: Console) -> None:
+    """F468b: Once the list has expired, the overview says so and shows nothing as in force."""
+    page, version = visitor.page, visitor.world.get("revocations/srl/status")["version"]
+    visitor.pass_time(hours=3, minutes=35)
+    visitor.sign_in()
+    expect(page.get_by_role("heading", name=f"List {version} is in force")).to_be_visible()
+    visitor.pass_time(minutes=10)
+    alarm = page.get_by_role("status").filter(has_text=f"List {version} expired")
+    expect(alarm).to_contain_text("refuses every warrant", timeout=_POLLED)
+    expect(page.get_by_role("heading", name=f"List {version} has expired")).to_be_visible()
+    held = panel(visitor, "What authorizers hold")
+    expect(held).to_contain_text("not heard for 5 min")
+    expect(held.locator(".force")).to_have_count(0)
+    visitor.check_looks("overview-expired", ["dark", "phone"])
+    page.get_by_role("button", name="Publish now").click()
+    following = page.get_by_role("heading", name=f"List {version + 1} is in force")
+    expect(following).to_be_visible(timeout=_POLLED)
+    expect(alarm).to_have_count(0)
+
+
+def test_what_was_shown_stays_if_the_server_dies(console: Console) -> None:
+    """F468c: If the service stops answering, the overview keeps what it showed, with its time."""
+    page = console.page
+    console.expect_failures(0)
+    console.world.stop()
+    stale = page.get_by_role("status").filter(has_text="As of 12:00 UTC")
+    expect(stale).to_contain_text("The service does not answer.", timeout=_POLLED)
+    expect(page.get_by_role("img", name="is valid for")).to_be_visible()
+    expect(panel(console, "What authorizers hold").get_by_role("img")).to_be_visible()
+    page.get_by_role("button", name="Publish now").click()
+    expect(page.get_by_role("alert")).to_contain_text("The list could not be published.")
+    console.check_axe()
+
+
+def test_a_fault_of_one_panel_leaves_the_others(console: Console) -> None:
+    """F468d: A panel that cannot be read says why and can be tried again; the others stay."""
+    page, broken = console.page, [True]
+
+    def answer(route: Route) -> None:
+        if not broken[0]:
+            return route.continue_()
+        error = '{"error": {"code": "unavailable", "message": "The store does not answer."}}'
+        return route.fulfill(status=503, content_type="application/json", body=error)
+
+    console.expect_failures(503)
+    page.route("**/v1/revocations/counts*", answer)
+    console.open("#/keys")
+    console.open("#/overview")
+    fault = panel(console, "Revocations per day").get_by_role("alert")
+    expect(fault).to_contain_text("The revocations per day could not be shown.")
+    expect(fault).to_contain_text("The store does not answer.")
+    expect(page.get_by_role("alert")).to_have_count(1)
+    expect(page.get_by_role("img", name="is valid for")).to_be_visible()
+    broken[0] = False
+    fault.get_by_role("button", name="Try again").click()
+    expect(fault).to_have_count(0)
+    expect(panel(console, "Revocations per day").locator(".body")).to_be_visible()
+
+
+def test_a_key_that_only_reads_sees_what_it_may(visitor: Console) -> None:
+    """F468e: With a read-only key the overview shows what it may read, and nothing to change."""
+    visitor.expect_failures(403)
+    visitor.sign_in("reader")
+    page = visitor.page
+    expect(page.get_by_text("You are looking with a key that may only read.")).to_be_visible()
+    expect(page.get_by_role("img", name="is valid for")).to_be_visible()
+    refused = panel(visitor, "Revocations per day").get_by_role("status")
+    expect(refused).to_contain_text("Ask an administrator for a key with the scope admin.")
+    expect(page.get_by_role("status").filter(has_text="the schedule is late")).to_be_visible()
+    expect(page.get_by_role("main").get_by_role("button")).to_have_count(0)
+    visitor.check_axe()
+
+
+class TestNewTenant:
+    """A tenant in which nothing was revoked yet."""
+
+    @pytest.fixture
+    def plan(self) -> Plan:
+        return plans.nothing
+
+    def test_three_steps_stand_in_place_of_zeros(self, visitor: Console) -> None:
+        """F468f: A new tenant is told three steps, and which of them are done."""
+        page, console = visitor.page, visitor
+        # The list of two weeks ago has expired.
+        console.world.post("revocations/srl/regenerate")
+        console.sign_in()
+        steps = panel(console, "Three steps").get_by_role("listitem")
+        expect(steps).to_have_count(3)
+        expect(panel(console, "What authorizers hold")).to_contain_text(
+            "No authorizer has reported"
+        )
+        expect(panel(console, "Revocations per day")).to_be_hidden()
+        console.check_looks("overview-new", ["light", "phone"])
+        console.world.post("keys", type="root", name="Head office")
+        console.open("#/keys")
+        console.open("#/overview")
+        expect(steps.first).to_contain_text("done")
+        console.world.post("revocations", warrant_id="svc_wrt_first", reason="to see it happen")
+        warning = page.get_by_role("status").filter(has_text="1 change is recorded")
+        expect(warning).to_contain_text("less than a minute", timeout=_POLLED)
+        expect(steps).to_have_count(0)
+        expect(panel(console, "Revocations per day")).to_be_visible()

@@ -1,0 +1,281 @@
+"""The console's pages of revocations: search, one, many, take back."""
+
+import csv
+import re
+from collections.abc import Iterable
+from typing import Final
+
+import pytest
+from playwright.sync_api import Locator, Page, Route, expect
+
+from shared.model import times
+from tests.functions.console import plans
+from tests.functions.console.served import World
+from tests.functions.console.watched import Console
+
+pytestmark = pytest.mark.slow
+
+# Of the plan: it has a reason with markup.
+_SEEDED: Final = "svc_wrt_order-0002"
+
+# How many rows of ten thousand are in the document.
+_TEN_THOUSAND: Final = """async () => {
+  const folder = document.querySelector("script").src;
+  const { longTable } = await import(new URL("parts/table.js", folder));
+  const rows = Array.from({length: 10_000}, (_, number) => `svc_wrt_${number}`);
+  const columns = [{heading: "Warrant", cell: (row) => row}];
+  const made = longTable("Many", columns, rows, {widths: "1fr", signal: AbortSignal.timeout(1)});
+  return made.querySelectorAll("[role=row]").length;
+}"""
+
+
+def _button(page: Page | Locator, name: str) -> Locator:
+    return page.get_by_role("button", name=name)
+
+
+def _says(page: Page, text: str) -> None:
+    """The picture of how far a revocation has come says this."""
+    expect(page.locator("main figure svg")).to_have_attribute(
+        "aria-label", re.compile(re.escape(text))
+    )
+
+
+def _revoke(page: Page, warrant: str, reason: str) -> None:
+    """Revoke one warrant in the dialog that is open."""
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Warrant").fill(warrant)
+    dialog.get_by_label("Reason").fill(reason)
+    _button(dialog, "Revoke it").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text(warrant)
+
+
+def _report(world: World, ids: Iterable[str]) -> None:
+    """Let authorizers report that they hold the newest entry of the feed."""
+    held = world.get("revocations?limit=1")["revocations"][0]["id"]
+    sequence = world.get(f"revocations/{held}")["feed_sequence"]
+    for each in ids:
+        path = f"authorizers/{each}/heartbeat"
+        world.post(path, "edge", sequence=sequence, verified_at=times.text(world.clock()))
+
+
+def test_a_revocation_is_followed_until_every_authorizer_refuses_it(console: Console) -> None:
+    """F473a: A person sees a revocation wait, which list has it, and which authorizers lack it.
+
+    What nobody has reported is not shown as done.
+    """
+    page, world = console.page, console.world
+    console.open("#/revocations?by=admin")
+    console.check_looks("revocations")
+    _button(page, "Revoke a warrant…").click()
+    console.check_axe()
+    _revoke(page, "svc_wrt_phone-1", plans.MARKUP)
+    expect(page.get_by_text(plans.MARKUP).first).to_be_visible()
+    version = world.get("revocations/srl/status")["version"]
+    _says(page, f"Waits for list {version + 1}")
+    expect(page.get_by_text("Every authorizer that works from the list alone")).to_be_visible()
+    console.keep_picture("revocation-waiting")
+    console.pass_time(minutes=1)
+    world.run_schedule()
+    _says(page, f"In list {version + 1}")
+    ids = [each["id"] for each in world.get("authorizers?limit=100")["authorizers"]]
+    _report(world, ids[1:])
+    _says(page, f"Held by {len(ids) - 1} of {len(ids)}")
+    _says(page, "Not yet: 1 authorizer may let it in")
+    console.check_looks("revocation")
+    _report(world, ids)
+    _says(page, "By what the authorizers report")
+
+
+def test_a_revocation_is_taken_back_and_found_again(console: Console) -> None:
+    """F473b: After a revocation is taken back, the console shows what the online check says."""
+    page, world = console.page, console.world
+    console.open("#/revocations")
+    search = page.get_by_label("Warrant")
+    search.fill("order-000*")
+    search.press("Enter")
+    expect(page.get_by_text("All 7 are shown")).to_be_visible()
+    search.fill(_SEEDED)
+    search.press("Enter")
+    expect(page.get_by_text("Online checks refuse this warrant")).to_be_visible()
+    page.get_by_role("link", name=_SEEDED).click()
+    _button(page, "Ask now").click()
+    expect(page.get_by_text("refused", exact=True)).to_be_visible()
+    _button(page, "Take back…").click()
+    expect(page.get_by_text("a warrant whose key is revoked stays refused")).to_be_visible()
+    console.check_axe()
+    console.keep_picture("revocation-take-back")
+    _button(page, "Take it back").click()
+    expect(page.get_by_text("Online checks let this warrant in")).to_be_visible()
+    assert world.get(f"revocations/check?warrant_id={_SEEDED}")["revoked"] is False
+    # A warrant that is refused for its key only has no revocation to be taken back.
+    signed = world.get(f"keys/{world.id('Transfers')}/warrants?limit=1")["warrants"][0]
+    search.fill(signed["warrant_id"])
+    search.press("Enter")
+    expect(page.get_by_text("its key is revoked")).to_be_visible()
+
+
+def test_many_warrants_are_revoked_from_a_file(console: Console) -> None:
+    """F474a: A file is checked before anything changes; a bad line stops it until it is left out.
+
+    The result tells what became of each line.
+    """
+    page, world = console.page, console.world
+    lines = [
+        "reason;warrant_id",
+        '"lost; ""again""";svc_wrt_file-1',
+        ";svc_wrt_file-2",
+        f";{_SEEDED}",
+        ";=cmd|calc!A1",
+        "lost;svc_wrt_file-1",
+    ]
+    total = world.get("revocations?limit=1")["total"]
+    console.open("#/revocations/many")
+    file = {
+        "name": "lost.csv",
+        "mimeType": "text/csv",
+        "buffer": "\r\n".join(lines).encode("utf16"),
+    }
+    page.get_by_label("Or choose a file").set_input_files(file)  # type: ignore[arg-type]
+    page.get_by_role("textbox", name=re.compile("^Reason")).fill("laptops stolen")
+    _button(page, "Check, change nothing").click()
+    start = _button(page, "Revoke 2 warrants")
+    expect(start).to_be_disabled()
+    for text in ("1 is revoked already", "1 line repeats", "1 line cannot be revoked"):
+        expect(page.get_by_role("main")).to_contain_text(text)
+    console.check_looks("revocations-many")
+    assert world.get("revocations?limit=1")["total"] == total
+    page.get_by_label("Leave out the bad line").check()
+    start.click()
+    expect(page.get_by_text("2 warrants are revoked.")).to_be_visible()
+    console.keep_picture("revocations-many-done")
+    with page.expect_download() as download:
+        _button(page, "Download the result (CSV)").click()
+    rows = list(csv.DictReader(download.value.path().read_text("utf-8-sig").splitlines()))
+    assert [(row["line"], row["warrant_id"], row["outcome"]) for row in rows] == [
+        ("2", "svc_wrt_file-1", "revoked"),
+        ("3", "svc_wrt_file-2", "revoked"),
+        ("4", _SEEDED, "already_revoked"),
+        ("5", "'=cmd|calc!A1", "left_out"),
+    ]
+    first, second = world.get("revocations?limit=2")["revocations"]
+    assert {first["reason"], second["reason"]} == {'lost; "again"', "laptops stolen"}
+    page.get_by_role("link", name="Show the batch").click()
+    _button(page, "Take the whole batch back…").click()
+    console.keep_picture("revocations-batch")
+    _button(page, "Take 2 revocations back").click()
+    expect(page.get_by_text("No revocation matches.")).to_be_visible()
+    assert world.get("revocations?limit=1")["total"] == total
+
+
+def test_the_service_dies_while_many_are_revoked(console: Console) -> None:
+    """F474b: If the service dies in the middle, the console tells what is done, and can go on.
+
+    A call whose answer was lost is repeated under the same batch, and revokes nothing twice.
+    """
+    page, world = console.page, console.world
+    console.expect_failures(0)
+    total, calls = world.get("revocations?limit=1")["total"], 0
+
+    def answer(route: Route) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 2:
+            # The service makes the change, and its answer is lost.
+            route.fetch()
+        if calls == 1:
+            route.continue_()
+        else:
+            route.abort()
+
+    console.open("#/revocations/many")
+    # Each reason is a call of its own.
+    lines = [f"svc_wrt_dies-{number},{number // 2}" for number in range(6)]
+    page.get_by_role("textbox", name=re.compile("^Warrants")).fill(
+        "\n".join(["warrant_id,reason", *lines])
+    )
+    _button(page, "Check, change nothing").click()
+    expect(_button(page, "Revoke 6 warrants")).to_be_enabled()
+    page.route("**/v1/revocations/batch", answer)
+    _button(page, "Revoke 6 warrants").click()
+    expect(page.get_by_role("alert")).to_contain_text("The service does not answer.")
+    expect(page.get_by_role("alert")).to_contain_text(
+        "2 warrants are revoked. For 2 no answer came: they may be revoked or not. "
+        "2 are still to be done."
+    )
+    console.keep_picture("revocations-many-dies")
+    assert world.get("revocations?limit=1")["total"] == total + 4
+    page.unroute("**/v1/revocations/batch")
+    _button(page, "Go on with the other 4").click()
+    expect(page.get_by_text("6 warrants are revoked.")).to_be_visible()
+    made = world.get("revocations?limit=100")
+    assert made["total"] == total + 6
+    assert len({each["batch_id"] for each in made["revocations"][:6]}) == 1
+    world.stop()
+    page.get_by_role("link", name="Show the batch").click()
+    expect(page.get_by_role("alert")).to_contain_text("The service does not answer.")
+
+
+@pytest.mark.parametrize("plan", [plans.many_revocations], ids=["10,000"])
+def test_ten_thousand_revocations(console: Console) -> None:
+    """F475a: Of ten thousand revocations only the rows in view are in the document.
+
+    Loading them can be stopped.
+    """
+    page = console.page
+    console.open("#/revocations")
+    _button(page, "Load the next 100").click()
+    expect(page.get_by_text("Showing 200 of 10,000")).to_be_visible()
+    _button(page, "Load 9,800 more").click()
+    expect(page.get_by_text(re.compile("[0-9,]+ of 9,800 revocations"))).to_be_visible()
+    _button(page, "Stop after the present step").click()
+    table = page.get_by_role("table", name="Revocations")
+    expect(table).to_have_attribute("aria-rowcount", re.compile("[0-9]+"))
+    shown = int(table.get_attribute("aria-rowcount") or 0)
+    assert 300 <= shown < 10_000
+    assert page.locator("[role=row]").count() < 100
+    table.evaluate("each => { each.scrollTop = each.scrollHeight }")
+    expect(page.locator(f"[aria-rowindex='{shown}']")).to_be_visible()
+    assert page.locator("[role=row]").count() < 100
+    console.check_looks("revocations-10000", ["phone"])
+    assert page.evaluate(_TEN_THOUSAND) < 100
+
+
+def test_who_may_not_revoke_sees_no_button_for_it(visitor: Console) -> None:
+    """F475b: A key that cannot read revocations is told so; one that only reads has no buttons."""
+    page = visitor.page
+    visitor.sign_in("reader")
+    visitor.open("#/revocations")
+    expect(page.get_by_text("This key cannot read revocations.")).to_be_visible()
+    visitor.check_looks("revocations-reader", ["light"])
+    auditor = visitor.another_tab()
+    auditor.sign_in("auditor")
+    auditor.open(f"#/revocations?warrant={_SEEDED}")
+    auditor.page.get_by_role("link", name=_SEEDED).click()
+    expect(auditor.page.get_by_role("heading", name=_SEEDED)).to_be_visible()
+    expect(auditor.page.get_by_role("heading", name="Facts")).to_be_visible()
+    auditor.open("#/revocations")
+    expect(auditor.page.get_by_text("Showing 100 of 120")).to_be_visible()
+    for name in ("Revoke a warrant…", "Take back…"):
+        expect(_button(auditor.page, name)).to_have_count(0)
+    auditor.check()
+
+
+@pytest.mark.parametrize("plan", [plans.nothing], ids=["empty"])
+def test_two_tabs_of_a_new_tenant(console: Console) -> None:
+    """F475c: A page sees that another tab took its revocation back."""
+    page = console.page
+    console.open("#/revocations")
+    expect(page.get_by_text("Revoke a warrant to see it happen")).to_be_visible()
+    console.check_looks("revocations-empty", ["light"])
+    _button(page, "Revoke a warrant…").last.click()
+    _revoke(page, "svc_wrt_first", plans.RTL)
+    expect(page.get_by_text("That is not known:")).to_be_visible()
+    other = console.another_tab()
+    other.sign_in()
+    other.open(page.evaluate("location.hash"))
+    console.expect_failures(404)
+    _button(page, "Take back…").click()
+    _button(page, "Take it back").click()
+    expect(page.get_by_text("Online checks let this warrant in")).to_be_visible()
+    expect(other.page.get_by_role("heading", name="There is no such revocation")).to_be_visible()
+    other.check()

@@ -1,0 +1,193 @@
+"""Who is signed in, and until when; and what is said if the service does not answer."""
+
+import pytest
+from playwright.sync_api import Route, expect
+
+from tests.functions.console.watched import Console
+
+pytestmark = pytest.mark.slow
+
+DOOR = "Sign in to Rescind"
+
+
+def assert_signed_out(console: Console, why: str) -> None:
+    expect(console.page.get_by_role("heading", name=DOOR)).to_be_visible()
+    expect(console.page.get_by_role("main")).to_contain_text(why)
+    assert console.page.evaluate("sessionStorage.length") == 0
+
+
+def test_the_keyboard_is_enough_to_sign_in_and_out(visitor: Console) -> None:
+    """F457a: Signing out forgets the key and all that was shown, also for the Back button."""
+    page = visitor.page
+    visitor.wait("door")
+    visitor.check_looks("door")
+    page.keyboard.type(visitor.world.seed.secrets["admin"])
+    page.keyboard.press("Enter")
+    visitor.wait("overview")
+    visitor.open("#/settings")
+    page.get_by_role("button", name="Sign out").focus()
+    page.keyboard.press("Enter")
+    assert_signed_out(visitor, "You are signed out.")
+    page.go_back()
+    expect(page.get_by_role("heading", name=DOOR)).to_be_visible()
+    expect(page.get_by_text("Acme payments")).to_have_count(0)
+
+
+def test_a_session_ends_without_input(console: Console) -> None:
+    """F457b: After 15 minutes without input the key is forgotten; the page is kept."""
+    console.open("#/settings")
+    console.be_away(minutes=14)
+    expect(console.page.get_by_role("button", name="Sign out")).to_be_visible()
+    console.be_away(minutes=2)
+    assert_signed_out(console, "Locked after 15 minutes without input.")
+    console.type_key(console.world.seed.secrets["admin"])
+    console.wait("settings")
+
+
+def test_a_key_that_is_revoked_meanwhile(visitor: Console) -> None:
+    """F457c: If the key stops working, the console forgets it and says so; the page is kept."""
+    world = visitor.world
+    made = world.post("api-keys", name="other", scopes=["admin"])
+    world.seed.secrets["other"] = made["key"]
+    visitor.sign_in("other")
+    world.post(f"api-keys/{made['id']}/revoke")
+    visitor.expect_failures(401)
+    visitor.page.get_by_role("link", name="API keys").click()
+    assert_signed_out(visitor, "This key no longer works.")
+    visitor.type_key(world.seed.secrets["admin"])
+    visitor.wait("api-keys")
+
+
+def test_tabs_share_the_end_and_not_the_key(console: Console) -> None:
+    """F457d: A second tab needs the key anew; signing out in one signs out in all."""
+    other = console.another_tab()
+    expect(other.page.get_by_role("heading", name=DOOR)).to_be_visible()
+    other.sign_in("reader")
+    console.page.get_by_role("button", name="Sign out").click()
+    assert_signed_out(console, "You are signed out.")
+    assert_signed_out(other, "You signed out in another tab.")
+    other.check()
+
+
+def test_a_tab_keeps_the_key_if_it_is_told_to(visitor: Console) -> None:
+    """F457e: A tab keeps the key over a reload only if the person ticked that."""
+    visitor.sign_in()
+    visitor.load()
+    expect(visitor.page.get_by_role("heading", name=DOOR)).to_be_visible()
+    visitor.sign_in(remember=True)
+    visitor.load()
+    visitor.wait("overview")
+    assert visitor.another_tab().page.evaluate("sessionStorage.length") == 0
+    visitor.page.get_by_role("button", name="Sign out").click()
+    assert_signed_out(visitor, "You are signed out.")
+    visitor.remembers = False
+
+
+def test_a_link_signs_in_once(visitor: Console) -> None:
+    """F457f: A one-time link signs in once, is in no address after, and its key ends with it."""
+    link, page = visitor.world.link(), visitor.page
+    with page.expect_response("**/console/session") as answered:
+        page.goto(link)
+    visitor.world.seed.secrets |= {
+        "code": link.partition("=")[2],
+        "link": answered.value.json()["key"],
+    }
+    visitor.wait("overview")
+    assert page.url == f"{visitor.world.url}/"
+    visitor.check()
+    # Its key is meant to end.
+    expect(page.get_by_role("main")).not_to_contain_text("console, ")
+    page.get_by_role("button", name="Sign out").click()
+    assert_signed_out(visitor, "You are signed out.")
+    found = visitor.world.get("api-keys")["api_keys"]
+    assert [each["status"] for each in found if each["name"].startswith("console, ")] == ["revoked"]
+    visitor.expect_failures(401)
+    page.goto(link)
+    expect(page.get_by_role("main")).to_contain_text("was used already")
+    assert page.url == f"{visitor.world.url}/"
+
+
+def test_signing_out_ends_no_key_of_a_person(visitor: Console) -> None:
+    """F457g: Who was locked out of a session by link, and types a key, keeps that key."""
+    with visitor.page.expect_response("**/console/session") as answered:
+        visitor.page.goto(link := visitor.world.link())
+    visitor.world.seed.secrets |= {
+        "code": link.partition("=")[2],
+        "link": answered.value.json()["key"],
+    }
+    visitor.wait("overview")
+    visitor.be_away(minutes=16)
+    visitor.wait("door")
+    visitor.sign_in()
+    visitor.page.get_by_role("button", name="Sign out").click()
+    assert_signed_out(visitor, "You are signed out.")
+    assert visitor.world.get("whoami")["api_key_name"] == "admin"
+
+
+def test_a_wrong_key(visitor: Console) -> None:
+    """F458a: A key that does not work opens nothing, and is neither shown nor kept."""
+    visitor.expect_failures(401)
+    for secret in (visitor.world.seed.secrets["lost"], "no key at all", "svc_" + "é" * 43):
+        visitor.type_key(secret)
+        expect(visitor.page.get_by_role("main")).to_contain_text("You are not signed in.")
+        expect(visitor.page.locator("input[type=password]")).to_have_value("")
+        assert secret not in visitor.page.content()
+    visitor.check_axe()
+    visitor.sign_in()
+
+
+def test_a_key_that_only_reads(visitor: Console) -> None:
+    """F458b: With a key that may only read, each page says so; one refusal empties no page."""
+    visitor.expect_failures(403)
+    visitor.sign_in("reader")
+    pages = ("keys", "revocations", "authorizers", "api-keys", "accounts", "audit")
+    for name in (*pages, "settings", "overview"):
+        visitor.open(f"#/{name}")
+        expect(visitor.page.get_by_text("a key that may only read")).to_be_visible()
+        expect(visitor.page.get_by_text("The page could not be shown")).to_have_count(0)
+    expect(visitor.page.get_by_role("button", name="Save")).to_have_count(0)
+
+
+def test_a_service_that_does_not_answer(console: Console) -> None:
+    """F459a: If the service does not answer, the page says so, and "Try again" goes on."""
+    console.open("#/api-keys")
+    console.open("#/settings")
+    console.expect_failures(0)
+    console.world.stop()
+    console.page.get_by_role("link", name="API keys").click()
+    again = console.page.get_by_role("button", name="Try again")
+    expect(again.first).to_be_visible()
+    expect(console.page.get_by_role("main")).to_contain_text("does not answer")
+    console.check_axe()
+    console.world.start()
+    again.first.click()
+    expect(console.page.get_by_role("main")).to_contain_text("desk")
+    expect(again).to_have_count(0)
+
+
+def test_a_service_that_is_throttled(console: Console) -> None:
+    """F459b: If there are too many requests, the console waits as it is told, says so, goes on."""
+    console.expect_failures(429)
+    console.world.throttle()
+    console.page.get_by_role("link", name="API keys").click()
+    expect(console.page.get_by_role("status")).to_contain_text("Too many requests")
+    console.pass_time(seconds=5)
+    console.wait("api-keys")
+    expect(console.page.get_by_role("main")).to_contain_text("desk")
+
+
+def test_the_console_works_below_a_base_path(visitor: Console) -> None:
+    """F449f: Behind a proxy or a domain with a base path, the page finds its files and the API."""
+    seen: list[str] = []
+
+    def strip(route: Route) -> None:
+        seen.append(route.request.url)
+        route.continue_(url=route.request.url.replace("/auth/", "/"))
+
+    visitor.page.route("**/auth/**", strip)
+    visitor.page.goto(f"{visitor.world.url}/auth/")
+    visitor.page.on("request", lambda request: seen.append(request.url))
+    visitor.sign_in()
+    visitor.open("#/settings")
+    assert len(seen) > 10
+    assert {url for url in seen if "/auth/" not in url} == set()

@@ -1,0 +1,31 @@
+"""The console's page of settings."""
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.functions.console.watched import Console
+
+pytestmark = pytest.mark.slow
+
+
+def test_a_setting_is_saved_by_itself(console: Console) -> None:
+    """F479a: Each setting says what it does, and is saved alone; what is refused says why."""
+    page, world = console.page, console.world
+    console.expect_failures(400)
+    console.open("#/settings")
+    life = page.get_by_role("region", name="Lists live for")
+    expect(life).to_contain_text("valid for 4 h")
+    console.check_looks("settings")
+    life.get_by_role("textbox").fill("7200")
+    life.get_by_role("button", name="Save").click()
+    expect(life).to_contain_text("valid for 2 h")
+    assert world.get("tenant/settings")["srl_ttl_seconds"] == 7200
+    life.get_by_role("textbox").fill("5")
+    life.get_by_role("button", name="Save").click()
+    expect(life.get_by_role("alert")).to_contain_text("srl_ttl_seconds")
+    assert world.get("tenant/settings")["srl_ttl_seconds"] == 7200
+    chosen = page.get_by_role("region", name="Lists are published")
+    chosen.get_by_role("combobox").select_option("follow")
+    chosen.get_by_role("button", name="Save").click()
+    expect(chosen).to_contain_text("follows each change")
+    assert world.get("tenant/settings")["list_publication"] == "follow"

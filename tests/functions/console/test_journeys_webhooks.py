@@ -1,0 +1,47 @@
+"""The console's page of webhooks."""
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.functions.console.plans import MARKUP
+from tests.functions.console.watched import Console
+
+pytestmark = pytest.mark.slow
+
+
+def test_a_webhook_is_made_disabled_and_deleted(console: Console) -> None:
+    """F478g: Its secret is shown once; its events are types that the API knows."""
+    page, world = console.page, console.world
+    console.expect_failures(400)
+    console.open("#/webhooks")
+    expect(page.get_by_text("No webhooks yet.")).to_be_visible()
+    page.get_by_role("button", name="New webhook").click()
+    page.get_by_label("Address").fill("https://192.0.2.1/x")
+    page.get_by_role("button", name="Make the webhook").click()
+    expect(page.get_by_role("alert")).to_contain_text("url")
+    page.get_by_label("Address").fill("https://hooks.example.com/rescind")
+    page.get_by_label("What it is for").fill(MARKUP)
+    page.get_by_label("Everything").uncheck()
+    for group in ("Warrants are", "Signing keys", "Lists are", "API keys", "Authorizers"):
+        page.get_by_label(group).check()
+    console.check_axe()
+    page.get_by_role("button", name="Make the webhook").click()
+    (made,) = world.get("webhooks")["webhooks"]
+    assert {"revocation.create", "srl.published", "key.expiring"} <= set(made["events"])
+    world.seed.secrets["webhook"] = page.locator("output.secret").inner_text()
+    page.get_by_role("button", name="I have stored it").click()
+    console.check_looks("webhooks")
+
+    page.get_by_role("link", name="https://hooks.example.com/rescind").click()
+    expect(page.get_by_text("Nothing was sent yet.")).to_be_visible()
+    page.get_by_role("button", name="Replace the secret").click()
+    page.get_by_role("button", name="Make the new secret").click()
+    assert page.locator("output.secret").inner_text() != world.seed.secrets["webhook"]
+    page.get_by_role("button", name="I have stored it").click()
+    page.get_by_role("button", name="Disable…").click()
+    page.get_by_role("dialog").get_by_role("button", name="Disable").click()
+    expect(page.get_by_text("disabled: by a person")).to_be_visible()
+    page.get_by_role("button", name="Delete…").click()
+    page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    expect(page.get_by_text("No webhooks yet.")).to_be_visible()
+    assert world.get("webhooks")["webhooks"] == []

@@ -1,0 +1,234 @@
+"""A page in the browser, as a person uses it, that is watched for what must never happen."""
+
+import json
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, ConsoleMessage, Page, Request
+
+from tests.functions.console.served import World
+from tests.processes import ROOT
+
+# Where pictures are kept for people; without this, none are.
+_PICTURES: Final = "RESCIND_PICTURES"
+_SIZE: Final = (1280, 800)
+_PHONE: Final = (390, 844)
+LOOKS: Final = ("light", "dark", "phone")
+# What the rules of WCAG 2.2, levels A and AA, are called in axe.
+_RULES: Final = ("wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa")
+
+_REPORT_VIOLATIONS: Final = """
+document.addEventListener("securitypolicyviolation", (event) =>
+  reportViolation(`${event.effectiveDirective}: ${event.blockedURI} ${event.sample}`));
+"""
+_OVERFLOW: Final = """() => {
+  const page = document.documentElement;
+  if (page.scrollWidth <= page.clientWidth) return "";
+  const wide = [...document.querySelectorAll("body *")].filter(
+    (each) => each.getBoundingClientRect().right > page.clientWidth + 0.5);
+  return `${page.scrollWidth} > ${page.clientWidth}: ` +
+    wide.slice(0, 5).map((each) => each.outerHTML.slice(0, 120)).join(" | ");
+}"""
+# All that can hold a key: the document with what was typed, storage of all kinds, the address.
+_HELD: Final = """async () => {
+const entries = (storage) => Array.from(
+  {length: storage.length},
+  (_, index) => [storage.key(index), storage.getItem(storage.key(index))]);
+return {
+  document: document.documentElement.outerHTML,
+  fields: [...document.querySelectorAll("input, textarea")].map((each) => each.value),
+  address: location.href,
+  history: history.state,
+  title: document.title,
+  cookies: document.cookie,
+  localStorage: entries(localStorage),
+  sessionStorage: entries(sessionStorage),
+  databases: await indexedDB.databases(),
+  caches: await caches.keys(),
+  window: window.name,
+}}"""
+
+
+@dataclass
+class Console:
+    """The console in a tab; `check` fails on what happened since it was opened."""
+
+    page: Page
+    world: World
+    faults: list[str] = field(default_factory=list)
+    # Beginnings of messages of the browser that this journey causes on purpose.
+    expected: list[str] = field(default_factory=list)
+    # Whether the person ticked that the tab keeps the key.
+    remembers: bool = False
+
+    @classmethod
+    def visit(cls, browser: Browser, world: World) -> "Console":
+        """Load the console in a tab of a new profile. Nobody is signed in."""
+        width, height = _SIZE
+        context = browser.new_context(
+            viewport={"width": width, "height": height},
+            locale="en-GB",
+            timezone_id="UTC",
+            reduced_motion="reduce",
+        )
+        console = cls(context.new_page(), world)
+        console.watch()
+        console.load()
+        return console
+
+    def watch(self) -> None:
+        """Write down from now on what must not happen."""
+        self.page.set_default_timeout(10_000)
+        self.page.clock.set_fixed_time(self.world.clock())
+        self.page.on("console", self._take_message)
+        self.page.on("pageerror", lambda error: self.faults.append(f"error: {error}"))
+        self.page.on("request", self._take_request)
+        self.page.expose_function("reportViolation", self._take_violation)
+        self.page.add_init_script(_REPORT_VIOLATIONS)
+
+    def load(self, where: str = "") -> None:
+        """Load the console anew; whoever was signed in is not any more."""
+        self.page.goto(f"{self.world.url}/{where}")
+
+    def another_tab(self) -> "Console":
+        """A second tab of the same profile, with the console in it; nobody is signed in there."""
+        console = Console(self.page.context.new_page(), self.world, self.faults, self.expected)
+        console.watch()
+        console.load()
+        return console
+
+    def sign_in(self, name: str = "admin", *, remember: bool = False) -> None:
+        """Type the API key of this name, and wait for the first page."""
+        self.type_key(self.world.seed.secrets[name], remember=remember)
+        self.wait("overview")
+
+    def type_key(self, secret: str, *, remember: bool = False) -> None:
+        """Type a key, and press Enter."""
+        entry = self.page.locator("input[type=password]")
+        entry.fill(secret)
+        if remember:
+            self.remembers = True
+            self.page.get_by_role("checkbox").check()
+        entry.press("Enter")
+
+    def open(self, where: str) -> None:
+        """Go to a page, such as `#/keys`, and wait until it has drawn its data."""
+        self.page.evaluate(
+            """(where) => {
+              if (location.hash === where) return;
+              delete document.body.dataset.ready;
+              location.hash = where;
+            }""",
+            where,
+        )
+        self.wait(where.removeprefix("#/").partition("?")[0].partition("/")[0])
+        self.check()
+
+    def wait(self, name: str) -> None:
+        """Wait until the page of this name has drawn its data."""
+        self.page.wait_for_selector(f"body[data-ready={json.dumps(name)}]", state="attached")
+
+    def pass_time(self, **by: float) -> None:
+        """Move the clocks of the service and of the browser. No timer goes off by this."""
+        self.world.clock.advance(**by)
+        self.page.clock.set_fixed_time(self.world.clock())
+
+    def be_away(self, **by: float) -> None:
+        """Let time pass in which nothing is done; the page's timers that were due go off."""
+        self.pass_time(**by)
+        self.page.clock.fast_forward(int(timedelta(**by).total_seconds() * 1000))
+
+    def expect_failures(self, *statuses: int) -> None:
+        """Do not mind that the browser reports answers with these; 0: there was none."""
+        for status in statuses:
+            end = f"the server responded with a status of {status}" if status else "net::ERR_"
+            self.expected.append(f"Failed to load resource: {end}")
+
+    def look(self, look: str) -> None:
+        """Show the page as in `LOOKS`."""
+        width, height = _PHONE if look == "phone" else _SIZE
+        self.page.set_viewport_size({"width": width, "height": height})
+        self.page.emulate_media(color_scheme="dark" if look == "dark" else "light")
+
+    def check_looks(self, name: str, looks: Iterable[str] = LOOKS) -> None:
+        """In each look nothing runs over, axe finds nothing, and a picture is kept if wanted."""
+        for look in looks:
+            self.look(look)
+            self.check()
+            self.check_axe()
+            self.keep_picture(f"{name}-{look}")
+        self.look("light")
+
+    def check_axe(self) -> None:
+        """Fail if axe finds that the page as it is now breaks a rule of WCAG 2.2 AA."""
+        found = Axe().run(self.page, options={"runOnly": {"type": "tag", "values": list(_RULES)}})
+        lines = [
+            f"{rule['id']}: {rule['help']}: {node['target']} {node['html'][:200]}"
+            for rule in found.response["violations"]
+            for node in rule["nodes"]
+        ]
+        assert not lines, "\n".join(lines)
+
+    def keep_picture(self, name: str) -> None:
+        """Keep a picture of the whole page, if `RESCIND_PICTURES` names a folder for it."""
+        if _PICTURES not in os.environ:
+            return
+        self.photograph(picture(name))
+
+    def photograph(self, path: Path) -> None:
+        """Write a picture of the whole page."""
+        size = self.page.viewport_size
+        assert size is not None
+        # Bars that are fixed to the window would be in the middle of a longer picture.
+        height = self.page.evaluate("document.documentElement.scrollHeight")
+        self.page.set_viewport_size({"width": size["width"], "height": max(height, size["height"])})
+        self.page.screenshot(path=path)
+        self.page.set_viewport_size(size)
+
+    def check(self) -> None:
+        """Fail on all that was written down, on sideways scroll, and if the key is anywhere."""
+        overflow = self.page.evaluate(_OVERFLOW)
+        assert not overflow, f"the page scrolls sideways: {overflow}"
+        self._check_key()
+        assert not self.faults, "\n".join(self.faults)
+
+    def _check_key(self) -> None:
+        held = self.page.evaluate(_HELD)
+        if self.remembers:
+            del held["sessionStorage"]
+        held["all cookies"] = self.page.context.cookies()
+        for place, text in held.items():
+            for secret in self._secrets():
+                assert secret not in json.dumps(text, ensure_ascii=False), f"a key is in {place}"
+
+    def _secrets(self) -> Iterator[str]:
+        for secret in self.world.seed.secrets.values():
+            # A part of it, so that it is known also if it is not whole.
+            yield secret[-24:]
+
+    def _take_message(self, message: ConsoleMessage) -> None:
+        if not message.text.startswith(tuple(self.expected)):
+            self.faults.append(f"console: {message.type}: {message.text} {message.location}")
+
+    def _take_request(self, request: Request) -> None:
+        address = urlsplit(request.url)
+        if address.scheme != "data" and address.netloc != urlsplit(self.world.url).netloc:
+            self.faults.append(f"a request to another host: {request.url}")
+        if any(secret in request.url for secret in self._secrets()):
+            self.faults.append(f"a key in the address of a request: {address.path}")
+
+    def _take_violation(self, what: str) -> None:
+        self.faults.append(f"the content security policy stopped {what}")
+
+
+def picture(name: str) -> Path:
+    """The path of a picture, in a folder that exists."""
+    folder = ROOT / os.environ[_PICTURES]
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / f"{name}.png"

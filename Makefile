@@ -5,6 +5,7 @@ DATA    ?= .data
 WORKERS ?= 1
 KEYS    ?=
 LOG     ?= info
+OPS     ?=
 ARCHITECTURE ?= arm64
 OUTPUT  ?= .build/app
 DIST    ?= dist
@@ -16,7 +17,7 @@ AWS_PORT ?= 4566
 
 VENV ?= .venv
 BIN  := $(VENV)/bin
-TOOLS := sam checkov ministack cddl cose audit client files envoy tenuo
+TOOLS := sam checkov ministack cddl cose audit client files envoy tenuo otel tlog
 NODE_TOOLS := engines openapi
 
 # What the checks write: with CACHES elsewhere, and VENV too, the source tree may be read-only.
@@ -25,19 +26,20 @@ export COVERAGE_FILE := $(CACHES)/.coverage
 export HYPOTHESIS_STORAGE_DIRECTORY := $(CACHES)/.hypothesis
 export MYPY_CACHE_DIR := $(CACHES)/.mypy_cache
 export RUFF_CACHE_DIR := $(CACHES)/.ruff_cache
-PYTEST := $(BIN)/pytest --override-ini cache_dir="$(CACHES)/.pytest_cache" --numprocesses 2
+PYTEST := $(BIN)/pytest --override-ini cache_dir="$(CACHES)/.pytest_cache" --numprocesses 3
 # Each process would read the API document for the fuzzer, whose tests are slow.
 FAST := -m "not slow and not long" -p no:schemathesis --ignore tests/infra/test_fuzzed_api.py
 
 .DEFAULT_GOAL := help
-.PHONY: help supported run build wheels sbom audit aws-local test test-only test-slow test-all test-engines bench lint format openapi lock clean
+.PHONY: help supported run build wheels sbom audit aws-local test test-only test-slow test-all test-engines bench lint format openapi pictures lock clean
 
 help: ## Say what each command does.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-run: $(VENV)/.infra ## Serve on 127.0.0.1 (HOST=127.0.0.1 PORT=8080 DATA=.data KEYS=.data/master.key WORKERS=1 LOG=info). Ctrl-C stops it.
-	@exec $(BIN)/python -m infra.local_server --host $(HOST) --port $(PORT) --data "$(DATA)" --workers $(WORKERS) \
-		--log-level $(LOG) $(if $(KEYS),--keys "$(KEYS)")
+run: $(VENV)/.infra ## Serve on 127.0.0.1 (HOST=127.0.0.1 PORT=8080 DATA=.data KEYS=.data/master.key WORKERS=1 LOG=info OPS=). Ctrl-C stops it.
+	@exec $(BIN)/python -m infra.cli serve --host $(HOST) --port $(PORT) --data "$(DATA)" --workers $(WORKERS) \
+		--log-level $(LOG) $(if $(KEYS),--keys "$(KEYS)") \
+		$(if $(OPS),--ops-address $(OPS))
 
 build: $(VENV)/.infra ## Stage what Lambda runs in .build/app (ARCHITECTURE=arm64 OUTPUT=.build/app PARAMETERS=).
 	@$(BIN)/python -m infra.build --architecture $(ARCHITECTURE) --output $(OUTPUT) \
@@ -94,6 +96,10 @@ format: $(VENV)/.tests ## Rewrite the code in the project's format.
 openapi: $(VENV)/.tests ## Write docs/openapi.json anew from the code.
 	$(BIN)/python -m infra.openapi
 
+pictures: $(VENV)/.tests ## Keep pictures of the console in .build/console; the README's is docs/console.png.
+	@RESCIND_PICTURES=.build/console $(PYTEST) -m slow tests/functions/console -k "journeys"
+	@$(BIN)/python -m tests.functions.console.picture docs/console.png
+
 # Each lock holds all that its room needs, pinned by hash; a later one only adds to an earlier one.
 # The tools' locks stand apart, and let none of the others move.
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 \
@@ -118,13 +124,16 @@ supported:
 		+ " as in: make run PYTHON=python3.13")'
 
 INSTALL = @$(PYTHON) infra/environment.py
+COMMAND = @$(BIN)/python -m infra.cli.install
 
 $(VENV)/.infra: infra/requirements.lock | supported
 	$(INSTALL) $(VENV) $<
+	$(COMMAND) $(VENV)
 	@touch $@
 
 $(VENV)/.tests: tests/requirements.lock | supported
 	$(INSTALL) $(VENV) $<
+	$(COMMAND) $(VENV)
 	@touch $@ $(VENV)/.infra
 
 $(TOOLS:%=.tools/%/.installed): .tools/%/.installed: tests/tools/%.lock | $(VENV)/.tests

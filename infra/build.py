@@ -34,7 +34,9 @@ PARAMETERS_FILE: Final = "parameters.yaml"
 # The parameters of the template that become settings of all functions. SAM publishes a version if
 # the code or the text of the template changed, but not if only a parameter did: so the artefact
 # must change with these parameters.
-SETTINGS: Final = frozenset({"BasePath", "RestoredAs", "TrustedProxies"})
+SETTINGS: Final = frozenset(
+    {"BasePath", "Mode", "OperationMetrics", "RestoredAs", "TrustedProxies"}
+)
 
 _SOURCES: Final = ("functions", "shared")
 _PLATFORMS: Final = {"arm64": "aarch64-manylinux_2_28", "x86_64": "x86_64-manylinux_2_28"}

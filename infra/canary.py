@@ -1,13 +1,11 @@
 """Measure how long a revocation takes to reach every authorizer of a tenant (docs/fleet.md)."""
 
-import argparse
 from collections.abc import Callable
 
-from infra import os_user
 from shared.errors import RescindError
 from shared.model.callers import Caller
 from shared.operations.api.propagation import Progress
-from shared.operations.operator import onboarding, propagation
+from shared.operations.operator import propagation
 from shared.operations.srl import propagation as registry
 from shared.ports import Ports
 
@@ -21,21 +19,23 @@ class NotComplete(RescindError):
     """Not every authorizer is known to refuse the canary."""
 
 
-def run(ports: Ports, arguments: argparse.Namespace, report: Report) -> None:
-    """Revoke a canary, wait for the fleet, restore it; print the seconds on standard output."""
-    caller = onboarding.operator(ports, handle=arguments.name, user=os_user.name())
+def run(ports: Ports, caller: Caller, seconds: int, *, report: Report) -> float:
+    """Revoke a canary, wait up to `seconds` for the fleet, restore it; return how long it took.
+
+    Raises `NotComplete` if not every authorizer is known to refuse it.
+    """
     if not any(True for _ in registry.registrations(ports, caller.tenant_id)):
         raise NotComplete("no authorizer is registered, so there is nothing to measure.")
     try:
-        seconds, last = _measured(ports, caller, arguments.seconds, report)
+        taken, last = _measured(ports, caller, seconds, report)
     except KeyboardInterrupt:
         raise NotComplete("interrupted; the canary is restored.") from None
     if not last.propagation.is_complete:
         for each in last.propagation.stragglers:
             found = each.authorizer
             report(f"  {each.proof}: {found.name} ({found.id}) has {_entry(found.sequence)}.")
-        raise NotComplete(f"{last.propagation.unknown} authorizer(s) unknown after {seconds:.1f} s")
-    print(f"{seconds:.1f}")
+        raise NotComplete(f"{last.propagation.unknown} authorizer(s) unknown after {taken:.1f} s")
+    return taken
 
 
 def _measured(

@@ -1,8 +1,11 @@
 """The data folder of a deployment on one machine: store, blobs and, by default, the master key."""
 
 import os
-from collections.abc import Mapping
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO, Final
 
 from infra import private_files
 from shared import wiring
@@ -16,7 +19,12 @@ _LIMITS = f"{_STORE}-limits"
 _PRIVATE = (
     *(f"{each}{part}" for each in (_STORE, _LIMITS) for part in ("", "-wal", "-shm")),
     "admin.key",
+    "console.json",
 )
+
+
+# The library for metrics reads this variable when it is imported (infra/local_metrics.py).
+METRICS_VARIABLE: Final = "PROMETHEUS_MULTIPROC_DIR"
 
 
 def environment(folder: Path, key: Path | None = None) -> dict[str, str]:
@@ -34,6 +42,17 @@ def environment(folder: Path, key: Path | None = None) -> dict[str, str]:
 def feed_lock(folder: Path) -> Path:
     """Return the path of the empty file that the thread of the feed keeps locked."""
     return folder / "feed.lock"
+
+
+def empty_metrics(folder: Path, address: str) -> Path:
+    """Return an empty folder for the counts of a server that has its metrics at `address`.
+
+    What another run left there is removed, because counters begin at zero.
+    """
+    counts = folder / "metrics" / address
+    shutil.rmtree(counts, ignore_errors=True)
+    counts.mkdir(mode=0o700, parents=True)
+    return counts
 
 
 def master_key(folder: Path, chosen: Path | None, environment_: Mapping[str, str]) -> Path:
@@ -127,8 +146,35 @@ def _checked(folder: Path, key: Path | None) -> Path:
 
 def write_secret(path: Path, secret: str) -> None:
     """Write a secret to a new file that only its owner can read."""
+    write_private(path, f"{secret}\n".encode("ascii"))
+
+
+def write_private(path: Path, data: bytes) -> None:
+    """Write a new file that only its owner can read, and that survives a power failure."""
+    with _new_private(path) as file:
+        file.write(data)
+
+
+def write_lines(path: Path, lines: Iterable[str]) -> int:
+    """Write lines to a new file that only its owner can read; return their number."""
+    written = 0
+    with _new_private(path) as file:
+        for line in lines:
+            file.write(line.encode())
+            written += 1
+    return written
+
+
+def copy_private(source: Path, destination: Path) -> None:
+    """Copy a file of any size to a new one that only its owner can read."""
+    with source.open("rb") as read, _new_private(destination) as file:
+        shutil.copyfileobj(read, file, 1024 * 1024)
+
+
+@contextmanager
+def _new_private(path: Path) -> Iterator[BinaryIO]:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with open(descriptor, "w", encoding="ascii") as file:  # noqa: PTH123 (a descriptor, no path)
-        file.write(secret + "\n")
+    with open(descriptor, "wb") as file:  # noqa: PTH123 (a descriptor, no path)
+        yield file
         file.flush()
         os.fsync(file.fileno())

@@ -1,15 +1,18 @@
-"""All functions as one ASGI application, with the API document and the addresses of blobs."""
+"""All functions as one ASGI application, with the console, the API document and the blobs."""
 
-from functools import partial
+import importlib
+import os
+from functools import cache, partial
 from typing import Final
 
 from fastapi_offline import FastAPIOffline
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
-from infra import local_protocol, openapi
+from infra import data_folder, local_protocol, openapi
+from infra.local_console import Console
 from infra.local_health import Health, alive
 from infra.local_threads import Threads
 from infra.local_waiting import Waiting
@@ -17,6 +20,7 @@ from infra.routers import ROUTERS
 from shared import wiring
 from shared.errors import NotFound, Unavailable
 from shared.model.srl.blobs import CACHE_CONTROL, content_encoding, media_type, sha256_of
+from shared.ports import Ports
 from shared.ports.one_machine import LocalBlobs
 from shared.web import errors
 from shared.web.app import create_app
@@ -60,9 +64,20 @@ async def _nothing_there(_request: Request, _error: Exception) -> Response:
     return errors.response(NotFound("There is no such document."))
 
 
+@cache
+def _ports() -> Ports:
+    """Return the ports of this process, which measure if the server has metrics."""
+    ports = wiring.from_environment()
+    if data_folder.METRICS_VARIABLE not in os.environ:
+        return ports
+    measured: Ports = importlib.import_module("infra.measured_store").measured(ports)
+    return measured
+
+
 _work = Threads(Waiting(local_protocol.limits().waiting))
-_contract = create_app(*ROUTERS, work=_work)
+_contract = create_app(*ROUTERS, ports=_ports, work=_work)
 _health = Health(wiring.from_environment, _work)
+_console = Console(_ports, _work)
 
 # /docs and /openapi.json, with assets that need no network.
 _beside = FastAPIOffline(redoc_url=None, title="Rescind", redirect_slashes=False)
@@ -74,8 +89,14 @@ _beside.add_exception_handler(HTTPException, _nothing_there)
 
 
 async def app(scope: Scope, receive: Receive, send: Send) -> None:
-    """Serve the API, and the read-only paths that only this server has."""
-    await (_beside if _is_beside(scope) else _contract)(scope, receive, send)
+    """Serve the API, the console, and the read-only paths that only this server has."""
+    await _chosen(scope)(scope, receive, send)
+
+
+def _chosen(scope: Scope) -> ASGIApp:
+    if _console.serves(scope):
+        return _console
+    return _beside if _is_beside(scope) else _contract
 
 
 def _is_beside(scope: Scope) -> bool:

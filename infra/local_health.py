@@ -48,7 +48,7 @@ async def alive(_request: Request) -> Response:
     503 if the thread of the feed has stopped, which only a restart mends.
     """
     if local_feed.has_stopped():
-        return _unavailable("The thread that publishes the feed has stopped.").response()
+        return unavailable("The thread that publishes the feed has stopped.").response()
     return _Answer(HTTPStatus.OK, {"status": "alive"}).response()
 
 
@@ -67,7 +67,7 @@ class Health:
         """`GET /readyz`: 200 with the ages of the lists, or 503 if a store does not answer."""
         if (seen := self._fresh()) is None:
             await self._look_once()
-            seen = self._fresh() or _unavailable("A place that holds data takes too long.")
+            seen = self._fresh() or unavailable("A place that holds data takes too long.")
         return seen.response()
 
     def _fresh(self) -> _Answer | None:
@@ -86,10 +86,10 @@ class Health:
             look = partial(readiness.look, self._ports())
             answer = _ready(await self._work(look, Kind.USUAL, tenant_id=""))
         except NotReady as error:
-            answer = _unavailable(f"The {_NAMES[error.setting]} does not answer.")
+            answer = unavailable(f"The {_NAMES[error.setting]} does not answer.")
             _log.error("not ready: %s: %s", error, error.__cause__)
         except Exception as error:  # noqa: BLE001 (a bug is also reported as not ready)
-            answer = _unavailable("The service failed; its log says where.")
+            answer = unavailable("The service failed; its log says where.")
             # Not the text: it may hold a secret.
             frames = "".join(traceback.format_tb(error.__traceback__))
             _log.critical("not ready: %s at\n%s", type(error).__name__, frames)
@@ -101,7 +101,8 @@ def _ready(lists: Lists) -> _Answer:
     return _Answer(HTTPStatus.OK, {"status": "ready", "lists": asdict(lists), "feed": feed})
 
 
-def _unavailable(message: str) -> _Answer:
+def unavailable(message: str) -> _Answer:
+    """Return a 503 with this message."""
     return _Answer(
         HTTPStatus.SERVICE_UNAVAILABLE, {"error": {"code": "unavailable", "message": message}}
     )

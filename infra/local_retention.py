@@ -1,4 +1,4 @@
-"""Removal of expired audit entries on one machine; DynamoDB does this itself."""
+"""Removal of expired items on one machine; DynamoDB does this itself."""
 
 import logging
 from collections import deque
@@ -14,7 +14,7 @@ _log = logging.getLogger("rescind")
 
 
 class Retention:
-    """Removes expired audit entries, a part at each call.
+    """Removes expired audit entries and items of the table `keys`, a part at each call.
 
     A removal is final, and a clock may be wrong for some time. So nothing is removed in the first
     `readings` calls; then the time is the earliest of the last `readings` calls.
@@ -25,7 +25,7 @@ class Retention:
         self._said: deque[int] = deque(maxlen=readings)
 
     def apply(self) -> None:
-        """Remove some of the entries that expired before today. A fault is logged."""
+        """Remove some of the items that expired. A fault is logged."""
         self._said.append(int(self._ports.now().timestamp()))
         store = self._ports.store
         if len(self._said) < (self._said.maxlen or 0) or not isinstance(store, LocalStore):
@@ -35,4 +35,4 @@ class Retention:
                 if not store.remove_expired(before=min(self._said)):
                     break
         except Exception:  # noqa: BLE001 (the caller must go on)
-            _log.exception("expired audit entries could not be removed; the next attempt follows")
+            _log.exception("expired items could not be removed; the next attempt follows")

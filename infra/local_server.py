@@ -5,52 +5,74 @@ and then every minute, by the operation that the schedule runs on AWS. A change 
 once.
 """
 
-import argparse
+import importlib
 import logging.config
 import os
 import signal
 import socket
 import sys
-from ipaddress import IPv4Address, IPv6Address, ip_address
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
-from typing import ClassVar, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import uvicorn
 
-from infra import command_line, data_folder, local_protocol, os_user
+from infra import console_code, data_folder, local_addresses, local_console, local_protocol, os_user
+from infra.local_addresses import OpsAddress
+from infra.local_ages import Ages
+from infra.local_console import Choice
 from infra.local_feed import LOCK_VARIABLE, Feed
+from infra.local_sealing import Sealing
 from infra.local_timer import Timer
+from infra.local_webhooks import Webhooks
 from shared import logs, wiring
-from shared.errors import InvalidSettings, NotFound, RescindError
-from shared.operations.operator import onboarding
+from shared.errors import Corrupt, InvalidSettings, NotFound, RescindError
+from shared.operations.operator import deployment, onboarding
 from shared.operations.rules import tenants
 from shared.ports import Ports
 from shared.ports.one_machine import LocalStore
+from shared.ports.sender import Sender
 
-_HOST = ip_address("127.0.0.1")
-_IPV4 = 4
 _TENANT = "local"
 
 _log = logging.getLogger("rescind")
 
 
-def main() -> int:
+@dataclass(frozen=True)
+class Options:
+    """Where and how to serve.
+
+    `keys` is the file of the master key, if it is not in the folder `data`.
+    """
+
+    host: IPv4Address | IPv6Address
+    port: int
+    data: Path
+    keys: Path | None
+    workers: int
+    ops_address: OpsAddress | None
+    log_level: str
+    console: Choice = Choice.ON
+
+
+def serve(options: Options) -> int:
     """Serve until interrupted. Return 0, or 1 after a message if the service cannot start."""
-    arguments = _arguments()
-    logging.config.dictConfig(logs.for_one_machine(arguments.log_level))
     signal.signal(signal.SIGINT, _stop)
     try:
         try:
-            ports = _prepare(arguments)
+            ports, listener = _prepare(options)
         except RescindError as error:
             print(f"Cannot start:\n{error}", file=sys.stderr)
             return 1
-        _serve(ports, arguments)
+        _serve(ports, options, listener)
     except (_Stopped, SystemExit):
         # uvicorn exits if it is stopped before its first step.
         if not _Stopped.raised:
             raise
-    print("\nStopped; the data is in", arguments.data)
+    print("\nStopped; the data is in", options.data)
     return 0
 
 
@@ -70,103 +92,138 @@ def _stop(_signal: int, _frame: object) -> NoReturn:
     raise _Stopped
 
 
-def _prepare(arguments: argparse.Namespace) -> Ports:
-    _check_address(arguments.host, arguments.port)
-    key = data_folder.master_key(arguments.data, arguments.keys, os.environ)
-    data_folder.prepare(arguments.data, key)
+def _prepare(options: Options) -> tuple[Ports, socket.socket | None]:
+    """Return the ports, and a socket on the address for metrics if one was chosen."""
+    local_addresses.check_free(options.host, options.port)
+    key = data_folder.master_key(options.data, options.keys, os.environ)
+    data_folder.prepare(options.data, key)
     # Worker processes read these.
-    os.environ.update(data_folder.environment(arguments.data, key))
-    os.environ[LOCK_VARIABLE] = str(data_folder.feed_lock(arguments.data))
-    ports = wiring.from_environment()
-    _check_store(ports, arguments.data)
-    _ensure_tenant(ports, arguments.data / "admin.key")
+    os.environ.update(data_folder.environment(options.data, key))
+    listener = _listen(options.ops_address, options.data)
+    logging.config.dictConfig(_log_config(options))
+    ports = _opened(options.data)
+    os.environ[local_console.VARIABLE] = options.console
+    if wiring.is_read_only():
+        return ports, listener
+    os.environ[LOCK_VARIABLE] = str(data_folder.feed_lock(options.data))
+    deployment.mark_schema(ports)
+    _ensure_tenant(ports, options.data / "admin.key")
+    return ports, listener
+
+
+def _take_codes(options: Options) -> str | None:
+    """Let this server take one-time codes, and return the address of its console; None if not."""
+    name = local_addresses.of_this_machine(options.host)
+    if name is None or options.console is Choice.OFF or wiring.is_read_only():
+        with suppress(OSError):
+            console_code.withdraw(options.data)
+        return None
+    os.environ[local_console.CODES_VARIABLE] = str(options.data)
+    address = f"http://{name}:{options.port}"
+    console_code.announce(options.data, address)
+    return address
+
+
+def _listen(address: OpsAddress | None, data: Path) -> socket.socket | None:
+    if address is None:
+        return None
+    listener = local_addresses.listen(address)
+    os.environ[data_folder.METRICS_VARIABLE] = str(data_folder.empty_metrics(data, str(address)))
+    return listener
+
+
+def _opened(data: Path) -> Ports:
+    """Return the ports. Raises `InvalidSettings`, also if the database is damaged."""
+    try:
+        ports = wiring.from_environment()
+    except Corrupt as error:
+        raise _damaged(data, str(error)) from error
+    if isinstance(ports.store, LocalStore):
+        for damage in ports.store.problems(quickly=True):
+            raise _damaged(data, damage)
     return ports
 
 
-def _check_store(ports: Ports, data: Path) -> None:
-    """Raise `InvalidSettings` if the database is damaged."""
-    if not isinstance(ports.store, LocalStore):
-        return
-    damage = next(ports.store.problems(quickly=True), None)
-    if damage is not None:
-        raise InvalidSettings(
-            f"{data / 'svc.db'} is damaged. {damage}",
-            "Restore svc.db from a backup; then run: recover (docs/deploy.md, restore).",
-        )
+def _damaged(data: Path, damage: str) -> InvalidSettings:
+    return InvalidSettings(
+        f"{data / 'svc.db'} is damaged. {damage}",
+        "Restore svc.db from a backup; then run: recover (docs/deploy.md, restore).",
+    )
 
 
-def _serve(ports: Ports, arguments: argparse.Namespace) -> None:
-    timer = Timer(ports)
-    feed = Feed(ports, data_folder.feed_lock(arguments.data), timer.publish)
+def _ops() -> Any:
+    """Import what serves the metrics. Not before: the library reads its folder when imported."""
+    return importlib.import_module("infra.local_ops")
+
+
+def _log_config(options: Options) -> dict[str, Any]:
+    counted_by = None if options.ops_address is None else "infra.local_metrics.Handler"
+    return logs.for_one_machine(options.log_level, counted_by=counted_by)
+
+
+def _serve(ports: Ports, options: Options, listener: socket.socket | None) -> None:
+    with ExitStack() as until_stopped:
+        ages = Ages()
+        if not wiring.is_read_only():
+            ages = until_stopped.enter_context(_publishing(ports, options))
+        if listener is not None:
+            until_stopped.enter_context(_ops().serving(listener, ports, ages))
+        address = _take_codes(options)
+        _print_summary(options, options.data / "admin.key", listener)
+        _print_console(options, address)
+        print("Ctrl-C stops it.", flush=True)
+        _run(options)
+
+
+@contextmanager
+def _publishing(ports: Ports, options: Options) -> Iterator[Ages]:
+    """Publish and seal meanwhile; yield what tells how long ago that was done."""
+    webhooks = Webhooks(ports, _sender(options))
+    sink = wiring.audit_sink_from_environment()
+    timer, sealing = Timer(ports), Sealing(ports, webhooks.sealed, sink)
+    feed = Feed(ports, data_folder.feed_lock(options.data), timer.publish)
     try:
         timer.start()
         feed.start()
-        _print_summary(arguments, arguments.data / "admin.key")
-        uvicorn.run(
-            "infra.local_app:app",
-            host=str(arguments.host),
-            port=arguments.port,
-            workers=arguments.workers,
-            # A worker may start slowly on a busy machine.
-            timeout_worker_healthcheck=30,
-            log_config=logs.for_one_machine(arguments.log_level),
-            # Warnings report malformed requests, of which any caller can send any number.
-            log_level="error",
-            lifespan="on",
-            ws="none",
-            http=local_protocol.LocalProtocol,
-            backlog=local_protocol.limits().backlog,
-            # Connections close themselves before that.
-            timeout_graceful_shutdown=local_protocol.STOP_SECONDS + 2,
-            # The gate decides which forwarded addresses are used.
-            proxy_headers=False,
-            server_header=False,
-        )
+        webhooks.start()
+        sealing.start()
+        yield Ages(timer.idle_seconds, sealing.unsealed_seconds)
     finally:
+        webhooks.stop()
+        sealing.stop()
         feed.stop()
         timer.stop()
 
 
-def _arguments() -> argparse.Namespace:
-    parser = command_line.parser("local_server", __doc__)
-    parser.add_argument(
-        "--host",
-        type=_address,
-        default=_HOST,
-        help="IP address to serve on (default 127.0.0.1, which only this machine reaches)",
+def _sender(options: Options) -> Sender:
+    sender = wiring.sender_from_environment()
+    if options.ops_address is None:
+        return sender
+    measured: Sender = importlib.import_module("infra.measured_sender").MeasuredSender(sender)
+    return measured
+
+
+def _run(options: Options) -> None:
+    uvicorn.run(
+        "infra.local_app:app",
+        host=str(options.host),
+        port=options.port,
+        workers=options.workers,
+        # A worker may start slowly on a busy machine.
+        timeout_worker_healthcheck=30,
+        log_config=_log_config(options),
+        # Warnings report malformed requests, of which any caller can send any number.
+        log_level="error",
+        lifespan="on",
+        ws="none",
+        http=local_protocol.LocalProtocol,
+        backlog=local_protocol.limits().backlog,
+        # Connections close themselves before that.
+        timeout_graceful_shutdown=local_protocol.STOP_SECONDS + 2,
+        # The gate decides which forwarded addresses are used.
+        proxy_headers=False,
+        server_header=False,
     )
-    parser.add_argument("--port", type=int, default=8080, help="(default 8080)")
-    parser.add_argument("--data", type=Path, default=Path(".data"), help="folder (default .data)")
-    parser.add_argument(
-        "--keys", type=Path, help="file of the master key (default: master.key in the data folder)"
-    )
-    parser.add_argument("--workers", type=int, default=1, help="server processes (default 1)")
-    parser.add_argument(
-        "--log-level",
-        choices=["debug", "info", "warning", "error"],
-        default="info",
-        help="what is logged on standard error; info logs each request (default info)",
-    )
-    return parser.parse_args()
-
-
-def _address(text: str) -> IPv4Address | IPv6Address:
-    try:
-        return ip_address(text)
-    except ValueError:
-        problem = f"{text} is not an IP address such as 127.0.0.1, 0.0.0.0 or ::1"
-        raise argparse.ArgumentTypeError(problem) from None
-
-
-def _check_address(host: IPv4Address | IPv6Address, port: int) -> None:
-    family = socket.AF_INET if host.version == _IPV4 else socket.AF_INET6
-    try:
-        with socket.socket(family) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind((str(host), port))
-    except (OSError, OverflowError) as error:
-        problem = f"address {host}, port {port}: {error}"
-        raise InvalidSettings(f"{problem}. Try another: --port 8081, make run PORT=8081") from error
 
 
 def _ensure_tenant(ports: Ports, admin_key: Path) -> None:
@@ -185,27 +242,41 @@ def _ensure_tenant(ports: Ports, admin_key: Path) -> None:
         print(f"Created the tenant {_TENANT}.")
 
 
-def _print_summary(arguments: argparse.Namespace, admin_key: Path) -> None:
+def _print_summary(options: Options, admin_key: Path, listener: socket.socket | None) -> None:
     if admin_key.exists():
         print(f"Its admin key is in {admin_key}.")
     else:
-        key = f" --keys {arguments.keys}" if arguments.keys else ""
-        command = (
-            f"{command_line.program('admin')} --data {arguments.data}{key} admin-key {_TENANT}"
-        )
+        command = f"rescind admin-key {_TENANT} {_places(options)}"
         print(f"There is no {admin_key}; to create an admin key, run: {command}")
-    host = arguments.host
-    name = host if host.version == _IPV4 else f"[{host}]"
-    print(f"Rescind serves on http://{name}:{arguments.port}, data in {arguments.data}.")
+    if listener is not None:
+        metrics = OpsAddress(*listener.getsockname()[:2])
+        print(f"Metrics are on http://{metrics}/metrics.")
+    host, name = options.host, local_addresses.named(options.host)
+    print(f"Rescind serves on http://{name}:{options.port}, data in {options.data}.")
     if not host.is_loopback:
         print(
             "Other machines can reach this address, and there is no TLS: API keys cross the network"
             " as plain text. Put a proxy with TLS in front (docs/one-machine.md)."
         )
-    print("Ctrl-C stops it.", flush=True)
+    if wiring.is_read_only():
+        print("It is read-only (SVC_MODE): nothing is changed, and no list is published.")
 
 
-if __name__ == "__main__":
-    # All files of this process are private, also in a folder that is not.
-    os.umask(0o077)
-    sys.exit(main())
+def _print_console(options: Options, address: str | None) -> None:
+    """Print the `address` of the console; on a terminal, with a code that signs in once."""
+    if options.console is Choice.OFF:
+        return
+    if address is None:
+        name = local_addresses.named(options.host)
+        print(f"Console: http://{name}:{options.port}/ (sign in with an API key)")
+    elif sys.stdout.isatty():
+        print(f"Console: {console_code.link(options.data, _TENANT)}")
+        print(f"It signs in once, within 5 minutes; then run: rescind console {_places(options)}")
+    else:
+        # Output that goes to a log must not sign in whoever reads the log.
+        print(f"Console: {address}/ (to sign in, run: rescind console {_places(options)})")
+
+
+def _places(options: Options) -> str:
+    """Return the options with which a command finds the same data."""
+    return f"--data {options.data}" + (f" --keys {options.keys}" if options.keys else "")

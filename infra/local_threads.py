@@ -4,7 +4,9 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from contextvars import copy_context
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final, TypeVar
 
 from infra.local_waiting import Waiting
@@ -47,7 +49,9 @@ class Threads:
             return call()
         pool = self._admissions if kind is Kind.ADMISSION else self._pool
         async with self._turn(tenant_id, kind):
-            return await asyncio.get_running_loop().run_in_executor(pool, call)
+            # With the context of the request, so that spans in the thread belong to its span.
+            run = partial(copy_context().run, call)
+            return await asyncio.get_running_loop().run_in_executor(pool, run)
 
     async def change(
         self, read: Callable[[], str], seen: str, *, tenant_id: str, seconds: float

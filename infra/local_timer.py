@@ -7,7 +7,8 @@ import time
 from typing import Final
 
 from infra.local_retention import Retention
-from shared.operations.srl import worker
+from shared import logs
+from shared.operations.srl import expiring, propagation, stale, worker
 from shared.ports import Ports
 from shared.ports.one_machine import LocalBlobs
 
@@ -30,6 +31,7 @@ class Timer:
         # None wakes the thread.
         self._wanted: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="timer")
+        self._round_at = time.monotonic()
 
     def start(self) -> None:
         """Start the thread. Return after the first round, or after `_FIRST_SECONDS`.
@@ -59,6 +61,10 @@ class Timer:
         """Return whether anything may still be published."""
         return self._thread.is_alive()
 
+    def idle_seconds(self) -> float:
+        """Return the time since the last round ended."""
+        return time.monotonic() - self._round_at
+
     def _run(self) -> None:
         retention = Retention(self._ports)
         self._round()
@@ -72,16 +78,22 @@ class Timer:
             self._publish_wanted(round_at - time.monotonic())
 
     def _round(self) -> None:
-        """Remove files of crashed writers, then publish all due lists.
+        """Remove files of crashed writers, publish all due lists, and announce what is to be known.
 
-        The removal comes first because it may free space for a list. Each step runs even if the
-        other fails.
+        The removal comes first because it may free space for a list. Each step runs even if
+        another fails.
         """
-        for step in (self._remove_leftovers, self._publish_due):
+        for step in (
+            self._remove_leftovers,
+            self._publish_due,
+            self._announce_expiring,
+            self._announce_stale,
+        ):
             try:
                 step()
             except Exception:  # noqa: BLE001 (without a retry, lists would expire)
                 _log.exception("%s failed; the next attempt follows", step.__name__.strip("_"))
+        self._round_at = time.monotonic()
 
     def _remove_leftovers(self) -> None:
         if isinstance(self._ports.blobs, LocalBlobs):
@@ -91,6 +103,20 @@ class Timer:
         tick = worker.publish_due(self._ports, until=self._stopped.is_set)
         for tenant_id, error in tick.failed.items():
             _log_failure(tenant_id, error)
+
+    def _announce_expiring(self) -> None:
+        expiring.announce_due(self._ports)
+
+    def _announce_stale(self) -> None:
+        found = propagation.survey(self._ports) if propagation.is_due(self._ports.now()) else None
+        if found is not None:
+            figures = {
+                "AuthorizersHolding": found.holding,
+                "AuthorizersClosed": found.closed,
+                "AuthorizersUnknown": found.unknown,
+            }
+            _log.info("authorizers", extra=logs.fields(metrics=figures))
+            stale.announce_all(self._ports, found.settled)
 
     def _publish_wanted(self, seconds: float) -> None:
         """Publish one list that is asked for meanwhile; return after that, or after `seconds`."""

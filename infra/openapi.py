@@ -15,10 +15,12 @@ from typing import Any, Final
 
 from fastapi.openapi.utils import get_openapi
 
-from infra.openapi_words import ERRORS, HEADERS, INFO, NAMES, TAGS
+from infra.openapi_words import ERRORS, HEADERS, INFO, NAMES, REPEATED, TAGS
 from infra.routers import ROUTERS
 from shared import errors
 from shared.model.callers import Scope
+from shared.model.idempotency import KEY_PATTERN
+from shared.operations.rules.idempotency import Repeatable
 from shared.web.errors import (
     STATUS,
     PayloadTooLarge,
@@ -27,6 +29,7 @@ from shared.web.errors import (
     code_of,
 )
 from shared.web.errors import response as response_to
+from shared.web.idempotency import KEY, REPLAYED
 from shared.web.routes import ContractRoute
 
 PATH: Final = Path(__file__).parent.parent / "docs" / "openapi.json"
@@ -112,6 +115,8 @@ def _complete(described: dict[str, Any], route: ContractRoute) -> None:
     responses.pop("422", None)
     for status, response in responses.items():
         response.setdefault("headers", {}).update(_headers(status))
+    if isinstance(operation, Repeatable):
+        _repeat(described, reasons)
     for status in _statuses(route):
         reason = reasons.pop(status, None)
         responses[status] = (
@@ -121,6 +126,21 @@ def _complete(described: dict[str, Any], route: ContractRoute) -> None:
         )
     if reasons:
         raise ValueError(f"{route.name}: raises no error of the status {', '.join(reasons)}")
+
+
+def _repeat(described: dict[str, Any], reasons: dict[str, str]) -> None:
+    """Add the header by which a request can be repeated, and what it leads to."""
+    schema = {"type": "string", "pattern": f"^{KEY_PATTERN}$", "maxLength": 255}
+    described.setdefault("parameters", []).append(
+        {"name": KEY, "in": "header", "required": False, "schema": schema}
+        | {"description": REPEATED.request}
+    )
+    for response in described["responses"].values():
+        response["headers"][REPLAYED] = {
+            "description": REPEATED.response,
+            "schema": {"type": "string", "const": "true"},
+        }
+    reasons["409"] = " ".join(filter(None, [reasons.get("409"), REPEATED.conflict]))
 
 
 def _name_successes(responses: dict[str, Any], schemas: dict[str, Any]) -> None:
@@ -171,6 +191,8 @@ def _describe(parameter: dict[str, Any]) -> None:
 
 def _raised(route: ContractRoute) -> set[type[errors.RequestError]]:
     raised = {*_ALWAYS, *route.serving.raises}
+    if isinstance(route.serving.operation, Repeatable):
+        raised.add(errors.Conflict)
     if set(route.serving.operation.scopes) != set(Scope):
         raised.add(errors.InsufficientScope)
     return raised

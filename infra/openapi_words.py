@@ -20,16 +20,22 @@ each operation states which of them it accepts:
 
 - `admin` may do everything;
 - `authorizer` may read the Signed Revocation List and the feed, and check warrants;
-- `read-only` may read keys, service accounts, the audit log and the settings.
+- `read-only` may read keys, service accounts, the audit log and the settings;
+- `revoker` may revoke warrants, take revocations back and read them, check warrants, and read the
+  Signed Revocation List;
+- `signer` may sign warrants and read signing keys;
+- `auditor` may read everything that can be read, and change nothing.
+
+Every key may call `getCaller`, `getTrustBundle`, `listSrlKeys` and `getNativeSigner`.
 
 A key that is revoked, expired or disabled is refused from the next request on.
 
 ## Requests
 
 Bodies are JSON in UTF-8 with `Content-Type: application/json`, and at most 256 KiB (1 MiB for
-`checkRevocations`). The service rejects a field or parameter that is not described here, and a
-value of another type. Times are RFC 3339 text with seconds and an offset; responses have UTC and
-whole seconds. `HEAD` works wherever `GET` does.
+`checkRevocations` and `changeRevocations`). The service rejects a field or parameter that is not
+described here, and a value of another type. Times are RFC 3339 text with seconds and an offset;
+responses have UTC and whole seconds. `HEAD` works wherever `GET` does.
 
 ## Errors
 
@@ -39,9 +45,17 @@ messages may change. In addition to the errors of each operation, an unknown pat
 `Allow`.
 
 After 500, 503 or a lost connection, the change was made completely or not at all. Repeat the
-request. To revoke, suspend or disable a resource again returns 200 and changes nothing, but a
-second request to create a key creates a second key. A large cascade of revocations is made in
-steps; repeat the request until it succeeds.
+request. A large cascade of revocations is made in steps; repeat the request until it succeeds.
+
+## Repeated requests
+
+To revoke, suspend or disable a resource again returns 200 and changes nothing, but a second request
+to create a key creates a second key. So send an `Idempotency-Key` that you choose, such as a UUID,
+and send the same key and the same body when you repeat the request. For 24 hours the response is
+that of the first request, with the header `Idempotent-Replayed: true`, and nothing is changed
+again. With another body the status is 409. A secret that is shown once is not repeated: the status
+is 409, and the message names what has the secret. Requests that fail are not kept. The operations
+that make no change ignore the header, and so does `changeRevocations`, which is harmless to repeat.
 
 ## Pagination
 
@@ -67,6 +81,7 @@ TAGS: Final = {
     "Signing keys": "The keys that sign warrants, and the warrants that they signed.",
     "Service accounts": "The programs that API keys belong to.",
     "Audit log": "Who changed what, and when.",
+    "Webhooks": "Addresses that are sent an event for each change.",
     "Tenant settings": "What a tenant can set for itself.",
 }
 
@@ -75,14 +90,36 @@ TAGS: Final = {
 NAMES: Final = {
     "Action": "AuditAction",
     "Format": "WarrantFormat",
-    "Outcome": "ReportStatus",
+    "Cause": "WebhookDisabledBecause",
+    "State": "DeliveryState",
+    "shared__model__deliveries__Outcome": "DeliveryOutcome",
+    "shared__operations__rules__heartbeats__Outcome": "ReportStatus",
     "Type": "SigningKeyType",
     "shared__model__api_keys__Status": "ApiKeyStatus",
     "shared__model__service_accounts__Status": "ServiceAccountStatus",
     "shared__model__signing_keys__Status": "SigningKeyStatus",
     "Status-Input": "SigningKeyStatus",
     "shared__model__srl__signers__Status": "SrlKeyStatus",
+    "shared__model__webhooks__Status": "WebhookStatus",
 }
+
+
+class Repeated(NamedTuple):
+    """What a request says with which it can be repeated, and the responses to it."""
+
+    request: str
+    response: str
+    conflict: str
+
+
+REPEATED: Final = Repeated(
+    "A text of your choice, such as a UUID. A request with the same one and the same body gets the "
+    "same response for 24 hours, and changes nothing again.",
+    "Only if the response is that of an earlier request.",
+    "The `Idempotency-Key` was used with another body, its first request is in progress "
+    "(`Retry-After` is the number of seconds to wait), or the response had a secret that is not "
+    "kept.",
+)
 
 
 class Answer(NamedTuple):

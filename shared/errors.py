@@ -11,7 +11,8 @@
     │   └── RateLimited             rate_limited
     ├── Unavailable                 unavailable: a store or key service cannot answer now
     │   ├── Corrupt                 stored data is damaged; it is never skipped
-    │   └── OutOfSpace              the disk is full; nothing was stored
+    │   ├── OutOfSpace              the disk is full; nothing was stored
+    │   └── ReadOnly                this process changes nothing for now (SVC_MODE)
     ├── ExpectationLost             an expectation of a write did not hold; operations handle it
     ├── BlobExists                  a blob of this name exists
     ├── InvalidSrl                  a Signed Revocation List that must not be accepted
@@ -81,9 +82,16 @@ class InvalidState(RequestError):
 
 
 class Conflict(RequestError):
-    """An identifier is taken, a quota is reached, or the last admin key would be lost."""
+    """An identifier is taken, a quota is reached, or the last admin key would be lost.
+
+    `retry_after` is in seconds if it helps to wait: the same request is in progress.
+    """
 
     code = "conflict"
+
+    def __init__(self, message: str, *, retry_after: int | None = None) -> None:
+        self.retry_after = retry_after
+        super().__init__(message)
 
 
 class RateLimited(RequestError):
@@ -120,6 +128,13 @@ class Corrupt(Unavailable):
 
 class OutOfSpace(Unavailable):
     """The disk is full, and nothing was stored."""
+
+
+class ReadOnly(Unavailable):
+    """This process changes nothing for now, because the data is about to be moved (OPS-14)."""
+
+    retry_after = 30
+    says = "The service is read-only for now; nothing was changed."
 
 
 class ExpectationLost(RescindError):

@@ -2,6 +2,7 @@
 
 `extra=fields(tenant_id=…)` adds fields to a line. `extra=fields(metrics={"LateLists": 0})` emits
 metrics in the namespace `Rescind`. Their unit is seconds if the name ends in `Seconds`, else count.
+`by` splits them further. On one machine, a handler counts the same lines for Prometheus.
 """
 
 import json
@@ -13,7 +14,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cache
 from types import TracebackType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from shared.errors import RescindError
 
@@ -24,23 +25,57 @@ _ENCODER: Final = json.JSONEncoder(default=str, allow_nan=False)
 _Failure = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
 
 
-def fields(*, metrics: Mapping[str, float] | None = None, **values: object) -> dict[str, Any]:
-    """Return the `extra` of a logging call: fields with these names, and metrics."""
-    return {_FIELDS: {"metrics": metrics or {}, "values": values}}
+class Given(NamedTuple):
+    """What a logging call was given by `fields`."""
+
+    metrics: Mapping[str, float]
+    by: Mapping[str, str]
+    values: Mapping[str, object]
 
 
-def for_one_machine(level: str) -> dict[str, Any]:
+def fields(
+    *,
+    metrics: Mapping[str, float] | None = None,
+    by: Mapping[str, str] | None = None,
+    **values: object,
+) -> dict[str, Any]:
+    """Return the `extra` of a logging call: fields with these names, and metrics.
+
+    The metrics also count for the values of `by`, which are few: CloudWatch bills each of them.
+    """
+    return {_FIELDS: Given(metrics or {}, by or {}, values)}
+
+
+def given(record: logging.LogRecord) -> Given:
+    """Return what the call that made the record was given."""
+    found: Given = getattr(record, _FIELDS, Given({}, {}, {}))
+    return found
+
+
+def for_one_machine(level: str, *, counted_by: str | None = None) -> dict[str, Any]:
     """Return the `logging.config` of the processes of a server on one machine.
 
     It writes JSON lines to standard error: the service's from `level` up, and warnings of
-    libraries. `INFO` has a line for each request.
+    libraries. `INFO` has a line for each request. `counted_by` names the class of a handler that
+    gets all lines of the service from `INFO` up, whatever the `level`.
     """
-    ours = {"level": level.upper()}
+    handlers: dict[str, Any] = {
+        "stderr": {
+            "class": "logging.StreamHandler",
+            "formatter": "json",
+            "level": level.upper(),
+        }
+    }
+    ours: dict[str, Any] = {"level": level.upper()}
+    if counted_by is not None:
+        handlers["counted"] = {"class": counted_by, "level": "INFO"}
+        lowest = min(logging.INFO, logging.getLevelNamesMapping()[level.upper()])
+        ours = {"level": lowest, "handlers": ["counted"]}
     return {
         "version": 1,
         "disable_existing_loggers": False,
         "formatters": {"json": {"()": JsonFormatter, "stage": None}},
-        "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "json"}},
+        "handlers": handlers,
         "root": {"level": "WARNING", "handlers": ["stderr"]},
         "loggers": dict.fromkeys((*_OURS, "rescind"), ours),
     }
@@ -55,7 +90,9 @@ def to_standard_output() -> None:
     """
     if "AWS_LAMBDA_FUNCTION_NAME" in os.environ:
         output = logging.StreamHandler(sys.stdout)
-        output.setFormatter(JsonFormatter(stage=os.environ.get("SVC_STAGE", "none")))
+        splits = os.environ.get("SVC_OPERATION_METRICS", "on") == "on"
+        formatter = JsonFormatter(stage=os.environ.get("SVC_STAGE", "none"), splits=splits)
+        output.setFormatter(formatter)
         logging.basicConfig(level=logging.WARNING, handlers=[output], force=True)
         for name in _OURS:
             logging.getLogger(name).setLevel(logging.INFO)
@@ -64,28 +101,30 @@ def to_standard_output() -> None:
 class JsonFormatter(logging.Formatter):
     """Formats a log record as a JSON object.
 
-    `stage` is the only dimension of the metrics. If it is None, metrics are plain members of the
-    object, because nothing reads CloudWatch's format.
+    `stage` is a dimension of all metrics. If it is None, metrics are plain members of the object,
+    because nothing reads CloudWatch's format. Metrics with `by` have a second set of dimensions,
+    unless `splits` is false.
     """
 
-    def __init__(self, *, stage: str | None) -> None:
+    def __init__(self, *, stage: str | None, splits: bool = True) -> None:
         super().__init__()
         self._stage = stage
+        self._splits = splits
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the record as one line."""
-        given = getattr(record, _FIELDS, {"metrics": {}, "values": {}})
+        found = given(record)
         line: dict[str, Any] = {
             "time": _time(record.created),
             "level": record.levelname,
             "logger": record.name,
             "message": record.getMessage(),
-            **given["values"],
+            **found.values,
         }
         if record.exc_info:
             line["error"] = self.formatException(record.exc_info)
-        if given["metrics"]:
-            line |= self._embedded(record, given["metrics"])
+        if found.metrics:
+            line |= self._embedded(record, found)
         try:
             return _ENCODER.encode(line)
         except (TypeError, ValueError):
@@ -98,13 +137,15 @@ class JsonFormatter(logging.Formatter):
             return ""
         return "\n".join(_described(error) for error in _chain(ei[1]))
 
-    def _embedded(self, record: logging.LogRecord, metrics: Mapping[str, float]) -> dict[str, Any]:
+    def _embedded(self, record: logging.LogRecord, found: Given) -> dict[str, Any]:
         if self._stage is None:
-            return dict(metrics)
-        definitions = [{"Name": name, "Unit": _unit(name)} for name in metrics]
-        directive = {"Namespace": _NAMESPACE, "Dimensions": [["Stage"]], "Metrics": definitions}
+            return dict(found.metrics)
+        by = found.by if self._splits else {}
+        definitions = [{"Name": name, "Unit": _unit(name)} for name in found.metrics]
+        dimensions = [["Stage"], ["Stage", *by]] if by else [["Stage"]]
+        directive = {"Namespace": _NAMESPACE, "Dimensions": dimensions, "Metrics": definitions}
         metadata = {"Timestamp": int(record.created * 1000), "CloudWatchMetrics": [directive]}
-        return {"_aws": metadata, "Stage": self._stage, **metrics}
+        return {"_aws": metadata, "Stage": self._stage, **by, **found.metrics}
 
 
 def _time(seconds: float) -> str:

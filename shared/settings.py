@@ -7,8 +7,17 @@
 | `SVC_KEYS`  | `file:<key file>`, `kms:<key id, alias or ARN>`          |
 | `SVC_QUEUE` | `sqs:<queue's address>`, for the schedule and the feed    |
 
+`SVC_AUDIT_SINK` is where sealed audit entries are copied to: `file:<folder>` or `s3:<bucket>`, a
+bucket with Object Lock. The default is nowhere.
+
 `SVC_TRUSTED_PROXIES` has networks such as `10.0.0.0/8,2001:db8::/32`: the proxies whose
 X-Forwarded-For is used. The default is none.
+
+`SVC_WEBHOOK_ALLOW` has networks, such as `10.2.0.0/16`, to which webhooks may be sent although they
+are not public. The default is none.
+
+`SVC_MODE` is `read-only` for a process that answers checks and serves lists, and changes nothing.
+The default is `open`.
 
 `SVC_BASE_PATH` is the path below which API Gateway serves the API on a custom domain, such as
 `auth`; other servers ignore it. The default is the root.
@@ -20,6 +29,7 @@ variables (`AWS_DEFAULT_REGION`, …).
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Final, TypeAlias
 
@@ -28,6 +38,9 @@ from shared.errors import InvalidSettings
 Network: TypeAlias = IPv4Network | IPv6Network
 
 _TRUSTED_PROXIES: Final = "SVC_TRUSTED_PROXIES"
+_MODE: Final = "SVC_MODE"
+_AUDIT_SINK: Final = "SVC_AUDIT_SINK"
+_WEBHOOK_NETWORKS: Final = "SVC_WEBHOOK_ALLOW"
 _BASE_PATH: Final = "SVC_BASE_PATH"
 # As in template.yaml.
 _BASE_PATHS: Final = re.compile(
@@ -36,6 +49,13 @@ _BASE_PATHS: Final = re.compile(
 # All functions need the first three; who asks for lists needs the last. In the order of `Settings`.
 _REQUIRED: Final = ("SVC_STORE", "SVC_BLOBS", "SVC_KEYS")
 _NAMES: Final = (*_REQUIRED, "SVC_QUEUE")
+
+
+class Mode(StrEnum):
+    """What a process may do with the data."""
+
+    OPEN = "open"
+    READ_ONLY = "read-only"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +74,7 @@ class Settings:
     blobs: Uri
     keys: Uri
     queue: Uri | None = None
+    mode: Mode = Mode.OPEN
 
     @classmethod
     def load(
@@ -69,10 +90,13 @@ class Settings:
             for name in _NAMES
             if name in _REQUIRED or name in environment
         ]
-        _networks(environment, problems)
+        _proxies(environment, problems)
+        _networks(_WEBHOOK_NETWORKS, environment, problems)
+        chosen = _mode(environment, problems)
         if problems:
             raise InvalidSettings(*problems)
-        return cls(*uris)
+        store, blobs, keys, *queue = uris
+        return cls(store, blobs, keys, queue[0] if queue else None, chosen)
 
 
 def _uri(name: str, value: str | None, schemes: Collection[str], problems: list[str]) -> Uri:
@@ -87,10 +111,47 @@ def _uri(name: str, value: str | None, schemes: Collection[str], problems: list[
 def trusted_proxies(environment: Mapping[str, str]) -> tuple[Network, ...]:
     """Return the networks of proxies whose X-Forwarded-For is used. Raises `InvalidSettings`."""
     problems: list[str] = []
-    networks = _networks(environment, problems)
+    networks = _proxies(environment, problems)
     if problems:
         raise InvalidSettings(*problems)
     return networks
+
+
+def webhook_networks(environment: Mapping[str, str]) -> tuple[Network, ...]:
+    """Return the networks that may be sent to, beside public ones. Raises `InvalidSettings`."""
+    problems: list[str] = []
+    networks = _networks(_WEBHOOK_NETWORKS, environment, problems)
+    if problems:
+        raise InvalidSettings(*problems)
+    return networks
+
+
+def audit_sink(environment: Mapping[str, str], schemes: Collection[str]) -> Uri | None:
+    """Return where sealed audit entries are copied to, or None. Raises `InvalidSettings`."""
+    value, problems = environment.get(_AUDIT_SINK), list[str]()
+    if not value:
+        return None
+    uri = _uri(_AUDIT_SINK, value, schemes, problems)
+    if problems:
+        raise InvalidSettings(*problems)
+    return uri
+
+
+def mode(environment: Mapping[str, str]) -> Mode:
+    """Return what this process may do with the data. Raises `InvalidSettings`."""
+    problems: list[str] = []
+    chosen = _mode(environment, problems)
+    if problems:
+        raise InvalidSettings(*problems)
+    return chosen
+
+
+def _mode(environment: Mapping[str, str], problems: list[str]) -> Mode:
+    try:
+        return Mode(environment.get(_MODE, Mode.OPEN))
+    except ValueError:
+        problems.append(f"{_MODE} is not valid; set it to {' or '.join(Mode)}")
+        return Mode.READ_ONLY
 
 
 def base_path(environment: Mapping[str, str]) -> str:
@@ -108,16 +169,21 @@ def base_path(environment: Mapping[str, str]) -> str:
     return f"/{value}"
 
 
-def _networks(environment: Mapping[str, str], problems: list[str]) -> tuple[Network, ...]:
-    value = environment.get(_TRUSTED_PROXIES, "")
-    try:
-        networks = tuple(ip_network(each.strip()) for each in value.split(",")) if value else ()
-    except ValueError:
-        networks = ()
-        problems.append(
-            f"{_TRUSTED_PROXIES} is not valid; set it to networks such as 10.0.0.0/8, with commas"
-            " between them"
-        )
+def _proxies(environment: Mapping[str, str], problems: list[str]) -> tuple[Network, ...]:
+    networks = _networks(_TRUSTED_PROXIES, environment, problems)
     if any(network.prefixlen == 0 for network in networks):
         problems.append(f"{_TRUSTED_PROXIES} must not trust every address; name the proxies' own")
     return networks
+
+
+def _networks(
+    name: str, environment: Mapping[str, str], problems: list[str]
+) -> tuple[Network, ...]:
+    value = environment.get(name, "")
+    try:
+        return tuple(ip_network(each.strip()) for each in value.split(",")) if value else ()
+    except ValueError:
+        problems.append(
+            f"{name} is not valid; set it to networks such as 10.0.0.0/8, with commas between them"
+        )
+        return ()

@@ -18,17 +18,24 @@ from ulid import LaxMonotonicPolicy, ULIDGenerator
 
 from shared import logs
 from shared.errors import InvalidSettings, Unavailable
+from shared.model import deployment
+from shared.model.deployment import Deployment
 from shared.ports import NewId, Ports
+from shared.ports.audit_sink import AuditSink
 from shared.ports.blobs import BlobStore
 from shared.ports.gather import Gather, sequentially
 from shared.ports.queue import Queue
 from shared.ports.sealer import Sealer
+from shared.ports.sender import Sender
 from shared.ports.store import Store
 from shared.ports.token_buckets import TokenBuckets
 from shared.ports.usage_counts import UsageCounts
-from shared.settings import Network, Settings, Uri
+from shared.settings import Mode, Network, Settings, Uri
+from shared.settings import audit_sink as load_audit_sink
 from shared.settings import base_path as load_base_path
+from shared.settings import mode as load_mode
 from shared.settings import trusted_proxies as load_trusted_proxies
+from shared.settings import webhook_networks as load_webhook_networks
 
 C = TypeVar("C")
 
@@ -38,22 +45,31 @@ _log = logging.getLogger(__name__)
 Records: TypeAlias = tuple[Store, TokenBuckets, UsageCounts, Gather]
 
 
+# Ports that were made before a snapshot and are not in use yet.
+_made_early: Final[list[Ports]] = []
+
+
 @cache
 def from_environment() -> Ports:
-    """Return the ports of this process, built at the first call. Raises `InvalidSettings`."""
-    return build(settings(os.environ))
+    """Return the ports of this process, built at the first call.
+
+    Raises `InvalidSettings` if they cannot be used, or if this process must not use the store
+    (OPS-12, OPS-13); `Unavailable` if the store does not say so.
+    """
+    return _accepted(_made_early.pop() if _made_early else assemble(settings(os.environ)))
 
 
 def before_snapshot() -> None:
-    """Build the ports of this process if Lambda is about to take a snapshot of it.
+    """Assemble the ports of this process if Lambda is about to take a snapshot of it.
 
     To create the AWS clients takes longer than most requests; a restored instance has them already.
-    A failure is logged, and the first request tries again.
+    The store is first read after the restore, since its schema may change meanwhile. A failure is
+    logged, and the first request tries again.
     """
     if _is_snapshotted():
         logs.to_standard_output()
         try:
-            from_environment()
+            _made_early.append(assemble(settings(os.environ)))
         except Exception:  # noqa: BLE001 (the first request raises it again)
             _log.exception("the clients could not be made before the snapshot")
 
@@ -79,9 +95,24 @@ def queue_from_environment() -> Queue:
     return _QUEUES[uri.scheme](uri.location)
 
 
+@cache
+def sender_from_environment() -> Sender:
+    """Return what sends to webhooks. Raises `InvalidSettings`."""
+    from shared.adapters import https_sender
+
+    return https_sender.HttpsSender(load_webhook_networks(os.environ))
+
+
 def settings(environment: Mapping[str, str]) -> Settings:
     """Return the settings in `environment`. Raises `InvalidSettings`, which names all problems."""
     return Settings.load(environment, _SCHEMES)
+
+
+@cache
+def audit_sink_from_environment() -> AuditSink | None:
+    """Return where audit entries are copied to, or None. Raises `InvalidSettings`."""
+    uri = load_audit_sink(os.environ, _SINKS)
+    return None if uri is None else _SINKS[uri.scheme](uri.location)
 
 
 @cache
@@ -96,7 +127,36 @@ def base_path() -> str:
 
 
 def build(settings: Settings) -> Ports:
-    """Return the ports for these settings. Raises `InvalidSettings` if one cannot be used."""
+    """Return the ports for these settings, for a process that serves or changes the data.
+
+    Raises as `from_environment` does.
+    """
+    return _accepted(assemble(settings))
+
+
+def _accepted(ports: Ports) -> Ports:
+    """Return the ports if this process may use the store; otherwise close them and raise."""
+    try:
+        found = Deployment.of(ports.store.get(deployment.ADDRESS))
+        found.check_schema()
+        found.check_in_charge()
+    except BaseException:
+        ports.close()
+        raise
+    return ports
+
+
+def is_read_only() -> bool:
+    """Return whether this process must change nothing (`SVC_MODE`). Raises `InvalidSettings`."""
+    return load_mode(os.environ) is Mode.READ_ONLY
+
+
+def assemble(settings: Settings) -> Ports:
+    """Return the ports for these settings, without a question to the store whether to use it.
+
+    With `SVC_MODE=read-only` their store refuses each write. Raises `InvalidSettings` if a port
+    cannot be used.
+    """
     open_store, open_blobs = _STORES[settings.store.scheme], _BLOBS[settings.blobs.scheme]
     # The sealer first: without it, no other file may be created.
     sealer = _KEYS[settings.keys.scheme](settings.keys.location)
@@ -105,6 +165,8 @@ def build(settings: Settings) -> Ports:
             store, buckets, usage, gather = open_store(settings.store.location, opened)
         with _naming("SVC_BLOBS", settings.blobs):
             blobs = open_blobs(settings.blobs.location)
+        if settings.mode is Mode.READ_ONLY:
+            store, usage = _read_only(store)
         return Ports(
             store=store,
             buckets=buckets,
@@ -118,11 +180,22 @@ def build(settings: Settings) -> Ports:
         )
 
 
+def _read_only(store: Store) -> tuple[Store, UsageCounts]:
+    from shared.adapters import read_only
+
+    return read_only.ReadOnlyStore(store), read_only.ReadOnlyUsage()
+
+
 def create_master_key(file: Path) -> None:
     """Create the master key of this machine. Raises `InvalidSettings` if the file exists."""
     from shared.adapters import file_sealer
 
     file_sealer.FileSealer.create(file)
+
+
+def blobs_in(folder: Path) -> BlobStore:
+    """Return the blobs of a folder on this machine. Raises `Unavailable`."""
+    return _files(str(folder))
 
 
 def now() -> datetime:
@@ -216,6 +289,18 @@ def _sqs(url: str) -> Queue:
     return sqs.SqsQueue(sqs.connect, url=url)
 
 
+def _file_sink(folder: str) -> AuditSink:
+    from shared.adapters import file_sink
+
+    return file_sink.FileSink(Path(folder))
+
+
+def _s3_sink(bucket: str) -> AuditSink:
+    from shared.adapters import s3, s3_sink
+
+    return s3_sink.S3Sink(s3.connect, bucket=bucket)
+
+
 # The adapters by scheme. No other adapter can be chosen.
 _STORES: Final[Mapping[str, Callable[[str, ExitStack], Records]]] = {
     "sqlite": _sqlite,
@@ -224,6 +309,7 @@ _STORES: Final[Mapping[str, Callable[[str, ExitStack], Records]]] = {
 _BLOBS: Final[Mapping[str, Callable[[str], BlobStore]]] = {"file": _files, "s3": _s3}
 _KEYS: Final[Mapping[str, Callable[[str], Sealer]]] = {"file": _key_file, "kms": _kms}
 _QUEUES: Final[Mapping[str, Callable[[str], Queue]]] = {"sqs": _sqs}
+_SINKS: Final[Mapping[str, Callable[[str], AuditSink]]] = {"file": _file_sink, "s3": _s3_sink}
 _SCHEMES: Final[Mapping[str, Collection[str]]] = {
     "SVC_STORE": _STORES,
     "SVC_BLOBS": _BLOBS,

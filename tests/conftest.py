@@ -13,6 +13,7 @@ from tests.engines.worlds import chosen
 from tests.worlds import Clock, in_memory
 
 surroundings.forget()
+surroundings.keep_files_in_memory()
 
 # Every test fails in which a secret gets out.
 pytest_plugins = ["tests.leaks"]

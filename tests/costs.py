@@ -32,6 +32,7 @@ from shared.model import trust_bundle
 from shared.model.authorizers import REPORTS_MAX
 from shared.model.callers import Scope
 from shared.operations.api import revocations
+from shared.operations.audit import sealing
 from shared.operations.srl import schedule as srl_schedule
 from shared.operations.srl import wake, worker
 from shared.operations.srl.wake import Woken
@@ -50,7 +51,10 @@ _CALLS: Final = 10
 _APART: Final = timedelta(seconds=0.3)
 # The polls of a fleet come one upon another, so that they share the writes of the rate limit.
 _CLOSE: Final = timedelta(milliseconds=5)
+_REVOCATIONS: Final = "/v1/revocations"
 _FEED: Final = "/v1/revocations/feed"
+_STATUS: Final = "/v1/revocations/srl/status"
+_VERSIONS: Final = "/v1/revocations/srl/versions"
 # The identifiers in a batch, and in the list.
 _BATCH: Final = 1000
 _LISTED: Final = 20
@@ -108,6 +112,7 @@ def measured(here: Watched) -> Iterator[Counted]:
     """Every row, in the order of the page."""
     batch = {"warrant_ids": [f"svc_wrt_{number}" for number in range(_BATCH)]}
     known = {"If-None-Match": here.etag}
+    same = {"If-None-Match": here.tenant.admin.get(_STATUS).headers["ETag"]}
     answer = here.tenant.admin.get(_FEED)
     polled = {"If-None-Match": answer.headers["ETag"]}
     last = Head.decode(parse_answer(answer.content).payload).sequence
@@ -122,6 +127,8 @@ def measured(here: Watched) -> Iterator[Counted]:
         ),
         (prices.POLL, "Srl"): lambda client: client.get("/v1/revocations/srl", headers=known),
         ("GET /v1/revocations/srl", "Srl"): lambda client: client.get("/v1/revocations/srl"),
+        (f"GET {_STATUS} (304)", "Srl"): lambda client: client.get(_STATUS, headers=same),
+        (f"GET {_VERSIONS}", "Srl"): lambda client: client.get(_VERSIONS),
         (f"GET {_FEED} (304)", "Srl"): lambda client: client.get(_FEED, headers=polled),
         (f"GET {_FEED} (an entry)", "Srl"): lambda client: client.get(f"{_FEED}?after={last - 1}"),
         ("GET /v1/revocations", "Revocations"): lambda client: client.get("/v1/revocations"),
@@ -142,12 +149,24 @@ def measured(here: Watched) -> Iterator[Counted]:
     yield _average(here, prices.ENTRY, "FeedPublication", lambda _: _publish_entry(here, next(ids)))
     here.clock.moment += timedelta(seconds=1)
     yield _average(here, prices.LOOK, "FeedPublication", lambda _: _look_in_vain(here))
+    with here.recorder.pausing():
+        sealing.extend(here.ports, here.tenant.id)
+    yield _average(here, prices.PASS, "AuditLogSealing", lambda _: _seal_entry(here, next(ids)))
     bundle, confirmed = "/v1/trust-bundle", _confirmed(here)
     sent = {f"GET {bundle} (304)": confirmed, f"GET {bundle}": {}}
     for what, headers in sent.items():
         poll = partial(Client.get, path=bundle, headers=headers)
         yield _average(here, what, "SigningKeys", poll)
     yield from _fleet(here)
+    # After the publications, whose costs depend on how much is revoked.
+    yield _average(
+        here, f"POST {_REVOCATIONS} (with an Idempotency-Key)", "Revocations", _revoke_once
+    )
+
+
+def _revoke_once(client: Client) -> Any:
+    body = {"warrant_id": f"svc_wrt_{client.key_id}", "reason": "stolen"}
+    return client.post(_REVOCATIONS, json=body, headers={"Idempotency-Key": "once"})
 
 
 def _fleet(here: Watched) -> Iterator[Counted]:
@@ -212,6 +231,16 @@ def _publish_entry(here: Watched, number: int) -> None:
         warrant_id = f"svc_wrt_entry_{number}"
         revocations.create(here.ports, here.tenant.operator, warrant_id=warrant_id, reason="stolen")
     assert wake.publish_soon(here.ports, here.tenant.id).entries == 1
+
+
+def _seal_entry(here: Watched, number: int) -> None:
+    """The pass after one change, two minutes after the last; the change itself is not counted."""
+    with here.recorder.pausing():
+        here.clock.moment += timedelta(minutes=2)
+        warrant_id = f"svc_wrt_sealed_{number}"
+        revocations.create(here.ports, here.tenant.operator, warrant_id=warrant_id, reason="stolen")
+    extended = sealing.extend(here.ports, here.tenant.id)
+    assert extended.size == extended.first + 1
 
 
 def _look_in_vain(here: Watched) -> None:

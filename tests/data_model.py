@@ -20,12 +20,16 @@ from shared.adapters.sqlite_usage import SqliteUsage
 from shared.model import identifiers
 from shared.model.items import Address, Item, Partition, Table
 from shared.model.records import Record
+from shared.model.sealed_log import head
+from shared.model.sealed_log.tiles import WIDTH
 from shared.model.srl import native
 from shared.model.srl.blobs import folders
+from shared.operations.audit import statements
 from shared.ports import Ports
-from shared.ports.store import Change, Check, Row
+from shared.ports.store import MOST_CHANGES, Change, Check, Row
 from shared.ports.token_buckets import Lease
 from tests import tour
+from tests.operations.test_sealing import entry_made
 from tests.processes import ROOT
 from tests.worlds import Clock, close, embedded
 
@@ -45,8 +49,12 @@ _PLACEHOLDERS: Final = {
     "key": f"svc_key_{identifiers.ULID}",
     "revocation": f"svc_rev_{identifiers.ULID}",
     "authorizer": f"svc_azr_{identifiers.ULID}",
+    "webhook": f"svc_whk_{identifiers.ULID}",
+    "batch": f"svc_bat_{identifiers.ULID}",
+    "call": "[0-9a-f]{16}",
     "entry": f"svc_evt_{identifiers.ULID}",
     "warrant": identifiers.WARRANT_ID_PATTERN,
+    "ulid": identifiers.ULID,
     "digest": "[0-9a-f]{64}",
     "name": "[a-z0-9-]{1,63}",
     "time": r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ",
@@ -54,6 +62,7 @@ _PLACEHOLDERS: Final = {
     "n": "[0-9a-f]{1,2}",
     "number": r"\d+",
     "sequence": r"\d{16}",
+    "tile": r"(?:[0-5]|entries)/(?:x\d{3}/)*\d{3}",
     "random": "[0-9a-f]{1,16}",
     "version": r"\d{9}(?:\d{3})?",
     "type": "root|issuer|notary",
@@ -211,10 +220,19 @@ def drive(folder: Path) -> Seen:
     watch: Any = Watch(plain, seen)
     ports = replace(plain, store=watch, buckets=watch, usage=SqliteUsage(watch))
     tenant = tour.take(ports, clock)
-    for part in (*folders(tenant.id), native.folder(tenant.id)):
+    _seal(plain, ports, clock, tenant.id)
+    for part in (*folders(tenant.id), native.folder(tenant.id), head.folder(tenant.id)):
         seen.blobs += ports.blobs.names(part)
     close(plain)
     return seen
+
+
+def _seal(plain: Ports, ports: Ports, clock: Clock, tenant_id: str) -> None:
+    """Fill a tile of the sealed log with entries that are not noted."""
+    made = [entry_made(plain, clock, tenant_id)[1] for _ in range(WIDTH)]
+    for start in range(0, WIDTH, MOST_CHANGES):
+        plain.store.write(*made[start : start + MOST_CHANGES])
+    statements.sweep(ports, tenant_id)
 
 
 def page(seen: Seen) -> str:

@@ -139,12 +139,16 @@ class Group:
         return cls(name, module.handler, path, sorted(methods))
 
 
-_WITHOUT_HTTP: Final = {"feed_publication", "srl_publication", "srl_schedule"}
+# The folders of `functions` that serve no endpoint of the API.
+WITHOUT_ENDPOINTS: Final = {
+    *("audit_log_sealing", "feed_publication", "srl_publication", "srl_schedule"),
+    *("console", "webhook_delivery"),
+}
 
 GROUPS: Final = [
     Group.of(handler.parent.name)
     for handler in sorted((ROOT / "functions").glob("*/handler.py"))
-    if handler.parent.name not in _WITHOUT_HTTP
+    if handler.parent.name not in WITHOUT_ENDPOINTS
 ]
 
 

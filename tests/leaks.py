@@ -25,6 +25,7 @@ import pytest
 from starlette.types import Message, Receive, Scope, Send
 
 from functions.api_keys.schemas import CreatedApiKey
+from functions.webhooks.schemas import WebhookWithSecret
 from shared.adapters.dynamodb import DynamoStore
 from shared.adapters.file_sealer import FileSealer
 from shared.adapters.filesystem import FileBlobs
@@ -33,10 +34,12 @@ from shared.adapters.s3 import S3Blobs
 from shared.adapters.sqlite import SqliteStore
 from shared.errors import RescindError
 from shared.logs import JsonFormatter
-from shared.model import api_keys, seeds
+from shared.model import api_keys, seeds, webhooks
 from shared.model.signing_keys import SigningKey
 from shared.model.srl.signers import ListSigner
-from shared.operations.api.api_keys import Created
+from shared.model.webhooks import Webhook
+from shared.operations.api.webhooks import WithSecret
+from shared.operations.rules.api_key_creation import Created
 from shared.ports.store import Change
 from shared.web import gate
 
@@ -49,6 +52,13 @@ _URL_SAFE: Final = str.maketrans("-_", "+/")
 _ESCAPES: Final = re.compile(r"\\+(?:x([0-9a-f]{2})|([nrt'\"\\]))")
 _LETTERS: Final = {"n": "\n", "r": "\r", "t": "\t"}
 
+# The field with a secret, of the answers that show one.
+_SHOWING: Final = {
+    ("POST", "/v1/api-keys"): "key",
+    ("POST", "/v1/api-keys/{id}/rotate"): "key",
+    ("POST", "/v1/webhooks"): "secret",
+    ("POST", "/v1/webhooks/{id}/rotate-secret"): "secret",
+}
 _FORMATTERS: Final = (
     logging.Formatter("%(levelname)s %(name)s: %(message)s"),
     JsonFormatter(stage="test"),
@@ -136,6 +146,7 @@ def _observe(owner: Any, name: str, report: Callable[..., None]) -> None:
 
 def _watch_births() -> None:
     _observe(api_keys, "new_secret", lambda secret: WATCH.note("an API key", secret))
+    _observe(webhooks, "new_secret", lambda secret: WATCH.note("a webhook's secret", secret))
     _observe(seeds, "new", lambda made: WATCH.note("a private seed", made[0]))
     _observe(FileSealer, "create", _note_master_key)
     for wrapper in (FileSealer, KmsSealer):
@@ -168,7 +179,10 @@ def _search_blob(_result: None, _blobs: object, name: str, data: bytes) -> None:
 
 
 def _watch_reprs() -> None:
-    for holder in (Created, CreatedApiKey, SigningKey, ListSigner):
+    for holder in (
+        *(Created, CreatedApiKey, SigningKey, ListSigner),
+        *(Webhook, WithSecret, WebhookWithSecret),
+    ):
         _observe(holder, "__init__", _search_repr)
 
 
@@ -223,10 +237,11 @@ def _watched_answers(serve: Callable[..., Any]) -> Callable[..., Any]:
 
 def _search_answer(scope: Scope, sent: list[Message]) -> None:
     body = b"".join(message.get("body", b"") for message in sent)
-    if (scope["method"], scope["path"], sent[0]["status"]) == ("POST", "/v1/api-keys", 201):
-        # The one answer that shows a key, in one field of it.
+    name = _SHOWING.get((scope["method"], re.sub("svc_(whk|ak)_[0-9a-z]+", "{id}", scope["path"])))
+    if name and sent[0]["status"] in {200, 201}:
+        # The answers that show a secret, in one field of it.
         shown = json.loads(body)
-        del shown["key"]
+        del shown[name]
         body = json.dumps(shown).encode()
     WATCH.search("an answer", [sent[0]["headers"], body])
 
@@ -235,7 +250,7 @@ def _forms(secret: str | bytes) -> Iterator[str]:
     """The windows by which a secret is known."""
     if isinstance(secret, str):
         # Without its prefix, so that it is known without it too.
-        yield secret.removeprefix("svc_")[:_WINDOW].translate(_URL_SAFE)
+        yield secret.removeprefix("svc_").removeprefix("whsec_")[:_WINDOW].translate(_URL_SAFE)
         secret = secret.encode()
     yield secret.hex()[:_WINDOW]
     yield secret.hex().upper()[:_WINDOW]

@@ -80,8 +80,13 @@ def metrics(line: Line) -> dict[str, tuple[float, str]]:
     (directive,) = metadata["CloudWatchMetrics"]
     assert set(directive) == {"Namespace", "Dimensions", "Metrics"}
     assert directive["Namespace"] == "Rescind"
-    assert directive["Dimensions"] == [["Stage"]]
+    whole, *split = directive["Dimensions"]
+    assert whole == ["Stage"]
     assert line["Stage"] == STAGE
+    for dimensions in split:
+        assert dimensions == ["Stage", "Operation", "Outcome"]
+        # CloudWatch takes texts alone, and none that is empty.
+        assert all(isinstance(line[each], str) and line[each] for each in dimensions)
     found = {}
     for metric in directive["Metrics"]:
         assert set(metric) == {"Name", "Unit"}

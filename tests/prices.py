@@ -20,6 +20,7 @@ from shared.model.authorizers import Registered
 COUNTS: Final = Path(__file__).with_name("prices.csv")
 # What is deployed: the memory of the functions in megabytes, and the other resources of a stage.
 MEMORY: Final = {
+    "AuditLogSealing": 512,
     "Authorizers": 512,
     "FeedPublication": 512,
     "Revocations": 512,
@@ -30,9 +31,9 @@ MEMORY: Final = {
 }
 SNAPSHOTS: Final = ("Revocations", "Srl")
 # An alarm is billed by the metrics that it watches.
-ALARM_METRICS: Final = 42
-# The metrics that a stage without faults emits: three of the schedule, two of publications.
-METRICS: Final = 5
+ALARM_METRICS: Final = 49
+# The metrics of a stage without faults and requests: four of the schedule, two of publications.
+METRICS: Final = 6
 FLEETS: Final = (100, 1_000, 10_000)
 # So many authorizers share a relay.
 BEHIND_A_RELAY: Final = 500
@@ -42,6 +43,7 @@ TICK: Final = "a tick of the schedule"
 PUBLICATION: Final = "a publication"
 ENTRY: Final = "an entry of the feed"
 LOOK: Final = "a wake-up of the feed without a change"
+PASS: Final = "a pass of the sealed log (an entry)"
 NOTHING_NEW: Final = "GET /v1/revocations/feed (304, of a fleet)"
 NEWS: Final = "GET /v1/revocations/feed (an entry)"
 REPORT: Final = "POST /v1/authorizers/{id}/heartbeat"
@@ -132,6 +134,7 @@ class Counted:
             PUBLICATION: prices.publication_milliseconds,
             ENTRY: prices.feed_milliseconds,
             LOOK: prices.feed_milliseconds,
+            PASS: prices.feed_milliseconds,
         }.get(self.what, prices.milliseconds)
         gigabytes = MEMORY[self.function] / 1024
         logged = self.log_bytes + prices.line_bytes

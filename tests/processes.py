@@ -21,7 +21,7 @@ from tests.surroundings import is_proxy
 
 ROOT: Final = Path(__file__).parent.parent
 HOST: Final = "127.0.0.1"
-_LOCAL_SERVER: Final = [sys.executable, "-m", "infra.local_server"]
+_LOCAL_SERVER: Final = [sys.executable, "-m", "infra.cli.serve"]
 _START_SECONDS: Final = 30
 _STOP_SECONDS: Final = 10
 
@@ -216,7 +216,7 @@ def environment(settings: dict[str, str] | None = None) -> dict[str, str]:
     inherited = {
         name: value
         for name, value in os.environ.items()
-        if not name.startswith(("SVC_", "AWS_")) and not is_proxy(name)
+        if not name.startswith(("SVC_", "AWS_", "RESCIND_")) and not is_proxy(name)
     }
     return inherited | (settings or {})
 

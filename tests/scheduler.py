@@ -12,15 +12,18 @@ to these items wait. It is acknowledged when all are shown; they are, even if it
 """
 
 import re
+import secrets
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import chain, count, groupby, islice
 from operator import itemgetter
 from pathlib import Path
+from random import Random
 from typing import Any, Final, NamedTuple, TypeVar
+from unittest.mock import patch
 
 from shared.adapters.sqlite import SqliteStore
 from shared.errors import BlobExists, ExpectationLost
@@ -310,6 +313,17 @@ def rest() -> None:
         seat.step(Footprint("rest", reads=frozenset({_IN_FLIGHT})), lambda: None)
 
 
+@contextmanager
+def _repeatable() -> Iterator[None]:
+    """Let what an actor draws at random be the same in each replay of a schedule.
+
+    Some items are named after it: their order says what a walk meets, so which calls follow.
+    """
+    drawn = Random(0)
+    with patch.multiple(secrets, randbits=drawn.getrandbits, token_bytes=drawn.randbytes):
+        yield
+
+
 def _numbered(now: Callable[[], datetime]) -> NewId:
     """A maker of identifiers that are the same in each replay of a schedule.
 
@@ -358,6 +372,10 @@ class _Stage:
 
     def play(self) -> bool:
         """Whether everyone went as far as they could. Raises what the observer did."""
+        with _repeatable():
+            return self._play()
+
+    def _play(self) -> bool:
         self._observe(self._run)
         self.go_on()
         self._over.acquire()
@@ -607,6 +625,10 @@ class _Store:
             yield page
             after = page[0][0]
 
+    def everything(self, table: Table) -> Iterator[tuple[Address, Item]]:
+        # No step: no actor of a schedule reads whole tables.
+        return self._store.everything(table)
+
     def write(self, *changes: Change) -> None:
         checked = {Place(*each.address) for each in changes if isinstance(each, Check)}
         written = {Place(*each.address) for each in changes} - checked
@@ -694,10 +716,9 @@ class _Tree:
         depth, self._depth = self._depth, self._depth + 1
         if depth < len(self._nodes):
             node = self._nodes[depth]
-            if pending.keys() != node.pending.keys():
-                raise AssertionError("an actor does not do the same again")
-            # Identifiers may be new ones.
-            node.pending = pending
+            if pending != node.pending:
+                changes = _changes(node.pending, pending)
+                raise AssertionError(f"an actor does not do the same again: {changes}")
             return node.chosen
         asleep = self._still_asleep(pending)
         awake = [name for name in pending if name not in asleep]
@@ -776,6 +797,12 @@ class _Tree:
         assert first <= self._nodes[earlier].pending.keys()
         if not first & wanted:
             wanted.add(min(first))
+
+
+def _changes(before: Mapping[str, Footprint], now: Mapping[str, Footprint]) -> str:
+    """The calls that differ in two moments that should be one."""
+    names = sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
+    return "; ".join(f"{each}: {before.get(each)}, now {now.get(each)}" for each in names)
 
 
 def _owner(name: str) -> str:

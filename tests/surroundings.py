@@ -1,13 +1,14 @@
 """What the tests take from whoever runs them, and what they do not.
 
 Settings of AWS and proxies would lead requests of the tests away from this machine, so a run
-forgets them before its first test.
+forgets them before its first test. What tests write is in memory, where there is such a folder.
 """
 
 import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -15,6 +16,8 @@ import pytest
 _PROXIES: Final = frozenset({"all_proxy", "http_proxy", "https_proxy", "no_proxy"})
 # Under this name the processes of pytest-xdist inherit what the first process forgot.
 _FORGOTTEN: Final = "RESCIND_TEST_PROXIES"
+# More than all tests keep there at a time, in bytes.
+_ROOM: Final = 4 * 1024**3
 
 
 def is_proxy(name: str) -> bool:
@@ -36,6 +39,18 @@ def forget() -> None:
         del os.environ[name]
     # The options are this run's, and not those of a run that a test starts.
     os.environ.pop("PYTEST_ADDOPTS", None)
+
+
+def keep_files_in_memory(memory: Path = Path("/dev/shm")) -> None:
+    """Have pytest make temporary folders in memory, if there is room and programs run there.
+
+    On a disk, each change of a store or of a blob waits until the disk has it.
+    """
+    if not memory.is_dir():
+        return
+    found = os.statvfs(memory)
+    if found.f_bavail * found.f_frsize >= _ROOM and not found.f_flag & os.ST_NOEXEC:
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(memory))
 
 
 @contextmanager

@@ -1,15 +1,23 @@
-"""`.ci/run`: what it prints when a check fails can be read to its end."""
+"""`.ci/run`: on which Pythons the checks run, and what it prints when one fails."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Final
 
 import pytest
 
 from tests.processes import ROOT
 
+_APT = """#!/bin/sh
+echo "$@" >> "$0.called"
+case "$*" in *install*) cp {browser} "$(dirname "$0")/chromium-of-debian" ;; esac
+exit {status}
+"""
+_CHECKS = "test test-only test-slow:\n\t@echo $@\n"
 _PASS_AND_FAIL = """
 import pytest
 
@@ -24,25 +32,49 @@ def test_broken():
 """
 
 
-@pytest.mark.slow
-def test_a_failure_is_the_last_thing_printed(tmp_path: Path) -> None:
-    """F154a: The end of what failed is the last thing that `.ci/run` prints."""
-    (tmp_path / ".ci").mkdir()
-    shutil.copy(ROOT / ".ci/run", tmp_path / ".ci/run")
-    (tmp_path / "test_both.py").write_text(_PASS_AND_FAIL)
-    pytest_here = f"{sys.executable} -m pytest -p no:cacheprovider --rootdir ."
-    (tmp_path / "Makefile").write_text(f"test:\n\t@{pytest_here} test_both.py\n")
+# What `.ci/run` calls, saying only with what it was called.
+_GOALS: Final = "test test-only test-slow:\n\t@echo '$@ on $(PYTHON) in $(VENV)'\n"
+
+
+def _run(folder: Path, makefile: str, **settings: str) -> tuple[int, str]:
+    """Run a copy of `.ci/run` beside this Makefile; return its exit code, and what it printed."""
+    (folder / ".ci").mkdir()
+    shutil.copy(ROOT / ".ci/run", folder / ".ci/run")
+    (folder / "Makefile").write_text(makefile)
     ran = subprocess.run(
-        [tmp_path / ".ci/run"],
-        env=os.environ | {"CI": "true"},
+        [folder / ".ci/run"],
+        env=os.environ | settings,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         check=False,
     )
-    assert ran.returncode
-    assert len(ran.stdout) < 1500
-    name, closing = ran.stdout.splitlines()[-2:]
-    assert "what was expected" in ran.stdout
+    return ran.returncode, ran.stdout
+
+
+def test_each_python_runs_the_tests_once(tmp_path: Path) -> None:
+    """Of each version one patch release runs all fast tests, and one of them every check."""
+    # Nothing is to be installed: any program stands for the browser.
+    code, printed = _run(tmp_path, _GOALS, CHROMIUM="sh")
+    assert code == 0, printed
+    *runs, slow = re.findall(r"^(test\S*) on (\S*) in (\S*)$", printed, re.MULTILINE)
+    assert slow[0] == "test-slow"
+    assert [goal for goal, *_ in runs] == ["test"] + ["test-only"] * (len(runs) - 1)
+    minors = [re.sub(r"\.\d+$", "", environment) for _, _, environment in runs]
+    assert len(set(minors)) == len(minors)
+
+
+@pytest.mark.slow
+def test_a_failure_is_the_last_thing_printed(tmp_path: Path) -> None:
+    """F154a: The end of what failed is the last thing that `.ci/run` prints."""
+    (tmp_path / "test_both.py").write_text(_PASS_AND_FAIL)
+    pytest_here = f"{sys.executable} -m pytest -p no:cacheprovider --rootdir ."
+    code, printed = _run(
+        tmp_path, f"test:\n\t@{pytest_here} test_both.py\n", CI="true", CHROMIUM="sh"
+    )
+    assert code
+    assert len(printed) < 1500
+    name, closing = printed.splitlines()[-2:]
+    assert "what was expected" in printed
     assert name.startswith("FAILED test_both.py::test_broken")
     assert closing.startswith("1 failed, 300 passed")

@@ -2,6 +2,7 @@
 
 import re
 import sqlite3
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -84,3 +85,18 @@ def test_the_tables_of_sqlite_are_on_the_page(tmp_path: Path, clock: Clock) -> N
             stored[table] = [name for (name,) in names]
     file.close()
     assert said == stored
+
+
+def test_no_key_and_no_revocation_expires() -> None:
+    """F371d: Of keys and revocations, only outcomes, announcements and the history of lists expire.
+
+    So a store that removes what has expired removes no key and no revocation.
+    """
+    ending = {
+        record.__name__
+        for table in ("keys", "revocations")
+        for kind in kinds(f"Table `{table}`")
+        for record in kind.records
+        if "expires" in {each.name for each in fields(record)}  # type: ignore[arg-type]
+    }
+    assert ending == {"Notice", "Once", "PublishedVersion"}

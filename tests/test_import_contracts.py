@@ -24,7 +24,7 @@ _PLANTED = {
     ),
     "The core knows neither HTTP, nor AWS, nor SQL": ("shared/ports/queue.py", "import botocore"),
     "Only wiring chooses adapters": ("infra/local_timer.py", "import shared.adapters.sqlite"),
-    "What speaks no HTTP loads no web framework": (
+    "What serves no endpoint of the API loads no web framework": (
         "functions/srl_schedule/handler.py",
         "import shared.web.app",
     ),

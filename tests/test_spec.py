@@ -6,13 +6,22 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
+from functions.revocations import counts_schemas
 from functions.revocations.schemas import BATCH_BODY_MAX, BATCH_MAX
 from functions.signing_keys.schemas import PAYLOAD_MAX
 from shared.authorizer import warrants
 from shared.authorizer.trust import TrustReason
 from shared.authorizer.warrants import WarrantReason
 from shared.errors import SrlReason
-from shared.model import rate_limit, service_accounts, signing_keys, tenants, text, trust_bundle
+from shared.model import (
+    rate_limit,
+    revocation_counts,
+    service_accounts,
+    signing_keys,
+    tenants,
+    text,
+    trust_bundle,
+)
 from shared.model.audit_log import Action
 from shared.model.srl import signers as srl_signers
 from shared.model.srl import verifier as srl_verifier
@@ -74,6 +83,7 @@ _NUMBERS: Final[dict[str, Iterable[int]]] = {
     "WARRANT-4": (PAYLOAD_MAX,),
     "TRUST-2": (trust_bundle.PAGE,),
     "TRUST-4": (signing_keys.ANCESTORS_MAX, warrants.CLOCK_TOLERANCE // timedelta(minutes=1)),
+    "REVOKE-31": (revocation_counts.DAYS_MAX, counts_schemas.DAYS_DEFAULT),
     "CHECK-4": (BATCH_MAX,),
     "SIGNER-3": (archive.KEPT,),
     "SIGNER-8": (archive.KEPT,),

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import surroundings
 from tests.processes import HOST, ROOT, free_port
 
 _TIMEOUT = 300
@@ -36,6 +37,24 @@ def _pytest(
         timeout=_TIMEOUT,
         check=False,
     )
+
+
+@pytest.mark.parametrize(
+    ("free", "flags", "used"),
+    [(8 * 1024**3, 0, True), (64 * 1024**2, 0, False), (8 * 1024**3, os.ST_NOEXEC, False)],
+    ids=["roomy", "small", "without programs"],
+)
+def test_files_are_in_memory_if_it_serves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: int, flags: int, used: bool
+) -> None:
+    """Temporary folders are not in a memory that is too small, or in which no program runs."""
+    answer = os.statvfs_result((1, 1, free, free, free, 0, 0, 0, flags, 255))
+    monkeypatch.setattr(os, "statvfs", lambda _: answer)
+    # As it is set for this run, so that it is what it was afterwards.
+    monkeypatch.setenv("PYTEST_DEBUG_TEMPROOT", "")
+    monkeypatch.delenv("PYTEST_DEBUG_TEMPROOT")
+    surroundings.keep_files_in_memory(tmp_path)
+    assert (os.environ.get("PYTEST_DEBUG_TEMPROOT") == str(tmp_path)) is used
 
 
 @pytest.mark.slow

@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import chain, pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -85,7 +86,8 @@ def test_an_unknown_scheme_opens_nothing(
     with pytest.raises(InvalidSettings, match=setting):
         wiring.settings(settings | {setting: f"{scheme}:place"})
     field = setting.removeprefix("SVC_").lower()
-    unchecked = replace(wiring.settings(settings), **{field: Uri(scheme, "place")})
+    wrong: dict[str, Any] = {field: Uri(scheme, "place")}
+    unchecked = replace(wiring.settings(settings), **wrong)
     if field != "queue":
         with pytest.raises(KeyError, match=scheme):
             wiring.build(unchecked)

@@ -1,13 +1,17 @@
 """A tour of the whole API: every endpoint, and the schedule, so that each item is stored once."""
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 from unittest.mock import patch
 
 from shared.model import times
+from shared.model.deliveries import Answer, Message, Outcome
 from shared.operations.api import revocations
+from shared.operations.audit import sealing
 from shared.operations.rules import operation
-from shared.operations.srl import archive, schedule, worker
+from shared.operations.srl import archive, expiring, propagation, schedule, stale, worker
+from shared.operations.webhooks import delivery
 from shared.ports import Ports
 from tests.api import Tenant, serve
 from tests.web.endpoints import ENDPOINTS, call
@@ -23,7 +27,10 @@ def take(ports: Ports, clock: Clock) -> Tenant:
         for key, endpoint in ENDPOINTS.items():
             answer = call(key, tenant.admin, endpoint.target(tenant))
             assert answer.status_code == endpoint.status, (key, answer.text)
+        _send_in_vain(tenant)
         _give_and_take(tenant)
+        _expire_soon(tenant, clock)
+        _fall_behind(tenant, clock)
         _publish(tenant, clock)
         _publish_anew(tenant, clock)
         _change_signers(tenant, clock)
@@ -34,6 +41,20 @@ def _done(tenant: Tenant, path: str, **body: Any) -> Any:
     answer = tenant.admin.post(f"/v1/{path}", json=body)
     assert answer.is_success, answer.text
     return answer.json()
+
+
+class _Down:
+    """A sender whose receivers do not answer."""
+
+    def send(self, _url: str, messages: Sequence[Message]) -> list[Answer]:
+        return [Answer(Outcome.NO_ANSWER, 1) for _ in messages]
+
+
+def _send_in_vain(tenant: Tenant) -> None:
+    """A webhook that waits, since what it is sent does not arrive."""
+    made = _done(tenant, "webhooks", url="https://hooks.example.com/")
+    sealing.extend(tenant.ports, tenant.id)
+    assert not delivery.deliver(tenant.ports, _Down(), tenant.id, made["id"])
 
 
 def _give_and_take(tenant: Tenant) -> None:
@@ -50,6 +71,29 @@ def _give_and_take(tenant: Tenant) -> None:
     for is_rehearsal in (True, False):
         _done(tenant, f"keys/{root}/revoke", reason="lost", dry_run=is_rehearsal)
     assert tenant.admin.get(f"/v1/revocations/check?warrant_id={signed}").json()["revoked"]
+
+
+def _expire_soon(tenant: Tenant, clock: Clock) -> None:
+    """Announce an API key and a signing key that expire within an hour."""
+    end = times.text(clock() + timedelta(days=1, hours=1))
+    _done(tenant, "api-keys", name="k", scopes=["signer"], expires_at=end)
+    _done(tenant, "keys", type="root", name="root", expires_at=end)
+    clock.advance(days=1)
+    assert expiring.announce(tenant.ports, tenant.id) == 2
+
+
+def _fall_behind(tenant: Tenant, clock: Clock) -> None:
+    """Announce an authorizer that is stale, and then remove it."""
+    made = _done(tenant, "authorizers/register", name="stale")["id"]
+    _done(tenant, "revocations", warrant_id="svc_wrt_stale", reason="lost")
+    _done(tenant, "revocations/srl/regenerate")
+    clock.advance(minutes=6)
+    for is_registered in (True, False):
+        found = propagation.survey(tenant.ports)
+        assert found is not None
+        assert bool(stale.announce_all(tenant.ports, found.settled)) == is_registered
+        if is_registered:
+            assert tenant.admin.delete(f"/v1/authorizers/{made}").status_code == 204
 
 
 def _publish(tenant: Tenant, clock: Clock) -> None:

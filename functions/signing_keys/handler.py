@@ -6,6 +6,7 @@ from fastapi import Path, Query, Response
 
 from functions.signing_keys.schemas import (
     CreateSigningKey,
+    Included,
     IssuedWarrantList,
     KeyQuery,
     RevokedSigningKey,
@@ -21,8 +22,15 @@ from functions.signing_keys.schemas import (
 )
 from functions.signing_keys.trust_bundle import TrustBundle
 from shared.errors import Conflict, InvalidState, NotFound
+from shared.model.signing_keys import Filters
 from shared.model.trust_bundle import Validator
-from shared.operations.api import key_revocation, signing_keys, trust_bundle, warrants
+from shared.operations.api import (
+    key_revocation,
+    signing_key_list,
+    signing_keys,
+    trust_bundle,
+    warrants,
+)
 from shared.web.app import create_app, lambda_handler
 from shared.web.conditional import condition, tags
 from shared.web.fields import SigningKeyId
@@ -35,7 +43,7 @@ KeyId = Annotated[SigningKeyId, Path(alias="keyId")]
 
 
 @routes.get("/v1/keys")
-@serves(signing_keys.page)
+@serves(signing_key_list.page)
 async def list_signing_keys(
     here: ApiRequest, query: Annotated[KeyQuery, Query()]
 ) -> SigningKeyList:
@@ -46,11 +54,11 @@ async def list_signing_keys(
     """
     pages = Pager(here.caller, query.cursor, f"keys?type={query.type}&status={query.status}")
     page = here.run(
-        signing_keys.page,
+        signing_key_list.page,
         before=pages.before,
         limit=query.limit,
-        type_=query.type,
-        status=query.status,
+        filters=Filters(query.type, query.status),
+        counted=query.include is Included.WARRANT_COUNT,
     )
     return SigningKeyList.of(page, pages)
 

@@ -1,6 +1,7 @@
 """Bodies of the signing key endpoints (KEY-6, WARRANT-4)."""
 
 import base64
+from enum import StrEnum
 from typing import Annotated, Any, Final, Self
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
@@ -11,6 +12,7 @@ from shared.model.seeds import ALGORITHM
 from shared.model.signing_keys import Status, Type
 from shared.model.warrant_format import Format
 from shared.operations.api.key_revocation import Revoked
+from shared.operations.api.signing_key_list import Listed
 from shared.operations.api.warrants import Order, Signed
 from shared.web.fields import (
     BASE64,
@@ -58,11 +60,21 @@ def _payload(value: Any) -> bytes:
     return payload
 
 
+class Included(StrEnum):
+    """What the list of keys has if it is asked for, because it takes longer."""
+
+    WARRANT_COUNT = "warrant_count"
+
+
 class KeyQuery(PageQuery):
     """The query of GET /v1/keys."""
 
     type: Type | None = Field(default=None, description="Only keys of this type.")
     status: Status | None = Field(default=None, description="Only keys with this status.")
+    include: Included | None = Field(
+        default=None,
+        description="`warrant_count`: each key also has the number of warrants that it signed.",
+    )
 
 
 # A strict body would refuse text for a member of an enumeration.
@@ -154,6 +166,9 @@ KeyStatus = Annotated[
 KeyVersionNumber = Annotated[int, shown("The version of the key that signed.", minimum=1)]
 
 
+_CurrentId = Annotated[str, Field(json_schema_extra=identifier(SIGNING_KEY))]
+
+
 class SigningKey(RecordBody):
     """A signing key, or a superseded version of one."""
 
@@ -173,6 +188,29 @@ class SigningKey(RecordBody):
         "When this version was superseded; only if it is a superseded version.",
         of="superseded_at",
     )
+    version: int | None = optional(
+        "The number of this version, from 1 on; only if the key was ever rotated.",
+        of="version_of_several",
+    )
+    successor_id: _CurrentId | None = optional(
+        "The key that this is a superseded version of; only if it is one.", of="current_id"
+    )
+
+
+class ListedSigningKey(SigningKey):
+    """A signing key, or a superseded version of one, in the list of keys."""
+
+    warrant_count: int | None = optional(
+        "How many warrants all versions of the key signed, or this version if it is a superseded "
+        "one; only if `include` asks for it."
+    )
+
+    @classmethod
+    def of(cls, listed: Listed) -> Self:  # type: ignore[override]
+        """Return the body for a key and its number of warrants."""
+        body = cls.model_validate(listed.key)
+        body.warrant_count = listed.warrant_count
+        return body
 
 
 class SigningKeyList(PageBody):
@@ -180,7 +218,7 @@ class SigningKeyList(PageBody):
 
     model_config = example(keys=[examples.KEY], total=132, cursor=CURSOR)
 
-    keys: list[SigningKey] = shown("The keys of this page, newest first.")
+    keys: list[ListedSigningKey] = shown("The keys of this page, newest first.")
     total: Total
     cursor: NextCursor
 

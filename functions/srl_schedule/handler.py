@@ -1,10 +1,13 @@
-"""Queue the tenants whose list is due, and count authorizers. EventBridge calls it, not HTTP."""
+"""Queue the tenants whose list is due; announce stale authorizers and keys that expire soon.
+
+EventBridge calls it, not HTTP.
+"""
 
 import logging
 from typing import Any
 
 from shared import logs, wiring
-from shared.operations.srl import propagation, schedule
+from shared.operations.srl import expiring, propagation, schedule, stale
 from shared.ports import Ports
 
 _log = logging.getLogger(__name__)
@@ -13,10 +16,15 @@ _log = logging.getLogger(__name__)
 def handler(_event: dict[str, Any], _context: object) -> dict[str, int]:
     """Queue the tenants that are due; return how many they are, and how many lists are late.
 
-    Some runs then count the authorizers of which nothing is known (FLEET-15). Raises `Unavailable`
-    if the tenants cannot be read or queued. A run may be repeated.
+    Some runs then count the authorizers of which nothing is known and announce them (FLEET-15,
+    FLEET-18), and announce keys that expire soon (APIKEY-11). Raises `Unavailable` if the tenants
+    cannot be read or queued. A run may be repeated. It does nothing if the service
+    is read-only (OPS-14).
     """
     logs.to_standard_output()
+    if wiring.is_read_only():
+        _log.warning("the service is read-only: no list is published")
+        return {"queued": 0, "late": 0}
     ports = wiring.from_environment()
     due = schedule.due(ports)
     tenants = len(due.tenant_ids)
@@ -27,13 +35,24 @@ def handler(_event: dict[str, Any], _context: object) -> dict[str, int]:
     # On most ticks no tenant is due; the client of SQS is not created then.
     if due.tenant_ids:
         queue.send(due.tenant_ids)
+    _report_age(ports)
     if propagation.is_due(ports.now()):
         _count_authorizers(ports)
+    expiring.announce_due(ports)
     return {"queued": tenants, "late": due.late}
 
 
+def _report_age(ports: Ports) -> None:
+    """Log the age of the oldest list in force."""
+    issued_at = schedule.oldest_issue(ports)
+    if issued_at is not None:
+        age = (ports.now() - issued_at).total_seconds()
+        _log.info("age", extra=logs.fields(metrics={"ListAgeSeconds": age}))
+
+
 def _count_authorizers(ports: Ports) -> None:
-    unknown = propagation.unknown(ports)
+    found = propagation.survey(ports)
     # A stage without authorizers does not pay for the metric.
-    if unknown is not None:
-        _log.info("authorizers", extra=logs.fields(metrics={"AuthorizersUnknown": unknown}))
+    if found is not None:
+        _log.info("authorizers", extra=logs.fields(metrics={"AuthorizersUnknown": found.unknown}))
+        stale.announce_all(ports, found.settled)

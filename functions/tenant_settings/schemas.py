@@ -103,6 +103,7 @@ class TenantSettings(RecordBody):
         rate_limit_per_second=1000,
         rate_limit_burst=2000,
         created_at="2026-11-21T12:00:00Z",
+        removal_at="2026-12-21T12:00:00Z",
     )
 
     tenant_id: str = shown("Identifier of the tenant.", **identifier(TENANT))
@@ -115,3 +116,6 @@ class TenantSettings(RecordBody):
     rate_limit_per_second: int = shown("Requests per second that the tenant may make.")
     rate_limit_burst: int = shown("Requests at once that the tenant may make after a pause.")
     created_at: MomentOut = shown("When the tenant was created.")
+    removal_at: MomentOut | None = shown(
+        "When the operator may remove the tenant with all that it has; null if it is to stay."
+    )

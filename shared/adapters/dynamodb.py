@@ -6,10 +6,10 @@ to a write is lost, a retry is applied once, and does not fail because of the fi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 from uuid import uuid4
 
 from botocore.exceptions import ClientError
@@ -53,6 +53,8 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
 _MOST_KEYS_IN_A_BATCH = 100
+
+_Ask: TypeAlias = Callable[..., dict[str, Any]]
 
 # Cancellation reasons after which a retry may succeed.
 _PASSING = frozenset(
@@ -167,7 +169,7 @@ class DynamoStore:
             "Select": "COUNT",
             **matching(partition.pk, after or None, before, where),
         }
-        total = sum(int(page["Count"]) for page in self._answers(request))
+        total = sum(int(page["Count"]) for page in self._answers(request, self._client.query))
         if not after or before is None:
             return total
         # The bounds are exclusive, but a BETWEEN includes them.
@@ -191,13 +193,20 @@ class DynamoStore:
                 for each in page
             ]
 
-    def _pages(self, request: dict[str, Any]) -> Iterator[Sequence[Attributes]]:
-        return (page["Items"] for page in self._answers(request))
+    def everything(self, table: Table) -> Iterator[tuple[Address, Item]]:
+        """Yield all items of a table, by pages of 1 MB. Raises `Unavailable`."""
+        request: dict[str, Any] = {"TableName": self._names[table], "ConsistentRead": True}
+        for page in self._answers(request, self._client.scan):
+            for each in page["Items"]:
+                yield Address(table, each["pk"]["S"], each["sk"]["S"]), decode_item(each)
 
-    def _answers(self, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    def _pages(self, request: dict[str, Any]) -> Iterator[Sequence[Attributes]]:
+        return (page["Items"] for page in self._answers(request, self._client.query))
+
+    def _answers(self, request: dict[str, Any], ask: _Ask) -> Iterator[dict[str, Any]]:
         while True:
             with translating_errors():
-                page = self._client.query(**request)
+                page = ask(**request)
             yield page
             # An empty page is not the end. A page without this key is.
             if "LastEvaluatedKey" not in page:

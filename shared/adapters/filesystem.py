@@ -135,6 +135,12 @@ class FileBlobs:
                         if each.stat().st_mtime < oldest:
                             each.unlink()
 
+    def remove(self, name: str) -> None:
+        """Remove a blob, if it exists. Raises `Unavailable`."""
+        path = self._path(name)
+        with _translating_errors():
+            path.unlink(missing_ok=True)
+
     def remove_leftovers(self, *, older_than_seconds: float) -> int:
         """Remove old files of crashed writers, and return their number. Raises `Unavailable`."""
         oldest = self._clock() - older_than_seconds

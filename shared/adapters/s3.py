@@ -126,6 +126,12 @@ class S3Blobs:
         """Do nothing: a lifecycle rule of the bucket removes old blobs (infra/stateful.yaml)."""
         check_blob_name(folder)
 
+    def remove(self, name: str) -> None:
+        """Remove a blob, if it exists. Raises `Unavailable`."""
+        check_blob_name(name)
+        with translating_errors():
+            self._client().delete_object(Bucket=self._bucket, Key=name)
+
     def url(self, name: str, *, ttl_seconds: int) -> str:
         """Return a presigned address. It expires earlier if the signing credentials do."""
         check_blob_name(name)

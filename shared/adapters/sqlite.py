@@ -5,11 +5,11 @@ Each write is one transaction, which is on the disk before it is acknowledged. T
 
 import sqlite3
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import islice
 from typing import Any
 
-from shared.adapters import sqlite_audit, sqlite_format, sqlite_items
+from shared.adapters import sqlite_audit, sqlite_expiry, sqlite_format, sqlite_items
 from shared.adapters.preconditions import check_write
 from shared.adapters.sqlite_audit import Span
 from shared.adapters.sqlite_database import Database
@@ -33,6 +33,9 @@ _ITEMS = "SELECT sk, item, checksum FROM items WHERE tbl = ? AND pk = ?"
 # An encoded item contains the names of its attributes and its texts as plain bytes.
 _COLUMN = """SELECT sk, CASE WHEN instr(item, ?) THEN item END, checksum
     FROM items WHERE tbl = ? AND pk = ?"""
+_ALL = """SELECT pk, sk, item, checksum FROM items
+    WHERE tbl = ? AND (pk, sk) > (?, ?) ORDER BY pk, sk LIMIT ?"""
+_LOST = "SELECT (SELECT count(*) FROM places) - (SELECT count(*) FROM items)"
 _NAMES = "SELECT sk FROM places WHERE partition = ?"
 _UP = " AND sk > ? AND sk < ? ORDER BY sk LIMIT ?"
 _DOWN = " AND sk > ? AND sk < ? ORDER BY sk DESC LIMIT ?"
@@ -190,17 +193,32 @@ class SqliteStore:
                 sqlite_audit.catch_up(connection, _PAGE)
 
     def remove_expired(self, *, before: int, most: int = _PAGE) -> int:
-        """Remove entries of the audit table that expired on a day before that of `before`.
+        """Remove items of the table `keys` that expired before `before`, then audit entries.
 
-        `before` is in seconds since the epoch. Removes at most `most` entries of one block and
-        returns their number; 0 means that none is left. Raises `Unavailable`.
+        Audit entries go if they expired on a day before that of `before`, which is in seconds since
+        the epoch. Removes at most `most` items, and returns their number; 0 means that none is
+        left. Raises `Unavailable`.
         """
+        if removed := self._remove_expired_keys(before, most):
+            return removed
         with self._caught_up():
             pass
         with self._database.transaction() as connection:
             found = sqlite_audit.expired(connection, before, most)
             for pk, sk in found:
                 sqlite_items.delete(connection, Address(Table.AUDIT, pk, sk))
+        return len(found)
+
+    def _remove_expired_keys(self, before: int, most: int) -> int:
+        with self._database.transaction() as connection:
+            found = sqlite_expiry.take_expired(connection, before, most)
+            for expires, address in found:
+                row = sqlite_items.stored(connection, address)
+                # A damaged item stays, as the doctor reports it.
+                with suppress(Corrupt):
+                    item = {} if row is None else sqlite_items.decode_at(address, row)
+                    if item.get("expires") == expires:
+                        sqlite_items.delete(connection, address)
         return len(found)
 
     def column(
@@ -219,6 +237,21 @@ class SqliteStore:
             if len(rows) < _PAGE:
                 return
             low = rows[-1][0]
+
+    def everything(self, table: Table) -> Iterator[tuple[Address, Item]]:
+        """Yield all items of a table, in order of their keys. Raises `Unavailable`."""
+        rows: list[Any] = [(_LOWEST, _LOWEST)]
+        while rows:
+            with self._database as connection:
+                bounds = (table, *rows[-1][:2], _PAGE)
+                rows = connection.execute(_ALL, bounds).fetchall()
+            for pk, sk, *row in rows:
+                address = Address(table, pk, sk)
+                yield address, sqlite_items.decode_at(address, (row[0], row[1]))
+        with self._database as connection:
+            (lost,) = connection.execute(_LOST).fetchone()
+        if lost:
+            raise Corrupt
 
     def _page(
         self,

@@ -11,11 +11,11 @@ import zlib
 from collections.abc import Iterator
 from typing import Final
 
-from shared.adapters import sqlite_audit
+from shared.adapters import sqlite_audit, sqlite_expiry
 from shared.errors import InvalidSettings
 
 # Stored in `PRAGMA user_version`, which is 0 in new files and in files of the first releases.
-FORMAT: Final = 3
+FORMAT: Final = 4
 
 _ITEMS: Final = """
 CREATE TABLE items (
@@ -38,7 +38,13 @@ _UPGRADE: Final = (
     "DROP TABLE old_items",
     "DROP TABLE IF EXISTS writes",
     *sqlite_audit.SCHEMA,
+    *sqlite_expiry.SCHEMA,
 )
+# What files of these formats lack.
+_LACKING: Final = {
+    2: (*sqlite_audit.SCHEMA, *sqlite_expiry.SCHEMA),
+    3: sqlite_expiry.SCHEMA,
+}
 
 # Each problem, and a query for the number of its items.
 _FAULTS: Final = {
@@ -118,15 +124,17 @@ def _upgrade(connection: sqlite3.Connection) -> None:
             f"SVC_STORE: the database has format {found}; this release reads format {FORMAT}.",
             "Use the release that wrote the database, or a newer one.",
         )
-    if found:  # Format 2 lacks only the tallies.
-        statements: tuple[str, ...] = sqlite_audit.SCHEMA
+    if found:
+        if found not in _LACKING:
+            raise sqlite3.DatabaseError(f"the file has the format {found}, which never was")
+        statements: tuple[str, ...] = _LACKING[found]
     elif _has_items(connection):
         # A new checksum would make damaged data look valid.
         for damage in _damage(connection, "integrity_check(1)"):
             raise sqlite3.DatabaseError(f"the file is damaged: {damage}")
         statements = _UPGRADE
     else:
-        statements = (_ITEMS, _PLACES, *sqlite_audit.SCHEMA)
+        statements = (_ITEMS, _PLACES, *sqlite_audit.SCHEMA, *sqlite_expiry.SCHEMA)
     for statement in (*statements, f"PRAGMA user_version = {FORMAT}"):
         connection.execute(statement)
 

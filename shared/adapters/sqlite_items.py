@@ -5,7 +5,7 @@ from typing import TypeAlias
 
 import cbor2
 
-from shared.adapters import sqlite_audit, sqlite_format
+from shared.adapters import sqlite_audit, sqlite_expiry, sqlite_format
 from shared.errors import Corrupt
 from shared.ports.store import (
     Address,
@@ -90,6 +90,7 @@ def _put(connection: sqlite3.Connection, address: Address, item: Item) -> None:
     seed = sqlite_format.seed(address.table, address.pk)
     connection.execute(_PUT, (*address, encoded, sqlite_format.checksum(seed, address.sk, encoded)))
     connection.execute(_PUT_PLACE, _place(address))
+    sqlite_expiry.note(connection, address, item)
 
 
 def _added(item: Item, change: Increment) -> dict[str, Value]:

@@ -12,6 +12,9 @@ from shared.model.callers import Scope
 from shared.model.items import Address, Partition, Table
 from shared.model.records import Record
 
+# A rotated key ends after this time at the latest: seven days.
+GRACE_SECONDS_MAX: Final = 604_800
+
 _SECRET_BYTES: Final = 32
 
 
@@ -24,7 +27,10 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ApiKey(Record):
-    """An API key without its secret, which is not stored. `digest` finds its `Credential`."""
+    """An API key without its secret, which is not stored. `digest` finds its `Credential`.
+
+    If the key was rotated, `successor_id` is the key that took its place.
+    """
 
     id: str
     tenant_id: str
@@ -37,6 +43,7 @@ class ApiKey(Record):
     revoked_at: datetime | None = None
     service_account_id: str | None = None
     version: int = 1
+    successor_id: str | None = None
 
     @property
     def address(self) -> Address:

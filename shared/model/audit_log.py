@@ -1,34 +1,42 @@
 """The audit log: what was done, by whom, and from which address (AUDIT-1)."""
 
 import hashlib
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
-from shared.model.identifiers import AUDIT_ENTRY, before_all_of
+from shared.model.identifiers import AUDIT_ENTRY, before_all_of, is_identifier
 from shared.model.items import Address, Partition, Table, Value
 from shared.model.records import Record
 
 # Partitions per month. Each takes 1,000 write units a second (docs/adr/0037).
 SHARDS: Final = 8
+_MONTH: Final = re.compile(r"([^#]+)#\d{4}-\d{2}(?:#\d)?", re.ASCII)
 
 
 class Action(StrEnum):
     """A kind of change. Each change writes an entry."""
 
     API_KEY_CREATE = "api_key.create"
+    API_KEY_ROTATE = "api_key.rotate"
     API_KEY_REVOKE = "api_key.revoke"
     API_KEY_DELETE = "api_key.delete"
+    API_KEY_EXPIRING = "api_key.expiring"
     KEY_CREATE = "key.create"
     KEY_ROTATE = "key.rotate"
     KEY_REVOKE = "key.revoke"
     KEY_SUSPEND = "key.suspend"
     KEY_ENABLE = "key.enable"
     KEY_SIGN = "key.sign"
+    KEY_EXPIRING = "key.expiring"
     REVOCATION_CREATE = "revocation.create"
     REVOCATION_DELETE = "revocation.delete"
+    REVOCATION_CREATE_BATCH = "revocation.create_batch"
+    REVOCATION_DELETE_BATCH = "revocation.delete_batch"
+    REVOCATION_REPAIR = "revocation.repair"
     SRL_REGENERATE = "srl.regenerate"
     SRL_ROTATE_KEY = "srl.rotate_key"
     SRL_CREATE_KEY = "srl.create_key"
@@ -41,8 +49,23 @@ class Action(StrEnum):
     SERVICE_ACCOUNT_DELETE = "service_account.delete"
     AUTHORIZER_REGISTER = "authorizer.register"
     AUTHORIZER_REMOVE = "authorizer.remove"
+    AUTHORIZER_STALE = "authorizer.stale"
+    AUDIT_LOG_ROTATE_KEY = "audit_log.rotate_key"
+    AUDIT_LOG_NEW_GENERATION = "audit_log.new_generation"
+    AUDIT_LOG_STATEMENT = "audit_log.statement"
     TENANT_CREATE = "tenant.create"
     TENANT_UPDATE_SETTINGS = "tenant.update_settings"
+    TENANT_RENAME = "tenant.rename"
+    TENANT_DELETE = "tenant.delete"
+    TENANT_KEEP = "tenant.keep"
+    WEBHOOK_CREATE = "webhook.create"
+    WEBHOOK_UPDATE = "webhook.update"
+    WEBHOOK_ROTATE = "webhook.rotate_secret"
+    WEBHOOK_ENABLE = "webhook.enable"
+    WEBHOOK_DISABLE = "webhook.disable"
+    WEBHOOK_REPLAY = "webhook.replay"
+    WEBHOOK_TEST = "webhook.test"
+    WEBHOOK_DELETE = "webhook.delete"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +94,8 @@ class Entry(Record):
 class Filters:
     """The entries to return: those that match all values that are not None (AUDIT-4).
 
-    `start` and `end` are whole seconds, and both are included.
+    `start` and `end` are whole seconds, and both are included. Entries about `warrant_id` are found
+    by the index, because one entry may name several warrants.
     """
 
     start: datetime
@@ -81,16 +105,17 @@ class Filters:
     resource_id: str | None = None
     actor_key_id: str | None = None
     warrant_id: str | None = None
+    batch_id: str | None = None
 
     @property
     def values(self) -> dict[str, str]:
-        """The values that an entry must have, by the path of the attribute."""
+        """The values that an entry must have, by the path of the attribute; not the warrant."""
         values = {
             "action": self.action,
             "actor": self.actor,
             "actor_key_id": self.actor_key_id,
             "resource_id": self.resource_id,
-            "details.warrant_id": self.warrant_id,
+            "details.batch_id": self.batch_id,
         }
         return {path: str(value) for path, value in values.items() if value is not None}
 
@@ -117,6 +142,14 @@ def month(tenant_id: str, moment: datetime) -> list[Partition]:
     # Earlier releases stored all entries in the first partition.
     names = [name, *(f"{name}#{number}" for number in range(1, SHARDS))]
     return [Partition(Table.AUDIT, each) for each in names]
+
+
+def entry_of(pk: str, sk: str) -> tuple[str, str] | None:
+    """Return tenant and identifier of the entry at these keys; None if another item is there."""
+    found = _MONTH.fullmatch(pk)
+    if found is None or not is_identifier(sk, kind=AUDIT_ENTRY):
+        return None
+    return found[1], sk
 
 
 def months(tenant_id: str, filters: Filters) -> Iterator[tuple[str, list[Partition]]]:

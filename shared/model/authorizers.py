@@ -243,6 +243,11 @@ def removed(tenant_id: str) -> Partition:
     return Partition(Table.REVOCATIONS, f"{tenant_id}#removed-authorizers")
 
 
+def stale(tenant_id: str) -> Partition:
+    """Return the partition of the notes that authorizers were announced as stale, by identifier."""
+    return Partition(Table.KEYS, f"{tenant_id}#stale-authorizers")
+
+
 def registered_address(tenant_id: str) -> Address:
     """Return the address of the numbers of registered authorizers."""
     return Address(Table.REVOCATIONS, f"{tenant_id}#registered-authorizers")

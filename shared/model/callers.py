@@ -7,11 +7,14 @@ from typing import Self
 
 
 class Scope(StrEnum):
-    """What an API key allows: everything, lists and checks only, or reading the rest only."""
+    """What an API key allows; each operation declares which of these it accepts (AUTH-4)."""
 
     ADMIN = "admin"
     AUTHORIZER = "authorizer"
     READ_ONLY = "read-only"
+    REVOKER = "revoker"
+    SIGNER = "signer"
+    AUDITOR = "auditor"
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,8 @@ AUDIT_ENTRY: Final = "evt"
 TENANT: Final = "tnt"
 WARRANT: Final = "wrt"
 AUTHORIZER: Final = "azr"
+WEBHOOK: Final = "whk"
+BATCH: Final = "bat"
 
 # A ULID has 128 bits in 26 digits of five bits each, so its first digit is at most 7.
 ULID: Final = "[0-7][0-9a-hjkmnp-tv-z]{25}"

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+from shared.model import times
+from shared.model.identifiers import REVOCATION, before_all_of
 from shared.model.items import Address, Partition, Table
 from shared.model.records import Record
 
@@ -21,19 +23,92 @@ EARLIEST_END: Final = datetime(2000, 1, 1, tzinfo=UTC)
 # A warrant that left the list longer ago does not return, even if the lifetime of lists is raised.
 LONG_AGO: Final = timedelta(days=30)
 
+# An identifier is made moments before the time of its record.
+_ID_APART: Final = timedelta(minutes=1)
+_LATEST: Final = datetime(9999, 1, 1, tzinfo=UTC)
+
+# Sorts after each character of a warrant identifier.
+_AFTER_NAMES: Final = "~"
+
 # The counters sort before every warrant identifier. The first edition had one counter, at this key.
 _COUNTER: Final = "#count"
 
 
 @dataclass(frozen=True, slots=True)
 class Revocation(Record):
-    """The record of a revocation: listed in order of time, and deleted by its identifier."""
+    """The record of a revocation: listed in order of time, and deleted by its identifier.
+
+    `batch_id` names the batch that revoked the warrant, if one did. `actor_key_id` is the API key
+    that was used; it is None if there was none, and in records of releases that did not store it.
+    """
 
     id: str
     warrant_id: str
     reason: str
     created_at: datetime
     created_by: str
+    batch_id: str | None = None
+    actor_key_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """The revocations to return: those that match all values that are not None (REVOKE-30).
+
+    `start` and `end` are whole seconds, and both are included. `reason` is part of the reason, in
+    upper or lower case. `warrant_prefix` is how the identifier of the warrant begins.
+    """
+
+    warrant_id: str | None = None
+    batch_id: str | None = None
+    created_by: str | None = None
+    actor_key_id: str | None = None
+    reason: str | None = None
+    start: datetime | None = None
+    end: datetime | None = None
+    warrant_prefix: str | None = None
+
+    @property
+    def are_selective(self) -> bool:
+        """Whether records must be read to see if they match."""
+        return self.created_by is not None or bool(self.actor_key_id or self.reason)
+
+    @property
+    def after(self) -> str | None:
+        """A text that sorts before the identifiers of all records since `start`."""
+        if self.start is None:
+            return None
+        return before_all_of(max(self.start, EARLIEST_END) - _ID_APART, kind=REVOCATION)
+
+    @property
+    def before(self) -> str | None:
+        """A text that sorts after the identifiers of all records until `end`."""
+        if self.end is None:
+            return None
+        return before_all_of(min(self.end, _LATEST) + _ID_APART, kind=REVOCATION)
+
+    @property
+    def names_after(self) -> str | None:
+        """A text that sorts before the warrants of `warrant_prefix`, after all lesser ones."""
+        prefix = self.warrant_prefix
+        return prefix and prefix[:-1] + chr(ord(prefix[-1]) - 1) + _AFTER_NAMES
+
+    @property
+    def names_before(self) -> str | None:
+        """A text that sorts after the warrants of `warrant_prefix`, before all greater ones."""
+        return self.warrant_prefix and self.warrant_prefix + _AFTER_NAMES
+
+    def hold(self, record: Revocation) -> bool:
+        """Return whether a record matches."""
+        equal = ("warrant_id", "batch_id", "created_by", "actor_key_id")
+        wanted = ((getattr(self, name), getattr(record, name)) for name in equal)
+        return (
+            all(value in (None, found) for value, found in wanted)
+            and record.warrant_id.startswith(self.warrant_prefix or "")
+            and (self.reason is None or self.reason.casefold() in record.reason.casefold())
+            and (self.start is None or record.created_at >= self.start)
+            and (self.end is None or times.whole(record.created_at) <= self.end)
+        )
 
 
 @dataclass(frozen=True, slots=True)

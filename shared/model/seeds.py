@@ -1,4 +1,4 @@
-"""Private seeds: creation, signatures, and the context that they are sealed under."""
+"""Private seeds: creation, signatures, and the context that secrets are sealed under."""
 
 import base64
 import secrets
@@ -11,12 +11,16 @@ ALGORITHM: Final = "Ed25519"
 
 
 class Purpose(StrEnum):
-    """What a seed may sign. A seal for one purpose cannot be opened for another."""
+    """What a secret may sign. A seal for one purpose cannot be opened for another."""
 
     SRL = "srl"
     # Lists for stock authorizers (NATIVE-2).
     NATIVE = "native"
     WARRANT = "warrant"
+    # Checkpoints of the sealed log (LOG-9).
+    AUDIT = "audit"
+    # Messages to webhooks (HOOK-4).
+    WEBHOOK = "webhook"
 
 
 def new() -> tuple[bytes, str]:

@@ -110,6 +110,11 @@ class SigningKey(Record):
         """When this version was superseded; None for the version in use."""
         return None if self.current_id is None else self.rotated_at
 
+    @property
+    def version_of_several(self) -> int | None:
+        """The number of this version; None if the key was never rotated (KEY-14)."""
+        return None if self.rotated_at is None else self.key_version
+
     def has_expired(self, now: datetime) -> bool:
         """Return whether the key has expired: its status stays, but it cannot sign."""
         return times.has_passed(self.expires_at, now)
@@ -169,6 +174,25 @@ class Signer:
         """Return the signer whose `str` is `text`. Raises `ValueError`."""
         key_id, _, version = text.partition("#")
         return cls(key_id, int(version) if version else None)
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """The keys to return: those that match all values that are not None (KEY-13)."""
+
+    type: Type | None = None
+    status: Status | None = None
+
+    @property
+    def count_names(self) -> list[str]:
+        """The attributes that count the keys that match."""
+        types = Type if self.type is None else (self.type,)
+        statuses = Status if self.status is None else (self.status,)
+        return [count_name(type_, status) for type_ in types for status in statuses]
+
+    def hold(self, key: SigningKey) -> bool:
+        """Return whether a key matches."""
+        return self.type in (None, key.type) and self.status in (None, key.status)
 
 
 def keys(tenant_id: str) -> Partition:

@@ -6,9 +6,9 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Final, Self
 
-from shared.model.items import Address, Partition, Table
+from shared.model.items import Address, Item, Partition, Table
 from shared.model.rate_limit import BURST, RATE_PER_SECOND
-from shared.model.records import ADDED, Record
+from shared.model.records import ADDED, SPARSE, Record
 
 SRL_TTL_SECONDS_MIN: Final = 300
 SRL_TTL_SECONDS_MAX: Final = 604_800
@@ -34,8 +34,9 @@ class ListPublication(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TenantSettings(Record):
-    """A tenant's settings. The operator chose `handle` at creation, and it never changes.
+    """A tenant's settings. The operator chose `handle`, and may change it (docs/adr/0066).
 
+    The operator may remove the tenant from `removal_at` on; None if it is to stay.
     `rotation_grace_seconds` is None until it is set. If it is None, one lifetime of a list applies.
     """
 
@@ -49,6 +50,7 @@ class TenantSettings(Record):
     rotation_grace_seconds: int | None = None
     feed_window_ms: int = field(default=FEED_WINDOW_MS_DEFAULT, metadata=ADDED)
     list_publication: ListPublication = field(default=ListPublication.SCHEDULED, metadata=ADDED)
+    removal_at: datetime | None = None
 
     @classmethod
     def initial(cls, tenant_id: str, handle_: str, created_at: datetime) -> Self:
@@ -112,11 +114,15 @@ class SettingsChange:
 
 @dataclass(frozen=True, slots=True)
 class DirectoryEntry(Record):
-    """A tenant in the operator's directory."""
+    """A tenant in the operator's directory.
+
+    `removal_began` is true from the first step of a removal on, after which there is no way back.
+    """
 
     tenant_id: str
     handle: str
     created_at: datetime
+    removal_began: bool = field(default=False, metadata=SPARSE)
 
     @property
     def address(self) -> Address:
@@ -143,3 +149,14 @@ def settings_address(tenant_id: str) -> Address:
 def handle_address(value: str) -> Address:
     """Return the address of the item that reserves a handle and holds the tenant's identifier."""
     return Address(Table.KEYS, f"tenant-handle#{value}")
+
+
+def is_of(tenant_id: str, address: Address, item: Item) -> bool:
+    """Return whether an item belongs to a tenant: its keys name the tenant, or the item does."""
+    named = {*address.pk.split("#"), *address.sk.split("#")}
+    return tenant_id in named or item.get("tenant_id") == tenant_id
+
+
+def blob_folders(tenant_id: str) -> tuple[str, ...]:
+    """Return the folders below which all blobs of a tenant are."""
+    return tuple(f"{kind}/{tenant_id}" for kind in ("srl", "native", "audit"))

@@ -33,6 +33,11 @@ def whole(moment: datetime) -> datetime:
     return moment.replace(microsecond=0)
 
 
+def midnight(moment: datetime) -> datetime:
+    """Return the start of the day of `moment`, in UTC."""
+    return moment.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+
+
 def has_passed(moment: datetime | None, now: datetime) -> bool:
     """Return whether `moment` has been reached at `now`; False if it is None."""
     return moment is not None and moment <= now

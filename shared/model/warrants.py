@@ -140,3 +140,8 @@ def signed_count_address(tenant_id: str, key_id: str, warrant_id: str) -> Addres
 def version_count(key_version: int) -> str:
     """Return the attribute that counts the warrants of one version."""
     return f"version.{key_version}"
+
+
+def signed_count_name(key_version: int | None) -> str:
+    """Return the attribute that counts the warrants of one version, or of all if it is None."""
+    return "count" if key_version is None else version_count(key_version)

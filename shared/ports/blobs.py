@@ -43,6 +43,14 @@ class BlobStore(Protocol):
         """
         ...
 
+    def remove(self, name: str) -> None:
+        """Remove a blob for good, if it exists; only commands of the operator do that.
+
+        A bucket with versions keeps the old version until its lifecycle rule removes it. Raises
+        `Unavailable`.
+        """
+        ...
+
     def url(self, name: str, *, ttl_seconds: int) -> str:
         """Return an address that serves the blob without authentication for `ttl_seconds`.
 

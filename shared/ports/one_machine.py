@@ -20,10 +20,10 @@ class LocalStore(Protocol):
         ...
 
     def remove_expired(self, *, before: int) -> int:
-        """Remove some audit entries that expired on a day before that of `before`.
+        """Remove some items of the table `keys` that expired before `before`, or audit entries.
 
-        `before` is in seconds since the epoch. Returns how many entries were removed; 0 means that
-        none is left. Raises `Unavailable`.
+        Audit entries go if they expired on a day before that of `before`, which is in seconds since
+        the epoch. Returns how many were removed; 0 means that none is left. Raises `Unavailable`.
         """
         ...
 

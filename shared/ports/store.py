@@ -23,7 +23,14 @@ MOST_CHANGES = 100
 SEARCHED: Final[Mapping[Table, tuple[str, ...]]] = {
     Table.KEYS: (),
     Table.REVOCATIONS: (),
-    Table.AUDIT: ("action", "actor", "actor_key_id", "resource_id", "details.warrant_id"),
+    Table.AUDIT: (
+        "action",
+        "actor",
+        "actor_key_id",
+        "resource_id",
+        "details.batch_id",
+        "details.warrant_id",
+    ),
 }
 
 
@@ -122,8 +129,8 @@ def at_path(item: Item, path: str) -> Value:
 class Store(Protocol):
     """Items in tables, with strong consistency.
 
-    The store may remove an item of the table `audit` at any time after its attribute `expires`, in
-    seconds since the epoch. It never removes any other item.
+    The store may remove an item of the tables `audit` and `keys` at any time after its attribute
+    `expires`, in seconds since the epoch. It never removes any other item.
 
     - A read sees every write that was acknowledged before the read began.
     - A write that is not acknowledged yet may be visible in part. Each of its items is visible as
@@ -184,6 +191,15 @@ class Store(Protocol):
 
         The value is None if the item does not have the attribute. The guarantees are those of
         `query`. This is cheaper than `query` for many items.
+        """
+        ...
+
+    def everything(self, table: Table) -> Iterator[tuple[Address, Item]]:
+        """Yield all items of a table, in no particular order.
+
+        It costs a read of the whole table: only commands of the operator use it. It is not a
+        snapshot, but an item that exists throughout the iteration is yielded exactly once. Each
+        step may raise `Unavailable`; the items so far must then not be taken for the whole table.
         """
         ...
 

@@ -19,6 +19,7 @@ from shared.settings import Network
 from shared.web.errors import MethodNotAllowed
 from shared.web.gate import Gate, unreadable
 from shared.web.routes import purposes
+from shared.web.tracing import traced
 from shared.web.work import IN_PLACE, Work
 
 
@@ -60,7 +61,7 @@ class _Application(FastAPI):
             openapi_url=None,
             redirect_slashes=False,
             # FastAPI's telemetry records paths and queries, which are callers' text. Our request
-            # log does not.
+            # log and our spans do not.
             telemetry={"tracing": False, "metrics": False, "logs": False},
             lifespan=_lifespan,
         )
@@ -68,8 +69,8 @@ class _Application(FastAPI):
         self.gate = Gate(behind, ports, trusted_proxies, work, purposes(routes))
 
     def build_middleware_stack(self) -> ASGIApp:
-        """Return the gate, which runs before routing (docs/adr/0008)."""
-        return self.gate
+        """Return the gate, which runs before routing (docs/adr/0008), inside of a span."""
+        return traced(self.gate)
 
 
 @asynccontextmanager

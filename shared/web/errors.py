@@ -68,14 +68,20 @@ def code_of(error: Exception) -> str:
     return "internal_error"
 
 
-def response(error: Exception) -> Response:
-    """Return the response for `error`. The text of an unexpected error is left out."""
+def message_of(error: Exception) -> str:
+    """Return the message for a caller. The text of an unexpected error is left out."""
     if isinstance(error, errors.RequestError):
-        return _response(STATUS[type(error)], error, str(error), _headers(error))
+        return str(error)
+    return _UNAVAILABLE if isinstance(error, errors.Unavailable) else _INTERNAL
+
+
+def response(error: Exception) -> Response:
+    """Return the response for `error`."""
+    if isinstance(error, errors.RequestError):
+        return _response(STATUS[type(error)], error, _headers(error))
     if isinstance(error, errors.Unavailable):
-        retry = {"Retry-After": str(error.retry_after)}
-        return _response(503, error, _UNAVAILABLE, retry)
-    return _response(500, error, _INTERNAL, {})
+        return _response(503, error, {"Retry-After": str(error.retry_after)})
+    return _response(500, error, {})
 
 
 def _headers(error: errors.RequestError) -> dict[str, str]:
@@ -88,12 +94,12 @@ def _headers(error: errors.RequestError) -> dict[str, str]:
             return {"WWW-Authenticate": f'Bearer error="insufficient_scope", scope="{scopes}"'}
         case MethodNotAllowed():
             return {"Allow": ", ".join(error.allow)}
-        case errors.RateLimited():
+        case errors.RateLimited() | errors.Conflict(retry_after=int()):
             return {"Retry-After": str(error.retry_after)}
         case _:
             return {}
 
 
-def _response(status: int, error: Exception, message: str, headers: dict[str, str]) -> Response:
-    body = json.dumps({"error": {"code": code_of(error), "message": message}})
+def _response(status: int, error: Exception, headers: dict[str, str]) -> Response:
+    body = json.dumps({"error": {"code": code_of(error), "message": message_of(error)}})
     return Response(body, status, headers, media_type="application/json")

@@ -1,7 +1,8 @@
 """The types of fields that bodies and parameters share, each with its rule of the contract."""
 
 import re
-from datetime import datetime
+from contextlib import suppress
+from datetime import date, datetime
 from functools import partial
 from operator import is_
 from typing import Annotated, Any, Final, Self
@@ -73,6 +74,23 @@ MomentIn = Annotated[datetime, BeforeValidator(_moment), _TIMESTAMP]
 MomentOut = Annotated[datetime, PlainSerializer(times.text), _TIMESTAMP]
 
 
+def _date(value: Any) -> date:
+    # Only this one form: Python also accepts `20261121` and `2026-W47-6`.
+    if isinstance(value, str) and _DATE.fullmatch(value):
+        with suppress(ValueError):
+            return date.fromisoformat(value)
+    raise ValueError("must be a date of the year 2000 or later, such as 2026-11-21")
+
+
+_DATE: Final = re.compile("[2-9][0-9]{3}-[0-9]{2}-[0-9]{2}")
+
+# A day in a request, and one in a response.
+DateIn = Annotated[
+    date, BeforeValidator(_date), WithJsonSchema({"type": "string", "format": "date"})
+]
+DateOut = date
+
+
 def example(**members: JsonValue) -> ConfigDict:
     """Return the configuration of a body with this example in the API document."""
     return ConfigDict(json_schema_extra={"examples": [members]})
@@ -109,6 +127,17 @@ def _never_null(schema: dict[str, Any]) -> None:
 def identifier(kind: str) -> dict[str, JsonValue]:
     """Return the schema of identifiers of this kind, with an example."""
     return {"pattern": f"^svc_{kind}_{identifiers.ULID}$", "examples": [sample(kind)]}
+
+
+def is_of(kind: str) -> AfterValidator:
+    """Return a validator for an identifier of this kind in a request."""
+
+    def check(value: str) -> str:
+        if not identifiers.is_identifier(value, kind=kind):
+            raise ValueError(f"must be svc_{kind}_ and a ULID in lower case")
+        return value
+
+    return AfterValidator(check)
 
 
 def sample(kind: str) -> str:

@@ -193,19 +193,23 @@ class _Exchange:
         """
         if not _log.isEnabledFor(logging.INFO):
             return
-        operation = scope.get("endpoint")
+        endpoint = scope.get("endpoint")
+        operation = endpoint.__name__ if endpoint else None
+        outcome = errors.code_of(self.error) if self.error else "ok"
+        seconds = round(time.perf_counter() - self._began, 6)
         refused = _REFUSED.get(self.status or 0)
         line = logs.fields(
-            metrics={refused: 1} if refused else None,
+            metrics={"RequestSeconds": seconds} | ({refused: 1} if refused else {}),
+            by={"Operation": operation or "none", "Outcome": outcome},
             request_id=self.request_id,
             gateway_request_id=_gateway_request_id(scope),
             tenant_id=self.caller.tenant_id if self.caller else None,
             key_id=self.caller.key_id if self.caller else None,
             source_ip=self.source_ip,
-            operation=operation.__name__ if operation else None,
+            operation=operation,
             status=self.status,
-            outcome=errors.code_of(self.error) if self.error else "ok",
-            duration_ms=round((time.perf_counter() - self._began) * 1000, 3),
+            outcome=outcome,
+            duration_ms=round(seconds * 1000, 3),
         )
         _log.info("request", extra=line)
 

@@ -21,10 +21,12 @@ from starlette.types import Scope
 
 from shared.errors import InvalidRequest, RequestError
 from shared.model.callers import Caller
+from shared.model.idempotency import Request as Once
 from shared.model.rate_limit import Purpose
+from shared.operations.rules.idempotency import Answer, Repeatable
 from shared.operations.rules.operation import Operation
 from shared.ports import Ports
-from shared.web import bodies, held
+from shared.web import bodies, held, idempotency
 from shared.web.authentication import authenticate
 from shared.web.bodies import Body
 from shared.web.held import Held, Provisional
@@ -73,18 +75,24 @@ class ApiRequest(Request):
     """A request with its ports, its caller and its body, as endpoints receive it.
 
     `wait_max` is how many seconds it may wait for news (`shared.web.held`), 0 if it may not.
+    `is_replayed` is whether the result is that of an earlier request (API-30).
     FastAPI passes the object on unchanged, which is cheaper than a dependency.
     """
 
-    def __init__(self, request: Request, call: Context, body: Body) -> None:
+    def __init__(self, request: Request, call: Context, body: Body, once: Once | None) -> None:
         super().__init__(request.scope, request.receive)
         self.ports, self.caller, work = call
         self.wait_max = work.wait_max
-        self._read = body
+        self.is_replayed = False
+        self._read, self._once = body, once
 
     def run(self, operation: Operation[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Call an operation with the ports and the caller of this request."""
-        return operation(self.ports, self.caller, *args, **kwargs)
+        if self._once is None or not isinstance(operation, Repeatable):
+            return operation(self.ports, self.caller, *args, **kwargs)
+        answer: Answer[R] = operation.once(self.ports, self.caller, self._once, *args, **kwargs)
+        self.is_replayed = answer.replayed
+        return answer.result
 
     async def body(self) -> bytes:
         """Return the bytes of the body."""
@@ -157,10 +165,12 @@ class ContractRoute(APIRoute):
         def finish(request: Request, call: Context, raw: bytes) -> Response:
             body = bodies.parse(request, raw)
             self._check_body(body)
-            here = ApiRequest(request, call, body)
+            is_repeatable = isinstance(operation, Repeatable)
+            once = idempotency.asked(request, call.caller, raw) if is_repeatable else None
+            here = ApiRequest(request, call, body, once)
             _check_query(here, allowed=parameters)
             try:
-                return result_of(answer(here))
+                return idempotency.marked(result_of(answer(here)), is_replayed=here.is_replayed)
             except RequestValidationError as error:
                 # Not chained: the original repeats the caller's input.
                 raise InvalidRequest(self._explain(error)) from None

@@ -158,3 +158,15 @@ def test_discarding_touches_no_later_blob(blobs: BlobStore) -> None:
     blobs.discard("srl/t1/lists", before="04", older_than_seconds=3600)
     for name in ("srl/t1/lists/02-a", "srl/t1/lists/03-a", "srl/t2/lists/01-a"):
         assert blobs.get(name) == name.encode()
+
+
+def test_a_removed_blob_is_gone_and_the_others_stay(blobs: BlobStore) -> None:
+    """F401b: A blob that the operator removes is not found any more; its neighbours are."""
+    for name in (NAME, NAME + "x"):
+        blobs.put(name, b"data")
+    for _ in range(2):
+        blobs.remove(NAME)
+        assert blobs.get(NAME) is None
+        assert list(blobs.names("srl")) == [NAME + "x"]
+    with pytest.raises(ValueError, match="name"):
+        blobs.remove("../a")

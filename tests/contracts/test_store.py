@@ -617,3 +617,22 @@ def test_a_count_has_no_limit(store: Store) -> None:
         store.write(*(Put(AUDIT.address(sk), {"actor": "x" * 2000}, ABSENT) for sk in several))
     assert store.count(AUDIT) == 1100
     assert store.count(AUDIT, where=Where({"actor": "x" * 2000}), after=ids[99]) == 1000
+
+
+# --- everything ---
+
+
+def test_everything_of_a_table_is_each_item_once(store: Store) -> None:
+    """F401a: All items of a table are read, each once, whatever its partition, and no others."""
+    partitions = [Partition(Table.REVOCATIONS, f"t{number}#revoked#00") for number in range(3)]
+    names = [f"svc_wrt_{number:04d}" for number in range(1100)]
+    for partition in partitions:
+        fill(store, *names[: 1100 if partition is partitions[0] else 3], partition=partition)
+    put(store, KEY, held="elsewhere")
+    found = list(store.everything(Table.REVOCATIONS))
+    wanted = {partitions[0].address(sk) for sk in names}
+    wanted |= {partition.address(sk) for partition in partitions[1:] for sk in names[:3]}
+    assert len(found) == len(wanted)
+    assert {address for address, _ in found} == wanted
+    assert all(item == {"held": address.sk} for address, item in found)
+    assert list(store.everything(Table.AUDIT)) == []

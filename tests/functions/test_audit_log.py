@@ -231,14 +231,16 @@ def test_every_action_is_a_filter(tenant: Tenant, action: Action) -> None:
 def test_the_actions_are_those_of_the_contract() -> None:
     """AUDIT-3: The audit log knows exactly the actions of the contract."""
     kinds = {
-        "api_key": "create revoke delete",
-        "key": "create rotate revoke suspend enable sign",
-        "revocation": "create delete",
+        "api_key": "create rotate revoke delete expiring",
+        "key": "create rotate revoke suspend enable sign expiring",
+        "revocation": "create delete create_batch delete_batch repair",
         "srl": "regenerate rotate_key create_key activate_key revoke_key",
         "service_account": "create disable enable delete",
-        "tenant": "create update_settings",
-        "authorizer": "register remove",
+        "tenant": "create update_settings rename delete keep",
+        "authorizer": "register remove stale",
         "native_signer": "create",
+        "audit_log": "rotate_key new_generation statement",
+        "webhook": "create update rotate_secret enable disable replay test delete",
     }
     named = {f"{kind}.{verb}" for kind, verbs in kinds.items() for verb in verbs.split()}
     assert {str(action) for action in Action} == named

@@ -17,6 +17,7 @@ from tests.worlds import Clock
 
 # A signing key, and what each answer adds to it or leaves out (API-7).
 KEY = {"id", "type", "name", "status", "parent_id", "public_key", "created_at", "expires_at"}
+SUPERSEDED = {"rotated_at", "version", "successor_id"}
 ROTATED = KEY - {"parent_id", "created_at", "expires_at"} | {"rotated_at"}
 VERSION = {"key_id", "version", "status", "public_key", "created_at", "rotated_at"}
 
@@ -79,7 +80,7 @@ def test_reading_a_key(tenant: Tenant, state: str) -> None:
     """Get and list say the same of a key in any state; only a superseded version was rotated."""
     key_id = signing.in_state(tenant, state)
     key = get(tenant, key_id)
-    assert set(key) == KEY | ({"rotated_at"} if state == "rotated" else set())
+    assert set(key) == KEY | (SUPERSEDED if state == "rotated" else set())
     assert key["status"] == state
     assert key in list_keys(tenant).json()["keys"]
 
@@ -338,7 +339,7 @@ def test_rotation_keeps_the_identifier(tenant: Tenant, clock: Clock) -> None:
     after = get(tenant, key["id"])
     assert rotated["public_key"] == after["public_key"] != key["public_key"]
     assert rotated["id"] == key["id"]
-    assert after | {"public_key": ""} == key | {"public_key": ""}
+    assert after | {"public_key": ""} == key | {"public_key": "", "version": 2}
 
 
 def test_the_superseded_version_is_a_record_of_its_own(tenant: Tenant, clock: Clock) -> None:
@@ -352,10 +353,52 @@ def test_the_superseded_version_is_a_record_of_its_own(tenant: Tenant, clock: Cl
         "id": superseded,
         "status": "rotated",
         "rotated_at": "2026-11-21T13:00:00Z",
+        "version": 1,
+        "successor_id": key["id"],
     }
     assert walk(tenant, status="rotated") == walk(tenant, status="rotated", type="notary")
     assert walk(tenant, status="rotated") == [record]
     assert walk(tenant, status="rotated", type="root") == []
+
+
+def test_which_key_a_version_belongs_to(tenant: Tenant) -> None:
+    """KEY-14, F440a: The list of keys tells of each superseded version of which key it is which.
+
+    Also once the version is revoked. A key that was never rotated shows nothing more than before.
+    """
+    other, key_id = create(tenant)["id"], create(tenant)["id"]
+    first, second = (signing.superseded(tenant, key_id) for _ in range(2))
+    assert moved(tenant, first, "revoke")["successor_id"] == key_id
+    shown = {each["id"]: (each.get("version"), each.get("successor_id")) for each in walk(tenant)}
+    assert shown == {
+        key_id: (3, None),
+        second: (2, key_id),
+        first: (1, key_id),
+        other: (None, None),
+    }
+
+
+def test_how_much_each_key_signed(tenant: Tenant) -> None:
+    """KEY-15, F444a: On demand the list has the number of warrants of each key and version.
+
+    The number of a key is that of all its versions, and what `dry_run` says of its revocation.
+    """
+    idle, key_id = create(tenant)["id"], create(tenant)["id"]
+    old = []
+    for number in (2, 1):
+        for _ in range(number):
+            signing.signed(tenant, key_id)
+        old.append(signing.superseded(tenant, key_id))
+    signing.signed(tenant, key_id)
+    assert not any("warrant_count" in each for each in walk(tenant))
+    shown = {each["id"]: each["warrant_count"] for each in walk(tenant, include="warrant_count")}
+    assert shown == {idle: 0, key_id: 4, old[0]: 2, old[1]: 1}
+    for each, signed in shown.items():
+        assert moved(tenant, each, "revoke", dry_run=True)["warrants"] == signed
+    page = list_keys(tenant, include="warrant_count", limit=1, status="active")
+    assert [each["warrant_count"] for each in page.json()["keys"]] == [4]
+    assert list_keys(tenant, include="warrants").status_code == 400
+    assert list_keys(tenant, include="warrant_count", type="notary").json()["keys"] == []
 
 
 def test_the_versions_of_a_key(tenant: Tenant, clock: Clock) -> None:

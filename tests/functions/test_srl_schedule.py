@@ -6,6 +6,7 @@ import json
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -19,10 +20,13 @@ from infra import data_folder
 from shared import wiring
 from shared.adapters import sqs
 from shared.errors import InvalidSettings, Unavailable
+from shared.model.signing_keys import Type
 from shared.model.srl.schedule import Turn
-from shared.operations.srl import feed, in_force, propagation
+from shared.operations.api import signing_keys
+from shared.operations.srl import expiring, feed, in_force, propagation
 from shared.operations.srl import marks as srl_marks
-from shared.operations.srl.propagation import unknown as unknown_authorizers
+from shared.operations.srl.propagation import Survey
+from shared.operations.srl.propagation import survey as survey_authorizers
 from shared.ports import Ports
 from shared.ports.store import MOST_CHANGES, Expect, Put
 from tests.adapters.answers import Answer
@@ -107,6 +111,24 @@ def test_what_was_not_published_is_queued_again(ports: Ports, received: Received
     assert tick() == {"queued": 0, "late": 0}
 
 
+def test_it_announces_keys_that_expire_soon(
+    ports: Ports, received: Received, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """APIKEY-11: The schedule announces keys that expire soon, once an hour for each tenant."""
+    tenant = Tenant.create(ports)
+    long_ago = replace(ports, now=lambda: datetime.now(UTC) - timedelta(days=60))
+    end = datetime.now(UTC) + timedelta(days=5)
+    signing_keys.create(long_ago, tenant.operator, type_=Type.ROOT, name="root", expires_at=end)
+    monkeypatch.setattr(expiring, "is_due", lambda _now: False)
+    tick()
+    assert "key.expiring" not in tenant.actions(ports)
+    monkeypatch.setattr(expiring, "is_due", lambda _now: True)
+    monkeypatch.setattr(expiring, "is_turn", lambda tenant_id, _now: tenant_id == tenant.id)
+    tick()
+    tick()
+    assert tenant.actions(ports).count("key.expiring") == 1
+
+
 def test_it_says_how_many_are_due_and_late(
     ports: Ports, received: Received, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -123,6 +145,21 @@ def test_it_says_how_many_are_due_and_late(
     ]
 
 
+def test_it_reports_the_age_of_the_oldest_list(
+    ports: Ports, caplog: pytest.LogCaptureFixture
+) -> None:
+    """F431a: Each tick logs the age of the oldest list in force; before the first, no age."""
+    caplog.set_level(logging.INFO)
+    tick()
+    assert not lines(caplog, "age")
+    Tenant.create(ports)
+    tick()
+    (line,) = lines(caplog, "age")
+    age, unit = metrics(line)["ListAgeSeconds"]
+    assert 0 <= age < 60
+    assert unit == "Seconds"
+
+
 def test_the_figures_reach_the_log_that_alarms_read(
     ports: Ports, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -137,7 +174,7 @@ def test_it_counts_the_unknown_authorizers(
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """FLEET-15, F266d: Each fifth minute a tick counts authorizers, if there are any.
+    """FLEET-15, FLEET-18, F266d: Each fifth minute a tick counts authorizers, and announces them.
 
     Tenants are queued first, so a fault in the counting delays no list.
     """
@@ -159,17 +196,18 @@ def test_it_counts_the_unknown_authorizers(
     tick()
     counted = [metrics(line)["AuthorizersUnknown"] for line in lines(caplog, "authorizers")]
     assert counted == [(2, "Count"), (0, "Count")]
+    assert tenant.actions(ports).count("authorizer.stale") == 2
     monkeypatch.setattr(propagation, "is_due", lambda _: True)
     script = Script(before=dict.fromkeys(range(99), raises(Unavailable("down"))))
-    monkeypatch.setattr(propagation, "unknown", partial(_unknown, scripted(ports, script)))
+    monkeypatch.setattr(propagation, "survey", partial(_survey, scripted(ports, script)))
     received()
     with pytest.raises(Unavailable):
         tick()
     assert received() == [[tenant.id]]
 
 
-def _unknown(broken: Ports, _ports: Ports) -> int | None:
-    return unknown_authorizers(broken)
+def _survey(broken: Ports, _ports: Ports) -> Survey | None:
+    return survey_authorizers(broken)
 
 
 def test_a_queue_that_fails_fails_the_tick(

@@ -19,15 +19,18 @@ class Ended:
 
 @dataclass(frozen=True)
 class Command:
-    """A command by its main function, and how a test sees what it prints."""
+    """A command by its main function and first words, and how a test sees what it prints."""
 
     main: Callable[[], int]
     capsys: pytest.CaptureFixture[str]
     monkeypatch: pytest.MonkeyPatch
+    words: tuple[str, ...] = ()
 
-    def run(self, *arguments: str | Path) -> Ended:
+    def run(self, *arguments: str | Path, columns: int = 400) -> Ended:
         name = self.main.__module__.rpartition(".")[2]
-        self.monkeypatch.setattr(sys, "argv", [name, *map(str, arguments)])
+        self.monkeypatch.setattr(sys, "argv", [name, *self.words, *map(str, arguments)])
+        # A terminal in which no message is broken into lines.
+        self.monkeypatch.setenv("COLUMNS", str(columns))
         try:
             code: int | str | None = self.main()
         except SystemExit as exit_:

@@ -108,7 +108,7 @@ class Server:
         port = free_port()
         self.data = data
         self.url = f"http://127.0.0.1:{port}"
-        command = [sys.executable, "-m", "infra.local_server", "--port", str(port), "--data"]
+        command = [sys.executable, "-m", "infra.cli.serve", "--port", str(port), "--data"]
         output = data.with_name("server.log")
         self.group = Group([*command, str(data)], output, lambda: processes.answers(port, 401))
         self.group.start()
@@ -165,11 +165,9 @@ class Server:
 
     def admin(self, *arguments: str) -> None:
         """Run a command of the operator."""
-        ran = processes.run("-m", "infra.admin", "--data", str(self.data), *arguments)
+        ran = processes.run("-m", "infra.cli", *arguments, "--data", str(self.data))
         assert ran.returncode in {0, 3}, ran.stderr
 
     def restore(self, backup: Path) -> None:
         """Put a backup in place of what is stored. The server must not run."""
-        for name in ("svc.db-wal", "svc.db-shm"):
-            (self.data / name).unlink(missing_ok=True)
-        (self.data / "svc.db").write_bytes(backup.read_bytes())
+        self.admin("restore", str(backup), "--replace")

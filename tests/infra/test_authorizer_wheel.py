@@ -112,7 +112,7 @@ def test_a_client_goes_on_after_a_restore(
 
     Without `recover` they refuse the older feed, and soon clear nothing.
     """
-    backup = tmp_path / "backup.db"
+    backup = tmp_path / "backup"
     with following(python, tmp_path / "floor", **settings) as client:
         server.revoke("svc_wrt_before")
         server.admin("backup", str(backup))

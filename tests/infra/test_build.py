@@ -138,6 +138,11 @@ def test_the_sources_are_those_of_the_repository(deployed: Path) -> None:
         ours = {path.relative_to(ROOT): path for path in SOURCES if ROOT / name in path.parents}
         assert staged.keys() == ours.keys()
         assert all(path.read_bytes() == ours[each].read_bytes() for each, path in staged.items())
+    sent, pages = (
+        {path.relative_to(root): path.read_bytes() for path in root.rglob("*.*")}
+        for root in (each / "functions" / "console" / "static" for each in (ROOT, deployed))
+    )
+    assert pages == sent
     for name in ("infra", "tests", "docs", "bin", "template.yaml", "pyproject.toml"):
         assert not (deployed / name).exists()
 
@@ -239,7 +244,8 @@ def test_a_parameter_of_no_function_is_no_part_of_the_artefact(
         with pytest.raises(SystemExit):
             build.main()
         assert (
-            f"'{given}' is none of BasePath, RestoredAs, TrustedProxies" in capsys.readouterr().err
+            f"'{given}' is none of BasePath, Mode, OperationMetrics, RestoredAs, TrustedProxies"
+            in capsys.readouterr().err
         )
 
 

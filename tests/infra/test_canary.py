@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from infra import admin, data_folder
+from infra import data_folder
+from infra.cli import app
 from shared.model.callers import Caller
 from shared.model.revocations import Revocation
 from shared.operations.api import revocations
@@ -50,7 +51,7 @@ def world(
     data = tmp_path / "data"
     data_folder.prepare(data)
     with opened(data) as ports:
-        world = World(data, ports, Command(admin.main, capsys, monkeypatch))
+        world = World(data, ports, Command(app.main, capsys, monkeypatch))
         monkeypatch.setattr(operators, "_sleep", world.pause)
         yield world
 
@@ -67,7 +68,7 @@ def test_the_canary_prints_the_seconds(world: World) -> None:
         lambda: world.fleet.report("north"),
         lambda: world.fleet.report("south"),
     ]
-    done = world.run.run("--data", world.data, "canary", "acme")
+    done = world.run.run("canary", "acme", "--data", world.data)
     assert (done.code, world.records()) == (0, [])
     assert float(done.out) < 60
     assert "svc_wrt_canary_" in done.err
@@ -85,7 +86,7 @@ def test_an_interrupted_canary_is_restored(world: World) -> None:
     """FLEET-17, F269b: After an interrupt or a fault, no revocation stays behind."""
     world.fleet.add("north")
     world.happens = [world.publish, interrupt]
-    done = world.run.run("--data", world.data, "canary", "acme")
+    done = world.run.run("canary", "acme", "--data", world.data)
     assert (done.code, world.records(), done.out) == (1, [], "")
     assert "interrupted" in done.err
 
@@ -103,7 +104,7 @@ def test_an_interrupt_before_the_record_is_known(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(revocations, "create", interrupted)
-    assert world.run.run("--data", world.data, "canary", "acme").code == 1
+    assert world.run.run("canary", "acme", "--data", world.data).code == 1
     assert world.records() == []
 
 
@@ -112,7 +113,7 @@ def test_a_fleet_that_does_not_follow(world: World) -> None:
     world.fleet.add("north", "south")
     world.fleet.report("north")
     world.happens = [world.publish, lambda: None]
-    done = world.run.run("--data", world.data, "canary", "acme", "--seconds", "0")
+    done = world.run.run("canary", "acme", "--seconds", "0", "--data", world.data)
     assert (done.code, world.records(), done.out) == (1, [], "")
     assert f"unknown: north ({world.fleet.ids['north']}) has entry 0." in done.err
     assert f"unknown: south ({world.fleet.ids['south']}) has no entry." in done.err
@@ -121,7 +122,7 @@ def test_a_fleet_that_does_not_follow(world: World) -> None:
 
 def test_without_authorizers_nothing_is_revoked(world: World) -> None:
     """FLEET-17: Without a registered authorizer, the canary changes nothing and fails."""
-    done = world.run.run("--data", world.data, "canary", "acme")
+    done = world.run.run("canary", "acme", "--data", world.data)
     assert done.code == 1
     assert "no authorizer is registered" in done.err
     assert "Revoked" not in done.err

@@ -21,9 +21,12 @@ _CLEAN_UP: Final = (
 )
 _SAM_READS: Final = "sam/test_parameters.py::test_sam_understands_the_commands_of_its_page"
 
+_PARSED: Final = "infra/cli/test_commands.py holds its arguments to what the program accepts"
+
 # Page, what only this block of the page has in it, and the test that types it.
 RUN: Final = [
     ("README.md", "tenant create acme", "infra/test_console_pages.py::test_the_readme"),
+    ("docs/cli.md", "rescind login", "infra/test_console_pages.py::test_the_page_of_the_cli"),
     ("docs/deploy.md", "export PATH=", _DEPLOY),
     ("docs/deploy.md", "iam create-policy", _DEPLOY),
     ("docs/deploy.md", "--template-file infra/stateful.yaml", _DEPLOY),
@@ -37,13 +40,13 @@ RUN: Final = [
     ("docs/deploy.md", "PARAMETERS=BasePath=auth", _DEPLOY),
     ("docs/deploy.md", "tenant create acme", _DEPLOY),
     ("docs/deploy.md", "sleep 90", _DEPLOY),
-    ("docs/deploy.md", "infra.admin migrate", _DEPLOY),
+    ("docs/deploy.md", "rescind upgrade", _DEPLOY),
     ("docs/deploy.md", "reserved-concurrent-executions 0", _DEPLOY),
     ("docs/deploy.md", "PARAMETERS=RestoredAs=r1-", _DEPLOY),
     ("docs/deploy.md", "list-object-versions", _DEPLOY),
     ("docs/deploy.md", "list-versions-by-function", _CLEAN_UP),
     ("docs/incidents.md", "TENANT=acme", _DEPLOY),
-    ("docs/incidents.md", "admin publish", _DEPLOY),
+    ("docs/incidents.md", "rescind publish", _DEPLOY),
     ("docs/incidents.md", "on-demand-throughput", _DEPLOY),
     ("docs/incidents.md", "cancel-key-deletion", _INCIDENTS),
     (
@@ -51,10 +54,10 @@ RUN: Final = [
         "/readyz",
         "infra/test_console_pages.py::test_the_page_on_one_machine",
     ),
-    ("docs/runbook.md", "infra.admin doctor", _DEPLOY),
+    ("docs/runbook.md", "rescind doctor", _DEPLOY),
     ("docs/sam-local.md", "start-api", _SAM_READS),
     ("docs/sam-local.md", "sam local invoke", _SAM_READS),
-    ("docs/srl.md", "infra.verify_srl", "infra/test_console_pages.py::test_the_page_on_lists"),
+    ("docs/srl.md", "rescind list verify", "infra/test_console_pages.py::test_the_page_on_lists"),
 ]
 # And those that no test types, each with the reason.
 NOT_RUN: Final = [
@@ -91,8 +94,45 @@ NOT_RUN: Final = [
     ),
     (
         "docs/fleet.md",
-        "admin canary acme",
+        "rescind canary acme",
         "infra/test_propagation.py runs it, beside authorizers of its own",
+    ),
+    ("docs/audit-log.md", "audit list --warrant", _PARSED),
+    ("docs/audit-log.md", "audit export --file", _PARSED),
+    (
+        "docs/audit-log.md",
+        "sha256sum",
+        "functions/test_audit_export.py hashes this part of each line",
+    ),
+    ("docs/audit-log.md", "tail -n 1", _PARSED),
+    ("docs/audit-log.md", "--profile auditor", _PARSED),
+    ("docs/bulk.md", "audit list --warrant", _PARSED),
+    ("docs/webhooks.md", "webhooks create", _PARSED),
+    ("docs/bulk.md", "revoke --from lost.csv", _PARSED),
+    ("docs/bulk.md", "revoke --signed-by", _PARSED),
+    ("docs/bulk.md", "unrevoke --of-batch", _PARSED),
+    ("docs/bulk.md", "revocations list --batch", _PARSED),
+    ("docs/bulk.md", "revocations counts --from", _PARSED),
+    ("docs/api-keys.md", "api-keys rotate", _PARSED),
+    (
+        "docs/metrics.md",
+        "rescind_list",
+        "infra/test_local_metrics.py asks a server, at an address of its own",
+    ),
+    (
+        "docs/metrics.md",
+        "opentelemetry-distro",
+        "infra/test_local_metrics.py runs a server with what the tests pin of OpenTelemetry",
+    ),
+    (
+        "docs/moving.md",
+        "rescind migrate",
+        "infra/cli/test_moving.py types it, between two machines",
+    ),
+    (
+        "docs/moving.md",
+        "rescind tenant export",
+        "infra/cli/test_moving.py types each of them, with the grace time that it needs",
     ),
     (
         "docs/relay.md",
@@ -167,7 +207,20 @@ def test_the_readme(tmp_path: Path, server: LocalServer) -> None:
         output = terminal.type(block.replace("/backups/", f"{tmp_path}/"))
     assert re.search(r"^acme +svc_tnt_", output, re.MULTILINE)
     assert output.endswith("All is well.\n")
-    assert (tmp_path / "monday.db").stat().st_mode & 0o077 == 0
+    assert (tmp_path / "monday").stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.slow
+def test_the_page_of_the_cli(tmp_path: Path) -> None:
+    """F416c: The session of docs/cli.md works as it is typed, and exits with 3 for revoked."""
+    (block,) = console.blocks("docs/cli.md")
+    settings = {"RESCIND_HOME": str(tmp_path / "home")}
+    with local_server(tmp_path / ".data") as server, _Terminal(tmp_path, settings) as terminal:
+        output = terminal.type(block.replace("http://127.0.0.1:8080", server.url))
+    assert re.search(r"^svc_wrt_laptop-17 +revoked ", output, re.MULTILINE)
+    assert "svc_wrt_laptop-17: revoked" in output
+    assert re.search(r"^    └── svc_key_\w+  issuer  active  laptops$", output, re.MULTILINE)
+    assert server.admin_key not in output
 
 
 _BEFORE: Final = """

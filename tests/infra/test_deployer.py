@@ -30,6 +30,9 @@ ELSEWHERE: Final = {
 }
 # What is in tables and in the bucket is not the deployer's, nor are users and groups.
 NOT_GIVEN: Final = {
+    # The policies of the stacks are those of roles.
+    *("iam:getgrouppolicy", "iam:putgrouppolicy", "iam:deletegrouppolicy"),
+    *("iam:getuserpolicy", "iam:putuserpolicy", "iam:deleteuserpolicy"),
     "dynamodb:batchwriteitem",
     "dynamodb:deleteitem",
     "dynamodb:getitem",

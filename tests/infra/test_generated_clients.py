@@ -45,6 +45,9 @@ def test_a_linter_finds_nothing() -> None:
         "recommended",
         "--max-problems",
         "1000",
+        # The paths of tiles are those of C2SP; `tile` is no identifier of an entry.
+        "--skip-rule",
+        "no-ambiguous-paths",
     )
     assert "Your API description is valid" in said
     assert "You have" not in said
@@ -76,7 +79,19 @@ def test_a_generated_client_has_a_type_for_every_answer(client: Path, tmp_path: 
             settings={"PYTHONPATH": str(client)},
         )
     seen = json.loads(said)
-    assert seen == {_snake_case(name): kind for name, kind in _documented().items()}
+    documented = {_snake_case(name): kind for name, kind in _documented().items()}
+    # The path of a tile has slashes, which such clients escape.
+    assert documented.pop("get_audit_tile") == "File"
+    assert seen == documented
+
+
+# What the generated client makes of answers that are not JSON.
+_KINDS: Final = {
+    "application/cbor": "File",
+    "application/octet-stream": "File",
+    "application/x-ndjson": "str",
+    "text/plain": "str",
+}
 
 
 def _documented() -> dict[str, str]:
@@ -88,7 +103,7 @@ def _documented() -> dict[str, str]:
                 each for each in ("200", "201", "202", "204") if each in described["responses"]
             )
             body = described["responses"][success].get("content", {})
-            kind = "File" if "application/cbor" in body else "NoneType"
+            kind = next((_KINDS[each] for each in body if each in _KINDS), "NoneType")
             reference = body.get("application/json", {"schema": {"$ref": kind}})
             answers[described["operationId"]] = reference["schema"]["$ref"].split("/")[-1]
     return answers

@@ -63,7 +63,7 @@ def fourth(data: Path) -> Item:
 
 @pytest.fixture
 def migrated(data: Path) -> Iterator[Ports]:
-    done = command(data, "migrate")
+    done = command(data, "upgrade")
     assert (done.returncode, done.stdout) == (0, "")
     assert "local: 4 seeds sealed again, 2 removed, list 5 published." in done.stderr
     with opened(data) as ports:
@@ -71,7 +71,7 @@ def migrated(data: Path) -> Iterator[Ports]:
 
 
 def command(data: Path, *arguments: str) -> Any:
-    return processes.run("-m", "infra.admin", "--data", str(data), *arguments)
+    return processes.run("-m", "infra.cli", *arguments, "--data", str(data))
 
 
 def client(ports: Ports) -> Client:
@@ -109,14 +109,14 @@ def test_before_the_migration(data: Path) -> None:
     assert examined.returncode == 1
     assert "the seed of its list signer is sealed in the format of an earlier" in examined.stderr
     assert "the seed of its signing key" in examined.stderr
-    assert "run: migrate local" in examined.stderr
+    assert "run: upgrade local" in examined.stderr
 
 
 def test_after_the_migration(data: Path, migrated: Ports) -> None:
     """F46: the doctor is content, and a second migration finds nothing to do."""
     examined = command(data, "doctor")
     assert (examined.returncode, examined.stderr) == (0, "All is well.\n")
-    again = command(data, "migrate", "local")
+    again = command(data, "upgrade", "local")
     assert again.stderr == "local: 0 seeds sealed again, 0 removed, no list was due.\n"
     assert in_force.head(migrated, FACTS["tenant_id"]).version == 5
 

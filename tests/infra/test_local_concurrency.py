@@ -27,7 +27,7 @@ def test_nothing_acknowledged_is_lost_if_a_process_is_killed(tmp_path: Path) -> 
     data, port = tmp_path / "data", free_port()
     options = ["--port", str(port), "--data", str(data), "--workers", "2"]
     server = Group(
-        [sys.executable, "-m", "infra.local_server", *options],
+        [sys.executable, "-m", "infra.cli.serve", *options],
         tmp_path / "server.log",
         lambda: answers(port, HTTPStatus.UNAUTHORIZED),
     )

@@ -115,7 +115,7 @@ def test_ctrl_c_stops_it_at_once_and_cleanly(tmp_path: Path, workers: int) -> No
 
 def test_a_worker_answers_its_supervisor_before_it_loads_the_application() -> None:
     """What a worker imports to begin with is small, so that on a busy machine it is not killed."""
-    program = "import sys, infra.local_server; print('fastapi' in sys.modules)"
+    program = "import sys, infra.cli.app; print('fastapi' in sys.modules)"
     assert processes.run("-c", program).stdout == "False\n"
 
 
@@ -134,6 +134,7 @@ def test_ctrl_c_stops_it_while_modules_are_compiled(tmp_path: Path) -> None:
     program = """
 import os, sys
 from infra import local_server
+from infra.cli import app
 constants = "\\n".join(f"x = {2**40 + i} * {2**40 + i}" for i in range(30_000))
 def compile_for_seconds(_arguments):
     print("compiling", flush=True)
@@ -142,9 +143,9 @@ def compile_for_seconds(_arguments):
     print("Ctrl-C was lost", flush=True)
     os._exit(1)
 local_server._prepare = compile_for_seconds
-sys.exit(local_server.main())
+app.main()
 """
-    command = [sys.executable, "-c", program, "--data", str(tmp_path)]
+    command = [sys.executable, "-c", program, "serve", "--data", str(tmp_path)]
     with subprocess.Popen(
         command, cwd=processes.ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     ) as process:
@@ -164,9 +165,9 @@ def test_a_lost_admin_key_is_replaced_by_the_command_that_the_start_names(tmp_pa
         assert server.interrupt() == 0
     with processes.local_server(tmp_path / "data") as server:
         said = server.output.read_text()
-        command = re.search(r"to create an admin key, run: python (.*)", said)
+        command = re.search(r"to create an admin key, run: rescind (.*)", said)
         assert command
-        minted = processes.run(*shlex.split(command[1]))
+        minted = processes.run("-m", "infra.cli", *shlex.split(command[1]))
         assert minted.returncode == 0, minted.stderr
         (server.data / "admin.key").write_text(minted.stdout)
         assert len(_api_keys(server)) == 2
@@ -267,7 +268,7 @@ def test_lost_records_are_not_replaced_by_an_empty_store(
     refused = start_in_vain(tmp_path, port=free_port())
     _assert_refused(refused, "lost or incomplete", "Restore svc.db", "recover")
     if loss != "without its log":
-        result = processes.run("-m", "infra.admin", "--data", str(tmp_path), "doctor")
+        result = processes.run("-m", "infra.cli", "doctor", "--data", str(tmp_path))
         assert result.returncode == 2
         assert "lost or incomplete" in result.stderr
 

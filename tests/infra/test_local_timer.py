@@ -16,16 +16,20 @@ import pytest
 
 from infra import data_folder, local_timer
 from infra.local_timer import Timer
+from shared import logs
 from shared.model.audit_log import month
+from shared.model.signing_keys import Type
 from shared.model.srl.schedule import TURNS
 from shared.model.srl.verification import public_key_bytes, verify
 from shared.model.tenants import settings_address
+from shared.operations.api import signing_keys
 from shared.operations.operator import onboarding
-from shared.operations.srl import in_force
+from shared.operations.srl import expiring, feed, in_force, propagation
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect
 from tests.infra.folders import opened
 from tests.intercepted import Call, Intercepted
+from tests.operations.fleets import Fleet
 from tests.operations.tenants import Tenant
 from tests.processes import local_server as running_server
 from tests.waiting import soon
@@ -42,6 +46,43 @@ def test_the_timer_publishes_what_changed(tmp_path: Path, monkeypatch: pytest.Mo
         assert tenant.published(ports).revoked_ids == ["svc_wrt_a"]
         time.sleep(0.2)
     assert in_force.head(ports, tenant.id).version == 2
+
+
+def test_the_timer_announces_keys_that_expire_soon(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """APIKEY-11: A server on one machine announces keys that expire soon."""
+    ports = embedded(tmp_path, _now)
+    tenant = Tenant.create(ports)
+    long_ago = replace(ports, now=lambda: _now() - timedelta(days=60))
+    end = _now() + timedelta(days=5)
+    signing_keys.create(long_ago, tenant.operator, type_=Type.ROOT, name="root", expires_at=end)
+    monkeypatch.setattr(expiring, "is_due", lambda _now: True)
+    monkeypatch.setattr(expiring, "is_turn", lambda _tenant_id, _now: True)
+    with _timer(ports, monkeypatch):
+        soon(lambda: "key.expiring" in tenant.actions(ports))
+
+
+def test_the_timer_announces_stale_authorizers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """FLEET-18, F400h: A server on one machine counts authorizers, and announces stale ones."""
+    caplog.set_level("INFO", "rescind")
+    ports = embedded(tmp_path, _now)
+    tenant = Tenant.create(ports)
+    tenant.revoke(ports, "svc_wrt_a")
+    feed.publish(ports, tenant.id)
+    Fleet(ports, tenant).add("north")
+    monkeypatch.setattr(propagation, "SETTLED_AFTER", timedelta())
+    monkeypatch.setattr(propagation, "is_due", lambda _now: True)
+    with _timer(ports, monkeypatch):
+        soon(lambda: "authorizer.stale" in tenant.actions(ports))
+    counted = [each for each in caplog.records if each.getMessage() == "authorizers"]
+    assert logs.given(counted[0]).metrics == {
+        "AuthorizersHolding": 0,
+        "AuthorizersClosed": 0,
+        "AuthorizersUnknown": 1,
+    }
 
 
 def test_a_list_that_expired_in_a_pause_is_not_served(tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ class World:
     def canary(self, *options: str) -> subprocess.CompletedProcess[str]:
         data = ["--data", str(self.server.data)]
         return subprocess.run(
-            [sys.executable, "-m", "infra.admin", *data, "canary", self.handle, *options],
+            [sys.executable, "-m", "infra.cli", "canary", self.handle, *options, *data],
             cwd=ROOT,
             env=environment(),
             capture_output=True,

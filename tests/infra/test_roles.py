@@ -25,8 +25,10 @@ def test_no_role_has_a_wildcard(name: str) -> None:
     assert "ManagedPolicyArns" not in ROLES[f"{name}Role"]
     for statement in statements(name):
         assert "*" not in "".join(statement["Action"])
-        resource = statement["Resource"].removesuffix("/srl/*").removesuffix("/native/*")
-        assert "*" not in resource.removesuffix("/stream/*")
+        resource = statement["Resource"].removesuffix("/stream/*")
+        for folder in ("srl", "native", "audit"):
+            resource = resource.removesuffix(f"/{folder}/*")
+        assert "*" not in resource
 
 
 # Which function seals and opens seeds of which purpose; the operator does both, but no native ones.
@@ -35,6 +37,10 @@ SEEDS: Final[dict[tuple[str, str], set[str]]] = {
     ("kms:Decrypt", "warrant"): {"SigningKeys"},
     ("kms:Encrypt", "native"): {"Authorizers"},
     ("kms:Decrypt", "native"): {"Authorizers"},
+    ("kms:Encrypt", "audit"): {"AuditLog", "AuditLogSealing"},
+    ("kms:Decrypt", "audit"): {"AuditLogSealing"},
+    ("kms:Encrypt", "webhook"): {"Webhooks"},
+    ("kms:Decrypt", "webhook"): {"WebhookDelivery"},
     ("kms:Encrypt", "srl"): {"Srl"},
     ("kms:Decrypt", "srl"): {"FeedPublication", "Srl", "SrlPublication"},
 }
@@ -58,7 +64,9 @@ def use(name: str, action: str, context: dict[str, str]) -> bool:
 
 @pytest.mark.parametrize("name", [*LAMBDAS, OPERATOR])
 @pytest.mark.parametrize("action", ["kms:Encrypt", "kms:Decrypt"])
-@pytest.mark.parametrize("purpose", ["warrant", "srl", "native", "another", None])
+@pytest.mark.parametrize(
+    "purpose", ["warrant", "srl", "native", "webhook", "audit", "another", None]
+)
 def test_seeds_are_for_those_who_need_them(name: str, action: str, purpose: str | None) -> None:
     """F45a, S3: Each role on AWS can open only seeds of its own purpose."""
     context = BOUND | ({"purpose": purpose} if purpose else {})
@@ -74,7 +82,7 @@ def test_a_seed_is_bound_to_all_that_it_belongs_to(missing: str) -> None:
     """F45: no role uses the key for what is bound to no tenant, no key, or no version."""
     context = {name: value for name, value in BOUND.items() if name != missing}
     for (action, purpose), names in SEEDS.items():
-        for name in names if purpose == "native" else {*names, OPERATOR}:
+        for name in names if purpose in ("native", "webhook", "audit") else {*names, OPERATOR}:
             assert use(name, action, BOUND | {"purpose": purpose})
             assert not use(name, action, context | {"purpose": purpose})
 
@@ -86,6 +94,7 @@ def test_a_seed_is_bound_to_all_that_it_belongs_to(missing: str) -> None:
         ("Authorizers", "native"),
         ("SigningKeys", "warrant"),
         ("FeedPublication", "srl"),
+        ("AuditLogSealing", "audit"),
         ("Srl", "srl"),
         ("SrlPublication", "srl"),
     ],
@@ -96,7 +105,7 @@ def test_either_policy_alone_keeps_purposes_apart(side: str, name: str, own: str
     values["aws:PrincipalArn"] = f"{ACCOUNT}:role/{ROLES[f'{name}Role']['RoleName']}"
     policy = {"role": statements(name), "key": KEY_POLICY}[side]
     resource = {"role": f"rescind-{STAGE}-key-arn", "key": "*"}[side]
-    for purpose in ("warrant", "srl", "native"):
+    for purpose in ("warrant", "srl", "native", "audit"):
         context = values | {"kms:EncryptionContext:purpose": purpose}
         assert allowed(policy, Request("kms:Decrypt", resource, context)) is (purpose == own)
 
@@ -114,6 +123,8 @@ GUARDED: Final[dict[tuple[str, str], set[str]]] = {
     ("keys", f"{TENANT_ID}#versions#svc_key_a"): {"SigningKeys"},
     ("keys", f"{TENANT_ID}#srl-keys"): {"Srl"},
     ("keys", f"{TENANT_ID}#srl-keys-revoked"): {"Srl"},
+    ("keys", f"{TENANT_ID}#audit-keys"): {"AuditLog", "AuditLogSealing"},
+    ("keys", f"{TENANT_ID}#webhooks"): {"WebhookDelivery", "Webhooks"},
     ("keys", "tenant-handle#acme"): set(),
     ("keys", "tenants"): set(),
     ("revocations", f"{TENANT_ID}#warrant#svc_wrt_a"): {"Revocations", "SigningKeys"},

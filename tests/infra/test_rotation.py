@@ -20,7 +20,7 @@ from tests.infra.following import Server, soon
 
 pytestmark = pytest.mark.slow
 
-_CLIENTS: Final = 6
+_CLIENTS: Final = 3
 _KEYS: Final = "/revocations/srl/keys"
 # Far below the default, so that a client that waits for anything is seen.
 _POLICY: Final = Policy(max_staleness=6, poll_seconds=0.2)

@@ -23,8 +23,8 @@ pytestmark = pytest.mark.slow
 
 HEARTBEAT: Final = 1.0
 
-# What the README defines for its readers.
-_README: Final = """
+# What docs/signing-keys.md defines for its readers.
+_SESSION: Final = """
 api() {
   curl -sSL --fail-with-body -w '\\n' -H "Authorization: Bearer $KEY" \
     -H 'Content-Type: application/json' "$@"
@@ -126,7 +126,7 @@ def _as_documented(server: LocalServer) -> list[str]:
     (commands,) = re.findall(r"```sh\n(export TENUO_.*?)```", page, re.DOTALL)
     names = ["TENUO_CONTROL_PLANE_URL", "TENUO_API_KEY", "TENUO_TRUSTED_KEYS"]
     ended = subprocess.run(
-        ["bash", "-euc", f"{_README}{commands}printenv {' '.join(names)}"],
+        ["bash", "-euc", f"{_SESSION}{commands}printenv {' '.join(names)}"],
         env=environment({"URL": server.url, "KEY": server.admin_key, "PYTHON": sys.executable}),
         capture_output=True,
         text=True,

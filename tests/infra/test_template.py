@@ -1,5 +1,6 @@
 """`template.yaml` says what the code says: names, settings, routes, limits; and holds no data."""
 
+import json
 import re
 from typing import Final
 
@@ -8,7 +9,11 @@ import pytest
 from infra import build
 from infra.routers import ROUTERS
 from shared import wiring
+from shared.model import webhooks
 from shared.model.rate_limit import BURST, RATE_PER_SECOND
+from shared.model.sealed_log import head
+from shared.operations.webhooks import delivery
+from shared.ports.sender import PATIENCE_SECONDS
 from shared.settings import base_path
 from tests.aws import FUNCTIONS, REGION, STAGE, STATEFUL, stack, table_prefix, template
 from tests.infra.templates import (
@@ -125,15 +130,25 @@ def test_every_log_group_is_kept_for_a_time() -> None:
     assert access.removesuffix(".Arn") in groups
 
 
+def test_no_parameter_has_the_name_of_a_resource() -> None:
+    """CloudFormation refuses a template in which a parameter and a resource share a name."""
+    for path in (FUNCTIONS, STATEFUL, ALARMS):
+        assert not template(path)["Parameters"].keys() & template(path)["Resources"].keys()
+
+
 # --- settings ---
 
 
 def test_the_template_sets_what_the_code_reads() -> None:
-    """No variable is missing, none is left over; the queue is named to those who fill it."""
+    """No variable is missing or left over; queue and sink are named to those who fill them."""
     code = "".join(each.read_text() for each in (ROOT / "shared").rglob("*.py"))
     read = set(re.findall(r"\bSVC_[A-Z_]+\b", code))
+    # No function is in a network of its own, so none reaches private addresses.
+    read.remove("SVC_WEBHOOK_ALLOW")
     for name in LAMBDAS:
-        left_out = set() if name in {"FeedPublication", "SrlSchedule"} else {"SVC_QUEUE"}
+        fills = {"FeedPublication", "SrlSchedule", "WebhookDelivery"}
+        left_out = set() if name in fills else {"SVC_QUEUE"}
+        left_out |= set() if name == "AuditLogSealing" else {"SVC_AUDIT_SINK"}
         assert set(variables(name)) == read - left_out
 
 
@@ -172,6 +187,9 @@ ROUTES: Final = {route["Path"]: name for name in LAMBDAS for route in events(nam
 PATHS: Final = sorted({route.path for router in ROUTERS for route in router.routes})  # type: ignore[attr-defined]
 
 
+CONSOLE: Final = ["/", "/console/{proxy+}"]
+
+
 def reached(path: str) -> str:
     """The function that API Gateway calls: of the path itself, else of the longest way to it."""
     if path in ROUTES:
@@ -194,7 +212,9 @@ def test_a_route_reaches_its_function(path: str) -> None:
     assert module.startswith(f"functions.{folder(name)}.")
 
 
-@pytest.mark.parametrize("path", ["/", "/v1", "/v1/tenant", "/v1/keyring", "/v2/keys", "/v1/keys/"])
+@pytest.mark.parametrize(
+    "path", ["/v1", "/v1/tenant", "/console", "/v1/keyring", "/v2/keys", "/v1/keys/"]
+)
 def test_a_path_of_nobody_reaches_a_function(path: str) -> None:
     """404 comes from the service, in the contract's shape."""
     assert reached(path) == ("TenantSettings" if path != "/v1/keys" else "SigningKeys")
@@ -203,8 +223,10 @@ def test_a_path_of_nobody_reaches_a_function(path: str) -> None:
 def test_the_api_leaves_methods_and_errors_to_the_functions() -> None:
     """405 is ours, so is every header; the one event format is the one that is tested."""
     for name in LAMBDAS:
+        # The console is only read; any other method at its paths is a request of the API.
+        method = "GET" if name == "Console" else "ANY"
         for route in events(name, "HttpApi"):
-            assert route == {"ApiId": "Api", "Path": route["Path"], "Method": "ANY"}
+            assert route == {"ApiId": "Api", "Path": route["Path"], "Method": method}
     api = RESOURCES["Api"]["Properties"]
     assert not {"Auth", "CorsConfiguration", "DisableExecuteApiEndpoint"} & set(api)
 
@@ -237,6 +259,14 @@ def test_a_domain_is_the_deployers_choice() -> None:
     (mapping,) = of_kind("AWS::ApiGatewayV2::ApiMapping").values()
     assert (mapping["ApiId"], mapping["Stage"]) == ("Api", "Api.Stage")
     assert mapping["ApiMappingKey"] == {"Fn::If": ["HasBasePath", "", "AWS::NoValue"]}
+
+
+def test_the_console_can_be_left_out() -> None:
+    """F449e: With the parameter `ServeConsole=off`, nothing of the console is deployed."""
+    assert [path for path, name in ROUTES.items() if name == "Console"] == CONSOLE
+    conditional = {n for n, each in RESOURCES.items() if each.get("Condition") == "HasConsole"}
+    assert conditional == {name for name in RESOURCES if name.startswith("Console")}
+    assert LAMBDAS["Console"]["MemorySize"] == 128
 
 
 # --- queues ---
@@ -292,7 +322,41 @@ def test_every_queue_is_encrypted_and_reached_by_tls_only() -> None:
         assert statement["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
 
 
-# --- the stream ---
+# --- the streams ---
+
+
+def test_webhooks_are_told_of_sealed_logs() -> None:
+    """F398f: On AWS, each growth of a sealed log reaches the webhooks by a stream."""
+    (grown,) = events("WebhookDelivery", "DynamoDB")
+    (entries,) = events("AuditLogSealing", "DynamoDB")
+    assert grown["Stream"] == entries["Stream"]
+    (pattern,) = (json.loads(each["Pattern"]) for each in grown["FilterCriteria"]["Filters"])
+    assert pattern["eventName"] == ["INSERT", "MODIFY"]
+    assert pattern["dynamodb"] == {"Keys": {"sk": {"S": [head.address("svc_tnt_a").sk]}}}
+    (work,) = events("WebhookDelivery", "SQS")
+    assert variables("WebhookDelivery")["SVC_QUEUE"] == "sqs:${WebhookQueue}"
+    assert (work["Queue"], work["BatchSize"]) == ("WebhookQueue.Arn", 1)
+    queue = RESOURCES["WebhookQueue"]["Properties"]
+    assert queue["VisibilityTimeout"] == 6 * LAMBDAS["WebhookDelivery"]["Timeout"]
+    # A worker has ended before another one may have its webhook.
+    longest = delivery.SLICE_SECONDS + 2 * PATIENCE_SECONDS
+    assert longest < LAMBDAS["WebhookDelivery"]["Timeout"] < webhooks.LEASE.total_seconds()
+
+
+def test_the_stream_names_what_is_to_be_sealed() -> None:
+    """F333d: New audit entries, and nothing else of their table, are named within seconds."""
+    (entries,) = events("AuditLogSealing", "DynamoDB")
+    export = stack()["AuditTable"]["Properties"]["StreamSpecification"]
+    assert export == {"StreamViewType": "KEYS_ONLY"}
+    own = template(STATEFUL)["Outputs"]["AuditStreamArn"]["Export"]["Name"]
+    assert entries["Stream"] == {"Fn::If": ["IsRestored", "", own]}
+    assert (entries["MaximumBatchingWindowInSeconds"], entries["ParallelizationFactor"]) == (5, 1)
+    (pattern,) = (json.loads(each["Pattern"]) for each in entries["FilterCriteria"]["Filters"])
+    assert pattern["eventName"] == ["INSERT"]
+    pattern = template(FUNCTIONS)["Parameters"]["RestoredAuditStreamArn"]["AllowedPattern"]
+    arn = "arn:aws:dynamodb:eu-west-1:123456789012:table/rescind-prod-{}/stream/2026-11-21T10"
+    assert re.fullmatch(pattern, arn.format("r1-audit"))
+    assert not re.fullmatch(pattern, arn.format("r1-keys"))
 
 
 def test_the_stream_wakes_the_feed() -> None:
@@ -319,8 +383,9 @@ def test_restored_tables_need_a_stream() -> None:
     """F227c: Functions cannot be deployed on restored tables without a stream of theirs."""
     rule = template(FUNCTIONS)["Rules"]["RestoredTablesHaveStream"]
     assert rule["RuleCondition"] == {"Fn::Not": [{"Fn::Equals": ["", ""]}]}
-    (assertion,) = rule["Assertions"]
-    assert assertion["Assert"] == {"Fn::Not": [{"Fn::Equals": ["", ""]}]}
+    assert len(rule["Assertions"]) == 2
+    for assertion in rule["Assertions"]:
+        assert assertion["Assert"] == {"Fn::Not": [{"Fn::Equals": ["", ""]}]}
     pattern = template(FUNCTIONS)["Parameters"]["RestoredStreamArn"]["AllowedPattern"]
     arn = "arn:aws:dynamodb:eu-west-1:123456789012:table/rescind-prod-{}keys/stream/2026-11-21T10"
     assert re.fullmatch(pattern, "")

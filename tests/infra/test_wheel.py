@@ -35,32 +35,36 @@ def test_one_name_is_installed(installed: Path) -> None:
     files = Distribution.at(found).files or []
     assert {file.parts[0] for file in files} == {"rescind", found.name, ".."}
     scripts = {file.name for file in files if file.parts[0] == ".."}
-    assert scripts == {"rescind-admin", "rescind-server", "rescind-verify"}
-    assert not [
-        file for file in files if file.suffix not in {".py", ""} and file.parts[0] == "rescind"
-    ]
+    assert scripts == {"rescind"}
+    ours = [file for file in files if file.parts[0] == "rescind"]
+    others = {str(file) for file in ours if file.suffix not in {".py", ""}}
+    static = ROOT / "functions" / "console" / "static"
+    pages = {f"rescind/{path.relative_to(ROOT)}" for path in static.rglob("*.*")}
+    assert others == pages
 
 
 def test_the_installed_commands_work_without_the_checkout(installed: Path, tmp_path: Path) -> None:
     """F33m: The installed commands serve, administer and verify, without the checkout."""
     data = tmp_path / "data"
     bin_ = installed / "bin"
-    server = [str(bin_ / "rescind-server")]
+    server = [str(bin_ / "rescind"), "serve"]
     with local_server(data, workers=2, program=server, cwd=tmp_path) as service:
         key = {"Authorization": f"Bearer {service.admin_key}"}
         with httpx2.Client(base_url=f"{service.url}/v1/revocations/srl", headers=key) as client:
             (tmp_path / "srl.json").write_bytes(client.get("/signed").content)
             signer = client.get("/keys").json()["keys"][0]["public_key"]
-        admin = [str(bin_ / "rescind-admin"), "--data", str(data)]
-        assert _run(*admin, "tenant", "list", cwd=tmp_path).startswith("local ")
+        page = httpx2.get(service.url, headers={"Accept": "text/html"})
+        assert (page.status_code, "<!doctype html>" in page.text) == (200, True)
+        listed = _run(str(bin_ / "rescind"), "tenant", "list", "--data", str(data), cwd=tmp_path)
+        assert listed.splitlines()[1].startswith("local ")
         # Another key is made only on demand, and the server says how.
         (data / "admin.key").unlink()
     with local_server(data, program=server, cwd=tmp_path) as service:
-        assert f"run: rescind-admin --data {data} admin-key local" in service.output.read_text()
-    verify = str(bin_ / "rescind-verify")
-    verdict = _run(verify, str(tmp_path / "srl.json"), "--key", signer, cwd=tmp_path)
+        assert f"run: rescind admin-key local --data {data}" in service.output.read_text()
+    verify = (str(bin_ / "rescind"), "list", "verify")
+    verdict = _run(*verify, str(tmp_path / "srl.json"), "--key", signer, cwd=tmp_path)
     assert verdict.startswith("valid: version 1,")
-    assert _run(verify, "--version", cwd=tmp_path) == f"rescind {__version__}\n"
+    assert _run(str(bin_ / "rescind"), "--version", cwd=tmp_path) == f"rescind {__version__}\n"
 
 
 def _run(*command: str, cwd: Path = ROOT) -> str:

@@ -17,6 +17,7 @@ from shared.errors import Corrupt
 from shared.model import records
 from shared.model.api_keys import Credential
 from shared.model.callers import Scope
+from shared.model.deployment import Part
 from shared.model.records import Record
 from shared.model.revocations import RevokedWarrant
 
@@ -60,6 +61,10 @@ ADDED: dict[tuple[str, str], Any] = {
     ("Authorizer", "allow_when_stale"): False,
     ("Authorizer", "refused"): {},
     ("Authorizer", "is_foreign"): False,
+    ("Deployment", "part"): Part.SERVING,
+    ("DirectoryEntry", "removal_began"): False,
+    ("LogHead", "late"): 0,
+    ("Webhook", "aside"): {},
 }
 # One stored value of each type; a moment and an enumeration are text.
 SAMPLES: list[Any] = [None, "x", 1, 0, True, False, b"x", 1.5, [], ["x"], [1], {}, {"x": 1}]

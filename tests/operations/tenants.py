@@ -11,6 +11,7 @@ from shared.model import revocations as model
 from shared.model import revoked_signers as signer_model
 from shared.model import signing_keys as signing_key_model
 from shared.model import warrants as warrant_model
+from shared.model import webhooks as webhook_model
 from shared.model.callers import Caller
 from shared.model.items import Item, Partition, Table
 from shared.model.records import integer
@@ -91,6 +92,12 @@ class Tenant:
         self._check_service_accounts(ports)
         self._check_signing_keys(ports)
         self._check_authorizers(ports)
+        self._check_webhooks(ports)
+
+    def _check_webhooks(self, ports: Ports) -> None:
+        stored = list(ports.store.query(webhook_model.webhooks(self.id)))
+        counted = ports.store.get(webhook_model.count_address(self.id)) or {"count": 0}
+        assert len(stored) == counted["count"]
 
     def _check_authorizers(self, ports: Ports) -> None:
         """The authorizers are counted, and each name leads to one of them."""

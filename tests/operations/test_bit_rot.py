@@ -111,8 +111,11 @@ def test_no_flipped_bit_is_read_as_not_revoked(image: Image, tmp_path: Path) -> 
     assert found["no list"]
 
 
-@pytest.mark.slow
-def test_many_flipped_bits(image: Image, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "number",
+    [pytest.param(800, marks=pytest.mark.slow), pytest.param(20_000, marks=pytest.mark.long)],
+)
+def test_many_flipped_bits(image: Image, tmp_path: Path, number: int) -> None:
     """F54: the same for more bits, and for each bit of the header, which says how it is read."""
     header = range(100 * 8)
-    assert trials(image, tmp_path, [*header, *anywhere(image, 4000)])["not opened"]
+    assert trials(image, tmp_path, [*header, *anywhere(image, number)])["not opened"]

@@ -12,18 +12,22 @@ from shared.errors import NotFound, RescindError, Unavailable
 from shared.model.authorizers import Description, Heartbeat
 from shared.model.callers import Scope
 from shared.model.identifiers import AUTHORIZER
+from shared.model.revocation_batches import Batch, BatchAction
 from shared.model.signing_keys import SigningKey
 from shared.model.tenants import SettingsChange
 from shared.operations.api import (
+    api_key_rotation,
     api_keys,
     authorizers,
     key_revocation,
     list_signers,
+    revocation_batches,
     revocations,
     service_accounts,
     signing_keys,
     tenant_settings,
     warrants,
+    webhooks,
 )
 from shared.operations.api.warrants import Order
 from shared.operations.srl import in_force
@@ -63,6 +67,12 @@ def _create_key(ports: Ports, tenant: Tenant, _id: str) -> object:
         name="k",
         scopes=(Scope.ADMIN,),
         service_account_id=account.service_account_id,
+    )
+
+
+def _rotate_key(grace_seconds: int, ports: Ports, tenant: Tenant, key_id: str) -> object:
+    return api_key_rotation.rotate(
+        ports, tenant.operator, key_id=key_id, grace_seconds=grace_seconds
     )
 
 
@@ -153,17 +163,52 @@ def _revoke_signer(ports: Ports, tenant: Tenant, key_id: str) -> object:
     return list_signers.revoke(ports, tenant.operator, key_id=key_id)
 
 
+def _revoke_batch(ports: Ports, tenant: Tenant) -> object:
+    batch = Batch(BatchAction.REVOKE, ("svc_wrt_a",), reason="stolen")
+    return revocation_batches.apply(ports, tenant.operator, batch=batch)
+
+
+def _revoked_one(ports: Ports, tenant: Tenant) -> str:
+    return tenant.revoke(ports, "svc_wrt_a")
+
+
+def _take_back(ports: Ports, tenant: Tenant, revocation_id: str) -> object:
+    batch = Batch(BatchAction.TAKE_BACK, (revocation_id,), by_revocation=True)
+    return revocation_batches.apply(ports, tenant.operator, batch=batch)
+
+
 def _update_settings(ports: Ports, tenant: Tenant, _id: str) -> object:
     return tenant_settings.update(
         ports, tenant.operator, change=SettingsChange(srl_ttl_seconds=300)
     )
 
 
+def _webhook(ports: Ports, tenant: Tenant) -> str:
+    url = "https://hooks.example.com/"
+    made = webhooks.create(ports, tenant.operator, url=url, events=("*",), description=None)
+    return made.webhook.id
+
+
+def _disabled_webhook(ports: Ports, tenant: Tenant) -> str:
+    webhook_id = _webhook(ports, tenant)
+    webhooks.disable(ports, tenant.operator, webhook_id=webhook_id)
+    return webhook_id
+
+
+def _rotate_secret(ports: Ports, tenant: Tenant, webhook_id: str) -> object:
+    operator = tenant.operator
+    return webhooks.rotate_secret(ports, operator, webhook_id=webhook_id, grace_seconds=60)
+
+
 CASES = [
     Case("api_key.create", _nothing, _create_key),
+    Case("api_key.rotate", _key, partial(_rotate_key, 60)),
+    Case("api_key.rotate", _key, partial(_rotate_key, 0)),
     Case("api_key.revoke", _key, lambda p, t, i: api_keys.revoke(p, t.operator, key_id=i)),
     Case("api_key.delete", _key, lambda p, t, i: api_keys.delete(p, t.operator, key_id=i)),
     Case("revocation.create", _nothing, lambda p, t, _: t.revoke(p, "svc_wrt_a")),
+    Case("revocation.create_batch", _nothing, lambda p, t, _: _revoke_batch(p, t)),
+    Case("revocation.delete_batch", _revoked_one, _take_back),
     Case(
         "revocation.delete",
         lambda p, t: t.revoke(p, "svc_wrt_a"),
@@ -213,6 +258,28 @@ CASES = [
         lambda p, t, i: authorizers.remove(p, t.operator, authorizer_id=i),
     ),
     Case("tenant.update_settings", _nothing, _update_settings),
+    Case("webhook.create", _nothing, lambda p, t, _: _webhook(p, t)),
+    Case(
+        "webhook.update",
+        _webhook,
+        lambda p, t, i: webhooks.update(p, t.operator, webhook_id=i, events=("key.sign",)),
+    ),
+    Case("webhook.rotate_secret", _webhook, _rotate_secret),
+    Case(
+        "webhook.enable",
+        _disabled_webhook,
+        lambda p, t, i: webhooks.enable(p, t.operator, webhook_id=i),
+    ),
+    Case(
+        "webhook.disable", _webhook, lambda p, t, i: webhooks.disable(p, t.operator, webhook_id=i)
+    ),
+    Case("webhook.test", _webhook, lambda p, t, i: webhooks.test(p, t.operator, webhook_id=i)),
+    Case(
+        "webhook.replay",
+        _webhook,
+        lambda p, t, i: webhooks.replay(p, t.operator, webhook_id=i, from_index=0),
+    ),
+    Case("webhook.delete", _webhook, lambda p, t, i: webhooks.delete(p, t.operator, webhook_id=i)),
 ]
 _EACH_CASE = pytest.mark.parametrize(
     "case", CASES, ids=[f"{case.action}-{case.prepare.__name__}" for case in CASES]

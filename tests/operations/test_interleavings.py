@@ -687,12 +687,13 @@ _FEED_SMALL = [
     "feeder1, feeder2",
 ]
 _FEED_LARGE = [
-    "feeder, publisher",
     "feeder, rotator",
     "announcer, feeder",
-    "feeder, waverer",
 ]
 _FEED_HUGE = [
+    # Those of torn writes are these and more.
+    "feeder, publisher",
+    "feeder, waverer",
     "feeder, worker",
     "feeder, taker",
     "feeder, thief taker",
@@ -855,7 +856,7 @@ def _in_order(ports: Ports, caller: Caller, **_: object) -> Head:
     return _move(ports, caller, made, At(head.version))
 
 
-def _head_before_blob(ports: Ports, caller: Caller) -> Head:
+def _head_before_blob(ports: Ports, caller: Caller, **_: object) -> Head:
     head = in_force.head(ports, caller.tenant_id)
     with TemporaryDirectory() as folder:
         elsewhere = FileBlobs(Path(folder))
@@ -867,13 +868,13 @@ def _head_before_blob(ports: Ports, caller: Caller) -> Head:
     return made
 
 
-def _identifiers_before_head(ports: Ports, caller: Caller) -> Head:
+def _identifiers_before_head(ports: Ports, caller: Caller, **_: object) -> Head:
     found = _found(ports, caller)
     head = in_force.head(ports, caller.tenant_id)
     return _move(ports, caller, _stored(ports, found, head.version + 1), At(head.version))
 
 
-def _last_writer_wins(ports: Ports, caller: Caller) -> Head:
+def _last_writer_wins(ports: Ports, caller: Caller, **_: object) -> Head:
     head = in_force.head(ports, caller.tenant_id)
     made = _stored(ports, _found(ports, caller), head.version + 1)
     return _move(ports, caller, made, Expect.ANYTHING)
@@ -883,7 +884,7 @@ def _last_writer_wins(ports: Ports, caller: Caller) -> Head:
 _FIRST = 2
 
 
-def _version_first(ports: Ports, caller: Caller) -> Head:
+def _version_first(ports: Ports, caller: Caller, **_: object) -> Head:
     address = Address(Table.REVOCATIONS, caller.tenant_id, "taken")
 
     def take() -> int:

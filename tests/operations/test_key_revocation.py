@@ -9,12 +9,13 @@ from shared.errors import Corrupt, InvalidState
 from shared.model import revoked_signers as signer_model
 from shared.model import signing_keys as model
 from shared.model import warrants as warrant_model
-from shared.model.signing_keys import SigningKey, Status
+from shared.model.signing_keys import Filters, SigningKey, Status
 from shared.model.warrant_format import Format
 from shared.model.warrants import Standing, Warrant
 from shared.operations.api import (
     key_revocation,
     revocations,
+    signing_key_list,
     signing_keys,
     srl,
 )
@@ -497,8 +498,10 @@ def test_a_child_that_signs_during_a_cascade(ports: Ports) -> None:
         ports, make, lambda p, world: world[0].revoke_key(p, world[1], cascade=True), grow
     ):
         tenant, _, _ = race.world
-        page = signing_keys.page(ports, tenant.operator, before=None, limit=10)
-        assert {key.status for key in page.entries} == {Status.REVOKED}
+        page = signing_key_list.page(
+            ports, tenant.operator, before=None, limit=10, filters=Filters()
+        )
+        assert {key.status for key, _ in page.entries} == {Status.REVOKED}
         if isinstance(race.second, str):
             assert tenant.is_revoked(ports, race.second)
             assert tenant.regenerate(ports).revoked_ids == [race.second]

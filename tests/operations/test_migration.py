@@ -133,7 +133,7 @@ def test_the_doctor_names_the_migration(ports: Ports) -> None:
     """F46: before it the doctor names the command, for signer and keys; after it all is well."""
     tenant, _ = aged_tenant(ports)
     remedies = {finding.problem: finding.remedy for finding in doctor.examine(ports)}
-    assert set(remedies.values()) == {"run: migrate acme"}
+    assert set(remedies.values()) == {"run: upgrade acme"}
     assert len(remedies) == 2
     migration.migrate(ports, tenant.operator)
     assert list(doctor.examine(ports)) == []

@@ -15,7 +15,7 @@ from shared.errors import (
 from shared.model.callers import Scope
 from shared.model.service_accounts import API_KEYS_MAX, ServiceAccount, Status
 from shared.operations.api import api_keys, service_accounts
-from shared.operations.api.api_keys import Created
+from shared.operations.rules.api_key_creation import Created
 from shared.ports import Ports
 from tests.operations.races import races
 from tests.operations.tenants import Tenant

@@ -231,9 +231,10 @@ def _changes_revoked(change: Change) -> bool:
 
 # What changes the list or the tombstones beside it.
 _REVOKES = {
-    *("api_key.revoke", "api_key.delete"),
+    *("api_key.rotate", "api_key.revoke", "api_key.delete"),
     *("key.revoke", "key.rotate", "key.suspend", "key.enable"),
     *("revocation.create", "revocation.delete"),
+    *("revocation.create_batch", "revocation.delete_batch"),
     *("service_account.disable", "service_account.enable", "service_account.delete"),
 }
 

@@ -26,6 +26,7 @@ from shared.model.srl.state import State
 from shared.model.srl.tombstones import Status as EndedStatus
 from shared.model.srl.tombstones import Tombstone, Tombstones
 from shared.operations.api import (
+    api_key_rotation,
     api_keys,
     key_revocation,
     list_signers,
@@ -33,9 +34,9 @@ from shared.operations.api import (
     service_accounts,
     signing_keys,
 )
-from shared.operations.api.api_keys import Created
 from shared.operations.operator import doctor
 from shared.operations.operator.recovery import recovery
+from shared.operations.rules.api_key_creation import Created
 from shared.operations.srl import in_force, storage, worker
 from shared.operations.srl import signers as srl_signers
 from shared.ports import Ports
@@ -61,7 +62,7 @@ class Story:
     public_keys: dict[int, str]
 
 
-_ENDED = ["revoked", "deleted", "disabled", "of an account that went"]
+_ENDED = ["revoked", "rotated", "deleted", "disabled", "of an account that went"]
 
 
 @pytest.fixture
@@ -83,6 +84,8 @@ def story(deployment: Deployment, clock: Clock) -> Story:
     created = {
         "kept": api_key("kept"),
         "revoked": api_key("revoked"),
+        "rotated": api_key("rotated"),
+        "in grace": api_key("in grace"),
         "deleted": api_key("deleted"),
         "disabled": api_key("disabled", "robot"),
         "of an account that went": api_key("of an account that went", "gone"),
@@ -112,6 +115,9 @@ def _end_everything(
 ) -> None:
     operator = tenant.operator
     api_keys.revoke(ports, operator, key_id=created["revoked"].api_key.id)
+    for name, seconds in (("rotated", 60), ("in grace", 3600)):
+        key_id = created[name].api_key.id
+        api_key_rotation.rotate(ports, operator, key_id=key_id, grace_seconds=seconds)
     for name in ("deleted", "of an account that went"):
         api_keys.delete(ports, operator, key_id=created[name].api_key.id)
     service_accounts.disable(ports, operator, account_id=accounts["robot"].id)
@@ -163,14 +169,18 @@ _EACH_MIX = pytest.mark.parametrize("tables", _MIXED, ids=" and ".join)
 
 @_EACH_MIX
 def test_no_credential_that_ended_opens(
-    deployment: Deployment, story: Story, tables: tuple[Table, ...]
+    deployment: Deployment, story: Story, clock: Clock, tables: tuple[Table, ...]
 ) -> None:
-    """F50a: After a restore of any tables, no API key or account that had ended works again."""
+    """F50a, F378a: After a restore of any tables, no API key or account that had ended works again.
+
+    A key that was rotated and has a time of grace left ends when it does.
+    """
     ports = deployment.ports
     deployment.restore(story.copy, *tables)
     recovered(ports, story)
     assert {name: opens(ports, each) for name, each in story.api_keys.items()} == {
         "kept": True,
+        "in grace": True,
         **dict.fromkeys(_ENDED, False),
     }
     operator = story.tenant.operator
@@ -183,6 +193,8 @@ def test_no_credential_that_ended_opens(
         service_accounts.get(ports, operator, account_id=story.accounts["gone"].id)
     robot = service_accounts.get(ports, operator, account_id=story.accounts["robot"].id)
     assert robot.status is account_model.Status.DISABLED
+    clock.advance(hours=1)
+    assert not opens(ports, story.api_keys["in grace"])
 
 
 @_EACH_MIX
@@ -266,6 +278,7 @@ def test_it_says_what_it_did_and_what_it_cannot_know(deployment: Deployment, sto
     for name in ("deleted", "of an account that went"):
         assert f'Deleted again: API key {story.api_keys[name].api_key.id} "{name}"' in reported
     assert f"Revoked again: API key {story.api_keys['revoked'].api_key.id}" in reported
+    assert f"Ended again: API key {story.api_keys['in grace'].api_key.id}" in reported
     assert f"Disabled again: service account {story.accounts['robot'].id}" in reported
     assert f"Deleted again: service account {story.accounts['gone'].id}" in reported
     assert f"Revoked again: signing key {story.keys['stolen'].id}" in reported
@@ -303,7 +316,7 @@ def test_what_was_enabled_since_the_list_stays_enabled(
     assert opens(ports, story.api_keys["disabled"])
 
 
-def test_a_second_restore_of_a_later_copy(deployment: Deployment) -> None:
+def test_a_second_restore_of_a_later_copy(deployment: Deployment, clock: Clock) -> None:
     """F50c: The end of a key is remembered through a restore to a time before its creation."""
     ports = deployment.ports
     tenant = Tenant.create(ports)
@@ -311,7 +324,10 @@ def test_a_second_restore_of_a_later_copy(deployment: Deployment) -> None:
     key = tenant.key(ports)
     leaked = api_keys.create(ports, tenant.operator, name="k", scopes=(Scope.ADMIN,))
     account = service_accounts.create(ports, tenant.operator, name="robot")
+    replaced = api_keys.create(ports, tenant.operator, name="k", scopes=(Scope.ADMIN,))
     after = deployment.copy()
+    rotated_id = replaced.api_key.id
+    api_key_rotation.rotate(ports, tenant.operator, key_id=rotated_id, grace_seconds=1)
     api_keys.revoke(ports, tenant.operator, key_id=leaked.api_key.id)
     service_accounts.disable(ports, tenant.operator, account_id=account.id)
     signing_keys.rotate(ports, tenant.operator, key_id=key.id)
@@ -320,6 +336,8 @@ def test_a_second_restore_of_a_later_copy(deployment: Deployment) -> None:
         deployment.restore(copy)
         recovery.recover(ports, tenant.operator)
     assert not opens(ports, leaked)
+    clock.advance(seconds=1)
+    assert not opens(ports, replaced)
     again = service_accounts.get(ports, tenant.operator, account_id=account.id)
     assert again.status is account_model.Status.DISABLED
     assert signing_keys.get(ports, tenant.operator, key_id=key.id).public_key != key.public_key

@@ -10,10 +10,12 @@ import pytest
 
 from shared.errors import Conflict
 from shared.model import api_keys as model
+from shared.model.audit_log import Action
 from shared.model.callers import Scope
 from shared.model.revocations import Revocation
-from shared.operations.api import api_keys, revocations, service_accounts
-from shared.operations.rules import operation
+from shared.operations.api import api_keys, revocation_counts, revocations, service_accounts
+from shared.operations.audit import sealing
+from shared.operations.rules import audit, operation
 from shared.ports import Ports
 from tests.operations.tenants import Tenant
 from tests.scheduler import Actor, World, explore, rest
@@ -106,3 +108,34 @@ def test_a_revocation_is_made_once(tmp_path: Path, ports: Ports) -> None:
         assert first_is_new != second_is_new, run
         tenant.check_totals(ports)
         made.clear()
+
+
+def _entered(tenant: Tenant, ports: Ports) -> None:
+    action = Action.REVOCATION_CREATE
+    entry = audit.entry(ports, tenant.operator, action, "svc_rev_a", warrant_id="svc_wrt_a")
+    ports.store.write(entry)
+
+
+def test_what_is_counted_in_part_is_counted_once(tmp_path: Path, ports: Ports) -> None:
+    """F441c: A pass that sees the pass before it in part counts each revocation once."""
+    tenant = Tenant.create(ports)
+    _entered(tenant, ports)
+    sealing.extend(ports, tenant.id)
+    _entered(tenant, ports)
+
+    def enter_and_seal(ports: Ports) -> None:
+        _entered(tenant, ports)
+        sealing.extend(ports, tenant.id)
+
+    def seal(ports: Ports) -> None:
+        sealing.extend(ports, tenant.id)
+
+    runs = 0
+    today = ports.now().date()
+    for run in explore(
+        World(ports, tmp_path / "blobs"), {"a": seal, "b": enter_and_seal}, torn=["a"]
+    ):
+        runs += 1
+        (day,) = revocation_counts.by_day(ports, tenant.operator, start=today, end=today).days
+        assert (day.created, day.removed) == (3, 0), run
+    print(f"{runs} schedules")

@@ -9,6 +9,7 @@ place of a container, a function is the address of an emulator that runs it.
 
 import json
 import sys
+import threading
 import urllib.request
 from pathlib import Path
 from typing import Any
@@ -67,10 +68,12 @@ class Runner:
 
     def __init__(self, addresses: dict[str, str]) -> None:
         self._addresses = addresses
+        # An emulator takes one event at a time, as a container does; SAM would start another.
+        self._turns = {name: threading.Lock() for name in addresses}
 
     def invoke(self, name: str, event: str, stdout: Any, **_: Any) -> None:
         request = urllib.request.Request(self._addresses[name], event.encode())
-        with urllib.request.urlopen(request, timeout=_SECONDS) as answer:
+        with self._turns[name], urllib.request.urlopen(request, timeout=_SECONDS) as answer:
             stdout.write_str(answer.read().decode())
 
     def is_debugging(self) -> bool:

@@ -35,10 +35,12 @@ PAGE: Final = "docs/deploy.md"
 
 # Of the tables, only that with the stream; another test types the whole step.
 _RESTORE: Final = """
-aws dynamodb restore-table-to-point-in-time --use-latest-restorable-time \\
-  --source-table-name rescind-prod-keys --target-table-name rescind-prod-r1-keys
-aws dynamodb update-table --table-name rescind-prod-r1-keys \\
-  --stream-specification StreamEnabled=true,StreamViewType=KEYS_ONLY
+for TABLE in keys audit; do
+  aws dynamodb restore-table-to-point-in-time --use-latest-restorable-time \\
+    --source-table-name rescind-prod-$TABLE --target-table-name rescind-prod-r1-$TABLE
+  aws dynamodb update-table --table-name rescind-prod-r1-$TABLE \\
+    --stream-specification StreamEnabled=true,StreamViewType=KEYS_ONLY
+done
 """
 
 
@@ -137,11 +139,14 @@ def test_the_page_works(tmp_path: Path, settings: dict[str, str]) -> None:
         with api(tmp_path / "log", settings | named(terminal, "SVC_")) as url:
             fetch = block("sleep 90").replace("$(output ApiUrl)", url)
             # The schedule, which the emulator does not run.
-            tick = ".venv/bin/python -m infra.admin publish"
+            tick = ".venv/bin/rescind publish"
             assert "valid: version 2, " in terminal.type(fetch.replace("sleep 90", tick))
-        terminal.type(block("infra.admin migrate"))
-        assert "All is well." in terminal.type(block("infra.admin doctor", "docs/runbook.md"))
-        for snippet in ("TENANT=acme", "admin publish", "on-demand-throughput"):
+            terminal.type(f"export RESCIND_HOME={tmp_path}/profiles")
+            begin = block("TENANT=acme", "docs/incidents.md")
+            terminal.type(begin.replace("$(output ApiUrl)", url))
+        terminal.type(block("rescind upgrade"))
+        assert "All is well." in terminal.type(block("rescind doctor", "docs/runbook.md"))
+        for snippet in ("rescind publish", "on-demand-throughput"):
             terminal.type(block(snippet, "docs/incidents.md"))
         terminal.type(block("reserved-concurrent-executions 0"))
         terminal.type(_RESTORE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import shutil
@@ -13,9 +14,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+import httpx2
 import pytest
+from playwright.sync_api import expect
 
-from tests import aws_local
+from functions.console.files import SECURITY, Files
+from tests import aws_local, browsers
 from tests.artefact import Artefact, built
 from tests.infra.test_documented_sessions import check_session
 from tests.lambda_events import Answer, Request, load
@@ -56,7 +60,7 @@ def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Local]:
 
 def test_the_session_of_the_readme_passes(local: Local, tmp_path: Path) -> None:
     """Revoke, publish, fetch, verify: SAM's events, the artefact, AWS of one machine behind it."""
-    made = _admin(local, "tenant", "create", "readme")
+    made = _admin(local, "tenant", "create", "local")
     (tmp_path / ".data").mkdir()
     (tmp_path / ".data" / "admin.key").write_text(made.stdout)
     check_session("README.md", tmp_path, url=local.url)
@@ -87,13 +91,84 @@ def test_the_schedule_hands_over_and_the_queue_publishes(local: Local) -> None:
     assert (listed_now["Version"], listed_now["RevokedIDs"]) == (2, ["svc_wrt_a"])
 
 
+def test_the_console_comes_through_the_gateway(local: Local) -> None:
+    """F449g: Through API Gateway's events, a browser gets the files of the console as they are."""
+    files, browser = Files(), {"Accept": "text/html,*/*;q=0.8", "Accept-Encoding": "gzip"}
+    for path in files.paths:
+        expected = files.answer("GET", path, {"accept-encoding": "gzip"})
+        answer = httpx2.get(f"{local.url}{path}", headers=browser)
+        # The client has unpacked the body.
+        assert (answer.status_code, answer.content) == (200, gzip.decompress(expected.body))
+        hsts = {"Strict-Transport-Security": "max-age=31536000"}
+        for name, value in {**expected.headers, **hsts}.items():
+            assert answer.headers[name] == value, (path, name)
+        seen = httpx2.get(
+            f"{local.url}{path}", headers=browser | {"If-None-Match": answer.headers["ETag"]}
+        )
+        assert (seen.status_code, seen.content) == (304, b"")
+    old = httpx2.get(f"{local.url}/console/000000000000/app.js")
+    assert (old.status_code, old.headers["Content-Security-Policy"]) == (
+        404,
+        SECURITY["Content-Security-Policy"],
+    )
+    # What is no page is of the API.
+    for method, path in (
+        ("GET", "/"),
+        ("POST", "/"),
+        ("DELETE", "/console/x"),
+        ("GET", "/console"),
+    ):
+        answer = httpx2.request(
+            method, f"{local.url}{path}", headers={"Accept": "application/json"}
+        )
+        assert (answer.status_code, answer.json()["error"]["code"]) == (401, "unauthorized")
+
+
+def test_the_console_works_on_the_functions(local: Local) -> None:
+    """F449h: In a browser, over API Gateway's events: sign in, revoke, publish, verify the list."""
+    chromium = browsers.executable()
+    if chromium is None:
+        pytest.skip("no Chromium")
+    key = _admin(local, "tenant", "create", "console").stdout.strip()
+    faults = list[str]()
+    with browsers.launched(chromium) as browser:
+        page = browser.new_page()
+        page.on("console", lambda message: faults.append(message.text))
+        page.on("pageerror", lambda error: faults.append(str(error)))
+        page.goto(local.url)
+        page.get_by_label("API key").fill(key)
+        page.get_by_role("button", name="Sign in").click()
+        expect(page.get_by_role("heading", name="Three steps")).to_be_visible(timeout=30_000)
+        page.get_by_role("link", name="Revocations").click()
+        page.get_by_role("button", name="Revoke a warrant…").first.click()
+        dialog = page.get_by_role("dialog")
+        dialog.get_by_label("Warrant").fill("svc_wrt_laptop-17")
+        dialog.get_by_label("Reason").fill("laptop stolen")
+        dialog.get_by_role("button", name="Revoke").click()
+        expect(page.get_by_role("heading", level=1)).to_have_text("svc_wrt_laptop-17")
+        page.get_by_role("link", name="Overview").click()
+        page.get_by_role("button", name="Publish now").click()
+        expect(page.get_by_role("heading", name="List 2 is in force")).to_be_visible()
+        page.get_by_role("link", name="Lists").click()
+        page.get_by_label("Public key that you trust").fill(_list_signer(local, key))
+        page.get_by_role("button", name="Verify").click()
+        expect(page.get_by_text("Signed by the key you gave")).to_be_visible()
+    assert faults == []
+
+
+def _list_signer(local: Local, key: str) -> str:
+    headers = {"Authorization": f"Bearer {key}"}
+    answer = httpx2.get(f"{local.url}/v1/revocations/srl/keys", headers=headers)
+    return str(answer.json()["keys"][0]["public_key"])
+
+
 def test_the_doctor_finds_nothing_wrong(local: Local) -> None:
     """What the functions left behind is sound, on an engine that none of us wrote."""
     assert _admin(local, "doctor").returncode == 0
 
 
 def _admin(local: Local, *arguments: str) -> subprocess.CompletedProcess[str]:
-    done = run("-m", "infra.admin", *arguments, settings=local.settings)
+    done = run("-m", "infra.cli", *arguments, settings=local.settings)
     assert done.returncode == 0, done.stderr
     return done
 

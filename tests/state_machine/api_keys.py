@@ -16,13 +16,16 @@ from tests.state_machine.attempts import (
     Done,
     Outcome,
 )
-from tests.state_machine.books import Books, Fields
+from tests.state_machine.books import Books, Fields, moment, passed, text
 from tests.state_machine.machine import Machine, step
 from tests.state_machine.recount import lasting
 from tests.state_machine.service import INSTANCES, How, Request, between
 from tests.state_machine.strategies import HANDLE, HOW, MINUTES, PICK
 
-_SCOPES = st.sampled_from([["read-only"], ["authorizer"], ["admin"], ["authorizer", "admin"]])
+_SCOPES = st.sampled_from(
+    [[each] for each in ("read-only", "authorizer", "admin", "revoker", "signer", "auditor")]
+    + [["authorizer", "admin"]]
+)
 
 
 class ApiKeyRules(Machine):
@@ -130,6 +133,68 @@ class ApiKeyRules(Machine):
             evidence=lambda: self.moved(books, path, "revoked"),
         )
 
+    @step(handle=HANDLE, how=HOW, pick=PICK, grace=st.sampled_from([0, 60, 3600]))
+    def rotate_api_key(self, handle: str, how: How, pick: int, grace: int) -> None:
+        """F377: a new key opens at once, and the old one ends with its grace or before."""
+        books = self.books[handle]
+        key_id = self.choose(books, "api_keys", pick, _is_active)
+        end = books.api_keys.get(self.caller(books, how), {}).get("expires_at")
+
+        def outcome(now: datetime) -> Outcome:
+            key = books.api_keys.get(key_id)
+            if key is None:
+                return NOT_FOUND
+            is_over = not _is_active(key) or passed(key["expires_at"], now)
+            if is_over or key_id in books.rotated:
+                return WRONG_STATE
+            new_end = _end_of_successor(key, now)
+            if end is not None and (new_end is None or new_end > end):
+                return INVALID
+            account_id = books.owners.get(key_id)
+            is_open = account_id is None or _is_active(books.accounts[account_id])
+            return CREATED if is_open else WRONG_STATE
+
+        def effect(done: Done) -> None:
+            new, old = lasting(done.fields), books.api_keys[key_id]
+            for name in ("predecessor_id", "predecessor_accepted_until"):
+                new.pop(name, None)
+            if "key" in new:
+                books.secrets[new["id"]] = new.pop("key")
+            assert [new[name] for name in ("name", "scopes")] == [old["name"], old["scopes"]]
+            ends = [_end_of_successor(old, each) for each in done.span]
+            assert None in ends or ends[0] <= new["expires_at"] <= ends[1]
+            books.api_keys[new["id"]] = new
+            if key_id in books.owners:
+                books.owners[new["id"]] = books.owners[key_id]
+            books.rotated.add(key_id)
+            self._end(books, key_id, done, grace)
+            books.enter("api_key.rotate", key_id, done.actor)
+            for each in (key_id, new["id"]):
+                self.knock(books, each)
+
+        self.attempt(
+            books,
+            how,
+            "POST",
+            f"/v1/api-keys/{key_id}/rotate",
+            outcome,
+            body={"grace_seconds": grace},
+            effect=effect,
+            evidence=lambda: self.new_record(books, "/v1/api-keys", "api_keys"),
+        )
+
+    def _end(self, books: Books, key_id: str, done: Done, grace: int) -> None:
+        """Enter when a key that was rotated ends."""
+        key = books.api_keys[key_id]
+        if grace == 0:
+            key["status"] = "revoked"
+            return
+        start, end = (text(each + timedelta(seconds=grace)) for each in done.span)
+        until = self.ask(books, f"/v1/api-keys/{key_id}").json()["expires_at"]
+        assert until == key["expires_at"] or start <= until <= end
+        assert until <= (key["expires_at"] or until)
+        key["expires_at"] = until
+
     @step(handle=HANDLE, how=HOW, pick=PICK)
     def delete_api_key(self, handle: str, how: How, pick: int) -> None:
         """A deleted key is gone for good, in whatever state it was."""
@@ -187,6 +252,12 @@ class ApiKeyRules(Machine):
             opened = answer.status_code == 200
             assert opened == books.is_live(key_id, self.clock())
             assert opened or answer.json()["error"]["code"] == "invalid_api_key"
+
+
+def _end_of_successor(key: Fields, now: datetime) -> str | None:
+    if key["expires_at"] is None:
+        return None
+    return text(now + (moment(key["expires_at"]) - moment(key["created_at"])))
 
 
 def _is_active(record: Fields) -> bool:

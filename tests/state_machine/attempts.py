@@ -24,7 +24,9 @@ NOT_FOUND: Final = (404, "not_found")
 WRONG_STATE: Final = (409, "invalid_state")
 CONFLICT: Final = (409, "conflict")
 
-ADMIN, READERS, AUTHORIZERS = ("admin",), ("admin", "read-only"), ("admin", "authorizer")
+ADMIN, AUTHORIZERS = ("admin",), ("admin", "authorizer")
+READERS, CHECKERS = ("admin", "read-only", "auditor"), (*AUTHORIZERS, "revoker", "auditor")
+REVOKERS, SIGNERS = ("admin", "revoker"), ("admin", "signer")
 
 
 @dataclass(frozen=True)

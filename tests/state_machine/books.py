@@ -32,12 +32,15 @@ class Books:
     spared: set[str] = field(default_factory=set)
     settings: Fields = field(default_factory=dict)
     api_keys: dict[str, Fields] = field(default_factory=dict)
+    # Those that another took the place of.
+    rotated: set[str] = field(default_factory=set)
     # The service account of each API key that was given one.
     owners: dict[str, str] = field(default_factory=dict)
     accounts: dict[str, Fields] = field(default_factory=dict)
     # Every name that an account ever had.
     names: set[str] = field(default_factory=set)
     authorizers: dict[str, Fields] = field(default_factory=dict)
+    webhooks: dict[str, Fields] = field(default_factory=dict)
     keys: dict[str, Fields] = field(default_factory=dict)
     # Of each key, when its present version came; of each superseded one, whose and which it is.
     since: dict[str, str] = field(default_factory=dict)
@@ -217,9 +220,15 @@ class Books:
 
 
 _PUBLISHED_NEXT = {
-    *("api_key.revoke", "api_key.delete"),
+    *("api_key.rotate", "api_key.revoke", "api_key.delete"),
     *("key.revoke", "key.rotate", "key.suspend", "key.enable"),
-    *("revocation.create", "revocation.delete", "srl.revoke_key"),
+    *(
+        "revocation.create",
+        "revocation.delete",
+        "revocation.create_batch",
+        "revocation.delete_batch",
+        "srl.revoke_key",
+    ),
     *("service_account.disable", "service_account.enable", "service_account.delete"),
 }
 

@@ -243,6 +243,7 @@ _UNKNOWN: Final = {
         "api_keys": "ak",
         "accounts": "sa",
         "authorizers": "azr",
+        "webhooks": "whk",
         "keys": "key",
         "signers": "key",
         "revocations": "rev",

@@ -35,6 +35,7 @@ def recount(books: Books, ask: Ask, *, span: tuple[datetime, datetime], turn: in
     for path, kept in (
         ("/v1/service-accounts", books.accounts),
         ("/v1/authorizers", books.authorizers),
+        ("/v1/webhooks", books.webhooks),
         ("/v1/keys", books.keys),
         ("/v1/revocations", books.revocations),
     ):

@@ -5,12 +5,13 @@ from datetime import datetime
 from hypothesis import strategies as st
 
 from tests.state_machine.attempts import (
-    AUTHORIZERS,
+    CHECKERS,
     CREATED,
     DELETED,
     INVALID,
     NOT_FOUND,
     OK,
+    REVOKERS,
     Done,
     Outcome,
 )
@@ -66,6 +67,7 @@ class RevocationRules(Machine):
             "/v1/revocations",
             outcome,
             body=body | end,
+            scopes=REVOKERS,
             effect=effect,
             evidence=lambda: self.new_record(books, "/v1/revocations", "revocations"),
         )
@@ -91,6 +93,7 @@ class RevocationRules(Machine):
             "DELETE",
             f"/v1/revocations/{revocation_id}",
             lambda _: DELETED if revocation_id in books.revocations else NOT_FOUND,
+            scopes=REVOKERS,
             effect=effect,
             evidence=is_gone,
         )
@@ -108,7 +111,7 @@ class RevocationRules(Machine):
             assert done.fields == books.verdict(warrant_id)
 
         path = f"/v1/revocations/check?warrant_id={warrant_id}"
-        self.attempt(books, how, "GET", path, lambda _: OK, scopes=AUTHORIZERS, effect=effect)
+        self.attempt(books, how, "GET", path, lambda _: OK, scopes=CHECKERS, effect=effect)
 
     @step(handle=HANDLE, how=HOW, warrant_ids=st.lists(WARRANT, min_size=1), signed=PICK)
     def check_batch(self, handle: str, how: How, warrant_ids: list[str], signed: int) -> None:
@@ -126,7 +129,7 @@ class RevocationRules(Machine):
             "/v1/revocations/check-batch",
             lambda _: OK,
             body={"warrant_ids": asked},
-            scopes=AUTHORIZERS,
+            scopes=CHECKERS,
             effect=effect,
         )
 

@@ -131,7 +131,8 @@ class SigningKeyRules(Machine):
             return OK if key_id in books.keys else NOT_FOUND
 
         path = f"/v1/keys/{key_id}/{what}"
-        self.attempt(books, how, "GET", path, outcome, scopes=READERS, effect=effect)
+        scopes = (*READERS, "signer") if what == "versions" else READERS
+        self.attempt(books, how, "GET", path, outcome, scopes=scopes, effect=effect)
 
     def _create(
         self,
@@ -206,10 +207,12 @@ class SigningKeyRules(Machine):
             "status": "rotated",
             "created_at": books.since[key_id],
             "rotated_at": old["rotated_at"],
+            "version": number,
+            "successor_id": key_id,
         }
         books.superseded[old["key_id"]] = key_id, number
         books.since[key_id] = old["rotated_at"]
-        key["public_key"] = current["public_key"]
+        key |= {"public_key": current["public_key"], "version": number + 1}
 
     def _enter_revocation(self, books: Books, key_id: str, reason: str, done: Done) -> None:
         answered = self._answered(books, key_id)

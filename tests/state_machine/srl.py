@@ -9,7 +9,7 @@ from shared.errors import Unavailable
 from shared.model.srl import verification as srl_verification
 from shared.operations.srl import worker
 from tests.faults import Crash, Fault
-from tests.state_machine.attempts import AUTHORIZERS, NOT_MODIFIED, OK, Done, Span
+from tests.state_machine.attempts import CHECKERS, NOT_MODIFIED, OK, Done, Span
 from tests.state_machine.books import Books, Fields, moment
 from tests.state_machine.machine import Machine, step
 from tests.state_machine.service import How, between
@@ -36,10 +36,28 @@ class SrlRules(Machine):
             path,
             lambda _: NOT_MODIFIED if held else OK,
             headers={"If-None-Match": books.etag} if held else {},
-            scopes=AUTHORIZERS,
+            scopes=CHECKERS,
             effect=effect,
             goal=NOT_MODIFIED if held else OK,
         )
+
+    @step(handle=HANDLE, how=HOW)
+    def read_status(self, handle: str, how: How) -> None:
+        """F436: The status is that of the list in force; what the list lacks is pending."""
+        books = self.books[handle]
+
+        def effect(done: Done) -> None:
+            payload = books.srl["payload"]
+            issued_at, expires_at = moment(payload["IssuedAt"]), moment(payload["ExpiresAt"])
+            assert done.fields["version"] == payload["Version"]
+            assert done.fields["count"] == len(payload["RevokedIDs"])
+            assert moment(done.fields["expires_at"]) == expires_at
+            is_whole = books.listed(issued_at, expires_at - issued_at) == payload["RevokedIDs"]
+            assert is_whole or done.fields["pending"] > 0
+
+        path = "/v1/revocations/srl/status"
+        scopes = ("admin", "read-only", "revoker", "auditor")
+        self.attempt(books, how, "GET", path, lambda _: OK, scopes=scopes, effect=effect)
 
     @step(handle=HANDLE, how=HOW)
     def regenerate(self, handle: str, how: How) -> None:

@@ -7,7 +7,15 @@ import cbor2
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from hypothesis import strategies as st
 
-from tests.state_machine.attempts import CONFLICT, CREATED, NOT_FOUND, WRONG_STATE, Done, Outcome
+from tests.state_machine.attempts import (
+    CONFLICT,
+    CREATED,
+    NOT_FOUND,
+    SIGNERS,
+    WRONG_STATE,
+    Done,
+    Outcome,
+)
 from tests.state_machine.books import Books, Fields, moment
 from tests.state_machine.machine import step
 from tests.state_machine.recount import by_warrant, shown, walk
@@ -68,6 +76,7 @@ class WarrantRules(SigningKeyRules):
             f"{path}/sign",
             outcome,
             body=body,
+            scopes=SIGNERS,
             effect=effect,
             evidence=evidence,
         )

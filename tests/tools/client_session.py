@@ -9,6 +9,7 @@ it. It fails if a status is not the documented one, or if a typed answer is not 
 import base64
 import json
 import sys
+import time
 from collections.abc import Callable
 from datetime import datetime
 from importlib import import_module
@@ -82,6 +83,11 @@ def api_keys(session: Session, account_id: str) -> str:
     owned = session.service_accounts.list_service_account_api_keys(account_id)
     assert [key.id for key in owned.api_keys] == found[:3]
     assert keys.get_api_key(made[0].id).request_count == 0
+    assert keys.get_caller().identity.startswith("admin@")
+    body = m.RotateApiKey(grace_seconds=60)
+    successor = keys.rotate_api_key(made[2].id, body=body, expected=201)
+    assert successor.predecessor_accepted_until > successor.created_at
+    keys.delete_api_key(successor.id, expected=204)
     assert keys.revoke_api_key(made[1].id).revoked_at >= made[1].created_at
     keys.delete_api_key(made[1].id, expected=204)
     keys.delete_api_key(made[2].id, expected=204)
@@ -142,6 +148,16 @@ def revocations(admin: Session, authorizer: Session) -> None:
         "svc_wrt_b": False,
     }
     assert admin.revocations.list_revocations(limit=1).revocations == [record]
+    many = m.ChangeRevocations(
+        action=m.BatchAction.REVOKE, warrant_ids=["svc_wrt_a", "svc_wrt_b"], reason="stolen"
+    )
+    changed = admin.revocations.change_revocations(body=many)
+    known, new = changed.results
+    assert (known.outcome, known.revocation_id) == (m.BatchOutcome.ALREADY_REVOKED, record.id)
+    undo = m.ChangeRevocations(action=m.BatchAction.TAKE_BACK, revocation_ids=[new.revocation_id])
+    assert admin.revocations.change_revocations(body=undo).counts.taken_back == 1
+    days = admin.revocations.count_revocations().days
+    assert days[-1].date >= record.created_at.date()
     refused = authorizer.revocations.list_revocations(expected=403)
     assert refused.error.code is m.ErrorCode.INSUFFICIENT_SCOPE
 
@@ -157,6 +173,7 @@ def lists(admin: Session, authorizer: Session) -> None:
     assert authorizer.signed_revocation_list.get_srl() == fetched
     tag = HEADERS["etag"]
     assert authorizer.signed_revocation_list.get_srl(if_none_match=tag, expected=304) is None
+    assert srl.get_srl_status().version == srl.list_srl_versions().versions[0].version
     first = srl.list_srl_keys().keys[0]
     pending = srl.create_srl_key(expected=201)
     assert (first.statement, pending.status) == (None, m.SrlKeyStatus.PENDING)
@@ -204,6 +221,29 @@ def fleet(admin: Session, authorizer: Session, revocation_id: str) -> None:
         admin.authorizers.remove_authorizer(each.id, expected=204)
 
 
+def webhooks(session: Session) -> None:
+    """Create, change, rotate the secret, switch, test, replay, list, delete."""
+    hooks = session.webhooks
+    body = m.CreateWebhook(
+        url="https://hooks.example.com/", events=[m.CreateWebhookEventsItem("key.revoke")]
+    )
+    made = hooks.create_webhook(body=body, expected=201)
+    assert made.secret.startswith("whsec_")
+    changed = hooks.update_webhook(
+        made.id, body=m.UpdateWebhook(events=[m.UpdateWebhookEventsType0Item("*")])
+    )
+    assert (changed.url, changed.events) == (made.url, ["*"])
+    assert hooks.rotate_webhook_secret(made.id).secret != made.secret
+    assert hooks.disable_webhook(made.id).status is m.WebhookStatus.DISABLED
+    assert hooks.enable_webhook(made.id).disabled_because is None
+    assert hooks.replay_webhook(made.id, body=m.ReplayWebhook(from_index=0)).next_index == 0
+    assert hooks.test_webhook(made.id, expected=202).id == made.id
+    assert hooks.list_webhook_deliveries(made.id).cursor is None
+    assert [each.id for each in hooks.list_webhooks().webhooks] == [made.id]
+    assert hooks.get_webhook(made.id).set_aside == 0
+    hooks.delete_webhook(made.id, expected=204)
+
+
 def rest(session: Session, account_id: str) -> None:
     """Service accounts, settings and the audit log."""
     accounts = session.service_accounts
@@ -220,6 +260,21 @@ def rest(session: Session, account_id: str) -> None:
         action=m.AuditAction.TENANT_UPDATE_SETTINGS
     ).audit_logs
     assert entry.resource_id == changed.tenant_id
+    assert entry.id in session.audit_log.export_audit_log()
+    sealed(session)
+
+
+def sealed(session: Session) -> None:
+    """The sealed log, as soon as it has an entry."""
+    log = session.audit_log
+    for _ in range(100):
+        if log.list_audit_signers().keys:
+            break
+        time.sleep(0.1)
+    assert log.get_audit_checkpoint().startswith(log.list_audit_signers().origin)
+    oldest = log.list_audit_log(action=m.AuditAction.TENANT_CREATE).audit_logs[0]
+    assert log.prove_audit_entry(oldest.id).index == 0
+    assert len(log.rotate_audit_signer().keys) > 1
 
 
 def main() -> None:
@@ -239,6 +294,7 @@ def main() -> None:
     fleet(admin, authorizer, record.id)
     assert authorizer.signing_keys.get_trust_bundle().tenant_id.startswith("svc_tnt_")
     admin.revocations.delete_revocation(record.id, expected=204)
+    webhooks(admin)
     rest(admin, account.id)
     nobody = import_module("rescind_client.api.api_keys.list_api_keys")
     answer = nobody.sync_detailed(client=Client(base_url=url))

@@ -118,7 +118,9 @@ def _wait(read: Callable[[], Any]) -> None:
 
 
 def _say(event: str, **what: Any) -> None:
-    print(json.dumps({"event": event, **what}), flush=True)
+    # In one piece: its threads speak at the same time.
+    sys.stdout.write(json.dumps({"event": event, **what}) + "\n")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":

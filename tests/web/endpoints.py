@@ -8,16 +8,24 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import chain
+from secrets import token_hex
 from typing import Any, Final
 
+from shared.model import deliveries
 from shared.model.audit_log import month
 from shared.model.callers import Scope
+from shared.model.deliveries import Delivery, Outcome, State
 from shared.model.items import Item
+from shared.operations.audit import log, sealing, signers
 from shared.operations.srl import feed
+from shared.ports.store import Delete, Expect, Put
 from tests.api import Client, Tenant
 from tests.asgi import Answer, bearer, send
 
 ADMIN, AUTHORIZER, READ_ONLY = Scope.ADMIN, Scope.AUTHORIZER, Scope.READ_ONLY
+REVOKER, SIGNER, AUDITOR = Scope.REVOKER, Scope.SIGNER, Scope.AUDITOR
+# As the API document lists them.
+ANY = (ADMIN, AUTHORIZER, READ_ONLY, REVOKER, SIGNER, AUDITOR)
 
 _IDENTIFIER: Final = re.compile(r"svc_[a-z]+_[0-9a-z]{26}")
 
@@ -65,9 +73,12 @@ def at(path: str, resource: str) -> str:
 
 
 def call(key: tuple[str, str], client: Client, target: str) -> Any:
-    """Call the endpoint `key` as `client`."""
+    """Call the endpoint `key` as `client`, so that it can be repeated if it makes a change."""
     body = ENDPOINTS[key].body
-    return client.request(key[0], target, **({} if body is None else {"json": body}))
+    headers = {"Idempotency-Key": token_hex()} if key[0] in ("POST", "PATCH") else {}
+    return client.request(
+        key[0], target, headers=headers, **({} if body is None else {"json": body})
+    )
 
 
 def call_as_it_stands(key: tuple[str, str], client: Client, target: str) -> Answer:
@@ -175,6 +186,74 @@ def _authorizer(tenant: Tenant) -> str:
     return str(tenant.admin.post("/v1/authorizers/register", json=body).json()["id"])
 
 
+def _webhook(tenant: Tenant) -> str:
+    """The path of a webhook; the first one of the tenant, or a new one."""
+    body = {"url": "https://hooks.example.com/rescind"}
+    found = tenant.admin.get("/v1/webhooks").json()["webhooks"]
+    made = found[-1] if found else tenant.admin.post("/v1/webhooks", json=body).json()
+    tenant.admin.post(f"/v1/webhooks/{made['id']}/enable")
+    return f"/v1/webhooks/{made['id']}"
+
+
+def _disabled_webhook(tenant: Tenant) -> str:
+    path = _webhook(tenant)
+    tenant.admin.post(f"{path}/disable")
+    return path
+
+
+def _renamed_webhook(tenant: Tenant) -> str:
+    """The path of a webhook with a description of its own."""
+    path = _webhook(tenant)
+    body = {"description": tenant.ports.new_id("x")}
+    tenant.admin.request("PATCH", path, json=body)
+    return path
+
+
+def _delivered(tenant: Tenant) -> str:
+    """The path of a webhook that was sent an event."""
+    path = _webhook(tenant)
+    made = Delivery(
+        tenant.ports.new_id("evt"),
+        index=0,
+        type="rescind.test",
+        state=State.DELIVERED,
+        attempts=1,
+        attempted_at=tenant.ports.now(),
+        outcome=Outcome.ANSWERED,
+        status=204,
+        milliseconds=1,
+        answer="",
+        expires=int(tenant.ports.now().timestamp()) + 60,
+    )
+    address = deliveries.address(tenant.id, identifier(path), made.id)
+    tenant.ports.store.write(Put(address, made.to_item(), Expect.ANYTHING))
+    return f"{path}/deliveries"
+
+
+def _spare_webhook(tenant: Tenant) -> str:
+    """The path for webhooks, of which the tenant may have another one."""
+    _no_webhook(tenant)
+    return "/v1/webhooks"
+
+
+def _sealed(tenant: Tenant) -> str:
+    """The first sealed entry of the tenant's audit log, of which others are sealed too."""
+    _spare_key(tenant)
+    sealing.extend(tenant.ports, tenant.id)
+    return log.records(tenant.ports, tenant.id, 0, 1)[0].id
+
+
+def _few_audit_signers(tenant: Tenant) -> str:
+    for each in signers.all_of(tenant.ports, tenant.id):
+        tenant.ports.store.write(Delete(each.address, Expect.PRESENT))
+    return "/v1/audit-logs/keys/rotate"
+
+
+def _no_webhook(tenant: Tenant) -> None:
+    for each in tenant.admin.get("/v1/webhooks").json()["webhooks"]:
+        tenant.admin.delete(f"/v1/webhooks/{each['id']}")
+
+
 def _in_path(path: str, _answer: Any) -> str:
     return identifier(path)
 
@@ -229,13 +308,33 @@ _KEY_DETAILS = _names("name", "service_account_id", "expires_at") | {"scopes": [
 _SETTINGS = _names(
     *["tenant_id", "name", "srl_ttl_seconds", "audit_retention_days", "rotation_grace_seconds"],
     *["feed_window_ms", "list_publication"],
-    *["rate_limit_per_second", "rate_limit_burst", "created_at"],
+    *["rate_limit_per_second", "rate_limit_burst", "created_at", "removal_at"],
+)
+
+
+_AUDIT_SIGNER = _names(
+    *["key_id", "algorithm", "public_key", "verifier_key", "created_at", "signs_until"]
+)
+_WEBHOOK = _names(
+    *["id", "url", "description", "status", "disabled_because", "created_at", "next_index"],
+    *["failing_since", "waits_until", "set_aside"],
+) | {"events": [...]}
+_DELIVERY = _names(
+    *["id", "index", "type", "state", "attempts", "attempted_at", "outcome", "status"],
+    *["milliseconds", "answer"],
 )
 
 
 def _listed_revocation(tenant: Tenant) -> str:
     _revocation(tenant)
     return "/v1/revocations"
+
+
+def _counted(tenant: Tenant) -> str:
+    """The path of the revocations per day, of which those of the first days are counted."""
+    _revocation(tenant)
+    sealing.extend(tenant.ports, tenant.id)
+    return "/v1/revocations/counts"
 
 
 def _check_of_revoked(tenant: Tenant) -> str:
@@ -259,7 +358,7 @@ def _feed_of_revoked(tenant: Tenant) -> str:
 
 ENDPOINTS: Final[dict[tuple[str, str], Endpoint]] = {
     ("GET", "/v1/api-keys"): Endpoint(
-        scopes=(ADMIN, READ_ONLY),
+        scopes=(ADMIN, READ_ONLY, AUDITOR),
         target=lambda _: "/v1/api-keys",
         fields={"api_keys": [_USED], **_names("total", "cursor")},
     ),
@@ -273,9 +372,18 @@ ENDPOINTS: Final[dict[tuple[str, str], Endpoint]] = {
         resource=_member("id"),
     ),
     ("GET", "/v1/api-keys/{id}"): Endpoint(
-        scopes=(ADMIN, READ_ONLY),
+        scopes=(ADMIN, READ_ONLY, AUDITOR),
         target=lambda tenant: f"/v1/api-keys/{tenant.read_only.key_id}",
         fields=_USED | _names("request_count"),
+    ),
+    ("POST", "/v1/api-keys/{id}/rotate"): Endpoint(
+        scopes=(ADMIN,),
+        target=lambda tenant: f"/v1/api-keys/{_spare_key(tenant)}/rotate",
+        body={"grace_seconds": 60},
+        status=201,
+        fields=_KEY | _names("key", "predecessor_id", "predecessor_accepted_until"),
+        action="api_key.rotate",
+        resource=_in_path,
     ),
     ("POST", "/v1/api-keys/{id}/revoke"): Endpoint(
         scopes=(ADMIN,),
@@ -291,13 +399,19 @@ ENDPOINTS: Final[dict[tuple[str, str], Endpoint]] = {
         action="api_key.delete",
         resource=_in_path,
     ),
+    ("GET", "/v1/whoami"): Endpoint(
+        scopes=ANY,
+        target=lambda _: "/v1/whoami",
+        fields=_names("tenant_id", "tenant_name", "identity", "api_key_id", "api_key_name")
+        | {"scopes": [...], "expires_at": ...},
+    ),
     ("GET", "/v1/revocations"): Endpoint(
-        scopes=(ADMIN,),
+        scopes=(ADMIN, REVOKER, AUDITOR),
         target=_listed_revocation,
         fields={"revocations": [_RECORD], **_names("total", "cursor")},
     ),
     ("POST", "/v1/revocations"): Endpoint(
-        scopes=(ADMIN,),
+        scopes=(ADMIN, REVOKER),
         target=lambda _: "/v1/revocations",
         body={"warrant_id": "svc_wrt_new", "reason": "stolen"},
         status=201,
@@ -305,13 +419,18 @@ ENDPOINTS: Final[dict[tuple[str, str], Endpoint]] = {
         action="revocation.create",
         resource=_member("id"),
     ),
+    ("GET", "/v1/revocations/counts"): Endpoint(
+        scopes=(ADMIN, REVOKER, AUDITOR),
+        target=_counted,
+        fields={"days": [_names("date", "created", "removed")], **_names("known_from")},
+    ),
     ("GET", "/v1/revocations/{id}"): Endpoint(
-        scopes=(ADMIN,),
+        scopes=(ADMIN, REVOKER, AUDITOR),
         target=lambda tenant: f"/v1/revocations/{_revocation(tenant)}",
         fields=_RECORD | _names("feed_sequence", "list_version"),
     ),
     ("GET", "/v1/revocations/{id}/propagation"): Endpoint(
-        scopes=(ADMIN,),
+        scopes=(ADMIN, REVOKER, AUDITOR),
         target=_propagation,
         fields=_names("revocation_id", "warrant_id", "revoked_at", "list", "complete")
         | {
@@ -323,47 +442,80 @@ ENDPOINTS: Final[dict[tuple[str, str], Endpoint]] = {
         },
     ),
     ("DELETE", "/v1/revocations/{id}"): Endpoint(
-        scopes=(ADMIN,),
+        scopes=(ADMIN, REVOKER),
         target=lambda tenant: f"/v1/revocations/{_revocation(tenant)}",
         status=204,
         action="revocation.delete",
         resource=_in_path,
     ),
+    ("POST", "/v1/revocations/batch"): Endpoint(
+        scopes=(ADMIN, REVOKER),
+        target=lambda _: "/v1/revocations/batch",
+        body={"action": "revoke", "warrant_ids": ["svc_wrt_batch"], "reason": "stolen"},
+        fields={
+            "batch_id": ...,
+            "results": [_names("id", "outcome", "revocation_id")],
+            "counts": _names("revoked", "already_revoked", "taken_back", "not_revoked", "failed"),
+        },
+        action="revocation.create_batch",
+        resource=_member("batch_id"),
+    ),
     ("GET", "/v1/revocations/check"): Endpoint(
-        scopes=(ADMIN, AUTHORIZER),
+        scopes=(ADMIN, AUTHORIZER, REVOKER, AUDITOR),
         target=_check_of_revoked,
         fields=_names("warrant_id", "revoked", "revoked_at", "reason"),
     ),
     ("POST", "/v1/revocations/check-batch"): Endpoint(
-        scopes=(ADMIN, AUTHORIZER),
+        scopes=(ADMIN, AUTHORIZER, REVOKER, AUDITOR),
         target=lambda _: "/v1/revocations/check-batch",
         body={"warrant_ids": _BATCH},
         fields={"results": dict.fromkeys(_BATCH, _names("revoked"))},
     ),
     ("GET", "/v1/revocations/feed"): Endpoint(
-        scopes=(ADMIN, AUTHORIZER),
+        scopes=(ADMIN, AUTHORIZER, AUDITOR),
         target=_feed_of_revoked,
         fields=_POLLED,
     ),
     ("GET", "/v1/revocations/feed/base/{version}"): Endpoint(
-        scopes=(ADMIN, AUTHORIZER),
+        scopes=(ADMIN, AUTHORIZER, AUDITOR),
         target=lambda tenant: f"/v1/revocations/feed/base/{_listed(tenant)}",
         media_type="application/cbor",
     ),
     ("GET", "/v1/revocations/srl"): Endpoint(
-        scopes=(ADMIN, AUTHORIZER),
+        scopes=(ADMIN, AUTHORIZER, REVOKER, AUDITOR),
         target=lambda _: "/v1/revocations/srl",
         fields=_SRL,
     ),
     ("GET", "/v1/revocations/srl/signed"): Endpoint(
-        scopes=(ADMIN, AUTHORIZER),
+        scopes=(ADMIN, AUTHORIZER, REVOKER, AUDITOR),
         target=lambda _: "/v1/revocations/srl/signed",
         fields=_SRL,
     ),
     ("GET", "/v1/revocations/srl/keys"): Endpoint(
-        scopes=(ADMIN, AUTHORIZER, READ_ONLY),
+        scopes=ANY,
         target=lambda _: "/v1/revocations/srl/keys",
         fields={"keys": [_SIGNER], **_names("cursor")},
+    ),
+    ("GET", "/v1/revocations/srl/status"): Endpoint(
+        scopes=(ADMIN, READ_ONLY, REVOKER, AUDITOR),
+        target=lambda _: "/v1/revocations/srl/status",
+        fields={
+            **_names("version", "issued_at", "expires_at", "count", "key_id", "next_due_at"),
+            **_names("feed_sequence", "pending", "pending_truncated", "oldest_pending_at"),
+        },
+    ),
+    ("GET", "/v1/revocations/srl/versions"): Endpoint(
+        scopes=(ADMIN, READ_ONLY, REVOKER, AUDITOR),
+        target=lambda _: "/v1/revocations/srl/versions",
+        fields={
+            "versions": [
+                {
+                    **_names("version", "issued_at", "expires_at", "count"),
+                    **_names("added", "removed", "key_id", "sha256"),
+                }
+            ],
+            **_names("cursor"),
+        },
     ),
     ("POST", "/v1/revocations/srl/regenerate"): Endpoint(
         scopes=(ADMIN,),
@@ -404,7 +556,7 @@ ENDPOINTS: Final[dict[tuple[str, str], Endpoint]] = {
         resource=_member("key_id"),
     ),
     ("GET", "/v1/keys"): Endpoint(
-        scopes=(ADMIN, READ_ONLY),
+        scopes=(ADMIN, READ_ONLY, SIGNER, AUDITOR),
         target=lambda tenant: "/v1/keys" if _key(tenant) else "",
         fields={"keys": [_SIGNING_KEY], **_names("total", "cursor")},
     ),
@@ -418,17 +570,17 @@ ENDPOINTS: Final[dict[tuple[str, str], Endpoint]] = {
         resource=_member("id"),
     ),
     ("GET", "/v1/keys/{keyId}"): Endpoint(
-        scopes=(ADMIN, READ_ONLY),
+        scopes=(ADMIN, READ_ONLY, SIGNER, AUDITOR),
         target=lambda tenant: f"/v1/keys/{_key(tenant)}",
         fields=_SIGNING_KEY,
     ),
     ("GET", "/v1/keys/{keyId}/versions"): Endpoint(
-        scopes=(ADMIN, READ_ONLY),
+        scopes=(ADMIN, READ_ONLY, SIGNER, AUDITOR),
         target=lambda tenant: f"/v1/keys/{_signed_with(tenant)}/versions",
         fields={"versions": [_VERSION]},
     ),
     ("GET", "/v1/keys/{keyId}/warrants"): Endpoint(
-        scopes=(ADMIN, READ_ONLY),
+        scopes=(ADMIN, READ_ONLY, AUDITOR),
         target=lambda tenant: f"/v1/keys/{_signed_with(tenant)}/warrants",
         fields={"warrants": [_WARRANT], **_names("total", "cursor")},
     ),
@@ -462,7 +614,7 @@ ENDPOINTS: Final[dict[tuple[str, str], Endpoint]] = {
         resource=_in_path,
     ),
     ("POST", "/v1/keys/{keyId}/sign"): Endpoint(
-        scopes=(ADMIN,),
+        scopes=(ADMIN, SIGNER),
         target=lambda tenant: f"/v1/keys/{_key(tenant)}/sign",
         body={"payload": "aGVsbG8="},
         status=201,
@@ -471,7 +623,7 @@ ENDPOINTS: Final[dict[tuple[str, str], Endpoint]] = {
         resource=_in_path,
     ),
     ("GET", "/v1/trust-bundle"): Endpoint(
-        scopes=(ADMIN, AUTHORIZER, READ_ONLY),
+        scopes=ANY,
         target=lambda tenant: "/v1/trust-bundle" if _key(tenant) else "",
         fields={
             "keys": [_TRUSTED_KEY],
@@ -507,12 +659,12 @@ ENDPOINTS: Final[dict[tuple[str, str], Endpoint]] = {
         },
     ),
     ("GET", "/v1/authorizers"): Endpoint(
-        scopes=(ADMIN, READ_ONLY),
+        scopes=(ADMIN, READ_ONLY, AUDITOR),
         target=lambda tenant: "/v1/authorizers" if _authorizer(tenant) else "",
         fields={"authorizers": [_AUTHORIZER], **_names("total", "cursor")},
     ),
     ("GET", "/v1/authorizers/{id}"): Endpoint(
-        scopes=(ADMIN, READ_ONLY),
+        scopes=(ADMIN, READ_ONLY, AUDITOR),
         target=lambda tenant: f"/v1/authorizers/{_authorizer(tenant)}",
         fields=_AUTHORIZER,
     ),
@@ -524,7 +676,7 @@ ENDPOINTS: Final[dict[tuple[str, str], Endpoint]] = {
         resource=_in_path,
     ),
     ("GET", "/v1/authorizers/native-signer"): Endpoint(
-        scopes=(ADMIN, AUTHORIZER, READ_ONLY),
+        scopes=ANY,
         target=_native_signer,
         fields=_names("key_id", "algorithm", "public_key", "public_key_hex", "created_at"),
     ),
@@ -558,7 +710,7 @@ ENDPOINTS: Final[dict[tuple[str, str], Endpoint]] = {
         unknown=202,
     ),
     ("GET", "/v1/service-accounts"): Endpoint(
-        scopes=(ADMIN, READ_ONLY),
+        scopes=(ADMIN, READ_ONLY, AUDITOR),
         target=lambda _: "/v1/service-accounts",
         fields={"service_accounts": [_ACCOUNT], **_names("total", "cursor")},
     ),
@@ -572,12 +724,12 @@ ENDPOINTS: Final[dict[tuple[str, str], Endpoint]] = {
         resource=_member("id"),
     ),
     ("GET", "/v1/service-accounts/{id}"): Endpoint(
-        scopes=(ADMIN, READ_ONLY),
+        scopes=(ADMIN, READ_ONLY, AUDITOR),
         target=lambda tenant: f"/v1/service-accounts/{_account(tenant)}",
         fields=_ACCOUNT,
     ),
     ("GET", "/v1/service-accounts/{id}/api-keys"): Endpoint(
-        scopes=(ADMIN, READ_ONLY),
+        scopes=(ADMIN, READ_ONLY, AUDITOR),
         target=lambda tenant: f"/v1/service-accounts/{_owner(tenant)}/api-keys",
         fields={"api_keys": [_USED], **_names("total", "cursor")},
     ),
@@ -603,15 +755,47 @@ ENDPOINTS: Final[dict[tuple[str, str], Endpoint]] = {
         resource=_in_path,
     ),
     ("GET", "/v1/audit-logs"): Endpoint(
-        scopes=(ADMIN, READ_ONLY),
+        scopes=(ADMIN, READ_ONLY, AUDITOR),
         target=lambda tenant: f"/v1/audit-logs?resource_id={_spare_key(tenant)}",
         fields={
             "audit_logs": [_ENTRY | {"details": _KEY_DETAILS}],
             **_names("total", "cursor"),
         },
     ),
+    ("GET", "/v1/audit-logs/export"): Endpoint(
+        scopes=(ADMIN, READ_ONLY, AUDITOR),
+        target=lambda tenant: f"/v1/audit-logs/export?resource_id={_spare_key(tenant)}",
+        media_type="application/x-ndjson",
+    ),
+    ("GET", "/v1/audit-logs/checkpoint"): Endpoint(
+        scopes=(ADMIN, READ_ONLY, AUDITOR),
+        target=lambda tenant: _sealed(tenant) and "/v1/audit-logs/checkpoint",
+        media_type="text/plain; charset=utf-8",
+    ),
+    ("GET", "/v1/audit-logs/keys"): Endpoint(
+        scopes=(ADMIN, READ_ONLY, AUDITOR),
+        target=lambda tenant: _sealed(tenant) and "/v1/audit-logs/keys",
+        fields={"origin": ..., "keys": [_AUDIT_SIGNER]},
+    ),
+    ("POST", "/v1/audit-logs/keys/rotate"): Endpoint(
+        scopes=(ADMIN,),
+        target=_few_audit_signers,
+        fields={"origin": ..., "keys": [_AUDIT_SIGNER]},
+        action="audit_log.rotate_key",
+        resource=lambda _path, answer: str(answer.json()["keys"][-1]["key_id"]),
+    ),
+    ("GET", "/v1/audit-logs/tile/{path}"): Endpoint(
+        scopes=(ADMIN, READ_ONLY, AUDITOR),
+        target=lambda tenant: _sealed(tenant) and "/v1/audit-logs/tile/0/000.p/1",
+        media_type="application/octet-stream",
+    ),
+    ("GET", "/v1/audit-logs/{id}/proof"): Endpoint(
+        scopes=(ADMIN, READ_ONLY, AUDITOR),
+        target=lambda tenant: f"/v1/audit-logs/{_sealed(tenant)}/proof",
+        fields=_names("id", "index", "record", "checkpoint") | {"path": [...]},
+    ),
     ("GET", "/v1/tenant/settings"): Endpoint(
-        scopes=(ADMIN, READ_ONLY),
+        scopes=(ADMIN, READ_ONLY, AUDITOR),
         target=lambda _: "/v1/tenant/settings",
         fields=_SETTINGS,
     ),
@@ -622,5 +806,82 @@ ENDPOINTS: Final[dict[tuple[str, str], Endpoint]] = {
         fields=_SETTINGS,
         action="tenant.update_settings",
         resource=_member("tenant_id"),
+    ),
+    ("GET", "/v1/webhooks"): Endpoint(
+        scopes=(ADMIN, READ_ONLY, AUDITOR),
+        target=lambda tenant: "/v1/webhooks" if _webhook(tenant) else "",
+        fields={"webhooks": [_WEBHOOK], **_names("total", "cursor")},
+    ),
+    ("POST", "/v1/webhooks"): Endpoint(
+        scopes=(ADMIN,),
+        target=_spare_webhook,
+        body={"url": "https://hooks.example.com/new"},
+        status=201,
+        fields=_WEBHOOK | _names("secret"),
+        action="webhook.create",
+        resource=_member("id"),
+    ),
+    ("GET", "/v1/webhooks/{id}"): Endpoint(
+        scopes=(ADMIN, READ_ONLY, AUDITOR),
+        target=_webhook,
+        fields=_WEBHOOK,
+    ),
+    ("PATCH", "/v1/webhooks/{id}"): Endpoint(
+        scopes=(ADMIN,),
+        target=_renamed_webhook,
+        body={"description": "new"},
+        fields=_WEBHOOK,
+        action="webhook.update",
+        resource=_in_path,
+    ),
+    ("GET", "/v1/webhooks/{id}/deliveries"): Endpoint(
+        scopes=(ADMIN, READ_ONLY, AUDITOR),
+        target=_delivered,
+        fields={"deliveries": [_DELIVERY], **_names("cursor")},
+    ),
+    ("POST", "/v1/webhooks/{id}/rotate-secret"): Endpoint(
+        scopes=(ADMIN,),
+        target=lambda tenant: f"{_webhook(tenant)}/rotate-secret",
+        body={"grace_seconds": 60},
+        fields=_WEBHOOK | _names("secret"),
+        action="webhook.rotate_secret",
+        resource=_in_path,
+    ),
+    ("POST", "/v1/webhooks/{id}/enable"): Endpoint(
+        scopes=(ADMIN,),
+        target=lambda tenant: f"{_disabled_webhook(tenant)}/enable",
+        fields=_WEBHOOK,
+        action="webhook.enable",
+        resource=_in_path,
+    ),
+    ("POST", "/v1/webhooks/{id}/disable"): Endpoint(
+        scopes=(ADMIN,),
+        target=lambda tenant: f"{_webhook(tenant)}/disable",
+        fields=_WEBHOOK,
+        action="webhook.disable",
+        resource=_in_path,
+    ),
+    ("POST", "/v1/webhooks/{id}/test"): Endpoint(
+        scopes=(ADMIN,),
+        target=lambda tenant: f"{_webhook(tenant)}/test",
+        status=202,
+        fields=_WEBHOOK,
+        action="webhook.test",
+        resource=_in_path,
+    ),
+    ("POST", "/v1/webhooks/{id}/replay"): Endpoint(
+        scopes=(ADMIN,),
+        target=lambda tenant: f"{_webhook(tenant)}/replay",
+        body={"from_index": 0},
+        fields=_WEBHOOK,
+        action="webhook.replay",
+        resource=_in_path,
+    ),
+    ("DELETE", "/v1/webhooks/{id}"): Endpoint(
+        scopes=(ADMIN,),
+        target=_webhook,
+        status=204,
+        action="webhook.delete",
+        resource=_in_path,
     ),
 }

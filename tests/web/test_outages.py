@@ -11,6 +11,7 @@ from shared.errors import Unavailable
 from shared.model import api_keys, warrants
 from shared.model.items import Address, Item
 from shared.model.srl.head import head_address
+from shared.operations.api import srl_allowance
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
 from tests.api import Client, Tenant, serve
@@ -52,11 +53,18 @@ def test_nobody_is_let_in_without_a_read_key(standing: Tenant, key: tuple[str, s
 
 @pytest.mark.slow
 @EACH
-def test_every_call_may_fail(tenant: Tenant, other_tenant: Tenant, key: tuple[str, str]) -> None:
+def test_every_call_may_fail(
+    tenant: Tenant,
+    other_tenant: Tenant,
+    key: tuple[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """API-11, F22: If a store call fails, it is 503, nothing is half done, and a retry works.
 
     If `sign` fails after its write, the warrant is stored, and its signature is not handed out.
     """
+    # Each attempt takes from what a tenant may publish out of turn.
+    monkeypatch.setattr(srl_allowance, "_LEAST", 1)
     script = Script()
     http = serve(scripted(tenant.ports, script))
     counting, failing = (Client(http, each.admin.secret) for each in (tenant, other_tenant))
@@ -209,6 +217,9 @@ NEEDS: dict[Callable[[Ports], Ports], set[tuple[str, str]]] = {
         ("POST", "/v1/keys"),
         ("POST", "/v1/keys/{keyId}/rotate"),
         ("POST", "/v1/keys/{keyId}/sign"),
+        ("POST", "/v1/audit-logs/keys/rotate"),
+        ("POST", "/v1/webhooks"),
+        ("POST", "/v1/webhooks/{id}/rotate-secret"),
     },
 }
 

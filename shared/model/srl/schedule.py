@@ -24,6 +24,9 @@ TURNS: Final = Partition(Table.KEYS, "srl-turns")
 # The issue of each tenant's list in force, in order of time.
 ISSUES: Final = Partition(Table.KEYS, "srl-issues")
 
+# How often the schedule runs; an operator may have set two minutes (SRL-11).
+EVERY: Final = timedelta(minutes=1)
+
 # A write ends less than a minute after its first item is visible. Clocks may differ.
 IN_FLIGHT_MAX: Final = times.CLOCK_TOLERANCE + timedelta(minutes=1)
 
@@ -45,9 +48,7 @@ class Turn(Record):
     @classmethod
     def after(cls, head: "Head", tenant_id: str) -> "Turn":
         """Return the turn after a publication: at half of the list's lifetime."""
-        lifetime = head.expires_at - head.issued_at
-        due_at = times.whole(head.issued_at + lifetime / 2)
-        return cls(tenant_id, head.version, due_at, head.expires_at)
+        return cls(tenant_id, head.version, _half_of(head), head.expires_at)
 
     def is_late(self, now: datetime) -> bool:
         """Return whether half of the time between `due_at` and `expires_at` has passed."""
@@ -61,14 +62,17 @@ class Turn(Record):
 
 @dataclass(frozen=True, slots=True)
 class Mark(Record):
-    """A mark on a tenant. `version` is a new random number each time it is set or seen.
+    """A mark on a tenant or a warrant.
 
-    `seen_at` is when a worker first read it. The change may not have been visible as a whole then,
-    so the worker looks again once it must be (SRL-12).
+    `version` is a new random number each time it is set or seen. `seen_at` is when a worker first
+    read that on a tenant. The change may not have been visible as a whole then, so the worker looks
+    again once it must be (SRL-12). `set_at` is when the warrant changed. Marks on tenants, of
+    repairs, and of earlier releases do not have it.
     """
 
     version: int
     seen_at: datetime | None = None
+    set_at: datetime | None = None
 
     def waits(self, now: datetime) -> bool:
         """Return whether the mark was seen and it is too early for the second look."""
@@ -83,10 +87,24 @@ class Mark(Record):
 
 @dataclass(frozen=True, slots=True)
 class SignersMark(Record):
-    """A mark on revoked signers, as text, whose warrants the feed does not name yet."""
+    """A mark on revoked signers, as text, whose warrants the feed does not name yet.
+
+    `set_at` is when they were revoked. Marks of repairs and of earlier releases do not have it.
+    """
 
     version: int
     signers: tuple[str, ...]
+    set_at: datetime | None = None
+
+
+def due_by(head: "Head", oldest_pending_at: datetime | None, now: datetime) -> datetime:
+    """Return by when the schedule begins the next list at the latest, if it runs each minute.
+
+    It is due when half of its lifetime has passed, when a change waits, and at once if it was
+    issued in the future (SRL-11).
+    """
+    due_at = min(_half_of(head), oldest_pending_at or _half_of(head))
+    return times.whole(now if head.is_ahead(now) else due_at) + EVERY
 
 
 def issue_address(head: "Head", tenant_id: str) -> Address:
@@ -155,6 +173,11 @@ def warrant_mark_address(tenant_id: str, warrant_id: str) -> Address:
 def signers_marks(tenant_id: str) -> Partition:
     """Return the partition of the tenant's marks on signers, one for each write."""
     return Partition(Table.REVOCATIONS, f"{tenant_id}#srl-changed-signers")
+
+
+def _half_of(head: "Head") -> datetime:
+    """Return when half of the lifetime of a list has passed."""
+    return times.whole(head.issued_at + (head.expires_at - head.issued_at) / 2)
 
 
 def _marks(number: int) -> Partition:

@@ -13,9 +13,10 @@ from shared.model.signing_keys import SigningKey
 
 
 class Status(StrEnum):
-    """Why an API key or a service account ended."""
+    """Why an API key or a service account ended, or, for a rotated key, will end."""
 
     REVOKED = "revoked"
+    ROTATED = "rotated"
     DELETED = "deleted"
     DISABLED = "disabled"
 
@@ -24,13 +25,15 @@ class Status(StrEnum):
 class Tombstone(Record):
     """An API key or a service account that gives no access any more.
 
-    `digest` finds the credential of an API key. `at` is when it was revoked or deleted.
+    `digest` finds the credential of an API key. `at` is when it was revoked or deleted, or when a
+    rotated key, whose successor it names, ends.
     """
 
     id: str
     status: Status
     at: datetime | None = None
     digest: str | None = None
+    successor_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,35 +1,28 @@
 """API keys: list, create, get, revoke, delete, and authenticate a request."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime
 
-from shared.errors import Conflict, InvalidApiKey, InvalidRequest, InvalidState, NotFound
+from shared.errors import InvalidApiKey, NotFound
 from shared.model import api_keys as model
-from shared.model import service_accounts, times
+from shared.model import service_accounts
 from shared.model.api_keys import ApiKey, Credential, Status, Usage
 from shared.model.audit_log import Action
-from shared.model.callers import Caller, Scope, identity
-from shared.model.identifiers import API_KEY, SERVICE_ACCOUNT
-from shared.model.items import Address, Item, Partition, Value
-from shared.model.service_accounts import ServiceAccount
+from shared.model.callers import Caller, Scope
+from shared.model.identifiers import API_KEY
+from shared.model.items import Address, Item, Partition
 from shared.model.srl.tombstones import Status as Ended
 from shared.model.srl.tombstones import Tombstone
 from shared.model.tenants import TenantSettings
-from shared.operations.rules import audit, given, last_admin, tenants
+from shared.operations.rules import api_key_creation, audit, given, last_admin, tenants
+from shared.operations.rules.api_key_creation import Created
 from shared.operations.rules.given import find
+from shared.operations.rules.idempotency import Keep, of_record, once, secret_shown
 from shared.operations.rules.operation import operation
 from shared.operations.rules.paging import Page, Walk, count
 from shared.operations.srl import tombstones
 from shared.ports import Ports
 from shared.ports.store import At, Change, Delete, Expect, Increment, Put
-
-
-@dataclass(frozen=True, slots=True)
-class Created:
-    """A new key and its secret, which is returned only once and not stored."""
-
-    api_key: ApiKey
-    secret: str = field(repr=False)
 
 
 def authenticate(ports: Ports, secret: str) -> Credential:
@@ -46,7 +39,7 @@ def authenticate(ports: Ports, secret: str) -> Credential:
     return credential
 
 
-@operation(Scope.ADMIN, Scope.READ_ONLY)
+@operation(Scope.ADMIN, Scope.READ_ONLY, Scope.AUDITOR)
 def page(
     ports: Ports, caller: Caller, *, before: str | None, limit: int, account_id: str | None = None
 ) -> Page[tuple[ApiKey, Usage]]:
@@ -62,12 +55,12 @@ def page(
         return Page([], 0, None)
 
 
-@operation(Scope.ADMIN, Scope.READ_ONLY)
+@operation(Scope.ADMIN, Scope.READ_ONLY, Scope.AUDITOR)
 def page_of_account(
     ports: Ports, caller: Caller, *, account_id: str, before: str | None, limit: int
 ) -> Page[tuple[ApiKey, Usage]]:
     """Return the keys of a service account, newest first, with revoked ones. Raises `NotFound`."""
-    account = _find_account(ports, caller, account_id)
+    account = api_key_creation.find_account(ports, caller, account_id)
     owned_by = model.owned_by(caller.tenant_id, account.id)
     owned = ports.store.query(owned_by, before=before, newest_first=True, limit=limit + 1)
     ids = [entry.sk for entry in owned]
@@ -108,10 +101,15 @@ def _page_of_all(
     return Page(keys, total, next_before)
 
 
-@operation(Scope.ADMIN)
-def create(
+def _created_id(created: Created) -> str:
+    return created.api_key.id
+
+
+@once(Scope.ADMIN, keeps=secret_shown(_created_id))
+def create(  # noqa: PLR0913 (callers pass no `keep`)
     ports: Ports,
     caller: Caller,
+    keep: Keep[Created],
     *,
     name: str,
     scopes: tuple[Scope, ...],
@@ -125,18 +123,18 @@ def create(
     if it has the maximum number of keys.
     """
     given.check_end(ports, expires_at)
-    _check_outlives(caller, expires_at)
+    api_key_creation.check_outlives(caller, expires_at)
     settings = tenants.settings(ports, caller.tenant_id)
-    account = None if service_account_id is None else _account(ports, caller, service_account_id)
-    created, changes = creation(
+    account = api_key_creation.joinable(ports, caller, service_account_id)
+    created, changes = api_key_creation.creation(
         ports, settings, name=name, scopes=scopes, expires_at=expires_at, account=account
     )
     entry = _entry(ports, caller, Action.API_KEY_CREATE, created.api_key, settings)
-    ports.store.write(*changes, *_join_account(account), entry)
+    ports.store.write(*changes, *api_key_creation.joined(account), entry, *keep(created))
     return created
 
 
-@operation(Scope.ADMIN, Scope.READ_ONLY)
+@operation(Scope.ADMIN, Scope.READ_ONLY, Scope.AUDITOR)
 def get(ports: Ports, caller: Caller, *, key_id: str) -> tuple[ApiKey, Usage]:
     """Return a key of the tenant and its usage. Raises `NotFound`."""
     key = _find(ports, caller, key_id)
@@ -146,8 +144,8 @@ def get(ports: Ports, caller: Caller, *, key_id: str) -> tuple[ApiKey, Usage]:
     return key, Usage.from_item(item)
 
 
-@operation(Scope.ADMIN)
-def revoke(ports: Ports, caller: Caller, *, key_id: str) -> ApiKey:
+@once(Scope.ADMIN, keeps=of_record(ApiKey))
+def revoke(ports: Ports, caller: Caller, keep: Keep[ApiKey], *, key_id: str) -> ApiKey:
     """Revoke a key; the next request with it fails (APIKEY-5). A revoked key is returned unchanged.
 
     Raises `NotFound`; `Conflict` if it is the last admin key (APIKEY-7).
@@ -162,6 +160,7 @@ def revoke(ports: Ports, caller: Caller, *, key_id: str) -> ApiKey:
         *last_admin.guard(ports, caller, losing=[key]),
         *tombstones.noted(key.tenant_id),
         _entry(ports, caller, Action.API_KEY_REVOKE, key),
+        *keep(revoked),
     )
     return revoked
 
@@ -187,49 +186,6 @@ def delete(ports: Ports, caller: Caller, *, key_id: str) -> None:
     )
 
 
-def creation(
-    ports: Ports,
-    settings: TenantSettings,
-    *,
-    name: str,
-    scopes: tuple[Scope, ...],
-    expires_at: datetime | None = None,
-    account: ServiceAccount | None = None,
-) -> tuple[Created, list[Change]]:
-    """Return a new key, and the changes that store it; the caller of `creation` writes them."""
-    secret = model.new_secret()
-    key = ApiKey(
-        id=ports.new_id(API_KEY),
-        tenant_id=settings.tenant_id,
-        name=name,
-        scopes=scopes,
-        status=Status.ACTIVE,
-        digest=model.digest(secret),
-        created_at=ports.now(),
-        expires_at=expires_at,
-        service_account_id=account.id if account else None,
-    )
-    credential = Credential(
-        digest=key.digest,
-        tenant_id=key.tenant_id,
-        key_id=key.id,
-        identity=account.email if account else identity(key.id, handle=settings.handle),
-        scopes=scopes,
-        expires_at=expires_at,
-    )
-    return Created(key, secret), [
-        Put(key.address, key.to_item(), Expect.ABSENT),
-        Put(credential.address, credential.to_item(), Expect.ABSENT),
-        Put(
-            model.usage(key.tenant_id).address(key.id),
-            Usage(digest=key.digest).to_item(),
-            Expect.ABSENT,
-        ),
-        Increment(model.count_address(key.tenant_id), {"count": 1}, Expect.ANYTHING),
-        *([Put(_owned(account.id, key), {"id": key.id}, Expect.ABSENT)] if account else []),
-    ]
-
-
 def _find(ports: Ports, caller: Caller, key_id: str) -> ApiKey:
     return find(ports, model.records(caller.tenant_id), key_id, kind=API_KEY, record=ApiKey)
 
@@ -241,17 +197,9 @@ def _entry(
     key: ApiKey,
     settings: TenantSettings | None = None,
 ) -> Put:
-    return audit.entry(ports, caller, action, key.id, settings=settings, **_details(key))
-
-
-def _details(key: ApiKey) -> dict[str, Value]:
-    """Return the details of an audit entry, which must describe a key that may be deleted later."""
-    return {
-        "name": key.name,
-        "scopes": [scope.value for scope in key.scopes],
-        "service_account_id": key.service_account_id,
-        "expires_at": times.text(key.expires_at) if key.expires_at else None,
-    }
+    return audit.entry(
+        ports, caller, action, key.id, settings=settings, **api_key_creation.details(key)
+    )
 
 
 def _usages(
@@ -262,52 +210,11 @@ def _usages(
     return {partition.address(entry.sk): entry.item for entry in entries}
 
 
-def _find_account(ports: Ports, caller: Caller, account_id: str) -> ServiceAccount:
-    accounts = service_accounts.accounts(caller.tenant_id)
-    return find(ports, accounts, account_id, kind=SERVICE_ACCOUNT, record=ServiceAccount)
-
-
-def _account(ports: Ports, caller: Caller, account_id: str) -> ServiceAccount:
-    try:
-        account = _find_account(ports, caller, account_id)
-    except NotFound:
-        message = "service_account_id: must be the identifier of a service account."
-        raise InvalidRequest(message) from None
-    if account.status is not service_accounts.Status.ACTIVE:
-        raise InvalidState("The service account is disabled; enable it first.")
-    if account.api_key_count >= service_accounts.API_KEYS_MAX:
-        most = service_accounts.API_KEYS_MAX
-        raise Conflict(f"The service account has {most} API keys; delete one first.")
-    return account
-
-
-def _check_outlives(caller: Caller, expires_at: datetime | None) -> None:
-    """Raise `InvalidRequest` if a key would outlive the key that creates it (APIKEY-4)."""
-    end = caller.key_expires_at
-    if end is not None and (expires_at is None or expires_at > end):
-        raise InvalidRequest(
-            f"expires_at: must be given, and be {times.text(end)} or earlier: the calling key "
-            "expires then, and cannot create one that outlives it."
-        )
-
-
-def _join_account(account: ServiceAccount | None) -> list[Change]:
-    if account is None:
-        return []
-    # The write expects the version on which the number of keys was checked.
-    joined = replace(account, api_key_count=account.api_key_count + 1, version=account.version + 1)
-    return [Put(account.address, joined.to_item(), At(account.version))]
-
-
 def _leave_account(key: ApiKey) -> list[Change]:
     if key.service_account_id is None:
         return []
     account = service_accounts.accounts(key.tenant_id).address(key.service_account_id)
     return [
         Increment(account, {"api_key_count": -1, "version": 1}, Expect.PRESENT),
-        Delete(_owned(key.service_account_id, key), Expect.PRESENT),
+        Delete(api_key_creation.owned(key.service_account_id, key), Expect.PRESENT),
     ]
-
-
-def _owned(account_id: str, key: ApiKey) -> Address:
-    return model.owned_by(key.tenant_id, account_id).address(key.id)

@@ -10,7 +10,9 @@ from shared.model import audit_log as model
 from shared.model import times
 from shared.model.audit_log import Entry, Filters
 from shared.model.callers import Caller, Scope
+from shared.model.items import Item
 from shared.model.tenants import AUDIT_RETENTION_DAYS_MAX, AUDIT_RETENTION_DAYS_MIN
+from shared.operations.audit import index
 from shared.operations.rules.operation import operation
 from shared.operations.rules.paging import Page, merged
 from shared.ports import Ports
@@ -47,7 +49,7 @@ class Position:
             raise ValueError("not in the calendar") from error
 
 
-@operation(Scope.ADMIN, Scope.READ_ONLY)
+@operation(Scope.ADMIN, Scope.READ_ONLY, Scope.AUDITOR)
 def page(
     ports: Ports, caller: Caller, *, filters: Filters, before: Position | None, limit: int
 ) -> Page[Entry]:
@@ -58,7 +60,9 @@ def page(
     """
     if before is not None:
         filters = replace(filters, start=before.start, end=before.end)
-    filters = _reachable(ports, filters)
+    filters = reachable(ports, filters)
+    if filters.warrant_id is not None:
+        return _page_of_warrant(ports, caller, filters, before=before, limit=limit)
     counts = [] if before else _counts(ports, caller, filters)
     found, counted = _walk(ports, caller, filters, before=before, limit=limit + 1, counts=counts)
     total = before.total if before else counted
@@ -67,6 +71,27 @@ def page(
         return Page(entries, total, None)
     month, last = found[limit - 1]
     position = Position(filters.start, filters.end, total, month, last.id)
+    return Page(entries, total, str(position))
+
+
+def of_warrant(ports: Ports, caller: Caller, filters: Filters) -> list[Item]:
+    """Return the items of all entries about the warrant of the filters that match, newest first."""
+    where = where_of(ports, filters)
+    items = index.entries(ports, caller.tenant_id, str(filters.warrant_id), filters)
+    return [each for each in items if where.holds(each)]
+
+
+def _page_of_warrant(
+    ports: Ports, caller: Caller, filters: Filters, *, before: Position | None, limit: int
+) -> Page[Entry]:
+    """Return a page of the entries about one warrant, of which there are few."""
+    matching = [Entry.from_item(each) for each in of_warrant(ports, caller, filters)]
+    total = before.total if before else len(matching)
+    older = [each for each in matching if before is None or each.id < before.entry_id]
+    entries = older[:limit]
+    if len(older) <= limit:
+        return Page(entries, total, None)
+    position = Position(filters.start, filters.end, total, "-", entries[-1].id)
     return Page(entries, total, str(position))
 
 
@@ -98,7 +123,7 @@ def _walk(
             beside=counts,
             after=filters.after,
             before=last,
-            where=_where(ports, filters),
+            where=where_of(ports, filters),
         )
         found += ((month, Entry.from_item(each.item)) for each in stored)
         total, counts = total + counted, ()
@@ -110,7 +135,7 @@ def _walk(
 def _counts(ports: Ports, caller: Caller, filters: Filters) -> list[Callable[[], int]]:
     """Return a function for each partition that counts its matching entries."""
     bounds = {"after": filters.after, "before": filters.before}
-    where = _where(ports, filters)
+    where = where_of(ports, filters)
     return [
         partial(ports.store.count, partition, **bounds, where=where)
         for _, partitions in model.months(caller.tenant_id, filters)
@@ -118,7 +143,7 @@ def _counts(ports: Ports, caller: Caller, filters: Filters) -> list[Callable[[],
     ]
 
 
-def _where(ports: Ports, filters: Filters) -> Where:
+def where_of(ports: Ports, filters: Filters) -> Where:
     """Return the condition for the store; entries younger than any retention cannot be expired."""
     now = ports.now()
     may_have_expired = filters.start <= now - timedelta(days=AUDIT_RETENTION_DAYS_MIN)
@@ -133,7 +158,7 @@ def _moment(seconds: str) -> datetime:
     return datetime.fromtimestamp(int(seconds), UTC)
 
 
-def _reachable(ports: Ports, filters: Filters) -> Filters:
+def reachable(ports: Ports, filters: Filters) -> Filters:
     """Limit the window of the filters to the time in which there can be entries."""
     now = times.whole(ports.now())
     oldest = now - timedelta(days=AUDIT_RETENTION_DAYS_MAX)

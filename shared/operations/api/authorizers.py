@@ -17,6 +17,8 @@ from shared.operations.rules import audit, heartbeats, registered
 from shared.operations.rules import authorizers as rules
 from shared.operations.rules.given import find
 from shared.operations.rules.heartbeats import Outcome, Taken
+from shared.operations.rules.idempotency import Keep, nested, once
+from shared.operations.rules.idempotency import Outcome as Kept
 from shared.operations.rules.operation import operation
 from shared.operations.rules.paging import Page, Walk, count, newest
 from shared.ports import Ports
@@ -49,8 +51,21 @@ class Reported(NamedTuple):
     numbers: Registered
 
 
-@operation(Scope.ADMIN, Scope.AUTHORIZER)
-def register(ports: Ports, caller: Caller, *, described: Description) -> Registration:
+def _registration_kept(made: Registration) -> Item:
+    return {"authorizer": made.authorizer.to_item(), "is_new": made.is_new}
+
+
+def _registration_again(ports: Ports, caller: Caller, kept: Item, **_: object) -> Registration:
+    authorizer = Authorizer.from_item(nested(kept, "authorizer"))
+    # When to report is what holds now.
+    numbers = rules.registered(ports.store.get(model.registered_address(caller.tenant_id)))
+    return Registration(authorizer, bool(kept["is_new"]), numbers)
+
+
+@once(Scope.ADMIN, Scope.AUTHORIZER, keeps=Kept(_registration_kept, _registration_again))
+def register(
+    ports: Ports, caller: Caller, keep: Keep[Registration], *, described: Description
+) -> Registration:
     """Register an authorizer, or find the one that the caller registered before (FLEET-2).
 
     That is the one of the same owner, name and public key. Raises `RateLimited` if the tenant has
@@ -64,22 +79,24 @@ def register(ports: Ports, caller: Caller, *, described: Description) -> Registr
     numbers = rules.registered(items.get(counter))
     before = _named(ports, tenant_id, items.get(named))
     if before is not None:
-        after = before.described_as(described, now)
-        if changes := rules.change(tenant_id, before, after):
-            ports.store.write(*changes)
-        return Registration(after, is_new=False, numbers=numbers)
+        found = Registration(before.described_as(described, now), is_new=False, numbers=numbers)
+        if changes := rules.change(tenant_id, before, found.authorizer):
+            ports.store.write(*changes, *keep(found))
+        return found
     if not numbers.room:
         if registered.is_due(numbers, now):
             registered.recount(ports, tenant_id, numbers)
         raise rules.full()
     new = Authorizer.new(ports.new_id(AUTHORIZER), described, owner=caller.identity, now=now)
+    made = Registration(new, is_new=True, numbers=numbers)
     ports.store.write(
         *rules.creation(tenant_id, new),
         # If the item is there, but not the registration, another write may have removed that.
         Put(named, {"id": new.id}, Expect.ANYTHING if named in items else Expect.ABSENT),
         audit.entry(ports, caller, Action.AUTHORIZER_REGISTER, new.id, name=new.name),
+        *keep(made),
     )
-    return Registration(new, is_new=True, numbers=numbers)
+    return made
 
 
 @operation(Scope.ADMIN, Scope.AUTHORIZER)
@@ -108,14 +125,14 @@ def report(ports: Ports, caller: Caller, *, relay: str, beats: Mapping[str, Hear
     return heartbeats.take(ports, caller, beats, relay=relay)
 
 
-@operation(Scope.ADMIN, Scope.AUTHORIZER)
+@operation(Scope.ADMIN, Scope.AUTHORIZER, Scope.AUDITOR)
 def poll_seconds(ports: Ports, caller: Caller) -> int:
     """Return how many seconds authorizers should wait between two polls. Raises `Unavailable`."""
     item = ports.store.get(model.registered_address(caller.tenant_id))
     return rules.registered(item).poll_seconds
 
 
-@operation(Scope.ADMIN, Scope.READ_ONLY)
+@operation(Scope.ADMIN, Scope.READ_ONLY, Scope.AUDITOR)
 def page(ports: Ports, caller: Caller, *, before: str | None, limit: int) -> Page[Authorizer]:
     """Return a page of the tenant's authorizers, newest first, without those that have ended."""
     partition, now = model.authorizers(caller.tenant_id), ports.now()
@@ -126,7 +143,7 @@ def page(ports: Ports, caller: Caller, *, before: str | None, limit: int) -> Pag
     return newest(ports, walk, total=lambda: count(ports, counter))
 
 
-@operation(Scope.ADMIN, Scope.READ_ONLY)
+@operation(Scope.ADMIN, Scope.READ_ONLY, Scope.AUDITOR)
 def get(ports: Ports, caller: Caller, *, authorizer_id: str) -> Authorizer:
     """Return an authorizer of the tenant. Raises `NotFound`, also if the registration has ended."""
     found = _find(ports, caller, authorizer_id)

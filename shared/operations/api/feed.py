@@ -33,7 +33,7 @@ class News(NamedTuple):
     entries: list[bytes]
 
 
-@operation(Scope.ADMIN, Scope.AUTHORIZER)
+@operation(Scope.ADMIN, Scope.AUTHORIZER, Scope.AUDITOR)
 def head(ports: Ports, caller: Caller) -> FeedHead:
     """Return the head of the feed. Raises `NotFound` before the first; `Corrupt`, `Unavailable`."""
     newest = feed_storage.head(ports, caller.tenant_id)
@@ -42,7 +42,7 @@ def head(ports: Ports, caller: Caller) -> FeedHead:
     return newest
 
 
-@operation(Scope.ADMIN, Scope.AUTHORIZER)
+@operation(Scope.ADMIN, Scope.AUTHORIZER, Scope.AUDITOR)
 def news(ports: Ports, caller: Caller, *, after: int | None = None) -> News:
     """Return the head, and the entries after the sequence `after`, in one query.
 
@@ -107,7 +107,7 @@ class StoredBase(NamedTuple):
     is_in_force: bool
 
 
-@operation(Scope.ADMIN, Scope.AUTHORIZER)
+@operation(Scope.ADMIN, Scope.AUTHORIZER, Scope.AUDITOR)
 def base(ports: Ports, caller: Caller, *, version: int) -> StoredBase:
     """Return the base that the list of this version is.
 
@@ -124,14 +124,14 @@ def base(ports: Ports, caller: Caller, *, version: int) -> StoredBase:
     return StoredBase(Form(listed.base, listed.base_size), listed is newest)
 
 
-@operation(Scope.ADMIN, Scope.AUTHORIZER)
+@operation(Scope.ADMIN, Scope.AUTHORIZER, Scope.AUDITOR)
 def base_body(ports: Ports, _caller: Caller, *, of: StoredBase) -> bytes:
     """Read a base; check its hash. Raises `NotFound` if it is gone; `Corrupt`, `Unavailable`."""
     with _gone_if_old(of):
         return in_force.read(ports, of.form.blob)
 
 
-@operation(Scope.ADMIN, Scope.AUTHORIZER)
+@operation(Scope.ADMIN, Scope.AUTHORIZER, Scope.AUDITOR)
 def base_file(ports: Ports, _caller: Caller, *, of: StoredBase) -> Path | None:
     """Return the file of a base, checked likewise; None if the store has no files.
 
@@ -141,7 +141,7 @@ def base_file(ports: Ports, _caller: Caller, *, of: StoredBase) -> Path | None:
         return ports.blobs.file(of.form.blob, sha256=sha256_of(of.form.blob))
 
 
-@operation(Scope.ADMIN, Scope.AUTHORIZER)
+@operation(Scope.ADMIN, Scope.AUTHORIZER, Scope.AUDITOR)
 def base_address(ports: Ports, _caller: Caller, *, of: StoredBase) -> str:
     """Return a presigned URL of a base that is too long for a response of Lambda."""
     return ports.blobs.url(of.form.blob, ttl_seconds=URL_TTL_SECONDS)

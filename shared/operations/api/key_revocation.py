@@ -3,25 +3,25 @@
 Records of warrants are not changed: a check looks at the key as well (docs/adr/0010).
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from itertools import chain
 from typing import TypedDict
 
 from shared.model import signing_keys as model
-from shared.model import warrants
 from shared.model.audit_log import Action
 from shared.model.callers import Caller, Scope
+from shared.model.items import Item
+from shared.model.records import integer
 from shared.model.revoked_signers import Marker
-from shared.model.signing_keys import Signer, SigningKey, Status
+from shared.model.signing_keys import SigningKey, Status
 from shared.model.tenants import TenantSettings
 from shared.operations.api.signing_keys import counted, find_key
 from shared.operations.rules import audit, counters, revoked_signers, tenants
-from shared.operations.rules.operation import operation
+from shared.operations.rules.idempotency import Keep, Outcome, item, nested, once
 from shared.operations.srl import marks
 from shared.ports import Ports
-from shared.ports.store import At, Put
+from shared.ports.store import At, Change, Put
 
 # Each key takes three changes; a write may have a hundred.
 _KEYS_A_WRITE = 32
@@ -54,10 +54,26 @@ class Revoked:
     reach: Reach | None = None
 
 
-@operation(Scope.ADMIN)
-def revoke(
+def _kept(result: Revoked) -> Item:
+    reach = None if result.reach is None else asdict(result.reach)
+    key = item(result.key, but=["sealed_seed"])
+    return {"key": key, "descendants": result.descendants, "reach": reach}
+
+
+def _again(_ports: Ports, _caller: Caller, kept: Item, **_: object) -> Revoked:
+    reach = None
+    if kept.get("reach") is not None:
+        found = nested(kept, "reach")
+        reach = Reach(integer(found, "keys"), integer(found, "warrants"))
+    key = SigningKey.from_item(nested(kept, "key"))
+    return Revoked(key, integer(kept, "descendants"), reach)
+
+
+@once(Scope.ADMIN, keeps=Outcome(_kept, _again), claims=True)
+def revoke(  # noqa: PLR0913 (callers pass no `keep`)
     ports: Ports,
     caller: Caller,
+    keep: Keep[Revoked],
     *,
     key_id: str,
     reason: str,
@@ -75,10 +91,15 @@ def revoke(
     if dry_run:
         return Revoked(key, staying, _reach(ports, _living(ports, key, cascade=cascade)))
     settings = tenants.settings(ports, caller.tenant_id)
+
+    def beside(revoked: Mapping[str, SigningKey]) -> Sequence[Change]:
+        # A cascade may go on, so its outcome is kept when it has ended.
+        return () if cascade else keep(Revoked(revoked[key_id], staying))
+
     # Read again after each write: a child may have been created before its parent was revoked.
     details = _Details(reason=reason, cascade=cascade)
     while living := _living(ports, key, cascade=cascade):
-        revoked = _revoke_all(ports, caller, settings, living[:_KEYS_A_WRITE], details)
+        revoked = _revoke_all(ports, caller, settings, living[:_KEYS_A_WRITE], details, beside)
         key = revoked.get(key.id, key)
     return Revoked(key, staying)
 
@@ -98,19 +119,10 @@ def _staying(ports: Ports, key: SigningKey) -> int:
 
 def _reach(ports: Ports, keys: Sequence[SigningKey]) -> Reach:
     """Count `keys` and their warrants; a superseded version counts as part of its key."""
-    counts = ports.gather(
-        *(partial(counters.of_signed, ports, key.tenant_id, key.signer.key_id) for key in keys)
-    )
-    signed = zip(keys, counts, strict=True)
     going = {key.id for key in keys}
-    return Reach(
-        len(keys),
-        sum(each[_counter(key.signer)] for key, each in signed if key.current_id not in going),
-    )
-
-
-def _counter(signer: Signer) -> str:
-    return "count" if signer.key_version is None else warrants.version_count(signer.key_version)
+    signers = [key.signer for key in keys if key.current_id not in going]
+    signed = counters.of_signers(ports, keys[0].tenant_id, signers) if keys else []
+    return Reach(len(keys), sum(signed))
 
 
 def _descendants(ports: Ports, key: SigningKey) -> list[SigningKey]:
@@ -126,7 +138,9 @@ def _revoke_all(
     settings: TenantSettings,
     keys: Sequence[SigningKey],
     details: _Details,
+    beside: Callable[[Mapping[str, SigningKey]], Sequence[Change]],
 ) -> dict[str, SigningKey]:
+    """Revoke `keys` in one write, with the changes that `beside` returns for what they become."""
     now, reason = ports.now(), details["reason"]
     markers = {key.signer: Marker(now, reason) for key in keys}
     changes = revoked_signers.added(ports, caller.tenant_id, markers)
@@ -137,6 +151,6 @@ def _revoke_all(
         changes.append(audit.entry(ports, caller, action, key.id, settings=settings, **details))
     amounts = chain(((key, -1) for key in keys), ((key, 1) for key in revoked.values()))
     counts = counted(caller.tenant_id, *amounts)
-    marked = marks.on_keys(caller.tenant_id), marks.on_signers(caller.tenant_id, markers)
-    ports.store.write(*changes, *marked, counts)
+    marked = marks.on_keys(caller.tenant_id), marks.on_signers(caller.tenant_id, markers, now)
+    ports.store.write(*changes, *marked, counts, *beside(revoked))
     return revoked

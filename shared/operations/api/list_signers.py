@@ -5,19 +5,23 @@ write, so no list by the old signer can follow. Each write expects the active si
 was read; of two concurrent operations, one is therefore run again.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
 from shared.errors import Conflict, Corrupt, ExpectationLost, InvalidState, NotFound
+from shared.model import times
 from shared.model.audit_log import Action
 from shared.model.callers import Caller, Scope
 from shared.model.identifiers import SIGNING_KEY, is_identifier
-from shared.model.items import Value
+from shared.model.items import Item, Value
+from shared.model.records import moment
 from shared.model.srl.head import Head
 from shared.model.srl.signers import ListSigner, Status, signers
 from shared.model.tenants import TenantSettings
 from shared.operations.rules import audit, tenants
+from shared.operations.rules.idempotency import Keep, Outcome, item, nested, once
 from shared.operations.rules.operation import operation
 from shared.operations.srl import archive, in_force, publication, tombstones
 from shared.operations.srl import signers as srl_signers
@@ -59,7 +63,21 @@ class _Facts:
         return _shown(list_signer, self.settings)
 
 
-@operation(Scope.ADMIN, Scope.AUTHORIZER, Scope.READ_ONLY)
+def _kept(shown: ShownSigner) -> Item:
+    since = shown.activates_at
+    record = item(shown.record, but=["sealed_seed"])
+    return {"record": record, "activates_at": None if since is None else times.text(since)}
+
+
+def _again(_ports: Ports, _caller: Caller, kept: Item, **_: object) -> ShownSigner:
+    record = ListSigner.from_item(nested(kept, "record"))
+    return ShownSigner(record, moment(kept.get("activates_at"), "activates_at"))
+
+
+_KEPT: Final = Outcome[ShownSigner](_kept, _again)
+
+
+@operation(*Scope)
 def page(ports: Ports, caller: Caller, *, before: str | None = None) -> SignerPage:
     """Return the signers: first that of the list in force, then the others, newest first.
 
@@ -83,8 +101,8 @@ def page(ports: Ports, caller: Caller, *, before: str | None = None) -> SignerPa
     return SignerPage(shown, archive.first_page(ports, tenant_id))
 
 
-@operation(Scope.ADMIN)
-def create(ports: Ports, caller: Caller) -> ShownSigner:
+@once(Scope.ADMIN, keeps=_KEPT)
+def create(ports: Ports, caller: Caller, keep: Keep[ShownSigner]) -> ShownSigner:
     """Create a pending signer, with a statement by the active signer.
 
     Raises `InvalidState` if there is a pending signer, `Conflict` if too many retired signers are
@@ -96,16 +114,20 @@ def create(ports: Ports, caller: Caller) -> ShownSigner:
     pending = _new(ports, facts, Status.PENDING)
     if pending.statement is None:
         raise Corrupt("the seed of the list signer does not open, so it cannot vouch for another")
+    shown = facts.shown(pending)
     ports.store.write(
         Put(pending.address, pending.to_item(), Expect.ABSENT),
         _update(facts.active, facts.active.followed_by(pending.id)),
         _entry(ports, caller, facts, Action.SRL_CREATE_KEY, pending),
+        *keep(shown),
     )
-    return facts.shown(pending)
+    return shown
 
 
-@operation(Scope.ADMIN)
-def activate(ports: Ports, caller: Caller, *, key_id: str, force: bool = False) -> ShownSigner:
+@once(Scope.ADMIN, keeps=_KEPT, claims=True)
+def activate(
+    ports: Ports, caller: Caller, keep: Keep[ShownSigner], *, key_id: str, force: bool = False
+) -> ShownSigner:
     """Activate a pending signer, and publish a list that it signs.
 
     Raises `NotFound`; `InvalidState` if the signer is retired or revoked, or if its grace period
@@ -122,11 +144,13 @@ def activate(ports: Ports, caller: Caller, *, key_id: str, force: bool = False) 
             "Verifiers may not know this signer yet; wait until its activates_at, or give force."
         )
     entry = _entry(ports, caller, facts, Action.SRL_ACTIVATE_KEY, found, force=force)
-    return _succeed(ports, caller, facts, found, entry)
+    return _succeed(ports, caller, keep, facts, found, entry)
 
 
-@operation(Scope.ADMIN)
-def rotate(ports: Ports, caller: Caller, *, compromised: bool = False) -> ShownSigner:
+@once(Scope.ADMIN, keeps=_KEPT, claims=True)
+def rotate(
+    ports: Ports, caller: Caller, keep: Keep[ShownSigner], *, compromised: bool = False
+) -> ShownSigner:
     """Activate the pending signer, or a new one if there is none, without the grace period.
 
     If `compromised` is true, the active signer was stolen: it is revoked as by `revoke`, and its
@@ -135,14 +159,18 @@ def rotate(ports: Ports, caller: Caller, *, compromised: bool = False) -> ShownS
     """
     facts = _facts(ports, caller)
     if compromised:
-        return facts.shown(_replace_stolen(ports, caller, facts, facts.active))
+
+        def beside(signer: ListSigner) -> Sequence[Change]:
+            return keep(facts.shown(signer))
+
+        return facts.shown(_replace_stolen(ports, caller, facts, facts.active, beside))
     successor = _pending(ports, facts) or _new(ports, facts, Status.ACTIVE)
     entry = _entry(ports, caller, facts, Action.SRL_ROTATE_KEY, successor)
-    return _succeed(ports, caller, facts, successor, entry)
+    return _succeed(ports, caller, keep, facts, successor, entry)
 
 
-@operation(Scope.ADMIN)
-def revoke(ports: Ports, caller: Caller, *, key_id: str) -> ShownSigner:
+@once(Scope.ADMIN, keeps=_KEPT, claims=True)
+def revoke(ports: Ports, caller: Caller, keep: Keep[ShownSigner], *, key_id: str) -> ShownSigner:
     """Revoke a stolen signer; if it is active or signed the list in force, publish by another one.
 
     That other signer has no statement, because the stolen key could also sign a statement for a
@@ -152,14 +180,17 @@ def revoke(ports: Ports, caller: Caller, *, key_id: str) -> ShownSigner:
     found = _find(ports, caller, key_id)
     if found.status is Status.REVOKED:
         return facts.shown(found)
+    shown = facts.shown(found.revoked())
     if found.id in (facts.active.id, facts.head.key_id):
-        _replace_stolen(ports, caller, facts, found)
+        _replace_stolen(ports, caller, facts, found, lambda _: keep(shown))
     else:
-        _drop(ports, caller, facts, found)
-    return facts.shown(found.revoked())
+        _drop(ports, caller, facts, found, keep(shown))
+    return shown
 
 
-def _drop(ports: Ports, caller: Caller, facts: _Facts, stolen: ListSigner) -> None:
+def _drop(
+    ports: Ports, caller: Caller, facts: _Facts, stolen: ListSigner, kept: Sequence[Change]
+) -> None:
     """Revoke a signer that neither is active nor signed the list in force."""
     changes = srl_signers.replaced(stolen, stolen.revoked())
     if facts.active.pending_id == stolen.id:
@@ -167,14 +198,21 @@ def _drop(ports: Ports, caller: Caller, facts: _Facts, stolen: ListSigner) -> No
     details: dict[str, Value] = {"was": stolen.status.value}
     entry = _entry(ports, caller, facts, Action.SRL_REVOKE_KEY, stolen, **details)
     moves = archive.moves(ports, caller.tenant_id, changed=[stolen.id])
-    ports.store.write(*changes, *tombstones.noted(caller.tenant_id), entry, *moves)
+    ports.store.write(*changes, *tombstones.noted(caller.tenant_id), entry, *moves, *kept)
 
 
-def _replace_stolen(ports: Ports, caller: Caller, facts: _Facts, stolen: ListSigner) -> ListSigner:
+def _replace_stolen(
+    ports: Ports,
+    caller: Caller,
+    facts: _Facts,
+    stolen: ListSigner,
+    beside: Callable[[ListSigner], Sequence[Change]],
+) -> ListSigner:
     """Revoke the active signer or that of the list in force; publish a list by another one.
 
     In the same write the feed breaks, above what a thief may have signed, so that a client that
-    accepted it begins anew at the list (FEED-7). Return the signer that is active then.
+    accepted it begins anew at the list (FEED-7). `beside` returns further changes for that write.
+    Return the signer that is active then.
     """
     signer, change = facts.active, _unchanged(facts.active)
     if stolen.id == facts.active.id:
@@ -183,21 +221,28 @@ def _replace_stolen(ports: Ports, caller: Caller, facts: _Facts, stolen: ListSig
     details: dict[str, Value] = {"was": stolen.status.value, "successor": signer.id}
     entry = _entry(ports, caller, facts, Action.SRL_REVOKE_KEY, stolen, **details)
     moves = archive.moves(ports, caller.tenant_id, changed=[stolen.id])
-    changes = [change, *srl_signers.replaced(stolen, stolen.revoked()), entry, *moves]
+    revoked = srl_signers.replaced(stolen, stolen.revoked())
+    changes = [change, *revoked, entry, *moves, *beside(signer)]
     publication.hand_over(ports, caller, facts.head, signer, changes, leaps=True)
     return signer
 
 
 def _succeed(
-    ports: Ports, caller: Caller, facts: _Facts, successor: ListSigner, entry: Change
+    ports: Ports,
+    caller: Caller,
+    keep: Keep[ShownSigner],
+    facts: _Facts,
+    successor: ListSigner,
+    entry: Change,
 ) -> ShownSigner:
     """Retire the active signer, and publish a list by its successor."""
     signer, change = _takes_over(ports, successor)
     retired = facts.active.retired(listed_until=facts.head.expires_at)
     moves = archive.moves(ports, caller.tenant_id, changed=[retired.id])
-    changes = [change, _update(facts.active, retired), entry, *moves]
+    shown = facts.shown(signer)
+    changes = [change, _update(facts.active, retired), entry, *moves, *keep(shown)]
     publication.hand_over(ports, caller, facts.head, signer, changes)
-    return facts.shown(signer)
+    return shown
 
 
 def _takes_over(ports: Ports, successor: ListSigner) -> tuple[ListSigner, Change]:

@@ -56,7 +56,7 @@ class _Facts(NamedTuple):
         return made if (made.sequence, made.chain, made.signer_id) == told else None
 
 
-@operation(Scope.ADMIN, Scope.AUTHORIZER, Scope.READ_ONLY)
+@operation(*Scope)
 def signer(ports: Ports, caller: Caller) -> NativeSigner:
     """Return the native signer of the tenant, which is made if there is none (NATIVE-2).
 

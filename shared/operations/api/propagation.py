@@ -20,7 +20,7 @@ class Progress(NamedTuple):
     propagation: Propagation
 
 
-@operation(Scope.ADMIN)
+@operation(Scope.ADMIN, Scope.REVOKER, Scope.AUDITOR)
 def of_revocation(ports: Ports, caller: Caller, *, revocation_id: str) -> Progress:
     """Return how far a revocation has got among the authorizers (FLEET-10).
 

@@ -1,6 +1,7 @@
 """Service accounts: create, list, get, disable, enable, delete (ACCOUNT-4)."""
 
 from dataclasses import replace
+from typing import Final
 
 from shared.errors import Conflict
 from shared.model import api_keys
@@ -15,14 +16,20 @@ from shared.model.srl.tombstones import Tombstone
 from shared.model.tenants import TenantSettings
 from shared.operations.rules import audit, last_admin, tenants
 from shared.operations.rules.given import find
+from shared.operations.rules.idempotency import Keep, of_record, once
 from shared.operations.rules.operation import operation
 from shared.operations.rules.paging import Page, Walk, count, newest
 from shared.operations.srl import tombstones
 from shared.ports import Ports
 from shared.ports.store import At, Change, Delete, Expect, Increment, Put
 
+_SWITCHED: Final = {
+    Status.DISABLED: Action.SERVICE_ACCOUNT_DISABLE,
+    Status.ACTIVE: Action.SERVICE_ACCOUNT_ENABLE,
+}
 
-@operation(Scope.ADMIN, Scope.READ_ONLY)
+
+@operation(Scope.ADMIN, Scope.READ_ONLY, Scope.AUDITOR)
 def page(ports: Ports, caller: Caller, *, before: str | None, limit: int) -> Page[ServiceAccount]:
     """Return a page of the tenant's accounts, newest first."""
     partition = model.accounts(caller.tenant_id)
@@ -30,15 +37,20 @@ def page(ports: Ports, caller: Caller, *, before: str | None, limit: int) -> Pag
     return newest(ports, walk, total=lambda: count(ports, model.count_address(caller.tenant_id)))
 
 
-@operation(Scope.ADMIN, Scope.READ_ONLY)
+@operation(Scope.ADMIN, Scope.READ_ONLY, Scope.AUDITOR)
 def get(ports: Ports, caller: Caller, *, account_id: str) -> ServiceAccount:
     """Return an account of the tenant. Raises `NotFound`."""
     return _find(ports, caller, account_id)
 
 
-@operation(Scope.ADMIN)
+@once(Scope.ADMIN, keeps=of_record(ServiceAccount))
 def create(
-    ports: Ports, caller: Caller, *, name: str, description: str | None = None
+    ports: Ports,
+    caller: Caller,
+    keep: Keep[ServiceAccount],
+    *,
+    name: str,
+    description: str | None = None,
 ) -> ServiceAccount:
     """Create an active account. Raises `Conflict` if the name is or was that of another account."""
     settings = tenants.settings(ports, caller.tenant_id)
@@ -56,23 +68,28 @@ def create(
             name=name,
             description=description,
         ),
+        *keep(account),
     )
     return account
 
 
-@operation(Scope.ADMIN)
-def disable(ports: Ports, caller: Caller, *, account_id: str) -> ServiceAccount:
+@once(Scope.ADMIN, keeps=of_record(ServiceAccount))
+def disable(
+    ports: Ports, caller: Caller, keep: Keep[ServiceAccount], *, account_id: str
+) -> ServiceAccount:
     """Disable all keys of an account at once; a disabled account is returned unchanged.
 
     Raises `NotFound`; `Conflict` if no admin key would be left (APIKEY-7).
     """
-    return _switch(ports, caller, account_id, Action.SERVICE_ACCOUNT_DISABLE, Status.DISABLED)
+    return _switch(ports, caller, keep, account_id, Status.DISABLED)
 
 
-@operation(Scope.ADMIN)
-def enable(ports: Ports, caller: Caller, *, account_id: str) -> ServiceAccount:
+@once(Scope.ADMIN, keeps=of_record(ServiceAccount))
+def enable(
+    ports: Ports, caller: Caller, keep: Keep[ServiceAccount], *, account_id: str
+) -> ServiceAccount:
     """Enable an account and its keys that are not revoked. Raises `NotFound`."""
-    return _switch(ports, caller, account_id, Action.SERVICE_ACCOUNT_ENABLE, Status.ACTIVE)
+    return _switch(ports, caller, keep, account_id, Status.ACTIVE)
 
 
 @operation(Scope.ADMIN)
@@ -122,7 +139,7 @@ def _find(ports: Ports, caller: Caller, account_id: str) -> ServiceAccount:
 
 
 def _switch(
-    ports: Ports, caller: Caller, account_id: str, action: Action, target: Status
+    ports: Ports, caller: Caller, keep: Keep[ServiceAccount], account_id: str, target: Status
 ) -> ServiceAccount:
     account = _find(ports, caller, account_id)
     if account.status is target:
@@ -136,7 +153,8 @@ def _switch(
         *_credentials(ports, keys, disabled=target is Status.DISABLED),
         *last_admin.guard(ports, caller, losing=losing),
         *tombstones.noted(caller.tenant_id),
-        audit.entry(ports, caller, action, account.id, name=account.name),
+        audit.entry(ports, caller, _SWITCHED[target], account.id, name=account.name),
+        *keep(switched),
     )
     return switched
 

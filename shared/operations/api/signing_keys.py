@@ -1,8 +1,9 @@
-"""Signing keys: list, create, get, rotate, suspend, enable (KEY-6)."""
+"""Signing keys: create, get, rotate, suspend, enable (KEY-6)."""
 
 from collections import Counter
 from collections.abc import Callable
 from datetime import datetime
+from typing import Final
 
 from shared.errors import Conflict, InvalidRequest, InvalidState, NotFound
 from shared.model import seeds, times
@@ -14,46 +15,26 @@ from shared.model.seeds import Purpose
 from shared.model.signing_keys import PARENTS, TRANSITIONS, SigningKey, Status, Type
 from shared.operations.rules import audit, given
 from shared.operations.rules.given import find
+from shared.operations.rules.idempotency import Keep, of_record, once
 from shared.operations.rules.operation import operation
-from shared.operations.rules.paging import Page, Walk, count, newest
+from shared.operations.rules.paging import count
 from shared.operations.srl import tombstones
 from shared.ports import Ports
 from shared.ports.store import At, Change, Check, Expect, Increment, Put
 
+# The sealed seed is shown to nobody, and not kept twice.
+_KEPT: Final = of_record(SigningKey, but=["sealed_seed"])
 
-@operation(Scope.ADMIN, Scope.READ_ONLY)
-def page(
-    ports: Ports,
-    caller: Caller,
-    *,
-    before: str | None,
-    limit: int,
-    type_: Type | None = None,
-    status: Status | None = None,
-) -> Page[SigningKey]:
-    """Return a page of the tenant's keys of this type and status, newest first (KEY-13)."""
-
-    def matches(key: SigningKey) -> bool:
-        return type_ in (None, key.type) and status in (None, key.status)
-
-    names = [
-        model.count_name(each_type, each_status)
-        for each_type in Type
-        for each_status in Status
-        if type_ in (None, each_type) and status in (None, each_status)
-    ]
-    walk = Walk(model.keys(caller.tenant_id), SigningKey.from_item, before, limit, keep=matches)
-    counts = model.counts_address(caller.tenant_id)
-    return newest(ports, walk, total=lambda: count(ports, counts, names=names))
+_MOVED: Final = {Status.SUSPENDED: Action.KEY_SUSPEND, Status.ACTIVE: Action.KEY_ENABLE}
 
 
-@operation(Scope.ADMIN, Scope.READ_ONLY)
+@operation(Scope.ADMIN, Scope.READ_ONLY, Scope.SIGNER, Scope.AUDITOR)
 def get(ports: Ports, caller: Caller, *, key_id: str) -> SigningKey:
     """Return a key, or a superseded version, of the tenant. Raises `NotFound`."""
     return find_key(ports, caller, key_id)
 
 
-@operation(Scope.ADMIN, Scope.READ_ONLY)
+@operation(Scope.ADMIN, Scope.READ_ONLY, Scope.SIGNER, Scope.AUDITOR)
 def versions(ports: Ports, caller: Caller, *, key_id: str) -> list[SigningKey]:
     """Return all versions of a key, newest first; `key_id` may be of any. Raises `NotFound`."""
     key = find_key(ports, caller, key_id)
@@ -69,10 +50,11 @@ def versions(ports: Ports, caller: Caller, *, key_id: str) -> list[SigningKey]:
     return [current, *(SigningKey.from_item(items[address]) for address in addresses)]
 
 
-@operation(Scope.ADMIN)
-def create(
+@once(Scope.ADMIN, keeps=_KEPT)
+def create(  # noqa: PLR0913 (callers pass no `keep`)
     ports: Ports,
     caller: Caller,
+    keep: Keep[SigningKey],
     *,
     type_: Type,
     name: str,
@@ -103,12 +85,13 @@ def create(
             parent_id=parent_id,
             expires_at=times.text(key.expires_at) if key.expires_at else None,
         ),
+        *keep(key),
     )
     return key
 
 
-@operation(Scope.ADMIN)
-def rotate(ports: Ports, caller: Caller, *, key_id: str) -> SigningKey:
+@once(Scope.ADMIN, keeps=_KEPT)
+def rotate(ports: Ports, caller: Caller, keep: Keep[SigningKey], *, key_id: str) -> SigningKey:
     """Create a new version of a key; the old one becomes a record of its own and stops signing.
 
     Raises `NotFound`; `InvalidState` if the key is not active.
@@ -134,12 +117,13 @@ def rotate(ports: Ports, caller: Caller, *, key_id: str) -> SigningKey:
             superseded_id=superseded.id,
             key_version=rotated.key_version,
         ),
+        *keep(rotated),
     )
     return rotated
 
 
-@operation(Scope.ADMIN)
-def suspend(ports: Ports, caller: Caller, *, key_id: str) -> SigningKey:
+@once(Scope.ADMIN, keeps=_KEPT)
+def suspend(ports: Ports, caller: Caller, keep: Keep[SigningKey], *, key_id: str) -> SigningKey:
     """Suspend a key; a suspended one is returned unchanged.
 
     Raises `NotFound`; `InvalidState` if the key is neither active nor suspended.
@@ -148,16 +132,16 @@ def suspend(ports: Ports, caller: Caller, *, key_id: str) -> SigningKey:
     def suspended(key: SigningKey) -> SigningKey:
         return key.suspended(ports.now())
 
-    return _move(ports, caller, key_id, Action.KEY_SUSPEND, Status.SUSPENDED, suspended)
+    return _move(ports, caller, keep, key_id, Status.SUSPENDED, suspended)
 
 
-@operation(Scope.ADMIN)
-def enable(ports: Ports, caller: Caller, *, key_id: str) -> SigningKey:
+@once(Scope.ADMIN, keeps=_KEPT)
+def enable(ports: Ports, caller: Caller, keep: Keep[SigningKey], *, key_id: str) -> SigningKey:
     """Enable a suspended key; an active one is returned unchanged.
 
     Raises `NotFound`; `InvalidState` if the key is neither suspended nor active.
     """
-    return _move(ports, caller, key_id, Action.KEY_ENABLE, Status.ACTIVE, SigningKey.enabled)
+    return _move(ports, caller, keep, key_id, Status.ACTIVE, SigningKey.enabled)
 
 
 def find_key(ports: Ports, caller: Caller, key_id: str) -> SigningKey:
@@ -180,8 +164,8 @@ def counted(tenant_id: str, *amounts: tuple[SigningKey, int]) -> Change:
 def _move(
     ports: Ports,
     caller: Caller,
+    keep: Keep[SigningKey],
     key_id: str,
-    action: Action,
     target: Status,
     change: Callable[[SigningKey], SigningKey],
 ) -> SigningKey:
@@ -194,7 +178,8 @@ def _move(
         Put(key.address, moved.to_item(), At(key.version)),
         counted(caller.tenant_id, (key, -1), (moved, 1)),
         *tombstones.noted(caller.tenant_id),
-        audit.entry(ports, caller, action, key.id),
+        audit.entry(ports, caller, _MOVED[target], key.id),
+        *keep(moved),
     )
     return moved
 

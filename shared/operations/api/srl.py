@@ -8,6 +8,7 @@ from shared.errors import Corrupt, InvalidRequest, NotFound
 from shared.model.callers import Caller, Scope
 from shared.model.srl.blobs import sha256_of, version_of
 from shared.model.srl.head import Form, Head
+from shared.operations.rules.idempotency import Keep, of_record, once
 from shared.operations.rules.operation import operation
 from shared.operations.srl import in_force, publication
 from shared.ports import Ports
@@ -18,13 +19,13 @@ T = TypeVar("T")
 URL_TTL_SECONDS = 300
 
 
-@operation(Scope.ADMIN, Scope.AUTHORIZER)
+@operation(Scope.ADMIN, Scope.AUTHORIZER, Scope.REVOKER, Scope.AUDITOR)
 def head(ports: Ports, caller: Caller) -> Head:
     """Return the head, which names the tenant's list in force. Raises `Corrupt`, `Unavailable`."""
     return in_force.head(ports, caller.tenant_id)
 
 
-@operation(Scope.ADMIN, Scope.AUTHORIZER)
+@operation(Scope.ADMIN, Scope.AUTHORIZER, Scope.REVOKER, Scope.AUDITOR)
 def old(
     ports: Ports, caller: Caller, *, version: int | None = None, sha256: str | None = None
 ) -> Head:
@@ -44,7 +45,7 @@ def old(
     return found
 
 
-@operation(Scope.ADMIN, Scope.AUTHORIZER)
+@operation(Scope.ADMIN, Scope.AUTHORIZER, Scope.REVOKER, Scope.AUDITOR)
 def body(ports: Ports, caller: Caller, *, of: Form) -> bytes:
     """Read a stored response body; check its hash. Raises `Corrupt`, `Unavailable`.
 
@@ -53,7 +54,7 @@ def body(ports: Ports, caller: Caller, *, of: Form) -> bytes:
     return _unless_removed(ports, caller, of, lambda: in_force.read(ports, of.blob))
 
 
-@operation(Scope.ADMIN, Scope.AUTHORIZER)
+@operation(Scope.ADMIN, Scope.AUTHORIZER, Scope.REVOKER, Scope.AUDITOR)
 def file(ports: Ports, caller: Caller, *, of: Form) -> Path | None:
     """Return the file of a response body, checked likewise; None if the store has no files.
 
@@ -74,13 +75,13 @@ def _unless_removed(ports: Ports, caller: Caller, of: Form, read: Callable[[], T
         raise
 
 
-@operation(Scope.ADMIN, Scope.AUTHORIZER)
+@operation(Scope.ADMIN, Scope.AUTHORIZER, Scope.REVOKER, Scope.AUDITOR)
 def address(ports: Ports, _caller: Caller, *, of: Form) -> str:
     """Return a presigned URL of a response body that is too long for a response of Lambda."""
     return ports.blobs.url(of.blob, ttl_seconds=URL_TTL_SECONDS)
 
 
-@operation(Scope.ADMIN)
-def regenerate(ports: Ports, caller: Caller) -> Head:
+@once(Scope.ADMIN, keeps=of_record(Head), claims=True)
+def regenerate(ports: Ports, caller: Caller, keep: Keep[Head]) -> Head:
     """Publish the next version of the list (SRL-13). Raises `Corrupt`, `Unavailable`."""
-    return publication.publish(ports, caller)
+    return publication.publish(ports, caller, beside=keep)

@@ -6,19 +6,22 @@ from shared.model.audit_log import Action
 from shared.model.callers import Caller, Scope
 from shared.model.tenants import SettingsChange, TenantSettings
 from shared.operations.rules import audit, tenants
+from shared.operations.rules.idempotency import Keep, of_record, once
 from shared.operations.rules.operation import operation
 from shared.ports import Ports
 from shared.ports.store import At, Put
 
 
-@operation(Scope.ADMIN, Scope.READ_ONLY)
+@operation(Scope.ADMIN, Scope.READ_ONLY, Scope.AUDITOR)
 def get(ports: Ports, caller: Caller) -> TenantSettings:
     """Return the settings of the caller's tenant."""
     return tenants.settings(ports, caller.tenant_id)
 
 
-@operation(Scope.ADMIN)
-def update(ports: Ports, caller: Caller, *, change: SettingsChange) -> TenantSettings:
+@once(Scope.ADMIN, keeps=of_record(TenantSettings))
+def update(
+    ports: Ports, caller: Caller, keep: Keep[TenantSettings], *, change: SettingsChange
+) -> TenantSettings:
     """Change settings; the list uses them from its next publication on.
 
     Nothing is written if the settings stay the same.
@@ -39,5 +42,6 @@ def update(ports: Ports, caller: Caller, *, change: SettingsChange) -> TenantSet
             settings=max(settings, updated, key=lambda each: each.audit_retention_days),
             **{name: {"old": getattr(settings, name), "new": new} for name, new in changed.items()},
         ),
+        *keep(updated),
     )
     return updated

@@ -37,7 +37,7 @@ class KeyPage:
     next_before: str | None
 
 
-@operation(Scope.ADMIN, Scope.AUTHORIZER, Scope.READ_ONLY)
+@operation(*Scope)
 def revision(ports: Ports, caller: Caller) -> Revision:
     """Read the revision of the tenant's bundle (TRUST-3): three items and the list signers.
 
@@ -56,7 +56,7 @@ def revision(ports: Ports, caller: Caller) -> Revision:
     return Revision(model.revision(counters, listed), listed, revoked in counters)
 
 
-@operation(Scope.ADMIN, Scope.AUTHORIZER, Scope.READ_ONLY)
+@operation(*Scope)
 def page(ports: Ports, caller: Caller, *, of: Revision, before: str | None) -> KeyPage:
     """Return a page of the tenant's keys and their superseded versions, newest first (TRUST-1).
 

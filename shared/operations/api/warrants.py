@@ -14,11 +14,13 @@ from shared.model import warrants as model
 from shared.model.audit_log import Action
 from shared.model.callers import Caller, Scope
 from shared.model.identifiers import WARRANT, before_all_of
+from shared.model.items import Item
 from shared.model.signing_keys import Signer, SigningKey, Status
 from shared.model.warrant_format import Format
 from shared.model.warrants import Standing, Warrant
 from shared.operations.api.signing_keys import find_key
 from shared.operations.rules import audit, counters, given, seals, tenants
+from shared.operations.rules.idempotency import Keep, Outcome, once
 from shared.operations.rules.operation import operation
 from shared.operations.rules.paging import Page, Walk, newest
 from shared.operations.rules.verdicts import verdicts
@@ -54,8 +56,24 @@ class Signed:
     message: str | None = None
 
 
-@operation(Scope.ADMIN)
-def sign(ports: Ports, caller: Caller, *, key_id: str, order: Order) -> Signed:
+def _kept(signed: Signed) -> Item:
+    """Return what is kept of a signature: it can be made again from the payload."""
+    return signed.warrant.to_item()
+
+
+def _again(ports: Ports, caller: Caller, kept: Item, *, key_id: str, order: Order) -> Signed:
+    """Sign again what was signed. Raises `InvalidState` if the key cannot sign it any more."""
+    warrant, key = Warrant.from_item(kept), find_key(ports, caller, key_id)
+    if key.key_version != warrant.key_version:
+        raise InvalidState("The key was rotated since; the signature of this request is not kept.")
+    _check_line(ports, key)
+    signed = _signed(ports, key, warrant, order)
+    _check_still(ports, key, warrant.warrant_id)
+    return signed
+
+
+@once(Scope.ADMIN, Scope.SIGNER, keeps=Outcome(_kept, _again))
+def sign(ports: Ports, caller: Caller, keep: Keep[Signed], *, key_id: str, order: Order) -> Signed:
     """Sign with the current version of a key, and record that this key signed the warrant.
 
     If the key is revoked during the call, a signature is returned only if the revocation also
@@ -99,6 +117,7 @@ def sign(ports: Ports, caller: Caller, *, key_id: str, order: Order) -> Signed:
             format=order.format.value,
             expires_at=times.text(order.expires_at) if order.expires_at else None,
         ),
+        *keep(signed),
     )
     _check_still(ports, key, warrant_id)
     return signed
@@ -143,7 +162,7 @@ def _base64(data: bytes) -> str:
     return base64.b64encode(data).decode()
 
 
-@operation(Scope.ADMIN, Scope.READ_ONLY)
+@operation(Scope.ADMIN, Scope.READ_ONLY, Scope.AUDITOR)
 def page(
     ports: Ports, caller: Caller, *, key_id: str, before: str | None, limit: int
 ) -> Page[Warrant]:
@@ -155,16 +174,17 @@ def page(
     signed = model.signed_by(caller.tenant_id, key.signer.key_id)
     walk = Walk(signed, Warrant.from_item, before, limit)
     version = key.signer.key_version
-    name = "count" if version is None else model.version_count(version)
 
     def total() -> int:
-        return counters.of_signed(ports, caller.tenant_id, key.signer.key_id)[name]
+        return counters.of_signed(ports, caller.tenant_id, key.signer.key_id)[
+            model.signed_count_name(version)
+        ]
 
     if version is None:
         return newest(ports, walk, total=total)
     walk = replace(walk, keep=lambda warrant: warrant.key_version == version)
     found = newest(ports, _in_time(walk, key), total=total)
-    if before is None and found.next_before is None and len(found.entries) < found.total:
+    if before is None and found.next_before is None and len(found.entries) < (found.total or 0):
         # A clock differed by more than `_CLOCKS_APART`, or a warrant is just being signed.
         return newest(ports, walk, total=total)
     return found

@@ -5,6 +5,7 @@ from shared.model.audit_log import Action, Entry
 from shared.model.callers import Caller
 from shared.model.identifiers import AUDIT_ENTRY
 from shared.model.items import Value
+from shared.model.sealed_log import records
 from shared.model.tenants import TenantSettings
 from shared.operations.rules import tenants
 from shared.ports import Ports
@@ -40,4 +41,6 @@ def entry(
         expires=int((now + settings.audit_retention).timestamp()),
         actor_key_id=caller.key_id,
     )
-    return Put(model.address(caller.tenant_id, made.id, now), made.to_item(), Expect.ABSENT)
+    item = made.to_item()
+    records.check(item)
+    return Put(model.address(caller.tenant_id, made.id, now), item, Expect.ABSENT)

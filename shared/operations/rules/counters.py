@@ -1,7 +1,7 @@
 """Totals of sharded counters, which concurrent writes rarely contend for (docs/adr/0037)."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -9,6 +9,7 @@ from shared.model import revocations, revoked_signers, warrants
 from shared.model.identifiers import BEFORE_WARRANT_IDS
 from shared.model.items import Item, Partition
 from shared.model.records import integer
+from shared.model.signing_keys import Signer
 from shared.model.srl import tombstones
 from shared.ports import Ports
 
@@ -50,6 +51,14 @@ def of_signed(ports: Ports, tenant_id: str, key_id: str) -> Counter[str]:
     """Sum the counters of the warrants that a key signed, by name. Raises `Corrupt`."""
     partition = warrants.signed_counts(tenant_id, key_id)
     return total(entry.item for entry in ports.store.query(partition))
+
+
+def of_signers(ports: Ports, tenant_id: str, signers: Sequence[Signer]) -> list[int]:
+    """Return how many warrants each of these signed; one query for each key. Raises `Corrupt`."""
+    key_ids = list(dict.fromkeys(each.key_id for each in signers))
+    reads = [partial(of_signed, ports, tenant_id, each) for each in key_ids]
+    counts = dict(zip(key_ids, ports.gather(*reads), strict=True)) if reads else {}
+    return [counts[each.key_id][warrants.signed_count_name(each.key_version)] for each in signers]
 
 
 def total(items: Iterable[Item]) -> Counter[str]:

@@ -73,12 +73,12 @@ def operation(
     return lambda run: Operation(run, scopes)
 
 
-def settle(attempt: Callable[[], R]) -> R:
+def settle(attempt: Callable[[], R], *, limit: float | None = None) -> R:
     """Return what `attempt` returns; run it again if it raises `ExpectationLost`.
 
-    Raises `Unavailable` if it still does after the `limit` of `PACING`.
+    Raises `Unavailable` if it still does after `limit` seconds, or after the limit of `PACING`.
     """
-    deadline = PACING.clock() + PACING.limit
+    deadline = PACING.clock() + (PACING.limit if limit is None else limit)
     while True:
         try:
             return attempt()

@@ -17,10 +17,13 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[T]):
-    """One page. `next_before` is the `before` of the next page, None on the last one."""
+    """One page. `next_before` is the `before` of the next page, None on the last one.
+
+    `total` is None if the collection is not counted.
+    """
 
     entries: list[T]
-    total: int
+    total: int | None
     next_before: str | None
 
 
@@ -75,24 +78,31 @@ def merged(
     partitions: Sequence[Partition],
     *,
     limit: int,
+    newest_first: bool = True,
     beside: Sequence[Callable[[], int]] = (),
     **bounds: Unpack[Bounds],
 ) -> tuple[list[Row], int]:
-    """Return the `limit` newest rows of all partitions, newest first, and the sum of `beside`.
+    """Return the first `limit` rows of all partitions in order, and the sum of `beside`.
 
     Sort keys must be unique across the partitions. Each
     partition is first queried for its share and a few more, concurrently with `beside`. Partitions
-    of which more rows may be among the newest are then queried again for `limit` rows.
+    of which more rows may be among the first are then queried again for `limit` rows.
     """
     share = min(limit, -(-limit // len(partitions)) + _spare(limit))
-    answers = ports.gather(*_reads(ports, partitions, share, bounds), *beside)
+    read = partial(_reads, ports, bounds=bounds, newest_first=newest_first)
+    answers = ports.gather(*read(partitions, share), *beside)
     runs: dict[Partition, list[Row]] = dict(zip(partitions, answers, strict=False))
-    newest = _first(runs.values(), limit)
-    last = newest[-1].sk if len(newest) == limit else ""
-    short = [each for each, run in runs.items() if len(run) == share and run[-1].sk > last]
+    first = _first(runs.values(), limit, newest_first=newest_first)
+    last = first[-1].sk if len(first) == limit else None
+
+    def is_short(run: list[Row]) -> bool:
+        return len(run) == share and (last is None or (run[-1].sk > last) is newest_first)
+
+    short = [each for each, run in runs.items() if is_short(run)]
     if short and share < limit:
-        runs |= zip(short, ports.gather(*_reads(ports, short, limit, bounds)), strict=True)
-    return _first(runs.values(), limit), sum(answers[len(partitions) :])
+        runs |= zip(short, ports.gather(*read(short, limit)), strict=True)
+    rows = _first(runs.values(), limit, newest_first=newest_first)
+    return rows, sum(answers[len(partitions) :])
 
 
 def _spare(limit: int) -> int:
@@ -101,16 +111,23 @@ def _spare(limit: int) -> int:
 
 
 def _reads(
-    ports: Ports, partitions: Sequence[Partition], limit: int, bounds: Bounds
+    ports: Ports,
+    partitions: Sequence[Partition],
+    limit: int,
+    *,
+    bounds: Bounds,
+    newest_first: bool,
 ) -> list[Callable[[], Any]]:
     def read(partition: Partition) -> list[Row]:
-        return list(ports.store.query(partition, newest_first=True, limit=limit, **bounds))
+        found = ports.store.query(partition, newest_first=newest_first, limit=limit, **bounds)
+        return list(found)
 
     return [partial(read, each) for each in partitions]
 
 
-def _first(runs: Iterable[list[Row]], limit: int) -> list[Row]:
-    return list(islice(heapq.merge(*runs, key=lambda entry: entry.sk, reverse=True), limit))
+def _first(runs: Iterable[list[Row]], limit: int, *, newest_first: bool) -> list[Row]:
+    in_order = heapq.merge(*runs, key=lambda entry: entry.sk, reverse=newest_first)
+    return list(islice(in_order, limit))
 
 
 def count(ports: Ports, *addresses: Address, names: Iterable[str] = ("count",)) -> int:

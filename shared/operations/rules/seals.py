@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from shared.errors import Corrupt
 from shared.model import seeds
+from shared.model.sealed_log.signers import AuditSigner
 from shared.model.signing_keys import SigningKey
 from shared.model.srl.native import NativeSigner
 from shared.model.srl.signers import ListSigner
@@ -14,7 +15,7 @@ class SeedLost(Corrupt):
     """The seal of a seed does not open, or there is none."""
 
 
-def opened(ports: Ports, key: SigningKey | ListSigner | NativeSigner) -> bytes:
+def opened(ports: Ports, key: SigningKey | ListSigner | NativeSigner | AuditSigner) -> bytes:
     """Return the seed (32 bytes) of an active key.
 
     Raises `SeedLost` if it has none or the seal does not open for this key, purpose and version;
@@ -25,7 +26,7 @@ def opened(ports: Ports, key: SigningKey | ListSigner | NativeSigner) -> bytes:
     except Corrupt as error:
         raise SeedLost(
             f"the sealed seed of {key.id} does not open; if an earlier version of the service "
-            "sealed it, run: infra.admin migrate (rescind-admin migrate, if it is installed)"
+            "sealed it, run: rescind upgrade"
         ) from error
 
 
@@ -55,7 +56,9 @@ def resealed(ports: Ports, key: SigningKey | ListSigner) -> bytes:
 
 
 def _unsealed(
-    ports: Ports, key: SigningKey | ListSigner | NativeSigner, context: Mapping[str, str]
+    ports: Ports,
+    key: SigningKey | ListSigner | NativeSigner | AuditSigner,
+    context: Mapping[str, str],
 ) -> bytes:
     if key.sealed_seed is None:
         raise Corrupt("an active key has no seed")

@@ -47,14 +47,17 @@ def on_keys(tenant_id: str) -> Put:
     return _set(model.keys_mark_address(tenant_id))
 
 
-def on_warrant(tenant_id: str, warrant_id: str) -> Put:
-    """Return the mark on the warrant, for the write that revokes or restores it."""
-    return _set(model.warrant_mark_address(tenant_id, warrant_id))
+def on_warrant(tenant_id: str, warrant_id: str, at: datetime | None = None) -> Put:
+    """Return the mark on the warrant, for the write that revokes or restores it.
+
+    `at` is when that happens. A repair does not know when it happened.
+    """
+    return _set(model.warrant_mark_address(tenant_id, warrant_id), at)
 
 
-def on_signers(tenant_id: str, signers: Iterable[Signer]) -> Put:
-    """Return the mark on these signers, for the write that revokes them."""
-    mark = SignersMark(_new_version(), tuple(map(str, signers)))
+def on_signers(tenant_id: str, signers: Iterable[Signer], at: datetime | None = None) -> Put:
+    """Return the mark on these signers, for the write that revokes them; `at` as above."""
+    mark = SignersMark(_new_version(), tuple(map(str, signers)), at)
     # An address of its own: two writes must not replace each other's marks.
     address = model.signers_marks(tenant_id).address(f"{mark.version:x}")
     return Put(address, mark.to_item(), Expect.ABSENT)
@@ -99,6 +102,26 @@ def of_warrants(ports: Ports, tenant_id: str, *, limit: int) -> dict[Address, At
     """Read the versions of the marks on a tenant's warrants: all, or at least `limit`."""
     walk = partial(_versions, ports, limit=limit)
     return dict(_walked(ports, model.warrant_marks(tenant_id), walk))
+
+
+def set_on_warrants(ports: Ports, tenant_id: str, *, limit: int) -> tuple[dict[str, Mark], bool]:
+    """Read the marks on a tenant's warrants, and whether these are all: `limit` of each partition.
+
+    Raises `Corrupt`, `Unavailable`.
+    """
+
+    def walk(partition: Partition) -> list[list[Row]]:
+        return [list(ports.store.query(partition, limit=limit))]
+
+    found = list(_walked(ports, model.warrant_marks(tenant_id), walk))
+    read = {row.sk: Mark.from_item(row.item) for rows in found for row in rows}
+    return read, all(len(rows) < limit for rows in found)
+
+
+def set_on_signers(ports: Ports, tenant_id: str, *, limit: int) -> list[SignersMark]:
+    """Read up to `limit` marks on signers. Raises `Corrupt`, `Unavailable`."""
+    rows = ports.store.query(model.signers_marks(tenant_id), limit=limit)
+    return [SignersMark.from_item(row.item) for row in rows]
 
 
 def of_revoked_signers(ports: Ports, tenant_id: str) -> dict[Address, SignersMark]:
@@ -207,8 +230,8 @@ def _seen(address: Address, mark: Mark, now: datetime) -> Change:
     return Put(address, seen.to_item(), At(mark.version))
 
 
-def _set(address: Address) -> Put:
-    return Put(address, Mark(_new_version()).to_item(), Expect.ANYTHING)
+def _set(address: Address, at: datetime | None = None) -> Put:
+    return Put(address, Mark(_new_version(), set_at=at).to_item(), Expect.ANYTHING)
 
 
 def _new_version() -> int:

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
@@ -30,6 +31,27 @@ class Settled(NamedTuple):
 
     published: Published
     propagation: Propagation
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """How many authorizers are unknown by `of_feed`, and what it found, by tenant.
+
+    A tenant whose items cannot be read counts as one unknown authorizer, and nothing was found.
+    """
+
+    unknown: int
+    settled: dict[str, Settled]
+
+    @property
+    def holding(self) -> int:
+        """How many authorizers are holding."""
+        return sum(each.propagation.holding for each in self.settled.values())
+
+    @property
+    def closed(self) -> int:
+        """How many authorizers are closed."""
+        return sum(each.propagation.closed for each in self.settled.values())
 
 
 def of_revocation(ports: Ports, tenant_id: str, record: Revocation) -> tuple[Traced, Propagation]:
@@ -67,26 +89,30 @@ def is_due(now: datetime) -> bool:
     return now.minute % _COUNTED_EVERY == 0
 
 
-def unknown(ports: Ports) -> int | None:
-    """Return how many authorizers are unknown by `of_feed`, of all tenants together.
+def survey(ports: Ports) -> Survey | None:
+    """Look at the authorizers of all tenants.
 
-    A tenant whose items cannot be read counts as one. Returns None if no tenant ever had an
-    authorizer. Raises `Unavailable` if the tenants cannot be read.
+    Returns None if no tenant ever had an authorizer. Raises `Unavailable` if the tenants cannot be
+    read.
     """
     ids = [each.tenant_id for each in tenants.directory(ports)]
     counters = {authorizers.registered_address(each): each for each in ids}
     found = ports.store.get_many(counters)
-    return sum(_unknown(ports, counters[each]) for each in found) if found else None
-
-
-def _unknown(ports: Ports, tenant_id: str) -> int:
-    try:
-        settled = of_feed(ports, tenant_id)
-    except (Corrupt, Unavailable):
-        # It must neither hide nor be hidden by those of other tenants.
-        _log.exception("the authorizers of %s cannot be counted", tenant_id)
-        return 1
-    return 0 if settled is None else settled.propagation.unknown
+    if not found:
+        return None
+    unknown, settled = 0, dict[str, Settled]()
+    for tenant_id in (counters[each] for each in found):
+        try:
+            of_tenant = of_feed(ports, tenant_id)
+        except (Corrupt, Unavailable):
+            # It must neither hide nor be hidden by those of other tenants.
+            _log.exception("the authorizers of %s cannot be counted", tenant_id)
+            unknown += 1
+            continue
+        if of_tenant is not None:
+            unknown += of_tenant.propagation.unknown
+            settled[tenant_id] = of_tenant
+    return Survey(unknown, settled)
 
 
 def registrations(ports: Ports, tenant_id: str) -> Iterator[Authorizer]:

@@ -18,11 +18,13 @@ from shared.model import times
 from shared.model.audit_log import Action
 from shared.model.callers import Caller
 from shared.model.srl import schedule
+from shared.model.srl.content import Content
 from shared.model.srl.encoding import Payload
 from shared.model.srl.head import Head, head_address
 from shared.model.srl.schedule import Turn
 from shared.model.srl.signers import ListSigner
 from shared.model.srl.state import State
+from shared.model.srl.versions import PublishedVersion, version_address
 from shared.model.tenants import TenantSettings
 from shared.operations.rules import audit
 from shared.operations.srl import content, feed_storage, signing, storage
@@ -55,7 +57,8 @@ def first(ports: Ports, settings: TenantSettings, list_signer: ListSigner) -> li
     head = storage.store(ports, signed, changes=0, sequence=0)
     base = _base(head, 0, wire.first_chain(tenant_id))
     begins = feed_storage.based(ports, None, base, settings, list_signer)
-    return [*_writes(tenant_id, head, Expect.ABSENT), begins]
+    row = PublishedVersion.of(head, base, Content(), [])
+    return [*_writes(tenant_id, head, row, Expect.ABSENT), begins]
 
 
 def publish(
@@ -65,11 +68,13 @@ def publish(
     above: Above | None = None,
     anew: bool = False,
     tidy: Callable[[Snapshot, Found], object] | None = None,
+    beside: Callable[[Head], Iterable[Change]] = lambda _: (),
 ) -> Head:
     """Publish the next version, whether or not anything changed (SRL-6); return its head.
 
     `above` is given after a restore. If it is given, the list is made from all records; if `anew`
-    is true, it is compared with them. `tidy` is called after the publication.
+    is true, it is compared with them. `tidy` is called after the publication. `beside` returns
+    further changes for the write that replaces the head.
 
     Raises `ExpectationLost` if another publication or a rotation of the list signer came first
     (see `settle`), `Unavailable` if a port does not answer, `Corrupt` if the list would be wrong.
@@ -80,7 +85,8 @@ def publish(
     action, resource, settings = Action.SRL_REGENERATE, f"srl/{head.version}", snapshot.settings
     entry = audit.entry(ports, caller, action, resource, settings=settings, count=head.count)
     signer = snapshot.list_signer
-    _move_heads(ports, snapshot, found, head, [Check(signer.address, At(signer.version)), entry])
+    changes = [Check(signer.address, At(signer.version)), entry, *beside(head)]
+    _move_heads(ports, snapshot, found, head, changes)
     if tidy is not None:
         tidy(snapshot, found)
     return head
@@ -160,13 +166,14 @@ def _move_heads(
     """
     tenant_id, before, changes = snapshot.tenant_id, snapshot.head, list(changes)
     base, settings = _base(head, found.sequence, found.chain), snapshot.settings
+    row = PublishedVersion.of(head, base, found.content, snapshot.previous.revoked_ids)
     for _ in range(_TRIES):
         newest = feed_storage.head(ports, tenant_id)
         ends = feed_storage.leapt(ports, tenant_id, newest, found.leap) if found.leap else None
         based = feed_storage.based(ports, newest, base, settings, snapshot.list_signer, ends)
         try:
             ports.store.write(
-                *_writes(tenant_id, head, At(before.version)),
+                *_writes(tenant_id, head, row, At(before.version)),
                 Delete(Turn.after(before, tenant_id).address, Expect.ANYTHING),
                 Delete(schedule.issue_address(before, tenant_id), Expect.ANYTHING),
                 *changes,
@@ -189,11 +196,15 @@ def _base(head: Head, sequence: int, chain: bytes) -> Base:
     return Base(head.version, sequence, chain, sha256, head.count)
 
 
-def _writes(tenant_id: str, head: Head, expected: At | Expect) -> list[Change]:
+def _writes(
+    tenant_id: str, head: Head, row: PublishedVersion, expected: At | Expect
+) -> list[Change]:
     turn, item = Turn.after(head, tenant_id), head.to_item()
     return [
         Put(turn.address, turn.to_item(), Expect.ABSENT),
         Put(schedule.issue_address(head, tenant_id), {}, Expect.ABSENT),
         Put(head_address(tenant_id), item, expected),
         Put(head.history_address(tenant_id), item, Expect.ANYTHING),
+        # After a restore there may be a row of this version already.
+        Put(version_address(tenant_id, head.version), row.to_item(), Expect.ANYTHING),
     ]

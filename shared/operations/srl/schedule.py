@@ -2,6 +2,7 @@
 
 import logging
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import chain
 
 from shared.errors import Corrupt
@@ -51,6 +52,12 @@ def due(ports: Ports) -> Due:
         late += read is None or read.is_late(now)
         expired += read is not None and read.expires_at <= now
     return Due(list(named), late, expired)
+
+
+def oldest_issue(ports: Ports) -> datetime | None:
+    """Return when the oldest list in force was issued. Raises `Unavailable`."""
+    first = list(ports.store.query(model.ISSUES, limit=1))
+    return times.parse(first[0].sk.partition("#")[0]) if first else None
 
 
 def turn(entry: Row) -> Turn | None:

@@ -42,7 +42,7 @@ def gathered(ports: Ports, tenant_id: str, *, changes: int) -> Tombstones:
     """
     deleted, keys, accounts = ports.gather(
         lambda: [Tombstone.from_item(each) for each in _items(ports, model.deleted(tenant_id))],
-        lambda: [of_revoked(key) for key in _revoked(ports, tenant_id)],
+        lambda: [_of_ended(key) for key in _ended(ports, tenant_id)],
         lambda: [Tombstone(each.id, Status.DISABLED) for each in _disabled(ports, tenant_id)],
     )
     signing = [replace(key, sealed_seed=None) for key in _not_as_made(ports, tenant_id)]
@@ -54,18 +54,20 @@ def gathered(ports: Ports, tenant_id: str, *, changes: int) -> Tombstones:
     )
 
 
-def of_revoked(key: ApiKey) -> Tombstone:
-    """Return the tombstone of a revoked API key."""
-    return Tombstone(key.id, Status.REVOKED, key.revoked_at, key.digest)
+def _of_ended(key: ApiKey) -> Tombstone:
+    if key.status is api_keys.Status.REVOKED:
+        return Tombstone(key.id, Status.REVOKED, key.revoked_at, key.digest)
+    return Tombstone(key.id, Status.ROTATED, key.expires_at, key.digest, key.successor_id)
 
 
 def _items(ports: Ports, partition: Partition) -> Iterator[Item]:
     return (entry.item for entry in ports.store.query(partition))
 
 
-def _revoked(ports: Ports, tenant_id: str) -> Iterator[ApiKey]:
+def _ended(ports: Ports, tenant_id: str) -> Iterator[ApiKey]:
+    """Read the API keys that are revoked or were rotated."""
     keys = map(ApiKey.from_item, _items(ports, api_keys.records(tenant_id)))
-    return (key for key in keys if key.status is api_keys.Status.REVOKED)
+    return (key for key in keys if key.status is api_keys.Status.REVOKED or key.successor_id)
 
 
 def _disabled(ports: Ports, tenant_id: str) -> Iterator[ServiceAccount]:

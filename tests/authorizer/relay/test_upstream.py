@@ -270,8 +270,8 @@ def test_a_head_that_has_expired_is_withheld(
     expired = replace(held, head=replace(held.head, expires_at=held.head.issued_at))
     fails(service)
     soon(lambda: relay.relay.counts["failures"])
-    monkeypatch.setattr(relay.relay, "news", replace(relay.relay.news, held=expired))
     monkeypatch.setattr(relay.relay, "_take", lambda _news: None)
+    monkeypatch.setattr(relay.relay, "news", replace(relay.relay.news, held=expired))
     assert relay.get().status == 503
     assert relay.get("/healthz").json()["status"] == "no valid head"
 

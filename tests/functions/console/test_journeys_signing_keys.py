@@ -38,6 +38,13 @@ _OVERFLOWS: Final = """(tree) => [...tree.querySelectorAll(".node")].flatMap((no
     .filter(({left, right}) => left < box.left || right > box.right)
     .map(() => node.textContent);
 })"""
+# Scroll down and up again, so far that the tree is drawn anew both times.
+_SCROLL: Final = """async () => {
+  for (const by of [300, -300]) {
+    scrollBy(0, by);
+    for (let frame = 0; frame < 3; frame++) await new Promise(requestAnimationFrame);
+  }
+}"""
 _CHANGES: Final = ("New key…", "New key below…", "Rotate…", "Suspend…", "Enable…", "Revoke…")
 
 
@@ -218,6 +225,19 @@ def test_names_of_all_kinds_stay_in_their_boxes(console: Console) -> None:
     for name in (MARKUP, RTL, WIDE):
         _choose(console, name)
         _button(console, "Close").click()
+
+
+def test_a_click_counts_although_the_page_moved(console: Console) -> None:
+    """F470i: A click counts, although the page scrolls while the button of the mouse is down."""
+    console.page.set_viewport_size({"width": 390, "height": 700})
+    console.open("#/keys")
+    box = _item(console, "Payments").bounding_box()
+    assert box is not None
+    console.page.mouse.move(box["x"] + 60, box["y"] + 20)
+    console.page.mouse.down()
+    console.page.evaluate(_SCROLL)
+    console.page.mouse.up()
+    expect(console.page.locator(".chosen-key h2")).to_have_text("Payments")
 
 
 def test_a_key_that_only_reads_sees_no_button_that_changes(visitor: Console) -> None:

@@ -27,21 +27,27 @@ export class Tree {
    */
   constructor(owner, signal) {
     this.owner = owner
-    this.element = /** @type {HTMLElement} */ (one(html`<figure class="grown" @keydown=${(/** @type {KeyboardEvent} */ event) => this.press(event)} @click=${(/** @type {MouseEvent} */ event) => this.click(event)} @focusin=${(/** @type {FocusEvent} */ event) => this.enter(event)}></figure>`))
+    this.element = /** @type {HTMLElement} */ (one(html`<figure class="grown" @keydown=${(/** @type {KeyboardEvent} */ event) => this.press(event)} @click=${(/** @type {MouseEvent} */ event) => this.click(event)} @focusin=${(/** @type {FocusEvent} */ event) => this.enter(event)} @pointerdown=${() => { this.isHeld = true }}></figure>`))
     /** Where the keyboard is. @type {string | null} */
     this.active = null
     this.typed = ''
     this.forgetting = 0
     this.drawnAt = 0
     this.width = 0
+    /** Whether a pointer is down: if its item were drawn anew now, there would be no click. */
+    this.isHeld = false
+    this.isDue = false
     const observer = new ResizeObserver(() => this.element.clientWidth !== this.width && this.redraw())
     observer.observe(this.element)
     signal.addEventListener('abort', () => observer.disconnect())
+    for (const name of ['pointerup', 'pointercancel']) addEventListener(name, () => this.release(), { passive: true, signal })
     addEventListener('scroll', () => Math.abs(this.seen().top - this.drawnAt) > REDRAW && this.redraw(), { passive: true, signal })
   }
 
-  /** Draw what is shown now. The keyboard stays where it is, if that is still shown. */
+  /** Draw what is shown now, or after a click. The keyboard stays where it is, if that is still shown. */
   redraw() {
+    this.isDue = this.isHeld
+    if (this.isHeld) return
     this.width = this.element.clientWidth
     if (!this.width) return
     const items = this.owner.items()
@@ -51,6 +57,12 @@ export class Tree {
     this.drawnAt = seen.top
     put(this.element, this.owner.draw(this.width, this.active, seen))
     if (isFocused) this.node()?.focus({ preventScroll: true })
+  }
+
+  /** Draw what was put off, once the click has been handled. */
+  release() {
+    this.isHeld = false
+    setTimeout(() => this.isDue && this.redraw())
   }
 
   /** @returns {Seen} */

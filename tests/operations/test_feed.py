@@ -257,6 +257,20 @@ def test_an_ended_warrant_leaves_by_the_feed(ports: Ports, clock: Clock) -> None
     assert client.bases == 1
 
 
+def test_a_warrant_that_ends_before_the_next_list(ports: Ports, clock: Clock) -> None:
+    """SRL-9, FEED-6, F481a: What the feed stated and what then ended is in no list."""
+    tenant = Tenant.create(ports)
+    order = Order(b"grant", warrant_id=SIGNED, expires_at=clock() + timedelta(minutes=10))
+    warrants.sign(ports, tenant.operator, key_id=tenant.key(ports).id, order=order)
+    tenant.revoke(ports, SIGNED)
+    feed.publish(ports, tenant.id)
+    client = Follower(tenant).poll(ports)
+    assert client.refuses == {SIGNED}
+    clock.advance(minutes=71)
+    assert tenant.regenerate(ports).revoked_ids == []
+    assert client.poll(ports).refuses == set()
+
+
 def test_a_rebuild_repairs_each_client(ports: Ports) -> None:
     """F237b: What a comparison with all records finds, the feed states; no client needs a base."""
     tenant, client = _changed_tenant(ports)

@@ -30,7 +30,15 @@ from shared.operations.api import (
 )
 from shared.operations.api.warrants import Order
 from shared.operations.rules import revoked_signers
-from shared.operations.srl import content, in_force, publication, snapshot, storage, tombstones
+from shared.operations.srl import (
+    content,
+    feed,
+    in_force,
+    publication,
+    snapshot,
+    storage,
+    tombstones,
+)
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
 from tests.faults import Script, scripted
@@ -106,6 +114,10 @@ class World:
     def wait(self, number: int) -> None:
         self.clock.advance(minutes=17 * (number + 1))
 
+    def state(self, _number: int) -> None:
+        """The feed may be ahead of the list."""
+        feed.publish(self.ports, self.tenant.id)
+
     def publish(self, _number: int) -> None:
         self.compare()
         self.tenant.regenerate(self.ports)
@@ -138,6 +150,7 @@ _STEPS: dict[str, Callable[[World, int], None]] = {
     "move account": World.move_account,
     "rotate signer": World.rotate_signer,
     "wait": World.wait,
+    "state": World.state,
     "publish": World.publish,
     "lifetime": World.lifetime,
 }
@@ -173,6 +186,8 @@ _ANY_STEPS = st.lists(st.tuples(st.sampled_from(sorted(_STEPS)), st.integers(0, 
 @settings(max_examples=20, deadline=None, derandomize=True)
 # Revoked by itself, and by its key as well.
 @example([("sign", 0), ("revoke", 0), ("revoke key", 0)])
+# Stated by the feed, and over long before the next list.
+@example([("sign", 0), ("revoke", 0), ("state", 0), ("wait", 5)])
 # One after the other, each is the only change since the list before it.
 @example([each for move in _TOMBSTONE_STEPS for each in (("publish", 0), move)])
 @given(_ANY_STEPS)

@@ -84,7 +84,11 @@ def found(
     tenant_id = snapshot.tenant_id
     if above is not None and feed_storage.head(ports, tenant_id) is not None:
         feed.break_off(ports, tenant_id, above=above)
-    made = _followed(ports, snapshot, also=snapshot.leaving)
+    state = snapshot.previous.state
+    made = _followed(ports, snapshot, also=snapshot.leaving(state.ends if state else {}))
+    # A warrant that the feed stated since the list in force may have ended in the meantime.
+    if made is not None and (ended_since := snapshot.leaving(made.content.ends)):
+        made = _followed(ports, snapshot, also=ended_since)
     if made is None:
         return from_all_records(ports, snapshot, above)
     if not (anew or snapshot.is_compared):

@@ -1,7 +1,7 @@
 """The facts that a publication relies on, read in one place (docs/adr/0004, steps 1 and 2)."""
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import islice
@@ -58,10 +58,11 @@ class Snapshot:
         """Warrants that ended before this time are not in the list (SRL-9)."""
         return self.issued_at - self.lifetime
 
-    @property
-    def leaving(self) -> list[str]:
-        """Warrants of the list in force that ended so long ago that they leave it."""
-        ends = self.previous.state.ends if self.previous.state else {}
+    def leaving(self, ends: Mapping[str, str]) -> list[str]:
+        """Return those of `ends` that ended so long ago that they leave the list; not all at once.
+
+        `ends` has warrants with their ends, as RFC 3339 text in UTC.
+        """
         # Texts of whole seconds in UTC sort by time.
         limit = times.text(self.listed_since)
         return list(islice((each for each, at in ends.items() if at < limit), INLINE_MAX))

@@ -163,7 +163,7 @@ def test_nothing_that_matters_is_left_out(world: World) -> None:
 
 @pytest.mark.slow
 @given(_casts)
-@hypothesis_settings(max_examples=50, derandomize=True, database=None)
+@hypothesis_settings(max_examples=50)
 def test_whatever_the_actors_do(acts: list[list[partial[object]]]) -> None:
     """Nothing that matters is left out of any exploration."""
     actors = {str(number): doing(each) for number, each in enumerate(acts)}
@@ -175,7 +175,7 @@ def test_whatever_the_actors_do(acts: list[list[partial[object]]]) -> None:
 
 @pytest.mark.slow
 @given(st.lists(_torn_acts, min_size=2, max_size=3), st.integers(1, 3))
-@hypothesis_settings(max_examples=15, derandomize=True, database=None)
+@hypothesis_settings(max_examples=15)
 def test_whatever_the_actors_do_torn(acts: list[partial[object]], split: int) -> None:
     """Nothing that matters is left out where writes are seen item by item, of one actor or all."""
     actors = {str(number): doing([each]) for number, each in enumerate(acts)}

@@ -71,7 +71,7 @@ schema = schemathesis.openapi.from_asgi("/openapi.json", _never_stopped, config=
 
 @pytest.mark.slow
 @schema.parametrize()
-@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=12, suppress_health_check=list(HealthCheck))
 def test_the_api_is_as_documented(case: Any, secret: str) -> None:
     """Whatever is sent, the answer is one that the document has for it."""
     excluded = [

@@ -552,7 +552,5 @@ class FollowedWorld(RuleBasedStateMachine):
 )
 def test_who_follows_refuses_what_a_check_refuses(examples: int, steps: int) -> None:
     """F240a: After any changes, a client of the feed refuses what the list and a check refuse."""
-    how = hypothesis_settings(
-        max_examples=examples, stateful_step_count=steps, deadline=None, derandomize=examples < 1000
-    )
+    how = hypothesis_settings(max_examples=examples, stateful_step_count=steps)
     run_state_machine_as_test(FollowedWorld, settings=how)

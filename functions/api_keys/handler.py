@@ -79,7 +79,8 @@ async def rotate_api_key(here: ApiRequest, key_id: KeyId, body: RotateApiKey) ->
     but never longer than it would have been. Both are listed until you delete them.
 
     409: the key is revoked, has expired, or was rotated already; its service account is disabled,
-    or owns 50 API keys.
+    or owns 50 API keys; or this is the last admin key of the tenant that stays valid for at least
+    24 hours, and the new key would end sooner than that.
     """
     rotated = here.run(
         api_key_rotation.rotate,

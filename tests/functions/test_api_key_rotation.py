@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from shared.model import times
 from shared.model.callers import Scope
 from tests.api import Client, Tenant
 from tests.worlds import Clock
@@ -149,6 +150,35 @@ def test_the_successor_is_the_last_admin_key(tenant: Tenant) -> None:
     second = tenant.holding(first["key"]).post(path, json=body).json()
     holder = tenant.holding(second["key"])
     assert code(holder.delete(f"{PATH}/{second['id']}")) == (409, "conflict")
+
+
+def test_a_rotation_leaves_an_admin_key(tenant: Tenant, clock: Clock) -> None:
+    """APIKEY-7, F482a: A rotation after which no admin key is left in 24 hours is refused.
+
+    A key that would have ended as soon may be rotated.
+    """
+    day, key_id = timedelta(days=1), tenant.admin.key_id
+    soon, later = (times.text(clock() + day + timedelta(seconds=each)) for each in (0, 1))
+    for grace in (0, 86_400):
+        assert code(rotate(tenant, key_id, grace, expires_at=soon)) == (409, "conflict")
+    new = rotated(tenant, key_id, 0, expires_at=later)
+    clock.advance(hours=1)
+    body = {"grace_seconds": 0, "expires_at": later}
+    answer = tenant.holding(new["key"]).post(f"{PATH}/{new['id']}/rotate", json=body)
+    assert answer.status_code == 201
+
+
+def test_an_admin_key_that_stays_allows_a_short_one(tenant: Tenant, clock: Clock) -> None:
+    """APIKEY-7, F482b: If another admin key stays, a key is rotated to one that ends soon.
+
+    The key that stays may belong to the same account, or be the old one in a long grace.
+    """
+    soon, key_id = times.text(clock() + timedelta(minutes=1)), tenant.admin.key_id
+    assert rotate(tenant, key_id, 86_401, expires_at=soon).status_code == 201
+    (account,) = tenant.admin.get("/v1/service-accounts").json()["service_accounts"]
+    other = tenant.client(Scope.ADMIN, service_account_id=account["id"])
+    tenant.client(Scope.ADMIN, service_account_id=account["id"])
+    assert rotate(tenant, other.key_id, 0, expires_at=soon).status_code == 201
 
 
 def test_what_a_rotation_leaves(tenant: Tenant) -> None:

@@ -10,7 +10,7 @@ import pytest
 from shared.errors import Conflict
 from shared.model.api_keys import ApiKey
 from shared.model.callers import Scope
-from shared.operations.api import api_keys, service_accounts
+from shared.operations.api import api_key_rotation, api_keys, service_accounts
 from shared.operations.rules.operation import Operation
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
@@ -41,6 +41,25 @@ def test_two_last_admins_do_not_go_at_once(
     script = Script(before={step: lambda: loss(ports, tenant.operator, key_id=second)})
     with suppress(Conflict):
         loss(scripted(ports, script), tenant.operator, key_id=first)
+    assert len(_admins(ports, tenant)) == 1
+
+
+@pytest.mark.parametrize("step", range(6))
+def test_a_rotation_and_a_loss_leave_an_admin(ports: Ports, clock: Clock, step: int) -> None:
+    """F482c: One admin key cannot go while the other one is rotated to a key that ends soon."""
+    tenant = Tenant.create(ports)
+    api_keys.create(ports, tenant.operator, name="second", scopes=(Scope.ADMIN,))
+    first, second = _admins(ports, tenant)
+    script = Script(before={step: lambda: api_keys.revoke(ports, tenant.operator, key_id=second)})
+    with suppress(Conflict):
+        api_key_rotation.rotate(
+            scripted(ports, script),
+            tenant.operator,
+            key_id=first,
+            grace_seconds=0,
+            expires_at=clock() + timedelta(minutes=1),
+        )
+    clock.advance(hours=1)
     assert len(_admins(ports, tenant)) == 1
 
 

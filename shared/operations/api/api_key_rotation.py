@@ -1,5 +1,6 @@
 """Rotation of API keys: a key takes the place of another, which ends after a time of grace."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -11,7 +12,7 @@ from shared.model.api_keys import ApiKey, Credential, Status
 from shared.model.audit_log import Action
 from shared.model.callers import Caller, Scope
 from shared.model.identifiers import API_KEY
-from shared.operations.rules import api_key_creation, audit, given, tenants
+from shared.operations.rules import api_key_creation, audit, given, last_admin, tenants
 from shared.operations.rules.api_key_creation import Created
 from shared.operations.rules.idempotency import Keep, once, secret_shown
 from shared.operations.srl import tombstones
@@ -50,8 +51,9 @@ def rotate(
     Without `expires_at`, the new key gets the lifetime that the old one was created with.
 
     Raises `NotFound`; `InvalidState` if the old key ended or was rotated, or if its account is
-    disabled; `Conflict` if the account has the maximum number of keys; `InvalidRequest` if
-    `expires_at` has passed, or if the new key would outlive the calling key (APIKEY-4).
+    disabled; `Conflict` if the account has the maximum number of keys, or if no admin key would be
+    left (APIKEY-7); `InvalidRequest` if `expires_at` has passed, or if the new key would outlive
+    the calling key (APIKEY-4).
     """
     records, now = model.records(caller.tenant_id), times.whole(ports.now())
     key = given.find(ports, records, key_id, kind=API_KEY, record=ApiKey)
@@ -65,11 +67,12 @@ def rotate(
     until = min(key.expires_at or _LAST, now + timedelta(seconds=grace_seconds))
     ending = _ending(key, created.api_key.id, until, is_at_once=not grace_seconds)
     details = api_key_creation.details(ending) | {"successor_id": created.api_key.id}
-    rotated = Rotated(created, ending, until)
+    rotated, joined = Rotated(created, ending, until), api_key_creation.joined(account)
     ports.store.write(
         *changes,
         # It conflicts with a write that disables the account meanwhile.
-        *api_key_creation.joined(account),
+        *joined,
+        *_guard(ports, caller, key, max(until, end or _LAST), joined),
         *_ended(key, ending, api_key_creation.credential(ending, settings, account)),
         *tombstones.noted(caller.tenant_id),
         audit.entry(ports, caller, Action.API_KEY_ROTATE, key.id, settings=settings, **details),
@@ -97,6 +100,20 @@ def _end(
         expires_at = now + min(lifetime, _LAST - now)
     api_key_creation.check_outlives(caller, expires_at)
     return expires_at
+
+
+def _guard(
+    ports: Ports, caller: Caller, key: ApiKey, last: datetime, joined: Sequence[Change]
+) -> list[Change]:
+    """Return the checks of a write with `joined`, after which both keys have ended at `last`.
+
+    Raises `Conflict` if they end soon, sooner than the old key did, and no admin key would be left.
+    """
+    is_soon = times.has_passed(last, ports.now() + last_admin.REMAINING)
+    if not is_soon or last >= (key.expires_at or _LAST):
+        return []
+    written = [each.address for each in joined]
+    return last_admin.guard(ports, caller, losing=[key], written=written)
 
 
 def _ending(key: ApiKey, successor_id: str, until: datetime, *, is_at_once: bool) -> ApiKey:

@@ -1,5 +1,6 @@
 """The data folder of a deployment on one machine: store, blobs and, by default, the master key."""
 
+import fcntl
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
@@ -9,7 +10,7 @@ from typing import BinaryIO, Final
 
 from infra import private_files
 from shared import wiring
-from shared.errors import InvalidSettings
+from shared.errors import InvalidSettings, RescindError
 from shared.model.srl.blobs import version_of
 
 _STORE = "svc.db"
@@ -27,6 +28,10 @@ _PRIVATE = (
 METRICS_VARIABLE: Final = "PROMETHEUS_MULTIPROC_DIR"
 
 
+class FolderInUse(RescindError):
+    """A server that may change the data is running; nothing was done."""
+
+
 def environment(folder: Path, key: Path | None = None) -> dict[str, str]:
     """Return the settings for the data in `folder`, with the master key at `key` if it is given.
 
@@ -42,6 +47,21 @@ def environment(folder: Path, key: Path | None = None) -> dict[str, str]:
 def feed_lock(folder: Path) -> Path:
     """Return the path of the empty file that the thread of the feed keeps locked."""
     return folder / "feed.lock"
+
+
+@contextmanager
+def alone(folder: Path, remedy: str = "Stop it first.") -> Iterator[None]:
+    """Run the block only if no server that may change the data runs on the folder.
+
+    Raises `FolderInUse` with the remedy otherwise. A server with `SVC_MODE=read-only` may run.
+    """
+    with feed_lock(folder).open("ab") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            problem = f"A server that may change the data runs on {folder}."
+            raise FolderInUse(f"{problem} {remedy}") from None
+        yield
 
 
 def empty_metrics(folder: Path, address: str) -> Path:

@@ -1,8 +1,6 @@
 """Putting a backup of one machine back, while no server runs on the data folder (OPS-15)."""
 
-import fcntl
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -38,12 +36,13 @@ def restore(
     The master key is the file `key`, or `master.key` of the data folder, or that of the backup. A
     store that is there is refused, or set aside under another name if `replace` is true. Blobs are
     only added: a newer list is what `recover` needs. Raises `RestoreRefused`, `BackupDamaged`,
-    `InvalidSettings`; the data folder is unchanged then. May be repeated after a crash.
+    `FolderInUse`, `InvalidSettings`; the data folder is unchanged then. May be repeated after a
+    crash.
     """
     manifest = backup.verify(folder)
     data.mkdir(mode=0o700, parents=True, exist_ok=True)
     private_files.check_folder(data)
-    with _alone(data):
+    with data_folder.alone(data):
         if (data / STORE).exists() and not replace:
             raise RestoreRefused(f"{data / STORE} exists. To set it aside, add --replace.")
         own = key or data / MASTER_KEY
@@ -106,14 +105,3 @@ def _add_blob(blobs: BlobStore, name: str, data: bytes) -> None:
             # The backup was verified, so the blob that is there is damaged.
             blobs.remove(name)
             blobs.put(name, data)
-
-
-@contextmanager
-def _alone(data: Path) -> Iterator[None]:
-    """Keep other servers from the data folder. Raises `RestoreRefused` if one is running."""
-    with data_folder.feed_lock(data).open("ab") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise RestoreRefused(f"A server runs on {data}. Stop it first.") from None
-        yield

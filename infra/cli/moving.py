@@ -2,13 +2,13 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
 from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 
-from infra import os_user
+from infra import data_folder, os_user
 from infra.cli.commands import local_command
 from infra.cli.output import Output
 from shared import wiring
@@ -71,6 +71,7 @@ def migrate(
             _copy(out, source, target)
             out.say(_NEXT)
             return
+        stack.enter_context(_frozen(from_))
         for handle, version in cutover.finish(source, target, user=os_user.name()):
             out.say(f"{handle}: published version {version} from the target.")
         out.say("The target is in charge now. The source refuses to start.")
@@ -88,6 +89,18 @@ def _copy(out: Output, source: Ports, target: Ports) -> None:
         done = copying.copy(source, target, report=report)
     moved = f"{done.put} put, {done.deleted} deleted, {done.blobs} blobs copied"
     out.say(f"Read {done.read} items: {moved}.")
+
+
+def _frozen(store: str) -> AbstractContextManager[None]:
+    """Refuse to end a move from this machine while a server may still change the source.
+
+    What it stored after the move would be lost. On AWS this cannot be seen from here.
+    """
+    scheme, _, location = store.partition(":")
+    if scheme != _SQLITE:
+        return nullcontext()
+    remedy = "Restart it with SVC_MODE=read-only, and repeat this command."
+    return data_folder.alone(Path(location).parent, remedy)
 
 
 @contextmanager

@@ -12,6 +12,7 @@ import pytest
 
 from infra import backup, data_folder, restore
 from infra.backup import BackupDamaged, BackupFailed
+from infra.data_folder import FolderInUse
 from infra.restore import RestoreRefused
 from shared import wiring
 from shared.model.callers import Caller
@@ -164,7 +165,7 @@ def test_a_backup_is_not_put_back_below_a_server(data: Path, made: Path) -> None
     """F405d: While a server runs on the data folder, nothing is put back."""
     with data_folder.feed_lock(data).open("ab") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        with pytest.raises(RestoreRefused, match="A server runs"):
+        with pytest.raises(FolderInUse, match="Stop it first"):
             restore.restore(made, data, replace=True)
 
 

@@ -88,6 +88,23 @@ def test_data_is_migrated(shell: Shell, data: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_move_does_not_end_while_the_source_can_change(
+    shell: Shell, data: Path, tmp_path: Path
+) -> None:
+    """F542a, OPS-16: A move is not ended while a server on this machine can change the source."""
+    places = ("--from", f"sqlite:{data / 'svc.db'}", "--to", f"sqlite:{tmp_path / 'to/svc.db'}")
+    with local_server(data):
+        assert shell.run("migrate", *places).code == 0
+        refused = shell.run("migrate", *places, "--finish")
+        assert refused.code == 1
+        assert "SVC_MODE=read-only" in refused.err
+        assert "has not ended" in shell.run("doctor", "--data", tmp_path / "to").err
+    with local_server(data, settings={"SVC_MODE": "read-only"}):
+        ended = shell.run("migrate", *places, "--finish")
+    assert ended.code == 0, ended.err
+
+
+@pytest.mark.slow
 def test_a_read_only_server_changes_nothing(data: Path) -> None:
     """F403c, OPS-14: A read-only server answers checks, refuses changes, and publishes nothing."""
     with opened(data) as ports:

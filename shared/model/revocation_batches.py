@@ -47,8 +47,11 @@ class Batch:
 
     @property
     def call(self) -> str:
-        """A text by which a repeated call is recognized: a digest of what it asks for."""
-        asked = "\n".join((self.action, str(self.by_revocation), *self.ids))
+        """A text by which a repeated call is recognized: a digest of what it asks for.
+
+        The order of the identifiers does not matter.
+        """
+        asked = "\n".join((self.action, str(self.by_revocation), *sorted(self.ids)))
         return hashlib.sha256(asked.encode()).hexdigest()[:16]
 
 

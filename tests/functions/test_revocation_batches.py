@@ -22,6 +22,8 @@ from tests.api import Client, Tenant, serve
 from tests.faults import Script, raises, scripted
 from tests.functions import signing
 from tests.functions.signing import next_list
+from tests.intercepted import Call, Intercepted
+from tests.operations.races import races
 from tests.operations.tenants import Tenant as Inside
 from tests.web.endpoints import audit_entries
 from tests.worlds import Clock
@@ -155,6 +157,18 @@ def test_a_repeated_call_takes_no_later_revocation_back(tenant: Tenant) -> None:
     assert revoked(tenant, "svc_wrt_a") == {"svc_wrt_a"}
 
 
+def test_the_order_of_a_repeated_call_does_not_matter(tenant: Tenant) -> None:
+    """REVOKE-22, F483c: A call is recognized if it has the same identifiers in another order."""
+    both = ["svc_wrt_a", "svc_wrt_b"]
+    revoke(tenant, *both)
+    undo = {"action": "take_back", "batch_id": BATCH}
+    done(tenant, **undo, warrant_ids=both)
+    tenant.revoke("svc_wrt_a")
+    answer = done(tenant, **undo, warrant_ids=both[::-1])
+    assert [each["outcome"] for each in answer["results"]] == ["taken_back"] * 2
+    assert revoked(tenant, *both) == {"svc_wrt_a"}
+
+
 def test_a_repeated_revocation_holds(tenant: Tenant) -> None:
     """REVOKE-22, F352c: A repeated call revokes again what was taken back in the meantime."""
     first = revoke(tenant, "svc_wrt_a", batch_id=BATCH)
@@ -252,6 +266,60 @@ def test_two_batches_at_once(ports: Ports) -> None:
 def _applied(ports: Ports, tenant: Tenant, batch_id: str, said: list[Applied]) -> None:
     batch = Batch(BatchAction.REVOKE, tuple(MANY[:30]), id=batch_id, reason="r")
     said.append(revocation_batches.apply(ports, tenant.operator, batch=batch))
+
+
+@pytest.mark.parametrize("named", [True, False], ids=["repeatable", "begun"])
+def test_a_lost_answer_hides_nothing_that_was_taken_back(tenant: Tenant, named: bool) -> None:
+    """REVOKE-21, F483a: If the answer to a write is lost, the call tells what it took back."""
+    ports, warrant_ids, lost = tenant.ports, MANY[:30], list[Call]()
+    revoke(tenant, *warrant_ids)
+
+    def lose(call: Call) -> Any:
+        answer = call()
+        if call.verb == "write" and not lost:
+            lost.append(call)
+            raise Unavailable("the answer is lost")
+        return answer
+
+    broken = Client(
+        serve(replace(ports, store=Intercepted(ports.store, lose))), tenant.admin.secret
+    )
+    body = {"action": "take_back", "warrant_ids": warrant_ids}
+    answer = send(broken, **body, **({"batch_id": BATCH} if named else {}))
+    assert lost
+    assert set(outcomes(answer.json()).values()) == {"taken_back"}
+    check_totals(tenant)
+
+
+def test_a_call_that_runs_twice_takes_back_once(ports: Ports) -> None:
+    """REVOKE-22, F483b: Of a call and its repetition at the same time, both tell what was done.
+
+    The repetition does not take back a revocation that came after the first one.
+    """
+    warrant_ids = ("svc_wrt_a", "svc_wrt_b")
+    batch = Batch(BatchAction.TAKE_BACK, warrant_ids, id=BATCH)
+
+    def run(ports: Ports, tenant: Tenant) -> Applied:
+        return revocation_batches.apply(ports, tenant.operator, batch=batch)
+
+    def run_and_revoke(ports: Ports, tenant: Tenant) -> Applied:
+        applied = run(ports, tenant)
+        tenant.revoke("svc_wrt_a")
+        return applied
+
+    def make() -> Tenant:
+        names.append(f"acme-{len(names)}")
+        tenant = Tenant(ports, serve(ports), handle=names[-1])
+        revoke(tenant, *warrant_ids)
+        return tenant
+
+    names = list[str]()
+    for race in races(ports, make, run, run_and_revoke):
+        for each in (race.first, race.second):
+            assert isinstance(each, Applied)
+            assert {result.outcome for result in each.results} == {"taken_back"}
+        assert revoked(race.world, *warrant_ids) == {"svc_wrt_a"}
+        check_totals(race.world)
 
 
 def test_a_record_that_its_warrant_does_not_name_is_left(

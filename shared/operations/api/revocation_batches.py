@@ -178,29 +178,38 @@ def _write_revocations(
 
 
 def _taken_back(call: _Call) -> dict[str, Result]:
-    results = _taken_back_before(call)
-    rest = [each for each in call.batch.ids if each not in results]
-    chunks = [rest[at : at + _READ_TOGETHER] for at in range(0, len(rest), _READ_TOGETHER)]
+    ids = call.batch.ids
+    chunks = [ids[at : at + _READ_TOGETHER] for at in range(0, len(ids), _READ_TOGETHER)]
     found = call.groups.each(chunks, partial(_find, call), _failed)
-    wanted = [each for each in found.values() if isinstance(each, _Wanted)]
-    results |= {each.id: each for each in found.values() if isinstance(each, Result)}
+    # Read last: a revocation that was found although the same call took one back came later.
+    before = _done(call) if call.batch.id else {}
+    results = {each.id: each for each in found.values() if isinstance(each, Result)} | before
     groups = divided(
-        wanted,
+        [each for each in found.values() if isinstance(each, _Wanted) and each.id not in before],
         lambda each: revocations.shard_of(call.tenant_id, each.warrant_id),
         most=_RESTORED_A_WRITE,
     )
     restored = call.groups.each(
         groups, partial(_restore, call), lambda each, error: _failed(each.id, error)
     )
-    return results | {each.id: each for each in restored.values()}
+    results |= {each.id: each for each in restored.values()}
+    gone = [each.id for each in results.values() if each.outcome is BatchOutcome.NOT_REVOKED]
+    return results | call.groups.each([gone] if gone else [], partial(_gone, call), _failed)
 
 
-def _taken_back_before(call: _Call) -> dict[str, Result]:
-    """Return what the same call took back before, by the identifiers that it has."""
-    if call.batch.id is None:
-        return {}
+def _gone(call: _Call, ids: Sequence[str]) -> dict[str, Result]:
+    """Return the results for what is not revoked.
+
+    This call took it back if the answer to a write was lost, or if the call runs twice.
+    """
+    done = {} if call.batch.dry_run else _done(call)
+    return {each: done.get(each) or Result(each, BatchOutcome.NOT_REVOKED) for each in ids}
+
+
+def _done(call: _Call) -> dict[str, Result]:
+    """Return what the same call took back so far, by the identifiers that it has."""
     after, before = model.around_parts_of(call.batch.call)
-    partition = model.parts(call.tenant_id, call.batch.id)
+    partition = model.parts(call.tenant_id, call.batch_id)
     rows = call.ports.store.query(partition, after=after, before=before)
     pairs = chain.from_iterable(Part.from_item(row.item).pairs for row in rows)
     taken = {

@@ -207,6 +207,33 @@ def test_a_source_that_changes_stays_in_charge(
     assert cutover.finish(here, there)[0][0] == "acme"
 
 
+def test_a_change_before_a_crash_does_not_end_the_move(
+    here: Ports, there: Ports, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F500a, OPS-16: If the source changed before a crash, the repeated move copies the change.
+
+    The crash comes after the source was taken out of charge, and before the target is put in.
+    """
+    tenant = Tenant(here, serve(here), handle="acme")
+    cutover.begin(here, there)
+    writes = deployment.write
+
+    def crash(ports: Ports, *given: object) -> None:
+        monkeypatch.undo()
+        tenant.revoke(WARRANTS[0])
+        writes(ports, *given)  # type: ignore[arg-type]
+        raise Crash
+
+    monkeypatch.setattr(deployment, "write", crash)
+    with pytest.raises(Crash):
+        cutover.finish(here, there)
+    assert _parts(here, there) == [Part.MOVED, Part.RECEIVING]
+    cutover.begin(here, there)
+    assert cutover.finish(here, there)[0][0] == "acme"
+    assert _parts(here, there) == [Part.MOVED, Part.SERVING]
+    assert _checked(_moved(tenant, there)) == [True, False, False]
+
+
 def test_a_target_with_data_of_its_own_is_refused(here: Ports, there: Ports) -> None:
     """F409b, OPS-16: No data is overwritten: the target must be empty, or the former source."""
     for each, handle in ((here, "acme"), (there, "globex")):

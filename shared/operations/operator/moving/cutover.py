@@ -48,8 +48,7 @@ def finish(source: Ports, target: Ports, *, user: str | None = None) -> list[tup
     if theirs.receipt is None or (has_moved and ours.moved_to != theirs.receipt):
         raise InvalidState("No move from this store to that one has begun.")
     if theirs.part is Part.RECEIVING:
-        if not has_moved:
-            copying.copy(source, target)
+        copying.copy(source, target)
         _check(source, target)
         _hand_over(source, target, ours, theirs)
     elif not has_moved:

@@ -193,8 +193,13 @@ def copy_private(source: Path, destination: Path) -> None:
 
 @contextmanager
 def _new_private(path: Path) -> Iterator[BinaryIO]:
+    """Create the file; if the block fails or is interrupted, no part of it is left."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with open(descriptor, "wb") as file:  # noqa: PTH123 (a descriptor, no path)
-        yield file
-        file.flush()
-        os.fsync(file.fileno())
+    try:
+        with open(descriptor, "wb") as file:  # noqa: PTH123 (a descriptor, no path)
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise

@@ -1,6 +1,7 @@
-"""Disks of a size that a test chooses, as far as the system's answer about their space goes."""
+"""Disks of a size that a test chooses, by what the system says of their space, or by errors."""
 
 import os
+import resource
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 KIB = 1024
+_CUT = 8
 
 
 @contextmanager
@@ -26,6 +28,17 @@ def limited(monkeypatch: pytest.MonkeyPatch, folder: Path, *, size: int) -> Call
 
     monkeypatch.setattr(os, "statvfs", lambda _: _answer(size - used(), size))
     return used
+
+
+@contextmanager
+def full_disk() -> Iterator[None]:
+    """Of each file that this process writes, the system takes a few bytes."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (_CUT, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def _answer(free: int, size: int) -> os.statvfs_result:

@@ -8,7 +8,7 @@ import typer
 from infra import data_folder
 from infra.cli.client import segment
 from infra.cli.commands import Session, command, confirm, noun
-from infra.cli.errors import WrongUsage
+from infra.cli.errors import NotWritten, WrongUsage
 from infra.cli.output import Column
 from infra.cli.values import SHOWN, Expires, Limit, Yes, given
 from shared.model.api_keys import GRACE_SECONDS_MAX
@@ -120,18 +120,32 @@ def delete(session: Session, key: ApiKeyId, yes: Yes = False) -> None:
 
 
 def check_new(path: Path | None) -> None:
-    """Raise `WrongUsage` if the file of a secret exists, before there is a secret."""
-    if path is not None and path.exists():
-        raise WrongUsage(f"{path} exists.")
+    """Raise `WrongUsage` if the file of a secret cannot be made, before there is a secret."""
+    if path is None:
+        return
+    try:
+        data_folder.write_private(path, b"")
+        path.unlink()
+    except OSError as error:
+        raise WrongUsage(f"{path} cannot be made: {error.strerror}.") from error
 
 
 def show_secret(
     session: Session, created: dict[str, Any], into: Path | None, *, field: str = "key"
 ) -> None:
-    """Print what was created with its secret, or write the secret to a file."""
-    if into is not None:
-        data_folder.write_secret(into, created[field])
-        session.out.record({**created, field: f"in {into}"})
+    """Print what was created with its secret, or write the secret to a file.
+
+    The secret is also printed if the file cannot be written, as nobody could get it otherwise.
+    Raises `NotWritten` then.
+    """
+    if into is None:
+        session.out.record(created)
+        session.out.say("The secret is shown only once.")
         return
-    session.out.record(created)
-    session.out.say("The secret is shown only once.")
+    try:
+        data_folder.write_secret(into, created[field])
+    except OSError as error:
+        session.out.record(created)
+        problem = f"{into} cannot be written: {error.strerror}"
+        raise NotWritten(f"{problem}. The secret is printed instead, only this once.") from error
+    session.out.record({**created, field: f"in {into}"})

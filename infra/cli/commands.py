@@ -10,6 +10,7 @@ The first parameter is what the command works with; its options are added to tho
 A command returns its exit code, or None for 0. Each has an example, which `--help` shows.
 """
 
+import errno
 import inspect
 import sys
 from collections.abc import Callable, Mapping
@@ -180,6 +181,11 @@ def guarded(out: Output, work: Callable[[], int | None]) -> int | None:
         return Exit.FAILED
     except RescindError as error:
         out.error(described(error), {"code": type(error).__name__, "message": str(error)})
+        return Exit.FAILED
+    except OSError as error:
+        if error.errno == errno.EPIPE:
+            raise  # Typer ends the program without a word.
+        out.error(str(error), {"code": "os_error", "message": str(error)})
         return Exit.FAILED
 
 

@@ -27,6 +27,10 @@ class NoAnswer(RescindError):
     """The service cannot be reached, or its answer is not one of this API."""
 
 
+class NotWritten(RescindError):
+    """A file for the result cannot be written."""
+
+
 class ApiError(RescindError):
     """The service refused the request, with an HTTP `status` and an error `code` of API-10.
 

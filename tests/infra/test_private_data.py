@@ -14,6 +14,7 @@ import pytest
 from infra import backup, data_folder, private_files
 from shared.errors import InvalidSettings
 from shared.operations.operator import onboarding
+from tests.disks import full_disk
 from tests.infra.folders import opened
 from tests.processes import LocalServer, free_port, local_server, run, start_in_vain
 
@@ -230,6 +231,13 @@ def test_a_backup_needs_a_data_folder(tmp_path: Path) -> None:
     assert refused.returncode == 2
     assert "--data" in refused.stderr
     assert not (tmp_path / "copy").exists()
+
+
+def test_no_part_of_a_secret_is_left(tmp_path: Path) -> None:
+    """F503a: If the disk is full, no empty or cut file is left that looks like a key."""
+    with full_disk(), pytest.raises(OSError, match="File too large"):
+        data_folder.write_secret(tmp_path / "admin.key", "x" * 47)
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(

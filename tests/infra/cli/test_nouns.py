@@ -1,9 +1,11 @@
 """`rescind api-keys`, `accounts`, `audit`, `settings` and `authorizers`, against a server."""
 
+import json
 from pathlib import Path
 
 import httpx2
 
+from tests.disks import full_disk
 from tests.infra.cli.conftest import Shell
 from tests.processes import LocalServer
 
@@ -36,6 +38,33 @@ def test_a_secret_is_written_to_a_new_private_file(
     refused = admin.run("whoami")
     assert (refused.code, secret in refused.err) == (1, False)
     assert "(invalid_api_key)" in refused.err
+
+
+def test_no_secret_is_lost_with_its_file(
+    admin: Shell, service: LocalServer, tmp_path: Path
+) -> None:
+    """F501a: If the file of a secret cannot be made, no secret is; if it is cut, it is printed."""
+    created = admin.json("api-keys", "create", "lost", "--scope", "revoker")
+    rotate = ("api-keys", "rotate", created["id"], "--grace", "0", "--into")
+    refused = admin.run(*rotate, tmp_path / "no folder/new.key")
+    assert (refused.code, "No such file or directory" in refused.err) == (2, True)
+    admin.monkeypatch.setenv("RESCIND_API_KEY", created["key"])
+    assert admin.json("whoami")["api_key_id"] == created["id"]
+    file = tmp_path / "new.key"
+    admin.monkeypatch.setenv("RESCIND_API_KEY", service.admin_key)
+    with full_disk():
+        failed = admin.run(*rotate, file, "-o", "json")
+    assert (failed.code, file.exists(), "cannot be written" in failed.err) == (1, False, True)
+    made = json.loads(failed.out)
+    admin.monkeypatch.setenv("RESCIND_API_KEY", made["key"])
+    assert admin.json("whoami")["api_key_id"] == made["id"]
+
+
+def test_a_file_that_cannot_be_written_is_an_error(admin: Shell, tmp_path: Path) -> None:
+    """F502a: If the system refuses a file, a command says so in a line, and its exit code is 1."""
+    ended = admin.run("audit", "export", "--file", tmp_path / "no folder/a", "-o", "json")
+    assert ended.code == 1
+    assert json.loads(ended.err)["error"]["code"] == "os_error"
 
 
 def test_accounts_settings_and_their_entries(admin: Shell) -> None:

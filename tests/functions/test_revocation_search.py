@@ -14,6 +14,7 @@ from shared.operations.srl import ended, wake
 from shared.wiring import identifiers
 from tests.api import Client, Tenant, serve
 from tests.functions.test_revocation_batches import BATCH, MANY, OTHER, done, revoke
+from tests.intercepted import Call, Intercepted
 from tests.reads import reading
 from tests.worlds import Clock
 
@@ -99,6 +100,24 @@ def test_the_revocations_of_a_batch(tenant: Tenant) -> None:
         assert sorted(walk(tenant.admin, limit=limit, batch_id=BATCH)) == MANY[5:]
     assert walk(tenant.admin, batch_id="svc_bat_none") == []
     assert walk(tenant.admin, batch_id=BATCH, reason="other") == []
+
+
+@pytest.mark.parametrize("batch_id", ["", "svc_bat_none", BATCH + "\n", "x" * 3000])
+def test_no_batch_has_another_identifier(tenant: Tenant, batch_id: str) -> None:
+    """REVOKE-30, F485a: A malformed batch finds nothing, also if it could not name a partition.
+
+    The store is not asked: DynamoDB refuses a partition key of more than 2048 bytes.
+    """
+    seen: list[str] = []
+
+    def note(call: Call) -> Any:
+        seen.append(call.verb)
+        return call()
+
+    watched = replace(tenant.ports, store=Intercepted(tenant.ports.store, note))
+    assert walk(Client(serve(watched), tenant.admin.secret), batch_id=batch_id) == []
+    assert seen
+    assert "query" not in seen
 
 
 @pytest.fixture

@@ -154,10 +154,13 @@ def test_paths_are_those_of_the_specification(place: Place, path: str) -> None:
 
 @pytest.mark.parametrize(
     "path",
-    ["", "0", "0/1", "0/x000/001", "0/001.p/256", "0/001.p/0", "6/000", "0/../000", "0/000/"],
+    [
+        *("", "0", "0/1", "0/x000/001", "6/000", "0/../000", "0/000/"),
+        *("0/001.p/0", "0/001.p/256", "0/001.p/257", "entries/001.p/999"),
+    ],
 )
 def test_other_paths_are_refused(path: str) -> None:
-    """LOG-6: A path that no tile has is refused."""
+    """LOG-6, F484a: A path that no tile has is refused, such as one of more than 256 hashes."""
     with pytest.raises(ValueError, match="not the path"):
         Place.parse(path)
 

@@ -38,7 +38,7 @@ class Place(NamedTuple):
         number = int(found["groups"].replace("x", "").replace("/", "") + found["last"])
         level = None if found["level"] == BUNDLES else int(found["level"])
         place = cls(level, number, int(found["width"] or WIDTH))
-        if place.path != path:
+        if place.path != path or place.width > WIDTH:
             raise ValueError("not the path of a tile")
         return place
 

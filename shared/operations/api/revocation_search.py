@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from shared.model import revocation_batches as batches
 from shared.model import revocations as model
 from shared.model.callers import Caller
-from shared.model.identifiers import BEFORE_WARRANT_IDS
+from shared.model.identifiers import BATCH, BEFORE_WARRANT_IDS, is_identifier
 from shared.model.items import Row
 from shared.model.revocation_batches import Part
 from shared.model.revocations import Filters, Revocation
@@ -155,6 +155,9 @@ def _of_batch(
     ports: Ports, caller: Caller, batch_id: str, position: str | None
 ) -> Iterator[tuple[str, str]]:
     """Yield the revocations that a batch made after `position`, each with its own position."""
+    # No batch has a malformed identifier, and some are not valid as keys of a store.
+    if not is_identifier(batch_id, kind=BATCH):
+        return
     partition = batches.parts(caller.tenant_id, batch_id)
     part_sk, _, last = (position or "").rpartition("#")
     if part_sk:

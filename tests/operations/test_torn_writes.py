@@ -12,14 +12,26 @@ from shared.errors import Conflict
 from shared.model import api_keys as model
 from shared.model.audit_log import Action
 from shared.model.callers import Scope
+from shared.model.idempotency import Request
+from shared.model.identifiers import BATCH
+from shared.model.revocation_batches import Batch, BatchAction
 from shared.model.revocations import Revocation
-from shared.operations.api import api_keys, revocation_counts, revocations, service_accounts
+from shared.operations.api import (
+    api_keys,
+    revocation_batches,
+    revocation_counts,
+    revocations,
+    service_accounts,
+)
 from shared.operations.audit import sealing
 from shared.operations.rules import audit, operation
+from shared.operations.rules.idempotency import Repeatable
 from shared.ports import Ports
 from tests.operations.tenants import Tenant
 from tests.scheduler import Actor, World, explore, rest
 from tests.worlds import Clock, embedded
+
+_WARRANT = {"warrant_id": "svc_wrt_a", "reason": "stolen"}
 
 pytestmark = pytest.mark.usefixtures("few_partitions")
 
@@ -108,6 +120,44 @@ def test_a_revocation_is_made_once(tmp_path: Path, ports: Ports) -> None:
         assert first_is_new != second_is_new, run
         tenant.check_totals(ports)
         made.clear()
+
+
+@pytest.mark.parametrize(
+    ("create", "name"),
+    [(service_accounts.create, {"name": "robot"}), (revocations.create, _WARRANT)],
+    ids=["account", "revocation"],
+)
+def test_a_repetition_gets_the_same_response(
+    tmp_path: Path, ports: Ports, create: Repeatable[..., object], name: dict[str, str]
+) -> None:
+    """API-32, F486a: A repetition that sees its first request in part gets the same response."""
+    tenant = Tenant.create(ports)
+    request = Request.of(tenant.operator, method="POST", path="/v1/x", key="k", body=b"{}")
+
+    def ask(ports: Ports) -> object:
+        return create.once(ports, tenant.operator, request, **name).result
+
+    actors: dict[str, Actor] = {"first": ask, "second": ask}
+    for run in explore(World(ports, tmp_path / "blobs"), actors, torn=actors):
+        first, second = run.outcomes.values()
+        assert first == second, run
+        tenant.check_totals(ports)
+
+
+def test_a_repeated_take_back_sees_the_first_one_in_part(tmp_path: Path, ports: Ports) -> None:
+    """REVOKE-22, F483d: A call that sees itself in part still tells what was taken back."""
+    tenant = Tenant.create(ports)
+    tenant.revoke(ports, "svc_wrt_a")
+    batch = Batch(BatchAction.TAKE_BACK, ("svc_wrt_a",), id=ports.new_id(BATCH))
+
+    def take_back(ports: Ports) -> str:
+        (result,) = revocation_batches.apply(ports, tenant.operator, batch=batch).results
+        return result.outcome
+
+    actors: dict[str, Actor] = {"first": take_back, "second": take_back}
+    for run in explore(World(ports, tmp_path / "blobs"), actors, torn=actors):
+        assert set(run.outcomes.values()) == {"taken_back"}, run
+        tenant.check_totals(ports)
 
 
 def _entered(tenant: Tenant, ports: Ports) -> None:

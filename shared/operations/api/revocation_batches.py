@@ -202,7 +202,11 @@ def _gone(call: _Call, ids: Sequence[str]) -> dict[str, Result]:
 
     This call took it back if the answer to a write was lost, or if the call runs twice.
     """
-    done = {} if call.batch.dry_run else _done(call)
+    done = dict[str, Result]()
+    if not call.batch.dry_run:
+        # What a write took back may be visible before its part.
+        operation.PACING.sleep(operation.PACING.in_flight)
+        done = _done(call)
     return {each: done.get(each) or Result(each, BatchOutcome.NOT_REVOKED) for each in ids}
 
 

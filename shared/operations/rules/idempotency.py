@@ -13,6 +13,7 @@ from shared.model.callers import Caller, Scope
 from shared.model.idempotency import Once, Request
 from shared.model.items import Item, Value
 from shared.model.records import Record
+from shared.operations.rules import operation
 from shared.operations.rules.operation import Operation, settle
 from shared.ports import Ports
 from shared.ports.store import At, Change, Delete, Expect, Put
@@ -152,7 +153,7 @@ class Repeatable(Operation[P, R]):
             result = self._keeping(ports, caller, keep, *args, **kwargs)
         except RequestError:
             # The same request may have been done since, and what it changed is in the way.
-            if _read(ports, request) not in (None, found):
+            if _is_done_since(ports, request, found):
                 raise ExpectationLost([request.address]) from None
             raise
         if not keep.is_called:
@@ -195,6 +196,16 @@ def _put(request: Request, made: Once, before: Once | None) -> Put:
 def _read(ports: Ports, request: Request) -> Once | None:
     item = ports.store.get(request.address)
     return None if item is None else Once.from_item(item)
+
+
+def _is_done_since(ports: Ports, request: Request, found: Once | None) -> bool:
+    """Return whether an outcome was kept since `found` was read.
+
+    The items of its write become visible one by one, so what it changed may be visible before it.
+    """
+    if _read(ports, request) in (None, found):
+        operation.PACING.sleep(operation.PACING.in_flight)
+    return _read(ports, request) not in (None, found)
 
 
 def _found(ports: Ports, request: Request, claim: Once | None) -> Once | None:

@@ -14,6 +14,7 @@ from tests.worlds import Clock, in_memory
 
 surroundings.forget()
 surroundings.keep_files_in_memory()
+surroundings.keep_compiled_modules()
 
 # Every test fails in which a secret gets out.
 pytest_plugins = ["tests.leaks"]

@@ -2,10 +2,12 @@
 
 Settings of AWS and proxies would lead requests of the tests away from this machine, so a run
 forgets them before its first test. What tests write is in memory, where there is such a folder.
+Compiled modules are kept, so that not every process compiles all of them.
 """
 
 import json
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -51,6 +53,15 @@ def keep_files_in_memory(memory: Path = Path("/dev/shm")) -> None:
     found = os.statvfs(memory)
     if found.f_bavail * found.f_frsize >= _ROOM and not found.f_flag & os.ST_NOEXEC:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(memory))
+
+
+def keep_compiled_modules() -> None:
+    """Let all processes of the tests keep compiled modules, even if the user forbids it.
+
+    Otherwise each of several hundred processes compiles all that it imports.
+    """
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
 
 
 @contextmanager

@@ -57,6 +57,15 @@ def test_files_are_in_memory_if_it_serves(
     assert (os.environ.get("PYTEST_DEBUG_TEMPROOT") == str(tmp_path)) is used
 
 
+def test_compiled_modules_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processes of the tests keep compiled modules, even if the user's environment forbids it."""
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    surroundings.keep_compiled_modules()
+    assert "PYTHONDONTWRITEBYTECODE" not in os.environ
+    assert not sys.dont_write_bytecode
+
+
 @pytest.mark.slow
 def test_nobodys_settings_lead_away_from_this_machine() -> None:
     """F34a: The tests ignore AWS settings and proxies in the environment of the user."""

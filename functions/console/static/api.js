@@ -52,7 +52,7 @@ export function use(secret) {
 export const at = (path) => path.slice(1)
 
 /** Whether there is a key to call with. */
-export const isReady = () => key !== null
+const isReady = () => key !== null
 
 /** The time of the service in milliseconds, by the `Date` of its answers. */
 export const now = () => Date.now() + ahead

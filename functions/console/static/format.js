@@ -70,6 +70,18 @@ export const clock = (time) => second(time).slice(11, 16)
 export const date = (time) => second(time).slice(0, 10)
 
 /**
+ * The first second of a day in UTC, as the API takes it.
+ * @param {string} day such as 2026-11-22
+ */
+export const dayBegins = (day) => `${day}T00:00:00Z`
+
+/**
+ * The last second of a day in UTC.
+ * @param {string} day
+ */
+export const dayEnds = (day) => `${day}T23:59:59Z`
+
+/**
  * Bytes in hexadecimal digits.
  * @param {Uint8Array} bytes
  */
@@ -80,3 +92,15 @@ export const hex = (bytes) => [...bytes].map((byte) => byte.toString(16).padStar
  * @param {string} identifier
  */
 export const short = (identifier) => `…${identifier.slice(-6)}`
+
+/**
+ * Who did something, without the tenant: an account, an API key by the end of its identifier, the
+ * operator, or a part of the service.
+ * @param {string} identity of the API, such as fraud-desk@acme.svc
+ */
+export function nameOf(identity) {
+  const [name = identity] = identity.split('@')
+  if (name === 'system+operator') return 'the operator'
+  if (name.startsWith('system+')) return `the service (${name.slice(7)})`
+  return name.startsWith('svc_ak_') ? `API key ${short(name)}` : name
+}

@@ -77,7 +77,7 @@ export async function reopen() {
 }
 
 /** Forget the key and everything that was read with it; other tabs stay. */
-export function lock() {
+function lock() {
   use(null)
   caller = null
   // The next key may be a person's own.

@@ -180,7 +180,7 @@ function isShown(shown, signed) {
  * @param {Uint8Array} data
  * @returns {number | string | unknown[] | Map<string, unknown>}
  */
-export function decode(data) {
+function decode(data) {
   let at = 0
   const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
   const check = (/** @type {boolean} */ holds) => need(holds, 'members', 'What is signed is not encoded as lists are.')

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 
-import { folded, nameOf, sentence } from '../../../functions/console/static/parts/audit_sentences.js'
+import { folded, sentence } from '../../../functions/console/static/parts/audit_sentences.js'
 import { Broken, bundlePath, checkpoint, exported, isSigned, leaf, records, Tree, WrongKey } from '../../../functions/console/static/sealed_log.js'
 
 const entry = (action, timestamp, details = {}, actor = 'fraud-desk@local.svc') => ({ action, actor, timestamp, details, resource_id: 'svc_rev_01' })
@@ -32,7 +32,6 @@ test('F476b: entries of one batch are one sentence, and no run crosses midnight'
 
 test('F476c: an action that the page does not know is said as it is', () => {
   assert.deepEqual(sentence(folded([entry('moon.land', '2026-11-22T10:00:00Z')])[0]), { who: 'fraud-desk', did: 'moon.land', what: 'svc_rev_01' })
-  assert.equal(nameOf('system+schedule@local.svc'), 'the service (schedule)')
 })
 
 // The leaves and roots of the test vectors of Certificate Transparency (RFC 6962, as in its reference implementation).

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
 
-import { isLate, layout, stages } from '../../../functions/console/static/pictures/revocations.js'
+import { isLate } from '../../../functions/console/static/pictures/overview.js'
+import { layout, stages } from '../../../functions/console/static/pictures/revocations.js'
 import { measure } from '../../../functions/console/static/pictures/text.js'
 
 const NOW = Date.parse('2026-11-21T12:00:00Z')
@@ -43,9 +44,10 @@ test('the time between two stages is told', () => {
 
 test('a late schedule is told, a list that is due now is not late', () => {
   const due = Date.parse(STATUS.next_due_at)
-  assert.equal(isLate(STATUS, due + 60_000), false)
-  assert.equal(isLate(STATUS, due + 60_001), true)
-  assert.match(stages(known({}, { now: due + 120_000 }))[1].lines[0], /late/)
+  assert.equal(isLate(STATUS, due + 120_000), false)
+  assert.equal(isLate(STATUS, due + 120_001), true)
+  assert.match(stages(known({}, { now: due + 120_000 }))[1].lines[0], /Due by/)
+  assert.match(stages(known({}, { now: due + 120_001 }))[1].lines[0], /late/)
 })
 
 for (const width of [320, 599, 600, 760, 1160, 2400]) {

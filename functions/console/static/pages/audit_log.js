@@ -1,7 +1,7 @@
 /** Who did what, when, and is the log whole? */
 
 import { ApiError, call, get, now } from '../api.js'
-import { count, number, second } from '../format.js'
+import { count, date, dayBegins, dayEnds, number, second } from '../format.js'
 import { html, one, put } from '../html.js'
 import { banner, heading, named, panel, problem, ready } from '../parts/panel.js'
 import { ACTIONS, folded, sentence } from '../parts/audit_sentences.js'
@@ -61,14 +61,14 @@ function filters(query) {
 }
 
 /**
- * The parameters of the API for the filters of the address. A day ends with its last second.
+ * The parameters of the API for the filters of the address.
  * @param {URLSearchParams} query
  * @returns {Record<string, string | null>}
  */
 function parameters(query) {
-  const day = (/** @type {string} */ name, /** @type {string} */ time) => query.get(name) && `${query.get(name)}T${time}Z`
+  const [from, to] = [query.get('from'), query.get('to')]
   return Object.fromEntries([
-    ['action', query.get('action')], ['from', day('from', '00:00:00')], ['to', day('to', '23:59:59')],
+    ['action', query.get('action')], ['from', from && dayBegins(from)], ['to', to && dayEnds(to)],
     ...FILTERS.map(([name, parameter]) => [parameter, query.get(name)]),
   ])
 }
@@ -106,7 +106,7 @@ function days(found) {
   /** @type {Map<string, Entry[]>} */
   const byDay = new Map()
   for (const entry of found) {
-    const day = entry.timestamp.slice(0, 10)
+    const day = date(entry.timestamp)
     byDay.set(day, [...(byDay.get(day) ?? []), entry])
   }
   return [...byDay].map(([day, of]) => html`<section aria-label=${day}><h2>${day}</h2><div class="log">${folded(of).map(line)}</div></section>`)
@@ -165,7 +165,7 @@ async function save(format, query, place, signal) {
   }
   try {
     if (!await advance(place, step, signal)) return put(place, banner('info', 'Stopped. No file was made.'))
-    download(`audit-${second(now()).slice(0, 10)}.${format}`, format === 'csv' ? 'text/csv' : 'application/x-ndjson', parts)
+    download(`audit-${date(now())}.${format}`, format === 'csv' ? 'text/csv' : 'application/x-ndjson', parts)
     put(place, banner('force', 'The file is complete.'))
   } catch (error) {
     if (!(error instanceof ApiError)) throw error

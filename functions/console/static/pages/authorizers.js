@@ -89,7 +89,7 @@ function summary(found, newest) {
  * @param {Authorizer[]} found
  * @returns {Map<string, Authorizer[]>}
  */
-export function grouped(found) {
+function grouped(found) {
   /** @type {Map<string, Authorizer[]>} */
   const groups = new Map()
   const add = (/** @type {string} */ name, /** @type {Authorizer} */ each) => groups.set(name, [...(groups.get(name) ?? []), each])

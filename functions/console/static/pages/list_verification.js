@@ -13,7 +13,7 @@ import { CHECKS, NoEd25519, Refused, verify } from '../verify.js'
 /** @typedef {{pin: string, version: number, sha256: string}} Remembered */
 
 /** Longer lists are not fetched: on AWS they are at another address, which the page may not read. */
-const LONGEST = 20_000
+export const LONGEST = 20_000
 
 /** @type {Record<Exclude<Check, 'key'>, {words: string, yes: (content: Content, seen: Remembered | null) => string}>} */
 const WORDS = {

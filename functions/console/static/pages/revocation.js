@@ -1,14 +1,15 @@
 /** How far has one revocation come, and who may still let the warrant in? */
 
 import { ApiError, get, now, repeat } from '../api.js'
-import { clock, count, date, minute, number, second } from '../format.js'
+import { clock, count, date, minute, nameOf, number, second } from '../format.js'
 import { html, one, put } from '../html.js'
 import { banner, heading, named, picture, problem, ready } from '../parts/panel.js'
 import { facts } from '../parts/table.js'
 import { tag } from '../parts/tag.js'
-import { isLate, rail, stages } from '../pictures/revocations.js'
+import { isLate } from '../pictures/overview.js'
+import { rail, stages } from '../pictures/revocations.js'
 import { may } from '../session.js'
-import { author, takeBack } from './revocation_dialogs.js'
+import { takeBack } from './revocation_dialogs.js'
 
 /** @typedef {{propagation: Api.RevocationPropagation, status: Api.ListStatus | null, listedAt: string | null}} Progress */
 
@@ -134,7 +135,7 @@ class View {
   #said = ''
   #fault = one(html`<div></div>`)
   #list = one(html`<div class="body"></div>`)
-  #rail = picture((width) => rail(stages({ ...this.#progress, by: author(this.#record.created_by), now: now() }), width))
+  #rail = picture((width) => rail(stages({ ...this.#progress, by: nameOf(this.#record.created_by), now: now() }), width))
   #isAll = false
 
   /**

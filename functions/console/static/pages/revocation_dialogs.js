@@ -1,20 +1,10 @@
-/** Dialogs that revoke one warrant and take one revocation back, and who did it. */
+/** Dialogs that revoke one warrant and take one revocation back. */
 
 import { call, remove } from '../api.js'
-import { short } from '../format.js'
 import { html } from '../html.js'
 import { ask, field } from '../parts/dialog.js'
 import { announce, named } from '../parts/panel.js'
 import { WARRANT_PATTERN } from '../parts/warrant_lines.js'
-
-/**
- * Who revoked, without the tenant: the name of an account, or the end of a key's identifier.
- * @param {string} identity
- */
-export function author(identity) {
-  const name = identity.split('@')[0]
-  return name.startsWith('svc_ak_') ? `API key ${short(name)}` : name
-}
 
 /**
  * Revoke one warrant, and go to its revocation.

@@ -1,7 +1,7 @@
 /** Which warrants are revoked, and is each in the list? */
 
 import { get, now, repeat } from '../api.js'
-import { ago, number } from '../format.js'
+import { ago, dayBegins, dayEnds, nameOf, number } from '../format.js'
 import { html, one, put } from '../html.js'
 import { field } from '../parts/dialog.js'
 import { announce, banner, heading, named, problem, ready, when } from '../parts/panel.js'
@@ -9,11 +9,11 @@ import { work } from '../parts/progress.js'
 import { empty, longTable, table } from '../parts/table.js'
 import { icon, tag } from '../parts/tag.js'
 import { WARRANT } from '../parts/warrant_lines.js'
-import { isLate } from '../pictures/revocations.js'
+import { isLate } from '../pictures/overview.js'
 import { may, who } from '../session.js'
 import { showOne, statusOf } from './revocation.js'
 import { showMany, takeBackBatch } from './revocation_batch.js'
-import { author, revokeOne } from './revocation_dialogs.js'
+import { revokeOne } from './revocation_dialogs.js'
 
 /** @typedef {{warrant: string, batch: string, reason: string, by: string, from: string, to: string}} Filters as in the address */
 /** @typedef {{rows: Api.RevocationRecord[], total: number | null, cursor: string | null}} Found */
@@ -255,7 +255,7 @@ function asked({ warrant, batch, reason, by, from, to }) {
   const isBeginning = warrant.endsWith('*')
   return {
     warrant_id: isBeginning ? null : warrant, warrant_prefix: isBeginning ? warrant.slice(0, -1) : null,
-    batch_id: batch, reason, created_by: by && !by.includes('@') ? `${by}@${who().identity.split('@')[1]}` : by, from: from && `${from}T00:00:00Z`, to: to && `${to}T23:59:59Z`,
+    batch_id: batch, reason, created_by: by && !by.includes('@') ? `${by}@${who().identity.split('@')[1]}` : by, from: from && dayBegins(from), to: to && dayEnds(to),
   }
 }
 
@@ -289,5 +289,5 @@ const columnsOf = (status) => [
   { heading: 'List', cell: (row) => !status ? html`<span class="soft">not known</span>` : waits(row, status) ? tag('wait', 'waiting') : html`<span class="soft line">${icon('force')} published</span>` },
   { heading: 'Reason', cell: ({ reason }) => named(reason) },
   { heading: 'Revoked', cell: ({ created_at: created }) => html`<span class="line">${when(created)}</span>` },
-  { heading: 'By', cell: ({ created_by: by }) => named(author(by)) },
+  { heading: 'By', cell: ({ created_by: by }) => named(nameOf(by)) },
 ]

@@ -3,7 +3,7 @@
 import { all, ApiError, now, pages } from '../api.js'
 import { count, number } from '../format.js'
 import { html, one, put } from '../html.js'
-import { announce, banner, heading, problem, ready } from '../parts/panel.js'
+import { announce, banner, heading, PATIENCE, problem, ready, skeleton } from '../parts/panel.js'
 import { create } from '../parts/signing_key_dialogs.js'
 import { empty } from '../parts/table.js'
 import { icon } from '../parts/tag.js'
@@ -22,7 +22,6 @@ export const title = 'Keys'
 const PAGES_READ = 100
 /** For more keys the numbers of warrants are not read: each takes a query of the store. */
 const NUMBERED = 500
-const PATIENCE = 300
 /** The bar at the foot of a phone. */
 const BAR = 64
 
@@ -68,7 +67,7 @@ class Keys {
     this.drawHead()
     const place = one(html`<section class="panel" aria-label="All keys"></section>`)
     put(this.main, this.head, this.said, place)
-    const grey = setTimeout(() => put(place, html`<div class="skeleton" aria-hidden="true">${[1, 2, 3, 4, 5, 6].map(() => html`<i></i>`)}</div>`), PATIENCE)
+    const grey = setTimeout(() => put(place, skeleton(6)), PATIENCE)
     try {
       await this.read(place)
       if (this.signal.aborted) return

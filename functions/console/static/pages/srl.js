@@ -7,7 +7,7 @@ import { banner, heading, panel, picture, problem, ready } from '../parts/panel.
 import { empty, footer, longList } from '../parts/table.js'
 import { coverage, coverageWords, difference, row, strip } from '../pictures/srl.js'
 import { signersCard } from './list_signers.js'
-import { verifyCard } from './list_verification.js'
+import { LONGEST, verifyCard } from './list_verification.js'
 
 export const title = 'Lists'
 
@@ -20,8 +20,6 @@ const DAYS = 14
 const PAGES = 20
 const ROWS = 15
 const GAPS = 5
-/** Longer lists are not fetched: on AWS they are at another address, which the page may not read. */
-export const LONGEST = 20_000
 
 /**
  * @param {HTMLElement} main

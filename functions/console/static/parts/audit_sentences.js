@@ -1,6 +1,6 @@
 /** Entries of the audit log as sentences, and runs of them as one. */
 
-import { count, short } from '../format.js'
+import { count, date, nameOf, short } from '../format.js'
 
 /** @typedef {Api.AuditEntry} Entry */
 /** @typedef {{entries: Entry[], actor: string, action: string}} Run entries of one actor and one action, newest first */
@@ -83,7 +83,7 @@ export function folded(entries) {
  * @param {Entry} entry
  */
 function isNear(before, entry) {
-  const sameDay = before.timestamp.slice(0, 10) === entry.timestamp.slice(0, 10)
+  const sameDay = date(before.timestamp) === date(entry.timestamp)
   const sameBatch = before.details.batch_id !== undefined && before.details.batch_id === entry.details.batch_id
   return sameDay && (sameBatch || Date.parse(before.timestamp) - Date.parse(entry.timestamp) <= MINUTE)
 }
@@ -112,14 +112,4 @@ function thing({ action, resource_id, details }) {
   if (Array.isArray(details.revocations) && details.revocations.length === 1) return String(details.revocations[0].warrant_id)
   const name = details.name ?? details.warrant_id ?? details.host
   return typeof name === 'string' ? name : resource_id.length > 20 ? short(resource_id) : resource_id
-}
-
-/**
- * Who an actor is: what is before the @ of its identity.
- * @param {string} actor
- */
-export function nameOf(actor) {
-  const [name = actor] = actor.split('@')
-  if (name.startsWith('system+')) return `the service (${name.slice(7)})`
-  return name.startsWith('svc_ak_') ? `the key ${short(name)}` : name
 }

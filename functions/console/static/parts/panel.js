@@ -1,13 +1,14 @@
 /** Panels: a heading, and what is loaded below it, or what failed and what to do. */
 
 import { ApiError, now } from '../api.js'
-import { ago, clock, second, short, span } from '../format.js'
+import { ago, clock, second, span } from '../format.js'
 import { html, one, put } from '../html.js'
 import { icon } from './tag.js'
 
 /** @typedef {import('./tag.js').State} State */
 
-const PATIENCE = 300
+/** Milliseconds after which grey boxes say that something is on its way. */
+export const PATIENCE = 300
 
 /**
  * A section with a heading. `load` yields what it shows; until then grey boxes, and after a fault the
@@ -84,8 +85,8 @@ export function picture(draw) {
   return { element, redraw }
 }
 
-/** @param {number} lines */
-const skeleton = (lines) => html`<div class="skeleton" aria-hidden="true">${Array.from({ length: lines }, () => html`<i></i>`)}</div>`
+/** Grey boxes. @param {number} lines */
+export const skeleton = (lines) => html`<div class="skeleton" aria-hidden="true">${Array.from({ length: lines }, () => html`<i></i>`)}</div>`
 
 /**
  * What failed, and what to do. Throws what is no fault of a call.
@@ -147,12 +148,6 @@ export const left = (time) => span((Date.parse(time) - now()) / 1000)
  * @param {unknown} text
  */
 export const named = (text) => html`<bdi class="named" dir="auto">${text}</bdi>`
-
-/**
- * The end of an identifier, with a button that copies the whole.
- * @param {string} identifier
- */
-export const copied = (identifier) => html`<span class="copied"><code title=${identifier}>${short(identifier)}</code><button type="button" class="quiet" aria-label=${`Copy ${identifier}`} @click=${() => copy(identifier)}>Copy</button></span>`
 
 /**
  * Put a text on the clipboard, and say so.

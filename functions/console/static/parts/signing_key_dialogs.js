@@ -1,6 +1,7 @@
 /** What changes signing keys: each asks before it does. */
 
 import { now, post } from '../api.js'
+import { dayEnds } from '../format.js'
 import { html, one } from '../html.js'
 import { below, isActive, mayHaveChildren } from '../signing_keys.js'
 import { ask, field } from './dialog.js'
@@ -49,7 +50,7 @@ export function create(forest, wanted) {
   const type = (/** @type {string} */ value, /** @type {string} */ text, isFirst = false) => html`<label class="tick"><input type="radio" name="type" value=${value} required ?checked=${isFirst}> <span>${text}</span></label>`
   const run = (/** @type {FormData} */ form) => {
     const [kind, ends] = [form.get('type'), form.get('ends')]
-    return post('/v1/keys', { type: kind, name: form.get('name'), ...(kind === 'root' ? {} : { parent_id: form.get('parent_id') }), ...(ends ? { expires_at: `${ends}T23:59:59Z` } : {}) })
+    return post('/v1/keys', { type: kind, name: form.get('name'), ...(kind === 'root' ? {} : { parent_id: form.get('parent_id') }), ...(ends ? { expires_at: dayEnds(String(ends)) } : {}) })
   }
   return ask({
     title: 'Make a key', action: 'Make the key', run, failed: 'The key was not made.',
@@ -72,4 +73,4 @@ function path(place) {
 }
 
 /** @param {string} words @param {string} name */
-const named = (words, name) => html`${words} <bdi class="whole-name">${name}</bdi>`
+const named = (words, name) => html`${words} <bdi>${name}</bdi>`

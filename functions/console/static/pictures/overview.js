@@ -9,8 +9,8 @@ import { html, one, svg } from '../html.js'
 /** @typedef {{pending: number, since: string}} Waiting how many changes no list has yet, and the day of the oldest */
 
 const MINUTE = 60_000
-/** By how much a list may come later than it is due before the schedule counts as late. */
-export const LATE = 2 * MINUTE
+/** By how much a list may come later than it is due before the schedule counts as late: on AWS it may run each two minutes. */
+const LATE = 2 * MINUTE
 /** A heartbeat without news is stored each five minutes at the latest; one that is missing shows then. */
 const QUIET = 5.5 * MINUTE
 
@@ -234,6 +234,13 @@ export function bars(days, waits, width) {
 }
 
 /**
+ * Whether the schedule should have made a list by now.
+ * @param {Pick<Api.ListStatus, 'next_due_at'>} list
+ * @param {number} now in milliseconds
+ */
+export const isLate = ({ next_due_at }, now) => now > Date.parse(next_due_at) + LATE
+
+/**
  * What is wrong with the list, the worst first; null if nothing is.
  * @param {Api.ListStatus} list
  * @param {number} now
@@ -241,7 +248,7 @@ export function bars(days, waits, width) {
  */
 export function trouble(list, now) {
   if (now >= Date.parse(list.expires_at)) return 'expired'
-  if (now > Date.parse(list.next_due_at) + LATE) return 'late'
+  if (isLate(list, now)) return 'late'
   return list.pending || list.pending_truncated ? 'waiting' : null
 }
 

@@ -3,6 +3,7 @@
 import { clock, count, date, number, second, span } from '../format.js'
 import { html, one, svg } from '../html.js'
 import { shape } from '../parts/tag.js'
+import { isLate } from './overview.js'
 import { wrapped } from './text.js'
 
 /** @typedef {import('../parts/tag.js').State} State */
@@ -67,13 +68,6 @@ function refused({ propagation: { authorizers: { registered, unknown }, complete
   if (!registered) return { title, state: 'unknown', isReached: false, lines: ['This cannot be known.'] }
   return { title, state: 'unknown', isReached: false, lines: [`Not yet: ${count(unknown, 'authorizer')} may let it in.`] }
 }
-
-/**
- * Whether the schedule should have made a list by now.
- * @param {Api.ListStatus} status
- * @param {number} now in milliseconds
- */
-export const isLate = (status, now) => now - Date.parse(status.next_due_at) > 60_000
 
 /**
  * Where everything stands: side by side, or one below the other if that is too narrow.

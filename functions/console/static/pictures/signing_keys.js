@@ -18,7 +18,7 @@ import { cut, measure } from './text.js'
  */
 
 export const HEIGHT = 44
-export const ROW = 60
+const ROW = 60
 /** The width from which the depth is shown by columns. */
 export const WIDE = 860
 const GAP = 44

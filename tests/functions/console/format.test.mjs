@@ -1,0 +1,18 @@
+/** How people and times are named. */
+
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+
+import { dayBegins, dayEnds, nameOf } from '../../../functions/console/static/format.js'
+
+test('an identity is said in the same words on each page', () => {
+  assert.equal(nameOf('fraud-desk@acme.svc'), 'fraud-desk')
+  assert.equal(nameOf('svc_ak_01kbm4xt3rfz8c5w7y2q9n6d1e@acme.svc'), 'API key …9n6d1e')
+  assert.equal(nameOf('system+schedule@acme.svc'), 'the service (schedule)')
+  assert.equal(nameOf('system+operator@acme.svc'), 'the operator')
+  assert.equal(nameOf('someone'), 'someone')
+})
+
+test('a day has its first and its last second', () => {
+  assert.deepEqual([dayBegins('2026-11-22'), dayEnds('2026-11-22')], ['2026-11-22T00:00:00Z', '2026-11-22T23:59:59Z'])
+})

@@ -179,6 +179,10 @@ def test_when_the_next_list_is_due(tenant: Tenant, clock: Clock) -> None:
     publish(tenant)
     clock.advance(minutes=-10)
     assert status(tenant)["next_due_at"] == text(clock(), minutes=1)
+    # A change after half of the lifetime does not put it off.
+    clock.advance(minutes=45)
+    tenant.revoke("svc_wrt_b")
+    assert status(tenant)["next_due_at"] == text(clock(), minutes=-4)
 
 
 def test_the_schedule_keeps_what_is_said(tenant: Tenant, ports: Ports, clock: Clock) -> None:

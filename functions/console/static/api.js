@@ -76,9 +76,7 @@ export const get = async (path, options = {}) => (await call('GET', path, undefi
  * @returns {Promise<T>}
  */
 export async function post(path, body, options = {}) {
-  // The service makes the change once, even if the network loses an answer and this tries again.
-  const headers = { 'Idempotency-Key': token(), ...options.headers }
-  return (await call('POST', path, body, { ...options, headers })).body
+  return (await call('POST', path, body, { ...options, headers: { ...once(), ...options.headers } })).body
 }
 
 /**
@@ -89,16 +87,19 @@ export async function post(path, body, options = {}) {
  * @returns {Promise<T>}
  */
 export async function patch(path, body, options = {}) {
-  const headers = { 'Idempotency-Key': token(), ...options.headers }
-  return (await call('PATCH', path, body, { ...options, headers })).body
+  return (await call('PATCH', path, body, { ...options, headers: { ...once(), ...options.headers } })).body
 }
 
 /**
+ * Remove. What is not there any more counts as removed: the answer to an earlier call may be lost.
  * @param {string} path
- * @param {Options} [options]
  */
-export async function remove(path, options = {}) {
-  await call('DELETE', path, undefined, options)
+export async function remove(path) {
+  try {
+    await call('DELETE', path)
+  } catch (error) {
+    if (!(error instanceof ApiError) || error.status !== 404) throw error
+  }
 }
 
 /**
@@ -268,5 +269,5 @@ export async function repeat(seconds, run, signal) {
   }
 }
 
-/** 128 random bits in hexadecimal digits. */
-const token = () => hex(crypto.getRandomValues(new Uint8Array(16)))
+/** A header with which the service makes a change once, however often the call is repeated. */
+export const once = () => ({ 'Idempotency-Key': hex(crypto.getRandomValues(new Uint8Array(16))) })

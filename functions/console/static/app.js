@@ -57,49 +57,53 @@ async function start() {
  */
 function showDoor(why = null, error = null) {
   leaving.abort()
-  document.querySelector('dialog')?.remove()
+  closeDialog()
   document.title = 'Sign in – Rescind'
   document.body.dataset.page = 'door'
-  const fault = one(html`<div></div>`)
+  const said = one(html`<div class="body">${why && banner('wait', why)}</div>`)
+  const button = /** @type {HTMLButtonElement} */ (one(html`<button class="main">Sign in</button>`))
   const enter = async (/** @type {SubmitEvent} */ event) => {
     event.preventDefault()
     const form = /** @type {HTMLFormElement} */ (event.target)
     const { value } = /** @type {HTMLInputElement} */ (form.elements.namedItem('key'))
     const { checked } = /** @type {HTMLInputElement} */ (form.elements.namedItem('keep'))
     form.reset()
+    button.disabled = true
+    put(said, html`<p role="status">The service is asked …</p>`)
     try {
       await open(value.trim(), { keep: checked })
       showShell()
-    } catch (fault_) {
-      sayRefused(fault, fault_)
+    } catch (error_) {
+      sayRefused(said, error_)
+      button.disabled = false
     }
   }
   put(place, html`
     <main class="door">
       ${mark()}<h1 tabindex="-1">Sign in to Rescind</h1>
-      ${why && banner('wait', why)}${fault}
+      ${said}
       <form @submit=${enter}>
         <label class="field"><span>API key</span><input name="key" type="password" autocomplete="off" spellcheck="false" required></label>
         <label class="tick"><input name="keep" type="checkbox"> <span>Keep me signed in in this tab. The browser then stores the key until the tab is closed; a copy of the tab has it too.</span></label>
-        <button class="main">Sign in</button>
+        ${button}
       </form>
       <p class="soft">On the machine that runs the service, <code>rescind console</code> prints an address that needs no key.</p>
     </main>`)
-  if (error) sayRefused(fault, error)
+  if (error) sayRefused(said, error)
   place.querySelector('input')?.focus()
   ready()
 }
 
 /**
- * @param {Element} fault
+ * @param {Element} said
  * @param {unknown} error
  */
-function sayRefused(fault, error) {
+function sayRefused(said, error) {
   if (!(error instanceof ApiError)) throw error
   const refused = error.code === 'code_refused'
     ? 'This address was used already, or it is older than five minutes. Type a key, or ask for another address: rescind console.'
     : error.status === 401 && 'The service does not know this key, or it has ended.'
-  put(fault, banner('revoked', html`<strong>You are not signed in.</strong> ${refused || advice(error)}`))
+  put(said, banner('revoked', html`<strong>You are not signed in.</strong> ${refused || advice(error)}`))
 }
 
 /** The frame around each page. */
@@ -124,6 +128,11 @@ function showShell() {
       <div class="paper"><div id="notes"></div><main id="main" tabindex="-1"></main></div>
     </div>`)
   showPage()
+}
+
+/** A dialog belongs to the page on which it was opened. */
+function closeDialog() {
+  document.querySelector('dialog')?.close()
 }
 
 function main() {
@@ -152,6 +161,7 @@ async function showPage() {
   leaving.abort()
   leaving = new AbortController()
   const { signal } = leaving
+  closeDialog()
   const wanted = route()
   const known = PAGES.find(([name]) => name === wanted.page)
   delete document.body.dataset.ready

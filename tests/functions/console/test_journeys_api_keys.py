@@ -52,6 +52,56 @@ def test_a_key_is_made_replaced_and_revoked(console: Console) -> None:
         world.get("whoami", "edge")
 
 
+def test_a_key_of_a_link_makes_keys_that_end_with_it(visitor: Console) -> None:
+    """F530a: Who is signed in with a key that ends soon is offered only what it may make."""
+    page, world = visitor.page, visitor.world
+    link = world.link()
+    with page.expect_response("**/console/session") as answered:
+        page.goto(link)
+    world.seed.secrets |= {"code": link.partition("=")[2], "link": answered.value.json()["key"]}
+    visitor.wait("overview")
+    visitor.open("#/api-keys")
+    page.get_by_role("button", name="New API key").click()
+    expect(page.get_by_label("Ends after").locator("option")).to_have_text(
+        ["12 h, with the key that you are signed in with"]
+    )
+    expect(page.get_by_role("dialog")).to_contain_text("sign in with an API key that lasts longer")
+    page.get_by_label("Name").fill("gate")
+    page.get_by_role("button", name="Make the key").click()
+    expect(page.get_by_role("alert")).to_contain_text("Choose what the key may do.")
+    page.get_by_label("fetches lists").check()
+    page.get_by_role("button", name="Make the key").click()
+    world.seed.secrets["gate"] = page.locator("output.secret").inner_text()
+    page.get_by_role("button", name="I have stored it").click()
+    assert world.get("whoami", "gate")["expires_at"] == world.get("whoami", "link")["expires_at"]
+    page.get_by_role("link", name="admin", exact=True).click()
+    expect(
+        page.get_by_text("To replace it, sign in with an API key that lasts longer")
+    ).to_be_visible()
+    expect(page.get_by_role("button", name="Replace")).to_have_count(0)
+
+
+def test_a_secret_stays_until_it_is_stored(console: Console) -> None:
+    """F530b: Nothing but the person's word that it is stored takes a secret off the page."""
+    page, world = console.page, console.world
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    console.open("#/api-keys")
+    page.get_by_role("button", name="New API key").click()
+    page.get_by_label("Name").fill("nightly job")
+    page.get_by_label("may read").check()
+    page.get_by_role("button", name="Make the key").click()
+    secret = world.seed.secrets["nightly job"] = page.locator("output.secret").inner_text()
+    expect(page.get_by_role("button", name="Cancel")).to_have_count(0)
+    for _ in range(3):
+        page.keyboard.press("Escape")
+    expect(page.locator("output.secret")).to_have_text(secret)
+    page.get_by_role("dialog").get_by_role("button", name="Copy").click()
+    expect(page.get_by_role("dialog").get_by_role("status").last).to_have_text("Copied.")
+    assert page.evaluate("navigator.clipboard.readText()") == secret
+    page.get_by_role("button", name="I have stored it").click()
+    expect(page.get_by_role("dialog")).to_have_count(0)
+
+
 def test_revoking_ones_own_key_signs_out(console: Console) -> None:
     """F478b: The dialog says that it is one's own key; the last admin key is refused in words."""
     page = console.page

@@ -3,6 +3,7 @@
 import pytest
 from playwright.sync_api import expect
 
+from tests.functions.console import plans
 from tests.functions.console.plans import MARKUP, RTL
 from tests.functions.console.watched import Console
 
@@ -35,6 +36,14 @@ def test_who_is_behind_comes_first(console: Console) -> None:
     page.get_by_role("link", name="checkout-eu-2").click()
     expect(page.get_by_role("heading", name="checkout-eu-2")).to_be_visible()
     expect(page.get_by_text("rescind, version 0.2.0")).to_be_visible()
+
+
+@pytest.mark.parametrize("plan", [plans.nothing], ids=["empty"])
+def test_a_tenant_without_authorizers(console: Console) -> None:
+    """F533a: Without authorizers the page says what to do, and announces no loading."""
+    console.open("#/authorizers")
+    expect(console.page.get_by_text("No authorizer is registered.")).to_be_visible()
+    expect(console.page.locator("#said")).to_be_empty()
 
 
 def test_no_authorizer_says_what_to_do(visitor: Console) -> None:

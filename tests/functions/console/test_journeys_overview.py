@@ -102,6 +102,22 @@ def test_a_fault_of_one_panel_leaves_the_others(console: Console) -> None:
     expect(panel(console, "Revocations per day").locator(".body")).to_be_visible()
 
 
+def test_a_fault_in_a_narrow_panel_can_be_read(console: Console) -> None:
+    """F533b: What a panel says of its fault is never squeezed to a word a line by its button."""
+    page = console.page
+    console.expect_failures(503)
+    for path in ("**/v1/authorizers*", "**/v1/keys?*"):
+        page.route(path, lambda route: route.fulfill(status=503, json={}))
+    console.open("#/settings")
+    console.open("#/overview")
+    faults = page.get_by_role("alert").locator("p")
+    expect(faults).to_have_count(3)
+    for width in (1280, 1000, 720, 390, 320):
+        page.set_viewport_size({"width": width, "height": 800})
+        assert faults.evaluate_all("all => Math.min(...all.map((each) => each.clientWidth))") >= 170
+        console.check()
+
+
 def test_a_key_that_only_reads_sees_what_it_may(visitor: Console) -> None:
     """F468e: With a read-only key the overview shows what it may read, and nothing to change."""
     visitor.expect_failures(403)

@@ -165,6 +165,79 @@ def test_a_service_that_does_not_answer(console: Console) -> None:
     expect(again).to_have_count(0)
 
 
+def test_an_answer_that_is_lost(console: Console) -> None:
+    """F531a: If the answer to a change is lost, the dialog says so; trying again does it once."""
+    page, world = console.page, console.world
+
+    def lose(route: Route) -> None:
+        if route.request.method == "GET":
+            return route.continue_()
+        route.fetch()
+        return route.abort()
+
+    console.expect_failures(0, 404)
+    console.open("#/keys")
+    page.get_by_role("button", name="New key").click()
+    page.get_by_role("radio", name="Root").check()
+    page.get_by_label("Name", exact=True).fill("Second office")
+    page.route("**/v1/**", lose)
+    page.get_by_role("button", name="Make the key").click()
+    unknown = page.get_by_role("alert").filter(has_text="It is not known whether that was done.")
+    expect(unknown).to_be_visible()
+    page.unroute("**/v1/**")
+    page.get_by_role("button", name="Make the key").click()
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    names = [key["name"] for key in world.get("keys?limit=100")["keys"]]
+    assert names.count("Second office") == 1
+
+    made = world.post("revocations", warrant_id="svc_wrt_lost", reason="a mistake")
+    console.open(f"#/revocations/{made['id']}")
+    page.get_by_role("button", name="Take back").click()
+    page.route("**/v1/**", lose)
+    page.get_by_role("button", name="Take it back").click()
+    expect(unknown).to_be_visible()
+    page.unroute("**/v1/**")
+    page.get_by_role("button", name="Take it back").click()
+    expect(page.get_by_text("Online checks let this warrant in.")).to_be_visible()
+
+
+def test_a_dialog_belongs_to_its_page(console: Console) -> None:
+    """F531b: Who goes back while a dialog is open leaves the dialog, and nothing is done."""
+    page = console.page
+    console.open("#/settings")
+    console.open("#/accounts")
+    page.get_by_role("button", name="New account").click()
+    page.get_by_label("Name").fill("new-desk")
+    page.go_back()
+    console.wait("settings")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    page.go_forward()
+    console.wait("accounts")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    expect(page.get_by_role("row", name="new-desk")).to_have_count(0)
+
+
+def test_a_slow_sign_in(visitor: Console) -> None:
+    """F531c: While the service is asked about a key, the page says so; what it says next is new."""
+    page = visitor.page
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    visitor.expect_failures(401)
+    page.route("**/v1/whoami", hold)
+    visitor.type_key("svc_wrong")
+    expect(page.get_by_text("The service is asked")).to_be_visible()
+    expect(page.get_by_role("button", name="Sign in")).to_be_disabled()
+    held.pop().continue_()
+    expect(page.get_by_role("alert")).to_contain_text("You are not signed in.")
+    expect(page.get_by_text("The service is asked")).to_have_count(0)
+    expect(page.get_by_role("button", name="Sign in")).to_be_enabled()
+    page.unroute("**/v1/whoami")
+    visitor.sign_in()
+
+
 def test_a_service_that_is_throttled(console: Console) -> None:
     """F459b: If there are too many requests, the console waits as it is told, says so, goes on."""
     console.expect_failures(429)

@@ -1,7 +1,7 @@
 """The console's page of webhooks."""
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from tests.functions.console.plans import MARKUP
 from tests.functions.console.watched import Console
@@ -45,3 +45,33 @@ def test_a_webhook_is_made_disabled_and_deleted(console: Console) -> None:
     page.get_by_role("dialog").get_by_role("button", name="Delete").click()
     expect(page.get_by_text("No webhooks yet.")).to_be_visible()
     assert world.get("webhooks")["webhooks"] == []
+
+
+def test_what_becomes_of_a_test_event(console: Console) -> None:
+    """F532a: The outcome of a test event is shown as it comes, without loading the page."""
+    page, world = console.page, console.world
+    made = world.post("webhooks", url="https://hooks.example.com/rescind", events=["*"])
+    world.seed.secrets["webhook"] = made["secret"]
+    console.open(f"#/webhooks/{made['id']}")
+    expect(page.get_by_text("Nothing was sent yet.")).to_be_visible()
+    page.get_by_role("button", name="Test…").click()
+    expect(page.get_by_role("dialog")).to_contain_text("rescind.test")
+    page.get_by_role("button", name="Send", exact=True).click()
+    expect(page.locator("#said")).to_contain_text("A test event is on its way.")
+    told = {
+        "index": 7,
+        "type": "rescind.test",
+        "state": "delivered",
+        "outcome": "answered",
+        "status": 204,
+        "milliseconds": 12,
+        "attempts": 1,
+        "attempted_at": "2026-11-21T12:00:00Z",
+        "answer": None,
+    }
+
+    def tell(route: Route) -> None:
+        route.fulfill(json={"deliveries": [told], "cursor": None})
+
+    page.route("**/deliveries*", tell)
+    expect(page.get_by_role("row", name="rescind.test")).to_contain_text("204 after 12 ms")

@@ -1,6 +1,6 @@
 /** Who can call the API, with what, and until when? */
 
-import { all, get, now, post, remove } from '../api.js'
+import { all, ApiError, get, now, post, remove } from '../api.js'
 import { count, date, short } from '../format.js'
 import { html, svg } from '../html.js'
 import { ask, field, showSecret } from '../parts/dialog.js'
@@ -84,8 +84,9 @@ async function detail(id, signal, redraw) {
       ['Ends', end(key)],
     ]),
     may() && key.status === 'active' && html`<div class="actions">
-      <button type="button" @click=${() => rotate(key, redraw)}>Replace…</button>
-      <button type="button" @click=${() => revoke(key, redraw)}>Revoke…</button></div>`,
+      ${!wouldOutlive(key) && html`<button type="button" @click=${() => rotate(key, redraw)}>Replace…</button>`}
+      <button type="button" @click=${() => revoke(key, redraw)}>Revoke…</button></div>
+      ${wouldOutlive(key) && html`<p class="soft">To replace it, sign in with an API key that lasts longer: a key cannot make one that ends after itself.</p>`}`,
     html`<p><a href=${`#/audit?key=${key.id}`}>What this key did</a></p>`,
   ]
 }
@@ -102,12 +103,15 @@ async function create(account, redraw) {
       field('Name', html`<input name="name" required maxlength="255" autocomplete="off">`, 'For people: the program or the person that has it.'),
       html`<fieldset><legend>Scopes</legend>${Object.entries(SCOPES).map(([scope, words]) => html`<label class="tick"><input type="checkbox" name="scopes" value=${scope}> <span>${words} <small class="soft">${scope}</small></span></label>`)}</fieldset>`,
       field('Account', html`<select name="account"><option value="">None: it stands for itself</option>${accounts.map(({ id, name }) => html`<option value=${id} ?selected=${id === account}>${name}</option>`)}</select>`),
-      field('Ends after', html`<select name="days"><option value="30">30 days</option><option value="90" selected>90 days</option><option value="365">a year</option><option value="">never</option></select>`),
+      field('Ends after', html`<select name="ends">${ends().map(([end, words, isUsual]) => html`<option value=${end} ?selected=${isUsual}>${words}</option>`)}</select>`, who().expires_at && SHORT_LIVED),
     ],
-    run: (form) => post('/v1/api-keys', {
-      name: form.get('name'), scopes: form.getAll('scopes'),
-      service_account_id: form.get('account') || null, expires_at: after(form.get('days')),
-    }),
+    run: async (form, headers) => {
+      if (!form.has('scopes')) throw new ApiError(400, 'invalid_request', 'Choose what the key may do.', null)
+      return post('/v1/api-keys', {
+        name: form.get('name'), scopes: form.getAll('scopes'),
+        service_account_id: form.get('account') || null, expires_at: form.get('ends') || null,
+      }, { headers })
+    },
   })
   if (made) await handOver(/** @type {Api.CreatedApiKey} */ (made), redraw)
 }
@@ -117,11 +121,35 @@ async function create(account, redraw) {
  * @param {() => Promise<void>} redraw
  */
 async function handOver(made, redraw) {
-  await Promise.all([redraw(), showSecret('Store this key now', made.key, html`It is the secret of ${named(made.name)}, which ${inWords(made.scopes)}.`)])
+  await Promise.all([redraw(), showSecret('Store this key now', made.key, html`It is the secret of <bdi>${made.name}</bdi>, which ${inWords(made.scopes)}.`)])
 }
 
-/** @param {FormDataEntryValue | null} days */
-const after = (days) => days ? new Date(now() + Number(days) * DAY * 1000).toISOString().replace(/\.\d+/, '') : null
+const SHORT_LIVED = 'A key cannot make one that ends after itself. For a longer one, sign in with an API key that lasts longer.'
+
+/**
+ * The ends that a new key may have: none after the end of the key that makes it.
+ * @returns {[string, string, boolean][]} the time, in words, and whether it is the usual one
+ */
+function ends() {
+  const own = who().expires_at
+  const last = own ? Date.parse(own) : Infinity
+  /** @type {[number, string][]} */
+  const lengths = [[30, '30 days'], [90, '90 days'], [365, 'a year']]
+  const found = lengths.map(([days, words]) => /** @type {const} */ ([now() + days * DAY * 1000, words, days === 90])).filter(([end]) => end <= last)
+  /** @type {[string, string, boolean]} */
+  const longest = own ? [own, `${left(own)}, with the key that you are signed in with`, found.length < 2] : ['', 'never', false]
+  return [...found.map(([end, words, isUsual]) => /** @type {[string, string, boolean]} */ ([`${new Date(end).toISOString().slice(0, 19)}Z`, words, isUsual])), longest]
+}
+
+/**
+ * Whether a key that gets as much time as another one would end after the key that makes it.
+ * @param {Key} key
+ */
+function wouldOutlive({ created_at, expires_at }) {
+  const own = who().expires_at
+  const length = expires_at ? Date.parse(expires_at) - Date.parse(created_at) : Infinity
+  return own !== null && now() + length > Date.parse(own)
+}
 
 /**
  * @param {Key} key
@@ -131,9 +159,9 @@ async function rotate(key, redraw) {
   const graces = [[0, 'at once'], [3600, 'in 1 h'], [DAY, 'in 1 day'], [7 * DAY, 'in 7 days']]
   const made = await ask({
     title: 'Replace this key', action: 'Make the new key', failed: 'The key could not be replaced.',
-    body: [html`<p>A new key takes the place of ${named(key.name)}, with the same scopes and as much time as it was made with.</p>`,
+    body: [html`<p>A new key takes the place of <bdi>${key.name}</bdi>, with the same scopes and as much time as it was made with.</p>`,
       field('The old key ends', html`<select name="grace">${graces.map(([seconds, words]) => html`<option value=${seconds} ?selected=${seconds === DAY}>${words}</option>`)}</select>`, 'Until then both are accepted.')],
-    run: (form) => post(`/v1/api-keys/${key.id}/rotate`, { grace_seconds: Number(form.get('grace')) }),
+    run: (form, headers) => post(`/v1/api-keys/${key.id}/rotate`, { grace_seconds: Number(form.get('grace')) }, { headers }),
   })
   if (made) await handOver(/** @type {Api.RotatedApiKey} */ (made), redraw)
 }
@@ -146,8 +174,8 @@ async function revoke(key, redraw) {
   const own = key.id === who().api_key_id
   const done = await ask({
     title: 'Revoke this key', action: `Revoke ${key.name}`, danger: true, failed: 'The key could not be revoked.',
-    body: [html`<p>The next request with ${named(key.name)} (${short(key.id)}) is refused. This cannot be undone.</p>`, own && banner('wait', 'You are signed in with this key. You will be signed out.')],
-    run: () => post(`/v1/api-keys/${key.id}/revoke`).then(() => true),
+    body: [html`<p>The next request with <bdi>${key.name}</bdi> (${short(key.id)}) is refused. This cannot be undone.</p>`, own && banner('wait', 'You are signed in with this key. You will be signed out.')],
+    run: (_form, headers) => post(`/v1/api-keys/${key.id}/revoke`, undefined, { headers }).then(() => true),
   })
   if (!done) return
   if (own) return signOut().finally(() => location.reload())
@@ -162,7 +190,7 @@ async function revoke(key, redraw) {
 async function erase(key, redraw) {
   const done = await ask({
     title: 'Delete this key', action: `Delete ${key.name}`, danger: true, failed: 'The key could not be deleted.',
-    body: html`<p>${named(key.name)} leaves this list. What it did stays in the audit log. This cannot be undone.</p>`,
+    body: html`<p><bdi>${key.name}</bdi> leaves this list. What it did stays in the audit log. This cannot be undone.</p>`,
     run: () => remove(`/v1/api-keys/${key.id}`).then(() => true),
   })
   if (!done) return

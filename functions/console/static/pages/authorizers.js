@@ -1,7 +1,7 @@
 /** Which authorizers are behind, and which still let a revoked warrant in? */
 
 import { get, now, pages, remove } from '../api.js'
-import { count, number, span } from '../format.js'
+import { count, nameOf, number, span } from '../format.js'
 import { html, svg } from '../html.js'
 import { ask } from '../parts/dialog.js'
 import { announce, banner, heading, named, panel, ready, when } from '../parts/panel.js'
@@ -59,7 +59,7 @@ async function registered(signal) {
   for await (const page of pages('/v1/authorizers', 'authorizers', { signal })) {
     found.push(.../** @type {Authorizer[]} */ (page))
     if (--left === 0) break
-    if (found.length % 1000 === 0) announce(`${number(found.length)} authorizers are loaded.`)
+    if (page.length && found.length % 1000 === 0) announce(`${number(found.length)} authorizers are loaded.`)
   }
   return found
 }
@@ -176,8 +176,8 @@ async function one(id, signal) {
       ['Holds', state(each, newest)],
       ['Identifier', html`<code>${each.id}</code>`],
       ['Program', [each.type ?? 'not told', each.version && `, version ${each.version}`]],
-      ['Registered', html`${when(each.registered_at)} by ${named(each.owner)}`],
-      ['Last heard', html`${when(each.seen_at)}${each.relay && html`, by the relay ${named(each.relay)}`}`],
+      ['Registered', html`${when(each.registered_at)} by <bdi title=${each.owner}>${nameOf(each.owner)}</bdi>`],
+      ['Last heard', html`${when(each.seen_at)}${each.relay && html`, by the relay <bdi>${each.relay}</bdi>`}`],
       ['Confirmed', when(each.verified_at, 'not reported')],
       ['Too old after', each.max_staleness_seconds === null ? 'not reported' : `${span(each.max_staleness_seconds)}; then it ${each.allow_when_stale ? 'lets warrants in' : 'refuses everything'}`],
       ['Answers it refused', said.length ? said.map(([reason, times]) => html`<div>${number(Number(times))} × <code>${reason}</code></div>`) : 'none'],
@@ -193,7 +193,7 @@ async function one(id, signal) {
 async function take(authorizer, redraw) {
   const done = await ask({
     title: 'Remove this authorizer', action: `Remove ${authorizer.name}`, danger: true,
-    body: html`<p>${named(authorizer.name)} does not count any more when the service says who refuses a warrant. It is not stopped: an authorizer that still runs goes on with its key. Revoke the key to stop it.</p>`,
+    body: html`<p><bdi>${authorizer.name}</bdi> does not count any more when the service says who refuses a warrant. It is not stopped: an authorizer that still runs goes on with its key. Revoke the key to stop it.</p>`,
     run: () => remove(`/v1/authorizers/${authorizer.id}`).then(() => true),
   })
   if (!done) return

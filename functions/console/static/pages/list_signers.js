@@ -33,8 +33,8 @@ export async function signersCard(signal, redraw) {
       ...(may() ? [{ heading: '', kind: /** @type {const} */ ('action'), cell: (/** @type {Api.SrlKey} */ key) => actions(key, change) }] : []),
     ], keys)}
     ${may() && html`<div class="actions">
-      ${!pending && html`<button type="button" @click=${() => change(create())}>Make the next signer</button>`}
-      <button type="button" @click=${() => change(rotate(pending))}>Replace the signer now</button>
+      ${!pending && html`<button type="button" @click=${() => change(create())}>Make the next signer…</button>`}
+      <button type="button" @click=${() => change(rotate(pending))}>Replace the signer now…</button>
     </div>`}`
 }
 
@@ -49,14 +49,14 @@ function meaning({ status, activates_at }) {
  * @param {(asked: Promise<Api.SrlKey | null>) => Promise<void>} change
  */
 const actions = (key, change) => html`
-  ${key.status === 'pending' && html`<button type="button" @click=${() => change(activate(key))}>Activate</button>`}
-  ${key.status !== 'revoked' && html`<button type="button" class="quiet" aria-label=${`Revoke the list signer ${short(key.key_id)}`} @click=${() => change(revoke(key))}>Revoke</button>`}`
+  ${key.status === 'pending' && html`<button type="button" @click=${() => change(activate(key))}>Activate…</button>`}
+  ${key.status !== 'revoked' && html`<button type="button" class="quiet" aria-label=${`Revoke the list signer ${short(key.key_id)}`} @click=${() => change(revoke(key))}>Revoke…</button>`}`
 
 /** @returns {Promise<Api.SrlKey | null>} */
 const create = () => ask({
   title: 'Make the next list signer', action: 'Make the signer', failed: 'The signer could not be made.',
   body: html`<p>It is listed as pending, with a statement by the present signer, so that authorizers learn of it. It signs nothing until it is activated.</p>`,
-  run: () => post(PATH),
+  run: (_form, headers) => post(PATH, undefined, { headers }),
 })
 
 /**
@@ -69,7 +69,7 @@ function activate({ key_id, activates_at }) {
     title: `Activate the list signer ${short(key_id)}`, action: early ? 'Activate it early' : 'Activate', danger: early, failed: 'The signer could not be activated.',
     body: html`<p>It signs a new list at once, and the present signer is retired.</p>
       ${early && html`<p><strong>Authorizers that have not learned of it yet refuse its lists.</strong> They all have had the time ${when(activates_at)}.</p>`}`,
-    run: () => post(`${PATH}/${key_id}/activate`, early ? { force: true } : undefined),
+    run: (_form, headers) => post(`${PATH}/${key_id}/activate`, early ? { force: true } : undefined, { headers }),
   })
 }
 
@@ -81,7 +81,7 @@ const rotate = (pending) => ask({
   title: 'Replace the list signer now', action: 'Replace it', danger: true, failed: 'The signer could not be replaced.',
   body: html`<p>${pending ? html`The pending signer ${short(pending.key_id)}` : 'A new signer'} signs a list at once.</p>
     <p><strong>Authorizers that read lists refuse it until they know the new key.</strong> To give them time, make the next signer and activate it later.</p>`,
-  run: () => post(`${PATH}/rotate`),
+  run: (_form, headers) => post(`${PATH}/rotate`, undefined, { headers }),
 })
 
 /**
@@ -92,5 +92,5 @@ const revoke = ({ key_id, status }) => ask({
   title: `Revoke the list signer ${short(key_id)}`, action: 'Revoke it', danger: true, failed: 'The signer could not be revoked.',
   body: html`<p>Do this if the key was stolen. It cannot be undone.</p>
     ${status === 'active' && html`<p><strong>Another key takes over at once, and no statement leads to it:</strong> give its public key to every authorizer that pins one. Until then they refuse all.</p>`}`,
-  run: () => post(`${PATH}/${key_id}/revoke`),
+  run: (_form, headers) => post(`${PATH}/${key_id}/revoke`, undefined, { headers }),
 })

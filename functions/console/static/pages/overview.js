@@ -269,14 +269,14 @@ async function readTasks(signal) {
  * @param {Api.ApiKeySummary} key
  * @returns {Task[]}
  */
-function taskOf({ name, status, scopes, created_at, expires_at }) {
+function taskOf({ id, name, status, scopes, created_at, expires_at }) {
   const end = expires_at ? Date.parse(expires_at) : Infinity
   const ends = end - now()
   // One that was made for a day at most, as for a link to this page, is meant to end.
   if (status !== 'active' || ends <= 0 || end - Date.parse(created_at) <= DAY) return []
-  const task = { what: named(name), href: '#/api-keys' }
+  const task = { what: named(name), href: `#/api-keys/${id}` }
   if (ends < ENDS_SOON) return [{ ...task, why: html`API key, expires ${when(expires_at)}`, action: 'Replace', urgency: ends }]
-  return scopes.includes('admin') && !expires_at ? [{ ...task, why: 'API key, may do everything, never expires', action: 'Limit', urgency: Infinity }] : []
+  return scopes.includes('admin') && !expires_at ? [{ ...task, why: 'API key, may do everything, never expires', action: 'See it', urgency: Infinity }] : []
 }
 
 /**

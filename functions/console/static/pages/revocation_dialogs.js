@@ -18,7 +18,7 @@ export async function revokeOne(warrant = '') {
       field('Reason', html`<textarea name="reason" required maxlength="1024" rows="2" dir="auto"></textarea>`, 'For people, and for the audit log.'),
       html`<p class="soft">Online checks refuse it at once, authorizers as soon as they hold the next list. You can take it back.</p>`,
     ],
-    run: (form) => call('POST', '/v1/revocations', { warrant_id: String(form.get('warrant')).trim(), reason: String(form.get('reason')) }),
+    run: (form, headers) => call('POST', '/v1/revocations', { warrant_id: String(form.get('warrant')).trim(), reason: String(form.get('reason')) }, { headers }),
   })
   if (!answer) return
   announce(answer.status === 200 ? 'It was revoked before; this is its revocation.' : 'Revoked.')

@@ -54,7 +54,7 @@ async function create(redraw) {
       field('Name', html`<input name="name" required pattern="[a-z0-9\\-]{1,63}" autocomplete="off" autocapitalize="none" spellcheck="false">`, 'Small letters, digits and dashes. It stays reserved, also when the account is deleted.'),
       field('What it is for', html`<textarea name="description" rows="2" maxlength="1024"></textarea>`, 'You may leave this empty.'),
     ],
-    run: (form) => post('/v1/service-accounts', { name: form.get('name'), description: String(form.get('description')).trim() || null }),
+    run: (form, headers) => post('/v1/service-accounts', { name: form.get('name'), description: String(form.get('description')).trim() || null }, { headers }),
   })
   if (!made) return
   announce('The account is made. It needs a key.')
@@ -96,8 +96,8 @@ const erase = (account, redraw) => change(account, redraw, {
 async function change(account, redraw, { title: question, action, text, said, path, danger }) {
   const address = `/v1/service-accounts/${account.id}`
   const done = await ask({
-    title: question, action, danger, body: html`<p>${named(account.name)}: ${text}</p>`,
-    run: () => (path ? post(`${address}/${path}`) : remove(address)).then(() => true),
+    title: question, action, danger, body: html`<p><bdi>${account.name}</bdi>: ${text}</p>`,
+    run: (_form, headers) => (path ? post(`${address}/${path}`, undefined, { headers }) : remove(address)).then(() => true),
   })
   if (!done) return
   announce(said)

@@ -1,6 +1,6 @@
 /** Where do events go, and did they arrive? */
 
-import { get, post, remove } from '../api.js'
+import { ApiError, get, post, remove, repeat } from '../api.js'
 import { count, number } from '../format.js'
 import { html } from '../html.js'
 import { ask, field, showSecret } from '../parts/dialog.js'
@@ -14,6 +14,8 @@ import { may } from '../session.js'
 
 const DAY = 86_400
 const BECAUSE = { requested: 'by a person', gone: 'it answered 410', failing: 'it accepted nothing for a day' }
+/** How often and how many times a page looks for the outcome of what was sent just now. */
+const [SECONDS, LOOKS] = [2, 15]
 /** Groups of events that people want together, by the beginning of their names. */
 const GROUPS = [['*', 'Everything, also what later releases add'], ['revocation.', 'Warrants are revoked, and taken back'], ['key.', 'Signing keys change, or are about to expire'], ['srl.', 'Lists are published, their signers change'], ['api_key.', 'API keys change, or are about to expire'], ['authorizer.', 'Authorizers register, or fall behind']]
 
@@ -25,7 +27,12 @@ export const title = 'Webhooks'
  */
 export async function show(main, { route, signal }) {
   const [id] = route.parts
-  const shown = panel(null, (redraw) => id ? one(id, signal, redraw) : webhooks(signal), { signal, what: 'The webhooks', wide: true })
+  // What is sent now is tried at once: its outcome is shown as it comes.
+  const follow = () => {
+    let looks = LOOKS
+    void repeat(SECONDS, async () => (await Promise.all([shown.redraw(), sent?.redraw()]), --looks > 0), signal)
+  }
+  const shown = panel(null, (redraw) => id ? one(id, signal, redraw, follow) : webhooks(signal), { signal, what: 'The webhooks', wide: true })
   const sent = id ? panel('Messages', () => deliveries(id, signal), { signal, what: 'The messages', wide: true }) : null
   const make = !id && may() && html`<button type="button" class="main" @click=${() => create(shown.redraw)}>New webhook…</button>`
   main.replaceChildren(heading(title, id ? html`<a href="#/webhooks">All webhooks</a>` : 'Each change is sent to these addresses, signed, for a day until they take it. An event may come twice.', make), shown.element)
@@ -53,8 +60,9 @@ function state({ status, disabled_because, failing_since, set_aside }) {
  * @param {string} id
  * @param {AbortSignal} signal
  * @param {Redraw} redraw
+ * @param {() => void} follow
  */
-async function one(id, signal, redraw) {
+async function one(id, signal, redraw, follow) {
   const webhook = /** @type {Webhook} */ (await get(`/v1/webhooks/${id}`, { signal }))
   return [
     facts([
@@ -66,36 +74,37 @@ async function one(id, signal, redraw) {
       ['Sent up to', `event ${number(webhook.next_index)} of the log`],
       ['Made', when(webhook.created_at)],
     ]),
-    may() && actions(webhook, redraw),
+    may() && actions(webhook, redraw, follow),
   ]
 }
 
 /**
  * @param {Webhook} webhook
  * @param {Redraw} redraw
+ * @param {() => void} follow shows what becomes of messages that are sent now
  */
-function actions(webhook, redraw) {
+function actions(webhook, redraw, follow) {
   const path = `/v1/webhooks/${webhook.id}`
   const toggle = webhook.status === 'enabled' ? 'disable' : 'enable'
-  const test = async () => {
-    await post(`${path}/test`)
-    announce('A test event is on its way. Load the page again in some seconds to see its outcome.')
+  const tested = async () => {
+    announce('A test event is on its way. Its outcome is shown below.')
+    follow()
   }
   return html`<div class="actions">
-    <button type="button" @click=${() => change({ title: 'Send a test event', action: 'Send', text: 'It is an event of its own type, webhook.test.', run: test }, redraw)}>Test…</button>
-    <button type="button" @click=${() => replay(path)}>Send again…</button>
+    <button type="button" @click=${() => change({ title: 'Send a test event', action: 'Send', text: 'It is an event of its own type, rescind.test.', run: (headers) => post(`${path}/test`, undefined, { headers }) }, tested)}>Test…</button>
+    <button type="button" @click=${() => replay(path, follow)}>Send again…</button>
     <button type="button" @click=${() => rotate(path)}>Replace the secret…</button>
-    <button type="button" @click=${() => change({ title: `${toggle === 'enable' ? 'Enable' : 'Disable'} this webhook`, action: toggle === 'enable' ? 'Enable' : 'Disable', text: toggle === 'enable' ? 'It is sent what happened while it was disabled.' : 'Nothing is sent until it is enabled again. Then it is sent what happened meanwhile.', run: () => post(`${path}/${toggle}`) }, redraw)}>${toggle === 'enable' ? 'Enable…' : 'Disable…'}</button>
+    <button type="button" @click=${() => change({ title: `${toggle === 'enable' ? 'Enable' : 'Disable'} this webhook`, action: toggle === 'enable' ? 'Enable' : 'Disable', text: toggle === 'enable' ? 'It is sent what happened while it was disabled.' : 'Nothing is sent until it is enabled again. Then it is sent what happened meanwhile.', run: (headers) => post(`${path}/${toggle}`, undefined, { headers }) }, redraw)}>${toggle === 'enable' ? 'Enable…' : 'Disable…'}</button>
     <button type="button" @click=${() => change({ title: 'Delete this webhook', action: 'Delete', danger: true, text: 'What was not sent yet is not sent. This cannot be undone.', run: () => remove(path) }, async () => { location.hash = '#/webhooks' })}>Delete…</button>
   </div>`
 }
 
 /**
- * @param {{title: string, action: string, text: string, danger?: boolean, run: () => Promise<unknown>}} what
+ * @param {{title: string, action: string, text: string, danger?: boolean, run: (headers: Record<string, string>) => Promise<unknown>}} what
  * @param {Redraw} redraw
  */
 async function change({ run, text, ...question }, redraw) {
-  const done = await ask({ ...question, body: html`<p>${text}</p>`, run: () => run().then(() => true) })
+  const done = await ask({ ...question, body: html`<p>${text}</p>`, run: (_form, headers) => run(headers).then(() => true) })
   if (done) await redraw()
 }
 
@@ -108,9 +117,9 @@ async function create(redraw) {
       html`<fieldset><legend>Events</legend>${GROUPS.map(([group, words], index) => html`<label class="tick"><input type="checkbox" name="events" value=${group} ?checked=${index === 0}> <span>${words}</span></label>`)}</fieldset>`,
       field('What it is for', html`<input name="description" maxlength="1024" autocomplete="off">`, 'You may leave this empty.'),
     ],
-    run: async (form) => post('/v1/webhooks', {
+    run: async (form, headers) => post('/v1/webhooks', {
       url: form.get('url'), description: String(form.get('description')).trim() || null, events: await types(form.getAll('events').map(String)),
-    }),
+    }, { headers }),
   })
   if (made) await Promise.all([redraw(), secret(/** @type {Api.WebhookWithSecret} */ (made))])
 }
@@ -120,6 +129,7 @@ async function create(redraw) {
  * @param {string[]} chosen
  */
 async function types(chosen) {
+  if (!chosen.length) throw new ApiError(400, 'invalid_request', 'Choose at least one kind of event.', null)
   if (chosen.includes('*')) return ['*']
   const { ACTIONS } = await import('../parts/audit_sentences.js')
   const known = ACTIONS.map((action) => action === 'srl.regenerate' ? 'srl.published' : action).filter((action) => action !== 'webhook.test')
@@ -134,19 +144,24 @@ async function rotate(path) {
   const made = await ask({
     title: 'Replace the secret', action: 'Make the new secret', failed: 'The secret could not be replaced.',
     body: field('Messages also bear a signature by the old secret', html`<select name="grace"><option value="0">no more</option><option value=${DAY} selected>for 1 day</option><option value=${7 * DAY}>for 7 days</option></select>`, 'Until then a program that knows either secret accepts them.'),
-    run: (form) => post(`${path}/rotate-secret`, { grace_seconds: Number(form.get('grace')) }),
+    run: (form, headers) => post(`${path}/rotate-secret`, { grace_seconds: Number(form.get('grace')) }, { headers }),
   })
   if (made) await secret(/** @type {Api.WebhookWithSecret} */ (made))
 }
 
-/** @param {string} path */
-async function replay(path) {
+/**
+ * @param {string} path
+ * @param {() => void} follow
+ */
+async function replay(path, follow) {
   const done = await ask({
     title: 'Send events again', action: 'Send again', failed: 'They could not be sent again.',
     body: field('From the event with this number on', html`<input name="index" required inputmode="numeric" pattern="[0-9]+" autocomplete="off">`, 'Each message below has its number.'),
-    run: (form) => post(`${path}/replay`, { from_index: Number(form.get('index')) }).then(() => true),
+    run: (form, headers) => post(`${path}/replay`, { from_index: Number(form.get('index')) }, { headers }).then(() => true),
   })
-  if (done) announce('They are sent again, with the same identifiers as the first time.')
+  if (!done) return
+  announce('They are sent again, with the same identifiers as the first time.')
+  follow()
 }
 
 /**

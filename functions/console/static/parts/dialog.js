@@ -1,56 +1,66 @@
 /** Dialogs: a question with its answer, or a form. */
 
-import { ApiError } from '../api.js'
+import { ApiError, once } from '../api.js'
 import { html, one, put } from '../html.js'
-import { problem } from './panel.js'
+import { announce, banner, copied, problem } from './panel.js'
 
 /**
- * Ask. Resolves with what `run` gave, or with null if the person closed the dialog. If `run` throws
- * an `ApiError`, the dialog says so and stays.
+ * Ask. Resolves with what `run` gave, or with null if the person closed the dialog or left the page.
+ * If `run` throws an `ApiError`, the dialog says so and stays. `run` gets headers with which the
+ * service makes the change once, if an answer is lost and the person presses the button again.
  * @template T
  * @param {object} question
  * @param {unknown} question.title
  * @param {unknown} question.body
  * @param {unknown} question.action the words of the button that does it
- * @param {(form: FormData) => Promise<T>} question.run
+ * @param {(form: FormData, headers: Record<string, string>) => Promise<T>} question.run
  * @param {string} [question.failed] a sentence
  * @param {boolean} [question.danger] whether it cannot be undone
  * @param {boolean} [question.wide]
+ * @param {boolean} [question.firm] whether only the button closes it
  * @returns {Promise<T | null>}
  */
-export function ask({ title, body, action, run, failed = 'That could not be done.', danger = false, wide = false }) {
+export function ask({ title, body, action, run, failed = 'That could not be done.', danger = false, wide = false, firm = false }) {
   return new Promise((resolve) => {
     const fault = one(html`<div></div>`)
     const button = /** @type {HTMLButtonElement} */ (one(html`<button class=${danger ? 'danger' : 'main'}>${action}</button>`))
+    /** @type {T | null} */
+    let result = null
+    let tried = { form: '', headers: once() }
     const submit = async (/** @type {SubmitEvent} */ event) => {
       event.preventDefault()
+      const form = new FormData(/** @type {HTMLFormElement} */ (event.target))
+      const given = JSON.stringify([...form])
+      if (given !== tried.form) tried = { form: given, headers: once() }
       button.disabled = true
       put(fault)
       try {
-        const result = await run(new FormData(/** @type {HTMLFormElement} */ (event.target)))
-        close(result)
+        result = await run(form, tried.headers)
+        dialog.close()
       } catch (error) {
         if (!(error instanceof ApiError)) throw error
-        put(fault, problem(error, failed))
+        put(fault, error.status === 0 ? unanswered() : problem(error, failed))
         button.disabled = false
       }
     }
-    const dialog = /** @type {HTMLDialogElement} */ (one(html`
-      <dialog class=${wide ? 'wide' : null} aria-labelledby="dialog-title" @cancel=${() => close(null)}>
-        <form @submit=${submit}>
-          <h2 id="dialog-title">${title}</h2>${body}${fault}
-          <div class="actions">${button}<button type="button" @click=${() => close(null)}>Cancel</button></div>
-        </form>
-      </dialog>`))
-    const close = (/** @type {T | null} */ result) => {
-      dialog.close()
+    const end = () => {
+      if (button.disabled && result === null) announce('You did not wait for the answer: it may still be done.')
       dialog.remove()
       resolve(result)
     }
+    const dialog = /** @type {HTMLDialogElement} */ (one(html`
+      <dialog class=${wide ? 'wide' : null} closedby=${firm ? 'none' : null} aria-labelledby="dialog-title" @close=${end}>
+        <form @submit=${submit}>
+          <h2 id="dialog-title">${title}</h2>${body}${fault}
+          <div class="actions">${button}${!firm && html`<button type="button" @click=${() => dialog.close()}>Cancel</button>`}</div>
+        </form>
+      </dialog>`))
     document.body.append(dialog)
     dialog.showModal()
   })
 }
+
+const unanswered = () => banner('revoked', html`<strong>It is not known whether that was done.</strong> The service did not answer. Is it running? You can try again: nothing is done twice.`)
 
 /**
  * Show a secret once. It is in the document as text only, and leaves it when the dialog is closed.
@@ -59,11 +69,11 @@ export function ask({ title, body, action, run, failed = 'That could not be done
  * @param {unknown} text what it is for
  */
 export function showSecret(title, secret, text) {
-  const stored = 'I have stored it'
+  const said = one(html`<span class="soft" role="status"></span>`)
   return ask({
-    title, action: stored, run: async () => true,
+    title, action: 'I have stored it', run: async () => true, firm: true,
     body: html`<p>${text}</p><p><output class="secret">${secret}</output></p>
-      <p><button type="button" @click=${() => navigator.clipboard?.writeText(secret)}>Copy</button></p>
+      <div class="actions"><button type="button" @click=${async () => put(said, await copied(secret))}>Copy</button>${said}</div>
       <p class="soft">It is not shown again.</p>`,
   })
 }

@@ -153,12 +153,18 @@ export const named = (text) => html`<bdi class="named" dir="auto">${text}</bdi>`
  * Put a text on the clipboard, and say so.
  * @param {string} text
  */
-export async function copy(text) {
+export const copy = async (text) => announce(await copied(text))
+
+/**
+ * Put a text on the clipboard. Resolves with what became of it.
+ * @param {string} text
+ */
+export async function copied(text) {
   try {
     await navigator.clipboard.writeText(text)
-    announce('Copied.')
+    return 'Copied.'
   } catch {
-    announce('This browser does not let a page copy. Select the text and copy it yourself.')
+    return 'This browser does not let a page copy. Select the text and copy it yourself.'
   }
 }
 

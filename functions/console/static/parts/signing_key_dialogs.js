@@ -28,8 +28,8 @@ const CHANGES = {
  */
 export function change({ key }, action) {
   const { title, action: words, text, done } = CHANGES[action]
-  const run = async () => {
-    await post(`/v1/keys/${key.id}/${action}`)
+  const run = async (/** @type {FormData} */ _form, /** @type {Record<string, string>} */ headers) => {
+    await post(`/v1/keys/${key.id}/${action}`, undefined, { headers })
     return `The key ${key.name} ${done}.`
   }
   return ask({ title: named(title, key.name), body: html`<p>${text}</p>`, action: words, run, failed: 'The key was not changed.' })
@@ -48,9 +48,9 @@ export function create(forest, wanted) {
   const place = /** @type {HTMLElement} */ (one(html`<div ?hidden=${!parent}>${field('Below', html`<select name="parent_id">${options}</select>`)}</div>`))
   const choose = (/** @type {Event} */ event) => { place.hidden = /** @type {HTMLInputElement} */ (event.target).value === 'root' }
   const type = (/** @type {string} */ value, /** @type {string} */ text, isFirst = false) => html`<label class="tick"><input type="radio" name="type" value=${value} required ?checked=${isFirst}> <span>${text}</span></label>`
-  const run = (/** @type {FormData} */ form) => {
+  const run = (/** @type {FormData} */ form, /** @type {Record<string, string>} */ headers) => {
     const [kind, ends] = [form.get('type'), form.get('ends')]
-    return post('/v1/keys', { type: kind, name: form.get('name'), ...(kind === 'root' ? {} : { parent_id: form.get('parent_id') }), ...(ends ? { expires_at: dayEnds(String(ends)) } : {}) })
+    return post('/v1/keys', { type: kind, name: form.get('name'), ...(kind === 'root' ? {} : { parent_id: form.get('parent_id') }), ...(ends ? { expires_at: dayEnds(String(ends)) } : {}) }, { headers })
   }
   return ask({
     title: 'Make a key', action: 'Make the key', run, failed: 'The key was not made.',

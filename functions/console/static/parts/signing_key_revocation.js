@@ -84,9 +84,9 @@ class Question {
 
   /** @param {string} id @returns {Promise<Answer | null>} */
   async ask(id) {
-    const run = async (/** @type {FormData} */ form) => {
+    const run = async (/** @type {FormData} */ form, /** @type {Record<string, string>} */ headers) => {
       this.isTried = true
-      await post(`/v1/keys/${id}/revoke`, { reason: form.get('reason'), cascade: this.cascade ?? false })
+      await post(`/v1/keys/${id}/revoke`, { reason: form.get('reason'), cascade: this.cascade ?? false }, { headers })
       return { done: true, text: this.told() }
     }
     const what = this.version ? `Revoke version ${this.version.version} of` : 'Revoke'

@@ -53,9 +53,6 @@ STORE_UNAVAILABLE: Final = Counter(
     "rescind_store_unavailable", "Calls of the store that failed.", ["verb"]
 )
 
-WEBHOOK_DELIVERIES: Final = Counter(
-    "rescind_webhook_deliveries", "Attempts to send an event, by what follows.", ["outcome"]
-)
 # Set by the process that counts them, each fifth minute.
 _AUTHORIZERS: Final = Gauge(
     "rescind_authorizers",
@@ -84,6 +81,22 @@ _COUNTED: Final = {
     ),
     "EventsVerified": Counter("rescind_events_verified", "Events of stock authorizers."),
     "EventsRefused": Counter("rescind_events_refused", "Events with a wrong signature."),
+    "Replays": Counter(
+        "rescind_idempotent_replays", "Requests that were answered as an earlier one."
+    ),
+}
+# Metrics of log lines with labels, which are the values of these dimensions.
+_LABELLED: Final = {
+    "BatchItems": (
+        Counter("rescind_batch_items", "Results in batches.", ["action", "outcome"]),
+        ("Action", "Outcome"),
+    ),
+    "WebhookDeliveries": (
+        Counter(
+            "rescind_webhook_deliveries", "Attempts to send an event, by what follows.", ["outcome"]
+        ),
+        ("Outcome",),
+    ),
 }
 
 
@@ -104,6 +117,9 @@ class Handler(logging.Handler):
                 _AUTHORIZERS.labels(_STATES[name]).set(value)
             elif name in _COUNTED:
                 _COUNTED[name].inc(value)
+            elif name in _LABELLED:
+                counter, dimensions = _LABELLED[name]
+                counter.labels(*(found.by[each] for each in dimensions)).inc(value)
 
 
 class Gauges(Collector):

@@ -34,7 +34,6 @@ from shared.operations.operator import deployment, onboarding
 from shared.operations.rules import tenants
 from shared.ports import Ports
 from shared.ports.one_machine import LocalStore
-from shared.ports.sender import Sender
 
 _TENANT = "local"
 
@@ -178,7 +177,7 @@ def _serve(ports: Ports, options: Options, listener: socket.socket | None) -> No
 @contextmanager
 def _publishing(ports: Ports, options: Options) -> Iterator[Ages]:
     """Publish and seal meanwhile; yield what tells how long ago that was done."""
-    webhooks = Webhooks(ports, _sender(options))
+    webhooks = Webhooks(ports, wiring.sender_from_environment())
     sink = wiring.audit_sink_from_environment()
     timer, sealing = Timer(ports), Sealing(ports, webhooks.sealed, sink)
     feed = Feed(ports, data_folder.feed_lock(options.data), timer.publish)
@@ -193,14 +192,6 @@ def _publishing(ports: Ports, options: Options) -> Iterator[Ages]:
         sealing.stop()
         feed.stop()
         timer.stop()
-
-
-def _sender(options: Options) -> Sender:
-    sender = wiring.sender_from_environment()
-    if options.ops_address is None:
-        return sender
-    measured: Sender = importlib.import_module("infra.measured_sender").MeasuredSender(sender)
-    return measured
 
 
 def _run(options: Options) -> None:

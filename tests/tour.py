@@ -79,7 +79,7 @@ def _expire_soon(tenant: Tenant, clock: Clock) -> None:
     _done(tenant, "api-keys", name="k", scopes=["signer"], expires_at=end)
     _done(tenant, "keys", type="root", name="root", expires_at=end)
     clock.advance(days=1)
-    assert expiring.announce(tenant.ports, tenant.id) == 2
+    assert len(expiring.announce(tenant.ports, tenant.id)) == 2
 
 
 def _fall_behind(tenant: Tenant, clock: Clock) -> None:

@@ -38,7 +38,7 @@ def handler(_event: dict[str, Any], _context: object) -> dict[str, int]:
     _report_age(ports)
     if propagation.is_due(ports.now()):
         _count_authorizers(ports)
-    expiring.announce_due(ports)
+    _announce_expiring(ports)
     return {"queued": tenants, "late": due.late}
 
 
@@ -48,6 +48,13 @@ def _report_age(ports: Ports) -> None:
     if issued_at is not None:
         age = (ports.now() - issued_at).total_seconds()
         _log.info("age", extra=logs.fields(metrics={"ListAgeSeconds": age}))
+
+
+def _announce_expiring(ports: Ports) -> None:
+    # Of each tenant once an hour. A stage without such keys does not pay for the metric.
+    for (kind, days), number in expiring.announce_due(ports).items():
+        figures, by = {"CredentialsExpiring": number}, {"Kind": kind.value, "Within": f"{days}d"}
+        _log.info("expiring", extra=logs.fields(metrics=figures, by=by))
 
 
 def _count_authorizers(ports: Ports) -> None:

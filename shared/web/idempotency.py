@@ -1,10 +1,12 @@
 """The header `Idempotency-Key` of a request, and the mark of a repeated response (API-30)."""
 
+import logging
 from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import Response
 
+from shared import logs
 from shared.errors import InvalidRequest
 from shared.model import idempotency as model
 from shared.model.callers import Caller
@@ -13,6 +15,9 @@ KEY: Final = "Idempotency-Key"
 REPLAYED: Final = "Idempotent-Replayed"
 
 _METHODS: Final = ("POST", "PATCH")
+_REPLAY: Final = logs.fields(metrics={"Replays": 1})
+
+_log = logging.getLogger(__name__)
 
 
 def asked(request: Request, caller: Caller, raw: bytes) -> model.Request | None:
@@ -33,7 +38,8 @@ def asked(request: Request, caller: Caller, raw: bytes) -> model.Request | None:
 
 
 def marked(response: Response, *, is_replayed: bool) -> Response:
-    """Return the response, with the header that it has if it repeats an earlier one."""
+    """Return the response; if it repeats an earlier one, give it the header and count it."""
     if is_replayed:
         response.headers[REPLAYED] = "true"
+        _log.info("replay", extra=_REPLAY)
     return response

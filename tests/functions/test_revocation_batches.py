@@ -1,5 +1,6 @@
 """Batches of revocations over HTTP (REVOKE-20 to REVOKE-24)."""
 
+import logging
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -23,6 +24,7 @@ from tests.faults import Script, raises, scripted
 from tests.functions import signing
 from tests.functions.signing import next_list
 from tests.intercepted import Call, Intercepted
+from tests.log_lines import lines, metrics
 from tests.operations.races import races
 from tests.operations.tenants import Tenant as Inside
 from tests.web.endpoints import audit_entries
@@ -84,6 +86,36 @@ def test_a_batch_revokes_each_warrant(tenant: Tenant) -> None:
     }
     assert next_list(tenant) == MANY
     check_totals(tenant)
+
+
+def test_results_are_counted(tenant: Tenant, caplog: pytest.LogCaptureFixture) -> None:
+    """F519a: Results in batches are counted by action and outcome; those of a dry run are not."""
+    caplog.set_level(logging.INFO)
+    revoke(tenant, *MANY[:3])
+    revoke(tenant, *MANY[:4])
+    revoke(tenant, *MANY, dry_run=True)
+    done(tenant, action="take_back", warrant_ids=MANY[2:5])
+    found = [
+        (each["Action"], each["Outcome"], metrics(each)["BatchItems"])
+        for each in lines(caplog, "batch")
+    ]
+    assert sorted(found) == [
+        ("revoke", "already_revoked", (3, "Count")),
+        ("revoke", "revoked", (1, "Count")),
+        ("revoke", "revoked", (3, "Count")),
+        ("take_back", "not_revoked", (1, "Count")),
+        ("take_back", "taken_back", (2, "Count")),
+    ]
+
+
+def test_what_failed_is_counted(tenant: Tenant, caplog: pytest.LogCaptureFixture) -> None:
+    """F519b: If no change of a batch could be made, its results are counted as failed."""
+    caplog.set_level(logging.INFO)
+    down = {number: raises(Unavailable("down")) for number in range(4, 99)}
+    client = Client(serve(scripted(tenant.ports, Script(before=down))), tenant.admin.secret)
+    assert send(client, action="revoke", warrant_ids=MANY[:2], reason="r").status_code == 503
+    (line,) = lines(caplog, "batch")
+    assert (line["Outcome"], line["BatchItems"]) == ("failed", 2)
 
 
 def test_each_write_names_its_warrants_in_one_entry(tenant: Tenant) -> None:

@@ -20,9 +20,10 @@ from infra import data_folder
 from shared import wiring
 from shared.adapters import sqs
 from shared.errors import InvalidSettings, Unavailable
+from shared.model.callers import Scope
 from shared.model.signing_keys import Type
 from shared.model.srl.schedule import Turn
-from shared.operations.api import signing_keys
+from shared.operations.api import api_keys, signing_keys
 from shared.operations.srl import expiring, feed, in_force, propagation
 from shared.operations.srl import marks as srl_marks
 from shared.operations.srl.propagation import Survey
@@ -127,6 +128,37 @@ def test_it_announces_keys_that_expire_soon(
     tick()
     tick()
     assert tenant.actions(ports).count("key.expiring") == 1
+
+
+def test_it_counts_keys_that_expire_soon(
+    ports: Ports, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F520a: The schedule logs how many keys expire soon, each once, by kind and days left.
+
+    Without such keys there is no metric, because each combination of values is billed.
+    """
+    caplog.set_level(logging.INFO)
+    monkeypatch.setattr(expiring, "is_due", lambda _now: True)
+    monkeypatch.setattr(expiring, "is_turn", lambda _tenant_id, _now: True)
+    tenant, now = Tenant.create(ports), datetime.now(UTC)
+    tick()
+    assert lines(caplog, "expiring") == []
+    long_ago = replace(ports, now=lambda: now - timedelta(days=60))
+    for days in (0.5, 5, 6, 40):
+        end = now + timedelta(days=days)
+        signing_keys.create(long_ago, tenant.operator, type_=Type.ROOT, name="a", expires_at=end)
+    scopes, end = (Scope.SIGNER,), now + timedelta(days=20)
+    other = Tenant.create(ports, "globex").operator
+    api_keys.create(long_ago, other, name="ci", scopes=scopes, expires_at=end)
+    tick()
+    found = lines(caplog, "expiring")
+    assert {
+        (each["Kind"], each["Within"], *metrics(each)["CredentialsExpiring"]) for each in found
+    } == {
+        ("key", "1d", 1, "Count"),
+        ("key", "7d", 2, "Count"),
+        ("api_key", "30d", 1, "Count"),
+    }
 
 
 def test_it_says_how_many_are_due_and_late(

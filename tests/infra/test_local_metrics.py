@@ -4,7 +4,7 @@ import logging
 import os
 import sqlite3
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import timedelta
@@ -19,11 +19,9 @@ from infra import local_metrics
 from infra.local_addresses import OpsAddress
 from infra.local_ages import Ages
 from infra.local_metrics import Gauges, Handler
-from infra.measured_sender import MeasuredSender
 from infra.measured_store import measured
 from shared import logs
 from shared.errors import ExpectationLost, Unavailable
-from shared.model.deliveries import Answer, Message, Outcome
 from shared.model.items import Partition, Table
 from shared.model.signing_keys import Type
 from shared.model.webhooks import Cause, Webhook
@@ -139,6 +137,7 @@ def test_each_reason_of_a_refusal_is_counted() -> None:
         ("Refused429", "refused_total", {"reason": "rate"}),
         ("Crashed", "crashed_total", {}),
         ("Unavailable", "unavailable_total", {}),
+        ("Replays", "idempotent_replays_total", {}),
     ]
     for metric, name, labels in counted:
         before = _count(name, **labels)
@@ -230,19 +229,19 @@ def _webhook(ports: Ports, tenant: Tenant) -> Webhook:
     return webhooks.create(ports, tenant.operator, url=url, events=("*",), description=None).webhook
 
 
-def test_deliveries_are_counted_by_what_follows() -> None:
-    """F400f: Each attempt to send an event is counted by what follows from it."""
-    statuses = {"accepted": 204, "wait": 503, "aside": 400, "gone": 410}
-    before = {each: _count("webhook_deliveries_total", outcome=each) for each in statuses}
-    answers = [Answer(Outcome.ANSWERED, 1, status) for status in statuses.values()]
-
-    class Answering:
-        def send(self, _url: str, _messages: Sequence[Message]) -> list[Answer]:
-            return answers
-
-    assert MeasuredSender(Answering()).send("https://hooks.example.com/", []) == answers
-    for each, value in before.items():
-        assert _count("webhook_deliveries_total", outcome=each) == value + 1
+@pytest.mark.parametrize(
+    ("metric", "name", "labels"),
+    [
+        ("BatchItems", "batch_items_total", {"action": "revoke", "outcome": "already_revoked"}),
+        ("WebhookDeliveries", "webhook_deliveries_total", {"outcome": "aside"}),
+    ],
+)
+def test_dimensions_are_labels(metric: str, name: str, labels: dict[str, str]) -> None:
+    """F400f: Deliveries and results in batches are counted by what log lines say of them."""
+    before = _count(name, **labels)
+    by = {label.capitalize(): value for label, value in labels.items()}
+    Handler().emit(logging.makeLogRecord(logs.fields(metrics={metric: 3}, by=by)))
+    assert _count(name, **labels) == before + 3
 
 
 def test_authorizers_are_shown_by_state() -> None:

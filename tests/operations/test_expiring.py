@@ -1,6 +1,7 @@
 """Keys that expire soon: who is announced, when, how often, and to whom."""
 
 import logging
+from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -108,7 +109,7 @@ def test_what_an_announcement_says(ports: Ports, clock: Clock) -> None:
     tenant = Tenant.create(ports)
     key_id = api_key(ports, tenant, days=60)
     clock.advance(days=55)
-    assert expiring.announce(ports, tenant.id) == 1
+    assert [each.id for each in expiring.announce(ports, tenant.id)] == [key_id]
     (entry,) = announced(ports, tenant)
     assert (entry["action"], entry["resource_id"]) == ("api_key.expiring", key_id)
     assert entry["actor"] == "system+monitor@acme.svc"
@@ -145,9 +146,11 @@ def test_a_fault_of_one_tenant_does_not_silence_the_others(
     broken, *others = tenants
     down = Unavailable("throttled")
     store = breaking(ports.store, down, lambda _verb, pk: pk == f"{broken.id}#api-keys")
+    counted = Counter[tuple[model.Kind, int]]()
     for _ in range(60):
-        expiring.announce_due(replace(ports, store=store))
+        counted += expiring.announce_due(replace(ports, store=store))
         clock.advance(minutes=1)
+    assert counted == {(model.Kind.API_KEY, 7): 2}
     assert [len(announced(ports, each)) for each in tenants] == [0, 1, 1]
     errors = [each for each in caplog.records if each.levelno == logging.ERROR]
     assert [broken.id in each.getMessage() for each in errors] == [True]

@@ -1,10 +1,13 @@
 """Deliveries to webhooks: in order, at least once, without harm to anybody (HOOK-7 to HOOK-12)."""
 
 import json
+import logging
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -23,6 +26,8 @@ from shared.operations.rules.operation import Pacing
 from shared.operations.webhooks import delivery, dispatch, messages
 from shared.ports import Ports
 from tests.faults import Crash, Script, raises, scripted
+from tests.infra.templates import ALARMS, of_kind
+from tests.log_lines import lines, metrics
 from tests.operations.tenants import Tenant
 from tests.receivers import HOST, answer, receiving
 from tests.worlds import Clock
@@ -34,6 +39,10 @@ DOWN = Answer(Outcome.NO_ANSWER, 5)
 
 def refuses(status: int, **fields: Any) -> Answer:
     return Answer(Outcome.ANSWERED, 5, status=status, **fields)
+
+
+def always(received: Answer) -> Callable[[Message], Answer]:
+    return lambda _: received
 
 
 @dataclass
@@ -222,6 +231,77 @@ def test_a_webhook_that_fails_for_a_day_is_disabled(world: World) -> None:
     webhooks.enable(world.ports, world.tenant.operator, webhook_id=world.webhook_id)
     assert not world.deliver()
     assert len(world.recorder.sent) == 1
+
+
+def _figures(caplog: pytest.LogCaptureFixture) -> dict[str, float]:
+    """The metrics that were logged since the last call, those of deliveries by outcome."""
+    found: dict[str, float] = defaultdict(float)
+    for line in lines(caplog):
+        for name, (value, _) in metrics(line).items():
+            found[str(line["Outcome"]) if name == "WebhookDeliveries" else name] += value
+    caplog.clear()
+    return found
+
+
+def test_deliveries_are_counted(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    """F521a: Each attempt to send an event is counted by what follows from it."""
+    caplog.set_level(logging.INFO)
+    for status, outcome in ((204, "accepted"), (400, "aside"), (503, "wait"), (410, "gone")):
+        world.recorder.answers = always(refuses(status))
+        world.change(2)
+        world.deliver()
+        sent = len(world.recorder.sent)
+        world.recorder.sent.clear()
+        assert _figures(caplog)[outcome] == sent > 0
+        world.clock.moment = world.webhook.waits_until or world.clock.moment
+
+
+def test_a_webhook_that_fails_fires_alarms(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    """F522a: An alarm fires within an hour if a webhook accepts nothing, until it is disabled.
+
+    Attempts become rare, but each finds the alarm on. A failure of some minutes fires none.
+    """
+    caplog.set_level(logging.INFO)
+    alarm = of_kind("AWS::CloudWatch::Alarm", ALARMS)["WebhookFailing"]
+    assert (alarm["MetricName"], alarm["Statistic"]) == ("WebhookFailingSeconds", "Maximum")
+    assert alarm["DatapointsToAlarm"] == 1
+    # A value at the end of a period counts for one period less.
+    counts_for = timedelta(seconds=alarm["Period"] * (alarm["EvaluationPeriods"] - 1))
+    world.recorder.answers = lambda _: DOWN
+    world.change()
+    fired: list[timedelta] = []
+    began = world.clock()
+    while world.webhook.is_enabled:
+        world.deliver()
+        found, after = _figures(caplog), world.clock() - began
+        if found["WebhookFailingSeconds"] >= alarm["Threshold"]:
+            fired.append(after)
+        world.clock.moment = world.webhook.waits_until or world.clock.moment
+    assert timedelta(minutes=15) < fired[0] < timedelta(hours=1)
+    assert max(later - earlier for earlier, later in pairwise(fired)) < counts_for
+
+
+@pytest.mark.parametrize(("received", "cause"), [(DOWN, Cause.FAILING), (refuses(410), Cause.GONE)])
+def test_a_webhook_that_is_disabled_fires_an_alarm(
+    world: World, caplog: pytest.LogCaptureFixture, received: Answer, cause: Cause
+) -> None:
+    """F522b: An alarm fires once if the answers of a webhook disable it, not if a user does."""
+    caplog.set_level(logging.INFO)
+    alarm = of_kind("AWS::CloudWatch::Alarm", ALARMS)["WebhookDisabled"]
+    world.recorder.answers = always(received)
+    operator, webhook_id = world.tenant.operator, world.webhook_id
+    webhooks.disable(world.ports, operator, webhook_id=webhook_id)
+    webhooks.enable(world.ports, operator, webhook_id=webhook_id)
+    world.change()
+    fired = 0.0
+    while world.webhook.is_enabled:
+        world.deliver()
+        fired += _figures(caplog)[alarm["MetricName"]]
+        world.clock.moment = world.webhook.waits_until or world.clock.moment
+    world.deliver()
+    assert world.webhook.disabled_because is cause
+    assert (fired, alarm["Threshold"], alarm["Statistic"]) == (1, 1, "Sum")
+    assert not _figures(caplog)[alarm["MetricName"]]
 
 
 def test_gone_is_disabled_at_once(world: World) -> None:

@@ -1,6 +1,7 @@
 """Repeated requests: the same answer again, and one change (API-30)."""
 
 import json
+import logging
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -23,6 +24,7 @@ from tests.api import Client, Tenant, serve
 from tests.asgi import bearer, send
 from tests.faults import Crash, Hook, Script, raises, scripted
 from tests.intercepted import Call, Intercepted
+from tests.log_lines import lines, metrics
 from tests.web.endpoints import ENDPOINTS, audit_entries
 from tests.worlds import Clock
 
@@ -96,6 +98,17 @@ def refusal(answer: Any) -> tuple[int, str]:
 
 def made(tenant: Tenant, action: str = "service_account.create") -> int:
     return [each["action"] for each in audit_entries(tenant)].count(action)
+
+
+def test_a_repetition_is_counted(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    """F518a: A response that repeats an earlier one is counted, a first one or a refusal is not."""
+    caplog.set_level(logging.INFO)
+    name = "counted-once"
+    create(world.admin, name)
+    assert lines(caplog, "replay") == []
+    create(world.admin, name)
+    create(world.admin, name, description="other")
+    assert [metrics(each) for each in lines(caplog, "replay")] == [{"Replays": (1, "Count")}]
 
 
 def test_every_change_by_post_or_patch_can_be_repeated() -> None:

@@ -6,6 +6,7 @@ are independent: what one of them meets, the others do not notice (docs/adr/0059
 """
 
 import logging
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -92,8 +93,18 @@ def apply(ports: Ports, caller: Caller, *, batch: Batch) -> Applied:
     )
     found = _revoked(call) if batch.action is BatchAction.REVOKE else _taken_back(call)
     results = [found[each] for each in batch.ids]
+    if not batch.dry_run:
+        _count(call, results)
     _report(results)
     return Applied(call.batch_id, results)
+
+
+def _count(call: _Call, results: Sequence[Result]) -> None:
+    """Log how many results have each outcome, for the metrics."""
+    for outcome, number in Counter(each.outcome for each in results).items():
+        by = {"Action": call.batch.action.value, "Outcome": outcome.value}
+        figures = logs.fields(tenant_id=call.tenant_id, metrics={"BatchItems": number}, by=by)
+        _log.info("batch", extra=figures)
 
 
 def _report(results: Sequence[Result]) -> None:

@@ -58,36 +58,39 @@ def counted(ports: Ports) -> Counter[tuple[Kind, int]]:
     return found
 
 
-def announce(ports: Ports, tenant_id: str) -> int:
+def announce(ports: Ports, tenant_id: str) -> list[Expiring]:
     """Write an entry to the audit log for each key that expires soon and was not announced yet.
 
-    A key is announced once for each number of days. Returns how many were announced. Raises
+    A key is announced once for each number of days. Returns all keys that expire soon. Raises
     `Corrupt`, `Unavailable`.
     """
-    addresses = {model.notice_address(tenant_id, each): each for each in soon(ports, tenant_id)}
+    found = soon(ports, tenant_id)
+    addresses = {model.notice_address(tenant_id, each): each for each in found}
     known = ports.store.get_many(addresses) if addresses else {}
     new = [each for address, each in addresses.items() if address not in known]
     for each in new:
         # Another run of the schedule may have announced it meanwhile.
         with suppress(ExpectationLost):
             _announce(ports, tenant_id, each)
-    return len(new)
+    return found
 
 
-def announce_due(ports: Ports) -> int:
-    """Announce the keys of the tenants whose turn it is; return how many were announced.
+def announce_due(ports: Ports) -> Counter[tuple[Kind, int]]:
+    """Announce the keys of the tenants whose turn it is; count their keys that expire soon.
 
-    What fails for one tenant is logged, and does not stop the others: its turn comes again in an
-    hour. Raises `Unavailable` if the tenants cannot be read.
+    The count is by kind and days: a key counts once, for the smallest number of days. What fails
+    for one tenant is logged, and does not stop the others: its turn comes again in an hour. Raises
+    `Unavailable` if the tenants cannot be read.
     """
-    now, announced = ports.now(), 0
+    now, found = ports.now(), Counter[tuple[Kind, int]]()
     for tenant in tenants.directory(ports) if is_due(now) else ():
         if is_turn(tenant.tenant_id, now):
             try:
-                announced += announce(ports, tenant.tenant_id)
+                keys = announce(ports, tenant.tenant_id)
+                found.update((each.kind, each.days) for each in keys)
             except (Corrupt, Unavailable):
                 _log.exception("the expiring keys of %s cannot be announced", tenant.tenant_id)
-    return announced
+    return found
 
 
 def is_due(now: datetime) -> bool:

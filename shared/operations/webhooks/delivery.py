@@ -4,13 +4,17 @@ A worker takes the webhook for a while, sends events in order of their indexes, 
 each batch what became of it. If it ends in between, the batch is sent once more.
 """
 
+import logging
 import secrets
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from random import SystemRandom
 from typing import Final
 
+from shared import logs
 from shared.model import deliveries, webhook_progress
 from shared.model import webhooks as model
 from shared.model.audit_log import Action
@@ -18,7 +22,7 @@ from shared.model.callers import Caller
 from shared.model.deliveries import Answer, Delivery
 from shared.model.sealed_log.head import LogHead
 from shared.model.webhook_progress import Batch, Event
-from shared.model.webhooks import Webhook, WebhookTurn
+from shared.model.webhooks import Cause, Webhook, WebhookTurn
 from shared.operations.audit import log
 from shared.operations.rules import audit, operation, tenants
 from shared.operations.rules.operation import settle
@@ -37,6 +41,8 @@ PER_SECOND: Final = 50
 _READ: Final = 64
 
 _RANDOM: Final = SystemRandom()
+
+_log = logging.getLogger(__name__)
 
 
 def deliver(
@@ -149,10 +155,24 @@ def _sent(ports: Ports, sender: Sender, webhook: Webhook, batch: Batch) -> Webho
         answers = sender.send(webhook.url, made)
     jitter = _RANDOM.uniform(-1, 1)
     after = settle(lambda: _written(ports, webhook, batch, answers, jitter))
+    _report(after or webhook, answers, ports.now())
     least = len(answers) / PER_SECOND - (operation.PACING.clock() - started)
     if least > 0:
         operation.PACING.sleep(least)
     return after
+
+
+def _report(webhook: Webhook, answers: Sequence[Answer], now: datetime) -> None:
+    """Log what followed from the answers, and whether the webhook is failing or disabled now."""
+    fields = partial(logs.fields, tenant_id=webhook.tenant_id, webhook_id=webhook.id)
+    for judgement, number in Counter(map(deliveries.judge, answers)).items():
+        figures, by = {"WebhookDeliveries": number}, {"Outcome": judgement.value}
+        _log.info("delivery", extra=fields(metrics=figures, by=by))
+    if answers and webhook.failing_since is not None:
+        seconds = (now - webhook.failing_since).total_seconds()
+        _log.info("failing", extra=fields(metrics={"WebhookFailingSeconds": seconds}))
+    if webhook.disabled_because in (Cause.GONE, Cause.FAILING):
+        _log.info("disabled", extra=fields(metrics={"WebhookDisabled": 1}))
 
 
 def _written(

@@ -21,6 +21,7 @@ from shared.operations.api import (
     revocation_batches,
     revocation_counts,
     revocations,
+    sealed_log,
     service_accounts,
 )
 from shared.operations.audit import sealing
@@ -189,3 +190,34 @@ def test_what_is_counted_in_part_is_counted_once(tmp_path: Path, ports: Ports) -
         (day,) = revocation_counts.by_day(ports, tenant.operator, start=today, end=today).days
         assert (day.created, day.removed) == (3, 0), run
     print(f"{runs} schedules")
+
+
+def test_a_pass_that_sees_a_rotation_in_part_makes_no_signer(tmp_path: Path, ports: Ports) -> None:
+    """LOG-9, F487a: Each audit signer but the first is one that an entry names."""
+    tenant = Tenant.create(ports)
+    sealing.extend(ports, tenant.id)
+    _entered(tenant, ports)
+
+    def rotate(ports: Ports) -> None:
+        sealed_log.rotate(ports, tenant.operator)
+
+    def seal(ports: Ports) -> None:
+        sealing.extend(ports, tenant.id)
+
+    actors: dict[str, Actor] = {"rotate": rotate, "seal": seal}
+    for run in explore(World(ports, tmp_path / "blobs"), actors, torn=actors):
+        assert len(sealed_log.keys(ports, tenant.operator).signers) == 2, run
+
+
+def test_of_two_rotations_one_signer_stays(tmp_path: Path, ports: Ports) -> None:
+    """LOG-9, F487b: Of two rotations at once, one replaces the signer that the other one made."""
+    tenant = Tenant.create(ports)
+    sealing.extend(ports, tenant.id)
+
+    def rotate(ports: Ports) -> None:
+        sealed_log.rotate(ports, tenant.operator)
+
+    actors: dict[str, Actor] = {"first": rotate, "second": rotate}
+    for run in explore(World(ports, tmp_path / "blobs"), actors, torn=actors):
+        found = sealed_log.keys(ports, tenant.operator).signers
+        assert [each.signs_until is None for each in found] == [False, False, True], run

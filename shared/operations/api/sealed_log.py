@@ -106,8 +106,8 @@ def rotate(ports: Ports, caller: Caller, keep: Keep[Signers]) -> Signers:
     Raises `Conflict` if too many signers sign already, because each signature delays each pass.
     """
     settings = tenants.settings(ports, caller.tenant_id)
-    now, before = ports.now(), keys(ports, caller)
-    found = before.signers
+    now, origin = ports.now(), keys(ports, caller).origin
+    found = signers.settled(ports, caller.tenant_id)
     if sum(each.signs(now) for each in found) >= signers.SIGNING_MAX:
         raise Conflict(f"At most {signers.SIGNING_MAX} audit signers sign at the same time.")
     made = signers.make(ports, caller.tenant_id)
@@ -124,7 +124,7 @@ def rotate(ports: Ports, caller: Caller, keep: Keep[Signers]) -> Signers:
         public_key=made.public_key,
         replaced=[each.id for each in found if each.signs_until is None],
     )
-    result = Signers(before.origin, [*after, made])
+    result = Signers(origin, [*after, made])
     ports.store.write(*changes, entry, *keep(result))
     return result
 

@@ -106,7 +106,7 @@ def _pass(
 
 def _signed(ports: Ports, tenant_id: str, head: LogHead) -> tuple[LogHead, list[Change]]:
     """Return the head with its checkpoint, and the change that stores the first signer."""
-    found, changes = signers.all_of(ports, tenant_id), list[Change]()
+    found, changes = signers.settled(ports, tenant_id), list[Change]()
     if all(each.signs_until for each in found):
         made = signers.make(ports, tenant_id)
         found.append(made)

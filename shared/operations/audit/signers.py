@@ -8,7 +8,7 @@ from shared.model.identifiers import SIGNING_KEY
 from shared.model.sealed_log.checkpoint import Checkpoint
 from shared.model.sealed_log.signers import AuditSigner, signers
 from shared.model.seeds import Purpose
-from shared.operations.rules import seals
+from shared.operations.rules import operation, seals
 from shared.operations.rules.seals import SeedLost
 from shared.ports import Ports
 
@@ -21,6 +21,19 @@ _log = logging.getLogger(__name__)
 def all_of(ports: Ports, tenant_id: str) -> list[AuditSigner]:
     """Return all audit signers of a tenant, in order of creation. Raises `Unavailable`."""
     return [AuditSigner.from_item(each.item) for each in ports.store.query(signers(tenant_id))]
+
+
+def settled(ports: Ports, tenant_id: str) -> list[AuditSigner]:
+    """Return the same, read again after a pause if all of them were replaced.
+
+    The items of a rotation become visible one by one, the successor perhaps last. Raises
+    `Unavailable`.
+    """
+    found = all_of(ports, tenant_id)
+    if not found or any(each.signs_until is None for each in found):
+        return found
+    operation.PACING.sleep(operation.PACING.in_flight)
+    return all_of(ports, tenant_id)
 
 
 def make(ports: Ports, tenant_id: str) -> AuditSigner:

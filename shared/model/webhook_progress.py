@@ -165,15 +165,18 @@ def _noted(
     now: datetime,
     jitter: float,
 ) -> Webhook:
-    """Return the webhook after one event was accepted, or is set aside, or given up."""
+    """Return the webhook after one event was accepted, or is set aside, or given up.
+
+    One that was set aside stays so if it is not answered, so that others go on before its turn.
+    """
     before = asides(webhook).get(index)
+    if judgement is Judgement.GONE or (judgement is Judgement.WAIT and before is None):
+        return webhook
     aside = {name: each for name, each in webhook.aside.items() if name != str(index)}
     seconds = int(now.timestamp())
     attempts, since = (before.attempts + 1, before.since) if before else (1, seconds)
-    if judgement in _ENDS:
-        return webhook
     is_over = seconds - since >= PATIENCE.total_seconds()
-    if judgement is Judgement.ASIDE and not is_over and index < webhook.next_index:
+    if judgement is not Judgement.ACCEPTED and not is_over and index < webhook.next_index:
         wait = pause(attempts, answer, jitter=jitter).total_seconds()
         aside[str(index)] = [attempts, since, seconds + int(wait)]
     return replace(webhook, aside=aside)

@@ -349,6 +349,29 @@ def test_one_event_that_is_refused(world: World) -> None:
     assert world.recorder.indexes.count(index) == attempts
 
 
+@pytest.mark.parametrize("later", [DOWN, refuses(500)])
+def test_events_that_are_refused_and_then_not_answered(world: World, later: Answer) -> None:
+    """F504a, HOOK-9: Events that were set aside, and then get no answer, hold no others back."""
+    world.recorder.answers = lambda _: refuses(400)
+    world.change(3)
+    assert not world.deliver()
+    aside = {int(each) for each in world.webhook.aside}
+    assert len(aside) == 3
+    world.recorder.answers = lambda message: (
+        later if json.loads(message.body)["data"]["index"] in aside else OK
+    )
+    for _ in range(28 * 2):
+        world.change()
+        world.clock.advance(minutes=29)
+        assert not world.deliver()
+        world.clock.advance(minutes=1)
+        assert not world.deliver()
+        assert world.webhook.is_enabled
+        assert world.webhook.next_index - 1 == max(world.recorder.indexes)
+    assert world.webhook.aside == {}
+    assert {world.deliveries[each][0] for each in aside} == {"failed"}
+
+
 def test_too_many_that_are_refused(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """F392b: If too many events are set aside, the webhook waits for them, and loses none."""
     monkeypatch.setattr(webhook_progress, "ASIDE_MAX", 8)

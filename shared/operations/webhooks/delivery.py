@@ -132,8 +132,10 @@ def _batch(ports: Ports, webhook: Webhook) -> Batch | None:
     webhook = webhook.in_generation(head.generation)
     # A webhook that has failed is tried with one event.
     most = 1 if webhook.attempts else IN_FLIGHT
+    has_more = webhook_progress.takes_more(webhook) and webhook.next_index < head.size
     due = webhook_progress.due_aside(webhook, now)[:most]
-    if due:
+    # After a failure further events come first, as what was set aside may be what failed.
+    if due and not (webhook.attempts and has_more):
         found = [log.entries(ports, webhook.tenant_id, each, each + 1) for each in due]
         events = [Event(index, entry) for ((index, entry),) in found if entry is not None]
         return Batch(tuple(events), webhook.next_index, webhook.next_index)

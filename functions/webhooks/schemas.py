@@ -29,7 +29,7 @@ from shared.web.paging import PageBody
 
 def _types(events: list[str]) -> list[str]:
     if not set(events) <= {ALL, *model.TYPES}:
-        raise ValueError(f'must name types of events, or "{ALL}"')
+        raise ValueError(f'must name types of events, such as "key.revoke", or "{ALL}" for all')
     if len(set(events)) != len(events):
         raise ValueError("must not name a type twice")
     return events
@@ -49,7 +49,7 @@ _WEBHOOK: Final[dict[str, JsonValue]] = {
     "id": sample(WEBHOOK),
     "url": "https://hooks.example.com/rescind",
     "description": "Tells the gateway's operators",
-    "events": ["revocation.create", "key.revoke"],
+    "events": ["revocation.create", "revocation.create_batch", "key.revoke"],
     "status": "disabled",
     "disabled_because": "failing",
     "created_at": "2026-11-21T12:00:00Z",

@@ -97,8 +97,10 @@ class Batch:
         if shown or self.session.out.is_json:
             self.session.out.table(document, shown, _COLUMNS)
         said = ", ".join(f"{number} {name.replace('_', ' ')}" for name, number in counts.items())
-        would = " (nothing was changed)" if self.body.get("dry_run") else ""
-        self.session.out.say(f"{said or 'Nothing done'}{would}. Batch {self.id}")
+        if self.body.get("dry_run"):
+            self.session.out.say(f"Nothing was changed. It would be: {said or 'nothing'}.")
+        else:
+            self.session.out.say(f"{said or 'Nothing done'}. Batch {self.id}")
 
 
 def read(path: Path | None, check: Callable[[str], str]) -> list[str]:
@@ -111,8 +113,12 @@ def read(path: Path | None, check: Callable[[str], str]) -> list[str]:
     try:
         with _opened(path) as file:
             return list(_checked(csv.reader(file), check, path))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise WrongUsage(f"{path} cannot be read: {error}") from None
+    except OSError as error:
+        raise WrongUsage(f"{path} cannot be read: {error.strerror}.") from None
+    except UnicodeDecodeError:
+        raise WrongUsage(f"{path} cannot be read: it is not UTF-8.") from None
+    except csv.Error as error:
+        raise WrongUsage(f"{path} cannot be read: {error}.") from None
 
 
 def _opened(path: Path) -> AbstractContextManager[IO[str]]:
@@ -132,7 +138,8 @@ def _checked(rows: Iterable[list[str]], check: Callable[[str], str], path: Path)
             try:
                 yield check(cells[column] if column < len(cells) else "")
             except ValueError as error:
-                raise WrongUsage(f"{path}, line {number}: {error}") from None
+                heading = ", or this line a heading with warrant_id" if number == 1 else ""
+                raise WrongUsage(f"{path}, line {number}: {error}{heading}.") from None
 
 
 def body(action: str, **fields: object) -> dict[str, object]:

@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import httpx2
 
-from infra.cli.errors import ApiError, NoAnswer
+from infra.cli.errors import ApiError, NoAnswer, WrongUsage
 from infra.cli.profiles import Profile
 from shared import __version__
 
@@ -28,9 +28,9 @@ Params = Mapping[str, object]
 class Api:
     """A service and an API key. Paths begin with `/v1/`; use `segment` for identifiers in them.
 
-    All methods raise `ApiError` if the service refuses, and `NoAnswer` if there is no answer. An
-    answer 429 or 503 is waited for and retried for a minute. Each POST and PATCH has its own
-    `Idempotency-Key`, which its retries repeat.
+    All methods raise `ApiError` if the service refuses, `NoAnswer` if there is no answer, and
+    `WrongUsage` if a parameter is empty. After an answer 429 or 503 the request is repeated, for a
+    minute in all. Each POST and PATCH has its own `Idempotency-Key`, which its retries repeat.
     """
 
     def __init__(self, profile: Profile, *, wait: Callable[[float], None] = time.sleep) -> None:
@@ -131,11 +131,17 @@ class Api:
 
 
 def segment(value: str) -> str:
-    """Return a value as one segment of a path, whatever its characters are."""
-    return quote(value, safe="")
+    """Return a value as one segment of a path, whatever its characters are.
+
+    Raises `WrongUsage` if it is empty.
+    """
+    return quote(_text(value), safe="")
 
 
 def _text(value: object) -> str:
+    if value == "":
+        # An unset variable of the shell: with an empty filter, a search would find nothing.
+        raise WrongUsage("an argument is empty; is the variable of your shell set?")
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

@@ -155,14 +155,14 @@ def add(
 
 
 def confirm(question: str, *, yes: bool) -> None:
-    """Ask before what cannot be undone, unless `--yes` is given; end the command if not confirmed.
+    """Ask before a change, unless `--yes` is given; end the command if the answer is no.
 
     Raises `WrongUsage` if nobody can answer.
     """
     if yes:
         return
     if not sys.stdin.isatty():
-        raise WrongUsage("this cannot be undone: add --yes.")
+        raise WrongUsage(f"{question} Nobody can answer here: add --yes.")
     typer.confirm(question, abort=True, err=True)
 
 
@@ -180,7 +180,8 @@ def guarded(out: Output, work: Callable[[], int | None]) -> int | None:
         out.error(str(error), {"code": "no_answer", "message": str(error)})
         return Exit.FAILED
     except RescindError as error:
-        out.error(described(error), {"code": type(error).__name__, "message": str(error)})
+        text = str(error) if error.__cause__ is None else ""
+        out.error(text or described(error), {"code": type(error).__name__, "message": str(error)})
         return Exit.FAILED
     except OSError as error:
         if error.errno == errno.EPIPE:

@@ -104,4 +104,6 @@ def _opened(data: Path | None, keys: Path | None) -> Ports:
     try:
         return wiring.build(wiring.settings(data_folder.chosen(data, keys, os.environ)))
     except InvalidSettings as error:
+        if data is not None:
+            raise
         raise InvalidSettings(*error.problems, _REMEDY) from None

@@ -10,7 +10,7 @@ from infra.cli.client import segment
 from infra.cli.commands import Session, command, noun
 from infra.cli.errors import Exit
 from infra.cli.output import Column
-from infra.cli.values import SHOWN, Limit, WarrantIds, given
+from infra.cli.values import SHOWN, Limit, WarrantIds, checked, given, moment
 
 _PATH: Final = "/v1/revocations"
 _MOST_AT_ONCE: Final = 100
@@ -42,10 +42,16 @@ By = Annotated[
     ),
 ]
 Since = Annotated[
-    str | None, typer.Option("--since", metavar="TIME", help="Revoked at this time or later.")
+    str | None,
+    typer.Option(
+        "--since", metavar="TIME", parser=checked(moment), help="Revoked at this time or later."
+    ),
 ]
 Until = Annotated[
-    str | None, typer.Option("--until", metavar="TIME", help="Revoked at this time or before.")
+    str | None,
+    typer.Option(
+        "--until", metavar="TIME", parser=checked(moment), help="Revoked at this time or before."
+    ),
 ]
 
 
@@ -81,12 +87,13 @@ def check(session: Session, warrants: WarrantIds) -> int:
     ]
     words = {True: "revoked", False: "not revoked"}
     rows = [{**each, "verdict": words[each["revoked"]]} for each in found]
-    columns = (
+    columns = [
         Column("warrant", "warrant_id"),
         Column("verdict", "verdict"),
         Column("revoked at", "revoked_at"),
-        Column("reason", "reason", wraps=True),
-    )
+    ]
+    if len(warrants) == 1:  # The service gives no reasons with many verdicts.
+        columns.append(Column("reason", "reason", wraps=True))
     session.out.table({"results": found}, rows, columns)
     return Exit.REVOKED if any(each["revoked"] for each in found) else Exit.DONE
 

@@ -135,7 +135,7 @@ def unrevoke(
     if since is not None and by is None and of_batch is None:
         raise WrongUsage("--since goes with --by or --of-batch.")
     named = [*(revocations or []), *batches.read(from_, either)]
-    if of_batch or by:
+    if of_batch is not None or by is not None:
         found = _found(session, filters_of(batch=of_batch, by=by, since=since))
         if found and not dry_run:
             confirm(f"Take {len(found)} revocation(s) back?", yes=yes)

@@ -23,7 +23,7 @@ _COLUMNS: Final = (
 Cascade = Annotated[bool, typer.Option("--cascade", help="Also all keys below it.")]
 KeyId = Annotated[str, typer.Argument(metavar="KEY", help="svc_key_…")]
 
-_REACH: Final = ("id", "name", "type", "status", "descendants", "keys", "warrants")
+_REACH: Final = ("id", "name", "type", "status", "keys", "warrants")
 
 app = noun("Signing keys: the tree, create, rotate, suspend, revoke.")
 

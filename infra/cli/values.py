@@ -5,7 +5,7 @@ from typing import Annotated, Final, TypeVar
 
 import typer
 
-from shared.model import identifiers, text
+from shared.model import identifiers, text, times
 
 T = TypeVar("T")
 
@@ -22,6 +22,12 @@ def checked(read: Callable[[str], T]) -> Callable[[str], T]:
             raise typer.BadParameter(str(error)) from None
 
     return checked_read
+
+
+def moment(value: str) -> str:
+    """Return a time as it was typed. Raises `ValueError` unless the API accepts it."""
+    times.parse(value)
+    return value
 
 
 def given(body: Mapping[str, object]) -> dict[str, object]:
@@ -41,7 +47,13 @@ WarrantIds = Annotated[
     ),
 ]
 Expires = Annotated[
-    str | None, typer.Option("--expires-at", metavar="TIME", help="Such as 2027-01-01T00:00:00Z.")
+    str | None,
+    typer.Option(
+        "--expires-at",
+        metavar="TIME",
+        parser=checked(moment),
+        help="Such as 2027-01-01T00:00:00Z.",
+    ),
 ]
 Reason = Annotated[
     str,

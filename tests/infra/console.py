@@ -15,9 +15,14 @@ PAGES: Final = (
 _BLOCK: Final = re.compile(r"^( *)```console\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 
 
+def text(page: str) -> str:
+    """The text of a page."""
+    return (ROOT / page).read_text(encoding="utf-8")
+
+
 def blocks(page: str) -> list[str]:
     """The commands of each block of a page, one text for each block."""
-    found = _BLOCK.findall((ROOT / page).read_text(encoding="utf-8"))
+    found = _BLOCK.findall(text(page))
     return ["\n".join(_commands(dedent(block))) for _, block in found]
 
 

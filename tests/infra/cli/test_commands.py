@@ -70,6 +70,24 @@ def test_each_documented_command_is_accepted(page: str, typed: str) -> None:
     command.make_context(path[-1], [_KEY if each.startswith("$") else each for each in words])
 
 
+_FENCED: Final = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
+_NAMED: Final = [
+    (page, named.replace("\n", " "))
+    for page in console.PAGES
+    for named in re.findall(r"`rescind ([a-z][^`]*)`", _FENCED.sub("", console.text(page)))
+]
+
+
+@pytest.mark.parametrize(("page", "named"), _NAMED, ids=lambda text: str(text)[:40])
+def test_each_command_in_a_sentence_exists(page: str, named: str) -> None:
+    """F416: The commands and options that the sentences of the documentation name exist."""
+    command, words = _ROOT, named.replace("|", " ").split()
+    while hasattr(command, "commands") and words:
+        command = command.commands[words.pop(0)]
+    known = {option for parameter in getattr(command, "params", ()) for option in parameter.opts}
+    assert {each for each in words if each.startswith("-")} <= known | {"--help"}
+
+
 def test_the_version_is_that_of_the_newest_release(shell: Shell) -> None:
     """F33n: The command line prints the version of the changelog's newest release."""
     ended = shell.run("--version")

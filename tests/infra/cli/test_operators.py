@@ -230,7 +230,7 @@ def test_publish_says_what_it_could_not_publish(operator: Command, data: Path) -
     assert "globex: published version 2 with 1 warrants.\n" in result.err
     assert "acme: not published: Corrupt: " in result.err
     assert "ListSigner.public_key" in result.err
-    assert result.err.endswith("error: Unpublished: 1 list(s) could not be published\n")
+    assert result.err.endswith("error: 1 list(s) could not be published\n")
 
 
 def test_recovery_says_what_it_did(operator: Command, data: Path) -> None:

@@ -161,3 +161,34 @@ def test_the_wait_is_for_a_few(admin: Shell, tmp_path: Path) -> None:
     lost = _file(tmp_path, *(f"svc_wrt_wait-{number}" for number in range(1001)))
     ended = admin.run("revoke", "--from", lost, "--reason", "r", "--wait")
     assert (ended.code, "1000" in ended.err) == (2, True)
+
+
+def test_an_unset_variable_is_no_filter_that_finds_nothing(admin: Shell) -> None:
+    """F543a: A command with an empty identifier is refused; it does not say that nothing is there."""
+    since = "2026-11-22T08:00:00Z"
+    for typed in (
+        ("audit", "list", "--key", ""),
+        ("revocations", "list", "--by", "", "--since", since),
+        ("unrevoke", "--by", "", "--since", since, "--yes"),
+        ("api-keys", "revoke", "", "--yes"),
+    ):
+        ended = admin.run(*typed)
+        assert (ended.code, ended.out) == (2, ""), typed
+        assert "an argument is empty" in ended.err
+
+
+def test_what_is_typed_wrongly_is_named(admin: Shell, tmp_path: Path) -> None:
+    """F543b: A wrong time or heading is refused with its option or line; nothing is sent."""
+    ended = admin.run("unrevoke", "--by", "admin@local.svc", "--since", "2026-11-22")
+    assert (ended.code, "--since" in ended.err) == (2, True)
+    ended = admin.run("revoke", "--from", _file(tmp_path, "name,owner"), "--reason", "lost")
+    assert ended.code == 2
+    assert "or this line a heading with warrant_id" in ended.err
+    ended = admin.run("revoke", "--from", tmp_path / "none.csv", "--reason", "lost")
+    assert ended.err.endswith("none.csv cannot be read: No such file or directory.\n")
+
+
+def test_a_rehearsal_does_not_say_that_it_was_done(admin: Shell) -> None:
+    """F543c: A dry run says that nothing was changed, and names no batch."""
+    ended = admin.run("revoke", "svc_wrt_rehearsed", "--reason", "lost", "--dry-run")
+    assert ended.err == "Nothing was changed. It would be: 1 revoked.\n"

@@ -164,7 +164,7 @@ def test_the_wait_is_for_a_few(admin: Shell, tmp_path: Path) -> None:
 
 
 def test_an_unset_variable_is_no_filter_that_finds_nothing(admin: Shell) -> None:
-    """F543a: A command with an empty identifier is refused; it does not say that nothing is there."""
+    """F543a: A command with an empty identifier is refused, and shows no empty result."""
     since = "2026-11-22T08:00:00Z"
     for typed in (
         ("audit", "list", "--key", ""),

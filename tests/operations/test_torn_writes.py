@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from shared.errors import Conflict
+from shared.errors import Conflict, InvalidState
 from shared.model import api_keys as model
 from shared.model.audit_log import Action
 from shared.model.callers import Scope
@@ -16,7 +16,9 @@ from shared.model.idempotency import Request
 from shared.model.identifiers import BATCH
 from shared.model.revocation_batches import Batch, BatchAction
 from shared.model.revocations import Revocation
+from shared.model.service_accounts import Status
 from shared.operations.api import (
+    api_key_rotation,
     api_keys,
     revocation_batches,
     revocation_counts,
@@ -25,7 +27,7 @@ from shared.operations.api import (
     service_accounts,
 )
 from shared.operations.audit import sealing
-from shared.operations.rules import audit, operation
+from shared.operations.rules import api_key_creation, audit, operation
 from shared.operations.rules.idempotency import Repeatable
 from shared.ports import Ports
 from tests.operations.tenants import Tenant
@@ -102,6 +104,55 @@ def test_the_account_of_the_last_admin_key_stays(tmp_path: Path, ports: Ports) -
     }
     for run in explore(World(ports, tmp_path / "blobs"), actors, torn=actors):
         assert list(run.outcomes.values()).count("kept") == 1, run
+
+
+@pytest.mark.parametrize("switched", [Status.DISABLED, Status.ACTIVE])
+@pytest.mark.parametrize("makes", ["create", "rotate"])
+def test_a_switched_account_has_no_other_key(
+    tmp_path: Path, ports: Ports, makes: str, switched: Status
+) -> None:
+    """ACCOUNT-4, F488a: A disabled account has no key that opens, though one was made meanwhile.
+
+    Whether it is disabled or enabled then, a key that is being rotated keeps the end of its grace.
+    """
+    tenant = Tenant.create(ports)
+    account = service_accounts.create(ports, tenant.operator, name="robot")
+
+    def create(ports: Ports) -> api_key_creation.Created:
+        return api_keys.create(
+            ports,
+            tenant.operator,
+            name="k",
+            scopes=(Scope.SIGNER,),
+            service_account_id=account.id,
+        )
+
+    key = create(ports).api_key
+
+    def make(ports: Ports) -> object:
+        try:
+            if makes == "create":
+                return create(ports)
+            return api_key_rotation.rotate(ports, tenant.operator, key_id=key.id, grace_seconds=60)
+        except InvalidState:
+            return "disabled"
+
+    def switch(ports: Ports) -> object:
+        service_accounts.disable(ports, tenant.operator, account_id=account.id)
+        if switched is Status.ACTIVE:
+            service_accounts.enable(ports, tenant.operator, account_id=account.id)
+        return None
+
+    actors: dict[str, Actor] = {"make": make, "switch": switch}
+    for run in explore(World(ports, tmp_path / "blobs"), actors, torn=actors):
+        tenant.check_totals(ports)
+        for each, _ in api_keys.page(ports, tenant.operator, before=None, limit=100).entries:
+            if each.service_account_id == account.id:
+                item = ports.store.get(model.credential_address(each.digest))
+                assert item is not None
+                credential = model.Credential.from_item(item)
+                assert credential.disabled == (switched is Status.DISABLED), run
+                assert credential.expires_at == each.expires_at, run
 
 
 def test_a_revocation_is_made_once(tmp_path: Path, ports: Ports) -> None:

@@ -29,7 +29,7 @@ METRICS_VARIABLE: Final = "PROMETHEUS_MULTIPROC_DIR"
 
 
 class FolderInUse(RescindError):
-    """A server that may change the data is running; nothing was done."""
+    """Another program works on the folder; nothing was done."""
 
 
 def environment(folder: Path, key: Path | None = None) -> dict[str, str]:
@@ -49,19 +49,42 @@ def feed_lock(folder: Path) -> Path:
     return folder / "feed.lock"
 
 
+def use(folder: Path) -> None:
+    """Note, until this process ends, that it may change the data of the folder.
+
+    It does so up to its last moment, because what was begun is completed in threads. Raises
+    `FolderInUse` while another program must be `alone`.
+    """
+    descriptor = _opened_lock(folder)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        problem = f"{folder} is being restored, or moved to another store."
+        raise FolderInUse(f"{problem} Wait until that has ended.") from None
+
+
 @contextmanager
 def alone(folder: Path, remedy: str = "Stop it first.") -> Iterator[None]:
     """Run the block only if no server that may change the data runs on the folder.
 
-    Raises `FolderInUse` with the remedy otherwise. A server with `SVC_MODE=read-only` may run.
+    None can start meanwhile. Raises `FolderInUse` with the remedy otherwise. A server with
+    `SVC_MODE=read-only` may run.
     """
-    with feed_lock(folder).open("ab") as file:
+    descriptor = _opened_lock(folder)
+    try:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             problem = f"A server that may change the data runs on {folder}."
             raise FolderInUse(f"{problem} {remedy}") from None
         yield
+    finally:
+        os.close(descriptor)
+
+
+def _opened_lock(folder: Path) -> int:
+    return os.open(folder / "use.lock", os.O_RDWR | os.O_CREAT, 0o600)
 
 
 def empty_metrics(folder: Path, address: str) -> Path:

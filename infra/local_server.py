@@ -98,6 +98,8 @@ def _prepare(options: Options) -> tuple[Ports, socket.socket | None]:
     data_folder.prepare(options.data, key)
     # Worker processes read these.
     os.environ.update(data_folder.environment(options.data, key))
+    if not wiring.is_read_only():
+        data_folder.use(options.data)
     listener = _listen(options.ops_address, options.data)
     logging.config.dictConfig(_log_config(options))
     ports = _opened(options.data)

@@ -1,6 +1,5 @@
 """Backups of one machine, and what is put back from them."""
 
-import fcntl
 import json
 import shutil
 import sqlite3
@@ -23,6 +22,7 @@ from shared.operations.operator.recovery import recovery
 from shared.operations.rules.verdicts import verdicts
 from shared.operations.srl import in_force, publication
 from tests.infra.folders import opened
+from tests.processes import free_port, local_server, start_in_vain
 
 BEFORE, AFTER = "svc_wrt_a", "svc_wrt_b"
 
@@ -163,10 +163,18 @@ def test_a_backup_is_not_put_back_with_another_key(made: Path, tmp_path: Path) -
 
 def test_a_backup_is_not_put_back_below_a_server(data: Path, made: Path) -> None:
     """F405d: While a server runs on the data folder, nothing is put back."""
-    with data_folder.feed_lock(data).open("ab") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        with pytest.raises(FolderInUse, match="Stop it first"):
-            restore.restore(made, data, replace=True)
+    with local_server(data), pytest.raises(FolderInUse, match="Stop it first"):
+        restore.restore(made, data, replace=True)
+
+
+def test_no_server_starts_while_a_backup_is_put_back(data: Path) -> None:
+    """F505a, OPS-15: A server that was started during a restore ends before it reads the store."""
+    with data_folder.alone(data):
+        refused = start_in_vain(data, port=free_port())
+    assert refused.returncode == 1
+    assert "is being restored" in refused.stderr
+    with local_server(data):
+        pass
 
 
 @pytest.mark.parametrize("what", ["list", "store", "key"])

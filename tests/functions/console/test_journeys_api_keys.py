@@ -55,11 +55,7 @@ def test_a_key_is_made_replaced_and_revoked(console: Console) -> None:
 def test_a_key_of_a_link_makes_keys_that_end_with_it(visitor: Console) -> None:
     """F530a: Who is signed in with a key that ends soon is offered only what it may make."""
     page, world = visitor.page, visitor.world
-    link = world.link()
-    with page.expect_response("**/console/session") as answered:
-        page.goto(link)
-    world.seed.secrets |= {"code": link.partition("=")[2], "link": answered.value.json()["key"]}
-    visitor.wait("overview")
+    visitor.sign_in_by_link()
     visitor.open("#/api-keys")
     page.get_by_role("button", name="New API key").click()
     expect(page.get_by_label("Ends after").locator("option")).to_have_text(

@@ -1,7 +1,7 @@
 """The overview: whether revoked warrants are refused everywhere, and until when."""
 
 import pytest
-from playwright.sync_api import Locator, Route, expect
+from playwright.sync_api import Route, expect
 
 from tests.functions.console import plans
 from tests.functions.console.plans import WAITING
@@ -12,11 +12,6 @@ pytestmark = pytest.mark.slow
 
 # The page looks each five seconds; other tests may slow it down.
 _POLLED = 20_000
-
-
-def panel(console: Console, name: str) -> Locator:
-    heading = console.page.get_by_role("heading", name=name)
-    return console.page.locator("section.panel").filter(has=heading)
 
 
 def test_what_waits_is_said_and_published(console: Console) -> None:
@@ -31,9 +26,9 @@ def test_what_waits_is_said_and_published(console: Console) -> None:
     expect(warning).to_contain_text(f"{status['pending']} changes are recorded")
     expect(warning).to_contain_text("so the schedule is late")
     assert status["pending"] >= WAITING
-    expect(panel(console, "Revoked")).to_contain_text(f"{status['count']}")
-    expect(panel(console, "What authorizers hold")).to_contain_text("hold every change")
-    expect(panel(console, "Needs a person")).to_contain_text("auditor")
+    expect(console.panel("Revoked")).to_contain_text(f"{status['count']}")
+    expect(console.panel("What authorizers hold")).to_contain_text("hold every change")
+    expect(console.panel("Needs a person")).to_contain_text("auditor")
     console.check_looks("overview")
     page.get_by_role("button", name="Publish now").click()
     following = f"List {status['version'] + 1} is in force"
@@ -53,7 +48,7 @@ def test_an_expired_list_is_said_until_another_one_is_published(visitor: Console
     alarm = page.get_by_role("status").filter(has_text=f"List {version} expired")
     expect(alarm).to_contain_text("refuses every warrant", timeout=_POLLED)
     expect(page.get_by_role("heading", name=f"List {version} has expired")).to_be_visible()
-    held = panel(visitor, "What authorizers hold")
+    held = visitor.panel("What authorizers hold")
     expect(held).to_contain_text("not heard for 5 min")
     expect(held.locator(".force")).to_have_count(0)
     visitor.check_looks("overview-expired", ["dark", "phone"])
@@ -71,7 +66,7 @@ def test_what_was_shown_stays_if_the_server_dies(console: Console) -> None:
     stale = page.get_by_role("status").filter(has_text="As of 12:00 UTC")
     expect(stale).to_contain_text("The service does not answer.", timeout=_POLLED)
     expect(page.get_by_role("img", name="is valid for")).to_be_visible()
-    expect(panel(console, "What authorizers hold").get_by_role("img")).to_be_visible()
+    expect(console.panel("What authorizers hold").get_by_role("img")).to_be_visible()
     page.get_by_role("button", name="Publish now").click()
     expect(page.get_by_role("alert")).to_contain_text("The list could not be published.")
     console.check_axe()
@@ -91,7 +86,7 @@ def test_a_fault_of_one_panel_leaves_the_others(console: Console) -> None:
     page.route("**/v1/revocations/counts*", answer)
     console.open("#/keys")
     console.open("#/overview")
-    fault = panel(console, "Revocations per day").get_by_role("alert")
+    fault = console.panel("Revocations per day").get_by_role("alert")
     expect(fault).to_contain_text("The revocations per day could not be shown.")
     expect(fault).to_contain_text("The store does not answer.")
     expect(page.get_by_role("alert")).to_have_count(1)
@@ -99,7 +94,7 @@ def test_a_fault_of_one_panel_leaves_the_others(console: Console) -> None:
     broken[0] = False
     fault.get_by_role("button", name="Try again").click()
     expect(fault).to_have_count(0)
-    expect(panel(console, "Revocations per day").locator(".body")).to_be_visible()
+    expect(console.panel("Revocations per day").locator(".body")).to_be_visible()
 
 
 def test_a_fault_in_a_narrow_panel_can_be_read(console: Console) -> None:
@@ -125,7 +120,7 @@ def test_a_key_that_only_reads_sees_what_it_may(visitor: Console) -> None:
     page = visitor.page
     expect(page.get_by_text("You are looking with a key that may only read.")).to_be_visible()
     expect(page.get_by_role("img", name="is valid for")).to_be_visible()
-    refused = panel(visitor, "Revocations per day").get_by_role("status")
+    refused = visitor.panel("Revocations per day").get_by_role("status")
     expect(refused).to_contain_text("Ask an administrator for a key with the scope admin.")
     expect(page.get_by_role("status").filter(has_text="the schedule is late")).to_be_visible()
     expect(page.get_by_role("main").get_by_role("button")).to_have_count(0)
@@ -145,12 +140,10 @@ class TestNewTenant:
         # The list of two weeks ago has expired.
         console.world.post("revocations/srl/regenerate")
         console.sign_in()
-        steps = panel(console, "Three steps").get_by_role("listitem")
+        steps = console.panel("Three steps").get_by_role("listitem")
         expect(steps).to_have_count(3)
-        expect(panel(console, "What authorizers hold")).to_contain_text(
-            "No authorizer has reported"
-        )
-        expect(panel(console, "Revocations per day")).to_be_hidden()
+        expect(console.panel("What authorizers hold")).to_contain_text("No authorizer has reported")
+        expect(console.panel("Revocations per day")).to_be_hidden()
         console.check_looks("overview-new", ["light", "phone"])
         console.world.post("keys", type="root", name="Head office")
         console.open("#/keys")
@@ -160,4 +153,4 @@ class TestNewTenant:
         warning = page.get_by_role("status").filter(has_text="1 change is recorded")
         expect(warning).to_contain_text("less than a minute", timeout=_POLLED)
         expect(steps).to_have_count(0)
-        expect(panel(console, "Revocations per day")).to_be_visible()
+        expect(console.panel("Revocations per day")).to_be_visible()

@@ -85,14 +85,7 @@ def test_a_tab_keeps_the_key_if_it_is_told_to(visitor: Console) -> None:
 
 def test_a_link_signs_in_once(visitor: Console) -> None:
     """F457f: A one-time link signs in once, is in no address after, and its key ends with it."""
-    link, page = visitor.world.link(), visitor.page
-    with page.expect_response("**/console/session") as answered:
-        page.goto(link)
-    visitor.world.seed.secrets |= {
-        "code": link.partition("=")[2],
-        "link": answered.value.json()["key"],
-    }
-    visitor.wait("overview")
+    page, link = visitor.page, visitor.sign_in_by_link()
     assert page.url == f"{visitor.world.url}/"
     visitor.check()
     # Its key is meant to end.
@@ -109,13 +102,7 @@ def test_a_link_signs_in_once(visitor: Console) -> None:
 
 def test_signing_out_ends_no_key_of_a_person(visitor: Console) -> None:
     """F457g: Who was locked out of a session by link, and types a key, keeps that key."""
-    with visitor.page.expect_response("**/console/session") as answered:
-        visitor.page.goto(link := visitor.world.link())
-    visitor.world.seed.secrets |= {
-        "code": link.partition("=")[2],
-        "link": answered.value.json()["key"],
-    }
-    visitor.wait("overview")
+    visitor.sign_in_by_link()
     visitor.be_away(minutes=16)
     visitor.wait("door")
     visitor.sign_in()

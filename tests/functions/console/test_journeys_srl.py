@@ -16,11 +16,6 @@ _STATUS = "**/v1/revocations/srl/status"
 _SIGNED = "**/v1/revocations/srl/signed"
 
 
-def panel(console: Console, name: str) -> Locator:
-    heading = console.page.get_by_role("heading", name=name)
-    return console.page.locator("section.panel").filter(has=heading)
-
-
 def answer(console: Console, path: str, body: Any) -> None:
     """Let the page get this in place of what the service answers."""
 
@@ -33,7 +28,7 @@ def answer(console: Console, path: str, body: Any) -> None:
 
 def verify(console: Console, pin: str) -> Locator:
     """Paste a key, verify, and return what is said."""
-    card = panel(console, "Verify the list here")
+    card = console.panel("Verify the list here")
     card.get_by_label("Public key that you trust").fill(pin)
     card.get_by_role("button", name="Verify").click()
     return card
@@ -55,15 +50,15 @@ def test_what_was_published_and_when_none_was_valid(console: Console) -> None:
         console.page,
         console.world.get("revocations/srl/versions")["versions"][:2],
     )
-    strip = panel(console, "When was a list valid?")
+    strip = console.panel("When was a list valid?")
     expect(strip.get_by_role("img", name="no list was valid for")).to_be_visible()
     expect(strip.get_by_role("listitem")).to_have_count(1)
-    row = panel(console, "Published lists").get_by_role("listitem").first
+    row = console.panel("Published lists").get_by_role("listitem").first
     expect(row).to_contain_text(f"v{newest['version']}")
     expect(row).to_contain_text(f"{newest['count']}")
     console.check_looks("lists")
     row.get_by_role("link").click()
-    compared = panel(console, "Compare two lists")
+    compared = console.panel("Compare two lists")
     said = f"From list {older['version']} to list {newest['version']}, {newest['added']} "
     expect(compared.get_by_role("status")).to_contain_text(said)
     expect(compared).to_contain_text(f"Added: {newest['added']}")
@@ -130,7 +125,7 @@ def test_a_list_that_was_changed_or_is_old_is_refused(console: Console) -> None:
 def test_the_signers_of_lists_are_shown_and_changed(console: Console) -> None:
     """F469b: The page says which signers there are; a pending one is activated after a warning."""
     console.open("#/lists")
-    card, page = panel(console, "Who signs lists"), console.page
+    card, page = console.panel("Who signs lists"), console.page
     before = {key["status"]: key for key in console.world.get("revocations/srl/keys")["keys"]}
     expect(card.get_by_role("row").filter(has_text="pending")).to_contain_text("may sign in")
     card.get_by_role("button", name="Activate").click()
@@ -151,10 +146,10 @@ def test_a_key_that_only_reads_sees_the_history(visitor: Console) -> None:
     visitor.expect_failures(403)
     visitor.sign_in("reader")
     visitor.open("#/lists")
-    rows = panel(visitor, "Published lists").get_by_role("listitem")
+    rows = visitor.panel("Published lists").get_by_role("listitem")
     expect(rows).to_have_count(15)
     card = verify(visitor, pin(visitor))
     expect(card.get_by_role("status").last).to_contain_text("Ask an administrator for a key")
-    signers = panel(visitor, "Who signs lists")
+    signers = visitor.panel("Who signs lists")
     expect(signers.get_by_role("row").filter(has_text="active")).to_be_visible()
     expect(signers.get_by_role("button")).to_have_count(0)

@@ -10,7 +10,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, ConsoleMessage, Page, Request
+from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, Request
 
 from tests.functions.console.served import World
 from tests.processes import ROOT
@@ -107,6 +107,21 @@ class Console:
         """Type the API key of this name, and wait for the first page."""
         self.type_key(self.world.seed.secrets[name], remember=remember)
         self.wait("overview")
+
+    def sign_in_by_link(self) -> str:
+        """Open a one-time link, wait for the first page, and return the link. `link` is its key."""
+        link = self.world.link()
+        with self.page.expect_response("**/console/session") as answered:
+            self.page.goto(link)
+        code, key = link.partition("=")[2], answered.value.json()["key"]
+        self.world.seed.secrets |= {"code": code, "link": key}
+        self.wait("overview")
+        return link
+
+    def panel(self, name: str) -> Locator:
+        """The part of the page that has this heading."""
+        heading = self.page.get_by_role("heading", name=name)
+        return self.page.locator("section.panel").filter(has=heading)
 
     def type_key(self, secret: str, *, remember: bool = False) -> None:
         """Type a key, and press Enter."""

@@ -276,7 +276,7 @@ function taskOf({ id, name, status, scopes, created_at, expires_at }) {
   if (status !== 'active' || ends <= 0 || end - Date.parse(created_at) <= DAY) return []
   const task = { what: named(name), href: `#/api-keys/${id}` }
   if (ends < ENDS_SOON) return [{ ...task, why: html`API key, expires ${when(expires_at)}`, action: 'Replace', urgency: ends }]
-  return scopes.includes('admin') && !expires_at ? [{ ...task, why: 'API key, may do everything, never expires', action: 'See it', urgency: Infinity }] : []
+  return scopes.includes('admin') && !expires_at ? [{ ...task, why: 'API key, may do everything, never expires', action: 'Show', urgency: Infinity }] : []
 }
 
 /**

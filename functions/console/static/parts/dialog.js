@@ -43,13 +43,15 @@ export function ask({ title, body, action, run, failed = 'That could not be done
         button.disabled = false
       }
     }
+    // For browsers that do not know `closedby`.
+    const stay = (/** @type {Event} */ event) => event.preventDefault()
     const end = () => {
       if (button.disabled && result === null) announce('You did not wait for the answer: it may still be done.')
       dialog.remove()
       resolve(result)
     }
     const dialog = /** @type {HTMLDialogElement} */ (one(html`
-      <dialog class=${wide ? 'wide' : null} closedby=${firm ? 'none' : null} aria-labelledby="dialog-title" @close=${end}>
+      <dialog class=${wide ? 'wide' : null} closedby=${firm ? 'none' : null} aria-labelledby="dialog-title" @cancel=${firm && stay} @close=${end}>
         <form @submit=${submit}>
           <h2 id="dialog-title">${title}</h2>${body}${fault}
           <div class="actions">${button}${!firm && html`<button type="button" @click=${() => dialog.close()}>Cancel</button>`}</div>

@@ -17,6 +17,8 @@ from shared.model.identifiers import BATCH
 from shared.model.revocation_batches import Batch, BatchAction
 from shared.model.revocations import Revocation
 from shared.model.service_accounts import Status
+from shared.model.signing_keys import SigningKey
+from shared.model.signing_keys import Status as KeyStatus
 from shared.operations.api import (
     api_key_rotation,
     api_keys,
@@ -153,6 +155,28 @@ def test_a_switched_account_has_no_other_key(
                 credential = model.Credential.from_item(item)
                 assert credential.disabled == (switched is Status.DISABLED), run
                 assert credential.expires_at == each.expires_at, run
+
+
+def test_a_cascade_reaches_a_child_that_is_being_created(tmp_path: Path, ports: Ports) -> None:
+    """KEY-10, F489a: A key that is created below a key during its cascade is refused or revoked."""
+    tenant = Tenant.create(ports)
+    root = tenant.key(ports)
+
+    def create(ports: Ports) -> SigningKey | None:
+        try:
+            return tenant.key(ports, root)
+        except InvalidState:
+            return None
+
+    def revoke(ports: Ports) -> None:
+        tenant.revoke_key(ports, root, cascade=True)
+
+    actors: dict[str, Actor] = {"create": create, "revoke": revoke}
+    for run in explore(World(ports, tmp_path / "blobs"), actors, torn=actors):
+        child = run.outcomes["create"]
+        if isinstance(child, SigningKey):
+            assert tenant.status(ports, child) is KeyStatus.REVOKED, run
+        tenant.check_totals(ports)
 
 
 def test_a_revocation_is_made_once(tmp_path: Path, ports: Ports) -> None:

@@ -17,7 +17,7 @@ from shared.model.revoked_signers import Marker
 from shared.model.signing_keys import SigningKey, Status
 from shared.model.tenants import TenantSettings
 from shared.operations.api.signing_keys import counted, find_key
-from shared.operations.rules import audit, counters, revoked_signers, tenants
+from shared.operations.rules import audit, counters, operation, revoked_signers, tenants
 from shared.operations.rules.idempotency import Keep, Outcome, item, nested, once
 from shared.operations.srl import marks
 from shared.ports import Ports
@@ -98,10 +98,20 @@ def revoke(  # noqa: PLR0913 (callers pass no `keep`)
 
     # Read again after each write: a child may have been created before its parent was revoked.
     details = _Details(reason=reason, cascade=cascade)
-    while living := _living(ports, key, cascade=cascade):
+    while living := _left(ports, key, cascade=cascade):
         revoked = _revoke_all(ports, caller, settings, living[:_KEYS_A_WRITE], details, beside)
         key = revoked.get(key.id, key)
     return Revoked(key, staying)
+
+
+def _left(ports: Ports, key: SigningKey, *, cascade: bool) -> list[SigningKey]:
+    """Return the keys that are to be revoked, also one that becomes visible only now."""
+    living = _living(ports, key, cascade=cascade)
+    if living or not cascade:
+        return living
+    # The creation of a child may still be in flight when its parent has been revoked.
+    operation.PACING.sleep(operation.PACING.in_flight)
+    return _living(ports, key, cascade=cascade)
 
 
 def _living(ports: Ports, key: SigningKey, *, cascade: bool) -> list[SigningKey]:

@@ -20,6 +20,8 @@ _PATIENCE: Final = 60.0
 _PAUSE_MAX: Final = 30.0
 _PAGE: Final = 100
 _BUSY: Final = frozenset({429, 503})
+# What the environment may name a proxy for.
+_PROXIED: Final = ("http://", "https://", "all://")
 _CHANGES: Final = frozenset({"POST", "PATCH"})
 
 Params = Mapping[str, object]
@@ -42,6 +44,8 @@ class Api:
                 "User-Agent": f"rescind/{__version__}",
             },
             timeout=httpx2.Timeout(_SECONDS, connect=_CONNECT_SECONDS),
+            # A proxy would read the key, which may go without TLS only because it stays here.
+            mounts=dict.fromkeys(_PROXIED) if profile.is_here else None,
         )
 
     def __enter__(self) -> Self:

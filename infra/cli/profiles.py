@@ -34,6 +34,11 @@ class Profile:
     api_key: str = field(repr=False)
     allow_http: bool = False
 
+    @property
+    def is_here(self) -> bool:
+        """Whether the service is on this machine."""
+        return _is_here(urlsplit(self.url).hostname or "")
+
 
 def home(environment: Mapping[str, str] = os.environ) -> Path:
     """Return the folder of all profiles."""

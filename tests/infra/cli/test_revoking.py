@@ -192,3 +192,11 @@ def test_a_rehearsal_does_not_say_that_it_was_done(admin: Shell) -> None:
     """F543c: A dry run says that nothing was changed, and names no batch."""
     ended = admin.run("revoke", "svc_wrt_rehearsed", "--reason", "lost", "--dry-run")
     assert ended.err == "Nothing was changed. It would be: 1 revoked.\n"
+
+
+def test_nobody_is_waited_for_once(admin: Shell) -> None:
+    """F543d: If no authorizer is registered, waiting for many warrants says so once, and fails."""
+    warrants = ("svc_wrt_waited-1", "svc_wrt_waited-2")
+    ended = admin.run("revoke", *warrants, "--reason", "lost", "--wait")
+    assert ended.code == 1
+    assert ended.err.count("No authorizer is registered") == 1

@@ -182,6 +182,7 @@ def wait_for(session: Session, records: list[dict[str, Any]], seconds: int) -> i
                 _show_progress(session, found)
                 if found["authorizers"]["registered"] == 0:
                     session.out.say("No authorizer is registered, so none can say it refuses.")
+                    break
     if complete:
         session.out.say("Every authorizer refuses the warrant(s).")
     return Exit.DONE if complete else Exit.FAILED

@@ -86,3 +86,15 @@ def test_another_program_is_not_the_service(
         pytest.raises(NoAnswer),
     ):
         api.post("/v1/revocations", {})
+
+
+def test_a_key_for_this_machine_goes_to_no_proxy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F506a: A proxy of the environment does not get the API key of a service on this machine."""
+    with _service((201, {}, b"{}")) as (url, keys), _service((502, {}, b"")) as (proxy, seen):
+        for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+            monkeypatch.setenv(name, proxy)
+        with Api(Profile(tmp_path, url, "svc_x")) as api:
+            assert api.post("/v1/keys") == {}
+    assert (len(keys), seen) == (1, [])

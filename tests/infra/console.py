@@ -2,6 +2,7 @@
 
 import re
 import subprocess
+from functools import cache
 from textwrap import dedent
 from typing import Final
 
@@ -20,10 +21,14 @@ def text(page: str) -> str:
     return (ROOT / page).read_text(encoding="utf-8")
 
 
-def blocks(page: str) -> list[str]:
-    """The commands of each block of a page, one text for each block."""
+@cache
+def blocks(page: str) -> tuple[str, ...]:
+    """The commands of each block of a page, one text for each block.
+
+    They are kept, because a shell looks at each of their lines.
+    """
     found = _BLOCK.findall(text(page))
-    return ["\n".join(_commands(dedent(block))) for _, block in found]
+    return tuple("\n".join(_commands(dedent(block))) for _, block in found)
 
 
 def name(page: str, block: str) -> str:

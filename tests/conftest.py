@@ -1,5 +1,6 @@
 """Fixtures that every room's tests share."""
 
+import gc
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -46,6 +47,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for mark, seconds in _PATIENCE.items():
             if item.get_closest_marker(mark):
                 item.add_marker(pytest.mark.timeout(seconds))
+
+
+def pytest_collection_finish() -> None:
+    """Leave the tests out of garbage collection: there are thousands, and all stay to the end."""
+    gc.freeze()
 
 
 @pytest.fixture

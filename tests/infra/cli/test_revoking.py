@@ -11,7 +11,7 @@ from infra.cli import batches, profiles
 from infra.cli.client import Api
 from infra.cli.errors import NoAnswer
 from tests.infra.cli.conftest import Shell
-from tests.processes import LocalServer
+from tests.processes import LocalServer, local_server
 
 BATCH = "svc_bat_01kbm4xt3rfz8c5w7y2q9n6d1e"
 
@@ -194,9 +194,15 @@ def test_a_rehearsal_does_not_say_that_it_was_done(admin: Shell) -> None:
     assert ended.err == "Nothing was changed. It would be: 1 revoked.\n"
 
 
-def test_nobody_is_waited_for_once(admin: Shell) -> None:
+def test_nobody_is_waited_for_once(
+    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """F543d: If no authorizer is registered, waiting for many warrants says so once, and fails."""
     warrants = ("svc_wrt_waited-1", "svc_wrt_waited-2")
-    ended = admin.run("revoke", *warrants, "--reason", "lost", "--wait")
+    # Other tests register authorizers with the server that they share.
+    with local_server(tmp_path / "data") as server:
+        monkeypatch.setenv("RESCIND_URL", server.url)
+        monkeypatch.setenv("RESCIND_API_KEY", server.admin_key)
+        ended = shell.run("revoke", *warrants, "--reason", "lost", "--wait")
     assert ended.code == 1
     assert ended.err.count("No authorizer is registered") == 1

@@ -1,6 +1,7 @@
 """Fixtures that every room's tests share."""
 
 import gc
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -32,21 +33,42 @@ _PATIENCE = {"slow": 1800, "long": 4 * 3600}
 # Coverage is not measured here, because that doubles the time. Other tests run the same lines.
 _UNMEASURED = (
     "tests/contracts/",
+    "tests/functions/test_coverage.py",
     "tests/infra/",
     "tests/models/",
     "tests/operations/test_faults.py",
     "tests/operations/test_interleavings.py",
+    "tests/operations/test_key_revocation.py",
+    "tests/operations/test_publication.py",
+    "tests/operations/test_srl_schedule.py",
+    "tests/operations/test_tombstones.py",
+    "tests/state_machine/",
 )
+# How many cases of a test with parameters are measured: further ones run the same lines.
+_MEASURED_CASES = 10
+_IS_MEASURED = pytest.StashKey[bool]()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Give the tests that take long more time, and do not measure those that repeat others."""
+    cases: Counter[str] = Counter()
     for item in items:
-        if item.nodeid.startswith(_UNMEASURED):
-            item.add_marker("no_cover")
+        test = item.nodeid.partition("[")[0]
+        cases[test] += 1
+        repeats = item.nodeid.startswith(_UNMEASURED) or cases[test] > _MEASURED_CASES
+        item.stash[_IS_MEASURED] = not repeats
         for mark, seconds in _PATIENCE.items():
             if item.get_closest_marker(mark):
                 item.add_marker(pytest.mark.timeout(seconds))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> None:
+    """Stop measuring, or go on, before the fixtures of a test are made."""
+    plugin = item.config.pluginmanager.getplugin("_cov")
+    coverage = plugin and plugin.cov_controller
+    if coverage and coverage.started != item.stash[_IS_MEASURED]:
+        (coverage.pause if coverage.started else coverage.resume)()
 
 
 def pytest_collection_finish() -> None:

@@ -204,6 +204,29 @@ def test_a_dialog_belongs_to_its_page(console: Console) -> None:
     expect(page.get_by_role("row", name="new-desk")).to_have_count(0)
 
 
+def test_who_does_not_wait_for_an_answer(console: Console) -> None:
+    """F531d: Who closes a dialog before the answer comes is told that it may still be done."""
+    page, held = console.page, list[Route]()
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    console.open("#/accounts")
+    page.get_by_role("button", name="New account").click()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    expect(page.locator("#said")).to_be_empty()
+    page.get_by_role("button", name="New account").click()
+    page.get_by_label("Name").fill("new-desk")
+    page.route("**/v1/service-accounts", hold)
+    with page.expect_request("**/v1/service-accounts"):
+        page.get_by_role("button", name="Make the account").click()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    expect(page.locator("#said")).to_contain_text("it may still be done")
+    held.pop().continue_()
+
+
 def test_a_slow_sign_in(visitor: Console) -> None:
     """F531c: While the service is asked about a key, the page says so; what it says next is new."""
     page = visitor.page

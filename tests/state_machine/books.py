@@ -57,6 +57,7 @@ class Books:
     # When the last list of each retired signer expires.
     listed_until: dict[str, str] = field(default_factory=dict)
     has_grace: bool = False
+    audit_signers: dict[str, Fields] = field(default_factory=dict)
     srl: Fields = field(default_factory=dict)
     etag: str = ""
     # Whether anything was revoked or taken back since the last list.

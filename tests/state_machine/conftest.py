@@ -10,6 +10,7 @@ pytest.register_assert_rewrite(
         for name in (
             "api_keys",
             "attempts",
+            "audit_log",
             "machine",
             "recount",
             "revocations",

@@ -45,6 +45,8 @@ def recount(books: Books, ask: Ask, *, span: tuple[datetime, datetime], turn: in
     _check_srl(books, ask, span[1])
     assert ask("/v1/tenant/settings").json() == books.settings
     assert entries(ask, span) == books.entries
+    signers = ask("/v1/audit-logs/keys").json()["keys"]
+    assert {each["key_id"]: each for each in signers} == books.audit_signers
 
 
 def thoroughly(books: Books, ask: Ask) -> None:

@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, seed, settings
 from hypothesis.stateful import initialize, run_state_machine_as_test
 
 from tests.faults import Kind
+from tests.state_machine.audit_log import AuditLogRules
 from tests.state_machine.authorizers import AuthorizerRules
 from tests.state_machine.machine import RULES
 from tests.state_machine.revocation_batches import BatchRules
@@ -36,6 +37,7 @@ class WholeApi(
     SignerRules,
     AuthorizerRules,
     WebhookRules,
+    AuditLogRules,
     TenantRules,
 ):
     """All rules; what they do is counted in the tally of the class."""

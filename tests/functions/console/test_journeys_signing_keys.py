@@ -279,6 +279,22 @@ def test_a_fault_is_told_and_can_be_tried_again(console: Console) -> None:
     expect(_item(console, "Payments")).to_be_visible()
 
 
+def test_the_tree_is_there_before_its_numbers(console: Console) -> None:
+    """F534a: While the numbers of warrants are on their way, the tree stays."""
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    console.page.route("**/v1/keys?*include=warrant_count*", hold)
+    console.page.get_by_role("link", name="Keys", exact=True).click()
+    expect(_item(console, "Payments")).to_be_visible()
+    console.page.wait_for_timeout(600)
+    expect(_item(console, "Transfers")).not_to_have_accessible_name(re.compile("signed"))
+    held.pop().continue_()
+    expect(_item(console, "Transfers")).to_have_accessible_name(re.compile("signed 5 warrants"))
+
+
 @pytest.mark.parametrize("plan", [nothing])
 def test_the_first_key_is_a_root(console: Console) -> None:
     """F470g: A tenant without keys is told to make a root, and made one is shown."""

@@ -69,7 +69,7 @@ class Keys {
     put(this.main, this.head, this.said, place)
     const grey = setTimeout(() => put(place, skeleton(6)), PATIENCE)
     try {
-      await this.read(place)
+      await this.read(place).finally(() => clearTimeout(grey))
       if (this.signal.aborted) return
       this.drawAll(place)
       if (this.wanted && !this.chosen) put(this.said, banner('info', html`There is no key <code>${this.wanted}</code>.`))
@@ -77,8 +77,6 @@ class Keys {
     } catch (error) {
       if (this.signal.aborted) return
       put(place, problem(error, 'The keys could not be shown.', () => this.start()))
-    } finally {
-      clearTimeout(grey)
     }
     ready()
   }

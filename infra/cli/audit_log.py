@@ -39,13 +39,13 @@ Actor = Annotated[str | None, typer.Option("--actor", help="Such as admin@acme.s
 Action = Annotated[str | None, typer.Option("--action", help="Such as revocation.create.")]
 Resource = Annotated[str | None, typer.Option("--resource", help="What was done to this.")]
 Batch = Annotated[str | None, typer.Option("--batch", help="The changes of this batch.")]
-From = Annotated[
+Since = Annotated[
     str | None,
-    typer.Option("--from", metavar="TIME", parser=checked(moment), help="The earliest time."),
+    typer.Option("--since", metavar="TIME", parser=checked(moment), help="The earliest time."),
 ]
-To = Annotated[
+Until = Annotated[
     str | None,
-    typer.Option("--to", metavar="TIME", parser=checked(moment), help="The latest time."),
+    typer.Option("--until", metavar="TIME", parser=checked(moment), help="The latest time."),
 ]
 
 
@@ -73,16 +73,16 @@ def list_(
     action: Action = None,
     resource: Resource = None,
     batch: Batch = None,
-    from_: From = None,
-    to: To = None,
+    since: Since = None,
+    until: Until = None,
     limit: Limit = SHOWN,
 ) -> None:
     """List the entries that match, the newest first: of the last 7 days, if no time is given.
 
     With --warrant or --batch, of all times. The table has one row for all entries of a batch.
     """
-    if from_ is None and (warrant or batch):
-        from_ = _FIRST
+    if since is None and (warrant or batch):
+        since = _FIRST
     query = {
         "warrant_id": warrant,
         "actor_key_id": key,
@@ -90,8 +90,8 @@ def list_(
         "action": action,
         "resource_id": resource,
         "batch_id": batch,
-        "from": from_,
-        "to": to,
+        "from": since,
+        "to": until,
     }
     page = session.api.listed(PATH, "audit_logs", most=limit, params=query)
     session.out.page(page, "audit_logs", _COLUMNS, _folded(page["audit_logs"]))
@@ -134,8 +134,8 @@ def export(
     action: Action = None,
     resource: Resource = None,
     batch: Batch = None,
-    from_: From = None,
-    to: To = None,
+    since: Since = None,
+    until: Until = None,
 ) -> None:
     """Export the entries that match, the oldest first, to a file or to standard output."""
     query = {
@@ -145,8 +145,8 @@ def export(
         "action": action,
         "resource_id": resource,
         "batch_id": batch,
-        "from": from_,
-        "to": to,
+        "from": since,
+        "to": until,
     }
     with _destination(file) as out:
         for part in exported(session.api, {**query, "format": format_}):

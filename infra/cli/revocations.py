@@ -136,18 +136,18 @@ def list_(
     session.out.page(page, "revocations", COLUMNS)
 
 
-@command(app, "counts", example="rescind revocations counts --from 2026-11-01 --to 2026-11-30")
+@command(app, "counts", example="rescind revocations counts --since 2026-11-01 --until 2026-11-30")
 def counts(
     session: Session,
-    from_: Annotated[
-        str | None, typer.Option("--from", metavar="DATE", help="The first day; else 14 days.")
+    since: Annotated[
+        str | None, typer.Option("--since", metavar="DATE", help="The first day; else 14 days.")
     ] = None,
-    to: Annotated[
-        str | None, typer.Option("--to", metavar="DATE", help="The last day; else today.")
+    until: Annotated[
+        str | None, typer.Option("--until", metavar="DATE", help="The last day; else today.")
     ] = None,
 ) -> None:
     """Count the revocations of each day (UTC), and those that were taken back."""
-    found = session.api.get(f"{_PATH}/counts", given({"from": from_, "to": to}))
+    found = session.api.get(f"{_PATH}/counts", given({"from": since, "to": until}))
     columns = (Column("day", "date"), Column("revoked", "created"), Column("taken back", "removed"))
     session.out.table(found, found["days"], columns)
 

@@ -112,7 +112,7 @@ NOT_RUN: Final = [
     ("docs/bulk.md", "revoke --signed-by", _PARSED),
     ("docs/bulk.md", "unrevoke --of-batch", _PARSED),
     ("docs/bulk.md", "revocations list --batch", _PARSED),
-    ("docs/bulk.md", "revocations counts --from", _PARSED),
+    ("docs/bulk.md", "revocations counts --since", _PARSED),
     ("docs/api-keys.md", "api-keys rotate", _PARSED),
     (
         "docs/metrics.md",

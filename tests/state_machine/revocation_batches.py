@@ -4,7 +4,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tests.state_machine.attempts import OK, Done
+from tests.state_machine.attempts import OK, REVOKERS, Done
 from tests.state_machine.books import Books, Fields
 from tests.state_machine.machine import Machine, step
 from tests.state_machine.recount import walk
@@ -46,6 +46,7 @@ class BatchRules(Machine):
             "/v1/revocations/batch",
             lambda _: OK,
             body=body,
+            scopes=REVOKERS,
             effect=effect,
             # What a batch did before it broke is always looked up.
             evidence=dict,

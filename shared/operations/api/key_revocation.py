@@ -110,7 +110,7 @@ def _left(ports: Ports, key: SigningKey, *, cascade: bool) -> list[SigningKey]:
     if living or not cascade:
         return living
     # The creation of a child may still be in flight when its parent has been revoked.
-    operation.PACING.sleep(operation.PACING.in_flight)
+    operation.wait_for_writes()
     return _living(ports, key, cascade=cascade)
 
 

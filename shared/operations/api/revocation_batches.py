@@ -216,7 +216,7 @@ def _gone(call: _Call, ids: Sequence[str]) -> dict[str, Result]:
     done = dict[str, Result]()
     if not call.batch.dry_run:
         # What a write took back may be visible before its part.
-        operation.PACING.sleep(operation.PACING.in_flight)
+        operation.wait_for_writes()
         done = _done(call)
     return {each: done.get(each) or Result(each, BatchOutcome.NOT_REVOKED) for each in ids}
 

@@ -14,9 +14,10 @@ from shared.model.service_accounts import ServiceAccount, Status
 from shared.model.srl.tombstones import Status as Ended
 from shared.model.srl.tombstones import Tombstone
 from shared.model.tenants import TenantSettings
-from shared.operations.rules import audit, last_admin, operation, tenants
+from shared.operations.rules import audit, last_admin, tenants
 from shared.operations.rules.given import find
 from shared.operations.rules.idempotency import Keep, of_record, once
+from shared.operations.rules.operation import operation, wait_for_writes
 from shared.operations.rules.paging import Page, Walk, count, newest
 from shared.operations.srl import tombstones
 from shared.ports import Ports
@@ -28,7 +29,7 @@ _SWITCHED: Final = {
 }
 
 
-@operation.operation(Scope.ADMIN, Scope.READ_ONLY, Scope.AUDITOR)
+@operation(Scope.ADMIN, Scope.READ_ONLY, Scope.AUDITOR)
 def page(ports: Ports, caller: Caller, *, before: str | None, limit: int) -> Page[ServiceAccount]:
     """Return a page of the tenant's accounts, newest first."""
     partition = model.accounts(caller.tenant_id)
@@ -36,7 +37,7 @@ def page(ports: Ports, caller: Caller, *, before: str | None, limit: int) -> Pag
     return newest(ports, walk, total=lambda: count(ports, model.count_address(caller.tenant_id)))
 
 
-@operation.operation(Scope.ADMIN, Scope.READ_ONLY, Scope.AUDITOR)
+@operation(Scope.ADMIN, Scope.READ_ONLY, Scope.AUDITOR)
 def get(ports: Ports, caller: Caller, *, account_id: str) -> ServiceAccount:
     """Return an account of the tenant. Raises `NotFound`."""
     return _find(ports, caller, account_id)
@@ -91,7 +92,7 @@ def enable(
     return _switch(ports, caller, keep, account_id, Status.ACTIVE)
 
 
-@operation.operation(Scope.ADMIN)
+@operation(Scope.ADMIN)
 def delete(ports: Ports, caller: Caller, *, account_id: str) -> None:
     """Delete an account. Raises `NotFound`; `Conflict` if it owns keys.
 
@@ -145,7 +146,7 @@ def _switch(
         return account
     # The items of a write that made or rotated a key become visible one by one, the account perhaps
     # first. After this, all keys of this version of the account are visible as they are.
-    operation.PACING.sleep(operation.PACING.in_flight)
+    wait_for_writes()
     keys = _keys(ports, account)
     switched = replace(account, status=target, version=account.version + 1)
     losing = keys if target is Status.DISABLED else []

@@ -32,7 +32,7 @@ def settled(ports: Ports, tenant_id: str) -> list[AuditSigner]:
     found = all_of(ports, tenant_id)
     if not found or any(each.signs_until is None for each in found):
         return found
-    operation.PACING.sleep(operation.PACING.in_flight)
+    operation.wait_for_writes()
     return all_of(ports, tenant_id)
 
 

@@ -99,9 +99,9 @@ def _sealed(ports: Ports, tenant_id: str, changes: tuple[int, ...]) -> Statement
     before = log.head(ports, tenant_id)
     # After this pause, all items of the writes that were counted are visible, and after the other
     # one the counters of the writes whose entries were sealed.
-    operation.PACING.sleep(operation.PACING.in_flight)
+    operation.wait_for_writes()
     extended = sealing.extend(ports, tenant_id)
-    operation.PACING.sleep(operation.PACING.in_flight)
+    operation.wait_for_writes()
     is_same = _counted(ports, tenant_id) == changes
     after = log.head(ports, tenant_id)
     if not (is_same and _is_whole(extended) and before and after):

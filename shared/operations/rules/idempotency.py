@@ -13,8 +13,7 @@ from shared.model.callers import Caller, Scope
 from shared.model.idempotency import Once, Request
 from shared.model.items import Item, Value
 from shared.model.records import Record
-from shared.operations.rules import operation
-from shared.operations.rules.operation import Operation, settle
+from shared.operations.rules.operation import Operation, settle, wait_for_writes
 from shared.ports import Ports
 from shared.ports.store import At, Change, Delete, Expect, Put
 
@@ -203,8 +202,9 @@ def _is_done_since(ports: Ports, request: Request, found: Once | None) -> bool:
 
     The items of its write become visible one by one, so what it changed may be visible before it.
     """
-    if _read(ports, request) in (None, found):
-        operation.PACING.sleep(operation.PACING.in_flight)
+    if _read(ports, request) not in (None, found):
+        return True
+    wait_for_writes()
     return _read(ports, request) not in (None, found)
 
 

@@ -88,6 +88,11 @@ def settle(attempt: Callable[[], R], *, limit: float | None = None) -> R:
             PACING.sleep(_RANDOM.uniform(0, PACING.pause))
 
 
+def wait_for_writes() -> None:
+    """Wait until all items of each write that has begun to show are visible (docs/adr/0021)."""
+    PACING.sleep(PACING.in_flight)
+
+
 def reread(read: Callable[[], R]) -> R:
     """Return what `read` returns; run it once more, after a pause, if it raises `Corrupt`.
 
@@ -97,5 +102,5 @@ def reread(read: Callable[[], R]) -> R:
     try:
         return read()
     except Corrupt:
-        PACING.sleep(PACING.in_flight)
+        wait_for_writes()
     return read()

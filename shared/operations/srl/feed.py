@@ -78,7 +78,7 @@ def publish(ports: Ports, tenant_id: str, *, also: Collection[str] = ()) -> Publ
             return Published(newest, entries)
         if left:
             # They were set again, or their change is visible only in part.
-            operation.PACING.sleep(operation.PACING.in_flight)
+            operation.wait_for_writes()
 
 
 def break_off(ports: Ports, tenant_id: str, *, above: int | None = None) -> FeedHead:

@@ -136,7 +136,7 @@ def of_revoked_signers(ports: Ports, tenant_id: str) -> dict[Address, SignersMar
     signers = {Signer.parse(each) for mark in found.values() for each in mark.signers}
     revoked = _revoked(ports, tenant_id, signers)
     if len(revoked) < len(signers):
-        operation.PACING.sleep(operation.PACING.in_flight)
+        operation.wait_for_writes()
         revoked = _revoked(ports, tenant_id, signers)
     return {
         address: mark

@@ -43,7 +43,7 @@ def find(ports: Ports, tenant_id: str, key_ids: Collection[str]) -> dict[str, Li
     keys = [address.address(each) for address in addresses for each in key_ids]
     items = ports.store.get_many(keys)
     if len({key.sk for key in items}) < len(set(key_ids)):
-        operation.PACING.sleep(operation.PACING.in_flight)
+        operation.wait_for_writes()
         items = ports.store.get_many(keys)
     return {key.sk: ListSigner.from_item(item) for key, item in items.items()}
 

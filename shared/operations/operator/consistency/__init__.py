@@ -47,7 +47,7 @@ def examine(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
     """
     suspected = {each.problem for each in _look(ports, tenant_id)}
     if suspected:
-        operation.PACING.sleep(operation.PACING.in_flight)
+        operation.wait_for_writes()
         yield from (each for each in _look(ports, tenant_id) if each.problem in suspected)
 
 

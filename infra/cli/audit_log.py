@@ -20,7 +20,7 @@ from infra.cli.audit_source import PATH, ServedLog, exported, records
 from infra.cli.commands import Session, command, noun
 from infra.cli.errors import Exit, WrongUsage
 from infra.cli.output import Column
-from infra.cli.values import SHOWN, Limit, checked, moment
+from infra.cli.values import SHOWN, Limit, Since, Until
 
 _FIRST: Final = "2000-01-01T00:00:00Z"
 _COLUMNS: Final = (
@@ -39,14 +39,6 @@ Actor = Annotated[str | None, typer.Option("--actor", help="Such as admin@acme.s
 Action = Annotated[str | None, typer.Option("--action", help="Such as revocation.create.")]
 Resource = Annotated[str | None, typer.Option("--resource", help="What was done to this.")]
 Batch = Annotated[str | None, typer.Option("--batch", help="The changes of this batch.")]
-Since = Annotated[
-    str | None,
-    typer.Option("--since", metavar="TIME", parser=checked(moment), help="The earliest time."),
-]
-Until = Annotated[
-    str | None,
-    typer.Option("--until", metavar="TIME", parser=checked(moment), help="The latest time."),
-]
 
 
 class ExportFormat(StrEnum):

@@ -10,7 +10,7 @@ from infra.cli.client import segment
 from infra.cli.commands import Session, command, noun
 from infra.cli.errors import Exit
 from infra.cli.output import Column
-from infra.cli.values import SHOWN, Limit, WarrantIds, checked, given, moment
+from infra.cli.values import SHOWN, Limit, Since, Until, WarrantIds, given
 
 _PATH: Final = "/v1/revocations"
 _MOST_AT_ONCE: Final = 100
@@ -39,18 +39,6 @@ By = Annotated[
     str | None,
     typer.Option(
         "--by", metavar="KEY|NAME", help="By this API key (svc_ak_…), or by who is in `created_by`."
-    ),
-]
-Since = Annotated[
-    str | None,
-    typer.Option(
-        "--since", metavar="TIME", parser=checked(moment), help="Revoked at this time or later."
-    ),
-]
-Until = Annotated[
-    str | None,
-    typer.Option(
-        "--until", metavar="TIME", parser=checked(moment), help="Revoked at this time or before."
     ),
 ]
 

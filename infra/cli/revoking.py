@@ -11,8 +11,8 @@ from infra.cli.batches import Batch, batch_id, body, either
 from infra.cli.client import segment
 from infra.cli.commands import Session, command, confirm
 from infra.cli.errors import WrongUsage
-from infra.cli.revocations import By, Seconds, Since, Wait, filters_of, wait_for
-from infra.cli.values import Reason, Yes, checked
+from infra.cli.revocations import By, Seconds, Wait, filters_of, wait_for
+from infra.cli.values import Reason, Since, Yes, checked
 from shared.model import identifiers, text, times
 
 _PATH: Final = "/v1/revocations"

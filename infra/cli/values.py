@@ -46,6 +46,18 @@ WarrantIds = Annotated[
         help="Such as svc_wrt_laptop-17.",
     ),
 ]
+Since = Annotated[
+    str | None,
+    typer.Option(
+        "--since", metavar="TIME", parser=checked(moment), help="Only at this time or later."
+    ),
+]
+Until = Annotated[
+    str | None,
+    typer.Option(
+        "--until", metavar="TIME", parser=checked(moment), help="Only at this time or before."
+    ),
+]
 Expires = Annotated[
     str | None,
     typer.Option(

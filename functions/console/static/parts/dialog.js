@@ -37,6 +37,8 @@ export function ask({ title, body, action, run, failed = 'That could not be done
       try {
         result = await run(form, tried.headers)
         dialog.close()
+        // The event `close` comes later. Until then a secret must not stay in the document.
+        dialog.remove()
       } catch (error) {
         if (!(error instanceof ApiError)) throw error
         put(fault, error.status === 0 ? unanswered() : problem(error, failed))

@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, expect, sync_playwright
 
 _NAMES: Final = ("chromium", "chromium-browser", "google-chrome")
+# How long a page has for what a test expects, in milliseconds: no test waits longer than it must.
+PATIENCE: Final = 30_000
 # It draws without a graphics card, and asks nobody but the test's server for anything.
 _FLAGS: Final = (
     "--disable-gpu",
@@ -35,6 +37,7 @@ def launched(path: str) -> Iterator[Browser]:
     """
     # Chromium's own sandbox refuses to run as root.
     flags = [*_FLAGS, *(["--no-sandbox"] if os.geteuid() == 0 else [])]
+    expect.set_options(timeout=PATIENCE)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=flags)
         try:

@@ -138,7 +138,7 @@ def test_the_console_works_on_the_functions(local: Local) -> None:
         page.goto(local.url)
         page.get_by_label("API key").fill(key)
         page.get_by_role("button", name="Sign in").click()
-        expect(page.get_by_role("heading", name="Three steps")).to_be_visible(timeout=30_000)
+        expect(page.get_by_role("heading", name="Three steps")).to_be_visible()
         page.get_by_role("link", name="Revocations").click()
         page.get_by_role("button", name="Revoke a warrant…").first.click()
         dialog = page.get_by_role("dialog")

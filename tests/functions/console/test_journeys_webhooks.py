@@ -26,9 +26,9 @@ def test_a_webhook_is_made_disabled_and_deleted(console: Console) -> None:
         page.get_by_label(group).check()
     console.check_axe()
     page.get_by_role("button", name="Make the webhook").click()
+    world.seed.secrets["webhook"] = page.locator("output.secret").inner_text()
     (made,) = world.get("webhooks")["webhooks"]
     assert {"revocation.create", "srl.published", "key.expiring"} <= set(made["events"])
-    world.seed.secrets["webhook"] = page.locator("output.secret").inner_text()
     page.get_by_role("button", name="I have stored it").click()
     console.check_looks("webhooks")
 

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, Request
 
+from tests import browsers
 from tests.functions.console.served import World
 from tests.processes import ROOT
 
@@ -84,7 +85,7 @@ class Console:
 
     def watch(self) -> None:
         """Write down from now on what must not happen."""
-        self.page.set_default_timeout(10_000)
+        self.page.set_default_timeout(browsers.PATIENCE)
         self.page.clock.set_fixed_time(self.world.clock())
         self.page.on("console", self._take_message)
         self.page.on("pageerror", lambda error: self.faults.append(f"error: {error}"))

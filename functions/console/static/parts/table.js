@@ -30,14 +30,16 @@ export const table = (caption, columns, rows) => html`
  */
 export function longList(label, rows, draw, { height = 44, visible = 12, headings = null } = {}) {
   const inner = /** @type {HTMLElement} */ (one(html`<div class="rows"></div>`))
-  const element = /** @type {HTMLElement} */ (one(html`<div class="long" role="table" tabindex="0" aria-label=${`${label}, ${count(rows.length, 'row')}`} aria-rowcount=${rows.length}>${headings}${inner}</div>`))
+  // The row of headings counts, too.
+  const above = headings ? 1 : 0
+  const element = /** @type {HTMLElement} */ (one(html`<div class="long" role="table" tabindex="0" aria-label=${`${label}, ${count(rows.length, 'row')}`} aria-rowcount=${above + rows.length}>${headings}${inner}</div>`))
   element.style.maxHeight = `${visible * height}px`
   inner.style.height = `${rows.length * height}px`
   const paint = () => {
     const first = Math.max(0, Math.floor(element.scrollTop / height) - 20)
     const shown = rows.slice(first, first + visible + 40)
     put(inner, shown.map((row, offset) => {
-      const line = /** @type {HTMLElement} */ (one(html`<div class="row" role="row" aria-rowindex=${first + offset + 1}>${draw(row, first + offset)}</div>`))
+      const line = /** @type {HTMLElement} */ (one(html`<div class="row" role="row" aria-rowindex=${above + first + offset + 1}>${draw(row, first + offset)}</div>`))
       line.style.top = `${(first + offset) * height}px`
       line.style.height = `${height}px`
       return line
@@ -61,7 +63,7 @@ export function longTable(label, columns, rows, { widths, signal }) {
   const place = /** @type {HTMLElement} */ (one(html`<div></div>`))
   const phone = matchMedia('(max-width: 719px)')
   const grid = (/** @type {string} */ role, /** @type {(column: Column) => unknown} */ content) => columns.map((column) => html`<div role=${role} class=${column.kind ?? null}>${content(column)}</div>`)
-  const headings = () => html`<div class="row headings" role="row">${grid('columnheader', ({ heading }) => heading)}</div>`
+  const headings = () => html`<div class="row headings" role="row" aria-rowindex="1">${grid('columnheader', ({ heading }) => heading)}</div>`
   const draw = () => {
     const size = phone.matches ? { height: 92, visible: 6 } : { height: 44, visible: 14 }
     const element = longList(label, rows, (row) => grid('cell', ({ cell }) => cell(row)), { ...size, headings: headings() })

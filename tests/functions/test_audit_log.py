@@ -385,6 +385,24 @@ def test_totals_and_cursors(tenant: Tenant) -> None:
     assert (first["total"], second["total"], second["cursor"]) == (4, 4, None)
 
 
+@pytest.mark.parametrize("query", [{}, {"warrant_id": "svc_wrt_long"}], ids=["all", "warrant"])
+def test_long_entries_are_on_more_pages(
+    tenant: Tenant, monkeypatch: pytest.MonkeyPatch, query: dict[str, str]
+) -> None:
+    """AUDIT-5, F545a: A page ends before it is longer than Lambda answers; no entry is left out."""
+    monkeypatch.setattr(audit_log, "BYTES_MAX", 5_000)
+    for _ in range(4):
+        made = tenant.revoke("svc_wrt_long", reason="語" * 700)
+        assert tenant.admin.delete(f"/v1/revocations/{made}").status_code == 204
+    everything = [str(each["id"]) for each in reversed(audit_entries(tenant))]
+    shown = everything[:8] if query else everything
+    first = read(tenant, **query, limit=100)
+    assert [each["id"] for each in first["audit_logs"]] == shown[:2]
+    assert [each["id"] for each in walk(tenant, **query, limit=100)] == shown
+    monkeypatch.setattr(audit_log, "BYTES_MAX", 1)
+    assert [each["id"] for each in walk(tenant, **query, limit=100)] == shown
+
+
 def test_a_cursor_is_bound_to_its_filters(tenant: Tenant, other_tenant: Tenant) -> None:
     """F11: with another filter, of another tenant, or cut, a cursor is 400."""
     for each in (tenant, other_tenant):

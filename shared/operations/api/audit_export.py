@@ -10,16 +10,12 @@ from shared.model.audit_log import Entry, Filters
 from shared.model.callers import Caller, Scope
 from shared.model.items import Item
 from shared.model.sealed_log.records import line
-from shared.operations.api.audit_log import Position, of_warrant, reachable, where_of
+from shared.operations.api.audit_log import BYTES_MAX, Position, of_warrant, reachable, where_of
 from shared.operations.audit import log
 from shared.operations.rules import tenants
 from shared.operations.rules.operation import operation
 from shared.operations.rules.paging import merged
 from shared.ports import Ports
-
-# The most bytes of the lines of a part. A response of Lambda has at most 6 MB, and its encoding as
-# JSON may double the length of a text.
-PART_MAX: Final = 2 * 1024 * 1024
 
 # How many entries are read at a time.
 _ROUND: Final = 1000
@@ -49,7 +45,7 @@ class Part:
 
 @operation(Scope.ADMIN, Scope.READ_ONLY, Scope.AUDITOR)
 def part(ports: Ports, caller: Caller, *, filters: Filters, after: Position | None) -> Part:
-    """Return the next entries that match `filters`, up to `PART_MAX` bytes of lines (LOG-20).
+    """Return the next entries that match `filters`, up to `BYTES_MAX` bytes of lines (LOG-20).
 
     `after` is the end of the part before. It carries the window of the first part, so that entries
     that are made meanwhile do not lengthen the export.
@@ -65,7 +61,7 @@ def part(ports: Ports, caller: Caller, *, filters: Filters, after: Position | No
         entry = Entry.from_item(item)
         text = line(item)
         size += len(text)
-        if size > PART_MAX and lines:
+        if size > BYTES_MAX and lines:
             return Part(
                 lines, str(Position(filters.start, filters.end, 0, last, lines[-1].entry.id))
             )

@@ -21,6 +21,10 @@ from shared.ports.store import Where
 # Entries, each with the month of its partition.
 _Found: TypeAlias = list[tuple[str, Entry]]
 
+# The most bytes of the entries of a page or of a part of an export; a first entry may have more. A
+# response of Lambda has at most 6 MB, and its encoding as JSON may double the length of a text.
+BYTES_MAX: Final = 2 * 1024 * 1024
+
 # The most that the clock of an instance may be ahead of another.
 _AHEAD_MAX: Final = timedelta(days=1)
 
@@ -55,23 +59,37 @@ def page(
 ) -> Page[Entry]:
     """Return a page of the tenant's entries that match `filters`, newest first (AUDIT-4).
 
-    The matching entries are counted for the first page only; `before` carries their total and the
-    window to the next pages.
+    It has at most `limit` entries and `BYTES_MAX` bytes. The matching entries are counted for the
+    first page only; `before` carries their total and the window to the next pages.
     """
     if before is not None:
         filters = replace(filters, start=before.start, end=before.end)
     filters = reachable(ports, filters)
     if filters.warrant_id is not None:
-        return _page_of_warrant(ports, caller, filters, before=before, limit=limit)
-    counts = [] if before else _counts(ports, caller, filters)
-    found, counted = _walk(ports, caller, filters, before=before, limit=limit + 1, counts=counts)
+        found, counted = _walk_of_warrant(ports, caller, filters, before=before)
+    else:
+        counts = [] if before else _counts(ports, caller, filters)
+        found, counted = _walk(
+            ports, caller, filters, before=before, limit=limit + 1, counts=counts
+        )
     total = before.total if before else counted
-    entries = [entry for _, entry in found[:limit]]
-    if len(found) <= limit:
+    shown = _fitting(found[:limit])
+    entries = [entry for _, entry in shown]
+    if len(shown) == len(found):
         return Page(entries, total, None)
-    month, last = found[limit - 1]
+    month, last = shown[-1]
     position = Position(filters.start, filters.end, total, month, last.id)
     return Page(entries, total, str(position))
+
+
+def _fitting(found: _Found) -> _Found:
+    """Return the first entries that fit into a page, at least one of any."""
+    size = 0
+    for count, (_, entry) in enumerate(found):
+        size += len(str(entry.details).encode())
+        if size > BYTES_MAX and count:
+            return found[:count]
+    return found
 
 
 def of_warrant(ports: Ports, caller: Caller, filters: Filters) -> list[Item]:
@@ -81,18 +99,13 @@ def of_warrant(ports: Ports, caller: Caller, filters: Filters) -> list[Item]:
     return [each for each in items if where.holds(each)]
 
 
-def _page_of_warrant(
-    ports: Ports, caller: Caller, filters: Filters, *, before: Position | None, limit: int
-) -> Page[Entry]:
-    """Return a page of the entries about one warrant, of which there are few."""
+def _walk_of_warrant(
+    ports: Ports, caller: Caller, filters: Filters, *, before: Position | None
+) -> tuple[_Found, int]:
+    """Return the entries about one warrant, of which there are few, and the number of all."""
     matching = [Entry.from_item(each) for each in of_warrant(ports, caller, filters)]
-    total = before.total if before else len(matching)
-    older = [each for each in matching if before is None or each.id < before.entry_id]
-    entries = older[:limit]
-    if len(older) <= limit:
-        return Page(entries, total, None)
-    position = Position(filters.start, filters.end, total, "-", entries[-1].id)
-    return Page(entries, total, str(position))
+    older = [("-", each) for each in matching if before is None or each.id < before.entry_id]
+    return older, len(matching)
 
 
 def _walk(

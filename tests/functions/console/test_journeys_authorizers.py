@@ -3,6 +3,7 @@
 import pytest
 from playwright.sync_api import expect
 
+from shared.model import times
 from tests.functions.console import plans
 from tests.functions.console.plans import MARKUP, RTL
 from tests.functions.console.watched import Console
@@ -36,6 +37,35 @@ def test_who_is_behind_comes_first(console: Console) -> None:
     page.get_by_role("link", name="checkout-eu-2").click()
     expect(page.get_by_role("heading", name="checkout-eu-2")).to_be_visible()
     expect(page.get_by_text("rescind, version 0.2.0")).to_be_visible()
+
+
+def test_the_page_follows_what_authorizers_report(console: Console) -> None:
+    """F546a: Reports are shown as they come, but not in the place that a person is at."""
+    page, world, asked = console.page, console.world, list[str]()
+    page.on("request", lambda request: asked.append(request.url))
+    for number in range(30):
+        made = world.post("authorizers/register", "edge", name=f"kiosk-{number}")
+    console.open("#/authorizers")
+    group = page.locator("details")
+    expect(group).to_contain_text("30 not at the newest")
+    group.locator("summary").click()
+    newest = world.get("revocations/srl/status")["feed_sequence"]
+    world.post(
+        f"authorizers/{made['id']}/heartbeat",
+        "edge",
+        sequence=newest,
+        verified_at=times.text(world.clock()),
+    )
+    asked.clear()
+    console.be_away(seconds=20)
+    page.get_by_role("heading", name="Authorizers").click()
+    console.be_away(seconds=20)
+    expect(page.get_by_role("table", name="kiosk, 30 rows")).to_be_visible()
+    group.locator("summary").click()
+    page.get_by_role("heading", name="Authorizers").click()
+    assert [url for url in asked if "/v1/authorizers" in url] == []
+    console.be_away(seconds=20)
+    expect(group).to_contain_text("29 not at the newest")
 
 
 @pytest.mark.parametrize("plan", [plans.nothing], ids=["empty"])

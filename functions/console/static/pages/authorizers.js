@@ -1,6 +1,6 @@
 /** Which authorizers are behind, and which still let a revoked warrant in? */
 
-import { get, now, pages, remove } from '../api.js'
+import { get, now, pages, remove, repeat } from '../api.js'
 import { count, nameOf, number, span } from '../format.js'
 import { html, svg } from '../html.js'
 import { ask } from '../parts/dialog.js'
@@ -16,6 +16,8 @@ import { may } from '../session.js'
 const GROUP = 20
 const MOST_PAGES = 200
 const SCALE = 96
+/** How often the page looks again, and at most at how many authorizers: a hundred are a call. */
+const [SECONDS, FOLLOWED] = [15, 500]
 
 export const title = 'Authorizers'
 
@@ -25,18 +27,24 @@ export const title = 'Authorizers'
  */
 export async function show(main, { route, signal }) {
   const [id] = route.parts
-  const list = panel(null, (redraw) => id ? one(id, signal) : fleet(signal, redraw), { signal, what: 'The authorizers', wide: true })
+  const known = { count: 1 }
+  const list = panel(null, (redraw) => id ? one(id, signal) : fleet(signal, redraw, known), { signal, what: 'The authorizers', wide: true })
   main.replaceChildren(heading(title, id ? html`<a href="#/authorizers">All authorizers</a>` : 'What each of them said that it holds. A revoked warrant is refused by those that hold the newest entry.'), list.element)
   await list.drawn
   ready()
+  // What a person is at stays as it is.
+  const isUsed = () => document.querySelector('dialog') || list.element.contains(document.activeElement) || list.element.querySelector('details[open]')
+  void repeat(SECONDS, async () => { if (known.count <= FOLLOWED && !isUsed()) await list.redraw() }, signal)
 }
 
 /**
  * @param {AbortSignal} signal
  * @param {() => Promise<void>} redraw
+ * @param {{count: number}} known is told how many there are
  */
-async function fleet(signal, redraw) {
+async function fleet(signal, redraw, known) {
   const found = await registered(signal)
+  known.count = found.length
   // After the reports, so that nobody holds more than the newest.
   const newest = await newestEntry(signal)
   if (!found.length) return empty(html`No authorizer is registered. Those with the client register by themselves; others by <code>POST /v1/authorizers/register</code>. Until then nobody can tell here who still lets a revoked warrant in.`)

@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 
 from shared.operations.srl import in_force
+from tests import browsers
 from tests.bench import (
     cold_start,
+    console,
     deny,
     feed,
     fleet,
@@ -188,6 +190,16 @@ def test_cold_starts_are_measured() -> None:
     rows = [row for row in cold_start.run(rounds=1) if row.value is not None]
     functions = sorted(path.parent.name for path in (ROOT / "functions").glob("*/handler.py"))
     assert sorted(row.name.split()[-1] for row in rows) == sorted(functions * 2)
+
+
+@pytest.mark.slow
+def test_the_first_text_of_the_console_is_measured() -> None:
+    """The browser reports when it painted the first text, of ours and of the page beside it."""
+    if browsers.executable() is None:
+        pytest.skip("no Chromium")
+    (row,) = console.run(rounds=1)
+    assert row.ratio is not None
+    assert _value(row) > 0
 
 
 @pytest.mark.slow

@@ -16,6 +16,7 @@ from typing import Final
 
 from tests.bench import (
     cold_start,
+    console,
     deny,
     feed,
     fleet,
@@ -39,6 +40,7 @@ BENCHES: Final[dict[str, Callable[[], Iterator[Row]]]] = {
     "relay": relay.run,
     "requests": requests.run,
     "cold_start": cold_start.run,
+    "console": console.run,
     "workers": workers.run,
     "meanwhile": meanwhile.run,
 }

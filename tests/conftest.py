@@ -3,11 +3,13 @@
 import gc
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
+from shared.operations.rules import operation
 from shared.ports import Ports
 from tests import surroundings
 from tests.api import Instance, Tenant, serve
@@ -20,6 +22,9 @@ surroundings.keep_compiled_modules()
 
 # Every test fails in which a secret gets out.
 pytest_plugins = ["tests.leaks"]
+
+# Here all items of a write are visible at once.
+operation.PACING = replace(operation.PACING, in_flight=0)
 
 # A busy machine is no fault of the code, and chance must not decide whether a change lands: the
 # examples are the same in each run, except with `--hypothesis-profile random`.

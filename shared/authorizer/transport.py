@@ -9,6 +9,7 @@ import zlib
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from ipaddress import ip_address
 from typing import Any, Final, cast
@@ -31,6 +32,12 @@ _CREATED: Final = 201
 _GOOD: Final = frozenset({_OK, _CREATED})
 
 
+@cache
+def _system_context() -> ssl.SSLContext:
+    """Return a context that trusts the system's authorities. Loading them takes some 20 ms."""
+    return ssl.create_default_context()
+
+
 class Transport:
     """One kept connection to the service. It belongs to one thread of one process.
 
@@ -51,7 +58,7 @@ class Transport:
         self._url = url.rstrip("/")
         _check_url(urlsplit(self._url), allow_http=allow_http)
         self._headers = {"Authorization": f"Bearer {api_key}", "Accept-Encoding": "gzip"}
-        self._context = context or ssl.create_default_context()
+        self._context = context or _system_context()
         if self._context.verify_mode != ssl.CERT_REQUIRED or not self._context.check_hostname:
             raise ValueError("the context must verify the certificate and the name of the service")
         self._kept: _Connection | None = None

@@ -18,6 +18,7 @@ import traceback
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -84,7 +85,8 @@ class Watch:
 
     def search(self, place: str, shown: object, *, stored: bool = False) -> None:
         """Look through texts, bytes, and whatever holds them."""
-        windows = _windows("\n".join(_texts(shown)))
+        texts, binaries = _contents(shown)
+        windows = [*_windows("\n".join(texts)), *chain.from_iterable(map(_in_hex, binaries))]
         for known in (self._secrets,) if stored else (self._secrets, self._sealed):
             if not known.keys().isdisjoint(windows):
                 found = next(known[each] for each in windows if each in known)
@@ -261,9 +263,9 @@ def _forms(secret: str | bytes) -> Iterator[str]:
         yield encoded[start : start + _WINDOW]
 
 
-def _texts(shown: object) -> list[str]:
-    """All that can be read in it."""
-    texts: list[str] = []
+def _contents(shown: object) -> tuple[list[str], list[bytes]]:
+    """All that can be read in it, and what of it is no text."""
+    texts, binaries = list[str](), list[bytes]()
     left = [shown]
     while left:
         match left.pop():
@@ -272,7 +274,7 @@ def _texts(shown: object) -> list[str]:
             case bytes() as data:
                 texts.append(data.decode("latin-1"))
                 if not data.isascii():
-                    texts.append(data.hex())
+                    binaries.append(data)
             case None | int():
                 pass
             case dict() as mapping:
@@ -282,7 +284,13 @@ def _texts(shown: object) -> list[str]:
                 left += several
             case other:
                 texts.append(repr(other))
-    return texts
+    return texts, binaries
+
+
+def _in_hex(data: bytes) -> Iterator[str]:
+    """Each place where the bytes of a secret may begin."""
+    plain = data.hex()
+    return (plain[start : start + _WINDOW] for start in range(0, len(plain) - _WINDOW + 1, 2))
 
 
 def _windows(text: str) -> list[str]:

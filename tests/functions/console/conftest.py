@@ -12,7 +12,7 @@ A journey is a test marked `slow` in `test_journeys_<noun>.py` that uses a page 
         console.open("#/keys")
         console.page.get_by_role("treeitem", name="Card desk").click()
         console.page.get_by_role("button", name="Suspend").click()
-        expect(console.page.get_by_role("status")).to_contain_text("Suspended")
+        expect(console.page.locator("#said")).to_contain_text("Suspended")
         assert console.world.get(f"keys/{console.world.id('Card desk')}")["status"] == "suspended"
 
 - `console` is a tab in which an administrator has signed in. In `visitor` nobody has:

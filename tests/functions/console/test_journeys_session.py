@@ -253,7 +253,7 @@ def test_a_service_that_is_throttled(console: Console) -> None:
     console.expect_failures(429)
     console.world.throttle()
     console.page.get_by_role("link", name="API keys").click()
-    expect(console.page.get_by_role("status")).to_contain_text("Too many requests")
+    expect(console.page.locator("#said")).to_contain_text("Too many requests")
     console.pass_time(seconds=5)
     console.wait("api-keys")
     expect(console.page.get_by_role("main")).to_contain_text("desk")

@@ -27,24 +27,28 @@ export const title = 'Authorizers'
  */
 export async function show(main, { route, signal }) {
   const [id] = route.parts
-  const known = { count: 1 }
-  const list = panel(null, (redraw) => id ? one(id, signal) : fleet(signal, redraw, known), { signal, what: 'The authorizers', wide: true })
+  let known = 1
+  const load = async (/** @type {() => Promise<void>} */ redraw) => {
+    if (id) return one(id, signal)
+    const found = await registered(signal)
+    known = found.length
+    return fleet(found, signal, redraw)
+  }
+  const list = panel(null, load, { signal, what: 'The authorizers', wide: true })
   main.replaceChildren(heading(title, id ? html`<a href="#/authorizers">All authorizers</a>` : 'What each of them said that it holds. A revoked warrant is refused by those that hold the newest entry.'), list.element)
   await list.drawn
   ready()
   // What a person is at stays as it is.
   const isUsed = () => document.querySelector('dialog') || list.element.contains(document.activeElement) || list.element.querySelector('details[open]')
-  void repeat(SECONDS, async () => { if (known.count <= FOLLOWED && !isUsed()) await list.redraw() }, signal)
+  void repeat(SECONDS, async () => { if (known <= FOLLOWED && !isUsed()) await list.redraw() }, signal)
 }
 
 /**
+ * @param {Authorizer[]} found
  * @param {AbortSignal} signal
  * @param {() => Promise<void>} redraw
- * @param {{count: number}} known is told how many there are
  */
-async function fleet(signal, redraw, known) {
-  const found = await registered(signal)
-  known.count = found.length
+async function fleet(found, signal, redraw) {
   // After the reports, so that nobody holds more than the newest.
   const newest = await newestEntry(signal)
   if (!found.length) return empty(html`No authorizer is registered. Those with the client register by themselves; others by <code>POST /v1/authorizers/register</code>. Until then nobody can tell here who still lets a revoked warrant in.`)

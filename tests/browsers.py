@@ -11,6 +11,10 @@ from playwright.sync_api import Browser, expect, sync_playwright
 _NAMES: Final = ("chromium", "chromium-browser", "google-chrome")
 # How long a page has for what a test expects, in milliseconds: no test waits longer than it must.
 PATIENCE: Final = 30_000
+# A script that waits for the first text, and says after how many milliseconds it was painted.
+PAINTED: Final = """() => new Promise((resolve) => new PerformanceObserver(
+  (list) => resolve(list.getEntriesByName("first-contentful-paint")[0].startTime),
+).observe({type: "paint", buffered: true}))"""
 # It draws without a graphics card, and asks nobody but the test's server for anything.
 _FLAGS: Final = (
     "--disable-gpu",

@@ -20,9 +20,6 @@ from tests.bench.scratch import scratch
 from tests.processes import HOST, local_server
 
 _NAME: Final = "console, first text"
-_PAINTED: Final = """() => new Promise((resolve) => new PerformanceObserver(
-  (list) => resolve(list.getEntriesByName("first-contentful-paint")[0].startTime),
-).observe({type: "paint", buffered: true}))"""
 
 
 def run(*, rounds: int = 15) -> Iterator[Row]:
@@ -49,7 +46,7 @@ def _side(browser: Browser, address: str) -> Side:
         with browser.new_context() as context:
             page = context.new_page()
             page.goto(address)
-            return float(page.evaluate(_PAINTED))
+            return float(page.evaluate(browsers.PAINTED))
 
     return side
 

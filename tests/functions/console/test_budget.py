@@ -5,6 +5,7 @@ from typing import Final
 import pytest
 from playwright.sync_api import Browser, Page, Response, Route, expect
 
+from tests import browsers
 from tests.functions.console import plans
 from tests.functions.console.seeds import Plan
 from tests.functions.console.served import World
@@ -13,9 +14,6 @@ pytestmark = pytest.mark.slow
 
 _BYTES: Final = 60_000
 _REQUESTS: Final = 12
-_PAINTED: Final = """() => new Promise((resolve) => new PerformanceObserver(
-  (list) => resolve(list.getEntriesByName("first-contentful-paint")[0].startTime),
-).observe({type: "paint", buffered: true}))"""
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +56,7 @@ def test_the_first_text_waits_for_no_script(chromium: Browser, world: World) -> 
 
         page.route("**/*.js", hold)
         page.goto(world.url, wait_until="commit")
-        page.evaluate(_PAINTED)
+        page.evaluate(browsers.PAINTED)
         expect(page.get_by_role("heading", name="Rescind")).to_be_visible()
         # This context ends before their requests are answered.
         assert len(scripts) > 1

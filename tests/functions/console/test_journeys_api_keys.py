@@ -78,10 +78,7 @@ def test_a_key_of_a_link_makes_keys_that_end_with_it(visitor: Console) -> None:
 
 
 def test_a_secret_stays_until_it_is_stored(console: Console) -> None:
-    """F530b: Nothing but the person's word that it is stored takes a secret off the page.
-
-    F544a: From that click on it is nowhere in the page.
-    """
+    """F530b, F544a: Only a person's word takes a secret off the page, and then it is gone."""
     page, world = console.page, console.world
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     console.open("#/api-keys")

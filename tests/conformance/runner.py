@@ -4,7 +4,7 @@ import copy
 import json
 import subprocess
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from threading import Timer
 from typing import Any, NamedTuple
 
@@ -69,3 +69,6 @@ def started(command: list[str]) -> Iterator[Ask]:
             yield ask
         finally:
             process.kill()
+            # What the client did not read is left.
+            with suppress(BrokenPipeError):
+                stdin.close()

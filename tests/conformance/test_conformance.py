@@ -195,6 +195,13 @@ def test_the_runner_says_which_request_failed(capsys: pytest.CaptureFixture[str]
     assert case["name"] == "an empty feed"
 
 
+def test_a_client_that_has_ended_is_no_fault_of_the_runner() -> None:
+    """F172: Each request to a client that ended is answered by "no answer"."""
+    with runner.started([sys.executable, "-c", ""]) as ask:
+        for _ in range(3):
+            assert ask({"init": {}}).startswith("no answer")
+
+
 def test_our_client_reads_standard_input(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

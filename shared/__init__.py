@@ -1,3 +1,3 @@
 """Code that the functions and the programs share."""
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"

@@ -42,7 +42,7 @@ _AUTHORIZER: Final[dict[str, JsonValue]] = {
     "id": sample(AUTHORIZER),
     "name": "checkout-7c9f",
     "type": "rescind-authorizer",
-    "version": "0.2.0",
+    "version": "0.3.0",
     "public_key": "d75a" * 16,
     "metadata": {"zone": "a"},
     "owner": "checkout@acme.svc",
@@ -142,7 +142,7 @@ class RegisterAuthorizer(OpenBody):
     """The authorizer to register. Unknown fields are ignored."""
 
     model_config = example(
-        name="checkout-7c9f", type="rescind-authorizer", version="0.2.0", metadata={"zone": "a"}
+        name="checkout-7c9f", type="rescind-authorizer", version="0.3.0", metadata={"zone": "a"}
     )
 
     name: ShortName = Field(

@@ -69,7 +69,7 @@ def usual(making: Making) -> None:
             "edge",
             name=making.called(name),
             type="rescind",
-            version="0.2.0",
+            version="0.3.0",
         )
         making.seed.ids[_authorizer(name)] = made["id"]
     start, revoked = making.clock(), 0

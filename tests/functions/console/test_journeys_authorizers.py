@@ -36,7 +36,7 @@ def test_who_is_behind_comes_first(console: Console) -> None:
     expect(rows.filter(has_text="checkout-us-2")).to_have_count(0)
     page.get_by_role("link", name="checkout-eu-2").click()
     expect(page.get_by_role("heading", name="checkout-eu-2")).to_be_visible()
-    expect(page.get_by_text("rescind, version 0.2.0")).to_be_visible()
+    expect(page.get_by_text("rescind, version 0.3.0")).to_be_visible()
 
 
 def test_the_page_follows_what_authorizers_report(console: Console) -> None:

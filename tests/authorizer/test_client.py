@@ -192,6 +192,42 @@ def _later(clock: Callable[[], float], seconds: float) -> float:
     return clock() + seconds
 
 
+def test_an_age_counts_from_the_question(
+    service: Service, made: Callable[..., AuthorizerClient], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F604a: An answer is as old as its request: a network that delays it makes no state fresher."""
+    delayed = [0.0]
+
+    def delay(path: str) -> None:
+        delayed[0] += 31 * path.startswith("/v1/revocations/feed")
+
+    monkeypatch.setattr(view, "now", lambda: time.time() + delayed[0])
+    monkeypatch.setattr(view, "monotonic", lambda: time.monotonic() + delayed[0])
+    service.instead = delay
+    client = made(policy=Policy(max_staleness=30, poll_seconds=0.01))
+    with pytest.raises(NotReady):
+        client.start(wait=0.3)
+    soon(lambda: client.status.sequence is not None)
+    assert client.check(["svc_wrt_b"]) is STALE
+    service.instead = lambda _path: None
+    soon(lambda: client.check(["svc_wrt_b"]) is CLEAR)
+
+
+def test_a_clock_that_was_set_back_confirms_nothing(
+    service: Service, made: Callable[..., AuthorizerClient], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F604b: A saved state that was confirmed in the future clears nothing after a restart."""
+    with monkeypatch.context() as patched:
+        patched.setattr(view, "now", partial(_later, time.time, 1000))
+        made().start().close()
+    service.instead = lambda _path: Response(b"", 503)
+    client = made()
+    with pytest.raises(NotReady):
+        client.start(wait=0)
+    assert client.status.sequence == 0
+    assert client.check(["svc_wrt_b"]) is STALE
+
+
 def test_allow_when_stale_needs_a_state(
     service: Service, made: Callable[..., AuthorizerClient], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -540,6 +576,22 @@ def test_a_state_with_a_long_trail_begins_anew(
     service.instead = lambda _path: Response(b"", 503)
     again = made().start()
     assert {again.check([f"svc_wrt_{number}"]) for number in range(12)} == {REVOKED}
+
+
+def test_a_long_trail_is_no_way_back(
+    service: Service, made: Callable[..., AuthorizerClient], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F604c: A client that begins anew with another base refuses a feed older than what it had."""
+    monkeypatch.setattr(state, "TRAIL_BYTES_MAX", 0)
+    before = Service().feed
+    seen: list[events.Event] = []
+    client = made(on_event=seen.append).start()
+    service.revoke("svc_wrt_a")
+    assert client.wait_for(1, timeout=5)
+    service.feed = before
+    service.sign()
+    soon(lambda: events.Refused("rollback") in seen)
+    assert client.check(["svc_wrt_a"]) is REVOKED
 
 
 def test_after_a_gap_the_client_asks_for_all_entries(

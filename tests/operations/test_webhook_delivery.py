@@ -217,9 +217,13 @@ def test_a_webhook_that_fails_for_a_day_is_disabled(world: World) -> None:
     """HOOK-9, F391b: A webhook that accepts nothing for a day is disabled, which is audited."""
     world.recorder.answers = lambda _: DOWN
     world.change()
+    began = ended = world.clock.moment
     while world.webhook.is_enabled:
+        ended = world.clock.moment
         assert not world.deliver()
         world.clock.moment = world.webhook.waits_until or world.clock.moment
+    # The first attempt after a day; the longest pause before it is two hours and some more.
+    assert timedelta(days=1) <= ended - began <= timedelta(days=1, hours=3)
     assert world.webhook.disabled_because is Cause.FAILING
     (entry,) = sealed(world, "webhook.disable")
     assert entry["details"] == {"host": HOST, "cause": "failing"}
@@ -439,6 +443,21 @@ def test_one_worker_at_a_time(world: World) -> None:
     world.recorder.answers = meanwhile
     assert not world.deliver()
     assert len(world.recorder.sent) == 3
+
+
+def test_a_worker_whose_lease_has_ended_writes_nothing(world: World) -> None:
+    """F603b: What became of a batch is not written if another worker has taken the webhook."""
+    world.change()
+
+    def overtake(_message: Message) -> Answer:
+        world.clock.advance(seconds=91)
+        delivery.deliver(world.ports, Recorder(), world.tenant.id, world.webhook_id)
+        return DOWN
+
+    world.recorder.answers = overtake
+    assert not world.deliver()
+    assert list(world.deliveries.values()) == [("delivered", 1)]
+    assert world.webhook.failing_since is None
 
 
 def test_what_is_sealed_meanwhile(world: World) -> None:

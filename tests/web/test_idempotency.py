@@ -362,6 +362,25 @@ def test_a_claim_that_was_taken_over_leads_to_one_change(tenant: Tenant, clock: 
     assert made(tenant, "srl.regenerate") == 3
 
 
+def test_a_failure_ends_no_claim_of_another_request(tenant: Tenant, clock: Clock) -> None:
+    """API-32, F603a: A request that fails after its claim was taken over leaves the new claim."""
+    path = "/v1/keys/svc_key_01m7yzmhg0ynzqw1fmh6whgvm5/revoke"
+    lost = partial(ask, method="POST", path=path, name="k", raw=b'{"reason": "lost"}')
+    script = Script()
+    lost(replace(tenant.admin, http=serve(scripted(tenant.ports, script))))
+    claimed = script.calls.index("write")
+
+    def overtake() -> None:
+        clock.advance(seconds=61)
+        second = failing(tenant, {claimed: raises(Crash())}, late=True)
+        with ThreadPoolExecutor(1) as other, pytest.raises(Crash):
+            other.submit(lost, second).result()
+
+    first = failing(tenant, {claimed + 1: overtake})
+    assert refusal(lost(first)) == (404, "not_found")
+    assert refusal(lost(tenant.admin)) == (409, "conflict")
+
+
 def test_a_cascade_that_was_interrupted_goes_on(
     tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,6 +2,7 @@
 
 import socket
 import ssl
+import threading
 import time
 import zlib
 from collections.abc import Callable
@@ -48,27 +49,34 @@ def test_a_message_arrives() -> None:
 
 def test_eight_are_sent_at_a_time() -> None:
     """HOOK-8: Up to eight messages are on their way at a time, and answers keep their order."""
+    changed, under_way, most = threading.Condition(), 0, 0
 
-    def slow(request: Received, connection: ssl.SSLSocket) -> None:
-        time.sleep(0.2)
+    def waits_for_eight(request: Received, connection: ssl.SSLSocket) -> None:
+        nonlocal under_way, most
+        with changed:
+            under_way += 1
+            most = max(most, under_way)
+            changed.notify_all()
+            changed.wait_for(lambda: most >= 8, timeout=20)
+            under_way -= 1
         answer(200, request.body.encode())(request, connection)
 
     messages = [replace(MESSAGE, body=str(number).encode()) for number in range(9)]
-    with receiving(slow) as receiver:
-        started = time.monotonic()
-        answers = receiver.sender().send(URL, messages)
+    with receiving(waits_for_eight) as receiver:
+        answers = receiver.sender(patience=30).send(URL, messages)
     assert [each.body for each in answers] == [str(number) for number in range(9)]
-    assert 0.4 <= time.monotonic() - started < 1.5
+    assert most == 8
 
 
 def drips(_request: Received, connection: ssl.SSLSocket) -> None:
-    """A byte each 50 milliseconds, which no time-out of a socket ends."""
-    for _ in range(100):
+    """A byte each 50 milliseconds without an end, which no time-out of a socket ends."""
+    while True:
         connection.sendall(b"H")
         time.sleep(0.05)
 
 
 def silent(_request: Received, connection: ssl.SSLSocket) -> None:
+    connection.settimeout(None)
     connection.recv(1)
 
 
@@ -93,13 +101,19 @@ def continues(_request: Received, connection: ssl.SSLSocket) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.parametrize("script", [silent, drips, continues])
+def test_an_answer_without_an_end(script: Script) -> None:
+    """F388a: A receiver that hangs, or drips without an end, is no answer once the time is over."""
+    with receiving(script) as receiver:
+        found = send(receiver.sender(patience=0.5))
+    assert (found.outcome, found.status, found.body) == (Outcome.NO_ANSWER, None, "")
+    assert receiver.connections == 1
+
+
 @pytest.mark.parametrize(
     "script",
     [
-        silent,
-        drips,
         resets,
-        continues,
         says(b"HTTP/1.1 200 OK\r\nA: " + b"a" * 2**20),
         says(b"HTTP/1.1 200 OK\r\n" + b"A: b\r\n" * 1000 + b"\r\n"),
         says(b"\0\0\0\0\r\n\r\n"),
@@ -110,11 +124,9 @@ def continues(_request: Received, connection: ssl.SSLSocket) -> None:
     ],
 )
 def test_what_is_no_answer(script: Script) -> None:
-    """F388a: A receiver that hangs, drips, resets or talks nonsense is no answer, in due time."""
+    """F388: A receiver that resets the connection or talks nonsense is no answer."""
     with receiving(script) as receiver:
-        started = time.monotonic()
-        found = send(receiver.sender(patience=0.5))
-        assert time.monotonic() - started < 1.5
+        found = send(receiver.sender(patience=30))
     assert (found.outcome, found.status, found.body) == (Outcome.NO_ANSWER, None, "")
     assert len(receiver.requests) == 1
 
@@ -127,13 +139,12 @@ def test_a_receiver_that_is_not_there() -> None:
     assert send(refused).outcome is Outcome.NO_ANSWER
 
     def mute(connection: socket.socket) -> None:
+        connection.settimeout(None)
         while connection.recv(4096):
             pass
 
     with raw(mute) as receiver:
-        started = time.monotonic()
         assert send(receiver.sender(patience=0.3)).outcome is Outcome.NO_ANSWER
-        assert time.monotonic() - started < 0.9
 
 
 def test_a_long_answer_is_cut() -> None:
@@ -220,7 +231,7 @@ def _fails(_name: str) -> list[str]:
 
 
 def _hangs(_name: str) -> list[str]:
-    time.sleep(0.6)
+    threading.Event().wait()
     return ["127.0.0.1"]
 
 

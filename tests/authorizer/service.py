@@ -44,6 +44,9 @@ class Service:
     posted: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     # What a registration and a report are answered with; without, there is no registry.
     registry: dict[str, Any] | None = None
+    is_over: bool = False
+    # How many polls wait.
+    waiting: int = 0
     # What is answered instead, as long as it returns something.
     instead: Callable[[str], "Response | None"] = lambda _path: None
 
@@ -96,8 +99,12 @@ class Service:
     def _poll(self, query: dict[str, list[str]], headers: dict[str, str]) -> "Response":
         wait = min(int(query.get("wait", ["0"])[0]), self.wait_max)
         deadline = time.monotonic() + wait
+        self.waiting += 1
         while headers.get("If-None-Match") == self.etag and time.monotonic() < deadline:
+            if self.is_over:
+                break
             time.sleep(0.005)
+        self.waiting -= 1
         terms = {"ETag": self.etag} | ({} if self.age is None else {"Age": self.age})
         if headers.get("If-None-Match") == self.etag:
             return Response(b"", 304, terms)
@@ -171,5 +178,6 @@ def serving(service: Service, tls: ssl.SSLContext | None = None) -> Iterator[Ser
         try:
             yield service
         finally:
+            service.is_over = True
             server.shutdown()
             thread.join()

@@ -60,6 +60,13 @@ def made(service: Service, tmp_path: Path) -> Iterator[Callable[..., AuthorizerC
         client.close()
 
 
+def never_ready(client: AuthorizerClient, why: str) -> None:
+    """Start a client that has nothing to decide by, and wait until it says why."""
+    with pytest.raises(NotReady):
+        client.start(wait=0)
+    soon(lambda: why in client._problem)
+
+
 def test_a_revocation_reaches_the_client(
     service: Service, made: Callable[..., AuthorizerClient]
 ) -> None:
@@ -139,8 +146,7 @@ def test_the_age_of_an_answer_counts(
     service.revoke("svc_wrt_a")
     service.age = "31"
     client = made()
-    with pytest.raises(NotReady, match="the answer is 31 seconds old"):
-        client.start(wait=0.2)
+    never_ready(client, "the answer is 31 seconds old")
     assert [client.check([each]) for each in ("svc_wrt_a", "svc_wrt_b")] == [REVOKED, STALE]
     service.age = "2"
     soon(lambda: client.check(["svc_wrt_b"]) is CLEAR)
@@ -161,8 +167,8 @@ def test_an_age_that_is_no_number_confirms_nothing(
     """F296b: An answer whose `Age` is malformed is not used."""
     service.age = age
     client = made()
-    with pytest.raises(NotReady, match="the age of the response"):
-        client.start(wait=0.1)
+    never_ready(client, "the age of the response")
+    assert client.check(["svc_wrt_b"]) is STALE
 
 
 def test_a_head_that_expired_clears_nothing(
@@ -195,7 +201,7 @@ def _later(clock: Callable[[], float], seconds: float) -> float:
 def test_an_age_counts_from_the_question(
     service: Service, made: Callable[..., AuthorizerClient], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """F604a: An answer is as old as its request: a network that delays it makes no state fresher."""
+    """F604a: An answer is as old as its request, however long the network takes."""
     delayed = [0.0]
 
     def delay(path: str) -> None:
@@ -206,8 +212,9 @@ def test_an_age_counts_from_the_question(
     service.instead = delay
     client = made(policy=Policy(max_staleness=30, poll_seconds=0.01))
     with pytest.raises(NotReady):
-        client.start(wait=0.3)
-    soon(lambda: client.status.sequence is not None)
+        client.start(wait=0)
+    # Three are asked for, so one at least was answered.
+    soon(lambda: service.polls() > 2)
     assert client.check(["svc_wrt_b"]) is STALE
     service.instead = lambda _path: None
     soon(lambda: client.check(["svc_wrt_b"]) is CLEAR)
@@ -235,8 +242,7 @@ def test_allow_when_stale_needs_a_state(
     policy = Policy(max_staleness=0.1, poll_seconds=0.05, allow_when_stale=True)
     service.instead = lambda _path: Response(b"", 503)
     client = made(policy=policy)
-    with pytest.raises(NotReady, match="answered 503"):
-        client.start(wait=0.1)
+    never_ready(client, "answered 503")
     assert "allow_when_stale" in caplog.text
     assert client.check(["svc_wrt_b"]) is STALE
     service.instead = lambda _path: None
@@ -284,9 +290,8 @@ def test_a_start_asks_the_service_first(
     assert client.check(["svc_wrt_a"]) is REVOKED
     client.close()
     service.instead = lambda _path: Response(b"", 503)
-    began = time.monotonic()
-    assert made().start().check(["svc_wrt_b"]) is CLEAR
-    assert time.monotonic() - began < 5
+    # A start that waited for an answer would not end.
+    assert made().start(wait=3600).check(["svc_wrt_b"]) is CLEAR
 
 
 def test_an_older_service_is_refused_after_a_restart(
@@ -320,8 +325,7 @@ def test_the_floor_counts_without_its_base(
     newer, service.feed = service.feed, before
     service.sign()
     client = made()
-    with pytest.raises(NotReady, match="rollback"):
-        client.start(wait=0.5)
+    never_ready(client, "rollback")
     service.feed = newer
     service.sign()
     soon(lambda: client.check(["svc_wrt_a"]) is REVOKED)
@@ -366,13 +370,13 @@ def test_a_long_poll_brings_news_at_once(
     service: Service, made: Callable[..., AuthorizerClient]
 ) -> None:
     """F180d: If the service grants a wait, the client uses it, and polls less than without."""
-    service.wait_max = 5
-    client = made(policy=Policy(max_staleness=30, poll_seconds=10)).start()
-    soon(lambda: any("wait=5" in path for path, _ in service.asked))
-    began = time.monotonic()
+    service.wait_max = 60
+    policy = Policy(max_staleness=7200, poll_seconds=3600, wait_seconds=60)
+    client = made(policy=policy).start()
+    soon(lambda: any("wait=60" in path for path, _ in service.asked))
     service.revoke("svc_wrt_a")
-    assert client.wait_for(1, timeout=5)
-    assert time.monotonic() - began < 3
+    # The next poll would be half an hour later.
+    assert client.wait_for(1, timeout=30)
     assert service.polls() <= 4
 
 
@@ -508,10 +512,10 @@ def test_a_client_that_did_not_become_ready_is_closed(
     monkeypatch.setattr(AuthorizerClient.start, "__kwdefaults__", {"wait": 0.1})
     service.instead = lambda _path: Response(b"", 503)
     client, other = made(), _async_client(service, tmp_path / "other")
-    with pytest.raises(NotReady, match="answered 503"), client:
+    with pytest.raises(NotReady), client:
         pytest.fail("the client has no state")
     monkeypatch.setattr(AsyncAuthorizerClient.start, "__kwdefaults__", {"wait": 0.1})
-    with pytest.raises(NotReady, match="answered 503"):
+    with pytest.raises(NotReady):
         run(other.__aenter__())
     for each in (client, other._client):
         assert not any(thread.is_alive() for thread in each._threads)
@@ -521,12 +525,11 @@ def test_a_client_is_closed_in_a_long_poll(
     service: Service, made: Callable[..., AuthorizerClient]
 ) -> None:
     """F185d: `close` ends a poll that waits for news, instead of waiting for it."""
-    service.wait_max = 10
-    client = made().start()
-    soon(lambda: any("wait=10" in path for path, _ in service.asked))
-    began = time.monotonic()
+    service.wait_max = 60
+    client = made(policy=Policy(max_staleness=7200, wait_seconds=60)).start()
+    soon(lambda: any("wait=60" in path for path, _ in service.asked))
     client.close()
-    assert time.monotonic() - began < 3
+    assert service.waiting == 1
     assert not any(each.is_alive() for each in client._threads)
     with pytest.raises(RuntimeError, match="started before"):
         client.start()

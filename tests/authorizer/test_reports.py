@@ -2,6 +2,7 @@
 
 import random
 import socket
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -213,6 +214,7 @@ def test_a_client_reports_what_it_holds(
 
     It sends what this test lists, and nothing else.
     """
+    began = time.time()
     seen: list[events.Event] = []
     client = made(policy=Policy(poll_seconds=0.01, max_staleness=7.5), on_event=seen.append).start()
     soon(lambda: reports(service))
@@ -233,7 +235,7 @@ def test_a_client_reports_what_it_holds(
     status = client.status
     assert (status.reporting, status.authorizer_id) == ("on", ID)
     assert status.reported_at
-    assert abs(status.reported_at.timestamp() - time.time()) < 5
+    assert began <= status.reported_at.timestamp() <= time.time()
     assert len(registrations(service)) == 1
 
 
@@ -259,12 +261,12 @@ def test_reports_change_no_verdict_and_delay_no_poll(
     service: Service, made: Callable[..., AuthorizerClient]
 ) -> None:
     """F293a: While a report hangs, the client polls and decides as always, and closes at once."""
-    hangs = []
+    hangs, closed = [], threading.Event()
 
     def hang(path: str) -> Response | None:
         if "/authorizers/" in path:
             hangs.append(path)
-            time.sleep(3)
+            closed.wait()
         return None
 
     service.instead = hang
@@ -278,9 +280,9 @@ def test_reports_change_no_verdict_and_delay_no_poll(
         assert client.check(["svc_wrt_other"]) is Verdict.CLEAR
     assert service.polls() >= polls + 3
     assert client.status.reporting is Reporting.WAITING
-    began = time.monotonic()
     client.close()
-    assert time.monotonic() - began < 1
+    assert not closed.is_set()
+    closed.set()
     assert not any(each.is_alive() for each in client._threads)
 
 

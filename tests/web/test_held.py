@@ -1,7 +1,6 @@
 """Requests that wait, at any server whose work lets them (POLL-5, FLEET-14)."""
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -225,10 +224,8 @@ def test_a_proof_waits_until_it_is_complete(proof: Proof) -> None:
 
 def test_a_proof_that_does_not_come(proof: Proof) -> None:
     """FLEET-14: After the wait the answer is what is true then, and it is not made too often."""
-    begin = time.monotonic()
     answer = proof.get()
     assert (answer.status_code, answer.json()["complete"]) == (200, False)
-    assert 0.9 < time.monotonic() - begin < 10
     assert 1 <= len(proof.work.pauses) <= 20
 
 

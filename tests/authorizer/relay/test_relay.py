@@ -2,7 +2,6 @@
 
 import gzip
 import hashlib
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -100,10 +99,10 @@ def test_polls_wait_for_news(service: Service, relay: Running) -> None:
     More polls than may wait are answered at once.
     """
     etag = relay.get().headers["etag"]
-    began = time.monotonic()
-    assert relay.get(f"{FEED}?after=1&wait=1", if_none_match=etag).status == 304
-    assert time.monotonic() - began >= 1
     with ThreadPoolExecutor(3) as pool:
+        poll = pool.submit(relay.get, f"{FEED}?after=1&wait=1", if_none_match=etag)
+        soon(lambda: len(relay.relay.waiting) == 1)
+        assert poll.result().status == 304
         path = f"{FEED}?after=1&wait=25"
         polls = [pool.submit(relay.get, path, if_none_match=etag) for _ in range(2)]
         soon(lambda: len(relay.relay.waiting) == 2)
@@ -116,9 +115,10 @@ def test_too_many_polls_do_not_wait(service: Service, tmp_path: Path) -> None:
     with running(service, tmp_path, most_waiting=0) as relay:
         soon(lambda: relay.holds(1))
         etag = relay.get().headers["etag"]
-        began = time.monotonic()
-        assert relay.get(f"{FEED}?after=1&wait=25", if_none_match=etag).status == 304
-        assert time.monotonic() - began < 5
+        path = f"{FEED}?after=1&wait=25"
+        with ThreadPoolExecutor(1) as pool:
+            poll = pool.submit(relay.get, path, if_none_match=etag)
+            assert poll.result(timeout=20).status == 304
 
 
 @pytest.mark.slow
@@ -141,8 +141,9 @@ def test_a_relay_without_its_service_says_how_old_its_answers_are(
         assert reply.status == 200
         # A newcomer learns what is revoked, and clears nothing.
         newcomer = made(relay.url, max_staleness=2.5)
-        with pytest.raises(NotReady, match="seconds old"):
-            newcomer.start(wait=0.2)
+        with pytest.raises(NotReady):
+            newcomer.start(wait=0)
+        soon(lambda: "seconds old" in newcomer._problem)
         assert newcomer.check(["svc_wrt_a"]) is REVOKED
         assert newcomer.check(["svc_wrt_b"]) is STALE
         newcomer.close()

@@ -112,6 +112,29 @@ def master_key(folder: Path, chosen: Path | None, environment_: Mapping[str, str
     return own if own.exists() or scheme != "file" or not location else Path(location)
 
 
+def check_named(folder: Path, environment_: Mapping[str, str]) -> None:
+    """Refuse settings that name another place than a server on `folder` keeps its data in.
+
+    Whoever sets them expects the records there. `master_key` says which key file is used. Raises
+    `InvalidSettings`.
+    """
+    problems = []
+    for name, place in environment(folder).items():
+        scheme, _, location = environment_.get(name, "").partition(":")
+        own, _, path = place.partition(":")
+        is_used = scheme == own and (
+            name == "SVC_KEYS" or Path(location).resolve() == Path(path).resolve()
+        )
+        if environment_.get(name) and not is_used:
+            problems.append(f"{name} is {scheme}:{location}, which serve would not use.")
+    if problems:
+        raise InvalidSettings(
+            *problems,
+            f"serve keeps all data in one folder, here {folder}. To serve it, unset what is named"
+            " above; to serve another folder, name it with --data (or RESCIND_DATA).",
+        )
+
+
 def prepare(folder: Path, key: Path | None = None) -> None:
     """Create the folder and its master key, for their owner only, unless they exist.
 

@@ -93,6 +93,7 @@ def _stop(_signal: int, _frame: object) -> NoReturn:
 
 def _prepare(options: Options) -> tuple[Ports, socket.socket | None]:
     """Return the ports, and a socket on the address for metrics if one was chosen."""
+    data_folder.check_named(options.data, os.environ)
     local_addresses.check_free(options.host, options.port)
     key = data_folder.master_key(options.data, options.keys, os.environ)
     data_folder.prepare(options.data, key)

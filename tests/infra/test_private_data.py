@@ -167,6 +167,37 @@ def test_a_folder_keeps_to_its_own_key(tmp_path: Path) -> None:
     assert data_folder.master_key(tmp_path, other, environment) == other
 
 
+@pytest.mark.parametrize(
+    "named",
+    [
+        {"SVC_STORE": "dynamodb:rescind-prod-"},
+        {"SVC_STORE": "sqlite:elsewhere/svc.db"},
+        {"SVC_BLOBS": "s3:lists", "SVC_STORE": "sqlite:data/svc.db"},
+        {"SVC_KEYS": "kms:alias/key"},
+    ],
+)
+def test_another_store_is_never_replaced_by_an_empty_one(
+    tmp_path: Path, named: dict[str, str]
+) -> None:
+    """F555a: `serve` does not start if the environment names a place that it would not use."""
+    data = tmp_path / "data"
+    refused = run(
+        *("-m", "infra.cli.serve", "--data", str(data), "--port", str(free_port())), settings=named
+    )
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert next(iter(named)) in refused.stderr
+    assert "--data" in refused.stderr
+    assert not data.exists()
+
+
+def test_a_folder_may_be_named_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`serve` accepts settings that name the folder that it serves, and any file of a key."""
+    monkeypatch.chdir(tmp_path)
+    named = data_folder.environment(Path("data"), Path("key")) | {"SVC_MODE": "open"}
+    data_folder.check_named(tmp_path / "data", named)
+    data_folder.check_named(tmp_path / "data", {"SVC_STORE": ""})
+
+
 def test_a_backup_is_whole_and_holds_no_key(tmp_path: Path) -> None:
     """F75b, S8: A backup of a running server is complete, private, and contains no key."""
     data, folder = tmp_path / "data", tmp_path / "copies" / "today"

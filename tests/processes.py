@@ -185,9 +185,12 @@ def start_in_vain(data: Path, *options: str, port: int) -> subprocess.CompletedP
 
 
 def run(
-    *arguments: str, settings: dict[str, str] | None = None, stdin: str = ""
+    *arguments: str,
+    settings: dict[str, str] | None = None,
+    stdin: str = "",
+    seconds: float = _START_SECONDS,
 ) -> subprocess.CompletedProcess[str]:
-    """Run Python with these arguments to its end."""
+    """Run Python with these arguments to its end, which must come within `seconds`."""
     return subprocess.run(
         [sys.executable, *arguments],
         cwd=ROOT,
@@ -195,7 +198,7 @@ def run(
         input=stdin,
         capture_output=True,
         text=True,
-        timeout=_START_SECONDS,
+        timeout=seconds,
         check=False,
     )
 

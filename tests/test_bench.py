@@ -3,14 +3,16 @@
 import json
 import shutil
 import sys
+from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
+from subprocess import TimeoutExpired
 from typing import Any
 
 import pytest
 
 from shared.operations.srl import in_force
-from tests import browsers
+from tests import browsers, processes
 from tests.bench import (
     cold_start,
     console,
@@ -27,9 +29,9 @@ from tests.bench import (
 )
 from tests.bench.__main__ import BENCHES
 from tests.bench.__main__ import main as run_all
-from tests.bench.measure import Comparison, alternate, compare, timed
+from tests.bench.measure import Comparison, Taken, alternate, compare, timed
 from tests.bench.publication import Size
-from tests.bench.report import NotMeasured, Row
+from tests.bench.report import Row
 from tests.bench.revoked import revoke, tenant, warrant_ids
 from tests.processes import ROOT
 
@@ -54,8 +56,8 @@ def test_the_sides_take_turns_to_begin() -> None:
     """Each side is timed for one call, and neither always begins."""
     turn = count()
     assert alternate(lambda: next(turn), lambda: next(turn), rounds=3) == [[0, 3, 4], [1, 2, 5]]
-    calls, ticks = [], iter([10.0, 12.5])
-    assert timed(lambda: calls.append(1), clock=lambda: next(ticks))() == 2.5
+    calls, ticks = [], iter([Taken(10.0, 1.0), Taken(12.5, 1.5)])
+    assert timed(lambda: calls.append(1), now=lambda: next(ticks))() == Taken(2.5, 0.5)
     assert calls == [1]
 
 
@@ -64,33 +66,59 @@ def test_the_table_is_markdown() -> None:
     rows = [
         report.compared("a", [0.25, 0.5, 0.5], "b", [1, 1, 1], unit=("ms", 1000), goal="≤ 1"),
         Row("c", 12.34, "items"),
-        Row.missing("d", "no wrk on PATH"),
+        Row.missing("d", "no wrk\non | PATH"),
     ]
     assert report.table(rows).splitlines()[2:] == [
-        "| a | 500 ms | b | 0.50 | 0.25 to 0.50 | ≤ 1 |",
-        "| c | 12.3 items |  |  |  |  |",
-        "| d |  | not measured: no wrk on PATH |  |  |  |",
+        "| a | 500 ms |  | b | 0.50 | 0.25 to 0.50 | ≤ 1 |",
+        "| c | 12.3 items |  |  |  |  |  |",
+        "| d |  |  | not measured: no wrk on / PATH |  |  |  |",
     ]
 
 
-def test_a_failed_measurement_is_said_and_the_rest_measured(
+def test_the_ratio_of_work_is_of_processor_time() -> None:
+    """What the machine did beside changes the value, and not the ratio, of what computes."""
+    ours, theirs = [Taken(9.0, 2.0), Taken(3.0, 3.0)], [Taken(1.0, 1.0), Taken(1.0, 1.0)]
+    both = report.took("a", ours, against="b", of=theirs, unit=("s", 1.0))
+    assert both.cells == ("a", "6.00 s", "2.50 s", "b", "2.50", "2.00 to 3.00", "")
+    limited = report.took("c", ours, against="4 s", of=4.0, unit=("ms", 1e3), goal="≤ 1")
+    assert limited.cells == ("c", "6,000 ms", "2,500 ms", "4 s", "0.62", "", "≤ 1")
+    alone = report.took("d", ours[:1], unit=("s", 1.0))
+    assert alone.cells == ("d", "9.00 s", "2.00 s", "", "", "", "")
+
+
+def test_the_processes_that_were_waited_for_count() -> None:
+    """Processor time has that of children, so that a side may be a program."""
+    program = "import time\nwhile time.process_time() < 0.1: pass"
+    assert timed(lambda: processes.run("-c", program))().cpu >= 0.1
+
+
+def test_a_failed_benchmark_is_said_and_the_rest_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One that fails costs the exit code, and none of the others their row in table and file."""
+    """F588a: A benchmark that fails costs the exit code, and no row of its own or of another.
 
-    def fails() -> Any:
-        raise NotMeasured("3 of 4 requests failed")
+    Each row is in the table and in the file before the next is measured.
+    """
+    out = tmp_path / "results.json"
+
+    def fails() -> Iterator[Row]:
+        yield Row("first", 1.0, "s")
+        assert [row["name"] for row in json.loads(out.read_text())] == ["first"]
+        assert "| first | 1.00 s |" in capsys.readouterr().out
+        raise TimeoutExpired("tests.bench.peak", 30)
 
     monkeypatch.setitem(BENCHES, "workers", fails)
     monkeypatch.setitem(BENCHES, "requests", lambda: iter([Row("a", 1.0, "s", "b", 2.0, (1, 3))]))
     monkeypatch.setenv("BENCH_ONLY", "workers,requests")
-    monkeypatch.setenv("BENCH_OUT", str(tmp_path / "results.json"))
+    monkeypatch.setenv("BENCH_OUT", str(out))
     assert run_all() == 1
-    rows = json.loads((tmp_path / "results.json").read_text())
-    assert [row["name"] for row in rows] == ["workers", "a"]
-    assert rows[0]["against"] == "not measured: 3 of 4 requests failed"
-    assert (rows[1]["ratio"], rows[1]["spread"]) == (2.0, [1, 3])
-    assert "| a | 1.00 s | b | 2.00 | 1.00 to 3.00 |  |" in capsys.readouterr().out
+    rows = json.loads(out.read_text())
+    assert [row["name"] for row in rows] == ["first", "workers", "a"]
+    assert rows[1]["against"].startswith("not measured: Command 'tests.bench.peak' timed out")
+    assert (rows[2]["ratio"], rows[2]["spread"]) == (2.0, [1, 3])
+    said = capsys.readouterr()
+    assert "| a | 1.00 s |  | b | 2.00 | 1.00 to 3.00 |  |" in said.out
+    assert said.err.endswith("Failed: workers\n")
 
 
 def test_an_unknown_benchmark_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,12 +1,15 @@
 """What a check looks at: the revoked warrants, and until when the others are CLEAR."""
 
+import time
 from dataclasses import dataclass, replace
-from time import monotonic
-from time import time as now
 from typing import Final, NamedTuple, Self
 
 from .ids import RevokedIds
 from .state import State
+
+# The clock that nobody sets, and the one that goes on while a machine sleeps.
+monotonic: Final = time.monotonic
+now: Final = time.time
 
 _PAST: Final = float("-inf")
 
@@ -41,32 +44,33 @@ _NONE: Final = RevokedIds(frozenset())
 class View:
     """A state, and until when the warrants that it does not revoke are CLEAR.
 
-    `confirmed` is when the service was asked last and confirmed the state, and `end` when that is
-    too long ago, or the head expires: whichever clock gets there first. `is_trusted` is False if
-    the signer of the head was revoked. A view never changes, so threads can share it.
+    `confirmed` is when the service was asked last and confirmed the state. The warrants are CLEAR
+    until that is too long ago by one of the clocks, or the head expires: until `end` by the clock
+    that nobody sets, and until `wall_end` by the other. `is_trusted` is False if the signer of the
+    head was revoked. A view never changes, so threads can share it.
     """
 
     state: State | None = None
     revoked: RevokedIds = _NONE
     confirmed: Moment = NEVER
-    end: Moment = NEVER
+    end: float = _PAST
+    wall_end: float = _PAST
     is_trusted: bool = False
 
     @classmethod
     def of(cls, state: State, confirmed: Moment, seconds: float) -> Self:
         """Return the view of `state` for `seconds` after it was confirmed, or until it expires."""
-        wall = min(confirmed.wall + seconds, state.head.expires_at.timestamp())
-        end = Moment(confirmed.monotonic + seconds, wall)
-        return cls(state, state.revoked, confirmed, end, is_trusted=True)
+        wall_end = min(confirmed.wall + seconds, state.head.expires_at.timestamp())
+        end = confirmed.monotonic + seconds
+        return cls(state, state.revoked, confirmed, end, wall_end, is_trusted=True)
 
     def distrusted(self) -> Self:
         """Return a view that still revokes, and clears nothing."""
-        return replace(self, end=NEVER, is_trusted=False)
+        return replace(self, end=_PAST, is_trusted=False)
 
     def is_fresh(self) -> bool:
         """Return whether the warrants that it does not revoke are CLEAR now."""
-        end = self.end
-        return monotonic() < end[0] and now() < end[1]
+        return monotonic() < self.end and now() < self.wall_end
 
     def holds(self, sequence: int) -> bool:
         """Return whether the state has entry `sequence`."""

@@ -2,14 +2,16 @@
 
     python -m tests.bench
 
-`BENCH_ONLY` names some of the benchmarks, with commas between; `BENCH_OUT` the JSON file. What
-this machine cannot run is said in the table. Exit codes: 0 done, 1 a measurement failed.
+`BENCH_ONLY` names some of the benchmarks, with commas between; `BENCH_OUT` the JSON file. Each row
+is printed and written when it is measured. What this machine cannot run is said in the table. If a
+benchmark fails, the others run. Exit codes: 0 done, 1 a benchmark failed.
 """
 
 import os
 import platform
 import sys
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
@@ -28,7 +30,7 @@ from tests.bench import (
     requests,
     workers,
 )
-from tests.bench.report import NotMeasured, Row
+from tests.bench.report import Report, Row
 from tests.processes import ROOT
 
 BENCHES: Final[dict[str, Callable[[], Iterator[Row]]]] = {
@@ -52,23 +54,26 @@ def main() -> int:
     if unknown := set(chosen).difference(BENCHES):
         print(f"BENCH_ONLY names {unknown}; there are {', '.join(BENCHES)}", file=sys.stderr)
         return 1
-    rows: list[Row] = []
-    failed = [name for name in chosen if not _run(name, rows)]
-    print(report.table(rows))
-    print(f"\n{os.cpu_count()} cores, Python {platform.python_version()}, {platform.machine()}")
+    print(f"{os.cpu_count()} cores, Python {platform.python_version()}, {platform.machine()}\n")
     out = Path(os.environ.get("BENCH_OUT", ROOT / ".bench" / "results.json"))
-    report.write(rows, out)
-    print(f"Written to {out}")
+    to = Report(out)
+    failed = [name for name in chosen if not _run(name, to)]
+    print(f"\nWritten to {out}")
+    if failed:
+        print(f"Failed: {', '.join(failed)}", file=sys.stderr)
     return 1 if failed else 0
 
 
-def _run(name: str, rows: list[Row]) -> bool:
+def _run(name: str, to: Report) -> bool:
     started = time.perf_counter()
     report.progress(f"{name} …")
     try:
-        rows.extend(BENCHES[name]())
-    except NotMeasured as why:
-        rows.append(Row.missing(name, str(why)))
+        for row in BENCHES[name]():
+            to.add(row)
+    # Whatever it is: the rows of the others are worth minutes.
+    except Exception as why:  # noqa: BLE001
+        traceback.print_exc()
+        to.add(Row.missing(name, str(why) or type(why).__name__))
         return False
     report.progress(f"{name} took {time.perf_counter() - started:.0f} s")
     return True

@@ -6,25 +6,28 @@ The client is our own, without a network: `deny` measures the way from a revocat
 import gzip
 import itertools
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from statistics import median
 from typing import Final
 
+from shared.authorizer import AuthorizerClient, Verdict
 from shared.authorizer import state as client
 from shared.authorizer.answers import Answer
+from shared.authorizer.floor import MemoryFloor
 from shared.authorizer.refusals import NeedsBase
 from shared.authorizer.state import State, Trusted
+from shared.authorizer.view import Moment, View
 from shared.operations.srl import feed, feed_storage, in_force, publication
-from tests.bench.measure import alternate, timed
+from tests.bench.measure import Taken, alternate, timed
 from tests.bench.publication import Watched, from_all_records
-from tests.bench.report import NotMeasured, Row, compared, progress
+from tests.bench.report import NotMeasured, Row, progress, took
 from tests.bench.revoked import Tenant, revoke, tenant, warrant_ids
 from tests.bench.scratch import scratch
+from tests.processes import HOST
 from tests.processes import run as run_python
 
+_SECONDS: Final = ("s", 1.0)
 _MILLISECONDS: Final = ("ms", 1e3)
 _MILLION: Final = 1_000_000
 _LOOKUPS: Final = 200_000
@@ -76,11 +79,11 @@ def _published(filled: Tenant, size: Size, changes: int, names: Iterator[str]) -
     watched = Watched(filled.ports.store)
     ports = replace(filled.ports, store=watched)
 
-    def entry() -> float:
+    def entry() -> Taken:
         revoke(filled.ports, filled.operator, names, changes)
         return timed(lambda: feed.publish(ports, tenant_id))()
 
-    def the_list() -> float:
+    def the_list() -> Taken:
         revoke(filled.ports, filled.operator, names, changes)
         feed.publish(filled.ports, tenant_id)
         return timed(lambda: publication.publish(filled.ports, filled.operator))()
@@ -88,7 +91,7 @@ def _published(filled: Tenant, size: Size, changes: int, names: Iterator[str]) -
     figures = alternate(entry, the_list, rounds=size.rounds)
     goal = "≤ 0.05" if (size.revoked, changes) == (_MILLION, 1_000) else ""
     against = "the list that follows"
-    yield compared(name, figures[0], against, figures[1], unit=_MILLISECONDS, goal=goal)
+    yield took(name, figures[0], against=against, of=figures[1], unit=_MILLISECONDS, goal=goal)
     if changes > 1:
         read = watched.read / size.rounds
         goal = "≤ 3" if changes == max(CHANGES) else ""
@@ -101,7 +104,9 @@ def _followed(
     publication.publish(filled.ports, filled.operator)
     held, loading = _load(filled)
     name = f"client of {size.revoked:,}"
-    yield Row(f"{name}, verify and load", loading, "s", "1 s", loading, goal="≤ 1")
+    yield took(
+        f"{name}, verify and load", [loading], unit=_SECONDS, against="1 s", of=1.0, goal="≤ 1"
+    )
     for number in changes:
         revoke(filled.ports, filled.operator, names, number)
         feed.publish(filled.ports, filled.operator.tenant_id)
@@ -109,48 +114,81 @@ def _followed(
         said = len(told.payload) + len(told.signature) + sum(map(len, told.entries))
         trusted, now = _trusted(filled), filled.ports.now()
         step = partial(client.advance, held, told, now=now, trusted=trusted)
-        seconds = median(timed(step)() for _ in range(9))
-        yield Row(f"{name}, apply {number:,} changes", seconds * 1e3, "ms")
+        applied = [timed(step)() for _ in range(9)]
+        yield took(f"{name}, apply {number:,} changes", applied, unit=_MILLISECONDS)
         yield Row(f"{name}, bytes signed and chained for {number:,} changes", said, "B")
         held = step()
     yield from _checks(held, name)
 
 
-def _load(filled: Tenant) -> tuple[State, float]:
-    """Return the state of a newcomer, and the seconds that it took to verify and load it."""
+def _load(filled: Tenant) -> tuple[State, Taken]:
+    """Return the state of a newcomer, and what it took to verify and load it."""
     told, now, trusted = (
         answer(filled, after=_covered(filled)),
         filled.ports.now(),
         _trusted(filled),
     )
     packed = _base(filled)
-    started = time.perf_counter()
+    started = Taken.now()
     try:
         client.advance(None, told, now=now, trusted=trusted)
     except NeedsBase:
         data = gzip.decompress(packed)
         held = client.advance(None, told, base=data, now=now, trusted=trusted)
-        return held, time.perf_counter() - started
+        return held, Taken.now().since(started)
     raise NotMeasured("a newcomer needed no base")
 
 
 def _checks(held: State, name: str) -> Iterator[Row]:
-    """The time of one check, of identifiers that are revoked and that are not, beside a set's."""
-    ids = [*itertools.islice(warrant_ids(), _LOOKUPS // 2)]
-    ids += [*itertools.islice(warrant_ids("x"), _LOOKUPS // 2)]
-    plain = frozenset(ids[: _LOOKUPS // 2])
+    """The time of a check by the client, beside that of its identifiers in a Python set.
 
-    def through(look: Callable[[str], bool]) -> Callable[[], None]:
-        def all_of_them() -> None:
-            for each in ids:
-                look(each)
+    The chains are of one identifier and of three, the last of which is revoked or not.
+    """
+    # Sorted, so that they are in no order of the set; copies, as those of requests are.
+    known = itertools.islice(itertools.cycle(sorted(held.revoked.ids())), _LOOKUPS)
+    revoked = [each.encode().decode() for each in known]
+    others = [*itertools.islice(warrant_ids("x"), _LOOKUPS)]
+    plain = frozenset(held.revoked.ids())
+    asked = _client(held)
+    for length, (verdict, last) in itertools.product(
+        (1, 3), ((Verdict.CLEAR, others), (Verdict.REVOKED, revoked))
+    ):
+        chains = [[*others[: length - 1], each] for each in last]
+        if {asked.check(each) for each in chains} != {verdict}:
+            raise NotMeasured(f"not every chain is {verdict.name}")
+        sides = (
+            timed(partial(_each_chain, asked.check, chains)),
+            timed(partial(_each_id, plain.__contains__, chains)),
+        )
+        ours, theirs = alternate(*sides, rounds=9)
+        said = f"{name}, check of {length}, {verdict.name}"
+        scale = ("µs", 1e6 / _LOOKUPS)
+        yield took(said, ours, against="a Python set", of=theirs, unit=scale, goal="≤ 2")
 
-        return all_of_them
 
-    sides = timed(through(held.is_revoked)), timed(through(plain.__contains__))
-    ours, theirs = alternate(*sides, rounds=9)
-    scale = ("µs", 1e6 / _LOOKUPS)
-    yield compared(f"{name}, one check", ours, "a Python set", theirs, unit=scale, goal="≤ 1 µs")
+def _client(held: State) -> AuthorizerClient:
+    """A client that holds this state for longer than the benchmark takes."""
+    made = AuthorizerClient(
+        f"http://{HOST}",
+        api_key="bench",
+        tenant=held.head.tenant_id,
+        public_keys=[held.signed_by],
+        floor=MemoryFloor(),
+        report=False,
+    )
+    made._follower.view = View.of(held, Moment.now(), 3600)
+    return made
+
+
+def _each_chain(check: Callable[[list[str]], Verdict], chains: Sequence[list[str]]) -> None:
+    for chain in chains:
+        check(chain)
+
+
+def _each_id(look: Callable[[str], bool], chains: Sequence[list[str]]) -> None:
+    for chain in chains:
+        for each in chain:
+            look(each)
 
 
 def _memory(base: str, size: Size) -> Row:

@@ -5,13 +5,38 @@ reported is the ratio of neighbours in time, whatever else the machine did meanw
 """
 
 import gc
+import resource
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import median
+from typing import NamedTuple, TypeVar
+
+T = TypeVar("T")
 
 # Does its work once and says what that took, or achieved.
 Side = Callable[[], float]
+
+
+class Taken(NamedTuple):
+    """What a call took, in seconds: by the clock, and of processors.
+
+    The latter is that of all threads of this process, and of the processes that it waited for.
+    """
+
+    wall: float
+    cpu: float
+
+    @classmethod
+    def now(cls) -> "Taken":
+        """Return what was taken so far, from any beginning."""
+        children = resource.getrusage(resource.RUSAGE_CHILDREN)
+        cpu = time.process_time() + children.ru_utime + children.ru_stime
+        return cls(time.perf_counter(), cpu)
+
+    def since(self, started: "Taken") -> "Taken":
+        """Return what was taken since another moment."""
+        return Taken(self.wall - started.wall, self.cpu - started.cpu)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,22 +48,24 @@ class Comparison:
     spread: tuple[float, float]
 
 
-def timed(call: Callable[[], object], *, clock: Callable[[], float] = time.perf_counter) -> Side:
-    """A side that takes the seconds which `call` takes."""
+def timed(
+    call: Callable[[], object], *, now: Callable[[], Taken] = Taken.now
+) -> Callable[[], Taken]:
+    """A side that says what `call` takes."""
 
-    def side() -> float:
+    def side() -> Taken:
         # Neither side is to clear up after the other.
         gc.collect()
-        started = clock()
+        started = now()
         call()
-        return clock() - started
+        return now().since(started)
 
     return side
 
 
-def alternate(*sides: Side, rounds: int) -> list[list[float]]:
+def alternate(*sides: Callable[[], T], rounds: int) -> list[list[T]]:
     """The figures of each side over so many rounds, in which they take turns to begin."""
-    figures: list[list[float]] = [[] for _ in sides]
+    figures: list[list[T]] = [[] for _ in sides]
     order = list(range(len(sides)))
     for _ in range(rounds):
         for number in order:

@@ -28,6 +28,7 @@ _COLUMNS: Final = (
     "timestamp",
     "actor",
     "actor_key_id",
+    "actor_name",
     "action",
     "resource_id",
     "result",

@@ -79,6 +79,7 @@ _ENTRY: Final[dict[str, JsonValue]] = {
     "timestamp": "2026-11-21T12:00:00Z",
     "actor": "admin@acme.svc",
     "actor_key_id": sample(API_KEY),
+    "actor_name": "Anna's laptop",
     "action": "api_key.create",
     "resource_id": "svc_ak_01kbm9h2r5c8e1f4g7j0k3m6np",
     "result": "success",
@@ -109,6 +110,9 @@ class AuditEntry(RecordBody):
         "The identifier of the API key that was used; null if the change was not made over HTTP, "
         "or before "
         "this was recorded."
+    )
+    actor_name: str | None = shown(
+        "The name of this API key; null if `actor_key_id` is, or before this was recorded."
     )
     action: Action = shown("What was done.")
     resource_id: str = shown("The identifier of what was changed.")

@@ -1,5 +1,6 @@
 """Revocations over HTTP (REVOKE-1, CHECK-1)."""
 
+from dataclasses import replace
 from typing import Annotated
 
 from fastapi import Path, Query, Response
@@ -12,11 +13,11 @@ from functions.revocations.schemas import (
     CheckRevocations,
     CreateRevocation,
     FollowedRevocation,
+    NamedRevocation,
     RevocationCheck,
     RevocationId,
     RevocationList,
     RevocationQuery,
-    RevocationRecord,
     RevocationStatus,
     RevocationStatuses,
 )
@@ -83,12 +84,15 @@ async def list_revocations(
     filters = query.filters()
     pages = Pager(here.caller, query.cursor, _listed(query))
     page = here.run(revocations.page, before=pages.before, limit=query.limit, filters=filters)
+    if query.include is None:
+        unnamed = [replace(each, created_by_name=None) for each in page.entries]
+        page = replace(page, entries=unnamed)
     return RevocationList.of(page, pages)
 
 
 def _listed(query: RevocationQuery) -> str:
     """Return the name of the list, which a cursor belongs to."""
-    filters = query.model_dump_json(exclude={"limit", "cursor"}, exclude_none=True)
+    filters = query.model_dump_json(exclude={"limit", "cursor", "include"}, exclude_none=True)
     return "revocations" if filters == "{}" else f"revocations?{filters}"
 
 
@@ -97,7 +101,7 @@ def _listed(query: RevocationQuery) -> str:
     status_code=201,
     responses={
         200: {
-            "model": RevocationRecord,
+            "model": NamedRevocation,
             "description": "The warrant was revoked already; this is its record",
         }
     },
@@ -105,7 +109,7 @@ def _listed(query: RevocationQuery) -> str:
 @serves(revocations.create)
 async def create_revocation(
     here: ApiRequest, body: CreateRevocation, response: Response
-) -> RevocationRecord:
+) -> NamedRevocation:
     """Revoke a warrant.
 
     Checks see the revocation from the next request on; the Signed Revocation List has it from its
@@ -119,7 +123,7 @@ async def create_revocation(
         warrant_expires_at=body.warrant_expires_at,
     )
     response.status_code = 201 if is_new else 200
-    return RevocationRecord.of(record)
+    return NamedRevocation.of(record)
 
 
 @routes.post("/v1/revocations/batch")

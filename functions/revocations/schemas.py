@@ -1,5 +1,6 @@
 """Bodies of the revocation endpoints (REVOKE-1, CHECK-4)."""
 
+from enum import StrEnum
 from typing import Annotated, Final, Self
 
 from pydantic import Field, JsonValue
@@ -69,6 +70,7 @@ _RECORD: Final[dict[str, JsonValue]] = {
     "created_at": "2026-11-21T12:00:00Z",
     "created_by": "admin@acme.svc",
 }
+_NAME: Final = "Anna's laptop"
 RevocationId = Annotated[str, shown("Identifier of the revocation.", **identifier(REVOCATION))]
 
 
@@ -86,12 +88,26 @@ class RevocationRecord(RecordBody):
         "key without an account."
     )
     batch_id: str | None = optional("The batch that revoked it, if one did.")
+    created_by_name: str | None = optional(
+        "The name that the API key had; only if `include` asks for it and it is known."
+    )
 
 
-class FollowedRevocation(RevocationRecord):
+class NamedRevocation(RevocationRecord):
+    """The record of a revocation, with the name of who revoked."""
+
+    model_config = example(**_RECORD, created_by_name=_NAME)
+
+    created_by_name: str | None = shown(
+        "The name that the API key had; null if the warrant was not revoked over HTTP, or before "
+        "names were recorded."
+    )
+
+
+class FollowedRevocation(NamedRevocation):
     """The record of a revocation, and from when on authorizers refuse the warrant."""
 
-    model_config = example(**_RECORD, feed_sequence=61, list_version=44)
+    model_config = example(**_RECORD, created_by_name=_NAME, feed_sequence=61, list_version=44)
 
     feed_sequence: int | None = shown(
         "The first entry of the feed that says so; null if there is none yet. If more than 1000 "
@@ -104,11 +120,17 @@ class FollowedRevocation(RevocationRecord):
     @classmethod
     def following(cls, record: Revocation, reach: Reach) -> Self:
         """Return the body for a record and how far it has got."""
-        fields = {name: getattr(record, name) for name in RevocationRecord.model_fields}
+        fields = {name: getattr(record, name) for name in NamedRevocation.model_fields}
         return cls(**fields, **reach._asdict())
 
 
 WarrantPrefix = Annotated[str, Field(pattern="^svc_wrt_[A-Za-z0-9_-]{0,64}$")]
+
+
+class RevocationInclude(StrEnum):
+    """What the list of revocations has if it is asked for."""
+
+    NAMES = "names"
 
 
 class RevocationQuery(PageQuery):
@@ -138,6 +160,9 @@ class RevocationQuery(PageQuery):
         default=None, alias="from", description="The earliest time of a record, included."
     )
     to: MomentIn | None = Field(default=None, description="The latest time of a record, included.")
+    include: RevocationInclude | None = Field(
+        default=None, description="`names`: each record also has `created_by_name`."
+    )
 
     def filters(self) -> Filters:
         """Return what is asked for. Raises `InvalidRequest` if the window ends first."""

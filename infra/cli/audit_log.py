@@ -21,11 +21,12 @@ from infra.cli.commands import Session, command, noun
 from infra.cli.errors import Exit, WrongUsage
 from infra.cli.output import Column
 from infra.cli.values import SHOWN, Limit, Since, Until
+from shared.model.identifiers import API_KEY
 
 _FIRST: Final = "2000-01-01T00:00:00Z"
 _COLUMNS: Final = (
     Column("when", "timestamp"),
-    Column("who", "actor"),
+    Column("who", "who"),
     Column("what", "action"),
     Column("of", "resource_id"),
     Column("details", "details", wraps=True),
@@ -98,8 +99,15 @@ def _folded(entries: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return [_row(each) for each in groups.values()]
 
 
+def _who(actor: str, name: str | None) -> str:
+    """Return the name of the API key, with the service account if it belongs to one."""
+    if name is None:
+        return actor
+    return name if actor.startswith(f"svc_{API_KEY}_") else f"{name} ({actor})"
+
+
 def _row(entries: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    newest = entries[0]
+    newest = entries[0] | {"who": _who(entries[0]["actor"], entries[0]["actor_name"])}
     if "batch_id" not in newest["details"]:
         return newest
     warrants = sum(len(each["details"].get("revocations", ())) for each in entries)

@@ -19,10 +19,11 @@ _WAIT_AT_ONCE: Final = 25
 # Each costs a request, after the first ones at once.
 _WAITED_FOR: Final = 1000
 
-COLUMNS: Final = (
+_COLUMNS: Final = (
     Column("warrant", "warrant_id"),
     Column("revocation", "id"),
     Column("revoked at", "created_at"),
+    Column("by", "by"),
     Column("reason", "reason", wraps=True),
 )
 
@@ -119,9 +120,14 @@ def list_(
         warrant_id=warrant,
         warrant_prefix=prefix,
         reason=reason,
+        include="names",
     )
     page = session.api.listed(_PATH, "revocations", most=limit, params=filters)
-    session.out.page(page, "revocations", COLUMNS)
+    rows = [
+        {**each, "by": each.get("created_by_name") or each["created_by"]}
+        for each in page["revocations"]
+    ]
+    session.out.page(page, "revocations", _COLUMNS, rows)
 
 
 @command(app, "counts", example="rescind revocations counts --since 2026-11-01 --until 2026-11-30")

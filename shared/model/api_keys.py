@@ -61,7 +61,10 @@ class ApiKey(Record):
 
 @dataclass(frozen=True, slots=True)
 class Credential(Record):
-    """What authentication reads of an API key. It is deleted when the key is revoked or deleted."""
+    """What authentication reads of an API key. It is deleted when the key is revoked or deleted.
+
+    `name` is that of the key; release 0.3.0 did not store it.
+    """
 
     digest: str
     tenant_id: str
@@ -70,6 +73,7 @@ class Credential(Record):
     scopes: tuple[Scope, ...]
     expires_at: datetime | None = None
     disabled: bool = False
+    name: str | None = None
 
     @property
     def address(self) -> Address:

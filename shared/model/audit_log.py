@@ -73,8 +73,9 @@ class Entry(Record):
     """One change, written in the same transaction as the change itself (AUDIT-2).
 
     `source_ip`, `request_id` and `actor_key_id` are None if the change did not come over HTTP.
-    `actor_key_id` is also None in entries of releases that did not record it. The store deletes the
-    entry some time after `expires`, which is in seconds since the epoch.
+    `actor_name` is the name that this key had. These are also None in entries of releases that did
+    not record them. The store deletes the entry some time after `expires`, which is in seconds
+    since the epoch.
     """
 
     id: str
@@ -88,6 +89,7 @@ class Entry(Record):
     details: dict[str, Value]
     expires: int
     actor_key_id: str | None = None
+    actor_name: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,10 +21,10 @@ class Scope(StrEnum):
 class Caller:
     """The caller of an operation, within one tenant.
 
-    `identity` has the form of an e-mail address. `key_id` is the identifier of the API key and
-    `key_expires_at` its end, if it has one. These two, `source_ip` and `request_id` are None if the
-    call did not come over HTTP. `operator` is the user of the machine who runs an operator's
-    command, and None for every other caller.
+    `identity` has the form of an e-mail address. `key_id` is the identifier of the API key, `name`
+    its name if its credential has it, and `key_expires_at` its end if it has one. These,
+    `source_ip` and `request_id` are None if the call did not come over HTTP. `operator` is the user
+    of the machine who runs an operator's command, and None for every other caller.
     """
 
     tenant_id: str
@@ -35,6 +35,7 @@ class Caller:
     request_id: str | None = None
     key_expires_at: datetime | None = None
     operator: str | None = None
+    name: str | None = None
 
     @property
     def is_admin(self) -> bool:

@@ -39,7 +39,8 @@ class Revocation(Record):
     """The record of a revocation: listed in order of time, and deleted by its identifier.
 
     `batch_id` names the batch that revoked the warrant, if one did. `actor_key_id` is the API key
-    that was used; it is None if there was none, and in records of releases that did not store it.
+    that was used, and `created_by_name` the name that it had; they are None if there was none, and
+    in records of releases that did not store them.
     """
 
     id: str
@@ -49,6 +50,7 @@ class Revocation(Record):
     created_by: str
     batch_id: str | None = None
     actor_key_id: str | None = None
+    created_by_name: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

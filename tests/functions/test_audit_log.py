@@ -29,6 +29,7 @@ FIELDS = {
     "timestamp",
     "actor",
     "actor_key_id",
+    "actor_name",
     "action",
     "resource_id",
     "result",
@@ -93,6 +94,7 @@ def test_an_entry(tenant: Tenant) -> None:
         "timestamp": "2026-11-21T12:00:00Z",
         "actor": "admin@acme.svc",
         "actor_key_id": tenant.admin.key_id,
+        "actor_name": "admin",
         "action": "revocation.create",
         "resource_id": answer.json()["id"],
         "result": "success",
@@ -141,6 +143,7 @@ def test_a_borrowed_identity_is_recognised(tenant: Tenant, clock: Clock) -> None
     record = borrowed.post("/v1/revocations", json=revoked).json()["id"]
     assert tenant.admin.delete(f"/v1/api-keys/{created['id']}").status_code == 204
     entries = read(tenant, resource_id=created["id"])["audit_logs"]
+    assert [entry["actor_name"] for entry in entries] == ["admin", "admin"]
     details = {"name": "night job", "scopes": ["admin"], "service_account_id": made["id"]}
     details["expires_at"] = "2026-11-21T23:00:00Z"
     assert [(entry["action"], entry["actor_key_id"], entry["details"]) for entry in entries] == [
@@ -149,6 +152,10 @@ def test_a_borrowed_identity_is_recognised(tenant: Tenant, clock: Clock) -> None
     ]
     (acted,) = read(tenant, actor_key_id=created["id"])["audit_logs"]
     assert (acted["actor"], acted["resource_id"]) == ("alice@acme.svc", record)
+    assert acted["actor_name"] == "night job"
+    for format_ in ("ndjson", "csv"):
+        query = {"actor_key_id": created["id"], "format": format_}
+        assert "night job" in tenant.read_only.get(f"{PATH}/export", params=query).text
 
 
 def test_the_reason_of_what_was_taken_back(tenant: Tenant, clock: Clock) -> None:
@@ -179,16 +186,18 @@ def test_the_operator_is_named(ports: Ports) -> None:
 
 
 def test_an_entry_from_before_keys_were_recorded(tenant: Tenant) -> None:
-    """An entry that was stored without the key's identifier is listed, with null in its place."""
+    """An entry without the key's identifier and name is listed, with null in their place."""
     place, item = next(
         (partition.address(stored.sk), dict(stored.item))
         for partition in month(tenant.id, tenant.ports.now())
         for stored in tenant.ports.store.query(partition)
     )
     item.pop("actor_key_id", None)
+    item.pop("actor_name", None)
     tenant.ports.store.write(Put(place, item, Expect.PRESENT))
     entries = read(tenant)["audit_logs"]
-    assert [entry["actor_key_id"] for entry in entries if entry["id"] == place.sk] == [None]
+    (entry,) = (each for each in entries if each["id"] == place.sk)
+    assert (entry["actor_key_id"], entry["actor_name"]) == (None, None)
 
 
 # --- filters ---

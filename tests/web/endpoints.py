@@ -301,8 +301,8 @@ _SIGNED = _names(
 _WARRANT = _names("warrant_id", "key_version", "signed_at", "expires_at")
 _ACCOUNT = _names("id", "name", "email", "description", "status", "created_at")
 _ENTRY = _names(
-    *["id", "timestamp", "actor", "actor_key_id", "action", "resource_id", "result"],
-    *["source_ip", "request_id"],
+    *["id", "timestamp", "actor", "actor_key_id", "actor_name", "action", "resource_id"],
+    *["result", "source_ip", "request_id"],
 )
 _KEY_DETAILS = _names("name", "service_account_id", "expires_at") | {"scopes": [...]}
 _SETTINGS = _names(
@@ -415,7 +415,7 @@ ENDPOINTS: Final[dict[tuple[str, str], Endpoint]] = {
         target=lambda _: "/v1/revocations",
         body={"warrant_id": "svc_wrt_new", "reason": "stolen"},
         status=201,
-        fields=_RECORD,
+        fields=_RECORD | _names("created_by_name"),
         action="revocation.create",
         resource=_member("id"),
     ),
@@ -427,7 +427,7 @@ ENDPOINTS: Final[dict[tuple[str, str], Endpoint]] = {
     ("GET", "/v1/revocations/{id}"): Endpoint(
         scopes=(ADMIN, REVOKER, AUDITOR),
         target=lambda tenant: f"/v1/revocations/{_revocation(tenant)}",
-        fields=_RECORD | _names("feed_sequence", "list_version"),
+        fields=_RECORD | _names("created_by_name", "feed_sequence", "list_version"),
     ),
     ("GET", "/v1/revocations/{id}/propagation"): Endpoint(
         scopes=(ADMIN, REVOKER, AUDITOR),

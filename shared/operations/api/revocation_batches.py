@@ -157,6 +157,7 @@ def _record(call: _Call, warrant_id: str) -> Revocation:
         call.caller.identity,
         call.batch_id,
         call.caller.key_id,
+        call.caller.name,
     )
 
 

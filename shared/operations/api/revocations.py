@@ -74,6 +74,7 @@ def create(
         ports.now(),
         caller.identity,
         actor_key_id=caller.key_id,
+        created_by_name=caller.name,
     )
     ports.store.write(
         *changes.revoked(caller.tenant_id, standing, record, warrant_expires_at),

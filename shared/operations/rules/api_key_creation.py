@@ -70,6 +70,7 @@ def credential(key: ApiKey, settings: TenantSettings, account: ServiceAccount | 
         identity=account.email if account else identity(key.id, handle=settings.handle),
         scopes=key.scopes,
         expires_at=key.expires_at,
+        name=key.name,
     )
 
 

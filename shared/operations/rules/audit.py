@@ -40,6 +40,7 @@ def entry(
         details=details | ({"operator": caller.operator} if caller.operator else {}),
         expires=int((now + settings.audit_retention).timestamp()),
         actor_key_id=caller.key_id,
+        actor_name=caller.name,
     )
     item = made.to_item()
     records.check(item)

@@ -48,6 +48,7 @@ def _body(event: Event) -> str:
         "id": entry.id,
         "resource_id": entry.resource_id,
         "actor": entry.actor,
+        "actor_name": entry.actor_name,
         "details": _without_reasons(entry.details),
     }
     named = {"type": webhooks.type_of(entry.action), "timestamp": times.text(entry.timestamp)}

@@ -1,5 +1,7 @@
 """`rescind revoke`, `check`, `revocations` and `keys`, against a server."""
 
+import pytest
+
 from tests.infra.cli.conftest import Shell
 
 
@@ -45,9 +47,27 @@ def test_all_pages_are_read_on_demand(admin: Shell) -> None:
     warrants = [f"svc_wrt_page-{number}" for number in range(3)]
     assert admin.run("revoke", *warrants, "--reason", "stolen").code == 0
     some = admin.run("revocations", "list", "-n", "2")
-    assert (some.code, len(some.out.splitlines())) == (0, 3)
+    assert (some.code, some.out.count("svc_rev_")) == (0, 2)
     assert "The first 2 of " in some.err
     assert {each["warrant_id"] for each in _revocations(admin)} >= set(warrants)
+
+
+def test_lists_name_people(admin: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    """AUDIT-2, F567b: The command line shows a key by its name, and an account beside it."""
+    account = admin.json("accounts", "create", "night-shift")["id"]
+    made = [
+        admin.json("api-keys", "create", "anna.lindqvist", "--scope", "admin", *more)
+        for more in ((), ("--account", account))
+    ]
+    for number, key in enumerate(made):
+        monkeypatch.setenv("RESCIND_API_KEY", key["key"])
+        warrant = f"svc_wrt_named-{number}"
+        assert admin.run("revoke", warrant, "--reason", "stolen").code == 0
+        listed = admin.run("revocations", "list", "--warrant", warrant, columns=200).out
+        assert listed.splitlines()[1].split()[3] == "anna.lindqvist"
+        entries = admin.run("audit", "list", "--warrant", warrant, columns=300).out
+        who = "anna.lindqvist (night-shift@local.svc)" if number else "anna.lindqvist  "
+        assert who in entries.splitlines()[1]
 
 
 def test_what_is_not_known_is_no_number(admin: Shell) -> None:

@@ -79,6 +79,7 @@ def _credentials(
 
 
 def _differs(credential: Credential, key: ApiKey) -> bool:
+    # The name gives no access, and release 0.3.0 did not store it.
     wanted = replace(
         credential,
         tenant_id=key.tenant_id,

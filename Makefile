@@ -6,6 +6,7 @@ WORKERS ?= 1
 KEYS    ?=
 LOG     ?= info
 OPS     ?=
+DOCS    ?= on
 ARCHITECTURE ?= arm64
 OUTPUT  ?= .build/app
 DIST    ?= dist
@@ -36,9 +37,9 @@ FAST := -m "not slow and not long" -p no:schemathesis --ignore tests/infra/test_
 help: ## Say what each command does.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-run: $(VENV)/.infra ## Serve on 127.0.0.1 (HOST=127.0.0.1 PORT=8080 DATA=.data KEYS=.data/master.key WORKERS=1 LOG=info OPS=). Ctrl-C stops it.
+run: $(VENV)/.infra ## Serve on 127.0.0.1 (HOST=127.0.0.1 PORT=8080 DATA=.data KEYS=.data/master.key WORKERS=1 LOG=info OPS= DOCS=on). Ctrl-C stops it.
 	@exec $(BIN)/python -m infra.cli serve --host $(HOST) --port $(PORT) --data "$(DATA)" --workers $(WORKERS) \
-		--log-level $(LOG) $(if $(KEYS),--keys "$(KEYS)") \
+		--log-level $(LOG) --docs $(DOCS) $(if $(KEYS),--keys "$(KEYS)") \
 		$(if $(OPS),--ops-address $(OPS))
 
 build: $(VENV)/.infra ## Stage what Lambda runs in .build/app (ARCHITECTURE=arm64 OUTPUT=.build/app PARAMETERS=).

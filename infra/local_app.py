@@ -2,53 +2,48 @@
 
 import importlib
 import os
-from functools import cache, partial
+from functools import cache
 from typing import Final
 
-from fastapi_offline import FastAPIOffline
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from infra import data_folder, local_protocol, openapi
+from infra import data_folder, local_protocol
 from infra.local_console import Console
+from infra.local_documents import Documents
 from infra.local_health import Health, alive
+from infra.local_keyless import Keyless
 from infra.local_threads import Threads
 from infra.local_waiting import Waiting
 from infra.routers import ROUTERS
 from shared import wiring
-from shared.errors import NotFound, Unavailable
+from shared.errors import NotFound
 from shared.model.srl.blobs import CACHE_CONTROL, content_encoding, media_type, sha256_of
 from shared.ports import Ports
 from shared.ports.one_machine import LocalBlobs
-from shared.web import errors
 from shared.web.app import create_app
 from shared.web.conditional import matches
 from shared.web.stored import StoredFile
+from shared.web.strangers import AnonymousLimiter
 
-_DOCUMENTS: Final = {"/docs", "/docs/oauth2-redirect", "/openapi.json"}
-_HEALTH: Final = {"/healthz", "/readyz"}
-_FOLDERS: Final = ("/blobs/", "/static-offline-docs/")
+_BLOBS: Final = "/blobs/"
 
 
-async def _blob(request: Request) -> Response:
-    """Serve a blob by its signed address, as S3 does."""
+def _blob(request: Request) -> Response:
+    """Return a blob by its signed address, as S3 does. Raises `NotFound`, `Unavailable`."""
     blobs = wiring.from_environment().blobs
     parts = request.query_params
     if not isinstance(blobs, LocalBlobs):
-        return errors.response(NotFound())
-    name = request.path_params["name"]
-    try:
-        file = blobs.open_url(
-            name,
-            expires=parts.get("expires", ""),
-            signature=parts.get("signature", ""),
-        )
-    except Unavailable as error:
-        return errors.response(error)
+        raise NotFound
+    name = request.scope["path"].removeprefix(_BLOBS)
+    file = blobs.open_url(
+        name,
+        expires=parts.get("expires", ""),
+        signature=parts.get("signature", ""),
+    )
     if file is None:
-        return errors.response(NotFound())
+        raise NotFound
     headers = {
         "ETag": f'"{sha256_of(name)}"',
         "Cache-Control": CACHE_CONTROL,
@@ -60,8 +55,14 @@ async def _blob(request: Request) -> Response:
     return StoredFile(file, headers=headers, media_type=media_type(name))
 
 
-async def _nothing_there(_request: Request, _error: Exception) -> Response:
-    return errors.response(NotFound("There is no such document."))
+async def _blobs(scope: Scope, receive: Receive, send: Send) -> None:
+    await _blob(Request(scope))(scope, receive, send)
+
+
+async def _health(scope: Scope, receive: Receive, send: Send) -> None:
+    request = Request(scope)
+    answer = await (_checks.ready(request) if scope["path"] == _READY else alive(request))
+    await answer(scope, receive, send)
 
 
 @cache
@@ -74,33 +75,40 @@ def _ports() -> Ports:
     return measured
 
 
-_work = Threads(Waiting(local_protocol.limits().waiting))
-_contract = create_app(*ROUTERS, ports=_ports, work=_work)
-_health = Health(wiring.from_environment, _work)
-_console = Console(_ports, _work)
+_READY: Final = "/readyz"
+_HEALTH: Final = {"/healthz", _READY}
+# A flood of other requests does not make an address that watches this server think it is down.
+_HEALTH_BUCKET: Final = "#health"
 
-# /docs and /openapi.json, with assets that need no network.
-_beside = FastAPIOffline(redoc_url=None, title="Rescind", redirect_slashes=False)
-_beside.openapi = partial(openapi.document, openapi.HERE)  # type: ignore[method-assign]
-_beside.add_route("/blobs/{name:path}", _blob, methods=["GET"])
-_beside.add_route("/healthz", alive, methods=["GET"])
-_beside.add_route("/readyz", _health.ready, methods=["GET"])
-_beside.add_exception_handler(HTTPException, _nothing_there)
+# All callers without a key, on any path, draw on the same buckets.
+_anonymous = AnonymousLimiter(wiring.now)
+_keyless = Keyless(_anonymous, wiring.trusted_proxies)
+_work = Threads(Waiting(local_protocol.limits().waiting))
+_contract = create_app(*ROUTERS, ports=_ports, work=_work, anonymous=_anonymous)
+_checks = Health(wiring.from_environment, _work)
+_console = Console(_ports, _work)
+_documents = Documents(_work)
 
 
 async def app(scope: Scope, receive: Receive, send: Send) -> None:
     """Serve the API, the console, and the read-only paths that only this server has."""
-    await _chosen(scope)(scope, receive, send)
+    beside = _beside(scope)
+    if beside is None:
+        await _contract(scope, receive, send)
+    else:
+        bucket = _HEALTH_BUCKET if beside is _health else ""
+        await _keyless.answer(beside, scope, receive, send, bucket=bucket)
 
 
-def _chosen(scope: Scope) -> ASGIApp:
+def _beside(scope: Scope) -> ASGIApp | None:
+    """Return what serves a request that needs no key; None if it is one of the API."""
     if _console.serves(scope):
         return _console
-    return _beside if _is_beside(scope) else _contract
-
-
-def _is_beside(scope: Scope) -> bool:
     path: str = scope.get("path", "")
+    if scope.get("method") not in {"GET", "HEAD"}:
+        return None
     if path in _HEALTH:
-        return scope.get("method") in {"GET", "HEAD"}
-    return scope.get("method") == "GET" and (path in _DOCUMENTS or path.startswith(_FOLDERS))
+        return _health
+    if path.startswith(_BLOBS):
+        return _blobs
+    return _documents if _documents.serves(path) else None

@@ -78,6 +78,8 @@ _LOOSE_LINE: Final = re.compile(rb"(?<!\r)\n|\n[ \t]")
 
 
 def _is_ambiguous(request: h11.Request, head: bytes) -> bool:
+    if request.http_version not in {b"1.0", b"1.1"}:
+        return True
     names = {name for name, _ in request.headers}
     if {b"content-length", b"transfer-encoding"} <= names:
         return True

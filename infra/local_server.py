@@ -20,7 +20,15 @@ from typing import Any, ClassVar, NoReturn
 
 import uvicorn
 
-from infra import console_code, data_folder, local_addresses, local_console, local_protocol, os_user
+from infra import (
+    console_code,
+    data_folder,
+    local_addresses,
+    local_console,
+    local_documents,
+    local_protocol,
+    os_user,
+)
 from infra.local_addresses import OpsAddress
 from infra.local_ages import Ages
 from infra.local_console import Choice
@@ -55,6 +63,7 @@ class Options:
     ops_address: OpsAddress | None
     log_level: str
     console: Choice = Choice.ON
+    docs: local_documents.Choice = local_documents.Choice.ON
 
 
 def serve(options: Options) -> int:
@@ -105,6 +114,7 @@ def _prepare(options: Options) -> tuple[Ports, socket.socket | None]:
     logging.config.dictConfig(_log_config(options))
     ports = _opened(options.data)
     os.environ[local_console.VARIABLE] = options.console
+    os.environ[local_documents.VARIABLE] = options.docs
     if wiring.is_read_only():
         return ports, listener
     os.environ[LOCK_VARIABLE] = str(data_folder.feed_lock(options.data))

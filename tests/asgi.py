@@ -10,6 +10,10 @@ from urllib.parse import unquote
 from starlette.types import ASGIApp, Message
 
 R = TypeVar("R")
+
+# The headers of API-8 whose values differ from one response to the next.
+EVERY_RESPONSE = ("x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset", "x-request-id")
+
 Headers = Iterable[tuple[str, str]]
 
 

@@ -194,7 +194,7 @@ def _search_repr(_result: None, held: object, *_args: object, **_kwargs: object)
 
 def _watch_errors() -> None:
     _observe(RescindError, "__init__", _search_error)
-    _observe(gate, "_report", lambda _result, error, _request_id: _search_chain(error))
+    _observe(gate, "report", lambda _result, error, _request_id: _search_chain(error))
 
 
 def _search_error(_result: None, error: RescindError, *args: object) -> None:

@@ -139,7 +139,7 @@ def _log_error(secret: str) -> None:
 def _report(secret: str) -> None:
     error = RuntimeError("failed")
     error.__cause__ = KeyError(secret)
-    gate._report(error, "request")
+    gate.report(error, "request")
 
 
 @pytest.mark.parametrize("leak", [_log, _log_field, _log_error, _report, Corrupt])

@@ -60,7 +60,7 @@ class Answer(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _File:
+class File:
     """A file as it is sent. The tag is weak, since it is also that of the compressed form."""
 
     headers: Mapping[str, str]
@@ -69,14 +69,17 @@ class _File:
     compressed: bytes
 
     @classmethod
-    def of(cls, suffix: str, data: bytes, headers: Mapping[str, str]) -> "_File":
+    def of(cls, suffix: str, data: bytes, headers: Mapping[str, str]) -> "File":
+        """Return a file of this type, with more `headers`: `Cache-Control` and `Vary` at least."""
         etag = f'"{hashlib.sha256(data).hexdigest()[:32]}"'
         own = {"Content-Type": _TYPES[suffix], "ETag": f"W/{etag}"}
         return cls({**headers, **own}, etag, data, gzip.compress(data, mtime=0))
 
     def answer(self, asked: Mapping[str, str], *, with_body: bool) -> Answer:
+        """Return the answer to GET or HEAD; the header names in `asked` are in lower case."""
         if not {"*", self.etag}.isdisjoint(header_values.tags(asked.get("if-none-match", ""))):
-            kept = {name: self.headers[name] for name in ("ETag", "Cache-Control", "Vary")}
+            # Also what overrides `SECURITY`: a 304 renews the headers that a browser keeps.
+            kept = {name: value for name, value in self.headers.items() if name != "Content-Type"}
             return Answer(304, {**SECURITY, **kept}, b"")
         headers, body = {**SECURITY, **self.headers}, self.plain
         if header_values.accepts_gzip(asked.get("accept-encoding", "")):
@@ -95,13 +98,13 @@ class Files:
         self.version = _version(contents)
         index = _addressed(contents, self.version, (folder / _INDEX).read_bytes())
         kept = {"Cache-Control": "no-cache", "Vary": "Accept, Accept-Encoding"}
-        self._files = {"/": _File.of(".html", index, kept)}
+        self._files = {"/": File.of(".html", index, kept)}
         kept = {
             "Cache-Control": "public, max-age=31536000, immutable",
             "Vary": "Accept-Encoding",
         }
         for name in contents.keys() - {_INDEX}:
-            file = _File.of(Path(name).suffix, contents[name], kept)
+            file = File.of(Path(name).suffix, contents[name], kept)
             self._files[f"{_FOLDER}{self.version}/{name}"] = file
 
     @property

@@ -7,19 +7,22 @@ import base64
 import json
 import os
 import secrets
-import time
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from functions.console.files import Answer, Files, is_page
-from shared.model.rate_limit import RATE_PER_SECOND
+from shared.errors import RateLimited
 from shared.settings import base_path
+from shared.web import strangers
 
 _FILES: Final = Files()
 _BASE: Final = base_path(os.environ).rstrip("/")
+_ANONYMOUS: Final = strangers.AnonymousLimiter(lambda: datetime.now(UTC))
 
 # API Gateway has only addresses with https.
 _HTTPS: Final = {"Strict-Transport-Security": "max-age=31536000"}
 
+_RATE_LIMITED: Final = {"code": RateLimited.code, "message": str(RateLimited(retry_after=1))}
 _UNAUTHORIZED: Final = {
     "code": "unauthorized",
     "message": "Authorization: the header is required, as Bearer and an API key.",
@@ -29,40 +32,48 @@ _NOT_FOUND: Final = {"code": "not_found", "message": "There is no such endpoint.
 
 def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     """Answer an event of an HTTP API (payload format 2.0). Bodies are compressed, so base64."""
+    source = strangers.group(event["requestContext"]["http"]["sourceIp"])
+    try:
+        _ANONYMOUS.take(source)
+        answer = _answer(event)
+    except RateLimited as error:
+        answer = _refusal(429, _RATE_LIMITED, {"Retry-After": str(error.retry_after)})
+    return _sent(answer, strangers.headers(_ANONYMOUS.look(source)))
+
+
+def _answer(event: dict[str, Any]) -> Answer:
     request, path = event["requestContext"]["http"], event["rawPath"]
     # Lower case already on AWS, but not in SAM local.
     asked = {name.lower(): value for name, value in event["headers"].items()}
     if _BASE and _BASE in {path, request["path"]}:
         # The addresses on the page continue its own, which must therefore end with a slash.
-        return _sent(Answer(308, {"Location": f"{_BASE}/"}, b""))
+        return Answer(308, {"Location": f"{_BASE}/"}, b"")
     if path not in _FILES.paths and path.startswith(f"{_BASE}/"):
         path = path.removeprefix(_BASE)
-    if not is_page(path, asked.get("accept", "")):
-        return _sent(_for_a_program(asked))
-    return _sent(_FILES.answer(request["method"], path, asked))
+    if is_page(path, asked.get("accept", "")):
+        return _FILES.answer(request["method"], path, asked)
+    # A program gets what the API answers at `/`, where it has no endpoint.
+    if "authorization" in asked:
+        return _refusal(404, _NOT_FOUND, {})
+    return _refusal(401, _UNAUTHORIZED, {"WWW-Authenticate": "Bearer"})
 
 
-def _for_a_program(asked: dict[str, str]) -> Answer:
-    """Return what the API answers at `/`, where it has no endpoint (API-8, API-10)."""
-    is_named = "authorization" in asked
-    error = _NOT_FOUND if is_named else _UNAUTHORIZED
-    headers = {
-        "Content-Type": "application/json",
-        "Cache-Control": "no-store",
+def _refusal(status: int, error: dict[str, str], more: dict[str, str]) -> Answer:
+    """Return an error in the shape of the API (API-10)."""
+    headers = {"Content-Type": "application/json", "Cache-Control": "no-store", **more}
+    return Answer(status, headers, json.dumps({"error": error}).encode())
+
+
+def _sent(answer: Answer, figures: list[tuple[bytes, bytes]]) -> dict[str, Any]:
+    """Return the answer as an event, with the headers of every response (API-8)."""
+    common = {
         "X-Content-Type-Options": "nosniff",
         "X-Request-Id": secrets.token_hex(16),
-        # No token was taken, so that the bucket is full.
-        "X-RateLimit-Limit": str(RATE_PER_SECOND),
-        "X-RateLimit-Remaining": str(RATE_PER_SECOND),
-        "X-RateLimit-Reset": str(int(time.time())),
-    } | ({} if is_named else {"WWW-Authenticate": "Bearer"})
-    return Answer(404 if is_named else 401, headers, json.dumps({"error": error}).encode())
-
-
-def _sent(answer: Answer) -> dict[str, Any]:
+        **{name.decode(): value.decode() for name, value in figures},
+    }
     return {
         "statusCode": answer.status,
-        "headers": answer.headers | _HTTPS,
+        "headers": common | answer.headers | _HTTPS,
         "body": base64.b64encode(answer.body).decode(),
         "isBase64Encoded": True,
     }

@@ -13,6 +13,7 @@ from infra.cli.output import Output
 from infra.cli.values import checked
 from infra.local_addresses import OpsAddress
 from infra.local_console import Choice
+from infra.local_documents import Choice as Docs
 
 EXAMPLE: Final = "rescind serve --port 8080 --data .data"
 
@@ -65,6 +66,9 @@ ConsoleChoice = Annotated[
     Choice,
     typer.Option("--console", help="Serve the console at /; reload reads its files each time."),
 ]
+DocsChoice = Annotated[
+    Docs, typer.Option("--docs", help="Serve the API document at /docs and /openapi.json.")
+]
 LogLevel = Annotated[Level, typer.Option("--log-level", help="info logs each request.")]
 
 
@@ -78,6 +82,7 @@ def serve(
     ops_address: Ops = None,
     log_level: LogLevel = Level.INFO,
     console: ConsoleChoice = Choice.ON,
+    docs: DocsChoice = Docs.ON,
 ) -> int:
     """Run the whole service on one machine, with its data in one folder. Ctrl-C stops it.
 
@@ -87,7 +92,9 @@ def serve(
     del out
     address = local_addresses.ip(host)
     return local_server.serve(
-        local_server.Options(address, port, data, keys, workers, ops_address, log_level, console)
+        local_server.Options(
+            address, port, data, keys, workers, ops_address, log_level, console, docs
+        )
     )
 
 

@@ -19,6 +19,7 @@ from shared.settings import Network
 from shared.web.errors import MethodNotAllowed
 from shared.web.gate import Gate, unreadable
 from shared.web.routes import purposes
+from shared.web.strangers import AnonymousLimiter
 from shared.web.tracing import traced
 from shared.web.work import IN_PLACE, Work
 
@@ -28,11 +29,12 @@ def create_app(
     ports: Callable[[], Ports] = wiring.from_environment,
     trusted_proxies: Callable[[], Sequence[Network]] = wiring.trusted_proxies,
     work: Work = IN_PLACE,
+    anonymous: AnonymousLimiter | None = None,
 ) -> FastAPI:
     """Return an application that serves only the routes of `routers`.
 
     `trusted_proxies` returns the networks whose X-Forwarded-For is used. `work` runs the
-    operations.
+    operations. `anonymous` is as in `Gate`.
     """
     routes = [route for each in routers for route in each.routes]
 
@@ -40,7 +42,7 @@ def create_app(
         methods = _methods(routes, scope["path"])
         raise MethodNotAllowed(methods) if methods else NotFound("There is no such endpoint.")
 
-    app = _Application(ports, trusted_proxies, work, routes)
+    app = _Application(ports, trusted_proxies, work, routes, anonymous)
     # Not `include_router`, which would match each route twice.
     app.router.routes.extend(routes)
     app.router.default = no_route
@@ -56,6 +58,7 @@ class _Application(FastAPI):
         trusted_proxies: Callable[[], Sequence[Network]],
         work: Work,
         routes: Sequence[BaseRoute],
+        anonymous: AnonymousLimiter | None,
     ) -> None:
         super().__init__(
             openapi_url=None,
@@ -66,7 +69,7 @@ class _Application(FastAPI):
             lifespan=_lifespan,
         )
         behind = AsyncExitStackMiddleware(self.router)
-        self.gate = Gate(behind, ports, trusted_proxies, work, purposes(routes))
+        self.gate = Gate(behind, ports, trusted_proxies, work, purposes(routes), anonymous)
 
     def build_middleware_stack(self) -> ASGIApp:
         """Return the gate, which runs before routing (docs/adr/0008), inside of a span."""

@@ -31,12 +31,13 @@ from shared.model.callers import Caller
 from shared.model.rate_limit import RATE_PER_SECOND, Figures, Purpose
 from shared.ports import Ports
 from shared.settings import Network
-from shared.web import errors, rate_limit
-from shared.web.addresses import group, source_address
+from shared.web import errors, strangers
+from shared.web.addresses import source_address
 from shared.web.authentication import authenticate
-from shared.web.rate_limit import AnonymousLimiter, TenantLimiter
+from shared.web.rate_limit import TenantLimiter
 from shared.web.routes import Context
 from shared.web.stored import HEAD
+from shared.web.strangers import AnonymousLimiter, group
 from shared.web.usage import UsageCounter
 from shared.web.work import IN_PLACE, Work
 
@@ -51,7 +52,8 @@ class Gate:
     """ASGI middleware. It calls `ports` for each request, so nothing is built before the first.
 
     `trusted_proxies` returns the networks whose X-Forwarded-For is used. `work` runs what may
-    block. `purpose` says from which of the tenant's buckets a request takes its token.
+    block. `purpose` says from which of the tenant's buckets a request takes its token. `anonymous`
+    has the buckets of callers without a key, if other applications share them.
     """
 
     def __init__(
@@ -61,6 +63,7 @@ class Gate:
         trusted_proxies: Callable[[], Sequence[Network]] = tuple,
         work: Work = IN_PLACE,
         purpose: Callable[[Scope], Purpose] = lambda _: Purpose.REQUESTS,
+        anonymous: AnonymousLimiter | None = None,
     ) -> None:
         self._app = app
         self._ports = ports
@@ -68,7 +71,7 @@ class Gate:
         self._work = work
         self._purpose = purpose
         self._tenants = TenantLimiter(ports, work)
-        self._anonymous = AnonymousLimiter(lambda: ports().now())
+        self._anonymous = anonymous or AnonymousLimiter(lambda: ports().now())
         self._usage = UsageCounter(work)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -91,7 +94,7 @@ class Gate:
             exchange.error = error
         except Exception as error:
             exchange.error = error
-            _report(error, exchange.request_id)
+            report(error, exchange.request_id)
             if exchange.started:
                 raise
             await errors.response(error)(scope, receive, exchange.send)
@@ -138,7 +141,7 @@ def headers_of_every_response(request_id: str, figures: Figures) -> list[tuple[b
         (b"x-request-id", request_id.encode()),
         # Browsers must not treat JSON as a script or a page.
         (b"x-content-type-options", b"nosniff"),
-        *rate_limit.headers(figures),
+        *strangers.headers(figures),
     ]
 
 
@@ -230,7 +233,7 @@ def _gateway_request_id(scope: Scope) -> str | None:
     return None if request_id is None else str(request_id)
 
 
-def _report(error: Exception, request_id: str) -> None:
+def report(error: Exception, request_id: str) -> None:
     """Log an error for the operator, without the text of a bug, which may hold a secret."""
     if isinstance(error, RequestError):
         return

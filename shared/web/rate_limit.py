@@ -1,4 +1,4 @@
-"""The rate limit: a tenant's buckets, shared by all instances, and one per anonymous source.
+"""The rate limit of tenants: buckets that all instances share (AUTH-6).
 
 Only admin keys may take the last tenth of a tenant's bucket (AUTH-8). With a write for every
 request, the item of the bucket would become a bottleneck. So an instance leases tokens: as many as
@@ -11,7 +11,6 @@ import logging
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import datetime
 from functools import partial
 from random import SystemRandom
 from typing import Final
@@ -20,8 +19,6 @@ from shared import logs
 from shared.errors import RateLimited, Unavailable
 from shared.model.rate_limit import (
     BURST,
-    INTERVAL,
-    RATE_PER_SECOND,
     RESERVE,
     SECOND,
     Bucket,
@@ -36,7 +33,7 @@ from shared.web.work import IN_PLACE, Kind, Work
 
 _log = logging.getLogger(__name__)
 
-# Limits the memory for anonymous callers. The least recently used bucket is forgotten first.
+# Limits the memory. The least recently used bucket is forgotten first.
 _BUCKETS_MAX: Final = 10_000
 _WINDOW: Final = SECOND // 10
 # An instance leases at most the tokens left divided by this, or `_LEASE_LEAST` if that is more. The
@@ -50,43 +47,6 @@ _RETRY_AFTER_SECONDS: Final = 1
 # Not the module's generator, whose state is the same in every restored snapshot.
 _JITTER: Final = SystemRandom()
 _OPEN: Final = logs.fields(metrics={"LimiterOpen": 1})
-
-
-def headers(figures: Figures) -> list[tuple[bytes, bytes]]:
-    """Return the headers for the bucket of the request (AUTH-7)."""
-    return [
-        (b"x-ratelimit-limit", b"%d" % RATE_PER_SECOND),
-        (b"x-ratelimit-remaining", b"%d" % figures.remaining),
-        (b"x-ratelimit-reset", b"%d" % figures.reset),
-    ]
-
-
-class AnonymousLimiter:
-    """Buckets in the memory of this instance, one per source address."""
-
-    def __init__(self, now: Callable[[], datetime]) -> None:
-        self._now = now
-        self._full_at: OrderedDict[str, int] = OrderedDict()
-
-    def look(self, address: str) -> Figures:
-        """Return the values for the headers, without taking a token."""
-        return Figures.of(self._bucket(address))
-
-    def take(self, address: str) -> None:
-        """Take a token. Raises `RateLimited` if there is none."""
-        bucket = self._bucket(address)
-        left = bucket.take(1) if bucket.tokens else bucket
-        self._full_at[address] = left.full_at
-        self._full_at.move_to_end(address)
-        if len(self._full_at) > _BUCKETS_MAX:
-            self._full_at.popitem(last=False)
-        if not bucket.tokens:
-            raise RateLimited(retry_after=_RETRY_AFTER_SECONDS)
-
-    def _bucket(self, address: str) -> Bucket:
-        now = microseconds(self._now())
-        # If the clock stepped back, the bucket is at most empty.
-        return Bucket(min(self._full_at.get(address, now), now + BURST * INTERVAL), now)
 
 
 @dataclass(slots=True)

@@ -1,5 +1,6 @@
 """The short-lived addresses that the local server gives to stored lists."""
 
+import asyncio
 import gzip
 import hashlib
 import json
@@ -9,24 +10,37 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import httpx2
 import pytest
 from starlette.testclient import TestClient
 
-from infra import data_folder, local_app
+from functions.console.files import SECURITY, Files
+from infra import data_folder, local_app, local_documents, openapi
+from infra.local_documents import Documents
+from infra.local_keyless import Keyless
+from infra.local_threads import Threads
 from shared import wiring
 from shared.model.srl.blobs import lists_folder, sha256_of
 from shared.model.srl.head import head_address
+from shared.operations.operator import onboarding
 from shared.operations.rules import tenants
 from shared.operations.srl import in_force, storage
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
+from shared.web.strangers import AnonymousLimiter
+from tests.asgi import EVERY_RESPONSE, exchange, run, send
 from tests.aws import aws
 from tests.infra.folders import opened
 from tests.processes import LocalServer, local_server
-from tests.worlds import close
+from tests.worlds import Clock, close
 
+_DOCUMENTS = [
+    *("/docs", "/openapi.json"),
+    *("/docs/init.js", "/docs/swagger-ui.css", "/docs/swagger-ui-bundle.js"),
+]
+_BROWSER = [("Accept", "text/html")]
 _NAME = "srl/tenant/list.json"
 _BODY = b'{"payload":{},"srl":{}}'
 
@@ -51,9 +65,11 @@ def local(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Local]:
     for name, value in data_folder.environment(tmp_path).items():
         monkeypatch.setenv(name, value)
     wiring.from_environment.cache_clear()
+    local_app._ports.cache_clear()
     ports = wiring.from_environment()
     yield Local(TestClient(local_app.app), ports, tmp_path)
     wiring.from_environment.cache_clear()
+    local_app._ports.cache_clear()
     close(ports)
 
 
@@ -137,16 +153,116 @@ def test_what_is_near_a_document_is_part_of_the_contract(local: Local, path: str
     _assert_error(local.http.get(path), 401, "unauthorized")
 
 
-@pytest.mark.parametrize("path", ["/static-offline-docs/nope", "/static-offline-docs/"])
-def test_a_document_that_is_not_there(local: Local, path: str) -> None:
-    """F79: an unknown file among the documents is 404 in the contract's shape."""
-    _assert_error(local.http.get(path), 404, "not_found")
-
-
-@pytest.mark.parametrize("path", ["/docs", "/openapi.json"])
+@pytest.mark.parametrize("path", _DOCUMENTS)
 def test_the_documents_need_no_key(local: Local, path: str) -> None:
-    """Both documents are served to whoever asks on this machine."""
-    assert local.http.get(path).status_code == 200
+    """Both documents, and what their page loads, are served to whoever asks on this machine."""
+    answer = local.http.get(path)
+    assert answer.status_code == 200
+    head = local.http.head(path)
+    assert (head.status_code, head.content) == (200, b"")
+    same = local.http.get(path, headers={"If-None-Match": answer.headers["etag"]})
+    assert (same.status_code, same.content) == (304, b"")
+    for name in ("etag", "content-security-policy"):
+        assert {head.headers[name], same.headers[name]} == {answer.headers[name]}
+
+
+@pytest.mark.parametrize("path", _DOCUMENTS)
+def test_the_documents_have_the_headers_of_the_console(local: Local, path: str) -> None:
+    """F560a: The API document and its page run no inline script and are shown in no frame."""
+    headers = local.http.get(path).headers
+    for name, value in SECURITY.items():
+        if name != "Content-Security-Policy":
+            assert headers[name] == value
+    policy = dict(each.split(" ", 1) for each in headers["content-security-policy"].split("; "))
+    console = dict(each.split(" ", 1) for each in SECURITY["Content-Security-Policy"].split("; "))
+    relaxed = {"img-src": "'self' data:"}
+    assert policy == {name: console[name] for name in policy} | relaxed
+    assert {"default-src", "script-src", "frame-ancestors", "base-uri"} <= set(policy)
+    if path == "/docs":
+        assert not re.search(r"<script>|<style|\bon\w+=|style=", local.http.get(path).text)
+
+
+def test_the_document_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """F560b: The API document is made for one request, however many ask, and then sent as it is."""
+    made = Mock(side_effect=openapi.document)
+    monkeypatch.setattr(openapi, "document", made)
+    monkeypatch.setattr(local_app, "_documents", Documents(Threads()))
+
+    async def ask() -> set[bytes]:
+        answers = [exchange(local_app.app, "GET", "/openapi.json") for _ in range(8)]
+        return {(await each).content for each in asyncio.as_completed(answers)}
+
+    assert len(run(ask())) == 1
+    assert len(run(ask())) == made.call_count == 1
+
+
+def test_the_documents_can_be_left_out(local: Local, monkeypatch: pytest.MonkeyPatch) -> None:
+    """F560d: Without the documents, their paths are answered as any path that is not there."""
+    monkeypatch.setenv(local_documents.VARIABLE, local_documents.Choice.OFF)
+    tenant = onboarding.create_tenant(local.ports, handle="local")[1]
+    for path in _DOCUMENTS:
+        _assert_error(local.http.get(path), 401, "unauthorized")
+        of_key = {"Authorization": f"Bearer {tenant.secret}"}
+        _assert_error(local.http.get(path, headers=of_key), 404, "not_found")
+
+
+# Every path that needs no key, and what callers without one are refused with.
+_KEYLESS = [
+    *_DOCUMENTS,
+    *sorted(Files().paths)[:2],
+    "/console/none",
+    "/console/session",
+    "/healthz",
+    "/readyz",
+    "/blobs/srl/x?expires=1&signature=0",
+    "/v1/keys",
+    "/nowhere",
+]
+
+
+@pytest.mark.parametrize("path", _KEYLESS)
+def test_a_stranger_has_one_bucket_for_all_paths(
+    local: Local, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    """AUTH-9, F560e: On each path that needs no key, a stranger gets 429 before any work."""
+    limiter = AnonymousLimiter(Clock())
+    monkeypatch.setattr(local_app, "_keyless", Keyless(limiter, tuple))
+    monkeypatch.setattr(local_app._contract.gate, "_anonymous", limiter)  # type: ignore[attr-defined]
+    at_work = Mock(side_effect=AssertionError("it works for a stranger without a token"))
+    before = send(local_app.app, "GET", path, headers=_BROWSER)
+    assert before.headers["x-ratelimit-limit"] == before.headers["x-ratelimit-remaining"] == "1000"
+    holder = "203.0.113.1#health" if path in {"/healthz", "/readyz"} else "203.0.113.1"
+    for _ in range(1999):
+        limiter.take(holder)
+    for name in ("_console", "_documents"):
+        monkeypatch.setattr(type(getattr(local_app, name)), "__call__", at_work)
+    monkeypatch.setattr(local_app, "_blob", at_work)
+    for method in ("GET", "HEAD"):
+        refused = send(local_app.app, method, path, headers=_BROWSER)
+        assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")
+        assert refused.headers["x-ratelimit-remaining"] == "0"
+        assert {*EVERY_RESPONSE, "x-content-type-options"} <= set(refused.headers)
+    assert send(local_app.app, "GET", path, headers=_BROWSER, peer="203.0.113.2").status_code != 429
+
+
+def test_a_flood_hides_no_health(local: Local, monkeypatch: pytest.MonkeyPatch) -> None:
+    """F560f: An address whose other requests are refused can still ask for the health."""
+    limiter = AnonymousLimiter(Clock())
+    monkeypatch.setattr(local_app, "_keyless", Keyless(limiter, tuple))
+    for _ in range(2000):
+        limiter.take("203.0.113.1")
+    assert send(local_app.app, "GET", "/docs").status_code == 429
+    assert send(local_app.app, "GET", "/healthz").status_code == 200
+
+
+def test_a_bug_on_a_path_without_a_key_is_an_error_of_the_contract(
+    local: Local, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F560: what fails beside the API is 500 in its shape, and names nothing from the inside."""
+    monkeypatch.setattr(local_app, "_blob", Mock(side_effect=KeyError("inside")))
+    answer = local.http.get("/blobs/x")
+    _assert_error(answer, 500, "internal_error")
+    assert "inside" not in answer.text
 
 
 def test_the_address_of_a_list_says_how_to_keep_it(local: Local) -> None:

@@ -122,6 +122,7 @@ _POST = "POST /v1/revocations HTTP/1.1\r\nHost: x\r\n"
         pytest.param("\r\nnonsense\r\n\r\n", id="no request"),
         pytest.param("GET / HTTP/1.1\r\nX-a: " + "a" * 20_000 + "\r\n\r\n", id="a long header"),
         pytest.param("GET / HTTP/1.1\r\n\r\n", id="no host"),
+        pytest.param("GET / HTTP/2.0\r\nHost: x\r\n\r\n", id="another version"),
         pytest.param(f"{_POST}{_ADMIN}Transfer-Encoding: chunked\r\n\r\nzz\r\n", id="a bad chunk"),
     ],
 )

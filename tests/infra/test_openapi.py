@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any, Final
+from urllib.parse import urljoin
 
 import jsonschema_rs
 import pytest
@@ -423,7 +424,6 @@ def test_the_documentation_needs_no_network() -> None:
     page = client.get("/docs").text
     assets = re.findall(r'(?:src|href)="([^"]+)"', page)
     assert assets
-    for asset in assets:
-        assert asset.startswith("/")
-        assert client.get(asset).status_code == 200
+    for asset in set(assets) - {"data:,"}:
+        assert client.get(urljoin("/docs", asset)).status_code == 200
     assert json.loads(client.get("/openapi.json").text)["openapi"].startswith("3.1")

@@ -7,8 +7,9 @@ from starlette.requests import Request
 
 from infra.routers import ROUTERS
 from shared.settings import Network, trusted_proxies
-from shared.web.addresses import group, source_address
+from shared.web.addresses import source_address
 from shared.web.app import create_app
+from shared.web.strangers import group
 from tests.api import Tenant
 from tests.asgi import bearer, send
 from tests.web.endpoints import audit_entries

@@ -6,7 +6,7 @@ import pytest
 
 from shared.errors import RateLimited
 from shared.model.rate_limit import Figures
-from shared.web.rate_limit import AnonymousLimiter
+from shared.web.strangers import AnonymousLimiter
 from tests.worlds import Clock
 
 RATE, BURST = 1000, 2000

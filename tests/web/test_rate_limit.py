@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from shared.model.callers import Scope
-from shared.web.rate_limit import AnonymousLimiter
+from shared.web.strangers import AnonymousLimiter
 from tests.api import Client, Tenant, serve
 from tests.asgi import Answer, bearer, exchange, run, send
 from tests.worlds import Clock, embedded

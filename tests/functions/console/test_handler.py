@@ -3,6 +3,7 @@
 import importlib
 import json
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -11,6 +12,8 @@ from functions.console import handler as module
 from functions.console.files import Files
 from functions.tenant_settings import handler as tenant_settings
 from shared.errors import InvalidSettings
+from shared.web.strangers import AnonymousLimiter
+from tests.asgi import EVERY_RESPONSE
 from tests.lambda_events import Answer, Request, assert_error
 
 _BROWSER = (("Accept", "text/html,application/xhtml+xml,*/*;q=0.8"),)
@@ -48,7 +51,21 @@ def test_the_page_and_its_files_are_sent() -> None:
             assert (answer.status, answer.body) == (expected.status, expected.body)
             headers = {name.lower(): value for name, value in expected.headers.items()}
             hsts = {"strict-transport-security": "max-age=31536000"}
-            assert answer.headers == headers | hsts
+            more = {name: answer.headers[name] for name in EVERY_RESPONSE}
+            assert answer.headers == headers | hsts | more
+
+
+def test_a_stranger_draws_on_the_bucket_of_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    """AUTH-9, F560c: On AWS, files of the console take tokens of the source address as well."""
+    frozen = datetime(2026, 11, 23, tzinfo=UTC)
+    monkeypatch.setattr(module, "_ANONYMOUS", AnonymousLimiter(lambda: frozen))
+    for left in range(2000, 0, -1):
+        answer = _call("GET", "/")
+        assert (answer.status, answer.headers["x-ratelimit-limit"]) == (200, "1000")
+        assert answer.headers["x-ratelimit-remaining"] == str(min(left - 1, 1000))
+    refused = _call("GET", "/console/none")
+    assert_error(refused, 429, "rate_limited")
+    assert refused.headers["retry-after"] == "1"
 
 
 @pytest.mark.usefixtures("from_environment")

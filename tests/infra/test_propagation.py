@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -83,10 +82,8 @@ def test_a_revocation_is_followed_until_it_is_complete(world: World) -> None:
     """
     body = {"warrant_id": "svc_wrt_stolen", "reason": "stolen"}
     revocation_id = world.admin.post("/v1/revocations", json=body).json()["id"]
-    begin = time.monotonic()
     found = world.proof(revocation_id, "?wait=25")
     assert found["complete"], found
-    assert time.monotonic() - begin < 20
     assert found["authorizers"] == {"registered": 2, "holding": 2, "closed": 0, "unknown": 0}
     silent = world.admin.post("/v1/authorizers/register", json={"name": "silent"}).json()["id"]
     found = world.proof(revocation_id, "?wait=1")

@@ -295,4 +295,5 @@ def test_of_two_rotations_one_signer_stays(tmp_path: Path, ports: Ports) -> None
     actors: dict[str, Actor] = {"first": rotate, "second": rotate}
     for run in explore(World(ports, tmp_path / "blobs"), actors, torn=actors):
         found = sealed_log.keys(ports, tenant.operator).signers
-        assert [each.signs_until is None for each in found] == [False, False, True], run
+        # Identifiers of one millisecond have no order.
+        assert sorted(each.signs_until is None for each in found) == [False, False, True], run

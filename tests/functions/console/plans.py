@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from shared.model import times
-from shared.model.identifiers import SIGNING_KEY
+from shared.model.authorizers import Authorizer, Description
+from shared.model.identifiers import AUTHORIZER, SIGNING_KEY
 from shared.model.signing_keys import SigningKey
 from shared.operations.api import feed as feed_api
 from shared.operations.api import signing_keys
+from shared.operations.rules import authorizers
 from shared.operations.srl import feed
 from shared.ports.store import Expect, Put
 from tests.functions.console.seeds import DAYS, OPENED, Making, make, warrant
@@ -108,6 +110,39 @@ def many_revocations(making: Making) -> None:
         names = [f"svc_wrt_batch-{number:05}" for number in range(start, start + 1000)]
         making.post("revocations/batch", action="revoke", warrant_ids=names, reason="recalled")
     making.tick()
+
+
+def large_fleet(making: Making) -> None:
+    """300 authorizers of mixed names at the newest entry but 30, which are behind by as many."""
+    _fleet(making, 300)
+
+
+def huge_fleet(making: Making) -> None:
+    """10,000 authorizers, likewise."""
+    _fleet(making, 10_000)
+
+
+def _fleet(making: Making, size: int) -> None:
+    """Store authorizers: the API would register some of so many only, and take minutes for them."""
+    making.api_key("edge", "authorizer")
+    for number in range(40):
+        making.clock.moment = OPENED - timedelta(minutes=50 - number)
+        making.post("revocations", warrant_id=f"svc_wrt_fleet-{number}", reason="recalled")
+        making.tick()
+    making.clock.moment = OPENED - timedelta(minutes=1)
+    ports, tenant_id = making.tenant.ports, making.tenant.id
+    newest = feed_api.head(ports, making.tenant.operator).sequence
+    for number in range(size):
+        ports.store.write(*authorizers.creation(tenant_id, _member(making, number, newest)))
+
+
+def _member(making: Making, number: int, newest: int) -> Authorizer:
+    names = ("edge-gw-eu-west-1-rack", "kiosk", RTL, "legacy-erp@warehouse", "W" * 240)
+    described = Description(f"{names[number % len(names)]}-{number}")
+    ports = making.tenant.ports
+    made = Authorizer.new(ports.new_id(AUTHORIZER), described, owner="edge", now=making.clock())
+    # The one with the number 29 is the furthest behind.
+    return replace(made, sequence=newest - min(number, 29) if number < 30 else newest)
 
 
 def key_tree(making: Making) -> None:

@@ -46,7 +46,7 @@ def test_an_expired_list_is_said_until_another_one_is_published(visitor: Console
     expect(alarm).to_contain_text("refuses every warrant")
     expect(page.get_by_role("heading", name=f"List {version} has expired")).to_be_visible()
     held = visitor.panel("What authorizers hold")
-    expect(held).to_contain_text("not heard for 5 min")
+    expect(held).to_contain_text("not heard for 6 min")
     expect(held.locator(".force")).to_have_count(0)
     visitor.check_looks("overview-expired", ["dark", "phone"])
     page.get_by_role("button", name="Publish now").click()

@@ -1,23 +1,24 @@
-/** Which authorizers are behind, and which still let a revoked warrant in? */
+/** What does each authorizer say that it holds, and which of them are behind? */
 
+import { behind, holds, isSilent, matching, quietAfter, worstFirst } from '../authorizers.js'
 import { get, now, pages, remove, repeat } from '../api.js'
-import { count, nameOf, number, span } from '../format.js'
-import { html, svg } from '../html.js'
-import { ask } from '../parts/dialog.js'
-import { announce, banner, heading, named, panel, ready, when } from '../parts/panel.js'
-import { empty, facts, longList, table } from '../parts/table.js'
+import { clock, count, nameOf, number, span } from '../format.js'
+import { html, one, put, svg } from '../html.js'
+import { ask, field } from '../parts/dialog.js'
+import { announce, banner, called, heading, named, panel, ready, when } from '../parts/panel.js'
+import { empty, facts, liveTable } from '../parts/table.js'
 import { tag } from '../parts/tag.js'
-import { isSilent } from '../pictures/overview.js'
 import { may } from '../session.js'
 
 /** @typedef {Api.Authorizer} Authorizer */
 /** @typedef {{newest: number, oldest: number}} Range entries of the feed that authorizers hold */
 
-const GROUP = 20
 const MOST_PAGES = 200
 const SCALE = 96
-/** How often the page looks again, and at most at how many authorizers: a hundred are a call. */
-const [SECONDS, FOLLOWED] = [15, 500]
+/** Rows of a page of the table. From so many authorizers on, they are searched. */
+const [ROWS, SEARCHED] = [100, 20]
+/** How often the page looks again, and the seconds that it leaves for each call of 100 authorizers. */
+const [SECONDS, A_CALL] = [15, 3]
 
 export const title = 'Authorizers'
 
@@ -27,34 +28,85 @@ export const title = 'Authorizers'
  */
 export async function show(main, { route, signal }) {
   const [id] = route.parts
-  let known = 1
-  const load = async (/** @type {() => Promise<void>} */ redraw) => {
-    if (id) return one(id, signal)
-    const found = await registered(signal)
-    known = found.length
-    return fleet(found, signal, redraw)
-  }
-  const list = panel(null, load, { signal, what: 'The authorizers', wide: true })
-  main.replaceChildren(heading(title, id ? html`<a href="#/authorizers">All authorizers</a>` : 'What each of them said that it holds. A revoked warrant is refused by those that hold the newest entry.'), list.element)
+  const fleet = new Fleet(() => list.redraw())
+  const list = panel(null, () => id ? detail(id, signal) : fleet.read(signal), { signal, what: 'The authorizers', wide: true })
+  main.replaceChildren(heading(title, id ? html`<a href="#/authorizers">All authorizers</a>` : html`What each of them said that it holds. Which of them refuse a warrant by now is told by its <a href="#/revocations">revocation</a>.`), list.element)
   await list.drawn
   ready()
-  // What a person is at stays as it is.
-  const isUsed = () => document.querySelector('dialog') || list.element.contains(document.activeElement) || list.element.querySelector('details[open]')
-  void repeat(SECONDS, async () => { if (known <= FOLLOWED && !isUsed()) await list.redraw() }, signal)
+  let looks = 0
+  void repeat(SECONDS, async () => { if (++looks % fleet.turns === 0) await list.redraw() }, signal)
 }
 
-/**
- * @param {Authorizer[]} found
- * @param {AbortSignal} signal
- * @param {() => Promise<void>} redraw
- */
-async function fleet(found, signal, redraw) {
-  // After the reports, so that nobody holds more than the newest.
-  const newest = await newestEntry(signal)
-  if (!found.length) return empty(html`No authorizer is registered. Those with the client register by themselves; others by <code>POST /v1/authorizers/register</code>. Until then nobody can tell here who still lets a revoked warrant in.`)
-  const range = { newest, oldest: Math.min(newest, ...found.map(({ sequence }) => sequence ?? newest)) }
-  found.sort((a, b) => lag(b, newest) - lag(a, newest) || a.name.localeCompare(b.name))
-  return [summary(found, newest), [...grouped(found)].map(([name, members]) => members.length > GROUP ? collapsed(name, members, range) : rows(members, range, redraw))]
+/** All authorizers, in one table that is renewed in place. */
+class Fleet {
+  /** @type {Authorizer[]} */
+  #found = []
+  /** @type {Range} */
+  #range = { newest: 0, oldest: 0 }
+  #first = 0
+  #head = one(html`<div class="body"></div>`)
+  #foot = one(html`<p class="soft" role="status"></p>`)
+  #search = /** @type {HTMLInputElement} */ (one(html`<input type="search" autocomplete="off" spellcheck="false" @input=${() => this.#turn(0)}>`))
+  #field = one(html`<div class="found">${field('Name, program, relay or owner', this.#search)}</div>`)
+  #back = /** @type {HTMLButtonElement} */ (one(html`<button type="button" @click=${() => this.#turn(this.#first - ROWS)}>The ${ROWS} before</button>`))
+  #on = /** @type {HTMLButtonElement} */ (one(html`<button type="button" @click=${() => this.#turn(this.#first + ROWS)}>The next ${ROWS}</button>`))
+
+  /** @param {() => Promise<void>} redraw */
+  constructor(redraw) {
+    this.table = liveTable('Authorizers, those that are behind first', this.#columns(redraw))
+    this.element = one(html`<div class="body">${this.#head}${this.#field}${this.table.element}<div class="foot">${this.#foot}<span class="actions">${this.#back}${this.#on}</span></div></div>`)
+  }
+
+  /** Of how many looks one reads them anew. */
+  get turns() {
+    return Math.max(1, Math.ceil((this.#found.length / 100) * (A_CALL / SECONDS)))
+  }
+
+  /** @param {AbortSignal} signal */
+  async read(signal) {
+    const found = await registered(signal)
+    // After the reports, so that nobody holds more than the newest.
+    const newest = await newestEntry(signal)
+    if (!found.length) return empty(html`No authorizer is registered. Those with the client register by themselves; others by <code>POST /v1/authorizers/register</code>. Until then nobody can tell here who still lets a revoked warrant in.`)
+    this.#range = { newest, oldest: Math.min(newest, ...found.map(({ sequence }) => sequence ?? newest)) }
+    this.#found = worstFirst(found, newest, now())
+    put(this.#head, summary(this.#found, newest), this.turns > 1 && html`<p class="soft">As of ${clock(now())} UTC. So many are read anew each ${span(this.turns * SECONDS)}.</p>`)
+    this.#draw()
+    return this.element
+  }
+
+  /** @param {number} first */
+  #turn(first) {
+    this.#first = first
+    this.#draw()
+  }
+
+  #draw() {
+    const found = matching(this.#found, this.#search.value)
+    const first = this.#first = Math.max(0, Math.min(this.#first, Math.ceil(found.length / ROWS - 1) * ROWS))
+    const last = Math.min(first + ROWS, found.length)
+    this.table.renew(found.slice(first, last))
+    this.#field.toggleAttribute('hidden', this.#found.length <= SEARCHED)
+    this.#back.hidden = first === 0
+    this.#on.hidden = last >= found.length
+    put(this.#foot, found.length <= ROWS ? `${number(found.length)} of ${count(this.#found.length, 'authorizer')}` : `${number(first + 1)} to ${number(last)} of ${number(found.length)}`)
+  }
+
+  /**
+   * @param {() => Promise<void>} redraw
+   * @returns {import('../parts/table.js').Column[]}
+   */
+  #columns(redraw) {
+    const remove_ = (/** @type {Authorizer} */ each) => may() && html`<button type="button" aria-label=${`Remove ${each.name}`} @click=${() => take(each, redraw)}>Remove…</button>`
+    return [
+      { heading: 'Name', cell: (each) => html`<a href=${`#/authorizers/${each.id}`}>${called(each.name)}</a>` },
+      { heading: 'Holds', cell: (each) => html`<span class="holds">${scale(each, this.#range)}${state(each, this.#range.newest)}</span>` },
+      { heading: 'Too old after', cell: (each) => html`${age(each)}${each.allow_when_stale && html`<small>${tag('wait', 'then lets warrants in')}</small>`}` },
+      { heading: 'Last heard', cell: (each) => html`${when(each.seen_at)}${isSilent(each, now(), this.#found.length) && html`<small class="soft line">heartbeat missing</small>`}` },
+      { heading: 'Refused', kind: 'number', cell: refusals },
+      { heading: '', kind: 'action', cell: remove_ },
+    ]
+  }
 }
 
 /**
@@ -77,91 +129,38 @@ async function registered(signal) {
 }
 
 /**
- * By how many entries an authorizer is behind; those that told nothing come first.
- * @param {Authorizer} authorizer
- * @param {number} newest
- */
-const lag = ({ sequence, foreign }, newest) => foreign ? Infinity : sequence === null ? Number.MAX_SAFE_INTEGER : newest - sequence
-
-/**
  * @param {Authorizer[]} found
  * @param {number} newest
  */
 function summary(found, newest) {
-  const holding = found.filter((each) => lag(each, newest) <= 0).length
+  const holding = found.filter((each) => holds(each, newest)).length
+  const silent = found.filter((each) => isSilent(each, now(), found.length)).length
   const open = found.filter((each) => each.allow_when_stale).length
   return [
-    html`<p>${number(holding)} of ${count(found.length, 'authorizer')} said that they hold entry ${number(newest)}, the newest.</p>`,
-    open > 0 && banner('wait', html`${count(open, 'authorizer')} ${open === 1 ? 'lets' : 'let'} warrants in when what they hold is too old (<code>allow_when_stale</code>): no time is known from when on they refuse a warrant.`),
+    html`<p>${number(holding)} of ${count(found.length, 'authorizer')} said that they hold entry ${number(newest)}, the newest.${silent > 0 && ` ${number(silent)} ${silent === 1 ? 'was' : 'were'} not heard for ${span(quietAfter(found.length))}.`}</p>`,
+    open > 0 && banner('wait', html`${open === 1 ? '1 authorizer lets warrants in if what it holds' : `${number(open)} authorizers let warrants in if what they hold`} is too old (<code>allow_when_stale</code>): no time is known from when on ${open === 1 ? 'it refuses' : 'they refuse'} a warrant.`),
   ]
 }
 
-/**
- * Small groups together, under no name; large ones by what is before the last dash of their names.
- * @param {Authorizer[]} found
- * @returns {Map<string, Authorizer[]>}
- */
-function grouped(found) {
-  /** @type {Map<string, Authorizer[]>} */
-  const groups = new Map()
-  const add = (/** @type {string} */ name, /** @type {Authorizer} */ each) => groups.set(name, [...(groups.get(name) ?? []), each])
-  const family = (/** @type {string} */ name) => name.slice(0, Math.max(0, name.lastIndexOf('-')))
-  const sizes = new Map()
-  for (const { name } of found) sizes.set(family(name), (sizes.get(family(name)) ?? 0) + 1)
-  groups.set('', [])
-  for (const each of found) add(sizes.get(family(each.name)) > GROUP ? family(each.name) || 'others' : '', each)
-  return groups
+/** @param {Authorizer} authorizer */
+function refusals({ refused }) {
+  const all = Object.values(refused).reduce((sum, each) => sum + Number(each), 0)
+  return all > 0 && number(all)
 }
-
-/**
- * @param {string} name
- * @param {Authorizer[]} members
- * @param {Range} range
- */
-function collapsed(name, members, range) {
-  const behind = members.filter((each) => lag(each, range.newest) > 0).length
-  const fill = (/** @type {Event} */ event) => {
-    const details = /** @type {HTMLDetailsElement} */ (event.target)
-    if (details.open && details.childElementCount === 1) details.append(longList(name, members, (each) => line(each, range)))
-  }
-  return html`<details @toggle=${fill}><summary>${named(name)} <span>${count(members.length, 'authorizer')}</span> ${behind ? tag('wait', `${number(behind)} not at the newest`) : tag('force', 'all hold the newest')}</summary></details>`
-}
-
-/**
- * A row of a long list.
- * @param {Authorizer} authorizer
- * @param {Range} range
- */
-const line = (authorizer, range) => html`<span role="cell"><a href=${`#/authorizers/${authorizer.id}`}>${authorizer.name}</a></span><span role="cell">${state(authorizer, range.newest)}</span><span role="cell" class="soft">${when(authorizer.seen_at)}</span>`
-
-/**
- * @param {Authorizer[]} members
- * @param {Range} range
- * @param {() => Promise<void>} redraw
- */
-const rows = (members, range, redraw) => members.length > 0 && table('Authorizers', [
-  { heading: 'Name', cell: (each) => html`<a href=${`#/authorizers/${each.id}`}>${named(each.name)}</a>` },
-  { heading: 'Holds', cell: (each) => html`${scale(each, range)} ${state(each, range.newest)}` },
-  { heading: 'Last heard', cell: (each) => html`${when(each.seen_at)}${isSilent(each, now()) && html`<small class="soft">a heartbeat is missing</small>`}` },
-  { heading: 'Refused', kind: 'number', cell: refusals },
-  { heading: '', kind: 'action', cell: (each) => may() && html`<button type="button" aria-label=${`Remove ${each.name}`} @click=${() => take(each, redraw)}>Remove…</button>` },
-], members)
 
 /** @param {Authorizer} authorizer */
-const refusals = ({ refused }) => number(Object.values(refused).reduce((sum, each) => sum + Number(each), 0))
+const age = ({ max_staleness_seconds: seconds }) => seconds === null ? 'not reported' : span(seconds)
 
 /**
  * What an authorizer holds, in words.
  * @param {Authorizer} authorizer
  * @param {number} newest
  */
-function state({ sequence, foreign, verified_at, max_staleness_seconds, allow_when_stale }, newest) {
+function state(authorizer, newest) {
+  const { sequence, foreign } = authorizer
   if (foreign) return tag('revoked', 'holds entries that are not ours')
   if (sequence === null) return tag('unknown', 'not reported yet')
-  if (sequence >= newest) return tag('force', `entry ${number(sequence)}`)
-  const closed = verified_at !== null && max_staleness_seconds !== null && !allow_when_stale && now() > Date.parse(verified_at) + max_staleness_seconds * 1000
-  const behind = `${count(newest - sequence, 'entry', 'entries')} behind`
-  return closed ? tag('superseded', `${behind}, refuses everything`) : html`${tag('wait', behind)}${allow_when_stale && html`<small class="soft">lets warrants in when stale</small>`}`
+  return holds(authorizer, newest) ? tag('force', `entry ${number(sequence)}`) : tag('wait', `${count(behind(authorizer, newest), 'entry', 'entries')} behind`)
 }
 
 /**
@@ -169,17 +168,18 @@ function state({ sequence, foreign, verified_at, max_staleness_seconds, allow_wh
  * @param {Authorizer} authorizer
  * @param {Range} range
  */
-function scale({ sequence, foreign }, { oldest, newest }) {
+function scale(authorizer, { oldest, newest }) {
+  const { sequence, foreign } = authorizer
   const known = sequence !== null && !foreign
-  const x = known ? 6 + ((SCALE - 12) * (newest === oldest ? 1 : (sequence - oldest) / (newest - oldest))) : 0
-  return html`<svg class="picture scale" viewBox=${`0 0 ${SCALE} 12`} width=${SCALE} height="12" aria-hidden="true">${svg`<rect class="rail" y="5" width=${SCALE} height="2"/>${known && svg`<circle class=${`fill ${sequence >= newest ? 'force' : 'wait'}`} cx=${x} cy="6" r="5"/>`}`}</svg>`
+  const x = known ? 6 + ((SCALE - 12) * (newest === oldest ? 1 : (Math.min(sequence, newest) - oldest) / (newest - oldest))) : 0
+  return html`<svg class="picture scale" viewBox=${`0 0 ${SCALE} 12`} width=${SCALE} height="12" aria-hidden="true">${svg`<rect class="rail" y="5" width=${SCALE} height="2"/>${known && svg`<circle class=${`fill ${holds(authorizer, newest) ? 'force' : 'wait'}`} cx=${x} cy="6" r="5"/>`}`}</svg>`
 }
 
 /**
  * @param {string} id
  * @param {AbortSignal} signal
  */
-async function one(id, signal) {
+async function detail(id, signal) {
   const [newest, each] = await Promise.all([newestEntry(signal), /** @type {Promise<Authorizer>} */ (get(`/v1/authorizers/${id}`, { signal }))])
   const said = Object.entries(each.refused)
   return [
@@ -191,7 +191,7 @@ async function one(id, signal) {
       ['Registered', html`${when(each.registered_at)} by <bdi title=${each.owner}>${nameOf(each.owner)}</bdi>`],
       ['Last heard', html`${when(each.seen_at)}${each.relay && html`, by the relay <bdi>${each.relay}</bdi>`}`],
       ['Confirmed', when(each.verified_at, 'not reported')],
-      ['Too old after', each.max_staleness_seconds === null ? 'not reported' : `${span(each.max_staleness_seconds)}; then it ${each.allow_when_stale ? 'lets warrants in' : 'refuses everything'}`],
+      ['Too old after', each.max_staleness_seconds === null ? 'not reported' : `${age(each)}; it said that then it ${each.allow_when_stale ? 'lets warrants in' : 'refuses them'}`],
       ['Answers it refused', said.length ? said.map(([reason, times]) => html`<div>${number(Number(times))} × <code>${reason}</code></div>`) : 'none'],
       ...Object.entries(each.metadata).map(([name, text]) => /** @type {[string, unknown]} */ ([name, named(text)])),
     ]),

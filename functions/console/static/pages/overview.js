@@ -220,11 +220,10 @@ function drawHolders(list, authorizers) {
   if (!authorizers.length) {
     return html`<div class="empty"><p>No authorizer has reported yet. One that does is shown here with what it holds. <a href="#/api-keys">Give it a key</a> with the scope authorizer.</p></div>`
   }
-  const expired = list !== null && now() >= Date.parse(list.expires_at)
   const newest = list?.feed_sequence ?? Math.max(...authorizers.map(({ sequence }) => sequence ?? 0))
-  const pieces = holders(authorizers, newest, now(), expired)
+  const pieces = holders(authorizers, newest, now())
   return html`
-    <p class="soft">${count(authorizers.length, 'authorizer')}${authorizers.length >= PAGES * 100 && ' that registered last'}${!list && ', compared with the newest change that one of them holds'}${expired && '. One refuses everything once what it holds has expired.'}</p>
+    <p class="soft">${count(authorizers.length, 'authorizer')}${authorizers.length >= PAGES * 100 && ' that registered last'}${!list && ', compared with the newest change that one of them holds'}</p>
     ${picture((width) => bar(pieces, width)).element}
     <div class="rowed">${pieces.map(({ state, words, count }) => html`<div>${tag(state, words)}<strong class="number">${number(count)}</strong></div>`)}</div>
     <p><a href="#/authorizers">See the authorizers</a></p>`

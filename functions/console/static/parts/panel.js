@@ -9,6 +9,8 @@ import { icon } from './tag.js'
 
 /** Milliseconds after which grey boxes say that something is on its way. */
 export const PATIENCE = 300
+/** Letters of a name that are shown, and how many of them from its end. */
+const [NAME, ENDING] = [64, 16]
 
 /**
  * A section with a heading. `load` yields what it shows; until then grey boxes, and after a fault the
@@ -29,7 +31,8 @@ export function panel(heading, load, { signal, what, lines = 4, wide = false }) 
     try {
       const content = await load(redraw)
       if (signal.aborted) return
-      put(body, content)
+      // What is renewed in place stays in the document, with the focus in it.
+      if (content !== body.firstChild) put(body, content)
       put(stale)
       drawn = now()
     } catch (error) {
@@ -148,6 +151,18 @@ export const left = (time) => span((Date.parse(time) - now()) / 1000)
  * @param {unknown} text
  */
 export const named = (text) => html`<bdi class="named" dir="auto">${text}</bdi>`
+
+/**
+ * The name of a thing among others. Its end tells it from them, so a long one is cut in its middle.
+ * @param {string} name
+ */
+export const called = (name) => html`<bdi class="called" dir="auto" title=${name.length > NAME ? name : null}>${cut(name)}</bdi>`
+
+/** @param {string} name */
+function cut(name) {
+  const letters = [...name]
+  return letters.length > NAME ? [...letters.slice(0, NAME - ENDING), '…', ...letters.slice(-ENDING)].join('') : name
+}
 
 /**
  * Put a text on the clipboard, and say so.

@@ -8,17 +8,79 @@ import { problem } from './panel.js'
 /** @typedef {{heading: string, cell: (row: any) => unknown, kind?: 'number' | 'action'}} Column */
 
 /**
- * A table. On a phone each row is a card, whose cells say their heading.
+ * A table. Where it is narrow each row is a card, whose cells say their heading.
  * @param {string} caption read by screen readers
  * @param {Column[]} columns
  * @param {any[]} rows
  */
-export const table = (caption, columns, rows) => html`
-  <table>
+export const table = (caption, columns, rows) => frame(caption, columns, rows.map((row) => html`<tr>${cells(columns, row)}</tr>`))
+
+/**
+ * @param {string} caption
+ * @param {Column[]} columns
+ * @param {unknown} [rows]
+ */
+const frame = (caption, columns, rows = null) => html`
+  <div class="tabled"><table>
     <caption class="unseen">${caption}</caption>
     <thead><tr>${columns.map(({ heading, kind }) => html`<th scope="col" class=${kind ?? null}>${heading || html`<span class="unseen">Actions</span>`}</th>`)}</tr></thead>
-    <tbody>${rows.map((row) => html`<tr>${columns.map(({ heading, cell, kind }) => html`<td class=${kind ?? null} data-heading=${heading}><div>${cell(row)}</div></td>`)}</tr>`)}</tbody>
-  </table>`
+    <tbody>${rows}</tbody>
+  </table></div>`
+
+/**
+ * @param {Column[]} columns
+ * @param {any} row
+ */
+const cells = (columns, row) => columns.map(({ heading, cell, kind }) => one(html`<td class=${kind ?? null} data-heading=${heading}><div>${cell(row)}</div></td>`))
+
+/**
+ * A table that is renewed in place: only cells that differ are replaced, and what has the focus keeps
+ * it and stays where it is. A listener of a cell that does not differ is the first one, so it may
+ * rest on the identifier of its row only.
+ * @param {string} caption
+ * @param {Column[]} columns
+ * @returns {{element: HTMLElement, renew: (rows: {id: string}[]) => void}}
+ */
+export function liveTable(caption, columns) {
+  const element = /** @type {HTMLElement} */ (one(frame(caption, columns)))
+  const body = /** @type {HTMLElement} */ (element.querySelector('tbody'))
+  /** @type {Map<string, Element>} */
+  let lines = new Map()
+  const renew = (/** @type {{id: string}[]} */ rows) => {
+    lines = new Map(rows.map((row) => [row.id, line(lines.get(row.id), cells(columns, row))]))
+    arrange(body, [...lines.values()])
+  }
+  return { element, renew }
+}
+
+/**
+ * A row with these cells: the one that was there, or a new one.
+ * @param {Element | undefined} before
+ * @param {Element[]} wanted
+ */
+function line(before, wanted) {
+  if (!before) return /** @type {Element} */ (one(html`<tr>${wanted}</tr>`))
+  for (const [index, cell] of [...before.children].entries()) {
+    if (!cell.isEqualNode(wanted[index]) && !cell.contains(document.activeElement)) cell.replaceWith(wanted[index])
+  }
+  return before
+}
+
+/**
+ * Make these the children of a node, without moving the one that has the focus.
+ * @param {Element} place
+ * @param {Element[]} wanted
+ */
+function arrange(place, wanted) {
+  const keeps = new Set(wanted)
+  for (const child of [...place.children]) if (!keeps.has(child)) child.remove()
+  let next = place.firstElementChild
+  for (const child of wanted) {
+    // What is still before the one with the focus is moved behind it when its turn comes.
+    if (child === next || child.contains(document.activeElement)) next = child.nextElementSibling
+    else place.insertBefore(child, next)
+  }
+}
 
 /**
  * A list of very many rows of one height, of which those in view are drawn.

@@ -1,5 +1,6 @@
 /** The pictures of the overview, drawn for the width that they get, and what they are reckoned from. */
 
+import { holds, isSilent, quietAfter } from '../authorizers.js'
 import { clock, count, date, number, span } from '../format.js'
 import { html, one, svg } from '../html.js'
 
@@ -11,8 +12,6 @@ import { html, one, svg } from '../html.js'
 const MINUTE = 60_000
 /** By how much a list may come later than it is due before the schedule counts as late: on AWS it may run each two minutes. */
 const LATE = 2 * MINUTE
-/** A heartbeat without news is stored each five minutes at the latest; one that is missing shows then. */
-const QUIET = 5.5 * MINUTE
 
 /**
  * How much of a list's life has passed, and what that means.
@@ -85,38 +84,27 @@ export function dial(list, now, width) {
 const hour = (time, now) => date(time) === date(now) ? clock(time) : `${date(time).slice(5)} ${clock(time)}`
 
 /**
- * Whether a heartbeat of an authorizer is missing.
- * @param {Pick<Api.Authorizer, 'seen_at'>} authorizer
- * @param {number} now
- */
-export const isSilent = ({ seen_at }, now) => now - Date.parse(seen_at) > QUIET
-
-/**
- * What the authorizers hold, of which each is in one piece.
- * @param {Pick<Api.Authorizer, 'sequence' | 'seen_at' | 'foreign' | 'allow_when_stale'>[]} authorizers
+ * What the authorizers said that they hold; each is in one piece.
+ * @param {Pick<Api.Authorizer, 'sequence' | 'seen_at' | 'foreign'>[]} authorizers
  * @param {number} newest entry of the feed
  * @param {number} now
- * @param {boolean} expired whether the list is
  * @returns {Piece[]}
  */
-export function holders(authorizers, newest, now, expired) {
-  const found = { newest: 0, older: 0, refuse: 0, allow: 0, nothing: 0, foreign: 0, quiet: 0 }
-  for (const { sequence, seen_at, foreign, allow_when_stale } of authorizers) {
-    if (foreign) found.foreign++
-    else if (isSilent({ seen_at }, now)) found.quiet++
-    else if (sequence === null) found.nothing++
-    else if (expired) found[allow_when_stale ? 'allow' : 'refuse']++
-    else found[sequence >= newest ? 'newest' : 'older']++
+export function holders(authorizers, newest, now) {
+  const found = { newest: 0, older: 0, nothing: 0, foreign: 0, quiet: 0 }
+  for (const each of authorizers) {
+    if (each.foreign) found.foreign++
+    else if (isSilent(each, now, authorizers.length)) found.quiet++
+    else if (each.sequence === null) found.nothing++
+    else found[holds(each, newest) ? 'newest' : 'older']++
   }
   /** @type {Piece[]} */
   const pieces = [
     { state: 'force', words: 'hold every change', count: found.newest },
     { state: 'wait', words: 'hold an older state', count: found.older },
-    { state: 'expired', words: 'hold an expired list', count: found.refuse },
-    { state: 'revoked', words: 'expired, and let warrants in', count: found.allow },
     { state: 'suspended', words: 'hold nothing yet', count: found.nothing },
     { state: 'revoked', words: 'hold what another service said', count: found.foreign },
-    { state: 'unknown', words: `not heard for ${span(QUIET / 1000)}`, count: found.quiet },
+    { state: 'unknown', words: `not heard for ${span(quietAfter(authorizers.length))}`, count: found.quiet },
   ]
   return pieces.filter((piece) => piece.count)
 }

@@ -9,8 +9,9 @@ class Report:
 
     `findings` name what was tampered with. `late` has the leaves whose entries are more than a
     minute older than one before them: they were sealed late, or were backdated. `pending` has the
-    identifiers of entries that are too young to be sealed. `records` counts those compared, and
-    `statements` the times between two statements that were.
+    identifiers of entries that are too young to be sealed. `begun` says that the log began anew
+    since a pin, by a recovery that the log names: only its owner knows whether there was one.
+    `records` counts those compared, and `statements` the times between two statements that were.
     """
 
     origin: str = ""
@@ -22,6 +23,7 @@ class Report:
     findings: list[str] = field(default_factory=list)
     late: list[str] = field(default_factory=list)
     pending: list[str] = field(default_factory=list)
+    begun: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     @property

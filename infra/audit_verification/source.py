@@ -14,7 +14,7 @@ class Source(Protocol):
     """
 
     def checkpoint(self) -> str | None:
-        """Return the newest checkpoint, a signed note, or None if nothing is sealed yet."""
+        """Return the newest checkpoint, a signed note, or None if the service shows none."""
         ...
 
     def verifier_keys(self) -> list[str]:

@@ -16,6 +16,7 @@ from shared.model.items import Item
 from shared.model.sealed_log.checkpoint import Checkpoint, Key, is_signed_by
 
 _ROTATION: Final = "audit_log.rotate_key"
+_BEGUN: Final = "audit_log.new_generation"
 
 
 def verify(
@@ -31,32 +32,41 @@ def verify(
     If `records` are given, each must have been created by an entry, and the statements of the log
     must agree with its entries.
 
-    Also returns the pin to keep: None if there is a finding, or nothing is sealed yet.
+    Also returns the pin to keep: None if there is a finding, if the log began anew, or if nothing
+    is sealed yet.
     """
     report = Report()
+    # Before the checkpoint: the first signer is stored together with the first checkpoint.
+    keys = [Key.parse(each) for each in source.verifier_keys()]
     note = source.checkpoint()
     if note is None:
-        _check_absence(pins, report)
+        _check_absence(source, keys, pins, now(), report)
         return report, None
     stated = _stated(note, tenant_id, report)
     if stated is None:
         return report, None
-    signed = _signed_by(note, source, pins, report)
+    signed = _signed_by(note, stated.origin, keys, pins, report)
     report.origin, report.size = stated.origin, stated.size
     leaves = tree.read(source, stated, report)
-    for pin in pins:
-        _check_pin(leaves, stated, pin.checkpoint, report)
     ledger = Ledger(leaves, report)
     # Before the entries: what is created meanwhile has its entry among them.
     listed, creations = list(records or ()), Creations()
     statements = Statements(stated.origin.rpartition("/")[2])
+    named, begun = set[str | None](), dict[str, str]()
     entries = ledger.sealed(creations.noted(source.entries()), now())
-    named = {_named(each) for each in statements.noted(entries, ledger.leaf)}
+    for each in statements.noted(entries, ledger.leaf):
+        named.add(_named(each))
+        if each.get("action") == _BEGUN:
+            told = " at ".join(str(each.get(name)) for name in ("id", "timestamp"))
+            begun[str(each.get("resource_id"))] = told
+    for pin in pins:
+        _check_pin(leaves, stated, pin.checkpoint, begun, report)
     ledger.find_removed(now())
     creations.compare(listed, report)
     if records is not None:
         statements.compare(ledger.is_absent, report)
-    return report, Pin(note, _trusted(signed, pins, named)) if report.is_whole else None
+    is_continued = report.is_whole and not report.begun
+    return report, Pin(note, _trusted(signed, pins, named)) if is_continued else None
 
 
 def _named(item: Item) -> str | None:
@@ -81,11 +91,18 @@ def _trusted(signed: list[Key], pins: list[Pin], named: set[str | None]) -> tupl
     )
 
 
-def _check_absence(pins: list[Pin], report: Report) -> None:
+def _check_absence(
+    source: Source, keys: list[Key], pins: list[Pin], now: datetime, report: Report
+) -> None:
+    """Report what says that there was a log: a pin, a signer, or an entry that is not young."""
     if pins:
         size = max(pin.checkpoint.size for pin in pins)
         report.findings.append(f"there is no log, smaller than the pinned one of {size}")
-    else:
+    if keys:
+        report.findings.append("the log has signers, but no checkpoint: it was cut or removed")
+    for _ in Ledger(tree.Leaves(), report).sealed(source.entries(), now):
+        pass
+    if report.is_whole:
         report.notes.append("Nothing is sealed yet.")
 
 
@@ -101,12 +118,14 @@ def _stated(note: str, tenant_id: str, report: Report) -> Checkpoint | None:
     return stated
 
 
-def _signed_by(note: str, source: Source, pins: list[Pin], report: Report) -> list[Key]:
+def _signed_by(
+    note: str, origin: str, listed: list[Key], pins: list[Pin], report: Report
+) -> list[Key]:
     """Return the listed keys that signed the checkpoint; one that is trusted must have."""
-    listed = [Key.parse(each) for each in source.verifier_keys()]
     signed = [key for key in listed if is_signed_by(note, key)]
     for pin in pins:
-        trusted = [Key.parse(each) for each in pin.keys]
+        # A signer goes on in the next generation, under the name of its origin.
+        trusted = [Key(origin, Key.parse(each).public_key) for each in pin.keys]
         if trusted and not any(is_signed_by(note, key) for key in trusted):
             report.findings.append("signature: no pinned key signed the checkpoint")
     if not signed:
@@ -114,10 +133,24 @@ def _signed_by(note: str, source: Source, pins: list[Pin], report: Report) -> li
     return signed
 
 
-def _check_pin(leaves: tree.Leaves, stated: Checkpoint, pinned: Checkpoint, report: Report) -> None:
+def _check_pin(
+    leaves: tree.Leaves,
+    stated: Checkpoint,
+    pinned: Checkpoint,
+    begun: dict[str, str],
+    report: Report,
+) -> None:
+    """Check that the log goes on from a pin, or that a recovery began it since (LOG-10)."""
     if pinned.origin == stated.origin:
         tree.check_history(leaves, stated, pinned, report)
+        return
+    line = f"the log is {stated.origin}, and the pinned one is {pinned.origin}: it began anew"
+    (tenant, _, generation), (pinned_tenant, _, before) = (
+        each.origin.rpartition("/") for each in (stated, pinned)
+    )
+    entry = begun.get(f"audit_log/{generation}")
+    is_later = all(map(str.isdecimal, (generation, before))) and int(generation) > int(before)
+    if tenant == pinned_tenant and is_later and entry is not None:
+        report.begun.append(f"{line} by a recovery ({entry})")
     else:
-        report.findings.append(
-            f"the log is {stated.origin}, and the pinned one is {pinned.origin}: it began anew"
-        )
+        report.findings.append(line)

@@ -172,7 +172,7 @@ def verify(
     """Verify that no entry was changed, removed, inserted or reordered; exit code 1 if one was.
 
     The verified checkpoint is pinned in the profile, and the next verification demands that the log
-    continues it.
+    continues it. Exit code 3: a recovery began the log anew since then.
     """
     tenant_id = str(session.api.get("/v1/whoami")["tenant_id"])
     path = session.profile.folder / f"audit-{tenant_id}.json"
@@ -190,7 +190,9 @@ def verify(
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         profiles.replace(path, pin.to_text().encode())
     _show(session, report)
-    return Exit.DONE if report.is_whole else Exit.FAILED
+    if not report.is_whole:
+        return Exit.FAILED
+    return Exit.UNKNOWN if report.begun else Exit.DONE
 
 
 def _show(session: Session, report: Report) -> None:
@@ -202,12 +204,24 @@ def _show(session: Session, report: Report) -> None:
     for title, lines in (
         ("Not sealed yet", report.pending),
         ("Late", report.late),
+        ("New generation", report.begun),
         ("Note", report.notes),
         ("WRONG", report.findings),
     ):
         for line in lines:
             session.out.say(f"{title}: {line}")
-    session.out.say("The audit log is whole." if report.is_whole else "The audit log is NOT whole.")
+    session.out.say(_conclusion(report))
+
+
+def _conclusion(report: Report) -> str:
+    if not report.is_whole:
+        return "The audit log is NOT whole."
+    if report.begun:
+        return (
+            "The audit log is whole since it began anew. If you know of that restore, run the "
+            "command again with --repin."
+        )
+    return "The audit log is whole."
 
 
 def _pins(path: Path, *, must_exist: bool = False) -> list[Pin]:

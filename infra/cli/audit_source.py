@@ -15,6 +15,7 @@ from shared.model.sealed_log.tiles import Place
 PATH: Final = "/v1/audit-logs"
 _NEXT: Final = "X-Next-Cursor"
 _NOT_FOUND: Final = 404
+_UNAVAILABLE: Final = 503
 # The lists whose records entries create, each with the name of its records.
 _RECORDS: Final = {
     "api-keys": "api_keys",
@@ -31,8 +32,11 @@ class ServedLog:
         self._api = api
 
     def checkpoint(self) -> str | None:
-        """Return the newest checkpoint, or None if nothing is sealed yet."""
-        answer = self._found("checkpoint")
+        """Return the newest checkpoint, or None if the service shows none.
+
+        It has none if nothing is sealed yet. It refuses to show one if its log was cut.
+        """
+        answer = self._found("checkpoint", but=(_NOT_FOUND, _UNAVAILABLE))
         return None if answer is None else answer.text
 
     def verifier_keys(self) -> list[str]:
@@ -52,11 +56,11 @@ class ServedLog:
                 if entry is not None:
                     yield entry
 
-    def _found(self, path: str) -> httpx2.Response | None:
+    def _found(self, path: str, but: tuple[int, ...] = (_NOT_FOUND,)) -> httpx2.Response | None:
         try:
             return self._api.send("GET", f"{PATH}/{path}")
         except ApiError as error:
-            if error.status != _NOT_FOUND:
+            if error.status not in but:
                 raise
             return None
 

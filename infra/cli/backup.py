@@ -25,9 +25,9 @@ Replace = Annotated[
     bool, typer.Option("--replace", help="Set the store that is there aside, under another name.")
 ]
 
-_LEFT_OUT = """Left out, on purpose:
-  the master key, unless you add --with-master-key: keep its copy somewhere else.
-  admin.key: after a restore, create another key (rescind admin-key)."""
+_WITH_KEY = "It has the master key: whoever has this folder can sign with every key."
+_WITHOUT_KEY = "It lacks the master key, unless you add --with-master-key: keep a copy elsewhere."
+_LEFT_OUT = "It lacks admin.key: after a restore, create another key (rescind admin-key)."
 
 
 def register(root: typer.Typer) -> None:
@@ -53,6 +53,7 @@ def back_up(
     key = data_folder.master_key(data, keys, os.environ)
     made = backup.back_up(data, key, folder, with_key=with_master_key)
     out.say(f"Made and verified {folder}: {made.tenants} tenant(s), {len(made.files)} files.")
+    out.say(_WITH_KEY if with_master_key else _WITHOUT_KEY)
     out.say(_LEFT_OUT)
 
 

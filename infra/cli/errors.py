@@ -8,8 +8,8 @@ from shared.errors import RescindError
 class Exit(IntEnum):
     """What the exit code of a command says.
 
-    `REVOKED` means that a warrant in question is revoked. `UNKNOWN` has the same number: the
-    command `recover` succeeded, but some changes since the restored moment are unknown.
+    `REVOKED` means that a warrant in question is revoked. `UNKNOWN` has the same number: a recovery
+    succeeded, but some changes since the restored moment are unknown.
     """
 
     DONE = 0

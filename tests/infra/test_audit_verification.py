@@ -264,11 +264,56 @@ def test_a_pin_finds_what_is_consistent_in_itself(log: Log, tamper: Callable[[Lo
     _, pin = check(log)
     assert pin is not None
     found = tamper(log)
-    if tamper is not begin_anew:
+    if tamper not in {begin_anew, empty}:
         assert check(log)[0].findings == []
     report, kept = check(log, pin)
     assert found in report.findings
     assert kept is None
+
+
+@pytest.mark.parametrize("says", ["audit_log/2", "audit_log/3", None])
+def test_a_recovery_is_told_from_a_forgery(log: Log, says: str | None) -> None:
+    """LOG-25, F575a: A new generation that names its recovery is no finding, and is not pinned.
+
+    Otherwise it is a finding, and in no case the pinned signer counts as another one.
+    """
+    _, pin = check(log)
+    assert pin is not None
+    begun = entry(1, START + timedelta(seconds=SIZE)) | {"resource_id": says}
+    named = [begun | {"action": "audit_log.new_generation"}] if says else []
+    again = of([*log.stored.values(), *named]).seal(origin=f"rescind/{TENANT}/2")
+    again.verifier_keys = lambda: [  # type: ignore[method-assign]
+        str(Key(f"rescind/{TENANT}/2", Key.parse(each).public_key)) for each in log.verifier_keys()
+    ]
+    report, kept = check(again, pin)
+    line = f"the log is rescind/{TENANT}/2, and the pinned one is {ORIGIN}: it began anew"
+    if says == "audit_log/2":
+        told = f"{line} by a recovery ({begun['id']} at {begun['timestamp']})"
+        assert (report.findings, report.begun) == ([], [told])
+    else:
+        assert (report.findings, report.begun) == ([line], [])
+    assert kept is None
+    assert check(again)[1] is not None
+
+
+@pytest.mark.parametrize("left", ["signers", "entries", "nothing"])
+def test_a_removed_log_is_found_without_a_pin(log: Log, left: str) -> None:
+    """LOG-24, F575b: A new auditor finds a removed log by its signers, or by old entries."""
+    log.note = None
+    if left != "signers":
+        log.verifier_keys = list  # type: ignore[method-assign]
+    if left != "entries":
+        log.stored = {}
+    report, pin = check(log)
+    assert pin is None
+    if left == "signers":
+        told = "the log has signers, but no checkpoint: it was cut or removed"
+        assert report.findings == [told]
+    elif left == "entries":
+        assert len(report.findings) == SIZE
+        assert report.findings[0].endswith(": never sealed")
+    else:
+        assert (report.findings, report.notes) == ([], ["Nothing is sealed yet."])
 
 
 def test_a_log_that_grew_continues_its_pin(log: Log) -> None:

@@ -113,6 +113,30 @@ def test_a_restore_keeps_newer_lists_and_the_store_that_it_replaces(data: Path, 
     assert _revoked(data, BEFORE, AFTER) == [True, True]
 
 
+def test_a_restore_leaves_nothing_of_the_store_before(data: Path, made: Path) -> None:
+    """F580a, OPS-15: The logs of the store that was there go with it, as a crash left them."""
+    left = {end: (data / f"svc.db{end}") for end in ("-wal", "-shm")}
+    for end, path in left.items():
+        path.write_bytes(f"of the store before {end}".encode())
+    done = restore.restore(made, data, replace=True)
+    assert done.set_aside is not None
+    for end in left:
+        aside = done.set_aside.with_name(done.set_aside.name + end)
+        assert aside.read_bytes() == f"of the store before {end}".encode()
+    assert _revoked(data, BEFORE) == [True]
+
+
+def test_a_restore_replaces_damaged_blobs(data: Path, made: Path) -> None:
+    """F580b, OPS-15: A blob that is there, but is not that of the backup, is replaced by it."""
+    path = data / _a_list(made).relative_to(made)
+    held = path.read_bytes()
+    path.chmod(0o600)
+    _flip(path)
+    assert path.read_bytes() != held
+    restore.restore(made, data, replace=True)
+    assert path.read_bytes() == held
+
+
 def _flip(path: Path) -> None:
     held = bytearray(path.read_bytes())
     held[len(held) // 2] ^= 1

@@ -72,6 +72,16 @@ def past(deployment: Deployment, clock: Clock) -> Past:
     return Past(tenant, copy, client)
 
 
+def test_a_recovery_logs_no_traceback(
+    deployment: Deployment, past: Past, caplog: pytest.LogCaptureFixture
+) -> None:
+    """F582a: What is normal after a restore is one line of the log, without a traceback."""
+    deployment.restore(past.copy)
+    recovery.recover(deployment.ports, past.tenant.operator)
+    assert [each.message for each in caplog.records if "cannot be followed" in each.message]
+    assert [each for each in caplog.records if each.exc_info] == []
+
+
 def assert_goes_on(ports: Ports, past: Past, *more: str) -> None:
     """The client goes on, and refuses what is revoked by the records of now."""
     say(ports, past.tenant, "svc_wrt_after")

@@ -142,8 +142,9 @@ def _followed(ports: Ports, snapshot: Snapshot, also: Collection[str]) -> Found 
             ports, snapshot.tenant_id, after=start, until=covered.sequence
         )
         opened = [each.opened() for each in _checked(entries, covered, snapshot.head)]
-    except Corrupt:
-        _log.exception("the feed cannot be followed; reading all records instead")
+    except Corrupt as error:
+        # Normal after a restore: the feed went on, and the records did not.
+        _log.warning("the feed cannot be followed (%s); reading all records instead", error)
         return None
     if any(entry.is_break for entry, _ in opened):
         return None
@@ -174,9 +175,9 @@ def _up_to_date(
     """Bring the feed up to date; return its head, if there is one, and whether that succeeded."""
     try:
         published = feed.publish(ports, snapshot.tenant_id, also=also)
-    except SeedLost:
+    except SeedLost as error:
         # Another signer is about to replace this one. It publishes what has a mark.
-        _log.exception("no entry can be signed; the list covers the feed as it is")
+        _log.warning("no entry can be signed (%s); the list covers the feed as it is", error)
         return feed_storage.head(ports, snapshot.tenant_id), False
     return (published.head if published else None), True
 

@@ -117,8 +117,8 @@ def previous(ports: Ports, of: Head, list_signer: ListSigner) -> Previous:
 def _readable(read_it: Callable[[], T]) -> T | None:
     try:
         return read_it()
-    except Corrupt:
-        _log.exception("the list in force cannot be read whole; reading all records instead")
+    except Corrupt as error:
+        _log.warning("the list in force cannot be read (%s); reading all records instead", error)
         return None
 
 

@@ -131,8 +131,8 @@ def _made(
     found = content.found(ports, snapshot, anew=anew, above=above)
     try:
         return stored(found)
-    except Corrupt:
-        _log.exception("the list before cannot be followed; reading all records instead")
+    except Corrupt as error:
+        _log.warning("the list before cannot be followed (%s); reading all records instead", error)
     return stored(content.from_all_records(ports, snapshot, above))
 
 

@@ -31,6 +31,11 @@ def test_a_backup_is_put_back(shell: Shell, data: Path, tmp_path: Path) -> None:
     ended = shell.run("backup", made, "--data", data, "--with-master-key")
     assert ended.code == 0, ended.err
     assert "Made and verified" in ended.err
+    assert "It has the master key" in ended.err
+    assert "lacks the master key" not in ended.err
+    ended = shell.run("backup", tmp_path / "tuesday", "--data", data)
+    assert "It lacks the master key" in ended.err
+    assert "It has the master key" not in ended.err
     assert shell.run("backup", made, "--data", data).code == 1
     ended = shell.run("restore", made, "--data", new)
     assert ended.code == 0, ended.err

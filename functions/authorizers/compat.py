@@ -18,8 +18,10 @@ from functions.authorizers.stock_schemas import (
 from shared.errors import NotFound
 from shared.model.rate_limit import Purpose
 from shared.model.srl.blobs import CACHE_CONTROL, MEDIA_TYPE
+from shared.model.srl.native import AGE_MAX
 from shared.operations.api import authorizers, native_list, stock_events
 from shared.web import stored_bodies
+from shared.web.freshness import AGE, FRESHNESS
 from shared.web.routes import ApiRequest, router, serves
 from shared.web.work import Kind
 
@@ -38,9 +40,11 @@ Events = Annotated[
 Identifier = Annotated[AuthorizerId, Path(alias="id")]
 
 _RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
+    200: {"headers": AGE},
     307: {
         "description": "The list is larger than 4 MiB; `Location` is its address",
-        "headers": {
+        "headers": AGE
+        | {
             "Location": stored_bodies.header(
                 "The address of the list. It works for a short time only."
             )
@@ -106,9 +110,12 @@ async def get_native_srl(here: ApiRequest) -> Response:
     """Get the revocations in the format of a stock authorizer.
 
     The list covers the feed to its end. Conditions are ignored: a stock authorizer takes 304 for a
-    failure. If the service cannot say what is revoked, the status is 503.
+    failure. If the service cannot say what is revoked, or if a change was not published for 30
+    seconds, the status is 503.
     """
-    form, headers = here.run(native_list.current), {"Cache-Control": CACHE_CONTROL}
+    fresh = FRESHNESS.look(here)
+    form, newest = here.run(native_list.current)
+    headers = {"Cache-Control": CACHE_CONTROL, **fresh.age(newest, most=AGE_MAX)}
     if stored_bodies.is_redirected(here, form):
         location = {"Location": here.run(native_list.address, of=form)}
         return Response(status_code=307, headers=headers | location)

@@ -21,6 +21,7 @@ from shared.ports import Ports
 from shared.web import stored_bodies as bodies
 from shared.web.conditional import condition, matches
 from shared.web.fields import decimal
+from shared.web.freshness import AGE, FRESHNESS
 from shared.web.held import Held, Wait
 from shared.web.routes import ApiRequest, router, serves
 from shared.web.stored_bodies import header
@@ -63,9 +64,10 @@ Version = Annotated[str, Path(description="The version of the list, in decimal d
 
 
 _ETAG: Final = {"ETag": header("Identifies the signed head. Send it in `If-None-Match`.")}
+_HEADERS: Final = _ETAG | AGE
 _POLLED: Final[dict[int | str, dict[str, Any]]] = {
-    200: {"headers": _ETAG},
-    304: {"description": "The head is the one that `If-None-Match` names", "headers": _ETAG},
+    200: {"headers": _HEADERS},
+    304: {"description": "The head is the one that `If-None-Match` names", "headers": _HEADERS},
 }
 _BASE: Final[dict[int | str, dict[str, Any]]] = {
     200: {
@@ -93,14 +95,18 @@ async def poll_feed(here: ApiRequest, query: Annotated[FeedQuery, Query()]) -> R
     Entries are consecutive and end at the head. They begin after `after`. Without `after`, or if
     that is too old, they begin after the base of the head: fetch the base, and start from it. Send
     the `ETag` of the last answer in `If-None-Match`: 304 means that the head is still the newest.
-    With `wait`, the service delays a 304 until there is a change, if `wait_max` is not 0.
+    With `wait`, the service delays a 304 until there is a change, if `wait_max` is not 0. Subtract
+    `Age` from the moment of your request: all that was acknowledged before is in the feed. If that
+    is not known, the status is 503.
 
     A poll takes its token from a rate limit of its own.
 
     404: the tenant has no feed yet. Its next list begins it.
     """
+    fresh = FRESHNESS.look(here)
     polled = here.run(feed.news, after=query.after)
     headers = {"ETag": _etag(polled.head), "Cache-Control": CACHE_CONTROL}
+    headers |= fresh.age(polled.head)
     if not matches(here, etag=headers["ETag"]):
         body = FeedAnswer.of(polled, poll_seconds=_ADVICE.seconds(here), wait_max=here.wait_max)
         return Response(body.model_dump_json(), headers=headers, media_type="application/json")

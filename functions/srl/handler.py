@@ -21,6 +21,7 @@ from shared.web import stored_bodies as bodies
 from shared.web.app import create_app, lambda_handler
 from shared.web.conditional import accepts_gzip, condition, matches
 from shared.web.fields import SigningKeyId, decimal
+from shared.web.freshness import AGE, FRESHNESS
 from shared.web.paging import Cursor, Pager
 from shared.web.routes import ApiRequest, router, serves
 from shared.web.stored_bodies import header
@@ -65,15 +66,16 @@ _HEADERS: Final = {
     "Vary": header("`Accept-Encoding`: a long list is sent in gzip to clients that accept it."),
 }
 _LOCATION: Final = {"Location": header("The address of the list. It works for a short time only.")}
+_HEADERS_NOW: Final = _HEADERS | AGE
 _RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
-    200: {"headers": _HEADERS},
+    200: {"headers": _HEADERS_NOW},
     304: {
         "description": "The list in force is the one that `If-None-Match` names",
-        "headers": _HEADERS,
+        "headers": _HEADERS_NOW,
     },
     307: {
         "description": "The list is larger than 4 MiB; `Location` is its address",
-        "headers": _HEADERS | _LOCATION,
+        "headers": _HEADERS_NOW | _LOCATION,
     },
 }
 _CONDITION: Final = condition("The `ETag` of the list that you have.")
@@ -103,10 +105,19 @@ async def get_srl(here: ApiRequest, query: Annotated[ListQuery, Query()]) -> Res
 
     `/v1/revocations/srl` and `/v1/revocations/srl/signed` are the same resource.
 
+    `Age` tells how old the oldest change is that the list in force may lack. If that is not known,
+    the status is 503.
+
     With `version` or `sha256` the response is that list, if the service still has it. It does not
     change, and may be cached. Do not take it for the list in force.
     """
-    head = here.run(srl.old, **query.model_dump()) if query.is_old else here.run(srl.head)
+    age = dict[str, str]()
+    if query.is_old:
+        head = here.run(srl.old, **query.model_dump())
+    else:
+        fresh = FRESHNESS.look(here)
+        head, newest = here.run(srl.current)
+        age = fresh.age(newest, listed_at=head.issued_at)
     form = head.form(packed=accepts_gzip(here))
     headers = {
         "ETag": form.etag,
@@ -115,6 +126,7 @@ async def get_srl(here: ApiRequest, query: Annotated[ListQuery, Query()]) -> Res
         "Cache-Control": bodies.IMMUTABLE if query.is_old else CACHE_CONTROL,
         "Vary": "Accept-Encoding, Authorization" if query.is_old else "Accept-Encoding",
         "X-SRL-Key-Id": head.key_id,
+        **age,
     }
     if matches(here, etag=form.etag):
         return Response(status_code=304, headers=headers)

@@ -4,8 +4,8 @@ The wire format is `shared.authorizer.wire`, which clients of the feed use too.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from functools import cached_property
 from typing import Final, NamedTuple
 
@@ -100,7 +100,10 @@ class FeedHead(Record):
     `payload` is the encoded `wire.Head`, `signature` the 64 bytes over `wire.signed_part(payload)`
     by the list signer `key_id`. `broke_at` is the sequence of the last break, 0 if there is none.
     `published_ms` is when the last entry was published, in milliseconds since 1970.
-    `unlisted_bytes` is at least the size of the entries that the base does not cover.
+    `unlisted_bytes` is at least the size of the entries that the base does not cover. In
+    milliseconds since 1970, and 0 if an earlier release wrote it: `unlisted_ms` is a moment before
+    which nothing was changed that only those entries state, and `covered_ms` one before which all
+    that was acknowledged is in the feed.
     """
 
     payload: bytes
@@ -110,6 +113,8 @@ class FeedHead(Record):
     published_ms: int = 0
     unlisted_bytes: int = 0
     version: int = 1
+    unlisted_ms: int = field(default=0, metadata=ADDED)
+    covered_ms: int = field(default=0, metadata=ADDED)
 
     @cached_property
     def signed(self) -> wire.Head:
@@ -141,6 +146,33 @@ class FeedHead(Record):
         That is so after a break, and before the entries since the base exceed one answer.
         """
         return self.is_broken or self.unlisted_bytes > UNLISTED_MAX
+
+    def unlisted_since(self, listed_at: datetime) -> datetime | None:
+        """Return since when, at the earliest, the base lacks a change that is in the feed.
+
+        None if it has them all. `listed_at` is when the base was issued.
+        """
+        if self.sequence == self.base.sequence:
+            return None
+        return _moment(self.unlisted_ms) or listed_at
+
+    def listed(self, at: datetime) -> "FeedHead":
+        """Return the head for a base that was issued `at`: what that lacks was changed later."""
+        return replace(self, unlisted_ms=milliseconds(at))
+
+    @property
+    def covered_at(self) -> datetime | None:
+        """A moment before which all that was acknowledged is in the feed; None if not known."""
+        return _moment(self.covered_ms)
+
+
+def milliseconds(moment: datetime | None) -> int:
+    """Return a moment in milliseconds since 1970; 0 for None."""
+    return 0 if moment is None else int(moment.timestamp() * 1000)
+
+
+def _moment(at: int) -> datetime | None:
+    return datetime.fromtimestamp(at / 1000, UTC) if at else None
 
 
 def feed(tenant_id: str) -> Partition:

@@ -15,7 +15,7 @@ from tests.operations.tenants import Tenant
 
 def fetch(ports: Ports, tenant: Tenant) -> bytes:
     """The response body of the list endpoint."""
-    form = native_list.current(ports, tenant.operator)
+    form, _ = native_list.current(ports, tenant.operator)
     return native_list.body(ports, tenant.operator, of=form)
 
 

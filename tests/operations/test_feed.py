@@ -200,7 +200,7 @@ def test_many_changes_are_several_entries(ports: Ports, monkeypatch: pytest.Monk
     assert published.head.sequence == before + published.entries
     assert published.entries >= 3
     assert client.poll(ports).refuses == set(names)
-    assert srl_marks.of_warrants(ports, tenant.id, limit=1) == {}
+    assert srl_marks.set_on_warrants(ports, tenant.id, limit=1)[0] == {}
     stored = feed_storage.entries(ports, tenant.id, after=before, until=published.head.sequence)
     assert all(len(each.opened()[0].revoked) <= 4 for each in stored)
 
@@ -401,7 +401,7 @@ def test_a_tenant_without_a_feed_has_nothing_to_publish(ports: Ports) -> None:
     _of_an_earlier_release(ports, tenant)
     tenant.revoke(ports, NEW)
     assert feed.publish(ports, tenant.id) is None
-    assert len(srl_marks.of_warrants(ports, tenant.id, limit=9)) == 1
+    assert len(srl_marks.set_on_warrants(ports, tenant.id, limit=9)[0]) == 1
 
 
 def test_a_head_that_cannot_be_read_publishes_nothing(ports: Ports) -> None:
@@ -411,7 +411,7 @@ def test_a_head_that_cannot_be_read_publishes_nothing(ports: Ports) -> None:
     ports.store.write(Put(head_address(tenant.id), item, Expect.PRESENT))
     with pytest.raises(Corrupt):
         feed.publish(ports, tenant.id)
-    assert len(srl_marks.of_warrants(ports, tenant.id, limit=9)) == 2
+    assert len(srl_marks.set_on_warrants(ports, tenant.id, limit=9)[0]) == 2
 
 
 def test_old_entries_go_and_a_damaged_one_stops_no_list(ports: Ports, clock: Clock) -> None:

@@ -590,7 +590,7 @@ def caught_up(history: History, run: Run) -> None:
     right = history._revoked()
     for state in (None, history.followed, history.follower.state):
         assert Follower(history.tenant, state).poll(ports).refuses == right
-    assert not srl_marks.of_warrants(ports, tenant_id, limit=1)
+    assert not srl_marks.set_on_warrants(ports, tenant_id, limit=1)[0]
     now.restore()
 
 
@@ -994,13 +994,17 @@ def _put_anyway(address: Address, item: Item, expected: At | Expect) -> Put:
 
 
 def _cleared_first(
-    ports: Ports, tenant_id: str, marked: Iterable[Address], extra: Collection[str]
+    ports: Ports,
+    tenant_id: str,
+    marked: Iterable[Address],
+    extra: Collection[str],
+    covered: feed_storage.Covered,
 ) -> object:
     """Remove the marks, as they should be, but before the entry is written."""
     found = feed._found(ports, tenant_id, [each.sk for each in marked])
-    read = srl_marks.of_warrants(ports, tenant_id, limit=100)
+    read = srl_marks.set_on_warrants(ports, tenant_id, limit=100)[0]
     srl_marks.clear(ports, tenant_id, read, revoked=found.own)
-    return _RIGHT.stated(ports, tenant_id, marked, extra)
+    return _RIGHT.stated(ports, tenant_id, marked, extra, covered)
 
 
 def _warrants_cleared_as_they_are(

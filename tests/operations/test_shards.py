@@ -79,7 +79,7 @@ def test_what_an_earlier_release_stored_goes_on(ports: Ports, tenant: Tenant, cl
     assert tenant.revoke(ports, OLD) == record.id
     assert worker.publish_due(ports).published == [tenant.id]
     assert tenant.published(ports).revoked_ids == sorted(names)
-    assert srl_marks.of_warrants(ports, tenant.id, limit=100) == {}
+    assert srl_marks.set_on_warrants(ports, tenant.id, limit=100)[0] == {}
     assert list(doctor.examine(ports)) == []
     revocations.delete(ports, tenant.operator, revocation_id=record.id)
     with pytest.raises(NotFound):

@@ -113,7 +113,7 @@ def test_a_moved_warrant_stays_revoked(ports: Ports, tenant: Tenant, clock: Cloc
     assert tidy(ports, tenant) == []
     tenant.revoke(ports, ENDED)
     assert tidy(ports, tenant) == [ENDED]
-    assert srl_marks.of_warrants(ports, tenant.id, limit=10) == {}
+    assert srl_marks.set_on_warrants(ports, tenant.id, limit=10)[0] == {}
     assert_sound(ports, tenant)
 
 

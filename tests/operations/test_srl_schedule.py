@@ -68,7 +68,7 @@ def test_the_list_of_a_caller_needs_no_other(ports: Ports, tenant: Tenant) -> No
     assert due(ports) == [tenant.id]  # Its mark is looked at twice.
     assert not worker.publish_if_due(ports, tenant.id)
     assert due(ports) == []
-    assert srl_marks.of_warrants(ports, tenant.id, limit=10) == {}
+    assert srl_marks.set_on_warrants(ports, tenant.id, limit=10)[0] == {}
 
 
 def test_each_is_named_once_the_most_urgent_first(ports: Ports, clock: Clock) -> None:

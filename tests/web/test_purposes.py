@@ -26,18 +26,18 @@ routes = router("Feed")
 
 @routes.get(FEED)
 @routes.get(f"{FEED}/base/{{version}}")
-@serves(srl.head, purpose=Purpose.FEED)
+@serves(srl.current, purpose=Purpose.FEED)
 async def polled(here: ApiRequest, after: str = "") -> Response:
     """Any endpoint with the bucket of the feed."""
-    here.run(srl.head)
+    here.run(srl.current)
     return Response(headers={"served-by": "feed", "after": after})
 
 
 @routes.get(CHECK)
-@serves(srl.head)
+@serves(srl.current)
 async def checked(here: ApiRequest, after: str = "") -> Response:
     """Any other endpoint."""
-    here.run(srl.head)
+    here.run(srl.current)
     return Response(headers={"served-by": "check", "after": after})
 
 

@@ -15,7 +15,7 @@ from .relay import Relay, age
 
 ROOT: Final = "/compat/tenuo/v1"
 
-# A stock authorizer takes each list for a new one, so the relay bounds the age (FLEET-26).
+# A stock authorizer takes each list for a new one, so the relay bounds the age (NATIVE-5).
 AGE_MAX: Final = 30
 
 # How long after its last list it refuses every warrant (NATIVE-5).
@@ -50,13 +50,14 @@ class Stock:
 
     async def signed(self, _request: Request) -> Response:
         """Answer with the native list of the newest entry."""
-        news = self._relay.news
+        news, asked = self._relay.news, Moment.now()
         if news.held is None or not self._relay.is_usable():
             raise Problem(503, "unavailable", "The relay has no valid head of the feed.")
-        if age(news.confirmed, Moment.now()) > AGE_MAX:
-            raise Problem(503, "unavailable", "The relay does not reach its service.")
+        seconds = age(news.confirmed, asked)
+        if seconds > AGE_MAX:
+            raise Problem(503, "unavailable", "What the relay has is too old.")
         data = await self._relay.native.body(news.held.head.sequence)
-        headers = {"Cache-Control": "private, no-cache"}
+        headers = {"Age": str(seconds), "Cache-Control": "private, no-cache"}
         return Response(data, headers=headers, media_type="application/json")
 
 

@@ -27,6 +27,10 @@ KEPT: Final = timedelta(hours=12)
 # A stock authorizer refuses everything this many seconds after the last list that it received.
 STALE_AFTER_SECONDS: Final = 300
 
+# A stock authorizer takes each list for a new one. It gets none if a change was not published for
+# this many seconds, as long as clients of the feed wait by default (NATIVE-5).
+AGE_MAX: Final = 30
+
 # The number of Ed25519 before a key and before a signature.
 _ED25519: Final = 1
 # What a signature covers before the payload: the prefix of all that `tenuo` signs, and of lists.

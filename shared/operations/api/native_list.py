@@ -67,8 +67,10 @@ def signer(ports: Ports, caller: Caller) -> NativeSigner:
 
 
 @operation(Scope.ADMIN, Scope.AUTHORIZER)
-def current(ports: Ports, caller: Caller) -> Form:
+def current(ports: Ports, caller: Caller) -> tuple[Form, FeedHead]:
     """Return the native list that covers the feed to its end, which is made if there is none.
+
+    The head is that of the feed.
 
     Raises `Unavailable` if the feed does not say now what is revoked: before the first list, after
     a break that no list covers yet, or if its head has expired (NATIVE-5). Raises `Corrupt`.
@@ -107,20 +109,20 @@ def _or_anew(ports: Ports, caller: Caller, read: Callable[[], T]) -> T:
         raise
 
 
-def _current(ports: Ports, caller: Caller) -> Form:
+def _current(ports: Ports, caller: Caller) -> tuple[Form, FeedHead]:
     facts, now = _facts(ports, caller.tenant_id), ports.now()
     newest = _usable(facts.newest, now)
     if facts.made is not None and facts.made.sequence > newest.sequence:
         raise Corrupt("a native list covers more than the feed has")
     made = facts.current
     if made is not None and made.is_kept(now):
-        return made.form
+        return made.form, newest
     signer = facts.signer or _make_signer(ports, caller)
     ids = native.native_ids(_revoked(ports, caller.tenant_id, newest))
     seed = seals.opened(ports, signer)
     at = times.whole(now)
     body = native.signed_body(ids, sequence=newest.sequence, issued_at=at, seed=seed)
-    return _replace(ports, facts, signer, newest, body).form
+    return _replace(ports, facts, signer, newest, body).form, newest
 
 
 def _facts(ports: Ports, tenant_id: str) -> _Facts:

@@ -5,9 +5,11 @@ from pathlib import Path
 from typing import TypeVar
 
 from shared.errors import Corrupt, InvalidRequest, NotFound
+from shared.model import feed
 from shared.model.callers import Caller, Scope
+from shared.model.feed import FeedHead
 from shared.model.srl.blobs import sha256_of, version_of
-from shared.model.srl.head import Form, Head
+from shared.model.srl.head import Form, Head, head_address
 from shared.operations.rules.idempotency import Keep, of_record, once
 from shared.operations.rules.operation import operation
 from shared.operations.srl import in_force, publication
@@ -20,9 +22,20 @@ URL_TTL_SECONDS = 300
 
 
 @operation(Scope.ADMIN, Scope.AUTHORIZER, Scope.REVOKER, Scope.AUDITOR)
-def head(ports: Ports, caller: Caller) -> Head:
-    """Return the head, which names the tenant's list in force. Raises `Corrupt`, `Unavailable`."""
-    return in_force.head(ports, caller.tenant_id)
+def current(ports: Ports, caller: Caller) -> tuple[Head, FeedHead | None]:
+    """Return the head, which names the tenant's list in force, and that of the feed.
+
+    The list is the base of that feed, or a later one; if it is not, the feed is None. Raises
+    `Corrupt`, `Unavailable`.
+    """
+    of_list, of_feed = head_address(caller.tenant_id), feed.head_address(caller.tenant_id)
+    found = ports.store.get_many([of_list, of_feed])
+    if of_list not in found:
+        raise Corrupt("a tenant has no published list")
+    head = Head.from_item(found[of_list])
+    newest = FeedHead.from_item(found[of_feed]) if of_feed in found else None
+    is_base = newest is not None and newest.base.version <= head.version
+    return head, newest if is_base else None
 
 
 @operation(Scope.ADMIN, Scope.AUTHORIZER, Scope.REVOKER, Scope.AUDITOR)

@@ -25,6 +25,7 @@ from shared.operations.rules import operation, tenants
 from shared.operations.rules.operation import settle
 from shared.operations.rules.verdicts import verdicts
 from shared.operations.srl import feed_storage, marks
+from shared.operations.srl.feed_storage import Covered
 from shared.operations.srl.signed import signed_by
 from shared.ports import Ports
 
@@ -60,8 +61,9 @@ def publish(ports: Ports, tenant_id: str, *, also: Collection[str] = ()) -> Publ
     """
     entries, tries = 0, 0
     while True:
-        marked, of_signers = ports.gather(
-            lambda: marks.of_warrants(ports, tenant_id, limit=model.ENTRY_MAX),
+        read_at = ports.now()
+        (marked, are_all), of_signers = ports.gather(
+            lambda: marks.set_on_warrants(ports, tenant_id, limit=model.ENTRY_MAX),
             lambda: marks.of_revoked_signers(ports, tenant_id),
         )
         # After the marks: this head then covers what another process states and unmarks meanwhile.
@@ -69,23 +71,29 @@ def publish(ports: Ports, tenant_id: str, *, also: Collection[str] = ()) -> Publ
         if newest is None:
             return None
         extra = {*also, *_signed_ids(ports, tenant_id, of_signers.values())}
-        heads, own = _stated(ports, tenant_id, marked, extra)
+        moments = [each.set_at or read_at for each in marked.values()]
+        moments += [each.set_at or read_at for each in of_signers.values()]
+        covered = Covered(min([read_at, *moments]), read_at if are_all else None)
+        heads, own = _stated(ports, tenant_id, marked, extra, covered)
         newest, entries, also = [newest, *heads][-1], entries + len(heads), ()
         left = marks.clear(ports, tenant_id, marked, revoked=own)
         marks.clear_signers(ports, of_signers)
         tries += left > 0
-        if tries == _TRIES or not (left or len(marked) >= model.ENTRY_MAX):
+        if tries == _TRIES or (are_all and not left):
             return Published(newest, entries)
         if left:
             # They were set again, or their change is visible only in part.
             operation.wait_for_writes()
 
 
-def break_off(ports: Ports, tenant_id: str, *, above: int | None = None) -> FeedHead:
+def break_off(
+    ports: Ports, tenant_id: str, *, above: int | None = None, covered: Covered | None = None
+) -> FeedHead:
     """Publish a break: clients continue with the next list, which is made from all records.
 
     `above` is given after a restore: the highest sequence that is known to be published. The new
-    one then exceeds it by far. Raises `Corrupt` if the tenant has no feed; `Unavailable`.
+    one then exceeds it by far. `covered` is what the break stands for. Raises `Corrupt` if the
+    tenant has no feed; `Unavailable`.
     """
 
     def attempt() -> FeedHead:
@@ -93,24 +101,31 @@ def break_off(ports: Ports, tenant_id: str, *, above: int | None = None) -> Feed
         sequence = facts.head.sequence + 1
         if above is not None:
             sequence = max(facts.head.sequence, above) + model.LEAP
-        return feed_storage.append(ports, facts, Entry(sequence), {})
+        return feed_storage.append(ports, facts, Entry(sequence), {}, covered)
 
     return settle(attempt)
 
 
 def _stated(
-    ports: Ports, tenant_id: str, marked: Iterable[Address], extra: Collection[str]
+    ports: Ports,
+    tenant_id: str,
+    marked: Iterable[Address],
+    extra: Collection[str],
+    covered: Covered,
 ) -> tuple[list[FeedHead], set[str]]:
     """Write entries for these warrants; return the heads, and the warrants revoked by themselves.
 
-    If there are too many in `extra`, a break is written for them.
+    If there are too many in `extra`, a break is written for them. `covered` is what the last of
+    the entries covers with those before it.
     """
     heads, own = list[FeedHead](), set[str]()
     if len(extra) > INLINE_MAX:
-        heads, extra = [break_off(ports, tenant_id)], ()
-    ids = iter(dict.fromkeys([*(address.sk for address in marked), *extra]))
-    while part := list(islice(ids, model.ENTRY_MAX)):
-        written, found = settle(partial(_state, ports, tenant_id, part))
+        heads, extra = [break_off(ports, tenant_id, covered=Covered(covered.since))], ()
+    ids = list(dict.fromkeys([*(address.sk for address in marked), *extra]))
+    for start in range(0, len(ids), model.ENTRY_MAX):
+        part, rest = ids[start : start + model.ENTRY_MAX], ids[start + model.ENTRY_MAX :]
+        so_far = Covered(covered.since) if rest else covered
+        written, found = settle(partial(_state, ports, tenant_id, part, so_far))
         heads.append(written)
         own |= found.own
     return heads, own
@@ -126,19 +141,22 @@ def _signed_ids(ports: Ports, tenant_id: str, of_signers: Iterable[SignersMark])
     return [warrant_id for warrant_id, _ in islice(found, INLINE_MAX + 1)]
 
 
-def _state(ports: Ports, tenant_id: str, ids: Collection[str]) -> tuple[FeedHead, _Found]:
+def _state(
+    ports: Ports, tenant_id: str, ids: Collection[str], covered: Covered
+) -> tuple[FeedHead, _Found]:
     """Write the entry that says of each of these warrants whether it is revoked, or a break."""
     # The head first: if the records change after they were read, another entry may follow this
     # one, but none may come before it.
     facts = feed_storage.facts(ports, tenant_id)
     found = _found(ports, tenant_id, ids)
     if facts.is_left_behind:
-        return feed_storage.append(ports, facts, Entry(facts.head.sequence + 1), {}), found
+        broken = Entry(facts.head.sequence + 1)
+        return feed_storage.append(ports, facts, broken, {}, covered), found
     ttl, now = facts.settings.srl_ttl, ports.now()
     ends = {each: at for each, at in found.ends.items() if not left_behind(at, now, ttl=ttl)}
     removed = tuple(sorted(each for each in ids if each not in ends))
     entry = Entry(facts.head.sequence + 1, tuple(sorted(ends)), removed)
-    return feed_storage.append(ports, facts, entry, ends), found
+    return feed_storage.append(ports, facts, entry, ends, covered), found
 
 
 def _found(ports: Ports, tenant_id: str, ids: Collection[str]) -> _Found:

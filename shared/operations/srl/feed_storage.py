@@ -55,6 +55,16 @@ class _End(NamedTuple):
     base: Base
 
 
+class Covered(NamedTuple):
+    """What an entry covers: changes made since `since`, and all acknowledged before `until`.
+
+    `until` is None if not all of those are in it.
+    """
+
+    since: datetime
+    until: datetime | None = None
+
+
 class Leapt(NamedTuple):
     """The changes that write a break and what follows it, and where the feed ends then."""
 
@@ -108,22 +118,31 @@ def facts(ports: Ports, tenant_id: str) -> Facts:
 
 
 def append(
-    ports: Ports, facts: Facts, entry: Entry, ends: Mapping[str, datetime | None]
+    ports: Ports,
+    facts: Facts,
+    entry: Entry,
+    ends: Mapping[str, datetime | None],
+    covered: Covered | None = None,
 ) -> FeedHead:
     """Write an entry and the head that ends with it; return the head.
 
-    `ends` has the ends of the warrants that the entry revokes. Raises `ExpectationLost` if another
+    `ends` has the ends of the warrants that the entry revokes. Without `covered`, it states nothing
+    that was changed before now. Raises `ExpectationLost` if another
     entry, or a rotation of the list signer, came first; `SeedLost`, `Unavailable`.
     """
     before, signer, now = facts.head, facts.list_signer, ports.now()
     chain = before.signed.chain
     stored = StoredEntry.of(entry, [ends[each] for each in entry.revoked], now, follows=chain)
     end = _End(entry.sequence, stored.chain, before.base)
+    since, until = covered or Covered(now)
+    unlisted = min(since, before.unlisted_since(facts.listed.issued_at) or since)
     newest = replace(
         _signed(ports, facts.settings, signer, end, before),
-        published_ms=int(now.timestamp() * 1000),
+        published_ms=model.milliseconds(now),
         broke_at=entry.sequence if entry.is_break else before.broke_at,
         unlisted_bytes=before.unlisted_bytes + len(stored.entry),
+        unlisted_ms=model.milliseconds(unlisted),
+        covered_ms=model.milliseconds(until) or before.covered_ms,
     )
     tenant_id = facts.settings.tenant_id
     ports.store.write(

@@ -98,24 +98,21 @@ def of_tenant(ports: Ports, tenant_id: str) -> dict[Address, Mark]:
     return dict(_walked(ports, model.marks(), walk))
 
 
-def of_warrants(ports: Ports, tenant_id: str, *, limit: int) -> dict[Address, At]:
-    """Read the versions of the marks on a tenant's warrants: all, or at least `limit`."""
-    walk = partial(_versions, ports, limit=limit)
-    return dict(_walked(ports, model.warrant_marks(tenant_id), walk))
-
-
-def set_on_warrants(ports: Ports, tenant_id: str, *, limit: int) -> tuple[dict[str, Mark], bool]:
+def set_on_warrants(
+    ports: Ports, tenant_id: str, *, limit: int
+) -> tuple[dict[Address, Mark], bool]:
     """Read the marks on a tenant's warrants, and whether these are all: `limit` of each partition.
 
     Raises `Corrupt`, `Unavailable`.
     """
 
-    def walk(partition: Partition) -> list[list[Row]]:
-        return [list(ports.store.query(partition, limit=limit))]
+    def walk(partition: Partition) -> list[dict[Address, Mark]]:
+        rows = ports.store.query(partition, limit=limit)
+        return [{partition.address(row.sk): Mark.from_item(row.item) for row in rows}]
 
     found = list(_walked(ports, model.warrant_marks(tenant_id), walk))
-    read = {row.sk: Mark.from_item(row.item) for rows in found for row in rows}
-    return read, all(len(rows) < limit for rows in found)
+    read = {address: mark for each in found for address, mark in each.items()}
+    return read, all(len(each) < limit for each in found)
 
 
 def set_on_signers(ports: Ports, tenant_id: str, *, limit: int) -> list[SignersMark]:
@@ -164,7 +161,7 @@ def see(ports: Ports, marks: Mapping[Address, Mark]) -> None:
 
 
 def clear(
-    ports: Ports, tenant_id: str, marks: Mapping[Address, At], *, revoked: Collection[str]
+    ports: Ports, tenant_id: str, marks: Mapping[Address, Mark], *, revoked: Collection[str]
 ) -> int:
     """Remove marks on warrants; return how many stay. Those in `revoked` have a revocation.
 
@@ -172,19 +169,21 @@ def clear(
     says, as they do if their change was not yet visible when they were read.
     """
 
-    def step(address: Address, at: At) -> Sequence[Change]:
+    def step(address: Address, mark: Mark) -> Sequence[Change]:
         entry = revocations.shard_of(tenant_id, address.sk).address(address.sk)
-        return Delete(address, at), Check(
+        return Delete(address, At(mark.version)), Check(
             entry, Expect.PRESENT if address.sk in revoked else Expect.ABSENT
         )
 
     # One warrant may have a mark of an earlier release and one of this release.
     stored_now = {
-        key: at for key, at in marks.items() if key == model.warrant_mark_address(tenant_id, key.sk)
+        key: mark
+        for key, mark in marks.items()
+        if key == model.warrant_mark_address(tenant_id, key.sk)
     }
-    rest = {key: at for key, at in marks.items() if key not in stored_now}
+    rest = {key: mark for key, mark in marks.items() if key not in stored_now}
     return sum(
-        steps.apply(ports, [step(key, at) for key, at in some.items()], most=_CHANGES)
+        steps.apply(ports, [step(key, mark) for key, mark in some.items()], most=_CHANGES)
         for some in (stored_now, rest)
     )
 
@@ -192,11 +191,6 @@ def clear(
 def clear_signers(ports: Ports, marks: Iterable[Address]) -> None:
     """Remove marks on signers. Nothing sets such a mark again."""
     steps.apply(ports, [[Delete(address, Expect.ANYTHING)] for address in marks], most=1)
-
-
-def _versions(ports: Ports, partition: Partition, *, limit: int) -> list[tuple[Address, At]]:
-    entries = ports.store.query(partition, limit=limit)
-    return [(partition.address(entry.sk), At(integer(entry.item, "version"))) for entry in entries]
 
 
 def _walked(

@@ -45,7 +45,9 @@ def read(ports: Ports, tenant_id: str) -> tuple[Head, FeedHead | None, Pending]:
     )
     unlisted, are_all_read = _unlisted(ports, tenant_id, newest, head)
     told = [each.opened()[0] for each in unlisted]
-    warrants = set(marked).union(*(each.revoked for each in told), *(each.removed for each in told))
+    warrants = {each.sk for each in marked}.union(
+        *(each.revoked for each in told), *(each.removed for each in told)
+    )
     # A break names no warrants, and a mark on signers does not say what they signed.
     names_all = not of_signers and not any(each.is_break for each in told)
     is_truncated = not (are_all and are_all_read and names_all)

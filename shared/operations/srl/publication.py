@@ -169,6 +169,7 @@ def _move_heads(
     row = PublishedVersion.of(head, base, found.content, snapshot.previous.revoked_ids)
     for _ in range(_TRIES):
         newest = feed_storage.head(ports, tenant_id)
+        newest = newest and newest.listed(head.issued_at)
         ends = feed_storage.leapt(ports, tenant_id, newest, found.leap) if found.leap else None
         based = feed_storage.based(ports, newest, base, settings, snapshot.list_signer, ends)
         try:

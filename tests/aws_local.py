@@ -2,7 +2,7 @@
 
     python -m tests.aws_local --port 4566 --host 127.0.0.1
 
-Starts ministack, and creates in it the stack of `stateful.yaml` and the queue of `template.yaml`.
+Starts ministack, and creates in it the stack of `stateful.yaml` and the queues of `template.yaml`.
 Ctrl-C stops it and deletes everything in it. With `--host 0.0.0.0`, containers can reach it, and
 so can everyone else on the network.
 """
@@ -24,7 +24,8 @@ import boto3
 
 ROOT: Final = Path(__file__).parent.parent
 STAGE: Final = "local"
-QUEUE: Final = f"rescind-{STAGE}-publication"
+# Those that functions fill.
+QUEUES: Final = tuple(f"rescind-{STAGE}-{name}" for name in ("publication", "webhooks"))
 _MINISTACK: Final = ROOT / ".tools" / "ministack" / "bin" / "ministack"
 _REGION: Final = "eu-west-1"
 _START_SECONDS: Final = 60
@@ -93,7 +94,7 @@ def _wait_until_it_answers(endpoint: str, process: "subprocess.Popen[bytes]") ->
 
 
 def _deploy(endpoint: str) -> dict[str, str]:
-    """Create the stack of `stateful.yaml` and the queue, and return the environment for clients."""
+    """Create the stack of `stateful.yaml` and queues, and return the environment for clients."""
     session = boto3.Session(
         aws_access_key_id=_CREDENTIALS["AWS_ACCESS_KEY_ID"],
         aws_secret_access_key=_CREDENTIALS["AWS_SECRET_ACCESS_KEY"],
@@ -110,13 +111,14 @@ def _deploy(endpoint: str) -> dict[str, str]:
     )
     (stack,) = stacks.describe_stacks(StackName=f"rescind-{STAGE}-data")["Stacks"]
     outputs = {each["OutputKey"]: each["OutputValue"] for each in stack["Outputs"]}
-    queue = session.client("sqs", endpoint_url=endpoint).create_queue(QueueName=QUEUE)
+    queues = session.client("sqs", endpoint_url=endpoint)
+    publications, *_ = [queues.create_queue(QueueName=each)["QueueUrl"] for each in QUEUES]
     return _CREDENTIALS | {
         "AWS_ENDPOINT_URL": endpoint,
         "SVC_STORE": f"dynamodb:{outputs['TablePrefix']}",
         "SVC_BLOBS": f"s3:{outputs['BucketName']}",
         "SVC_KEYS": f"kms:{outputs['KeyAlias']}",
-        "SVC_QUEUE": f"sqs:{queue['QueueUrl']}",
+        "SVC_QUEUE": f"sqs:{publications}",
     }
 
 

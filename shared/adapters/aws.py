@@ -1,12 +1,14 @@
 """What the AWS adapters share: timeouts and retries of clients, and what AWS errors mean."""
 
 import binascii
+import logging
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from http import HTTPStatus
 from threading import Lock
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from botocore.config import Config
 from botocore.exceptions import (
@@ -22,6 +24,8 @@ from shared.errors import InvalidSettings, Unavailable
 
 C = TypeVar("C")
 
+_log = logging.getLogger(__name__)
+
 # The request is wrong and would fail again: a bug, not an outage.
 _OUR_FAULTS = frozenset(
     {
@@ -31,6 +35,10 @@ _OUR_FAULTS = frozenset(
         "ValidationException",
     }
 )
+
+# What a service calls a permission that the caller's role lacks. Only a deployment mends that.
+_DENIED: Final = frozenset({"AccessDenied", "AccessDeniedException"})
+_DENIED_WRITE: Final = re.compile(r"dynamodb:(Delete|Put|Update)Item on resource: \S+-([a-z]+)")
 
 
 def connect(
@@ -122,6 +130,37 @@ def unavailable(error: ClientError | None) -> Unavailable:
     return Unavailable(Unavailable.says + said)
 
 
+def cancelled_because(error: ClientError) -> list[str]:
+    """Return the reason for each change of a cancelled transaction, and none for other errors."""
+    return [str(each.get("Code")) for each in error.response.get("CancellationReasons", [])]
+
+
+def is_denied(error: ClientError) -> bool:
+    """Return whether the caller's role lacks a permission."""
+    return not _DENIED.isdisjoint({code_of(error), *cancelled_because(error)})
+
+
+def _report_denied(error: ClientError) -> None:
+    """Log what the role lacks. AWS names the role, the action and the table, and no item."""
+    said = str(error.response.get("Error", {}).get("Message", ""))
+    _log.error(
+        "AWS denies %s, and a retry will not help: %s. See %s of that role in template.yaml, and"
+        " its parameter WriteConditions.",
+        error.operation_name,
+        said.rstrip("."),
+        _statement(said),
+    )
+
+
+def _statement(said: str) -> str:
+    write = _DENIED_WRITE.search(said)
+    if write is None:
+        return "the statements"
+    return (
+        "statement Audit" if write[2] == "audit" else f"statement {write[1]}{write[2].capitalize()}"
+    )
+
+
 @contextmanager
 def translating_errors() -> Iterator[None]:
     """Translate AWS errors to `Unavailable`, except those that mean that our request was wrong."""
@@ -130,7 +169,9 @@ def translating_errors() -> Iterator[None]:
     except ParamValidationError:
         raise
     except ClientError as error:
-        if code_of(error) in _OUR_FAULTS:
+        if is_denied(error):
+            _report_denied(error)
+        elif code_of(error) in _OUR_FAULTS:
             raise
         raise unavailable(error) from error
     except (BotoCoreError, ResponseParserError) as error:

@@ -15,7 +15,14 @@ from uuid import uuid4
 from botocore.exceptions import ClientError
 
 from shared.adapters import aws
-from shared.adapters.aws import code_of, reject_truncated_responses, translating_errors, unavailable
+from shared.adapters.aws import (
+    cancelled_because,
+    code_of,
+    is_denied,
+    reject_truncated_responses,
+    translating_errors,
+    unavailable,
+)
 from shared.adapters.dynamodb_expressions import matching
 from shared.adapters.dynamodb_items import (
     Attribute,
@@ -299,7 +306,10 @@ def _is_passing(error: ClientError, changes: Sequence[Change]) -> bool:
     code = code_of(error)
     if code != "TransactionCanceledException":
         return code == "TransactionInProgressException"
-    reasons = [reason.get("Code") for reason in error.response.get("CancellationReasons", [])]
+    # A race that was lost beside it would be run again, in vain.
+    if is_denied(error):
+        return False
+    reasons = cancelled_because(error)
     pairs = zip(changes, reasons, strict=False)
     lost = [change.address for change, reason in pairs if reason == "ConditionalCheckFailed"]
     if lost:

@@ -92,6 +92,42 @@ def test_an_outage_names_call_and_code(
     assert str(caught.value).endswith(message)
 
 
+_ROLE = "arn:aws:sts::123456789012:assumed-role/rescind-prod-revocations-eu-west-1/x"
+_SAID = (
+    f"User: {_ROLE} is not authorized to perform: dynamodb:PutItem on resource:"
+    " arn:aws:dynamodb:eu-west-1:123456789012:table/rescind-prod-keys because no identity-based"
+    " policy allows the dynamodb:PutItem action"
+)
+
+
+@pytest.mark.parametrize(
+    "denied",
+    [
+        error("AccessDeniedException", message=_SAID),
+        error(
+            "TransactionCanceledException",
+            message=_SAID,
+            CancellationReasons=[{"Code": "ConditionalCheckFailed"}, {"Code": "AccessDenied"}],
+        ),
+    ],
+    ids=["whole", "in part"],
+)
+def test_a_denied_write_is_not_repeated(
+    dynamodb_client: DynamoDBClient,
+    store: DynamoStore,
+    caplog: pytest.LogCaptureFixture,
+    denied: Answer,
+) -> None:
+    """F597a: A write that IAM denies is tried once; the log names the role and the statement."""
+    answers = Answers(dynamodb_client, denied)
+    with pytest.raises(Unavailable):
+        store.write(Put(KEY, {}, Expect.ABSENT), Put(OTHER, {}, Expect.ABSENT))
+    assert len(answers.requests) == 1
+    (said,) = [record.getMessage() for record in caplog.records]
+    assert _ROLE in said
+    assert "See statement PutKeys of that role in template.yaml" in said
+
+
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize("outage", PASSING)
 def test_a_short_outage_is_not_noticed(

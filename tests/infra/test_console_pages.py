@@ -42,7 +42,7 @@ RUN: Final = [
     ("docs/deploy.md", "sleep 90", _DEPLOY),
     ("docs/deploy.md", "rescind upgrade", _DEPLOY),
     ("docs/deploy.md", "reserved-concurrent-executions 0", _DEPLOY),
-    ("docs/deploy.md", "PARAMETERS=RestoredAs=r1-", _DEPLOY),
+    ("docs/deploy.md", "PARAMETERS=RestoredAs=$TO", _DEPLOY),
     ("docs/deploy.md", "list-object-versions", _DEPLOY),
     ("docs/deploy.md", "list-versions-by-function", _CLEAN_UP),
     ("docs/incidents.md", "TENANT=acme", _DEPLOY),

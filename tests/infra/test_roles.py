@@ -31,6 +31,26 @@ def test_no_role_has_a_wildcard(name: str) -> None:
         assert "*" not in resource
 
 
+_WRITE: Final = re.compile(r"dynamodb:(Delete|Put|Update)Item")
+
+
+@pytest.mark.parametrize("name", LAMBDAS)
+def test_a_statement_has_the_name_that_a_denial_logs(name: str) -> None:
+    """F597b: A statement that lets a function write a table is named after the write and the table.
+
+    The log of a denied write derives the name.
+    """
+    for statement in statements(name):
+        table = str(statement["Resource"]).rpartition("-")[2].capitalize()
+        writes = [found[1] for each in _each(statement["Action"]) if (found := _WRITE.match(each))]
+        named = "Audit" if table == "Audit" else f"{''.join(writes)}{table}"
+        assert not writes or statement["Sid"] == named
+
+
+def _each(actions: str | list[str]) -> list[str]:
+    return actions if isinstance(actions, list) else [actions]
+
+
 # Which function seals and opens seeds of which purpose; the operator does both, but no native ones.
 SEEDS: Final[dict[tuple[str, str], set[str]]] = {
     ("kms:Encrypt", "warrant"): {"SigningKeys"},

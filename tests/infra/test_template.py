@@ -433,6 +433,45 @@ def test_no_stage_has_the_tables_that_another_restored(path: str) -> None:
         assert re.fullmatch(stage, free)
 
 
+def test_a_restore_stops_every_function_that_has_a_store() -> None:
+    """F598a: Before a restore, docs/deploy.md stops each function that has a store."""
+    page = (ROOT / "docs" / "deploy.md").read_text(encoding="utf-8")
+    (stopped,) = (
+        found
+        for found in re.findall(r"for FUNCTION in ([^;]*); do\n([^\n]*)", page)
+        if "put-function-concurrency" in found[1]
+    )
+    named = {str(each["FunctionName"]).rpartition(f"{STAGE}-")[2] for each in LAMBDAS.values()}
+    assert stopped[0].replace("\\", " ").split() == sorted(named - {"console"})
+
+
+def test_sam_local_has_every_function() -> None:
+    """F599a: SAM local gives each function its queue, and an event to invoke it with."""
+    given = json.loads((ROOT / "infra" / "sam" / "environment.json").read_text())
+    page = (ROOT / "docs" / "sam-local.md").read_text(encoding="utf-8")
+    invoked = dict(re.findall(r"local invoke (\w+) --event (\S+)", page))
+    for name, function in LAMBDAS.items():
+        queue = re.sub(r"sqs:|[${}]", "", str(variables(name).get("SVC_QUEUE", "")))
+        if queue:
+            filled = (given["Parameters"] | given.get(name, {}))["SVC_QUEUE"]
+            queue_name = str(RESOURCES[queue]["Properties"]["QueueName"])
+            assert filled.rpartition("/")[2] == queue_name.replace(f"-{STAGE}-", "-local-")
+        if not events(name, "HttpApi") and function.get("Events"):
+            assert (ROOT / invoked[name]).is_file()
+
+
+def test_a_worker_may_call_itself_by_its_queue() -> None:
+    """F598b: Lambda lets a function that fills the queue it is called by do so without an end.
+
+    Otherwise it stops the chain at the 16th call, and webhooks wait for the next tick.
+    """
+    for name, function in LAMBDAS.items():
+        filled = str(variables(name).get("SVC_QUEUE"))
+        called = [each["Queue"].removesuffix(".Arn") for each in events(name, "SQS")]
+        loops = any(filled == f"sqs:${{{queue}}}" for queue in called)
+        assert (function.get("RecursiveLoop") == "Allow") is loops, name
+
+
 # --- data ---
 
 

@@ -28,8 +28,12 @@ _SECONDS = 60
 def main(command: str, template: str, argument: str) -> None:
     stacks, _ = SamLocalStackProvider.get_stacks(template, parameter_overrides=_PARAMETERS)
     if command == "functions":
-        overrides = json.loads(Path(argument).read_text())["Parameters"]
-        print(json.dumps([described(each, overrides) for each in functions(stacks)]))
+        given = json.loads(Path(argument).read_text())
+        # As SAM does: what is given for a function counts before what is given for all.
+        overrides = {
+            each.name: given["Parameters"] | given.get(each.name, {}) for each in functions(stacks)
+        }
+        print(json.dumps([described(each, overrides[each.name]) for each in functions(stacks)]))
     else:
         serve(stacks, int(argument), Runner(json.load(sys.stdin)))
 

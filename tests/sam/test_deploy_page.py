@@ -35,6 +35,7 @@ PAGE: Final = "docs/deploy.md"
 
 # Of the tables, only that with the stream; another test types the whole step.
 _RESTORE: Final = """
+STAGE=prod TO=r1-
 for TABLE in keys audit; do
   aws dynamodb restore-table-to-point-in-time --use-latest-restorable-time \\
     --source-table-name rescind-prod-$TABLE --target-table-name rescind-prod-r1-$TABLE
@@ -150,7 +151,7 @@ def test_the_page_works(tmp_path: Path, settings: dict[str, str]) -> None:
             terminal.type(block(snippet, "docs/incidents.md"))
         terminal.type(block("reserved-concurrent-executions 0"))
         terminal.type(_RESTORE)
-        terminal.type(block("PARAMETERS=RestoredAs=r1-"))
+        terminal.type(block("PARAMETERS=RestoredAs=$TO"))
         assert tables_of(settings) == {"dynamodb:rescind-prod-r1-"}
         terminal.type(block("list-object-versions"))
         terminal.type("CERTIFICATE=arn:aws:acm:eu-west-1:000000000000:certificate/a")

@@ -91,6 +91,30 @@ def test_the_schedule_hands_over_and_the_queue_publishes(local: Local) -> None:
     assert (listed_now["Version"], listed_now["RevokedIDs"]) == (2, ["svc_wrt_a"])
 
 
+def test_a_webhook_is_called_after_its_log_has_grown(local: Local) -> None:
+    """The events of the sealing and of webhooks: a tick, a record of the stream, a message."""
+    key = _admin(local, "tenant", "create", "hooked").stdout.strip()
+    listed = _admin(local, "tenant", "list").stdout.splitlines()
+    (tenant_id,) = [line.split()[1] for line in listed if line.startswith("hooked ")]
+    create = Request(
+        "POST",
+        "/v1/webhooks",
+        headers=(("Authorization", f"Bearer {key}"), ("Content-Type", "application/json")),
+        # Nobody has this name (RFC 2606).
+        body=json.dumps({"url": "https://hooks.invalid/", "events": ["api_key.create"]}).encode(),
+    )
+    answer = Answer.of(local.functions["Webhooks"].invoke(create.http_api()))
+    assert answer.status == 201, answer.body
+    assert local.functions["AuditLogSealing"].invoke(load("schedule"))["sealed"] >= 1
+    event = load("log_stream")
+    event["Records"][0]["dynamodb"]["Keys"]["pk"]["S"] = f"{tenant_id}#log"
+    assert local.functions["WebhookDelivery"].invoke(event) == {"queued": 1}
+    event = load("queue")
+    event["Records"] = [event["Records"][0] | {"body": f"{tenant_id}#{answer.json()['id']}"}]
+    assert local.functions["WebhookDelivery"].invoke(event) == {"queued": 0}
+    assert local.functions["WebhookDelivery"].invoke(load("schedule")) == {"queued": 0}
+
+
 def test_the_console_comes_through_the_gateway(local: Local) -> None:
     """F449g: Through API Gateway's events, a browser gets the files of the console as they are."""
     files, browser = Files(), {"Accept": "text/html,*/*;q=0.8", "Accept-Encoding": "gzip"}

@@ -35,9 +35,8 @@ from tests.worlds import Clock, close, embedded
 
 PAGE: Final = ROOT / "docs" / "data-model.md"
 _MARK: Final = "<!-- The rest is written by `python -m tests.data_model`. -->\n"
-# The sections with items of this release, and those with items of earlier ones.
+# The sections with items.
 TABLES: Final = tuple(f"Table `{table}`" for table in Table)
-EARLIER: Final = "Items of earlier releases"
 BLOBS: Final = "Blobs"
 # More functions than these are named by their modules alone.
 _NAMED_MAX: Final = 4
@@ -243,8 +242,7 @@ def page(seen: Seen) -> str:
         by, for_ = _functions(seen.written[kind.what]), _functions(seen.read[kind.what])
         text += f"| {kind.what} | {by} | {for_} |\n"
     text += "\n## Fields of the records\n"
-    titles = (*TABLES, EARLIER)
-    used = {each for title in titles for kind in kinds(title) for each in kind.records}
+    used = {each for title in TABLES for kind in kinds(title) for each in kind.records}
     return text + "".join(map(_described, sorted(used, key=lambda each: each.__name__)))
 
 

@@ -7,12 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from shared.errors import Corrupt
-from shared.model.items import Address, Item
 from tests import data_model
-from tests.data_model import EARLIER, PAGE, TABLES, Kind, Seen, kinds, section
-from tests.infra.folders import opened
-from tests.infra.test_golden import data as data  # a fixture
+from tests.data_model import PAGE, TABLES, Seen, kinds, section
 from tests.worlds import Clock, close, embedded
 
 
@@ -40,28 +36,6 @@ def test_each_item_is_on_the_page_once(seen: Seen) -> None:
     for kind in known:
         for name in kind.names:
             assert any(map(name.fullmatch, names[kind.what])), (kind.what, name)
-
-
-def test_items_of_earlier_releases_are_on_the_page(data: Path) -> None:
-    """Each item of the first edition is of a kind, and each earlier kind is among its items."""
-    now, earlier = [kind for title in TABLES for kind in kinds(title)], kinds(EARLIER)
-    with sqlite3.connect(data / "svc.db") as file:
-        addresses = [Address(*row) for row in file.execute("SELECT tbl, pk, sk FROM items")]
-    file.close()
-    found = set()
-    with opened(data) as ports:
-        for address, item in ports.store.get_many(addresses).items():
-            if not any(_is(kind, address, item) for kind in now):
-                (kind,) = [each for each in earlier if _is(each, address, item)]
-                found.add(kind.what)
-    assert found == {kind.what for kind in earlier}
-
-
-def _is(kind: Kind, address: Address, item: Item) -> bool:
-    try:
-        return kind.is_at(address) and kind.has(item)
-    except Corrupt:
-        return False
 
 
 def test_each_blob_is_on_the_page_once(seen: Seen) -> None:

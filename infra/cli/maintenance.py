@@ -9,12 +9,13 @@ import typer
 from infra import canary
 from infra.cli.commands import described
 from infra.cli.errors import Exit
-from infra.cli.operators import Handle, MaybeHandle, Operator, operator_command
+from infra.cli.operators import Handle, Operator, operator_command
 from infra.cli.values import checked
 from shared.errors import RescindError
+from shared.model.deployment import SCHEMA
 from shared.model.srl.verification import public_key_bytes
 from shared.operations.api import api_keys
-from shared.operations.operator import doctor, migration
+from shared.operations.operator import deployment, doctor
 from shared.operations.operator.recovery import recovery
 from shared.operations.rules import tenants
 from shared.operations.srl import in_force, worker
@@ -35,7 +36,7 @@ Seconds = Annotated[int, typer.Option(metavar="N", help="How long to wait for th
 
 
 class Unhealthy(RescindError):
-    """The doctor found a problem, or a key could not be converted."""
+    """The doctor found a problem."""
 
 
 class Unpublished(RescindError):
@@ -79,21 +80,10 @@ def _warn_of_old_admin_key(operator: Operator) -> None:
         operator.out.say("  → create the keys that you need, revoke this one, and delete the file")
 
 
-def upgrade(operator: Operator, tenant: MaybeHandle = None) -> None:
-    """Convert data of earlier versions, after an upgrade of the program."""
-    handles = [each.handle for each in tenants.directory(operator.ports)]
-    failed = 0
-    for handle in [tenant] if tenant else handles:
-        done = migration.migrate(operator.ports, operator.caller(handle))
-        failed += len(done.failed)
-        for key_id, reason in done.failed.items():
-            operator.out.say(f"{handle}: the key {key_id} cannot be converted: {reason}")
-        listed = "no list was due" if done.published is None else f"list {done.published} published"
-        operator.out.say(
-            f"{handle}: {done.resealed} seeds sealed again, {done.dropped} removed, {listed}."
-        )
-    if failed:
-        raise Unhealthy(f"{failed} key(s) could not be converted")
+def upgrade(operator: Operator) -> None:
+    """After an update of all processes: let no earlier release use the data any more."""
+    deployment.mark_schema(operator.ports)
+    operator.out.say(f"The data has schema {SCHEMA}; releases before this one refuse to use it.")
 
 
 def publish(operator: Operator) -> None:

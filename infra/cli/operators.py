@@ -66,10 +66,6 @@ def _handle(value: str) -> str:
 Handle = Annotated[
     str, typer.Argument(metavar="TENANT", parser=checked(_handle), help="The name of the tenant.")
 ]
-MaybeHandle = Annotated[
-    str | None,
-    typer.Argument(metavar="TENANT", parser=checked(_handle), help="One tenant; else all."),
-]
 
 
 @dataclass

@@ -9,10 +9,16 @@ from contextlib import contextmanager, suppress
 from itertools import islice
 from typing import Any
 
-from shared.adapters import sqlite_audit, sqlite_expiry, sqlite_format, sqlite_items
+from shared.adapters import (
+    sqlite_audit,
+    sqlite_conversion,
+    sqlite_expiry,
+    sqlite_format,
+    sqlite_items,
+)
 from shared.adapters.preconditions import check_write
 from shared.adapters.sqlite_audit import Span
-from shared.adapters.sqlite_database import Database
+from shared.adapters.sqlite_database import Database, translated
 from shared.errors import Corrupt, ExpectationLost
 from shared.ports.store import (
     EVERYTHING,
@@ -28,14 +34,14 @@ from shared.ports.store import (
 
 _PAGE = 1000
 
-_COUNT = "SELECT count(*) FROM items WHERE tbl = ? AND pk = ? AND sk > ? AND sk < ?"
-_ITEMS = "SELECT sk, item, checksum FROM items WHERE tbl = ? AND pk = ?"
+_COUNT = "SELECT count(*) FROM items_5 WHERE tbl = ? AND pk = ? AND sk > ? AND sk < ?"
+_ITEMS = "SELECT sk, item, checksum FROM items_5 WHERE tbl = ? AND pk = ?"
 # An encoded item contains the names of its attributes and its texts as plain bytes.
 _COLUMN = """SELECT sk, CASE WHEN instr(item, ?) THEN item END, checksum
-    FROM items WHERE tbl = ? AND pk = ?"""
-_ALL = """SELECT pk, sk, item, checksum FROM items
+    FROM items_5 WHERE tbl = ? AND pk = ?"""
+_ALL = """SELECT pk, sk, item, checksum FROM items_5
     WHERE tbl = ? AND (pk, sk) > (?, ?) ORDER BY pk, sk LIMIT ?"""
-_LOST = "SELECT (SELECT count(*) FROM places) - (SELECT count(*) FROM items)"
+_LOST = "SELECT (SELECT count(*) FROM places) - (SELECT count(*) FROM items_5)"
 _NAMES = "SELECT sk FROM places WHERE partition = ?"
 _UP = " AND sk > ? AND sk < ? ORDER BY sk LIMIT ?"
 _DOWN = " AND sk > ? AND sk < ? ORDER BY sk DESC LIMIT ?"
@@ -48,10 +54,14 @@ _HIGHEST = b""
 class SqliteStore:
     """A `Store` in the file at `path`, which is created if it is missing, or `:memory:`.
 
-    `busy_seconds` is how long to wait for another process.
+    A file of release 0.3.0 is converted first. `busy_seconds` is how long to wait for another
+    process. Raises `InvalidSettings` for a file of another format, or one that cannot be converted
+    because it is in use; `Unavailable`.
     """
 
     def __init__(self, path: str, *, busy_seconds: float = 5) -> None:
+        with translated():
+            sqlite_conversion.convert(path, busy_seconds=busy_seconds)
         self._database = Database(path, sqlite_format.prepare, busy_seconds=busy_seconds)
 
     def close(self) -> None:

@@ -33,9 +33,9 @@ _STALE: Final = ("", "")
 
 _COUNT_ALL: Final = """
 INSERT INTO tallies SELECT '', '', pk, substr(sk, 1, 14), count(*)
-FROM items WHERE tbl = 'audit' GROUP BY pk, substr(sk, 1, 14)
+FROM items_5 WHERE tbl = 'audit' GROUP BY pk, substr(sk, 1, 14)
 """
-_NOTE_ALL: Final = "INSERT INTO unindexed SELECT pk, sk FROM items WHERE tbl = 'audit'"
+_NOTE_ALL: Final = "INSERT INTO unindexed SELECT pk, sk FROM items_5 WHERE tbl = 'audit'"
 SCHEMA: Final = (
     """CREATE TABLE tallies (
         path TEXT NOT NULL, value TEXT NOT NULL, pk TEXT NOT NULL, block TEXT NOT NULL,
@@ -44,16 +44,16 @@ SCHEMA: Final = (
     """CREATE TABLE unindexed (
         pk TEXT NOT NULL, sk TEXT NOT NULL, PRIMARY KEY (pk, sk)
     ) WITHOUT ROWID""",
-    """CREATE TRIGGER audit_inserted AFTER INSERT ON items WHEN NEW.tbl = 'audit' BEGIN
+    """CREATE TRIGGER audit_inserted AFTER INSERT ON items_5 WHEN NEW.tbl = 'audit' BEGIN
         INSERT OR IGNORE INTO unindexed VALUES (NEW.pk, NEW.sk);
         INSERT INTO tallies VALUES ('', '', NEW.pk, substr(NEW.sk, 1, 14), 1)
             ON CONFLICT (path, value, pk, block) DO UPDATE SET n = n + 1;
     END""",
-    """CREATE TRIGGER audit_updated AFTER UPDATE ON items WHEN NEW.tbl = 'audit' BEGIN
+    """CREATE TRIGGER audit_updated AFTER UPDATE ON items_5 WHEN NEW.tbl = 'audit' BEGIN
         INSERT OR IGNORE INTO unindexed SELECT '', '' WHERE NOT EXISTS (
             SELECT 1 FROM unindexed WHERE pk = NEW.pk AND sk = NEW.sk);
     END""",
-    """CREATE TRIGGER audit_deleted AFTER DELETE ON items WHEN OLD.tbl = 'audit' BEGIN
+    """CREATE TRIGGER audit_deleted AFTER DELETE ON items_5 WHEN OLD.tbl = 'audit' BEGIN
         INSERT OR IGNORE INTO unindexed SELECT '', '' WHERE NOT EXISTS (
             SELECT 1 FROM unindexed WHERE pk = OLD.pk AND sk = OLD.sk);
         DELETE FROM unindexed WHERE pk = OLD.pk AND sk = OLD.sk;
@@ -66,7 +66,7 @@ SCHEMA: Final = (
 
 _ADD: Final = """INSERT INTO tallies VALUES (?, ?, ?, ?, ?)
     ON CONFLICT (path, value, pk, block) DO UPDATE SET n = n + excluded.n"""
-_ITEM: Final = "SELECT item FROM items WHERE tbl = 'audit' AND pk = ? AND sk = ?"
+_ITEM: Final = "SELECT item FROM items_5 WHERE tbl = 'audit' AND pk = ? AND sk = ?"
 _NOTED: Final = "SELECT 1 FROM unindexed WHERE pk = ? AND sk = ?"
 _INSIDE: Final = """SELECT coalesce(sum(n), 0) FROM tallies
     WHERE path = ? AND value = ? AND pk = ? AND block > ? AND block < ?"""
@@ -76,7 +76,7 @@ _EXPIRING: Final = """SELECT DISTINCT block FROM tallies
     WHERE path = 'expires' AND value <= ? AND n > 0 AND pk = ? AND block >= ? AND block <= ?"""
 _EXPIRED: Final = """SELECT value, pk, block FROM tallies
     WHERE path = 'expires' AND value < ? AND n > 0 LIMIT 1"""
-_OF_BLOCK: Final = """SELECT sk, item FROM items
+_OF_BLOCK: Final = """SELECT sk, item FROM items_5
     WHERE tbl = 'audit' AND pk = ? AND sk >= ? AND sk < ?"""
 _DROP: Final = """DELETE FROM tallies
     WHERE path = 'expires' AND value = ? AND pk = ? AND block = ?"""

@@ -54,7 +54,7 @@ class Database:
         self._in_use = threading.local()
         self._closed = False
         self._alone = threading.Lock() if path == _MEMORY else None
-        with _translated():
+        with translated():
             self.connection = self._open()
             try:
                 prepare(self.connection)
@@ -97,7 +97,7 @@ class Database:
         """Return one more connection, or, after `close`, the first one, which fails at any use."""
         if self._closed:
             return self.connection
-        with _translated():
+        with translated():
             if _identity(self._path) != self._file:
                 # The other connections are to the file that was here before.
                 raise OSError("another file has taken the place of the database")
@@ -151,7 +151,8 @@ class Database:
 
 
 @contextmanager
-def _translated() -> Iterator[None]:
+def translated() -> Iterator[None]:
+    """Raise `Unavailable` for a failure of SQLite or of the disk in the block."""
     try:
         yield
     except _FAILURES as error:

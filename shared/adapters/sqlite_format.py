@@ -1,8 +1,8 @@
 """The format of the SQLite file. One flipped bit is never read as "there is no such item".
 
-Each item has a checksum over its key and its bytes. Each key is in two B-trees: in `items` with the
-item, and in `places` under a hash of its partition. A flipped bit changes only one of the trees, so
-a key that is in only one of them is reported as corrupt (docs/adr/0025).
+Each item has a checksum over its key and its bytes. Each key is in two B-trees: in `items_5` with
+the item, and in `places` under a hash of its partition. A flipped bit changes only one of the
+trees, so a key that is in only one of them is reported as corrupt (docs/adr/0025).
 """
 
 import hashlib
@@ -12,13 +12,16 @@ from collections.abc import Iterator
 from typing import Final
 
 from shared.adapters import sqlite_audit, sqlite_expiry
+from shared.adapters.sqlite_conversion import version
 from shared.errors import InvalidSettings
+from shared.model import oldest
 
-# Stored in `PRAGMA user_version`, which is 0 in new files and in files of the first releases.
-FORMAT: Final = 4
+# Stored in `PRAGMA user_version`, which is 0 in new files. What changes here is also made of older
+# files, in `sqlite_conversion`. If the number rises, the table of items gets another name.
+FORMAT: Final = 5
 
 _ITEMS: Final = """
-CREATE TABLE items (
+CREATE TABLE items_5 (
     tbl TEXT NOT NULL, pk TEXT NOT NULL, sk TEXT NOT NULL,
     item BLOB NOT NULL, checksum INTEGER NOT NULL,
     PRIMARY KEY (tbl, pk, sk)
@@ -29,35 +32,20 @@ CREATE TABLE places (
     partition INTEGER NOT NULL, sk TEXT NOT NULL, PRIMARY KEY (partition, sk)
 ) WITHOUT ROWID
 """
-_UPGRADE: Final = (
-    "ALTER TABLE items RENAME TO old_items",
-    _ITEMS,
-    _PLACES,
-    "INSERT INTO items SELECT tbl, pk, sk, item, checksum(tbl, pk, sk, item) FROM old_items",
-    "INSERT INTO places SELECT place(tbl, pk), sk FROM items",
-    "DROP TABLE old_items",
-    "DROP TABLE IF EXISTS writes",
-    *sqlite_audit.SCHEMA,
-    *sqlite_expiry.SCHEMA,
-)
-# What files of these formats lack.
-_LACKING: Final = {
-    2: (*sqlite_audit.SCHEMA, *sqlite_expiry.SCHEMA),
-    3: sqlite_expiry.SCHEMA,
-}
+_NEW: Final = (_ITEMS, _PLACES, *sqlite_audit.SCHEMA, *sqlite_expiry.SCHEMA)
 
 # Each problem, and a query for the number of its items.
 _FAULTS: Final = {
     "items do not match their checksum": """
-        SELECT count(*) FROM items WHERE checksum IS NOT checksum(tbl, pk, sk, item)""",
+        SELECT count(*) FROM items_5 WHERE checksum IS NOT checksum(tbl, pk, sk, item)""",
     "items are missing from the table places": """
-        SELECT count(*) FROM items WHERE NOT EXISTS (
-            SELECT 1 FROM places WHERE partition = place(tbl, pk) AND places.sk = items.sk)""",
+        SELECT count(*) FROM items_5 WHERE NOT EXISTS (
+            SELECT 1 FROM places WHERE partition = place(tbl, pk) AND places.sk = items_5.sk)""",
     "items are missing from the table items": """
-        SELECT (SELECT count(*) FROM places) - (SELECT count(*) FROM items)""",
+        SELECT (SELECT count(*) FROM places) - (SELECT count(*) FROM items_5)""",
     "audit entries are missing from their tallies": """
         SELECT abs((SELECT coalesce(sum(n), 0) FROM tallies WHERE path = '')
-            - (SELECT count(*) FROM items WHERE tbl = 'audit'))""",
+            - (SELECT count(*) FROM items_5 WHERE tbl = 'audit'))""",
 }
 
 
@@ -82,17 +70,16 @@ def _partition(table: str, pk: str) -> bytes:
 
 
 def prepare(connection: sqlite3.Connection) -> None:
-    """Create the tables in a new file, or upgrade an older file to this format.
+    """Create the tables in a new file. Leave any other file unchanged.
 
-    If that fails, the file is unchanged. Raises `InvalidSettings` for a file of a newer format, and
-    `sqlite3.DatabaseError` for a damaged one.
+    Raises `InvalidSettings` for a file of another format, and `sqlite3.DatabaseError` for a damaged
+    one.
     """
-    if _version(connection) == FORMAT:
+    if version(connection) == FORMAT:
         return
-    _add_functions(connection)
     connection.execute("BEGIN IMMEDIATE")
     try:
-        _upgrade(connection)
+        _create(connection)
         connection.execute("COMMIT")
     finally:
         if connection.in_transaction:
@@ -115,38 +102,24 @@ def problems(connection: sqlite3.Connection, *, quickly: bool) -> Iterator[str]:
             yield f"{number} {fault}"
 
 
-def _upgrade(connection: sqlite3.Connection) -> None:
-    found = _version(connection)
+def _create(connection: sqlite3.Connection) -> None:
+    found = version(connection)
     if found == FORMAT:
-        return  # Another process has upgraded it.
+        return  # Another process has created them.
     if found > FORMAT:
         raise InvalidSettings(
             f"SVC_STORE: the database has format {found}; this release reads format {FORMAT}.",
             "Use the release that wrote the database, or a newer one.",
         )
-    if found:
-        if found not in _LACKING:
-            raise sqlite3.DatabaseError(f"the file has the format {found}, which never was")
-        statements: tuple[str, ...] = _LACKING[found]
-    elif _has_items(connection):
-        # A new checksum would make damaged data look valid.
-        for damage in _damage(connection, "integrity_check(1)"):
-            raise sqlite3.DatabaseError(f"the file is damaged: {damage}")
-        statements = _UPGRADE
-    else:
-        statements = (_ITEMS, _PLACES, *sqlite_audit.SCHEMA, *sqlite_expiry.SCHEMA)
-    for statement in (*statements, f"PRAGMA user_version = {FORMAT}"):
+    if found or _has_items(connection):
+        raise oldest.refusal("the database")
+    for statement in (*_NEW, f"PRAGMA user_version = {FORMAT}"):
         connection.execute(statement)
 
 
 def _damage(connection: sqlite3.Connection, check: str) -> Iterator[str]:
     lines = connection.execute(f"PRAGMA {check}")
     return (line for (line,) in lines if line != "ok")
-
-
-def _version(connection: sqlite3.Connection) -> int:
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    return int(version)
 
 
 def _has_items(connection: sqlite3.Connection) -> bool:

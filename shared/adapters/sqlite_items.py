@@ -21,15 +21,16 @@ from shared.ports.store import (
     Value,
 )
 
-_GET = "SELECT item, checksum FROM items WHERE tbl = ? AND pk = ? AND sk = ?"
+_GET = "SELECT item, checksum FROM items_5 WHERE tbl = ? AND pk = ? AND sk = ?"
 # One statement, so that no write comes between. A key that is only in `places` has no item.
 _CONFIRM = """SELECT item, checksum FROM places
-    LEFT JOIN items ON tbl = ? AND pk = ? AND items.sk = ? WHERE partition = ? AND places.sk = ?"""
+    LEFT JOIN items_5 ON tbl = ? AND pk = ? AND items_5.sk = ?
+    WHERE partition = ? AND places.sk = ?"""
 # Not INSERT OR REPLACE, which runs no delete trigger for the replaced row.
-_PUT = """INSERT INTO items (tbl, pk, sk, item, checksum) VALUES (?, ?, ?, ?, ?)
+_PUT = """INSERT INTO items_5 (tbl, pk, sk, item, checksum) VALUES (?, ?, ?, ?, ?)
     ON CONFLICT (tbl, pk, sk) DO UPDATE SET item = excluded.item, checksum = excluded.checksum"""
 _PUT_PLACE = "INSERT OR IGNORE INTO places (partition, sk) VALUES (?, ?)"
-_DELETE = "DELETE FROM items WHERE tbl = ? AND pk = ? AND sk = ?"
+_DELETE = "DELETE FROM items_5 WHERE tbl = ? AND pk = ? AND sk = ?"
 _DELETE_PLACE = "DELETE FROM places WHERE partition = ? AND sk = ?"
 
 Row: TypeAlias = tuple[object, object]

@@ -9,7 +9,7 @@ from shared.model.items import Address, Item, Table
 from shared.model.records import ADDED, Record
 
 # Rises if an earlier release would misread or damage what this release stores.
-SCHEMA: Final = 1
+SCHEMA: Final = 2
 
 ADDRESS: Final = Address(Table.KEYS, "deployment")
 

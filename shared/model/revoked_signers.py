@@ -25,8 +25,7 @@ class Marker(Record):
 class Count(Record):
     """The number of signers that a tenant has revoked; `versions` of them are superseded versions.
 
-    `version` counts the writes. The first edition stored the names of the signers in this item
-    (`FirstEdition`). Each of the two classes raises `Corrupt` if it is given the other's item.
+    `version` counts the writes.
     """
 
     signers: int
@@ -43,19 +42,6 @@ class Count(Record):
         """Return the count of these signers, as after one write."""
         versions = [each.key_version for each in signers]
         return cls(len(versions), sum(1 for each in versions if each is not None), 1)
-
-
-@dataclass(frozen=True, slots=True)
-class FirstEdition(Record):
-    """All revoked signers of a tenant in one item, as the first edition stored them."""
-
-    signers: tuple[str, ...]
-    version: int
-
-
-def is_of_first_edition(item: Item) -> bool:
-    """Return whether the item at `count_address` is a `FirstEdition`, which names the signers."""
-    return isinstance(item.get("signers"), list)
 
 
 def count_address(tenant_id: str) -> Address:

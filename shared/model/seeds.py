@@ -60,8 +60,3 @@ def seal_context(
         "purpose": purpose.value,
         "version": str(version),
     }
-
-
-def first_seal_context(tenant_id: str, key_id: str) -> dict[str, str]:
-    """Return the context of seals of releases that had no purposes. Only migration needs it."""
-    return {"tenant": tenant_id, "key": key_id}

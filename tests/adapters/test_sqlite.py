@@ -89,7 +89,8 @@ import os
 from shared.adapters.sqlite import SqliteStore
 store = SqliteStore({str(path)!r})
 store._database.connection.execute("BEGIN IMMEDIATE")
-store._database.connection.execute("INSERT INTO items VALUES ('keys', 't1', 'settings', x'a0', 0)")
+insert = "INSERT INTO items_5 VALUES ('keys', 't1', 'settings', x'a0', 0)"
+store._database.connection.execute(insert)
 os._exit(0)
 """
     subprocess.run([sys.executable, "-c", killed], check=True)
@@ -218,7 +219,7 @@ def test_a_closed_store_is_unavailable(path: Path, call: str) -> None:
 def test_a_broken_file_is_unavailable(path: Path, store: SqliteStore, call: str) -> None:
     """F22: a table that cannot be read is an outage, never an absent item."""
     with closing(sqlite3.connect(path, isolation_level=None)) as vandal:
-        vandal.execute("DROP TABLE items")
+        vandal.execute("DROP TABLE items_5")
     with pytest.raises(Unavailable):
         CALLS[call](store)
 
@@ -226,7 +227,7 @@ def test_a_broken_file_is_unavailable(path: Path, store: SqliteStore, call: str)
 def test_a_failed_write_leaves_no_transaction(path: Path, store: SqliteStore) -> None:
     """F25: a write that fails half way is undone, and the store goes on."""
     store._database.connection.execute(
-        "CREATE TRIGGER full BEFORE INSERT ON items WHEN NEW.tbl = 'audit'"
+        "CREATE TRIGGER full BEFORE INSERT ON items_5 WHEN NEW.tbl = 'audit'"
         " BEGIN SELECT RAISE(ABORT, 'disk full'); END"
     )
     with pytest.raises(Unavailable):
@@ -285,6 +286,6 @@ def test_a_walk_is_one_range_of_the_index(
         if statement.startswith("SELECT")
     ]
     assert [[step[3] for step in plan] for plan in plans] == [
-        ["SEARCH items USING PRIMARY KEY (tbl=? AND pk=? AND sk>? AND sk<?)"],
+        ["SEARCH items_5 USING PRIMARY KEY (tbl=? AND pk=? AND sk>? AND sk<?)"],
         ["SEARCH places USING PRIMARY KEY (partition=? AND sk>? AND sk<?)"],
     ]

@@ -61,13 +61,13 @@ def test_entries_that_another_program_wrote_are_found(store: SqliteStore, path: 
 
 def test_entries_that_another_program_changed_are_found(store: SqliteStore, path: Path) -> None:
     """F70e: The SQLite adapter notices audit entries that another program changed."""
-    behind_its_back(path, "DELETE FROM items WHERE sk = ?", address(1).sk)
+    behind_its_back(path, "DELETE FROM items_5 WHERE sk = ?", address(1).sk)
     behind_its_back(path, "DELETE FROM places WHERE sk = ?", address(1).sk)
     assert counts(store) == (49, 24, 24)
     store.write(Put(address(60), {"actor": "alice"}, Expect.ABSENT))
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("BEGIN")
-        connection.execute("DELETE FROM items WHERE sk = ?", (address(3).sk,))
+        connection.execute("DELETE FROM items_5 WHERE sk = ?", (address(3).sk,))
         connection.execute("DELETE FROM places WHERE sk = ?", (address(3).sk,))
         insert(connection, [(address(3), cbor2.dumps({"actor": "bob"}))])
         connection.execute("COMMIT")
@@ -117,7 +117,7 @@ def test_what_has_expired_and_is_there_is_not_counted(store: SqliteStore) -> Non
 
 def test_an_expired_entry_that_cannot_be_read_stays(store: SqliteStore, path: Path) -> None:
     """F71: it is not removed, and those after it are."""
-    behind_its_back(path, "UPDATE items SET item = x'ff' WHERE sk = ?", address(3).sk)
+    behind_its_back(path, "UPDATE items_5 SET item = x'ff' WHERE sk = ?", address(3).sk)
     while store.remove_expired(before=20 * DAY):
         pass
     assert store.count(PARTITION) == 31

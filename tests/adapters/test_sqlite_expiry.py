@@ -58,7 +58,7 @@ def test_what_was_replaced_stays(store: SqliteStore) -> None:
 def test_a_damaged_item_stops_no_other(store: SqliteStore, path: Path) -> None:
     """F371c: An item that cannot be read is not removed, and those after it are."""
     with closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute("UPDATE items SET item = x'ff' WHERE pk = ?", (ONCE[1].pk,))
+        connection.execute("UPDATE items_5 SET item = x'ff' WHERE pk = ?", (ONCE[1].pk,))
     while store.remove_expired(before=5):
         pass
     with pytest.raises(Corrupt):

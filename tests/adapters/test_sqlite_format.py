@@ -5,13 +5,14 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
-import cbor2
 import pytest
 
 from shared.adapters.sqlite import SqliteStore
 from shared.adapters.sqlite_buckets import SqliteBuckets
+from shared.adapters.sqlite_conversion import OLDEST
 from shared.adapters.sqlite_format import FORMAT
 from shared.errors import Corrupt, ExpectationLost, InvalidSettings, Unavailable
+from shared.model.revoked_signers import count_address
 from shared.ports.store import (
     Address,
     Change,
@@ -26,22 +27,10 @@ from shared.ports.store import (
     Where,
 )
 from tests.processes import figures_of
+from tests.sqlite_files import format_4
 
 PARTITION = Partition(Table.REVOCATIONS, "t1#revoked#00")
 KEY, OTHER = PARTITION.address("svc_wrt_1"), PARTITION.address("svc_wrt_2")
-
-# As the first release made it.
-_FIRST_SCHEMA = """
-CREATE TABLE items (
-    tbl TEXT NOT NULL, pk TEXT NOT NULL, sk TEXT NOT NULL, item BLOB NOT NULL,
-    PRIMARY KEY (tbl, pk, sk)
-) WITHOUT ROWID;
-CREATE TABLE writes (
-    token TEXT NOT NULL PRIMARY KEY, digest BLOB NOT NULL, made_at REAL NOT NULL
-) WITHOUT ROWID;
-CREATE INDEX writes_by_age ON writes (made_at);
-CREATE TABLE buckets (name TEXT NOT NULL PRIMARY KEY, full_at INTEGER NOT NULL) WITHOUT ROWID;
-"""
 
 
 @pytest.fixture
@@ -66,7 +55,7 @@ def change_behind_its_back(path: Path, statement: str) -> None:
 
 DAMAGE: dict[str, tuple[str, str]] = {
     "an item is lost": (
-        "DELETE FROM items WHERE sk = 'svc_wrt_1'",
+        "DELETE FROM items_5 WHERE sk = 'svc_wrt_1'",
         "1 items are missing from the table items",
     ),
     "a place is lost": (
@@ -74,15 +63,15 @@ DAMAGE: dict[str, tuple[str, str]] = {
         "1 items are missing from the table places",
     ),
     "an item is altered": (
-        "UPDATE items SET item = x'a0' WHERE sk = 'svc_wrt_1'",
+        "UPDATE items_5 SET item = x'a0' WHERE sk = 'svc_wrt_1'",
         "1 items do not match their checksum",
     ),
     "a key is altered": (
-        "UPDATE items SET sk = 'svc_wrt_0' WHERE sk = 'svc_wrt_1'",
+        "UPDATE items_5 SET sk = 'svc_wrt_0' WHERE sk = 'svc_wrt_1'",
         "1 items do not match their checksum",
     ),
     "an item is no longer bytes": (
-        "UPDATE items SET item = 'text' WHERE sk = 'svc_wrt_1'",
+        "UPDATE items_5 SET item = 'text' WHERE sk = 'svc_wrt_1'",
         "1 items do not match their checksum",
     ),
 }
@@ -129,7 +118,7 @@ def test_no_expectation_holds_on_what_is_lost(store: SqliteStore, path: Path, ch
 
 def test_what_is_lost_can_be_replaced_or_removed(store: SqliteStore, path: Path) -> None:
     """A change that expects nothing makes the item whole again, or is rid of it."""
-    change_behind_its_back(path, "DELETE FROM items")
+    change_behind_its_back(path, "DELETE FROM items_5")
     store.write(Put(KEY, {"n": 3}, Expect.ANYTHING), Delete(OTHER, Expect.ANYTHING))
     assert store.get_many([KEY, OTHER]) == {KEY: {"n": 3}}
     assert list(store.problems()) == []
@@ -163,82 +152,55 @@ def test_a_broken_tree_is_a_problem(path: Path, quickly: bool) -> None:
 # --- other formats ---
 
 
-def first_format(path: Path, items: dict[Address, Item]) -> None:
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.executescript(_FIRST_SCHEMA)
-        rows = [(*key, cbor2.dumps(dict(item))) for key, item in items.items()]
-        connection.executemany("INSERT INTO items VALUES (?, ?, ?, ?)", rows)
-        connection.execute("INSERT INTO writes VALUES ('token', x'00', 1.5)")
-
-
 def version(path: Path) -> int:
     with closing(sqlite3.connect(path)) as connection:
         (found,) = connection.execute("PRAGMA user_version").fetchone()
     return int(found)
 
 
+def schema(path: Path) -> set[tuple[str, str]]:
+    """The tables, indexes and triggers of a file; renaming one quotes its name."""
+    with closing(sqlite3.connect(path)) as connection:
+        made = connection.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL")
+        return {(name, " ".join(sql.replace('"', "").split())) for name, sql in made}
+
+
+AUDIT = Partition(Table.AUDIT, "t1#2026-11")
+
+
 @pytest.mark.parametrize("number", [0, 1, 2500])
-def test_a_file_of_the_first_format_is_upgraded(path: Path, number: int) -> None:
-    """OPS-11, F56a: A `svc.db` of the first release is upgraded without loss when it is opened."""
+def test_a_file_of_release_0_3_0_is_converted(path: Path, number: int) -> None:
+    """OPS-11, F56a: A `svc.db` of release 0.3.0 is converted without loss when it is opened."""
     keys = [PARTITION.address(f"svc_wrt_{each:04}") for each in range(number)]
     items: dict[Address, Item] = {key: {"n": index, "b": b"\0"} for index, key in enumerate(keys)}
-    first_format(path, items)
+    entries = [AUDIT.address(f"svc_evt_{each:026}") for each in range(number)]
+    format_4(path, items | {key: {"actor": key.sk[-1]} for key in entries})
     for _ in range(2):
         with closing(SqliteStore(str(path))) as store, closing(SqliteBuckets(str(path))):
-            assert {
-                PARTITION.address(each.sk): each.item for each in store.query(PARTITION)
-            } == items
-            assert store.get_many(keys) == items
-            assert list(store.problems()) == []
-    assert version(path) == FORMAT
-    with closing(sqlite3.connect(path)) as connection:
-        tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
-        assert {name for (name,) in tables} == {
-            *("items", "places", "tallies", "unindexed", "expiring", "buckets")
-        }
-
-
-def test_a_file_of_the_second_format_is_upgraded(path: Path) -> None:
-    """F56: it lacks only what finds and counts audit entries, which is made of those there are."""
-    keys = [Address(Table.AUDIT, "t1#2026-11", f"svc_evt_{number:026}") for number in range(1500)]
-    with closing(SqliteStore(str(path))) as store:
-        for start in range(0, len(keys), 100):
-            several = keys[start : start + 100]
-            store.write(*(Put(key, {"actor": key.sk[-1]}, Expect.ABSENT) for key in several))
-    drops = [f"DROP TRIGGER audit_{name}" for name in ("inserted", "updated", "deleted")]
-    drops += ["DROP TABLE tallies", "DROP TABLE unindexed", "DROP TABLE expiring"]
-    drops.append("PRAGMA user_version = 2")
-    for statement in drops:
-        change_behind_its_back(path, statement)
-    for _ in range(2):
-        with closing(SqliteStore(str(path))) as store:
-            audit = Partition(Table.AUDIT, "t1#2026-11")
-            assert store.count(audit) == 1500
-            assert store.count(audit, where=Where({"actor": "7"})) == 150
+            found = {PARTITION.address(each.sk): each.item for each in store.query(PARTITION)}
+            assert found == store.get_many(keys) == items
+            assert store.count(AUDIT) == number
+            assert store.count(AUDIT, where=Where({"actor": "7"})) == number // 10
             assert list(store.problems()) == []
     assert version(path) == FORMAT
 
 
-def test_a_file_of_the_third_format_is_upgraded(path: Path) -> None:
-    """F56: it lacks only what finds outcomes of requests, of which it has none."""
-    with closing(SqliteStore(str(path))) as store:
-        store.write(Put(KEY, {"n": 1}, Expect.ABSENT))
-    for statement in ("DROP TABLE expiring", "PRAGMA user_version = 3"):
-        change_behind_its_back(path, statement)
-    with closing(SqliteStore(str(path))) as store:
-        store.write(Put(Address(Table.KEYS, "t1#once#0"), {"expires": 1}, Expect.ABSENT))
-        assert (store.get(KEY), store.remove_expired(before=2)) == ({"n": 1}, 1)
-    assert version(path) == FORMAT
+def test_a_converted_file_is_like_a_new_one(path: Path, tmp_path: Path) -> None:
+    """F583: a conversion leaves out no table, index or trigger, and leaves none over."""
+    format_4(path, {KEY: {"n": 1}})
+    new = tmp_path / "new.db"
+    for each in (path, new):
+        SqliteStore(str(each)).close()
+    assert schema(path) == schema(new)
 
 
-def test_processes_upgrade_a_file_once(path: Path) -> None:
-    """F56: of processes that open an older file at once, one upgrades it and all work on it."""
-    first_format(path, {KEY: {"n": 0}})
+def test_processes_convert_a_file_once(path: Path) -> None:
+    """F583a: Of processes that open a file at once, one converts it, and all work on it."""
+    format_4(path, {KEY: {"n": 0}})
     program = f"""
 from shared.adapters.sqlite import SqliteStore
 from shared.ports.store import Expect, Increment, Address, Table
-store = SqliteStore({str(path)!r})
+store = SqliteStore({str(path)!r}, busy_seconds=30)
 key = Address(Table.REVOCATIONS, "t1#revoked#00", "svc_wrt_1")
 for _ in range(10):
     store.write(Increment(key, {{"n": 1}}, Expect.PRESENT))
@@ -249,30 +211,65 @@ print(10)
         assert store.get(KEY) == {"n": 30}
 
 
-def test_an_upgrade_that_fails_leaves_the_file_as_it_was(path: Path) -> None:
-    """F56: an upgrade is whole or not at all, and the file opens once the cause is gone."""
-    first_format(path, {KEY: {"n": 1}})
-    change_behind_its_back(path, "CREATE TABLE places (in_the_way)")
-    with pytest.raises(Unavailable):
-        SqliteStore(str(path))
-    assert version(path) == 0
-    change_behind_its_back(path, "DROP TABLE places")
+def test_a_file_in_use_is_not_converted(path: Path) -> None:
+    """F583b: While another process has a file of release 0.3.0 open, it is not converted."""
+    format_4(path, {KEY: {"n": 1}})
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("SELECT count(*) FROM items").fetchone()
+        with pytest.raises(InvalidSettings, match="Stop every process that uses it, servers of"):
+            SqliteStore(str(path), busy_seconds=0.1)
+        assert other.execute("SELECT count(*) FROM items").fetchone() == (1,)
     with closing(SqliteStore(str(path))) as store:
         assert store.get(KEY) == {"n": 1}
 
 
-def test_a_damaged_file_is_not_upgraded(path: Path) -> None:
-    """F56: no checksum is made over what is damaged already."""
-    first_format(path, {PARTITION.address(f"svc_wrt_{n}"): {"text": "x" * 99} for n in range(99)})
-    path.write_bytes(path.read_bytes().replace(b"svc_wrt_50", b"svc_wrt_~0"))
-    with pytest.raises(Unavailable) as caught:
+def test_a_conversion_that_fails_leaves_the_file_as_it_was(path: Path) -> None:
+    """F583: a conversion is whole or not at all, and the file opens once the cause is gone."""
+    format_4(path, {KEY: {"n": 1}})
+    change_behind_its_back(path, "CREATE TABLE items_5 (in_the_way)")
+    with pytest.raises(Unavailable):
         SqliteStore(str(path))
-    assert "the file is damaged" in str(caught.value.__cause__)
-    assert version(path) == 0
+    assert version(path) == OLDEST
+    change_behind_its_back(path, "DROP TABLE items_5")
+    with closing(SqliteStore(str(path))) as store:
+        assert store.get(KEY) == {"n": 1}
+
+
+def test_a_conversion_hides_no_damage(path: Path) -> None:
+    """F583c: What was damaged before a conversion is reported as damaged after it."""
+    format_4(path, {PARTITION.address(f"svc_wrt_{n}"): {"text": "x" * 99} for n in range(99)})
+    change_behind_its_back(path, "UPDATE items SET item = x'a0' WHERE sk = 'svc_wrt_50'")
+    with closing(SqliteStore(str(path))) as store:
+        with pytest.raises(Corrupt):
+            store.get(PARTITION.address("svc_wrt_50"))
+        assert "1 items do not match their checksum" in list(store.problems())
+
+
+TENANT = Address(Table.KEYS, "t1", "settings")
+REVOKED_KEYS: Item = {"signers": ["svc_key_a"], "version": 1}
+
+
+def test_a_file_that_release_0_3_0_did_not_upgrade_is_refused(path: Path) -> None:
+    """F584b: A file is not converted until release 0.3.0 has upgraded the data of each tenant."""
+    format_4(path, {TENANT: {}, count_address("t1"): REVOKED_KEYS})
+    with pytest.raises(InvalidSettings, match=r"run its `rescind upgrade`"):
+        SqliteStore(str(path))
+    assert version(path) == OLDEST
+
+
+@pytest.mark.parametrize("format_", [0, 2, 3])
+def test_a_file_of_a_release_before_0_3_0_is_refused(path: Path, format_: int) -> None:
+    """F584a: A file of a release before 0.3.0 is left alone; the error says what converts it."""
+    format_4(path, {KEY: {"n": 1}})
+    change_behind_its_back(path, f"PRAGMA user_version = {format_}")
+    before = path.read_bytes()
+    with pytest.raises(InvalidSettings, match=r"was stored by a release before 0\.3\.0"):
+        SqliteStore(str(path))
+    assert path.read_bytes() == before
 
 
 def test_a_file_of_a_newer_format_is_refused(store: SqliteStore, path: Path) -> None:
-    """F56: a file of a release to come is left alone, with words that say why."""
+    """F583: a file of a release to come is left alone, with words that say why."""
     change_behind_its_back(path, f"PRAGMA user_version = {FORMAT + 1}")
     before = path.read_bytes()
     with pytest.raises(
@@ -282,12 +279,22 @@ def test_a_file_of_a_newer_format_is_refused(store: SqliteStore, path: Path) -> 
     assert path.read_bytes() == before
 
 
-def test_the_release_before_cannot_write_to_an_upgraded_file(
-    store: SqliteStore, path: Path
-) -> None:
-    """F56: a process of the first release that still runs is refused, and writes no bare item."""
-    statement = "INSERT OR REPLACE INTO items (tbl, pk, sk, item) VALUES ('keys', 'p', 's', x'a0')"
-    with pytest.raises(sqlite3.IntegrityError):
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SELECT item, checksum FROM items WHERE tbl = 'revocations'",
+        "INSERT INTO items VALUES ('keys', 'p', 's', x'a0', 0)",
+        "DELETE FROM items WHERE tbl = 'revocations'",
+    ],
+)
+def test_statements_of_the_release_before_fail(path: Path, statement: str) -> None:
+    """F583d: A process of release 0.3.0 that still runs on a converted file reads nothing of it.
+
+    Nor does it write or delete anything.
+    """
+    format_4(path, {KEY: {"n": 1}})
+    SqliteStore(str(path)).close()
+    with pytest.raises(sqlite3.OperationalError, match="no such table: items"):
         change_behind_its_back(path, statement)
 
 

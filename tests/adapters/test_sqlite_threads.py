@@ -81,6 +81,6 @@ def test_what_is_asked_before_the_end_is_answered(
     """F22: a store that is closed lets go of the file once the last thread has its answer."""
     with store._database as connection:
         another.submit(store.close).result(timeout=5)
-        assert connection.execute("SELECT count(*) FROM items").fetchone() == (1,)
+        assert connection.execute("SELECT count(*) FROM items_5").fetchone() == (1,)
     with pytest.raises(Unavailable):
         store.get(KEY)

@@ -554,7 +554,7 @@ def test_no_seed_is_ever_shown_or_stored(tenant: Tenant, caplog: pytest.LogCaptu
     said += [tenant.admin.get(f"/v1/keys/{key_id}"), list_keys(tenant)]
     said += [tenant.admin.get("/v1/audit-logs"), tenant.admin.get(f"/v1/keys/{key_id}/warrants")]
     assert isinstance(tenant.ports.store, SqliteStore)
-    rows = tenant.ports.store._database.connection.execute("SELECT * FROM items").fetchall()
+    rows = tenant.ports.store._database.connection.execute("SELECT * FROM items_5").fetchall()
     everything = repr(rows) + caplog.text + "".join(each.text + str(each.headers) for each in said)
     blobs = b"".join(row[3] for row in rows)
     for seed in secrets:

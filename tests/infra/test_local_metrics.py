@@ -67,7 +67,7 @@ def test_the_address_serves_metrics_and_health_alone(tmp_path: Path) -> None:
         assert openmetrics.headers["content-type"].startswith("application/openmetrics-text")
         assert openmetrics.text.endswith("# EOF\n")
         with closing(sqlite3.connect(server.data / "svc.db")) as database:
-            database.execute("ALTER TABLE items RENAME TO lost")
+            database.execute("ALTER TABLE items_5 RENAME TO lost")
         found = _samples(http.get(f"{ops}/metrics"))
         assert found[_of("ready")] == 0
         assert _of("list_age_seconds") not in found

@@ -180,10 +180,10 @@ def test_the_timer_goes_on_after_a_tick_that_failed(
     ports = embedded(tmp_path, _now, store=str(file))
     tenant = Tenant.create(ports)
     tenant.revoke(ports, "svc_wrt_a")
-    _execute(file, "ALTER TABLE items RENAME TO elsewhere")
+    _execute(file, "ALTER TABLE items_5 RENAME TO elsewhere")
     with _timer(ports, monkeypatch):
         soon(lambda: bool(caplog.records))
-        _execute(file, "ALTER TABLE elsewhere RENAME TO items")
+        _execute(file, "ALTER TABLE elsewhere RENAME TO items_5")
         soon(lambda: in_force.head(ports, tenant.id).count == 1)
 
 
@@ -210,7 +210,7 @@ def test_the_timer_makes_room_although_nothing_can_be_published(
     """F119e: A tick of the timer that fails has removed leftovers of crashed writers first."""
     file = tmp_path / "svc.db"
     ports = embedded(tmp_path, _now, store=str(file))
-    _execute(file, "DROP TABLE items")
+    _execute(file, "DROP TABLE items_5")
     part = tmp_path / "blobs" / ".tmp" / "part"
     part.write_bytes(b"{")
     os.utime(part, (0, 0))

@@ -45,7 +45,7 @@ from shared.operations.api import (
 from shared.operations.api.authorizers import register
 from shared.operations.api.warrants import Order
 from shared.operations.audit import sealing
-from shared.operations.operator import doctor, migration, onboarding
+from shared.operations.operator import deployment, doctor, onboarding
 from shared.operations.operator.propagation import canary, watched
 from shared.operations.operator.recovery import recovery
 from shared.operations.rules import tenants
@@ -57,12 +57,10 @@ from shared.ports.store import Address, Delete, Expect, Increment, Put
 from shared.web.app import create_app
 from tests.api import Client, Instance, Tenant, serve
 from tests.aws import REGION, STAGE, Account, aws
-from tests.first_edition import as_first_edition
 from tests.functions.signing import create, moved, signed
 from tests.infra.templates import LAMBDAS, events, folder, of_kind, statements, variables
 from tests.lambda_events import Request, queued, streamed
 from tests.operations.signers import stored_signers
-from tests.operations.test_migration import aged
 from tests.operations.test_sealing import entry_made
 from tests.recorded_calls import ACCOUNT, Permission, granted, of_any_partition, recording
 from tests.web.endpoints import ENDPOINTS, call
@@ -124,8 +122,8 @@ def _at_its_queue(needed: Permission, name: str) -> Permission:
 def test_the_operator_may_do_what_the_commands_do(world: World) -> None:
     """F101a: The operator's policy on AWS allows what the documented commands call.
 
-    They read the outputs of the stack, create and list tenants, mint a key, examine, migrate,
-    publish, fly a canary, and recover what is lost. The policy allows nothing else.
+    They read the outputs of the stack, create and list tenants, mint a key, examine, raise the
+    schema, publish, fly a canary, and recover what is lost. The policy allows nothing else.
     """
     ports = wiring.from_environment()
     onboarding.create_tenant(ports, handle="globex")
@@ -135,8 +133,8 @@ def test_the_operator_may_do_what_the_commands_do(world: World) -> None:
     assert [each.handle for each in tenants.directory(ports)] == ["acme", "globex"]
     _tear(world.tenant.ports, operator)
     list(doctor.examine(ports))
-    _age_the_seals(world.tenant.ports, operator)
-    assert migration.migrate(ports, operator).resealed == 2
+    _lower_the_schema(world.tenant.ports)
+    deployment.mark_schema(ports)
     _leave_a_tile(world.tenant.ports, operator)
     assert recovery.recover(ports, operator).revoked_again == ["svc_wrt_lost"]
     assert not worker.publish_due(ports).failed
@@ -266,23 +264,11 @@ def _a_line_of_keys(tenant: Tenant, admin: Client) -> None:
     assert admin.post(f"/v1/keys/{root['id']}/revoke", json=body).status_code == 200
 
 
-def _keys_of_the_first_edition(tenant: Tenant, admin: Client) -> None:
-    """Keys that the first edition revoked are stored anew before another one is revoked."""
-    _revoked_by_keys(tenant)
-    as_first_edition(tenant.ports, tenant.id)
-    body = {"reason": "lost"}
-    assert admin.post(f"/v1/keys/{create(tenant)['id']}/revoke", json=body).status_code == 200
-
-
 def _warrants_of_revoked_keys(tenant: Tenant, admin: Client) -> None:
-    """The key's present version and a superseded one are looked up, as either edition has them."""
-    warrant_ids = _revoked_by_keys(tenant)
-    for of_first_edition in (False, True):
-        if of_first_edition:
-            as_first_edition(tenant.ports, tenant.id)
-        for warrant_id in warrant_ids:
-            answer = admin.get(f"/v1/revocations/check?warrant_id={warrant_id}")
-            assert answer.json()["revoked"]
+    """The key's present version and a superseded one are looked up."""
+    for warrant_id in _revoked_by_keys(tenant):
+        answer = admin.get(f"/v1/revocations/check?warrant_id={warrant_id}")
+        assert answer.json()["revoked"]
 
 
 def _a_long_log(tenant: Tenant, admin: Client) -> None:
@@ -393,7 +379,7 @@ FURTHER: Final[dict[str, tuple[Callable[[Tenant, Client], None], ...]]] = {
     "audit_log": (_a_long_log,),
     "revocations": (_warrants_of_revoked_keys,),
     "service_accounts": (_an_account_with_keys,),
-    "signing_keys": (_a_line_of_keys, _keys_of_the_first_edition, _a_claim_that_is_released),
+    "signing_keys": (_a_line_of_keys, _a_claim_that_is_released),
     "srl": (_lists_that_change, _a_long_list, _archived_signers, _a_claim_that_is_released),
     "tenant_settings": (_an_unknown_path,),
 }
@@ -571,11 +557,10 @@ def _lose_a_revocation(ports: Ports, operator: Caller, warrant_id: str) -> None:
     )
 
 
-def _age_the_seals(ports: Ports, operator: Caller) -> None:
-    """A list signer and a signing key are sealed as earlier versions did."""
-    key = signing_keys.create(ports, operator, type_=Type.ROOT, name="k")
-    for each in (key, in_force.signer(ports, operator.tenant_id)):
-        aged(ports, each)
+def _lower_the_schema(ports: Ports) -> None:
+    """The store is as a release with an earlier schema left it."""
+    found = deployment.read(ports)
+    deployment.write(ports, found, found.next(schema=found.schema - 1))
 
 
 def _let_one_leave(tenant: Tenant) -> None:

@@ -218,7 +218,7 @@ def test_a_backup_is_whole_and_holds_no_key(tmp_path: Path) -> None:
     assert secret.encode() not in held
     assert (data / "master.key").read_bytes() not in held
     with closing(sqlite3.connect(copy)) as connection:
-        query = "SELECT count(*) FROM items WHERE instr(sk, 'svc_wrt_a')"
+        query = "SELECT count(*) FROM items_5 WHERE instr(sk, 'svc_wrt_a')"
         assert connection.execute(query).fetchone()[0] > 0
 
 

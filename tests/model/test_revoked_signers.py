@@ -1,4 +1,4 @@
-"""Revoked signers: what is counted, what revokes a warrant, what the first edition stored."""
+"""Revoked signers: what is counted, and what revokes a warrant."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -6,7 +6,7 @@ import pytest
 
 from shared.errors import Corrupt
 from shared.model import revoked_signers as model
-from shared.model.revoked_signers import Count, FirstEdition, Marker
+from shared.model.revoked_signers import Count, Marker
 from shared.model.signing_keys import Signer
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
@@ -30,11 +30,7 @@ def test_versions_are_counted_apart() -> None:
     assert Count.of(None) == Count(0, 0, 0)
 
 
-def test_no_edition_takes_the_item_of_another() -> None:
-    """F127e: Neither edition takes the item of revoked keys of the other for its own."""
-    names, count = FirstEdition(("svc_key_a",), 1).to_item(), Count(1, 0, 1).to_item()
-    assert [model.is_of_first_edition(item) for item in (names, count)] == [True, False]
+def test_names_are_no_count() -> None:
+    """F584: what a release before 0.3.0 stored in the place of the count is refused."""
     with pytest.raises(Corrupt):
-        Count.from_item(names)
-    with pytest.raises(Corrupt):
-        FirstEdition.from_item(count)
+        Count.from_item({"signers": ["svc_key_a"], "version": 1})

@@ -98,7 +98,7 @@ def test_the_state_of_another_list_is_not_believed(tenant_id: str, version: int)
 
 @pytest.mark.parametrize("blob", [b"", b"{}", b'{"expiries":{},"signers":[]}', b"x" * 64])
 def test_what_is_no_state_is_not_believed(blob: bytes) -> None:
-    """A state of an earlier release was not signed; nor is anything else."""
+    """F49: what is not signed is no state."""
     with pytest.raises(Corrupt, match="not signed"):
         _opened(blob)
 

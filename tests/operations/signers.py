@@ -4,6 +4,7 @@ from datetime import datetime, timedelta
 
 from shared.model import seeds
 from shared.model.srl.signers import ListSigner, Status
+from shared.operations.srl import archive
 from shared.ports import Ports
 from shared.ports.store import MOST_CHANGES, Expect, Put
 
@@ -19,8 +20,8 @@ def stored_signers(
 ) -> list[ListSigner]:
     """So many signers that are older than those of today, the oldest first.
 
-    Their identifiers count from `first`. They are as release 0.1 left them if no `listed_until` is
-    given.
+    Their identifiers count from `first`. Retired ones are not listed any more if no `listed_until`
+    is given.
     """
     _, public_key = seeds.new()
     then = ports.now() - timedelta(days=365)
@@ -38,3 +39,9 @@ def store(ports: Ports, found: list[ListSigner]) -> None:
     puts = [Put(each.address, each.to_item(), Expect.ABSENT) for each in found]
     for start in range(0, len(puts), MOST_CHANGES):
         ports.store.write(*puts[start : start + MOST_CHANGES])
+
+
+def archive_all(ports: Ports, tenant_id: str) -> None:
+    """Archive all signers that may be archived, as many rotations would."""
+    while moves := archive.moves(ports, tenant_id):
+        ports.store.write(*moves)

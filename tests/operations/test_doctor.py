@@ -340,7 +340,7 @@ def test_it_changes_nothing(tmp_path: Path, clock: Clock) -> None:
 def _content(file: Path) -> list[Any]:
     with closing(sqlite3.connect(file)) as connection:
         tables = [row[0] for row in connection.execute("SELECT name FROM sqlite_master")]
-        return [connection.execute("SELECT * FROM items ORDER BY 1, 2, 3").fetchall(), tables]
+        return [connection.execute("SELECT * FROM items_5 ORDER BY 1, 2, 3").fetchall(), tables]
 
 
 def _files(folder: Path) -> dict[Path, bytes]:

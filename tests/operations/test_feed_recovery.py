@@ -1,12 +1,7 @@
 """The feed after a restore, and over releases without a feed: clients go on, and lose nothing."""
 
-import json
-import shutil
-from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,22 +10,18 @@ from shared.authorizer.state import FAST_FORWARD_MAX
 from shared.model import feed as model
 from shared.model.items import Table
 from shared.model.srl.blobs import states_folder
-from shared.model.srl.head import FORMAT, head_address, publications
-from shared.operations.operator import doctor, migration, onboarding
+from shared.model.srl.head import FORMAT, publications
+from shared.operations.operator import doctor
 from shared.operations.operator.recovery import newest, recovery
-from shared.operations.rules import operation
-from shared.operations.srl import feed, in_force, publication, wake, worker
+from shared.operations.srl import feed
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Put
 from tests.operations.followers import Follower
 from tests.operations.restores import Deployment
 from tests.operations.tenants import Tenant
-from tests.processes import ROOT
-from tests.worlds import Clock, close, embedded
+from tests.worlds import Clock
 
 pytestmark = pytest.mark.usefixtures("at_once", "few_partitions")
-
-OLD = ROOT / "tests/golden/before-the-feed"
 
 
 @dataclass(frozen=True)
@@ -183,121 +174,3 @@ def test_states_that_are_all_lost() -> None:
     """F248: However many states are lost, the leap is one that clients accept."""
     found = newest.Newest(10**9, (), (), ())
     assert found.sequence + model.LEAP < FAST_FORWARD_MAX
-
-
-# --- releases without a feed ---
-
-
-@dataclass(frozen=True)
-class Upgraded:
-    """The data of a release without a feed, as this one finds it."""
-
-    ports: Ports
-    tenant: Tenant
-    facts: dict[str, Any]
-
-    @property
-    def revoked(self) -> set[str]:
-        return {*self.facts["listed"], *self.facts["pending"]}
-
-
-@pytest.fixture
-def upgraded(tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Iterator[Upgraded]:
-    folder = tmp_path / "data"
-    shutil.copytree(OLD, folder)
-    for path in (folder, *folder.rglob("*")):
-        path.chmod(0o700 if path.is_dir() else 0o600)
-    facts = json.loads((OLD / "facts.json").read_text())
-    clock.moment = datetime.fromisoformat(facts["now"])
-    monkeypatch.undo()  # `few_partitions` does not fit data that is stored.
-    monkeypatch.setattr(operation, "PACING", operation.Pacing(pause=0, in_flight=0))
-    ports = embedded(folder, clock, store=str(folder / "svc.db"))
-    tenant = Tenant(facts["tenant_id"], onboarding.operator(ports, handle="acme"))
-    yield Upgraded(ports, tenant, facts)
-    close(ports)
-
-
-@pytest.mark.parametrize("way", ["schedule", "migrate"])
-def test_an_upgrade_begins_the_feed(upgraded: Upgraded, way: str) -> None:
-    """F249a: The first list after an upgrade begins the feed; until then marks are kept for it."""
-    ports, tenant = upgraded.ports, upgraded.tenant
-    assert list(doctor.examine(ports)) == []
-    assert feed.publish(ports, tenant.id) is None
-    assert wake.publish(ports, tenant.id) == wake.Woken()
-    if way == "schedule":
-        assert worker.publish_due(ports).published == [tenant.id]
-    else:
-        assert migration.migrate(ports, tenant.operator).published == upgraded.facts["version"] + 1
-        assert migration.migrate(ports, tenant.operator).published is None
-    assert set(tenant.published(ports).revoked_ids) == upgraded.revoked
-    say(ports, tenant, "svc_wrt_new")
-    assert Follower(tenant).poll(ports).refuses == upgraded.revoked | {"svc_wrt_new"}
-    assert list(doctor.examine(ports)) == []
-
-
-def _as_before(ports: Ports, tenant: Tenant, clock: Clock) -> None:
-    """Publish as the release before does: a list of its format, and no word to the feed.
-
-    It makes its first list from all records, since it does not know the format of ours.
-    """
-    assert in_force.head(ports, tenant.id).format != FORMAT - 1
-    address = model.head_address(tenant.id)
-    held = ports.store.get(address)
-    assert held is not None
-    sequence = model.FeedHead.from_item(held).sequence
-    clock.advance(minutes=1)
-    publication.publish(ports, tenant.operator, anew=True)
-    partition = model.feed(tenant.id)
-    for row in list(ports.store.query(partition)):
-        if model.entry_sk(sequence) < row.sk < model.HEAD:
-            ports.store.write(Delete(partition.address(row.sk), Expect.PRESENT))
-    ports.store.write(Put(address, held, Expect.PRESENT))
-    old = {"sequence", "base", "base_size", "payload_sha256"}
-    item = ports.store.get(head_address(tenant.id)) or {}
-    before = {name: value for name, value in item.items() if name not in old}
-    ports.store.write(
-        Put(head_address(tenant.id), {**before, "format": FORMAT - 1}, Expect.PRESENT)
-    )
-
-
-@pytest.mark.parametrize("says", [False, True], ids=["list first", "feed first"])
-def test_a_rollback_and_forward_again(upgraded: Upgraded, clock: Clock, says: bool) -> None:
-    """F249b: What a release without a feed published meanwhile is in the feed by a break.
-
-    No head that is signed after it leads past what the older release revoked.
-    """
-    ports, tenant = upgraded.ports, upgraded.tenant
-    worker.publish_due(ports)
-    say(ports, tenant, "svc_wrt_in-the-feed")
-    client = Follower(tenant).poll(ports)
-    tenant.revoke(ports, "svc_wrt_meanwhile")
-    _as_before(ports, tenant, clock)
-    assert "svc_wrt_meanwhile" in tenant.published(ports).revoked_ids
-    assert list(doctor.examine(ports)) == []
-    clock.advance(minutes=1)
-    if says:
-        tenant.revoke(ports, "svc_wrt_later")
-        assert wake.publish(ports, tenant.id).list_due
-        with pytest.raises(Refused) as refused:
-            client.poll(ports)
-        assert refused.value.reason is Reason.BREAK
-    clock.advance(hours=12)
-    assert worker.publish_due(ports).published == [tenant.id]
-    wanted = upgraded.revoked | {"svc_wrt_in-the-feed", "svc_wrt_meanwhile"}
-    wanted |= {"svc_wrt_later"} if says else set()
-    assert set(tenant.published(ports).revoked_ids) == wanted
-    assert Follower(tenant).poll(ports).refuses == wanted
-    assert client.poll(ports).refuses == wanted
-    assert list(doctor.examine(ports)) == []
-
-
-def test_the_older_release_makes_its_first_list_from_all_records(upgraded: Upgraded) -> None:
-    """F249c: A list has a format that releases without a feed do not know.
-
-    They know format 2. Any other one makes them read all records, so that they do not lose what
-    only the feed has said.
-    """
-    ports, tenant = upgraded.ports, upgraded.tenant
-    before = in_force.head(ports, tenant.id)
-    worker.publish_due(ports)
-    assert (before.format, in_force.head(ports, tenant.id).format) == (2, 3)

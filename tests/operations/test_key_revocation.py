@@ -20,12 +20,10 @@ from shared.operations.api import (
     srl,
 )
 from shared.operations.operator import consistency
-from shared.operations.rules import first_edition, revoked_signers
 from shared.operations.srl import publication, signed_by_end, worker
 from shared.ports import Ports
 from shared.ports.store import Change, Delete, Expect, Increment, Put
 from tests.faults import Crash, Script, raises, scripted
-from tests.first_edition import as_first_edition
 from tests.operations.races import races
 from tests.operations.revoked_keys import fill
 from tests.operations.tenants import Tenant
@@ -126,8 +124,8 @@ def test_what_a_revoked_key_signed_is_listed_until_its_time(
         clock.advance(minutes=20)
 
 
-def as_before_the_order(ports: Ports, tenant: Tenant) -> None:
-    """Take away the order of ends, which earlier releases did not have."""
+def without_the_order(ports: Ports, tenant: Tenant) -> None:
+    """Take away the order of ends, as a restore of a part of the records may."""
     for entry in list(ports.store.query(model.keys(tenant.id))):
         order = warrant_model.by_end(tenant.id, entry.sk)
         for each in list(ports.store.query(order)):
@@ -135,34 +133,18 @@ def as_before_the_order(ports: Ports, tenant: Tenant) -> None:
     ports.store.write(Delete(warrant_model.is_by_end_address(tenant.id), Expect.PRESENT))
 
 
-def test_what_was_signed_before_there_was_an_order(
-    ports: Ports, tenant: Tenant, clock: Clock
-) -> None:
-    """F133a: Until a migration sorts them, lists read all warrants that revoked keys signed."""
+def test_what_was_signed_and_has_lost_its_order(ports: Ports, tenant: Tenant, clock: Clock) -> None:
+    """F133a: Without the order of ends, lists read all warrants that revoked keys signed."""
     living = expired_long_ago(ports, tenant, clock, expired=150)
-    as_before_the_order(ports, tenant)
+    without_the_order(ports, tenant)
     publication.publish(ports, tenant.operator, anew=True)
     assert tenant.published(ports).revoked_ids == living
-    rehearsal = Script()
-    signed_by_end.migrate(scripted(ports, rehearsal), tenant.id)
-    for step in range(len(rehearsal.calls)):
-        as_before_the_order(ports, tenant)
-        script = Script(after={step: raises(Crash())})
-        with pytest.raises(Crash):
-            signed_by_end.migrate(scripted(ports, script), tenant.id)
-        publication.publish(ports, tenant.operator, anew=True)
-        assert tenant.published(ports).revoked_ids == living
-        signed_by_end.migrate(ports, tenant.id)
-        with reading(ports) as (watched, reads):
-            publication.publish(watched, tenant.operator, anew=True)
-        assert tenant.published(ports).revoked_ids == living
-        assert reads.items < 60
 
 
 def test_a_repair_puts_what_was_signed_in_order(ports: Ports, tenant: Tenant, clock: Clock) -> None:
     """F133b: After a restore of older records, `recover` puts warrants in order of expiry."""
     living = expired_long_ago(ports, tenant, clock, expired=150)
-    as_before_the_order(ports, tenant)
+    without_the_order(ports, tenant)
     assert any(
         "lists may not find" in each.problem for each in consistency.examine(ports, tenant.id)
     )
@@ -322,7 +304,7 @@ def test_a_list_that_follows_does_not_read_revoked_keys(ports: Ports, tenant: Te
 
 
 def test_a_marker_that_is_lost(ports: Ports, tenant: Tenant) -> None:
-    """F127f, F10: If the marker of a revoked key is lost, no list is made until it is repaired."""
+    """F127a, F10: If the marker of a revoked key is lost, no list is made until it is repaired."""
     key = tenant.key(ports)
     warrant_id = tenant.sign(ports, key)
     tenant.revoke_key(ports, key)
@@ -333,88 +315,6 @@ def test_a_marker_that_is_lost(ports: Ports, tenant: Tenant) -> None:
     assert tenant.is_revoked(ports, warrant_id)
     assert tenant.regenerate(ports).revoked_ids == [warrant_id]
     tenant.check_totals(ports)
-
-
-# --- revoked keys as the first edition stored them ---
-
-
-def first_edition_tenant(ports: Ports) -> tuple[Tenant, list[str]]:
-    """A tenant of the first edition: a key and a version are revoked; the last warrant holds."""
-    tenant = _another(ports)
-    keys = [tenant.key(ports) for _ in range(3)]
-    made = [tenant.sign(ports, key) for key in keys]
-    signing_keys.rotate(ports, tenant.operator, key_id=keys[1].id)
-    old = signing_keys.versions(ports, tenant.operator, key_id=keys[1].id)[1]
-    made.insert(2, tenant.sign(ports, keys[1]))
-    tenant.revoke_key(ports, keys[0])
-    tenant.revoke_key(ports, old)
-    as_first_edition(ports, tenant.id)
-    return tenant, made
-
-
-_OF_FIRST_EDITION = [True, True, False, False]
-
-
-def test_revoked_keys_of_the_first_edition_are_revoked(ports: Ports) -> None:
-    """F127a: Keys that the first edition revoked are revoked before a migration."""
-    tenant, made = first_edition_tenant(ports)
-    assert revoked_of(ports, tenant, made) == _OF_FIRST_EDITION
-    verdict = revocations.check(ports, tenant.operator, warrant_id=made[1])
-    assert verdict.reason == "lost"
-    assert tenant.regenerate(ports).revoked_ids == sorted(made[:2])
-    assert consistency.repair(ports, tenant.operator) == []
-    assert revoked_of(ports, tenant, made) == _OF_FIRST_EDITION
-    tenant.check_totals(ports)
-
-
-def test_a_record_of_the_first_edition_that_is_lost(ports: Ports) -> None:
-    """F127b: A key of the first edition whose record is lost stays revoked."""
-    tenant, made = first_edition_tenant(ports)
-    signers = [each for each in revoked_signers.read(ports, tenant.id) if "#" not in each]
-    ports.store.write(Delete(model.keys(tenant.id).address(signers[0]), Expect.PRESENT))
-    assert revoked_of(ports, tenant, made) == _OF_FIRST_EDITION
-    tenant.revoke_key(ports, tenant.key(ports))
-    assert revoked_of(ports, tenant, made) == _OF_FIRST_EDITION
-
-
-def test_no_moment_of_a_migration_forgets_a_revoked_key(ports: Ports) -> None:
-    """F127c: A migration of revoked keys loses none, at whichever call it is stopped."""
-    tenant, made = first_edition_tenant(ports)
-    rehearsal = Script()
-    assert first_edition.migrate(scripted(ports, rehearsal), tenant.id)
-    assert not first_edition.migrate(ports, tenant.id)
-    for step in range(len(rehearsal.calls)):
-        for late in (False, True):
-            tenant, made = first_edition_tenant(ports)
-            hooks = {step: raises(Crash())}
-            script = Script(after=hooks) if late else Script(before=hooks)
-            with pytest.raises(Crash):
-                first_edition.migrate(scripted(ports, script), tenant.id)
-            assert revoked_of(ports, tenant, made) == _OF_FIRST_EDITION
-            assert tenant.regenerate(ports).revoked_ids == sorted(made[:2])
-            first_edition.migrate(ports, tenant.id)
-            assert revoked_of(ports, tenant, made) == _OF_FIRST_EDITION
-            tenant.check_totals(ports)
-
-
-def test_a_key_revoked_during_a_migration(ports: Ports) -> None:
-    """F127d: A key that is revoked during the migration of revoked keys stays revoked."""
-
-    def make() -> tuple[Tenant, list[str], SigningKey]:
-        tenant, made = first_edition_tenant(ports)
-        key = tenant.key(ports)
-        return tenant, [*made, tenant.sign(ports, key)], key
-
-    for race in races(
-        ports,
-        make,
-        lambda p, world: first_edition.migrate(p, world[0].id),
-        lambda p, world: world[0].revoke_key(p, world[2]),
-    ):
-        tenant, made, _ = race.world
-        assert revoked_of(ports, tenant, made) == [*_OF_FIRST_EDITION, True]
-        assert tenant.regenerate(ports).revoked_ids == sorted([*made[:2], made[-1]])
-        tenant.check_totals(ports)
 
 
 # --- cascade ---

@@ -11,14 +11,14 @@ from shared.authorizer import statements as srl_statements
 from shared.errors import Conflict, ExpectationLost
 from shared.model.srl.signers import ListSigner, Status
 from shared.operations.api import list_signers, srl
-from shared.operations.operator import doctor, migration
+from shared.operations.operator import doctor
 from shared.operations.operator.recovery import recovery
 from shared.operations.srl import archive as srl_archive
 from shared.operations.srl import in_force
 from shared.operations.srl import signers as srl_signers
 from shared.ports import Ports
 from tests.operations.restores import Deployment, deployed
-from tests.operations.signers import store, stored_signers
+from tests.operations.signers import archive_all, store, stored_signers
 from tests.operations.tenants import Tenant
 from tests.reads import reading
 from tests.worlds import Clock
@@ -69,7 +69,7 @@ def test_what_happens_often_does_not_read_all_signers(ports: Ports, tenant: Tena
     then = ports.now() - timedelta(days=30)
     stored_signers(ports, tenant.id, 1000, Status.RETIRED)
     stored_signers(ports, tenant.id, 1000, Status.RETIRED, first=1000, listed_until=then)
-    migration.migrate(ports, tenant.operator)
+    archive_all(ports, tenant.id)
     with reading(ports) as (watched, reads):
         list_signers.page(watched, tenant.operator)
     assert reads.items < _MOST + 10
@@ -103,7 +103,7 @@ def test_a_rotation_archives_some(ports: Ports, tenant: Tenant) -> None:
 def test_revoked_signers_are_on_further_pages(ports: Ports, tenant: Tenant) -> None:
     """F147a: The pages of the list of keys name each revoked signer once."""
     old = stored_signers(ports, tenant.id, 2 * _MOST + 50, Status.REVOKED)
-    srl_archive.move_all(ports, tenant.id)
+    archive_all(ports, tenant.id)
     active = in_force.signer(ports, tenant.id)
     newest_first = [(each.id, Status.REVOKED) for each in reversed(old)]
     assert listed(ports, tenant) == [(active.id, Status.ACTIVE), *newest_first]
@@ -115,7 +115,7 @@ def test_revoked_signers_are_on_further_pages(ports: Ports, tenant: Tenant) -> N
 def test_an_archived_signer_can_be_revoked(ports: Ports, tenant: Tenant) -> None:
     """SIGNER-7, F147b: An archived list signer that is revoked is listed as revoked."""
     oldest, *_ = stored_signers(ports, tenant.id, _MOST + 1, Status.RETIRED)
-    srl_archive.move_all(ports, tenant.id)
+    archive_all(ports, tenant.id)
     assert oldest.id not in [each.id for each in recorded(ports, tenant)]
     revoke(ports, tenant, oldest)
     srl.regenerate(ports, tenant.operator)

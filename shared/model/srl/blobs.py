@@ -10,9 +10,9 @@ BASE_MEDIA_TYPE: Final = "application/cbor"
 # Clients ask again each time: a 304 costs little (SRL-17).
 CACHE_CONTROL: Final = "private, no-cache"
 
-VERSION_DIGITS: Final = 12
+_VERSION_DIGITS: Final = 12
 
-# How the names of signed states end. States of the first edition are not signed.
+# How the names of signed states end.
 STATE_SUFFIX: Final = "cbor"
 
 
@@ -49,12 +49,7 @@ def blob_name(folder: str, *, version: int, sha256: str, suffix: str = "json") -
 
 def version_prefix(version: int) -> str:
     """Return the start of the file names of a version. Those of earlier versions sort before it."""
-    return f"{version:0{VERSION_DIGITS}d}"
-
-
-def is_signed(state_blob: str) -> bool:
-    """Return whether the state in a blob must be signed: not if it is of the first edition."""
-    return state_blob.endswith(f".{STATE_SUFFIX}")
+    return f"{version:0{_VERSION_DIGITS}d}"
 
 
 def sha256_of(blob: str) -> str:

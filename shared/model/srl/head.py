@@ -90,10 +90,7 @@ class Head(Record):
 
 
 def publications(tenant_id: str) -> Partition:
-    """Return the partition of a tenant's head and the heads of its last `HEADS_KEPT` lists.
-
-    Heads that the first edition stored are there too, until they are migrated.
-    """
+    """Return the partition of a tenant's head and the heads of its last `HEADS_KEPT` lists."""
     return Partition(Table.REVOCATIONS, f"{tenant_id}#srl")
 
 

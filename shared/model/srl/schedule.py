@@ -66,8 +66,8 @@ class Mark(Record):
 
     `version` is a new random number each time it is set or seen. `seen_at` is when a worker first
     read that on a tenant. The change may not have been visible as a whole then, so the worker looks
-    again once it must be (SRL-12). `set_at` is when the warrant changed. Marks on tenants, of
-    repairs, and of earlier releases do not have it.
+    again once it must be (SRL-12). `set_at` is when the warrant changed. Marks on tenants
+    and of repairs do not have it.
     """
 
     version: int
@@ -89,7 +89,7 @@ class Mark(Record):
 class SignersMark(Record):
     """A mark on revoked signers, as text, whose warrants the feed does not name yet.
 
-    `set_at` is when they were revoked. Marks of repairs and of earlier releases do not have it.
+    `set_at` is when they were revoked. Marks of repairs do not have it.
     """
 
     version: int
@@ -185,6 +185,5 @@ def _marks(number: int) -> Partition:
 
 
 def _warrant_marks(tenant_id: str, number: int) -> Partition:
-    # Earlier releases stored all marks in the first partition.
     suffix = f"#{number:02x}" if number else ""
     return Partition(Table.REVOCATIONS, f"{tenant_id}#srl-changed{suffix}")

@@ -38,8 +38,8 @@ class ListSigner(Record):
 
     `public_key` is base64 of the 32 raw bytes. `sealed_seed` is None if the key cannot sign any
     more. `activated_at` is None for a key that was active from its creation or was never active.
-    `listed_until` is when the last list of a retired key expires; None if an older release retired
-    it. `statement` is about this key and signed by the key then in force
+    `listed_until` is when the last list of a retired key expires; None unless it is retired.
+    `statement` is about this key and signed by the key then in force
     (`shared.authorizer.statements`). `pending_id`, of the active key, names the pending key. Each
     operation that creates, activates or revokes the pending key also writes this record, so that
     only one of them succeeds. `is_archived` is True for a retired or revoked key in the archive,

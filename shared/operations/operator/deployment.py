@@ -1,7 +1,9 @@
 """What the store says of the deployment that it belongs to (OPS-12, OPS-13)."""
 
 from shared.model import deployment as model
+from shared.model import oldest
 from shared.model.deployment import SCHEMA, Deployment
+from shared.operations.rules import tenants
 from shared.operations.rules.operation import settle
 from shared.ports import Ports
 from shared.ports.store import At, Expect, Put
@@ -21,12 +23,19 @@ def write(ports: Ports, before: Deployment, after: Deployment) -> None:
 def mark_schema(ports: Ports) -> None:
     """Note the schema of this release in the store, which earlier releases then refuse to use.
 
-    Raises `Unavailable`.
+    Raises `InvalidSettings` if the records of a tenant are too old, `Corrupt`, `Unavailable`.
     """
 
     def attempt() -> None:
         found = read(ports)
         if found.version == 0 or found.schema < SCHEMA:
+            _check_age(ports)
             write(ports, found, found.next(schema=max(found.schema, SCHEMA)))
 
     settle(attempt)
+
+
+def _check_age(ports: Ports) -> None:
+    for tenant in tenants.directory(ports):
+        if oldest.is_too_old(ports.store.get, tenant.tenant_id):
+            raise oldest.refusal(f"the data of the tenant {tenant.handle}")

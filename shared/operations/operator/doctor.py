@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from shared.errors import Corrupt, InvalidSrl, RescindError
-from shared.model import seeds, signing_keys, times
+from shared.model import oldest, seeds, signing_keys, times
 from shared.model.expiring import Kind
 from shared.model.items import Address, Table
 from shared.model.signing_keys import SigningKey, Status
@@ -124,6 +124,9 @@ def _tenant(ports: Ports, tenant: DirectoryEntry) -> Iterator[Finding]:
     found: dict[str, Finding] = {}
     examined = None
     try:
+        if oldest.is_too_old(ports.store.get, tenant.tenant_id):
+            yield Finding(tenant.handle, f"its data {oldest.PROBLEM}", oldest.REMEDY)
+            return
         tenants.settings(ports, tenant.tenant_id)
         # If a list is published during the checks, their results may be wrong: check again.
         while (head := in_force.head(ports, tenant.tenant_id)) != examined:
@@ -270,10 +273,7 @@ def _seal(
 ) -> Iterator[Finding]:
     handle = tenant.handle
     try:
-        if seals.is_of_earlier_version(ports, key):
-            problem = f"the seed of its {name} is sealed in the format of an earlier version"
-            yield Finding(handle, problem, f"run: upgrade {handle}")
-        elif seeds.public_key(seals.opened(ports, key)) != key.public_key:
+        if seeds.public_key(seals.opened(ports, key)) != key.public_key:
             problem = f"the seed of its {name} belongs to another key"
             yield Finding(handle, problem, _restore_and_recover(tenant))
     except Corrupt:

@@ -10,9 +10,8 @@ from dataclasses import asdict
 from shared.errors import Corrupt
 from shared.model import revoked_signers as model
 from shared.model.items import Item
-from shared.model.revoked_signers import Count, FirstEdition, Marker
+from shared.model.revoked_signers import Count, Marker
 from shared.model.signing_keys import Signer
-from shared.operations.rules import first_edition
 from shared.operations.rules.operation import reread
 from shared.ports import Ports
 from shared.ports.store import Change, Expect, Increment, Put
@@ -29,8 +28,6 @@ def read(ports: Ports, tenant_id: str) -> tuple[str, ...]:
 def _read(ports: Ports, tenant_id: str) -> tuple[str, ...]:
     # Read before the markers: all that are counted here must then be found.
     item = ports.store.get(model.count_address(tenant_id))
-    if item is not None and model.is_of_first_edition(item):
-        return tuple(sorted(set(FirstEdition.from_item(item).signers)))
     pages = ports.store.column(model.markers(tenant_id), "revoked_at")
     found = tuple(signer for page in pages for signer, _ in page)
     if len(found) < Count.of(item).signers:
@@ -48,8 +45,6 @@ def found(
     """
     if item is None:
         return {}
-    if model.is_of_first_edition(item):
-        return first_edition.markers(ports, tenant_id, item, signers)
     count = Count.from_item(item)
     whole = count.signers - count.versions
     # Most tenants revoke no versions, or no keys at all: this saves reading their markers.
@@ -67,15 +62,11 @@ def added(ports: Ports, tenant_id: str, revoked: Mapping[Signer, Marker]) -> lis
     """Return the changes that mark these signers as revoked, for the write that revokes their keys.
 
     The first is the count; another follows for each signer without a marker (after a restore, a
-    signer may have one). Data of the first release is migrated first. Raises `Corrupt`,
-    `Unavailable`.
+    signer may have one). Raises `Unavailable`.
     """
     address = model.count_address(tenant_id)
     addresses = {each: model.marker_address(tenant_id, each) for each in revoked}
     items = ports.store.get_many([address, *addresses.values()])
-    if address in items and model.is_of_first_edition(items[address]):
-        first_edition.migrate(ports, tenant_id)
-        return added(ports, tenant_id, revoked)
     new = {each: marker for each, marker in revoked.items() if addresses[each] not in items}
     expected = Expect.PRESENT if address in items else Expect.ABSENT
     count = Increment(address, asdict(Count.counting(new)), expected)

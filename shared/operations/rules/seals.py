@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 
 from shared.errors import Corrupt
-from shared.model import seeds
 from shared.model.sealed_log.signers import AuditSigner
 from shared.model.signing_keys import SigningKey
 from shared.model.srl.native import NativeSigner
@@ -25,34 +24,8 @@ def opened(ports: Ports, key: SigningKey | ListSigner | NativeSigner | AuditSign
         return _unsealed(ports, key, key.seal_context)
     except Corrupt as error:
         raise SeedLost(
-            f"the sealed seed of {key.id} does not open; if an earlier version of the service "
-            "sealed it, run: rescind upgrade"
+            f"the sealed seed of {key.id} does not open; put back the master key that sealed it"
         ) from error
-
-
-def is_of_earlier_version(ports: Ports, key: SigningKey | ListSigner) -> bool:
-    """Return whether the seal is in the format before seals had a purpose.
-
-    Raises `Corrupt` if it opens in neither format or contains the seed of another key;
-    `Unavailable`.
-    """
-    try:
-        _unsealed(ports, key, key.seal_context)
-    except Corrupt:
-        seed = _unsealed(ports, key, seeds.first_seal_context(key.tenant_id, key.id))
-        if seeds.public_key(seed) != key.public_key:
-            raise Corrupt("its sealed seed belongs to another key") from None
-        return True
-    return False
-
-
-def resealed(ports: Ports, key: SigningKey | ListSigner) -> bytes:
-    """Open a seal in the format before seals had a purpose; return the seed sealed in today's.
-
-    Raises `Corrupt`, `Unavailable`.
-    """
-    seed = _unsealed(ports, key, seeds.first_seal_context(key.tenant_id, key.id))
-    return ports.sealer.seal(seed, context=key.seal_context)
 
 
 def _unsealed(

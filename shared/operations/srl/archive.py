@@ -2,12 +2,9 @@
 
 from collections.abc import Collection, Sequence
 from datetime import datetime
-from itertools import pairwise
 from typing import Final
 
 from shared.model.srl.signers import ListSigner, Status, archive, signers
-from shared.model.srl.verification import LIFETIME_MAX
-from shared.operations.rules.operation import settle
 from shared.operations.srl import signers as srl_signers
 from shared.ports import Ports
 from shared.ports.store import Change
@@ -32,8 +29,7 @@ def read(ports: Ports, tenant_id: str) -> list[ListSigner]:
 
 def listed(records: Sequence[ListSigner], now: datetime) -> list[ListSigner]:
     """Filter what `read` returns: signers that are not retired, or whose last list may be valid."""
-    pairs = pairwise([None, *records])
-    return [each for newer, each in pairs if each is not None and _is_listed(each, newer, now)]
+    return [each for each in records if _is_listed(each, now)]
 
 
 def first_page(ports: Ports, tenant_id: str) -> str | None:
@@ -58,17 +54,6 @@ def moves(ports: Ports, tenant_id: str, *, changed: Collection[str] = ()) -> lis
     """
     found = [each for each in _surplus(ports, tenant_id) if each.id not in changed]
     return _archived(found[:_MOVED_AT_ONCE])
-
-
-def move_all(ports: Ports, tenant_id: str) -> None:
-    """Archive all signers that may be archived. Raises `Corrupt`, `Unavailable`."""
-
-    def attempt() -> None:
-        found = _surplus(ports, tenant_id)
-        for start in range(0, len(found), _MOVED_AT_ONCE):
-            ports.store.write(*_archived(found[start : start + _MOVED_AT_ONCE]))
-
-    settle(attempt)
 
 
 def missing(records: Collection[ListSigner], stated: Collection[ListSigner]) -> list[ListSigner]:
@@ -98,10 +83,7 @@ def _archived(found: Sequence[ListSigner]) -> list[Change]:
     return [change for each in found for change in srl_signers.replaced(each, each.archived())]
 
 
-def _is_listed(list_signer: ListSigner, newer: ListSigner | None, now: datetime) -> bool:
+def _is_listed(list_signer: ListSigner, now: datetime) -> bool:
     if list_signer.status is not Status.RETIRED:
         return True
-    if list_signer.listed_until is not None:
-        return now < list_signer.listed_until
-    # An earlier release retired it, at the latest when the next signer was created.
-    return newer is not None and now < newer.created_at + LIFETIME_MAX
+    return list_signer.listed_until is not None and now < list_signer.listed_until

@@ -43,7 +43,7 @@ class Facts:
 
     @property
     def is_left_behind(self) -> bool:
-        """Whether a release without a feed published the list in force, and no break says so."""
+        """Whether no list can follow from the list in force by the feed, and no break says so."""
         return self.listed.sequence is None and not self.head.is_broken
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeVar
 
 from shared.errors import Corrupt
 from shared.model.srl import encoding
-from shared.model.srl.blobs import VERSION_DIGITS, sha256_of, version_of
+from shared.model.srl.blobs import sha256_of, version_of
 from shared.model.srl.head import Head, head_address, history_address, publications
 from shared.model.srl.signers import ListSigner, Status, signers
 from shared.model.srl.state import State
@@ -42,8 +42,7 @@ def head(ports: Ports, tenant_id: str) -> Head:
 def history(ports: Ports, tenant_id: str) -> list[Head]:
     """Read the heads of the last lists, in no order. Raises `Corrupt`, `Unavailable`."""
     rows = ports.store.query(publications(tenant_id), before=head_address(tenant_id).sk)
-    # The first edition kept the heads of all lists, under their versions.
-    return [Head.from_item(row.item) for row in rows if len(row.sk) < VERSION_DIGITS]
+    return [Head.from_item(row.item) for row in rows]
 
 
 def of_version(ports: Ports, tenant_id: str, version: int) -> Head | None:
@@ -78,7 +77,7 @@ def _head_and_signer(ports: Ports, tenant_id: str) -> tuple[Head, ListSigner]:
     item = ports.store.get(signers(tenant_id).address(current.key_id))
     active = None if item is None else ListSigner.from_item(item)
     if active is None or active.status is not Status.ACTIVE:
-        # An earlier release rotated without publishing, or a restore was partial.
+        # A restore was partial.
         active = _newest_active(ports, tenant_id)
     if active is None:
         raise Corrupt("none of its list signers is active")

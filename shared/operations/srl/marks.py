@@ -175,17 +175,7 @@ def clear(
             entry, Expect.PRESENT if address.sk in revoked else Expect.ABSENT
         )
 
-    # One warrant may have a mark of an earlier release and one of this release.
-    stored_now = {
-        key: mark
-        for key, mark in marks.items()
-        if key == model.warrant_mark_address(tenant_id, key.sk)
-    }
-    rest = {key: mark for key, mark in marks.items() if key not in stored_now}
-    return sum(
-        steps.apply(ports, [step(key, mark) for key, mark in some.items()], most=_CHANGES)
-        for some in (stored_now, rest)
-    )
+    return steps.apply(ports, [step(key, mark) for key, mark in marks.items()], most=_CHANGES)
 
 
 def clear_signers(ports: Ports, marks: Iterable[Address]) -> None:

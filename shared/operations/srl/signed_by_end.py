@@ -1,19 +1,19 @@
 """Index of signed warrants by their ends, so that lists skip what ended long ago.
 
-Earlier releases did not write it. Until a migration has completed the index and recorded that,
-lists read all that a revoked key ever signed (docs/adr/0036).
+If the note is missing that it is complete, as after a restore of a part of the records, lists read
+all that a revoked key ever signed (docs/adr/0036).
 """
 
 from collections.abc import Iterator
 from datetime import datetime
-from itertools import chain, islice
+from itertools import chain
 
-from shared.model import signing_keys, times
+from shared.model import times
 from shared.model import warrants as model
 from shared.model.records import integer
 from shared.model.warrants import Warrant
 from shared.ports import Ports
-from shared.ports.store import MOST_CHANGES, Expect, Put
+from shared.ports.store import Expect, Put
 
 
 def put(tenant_id: str, warrant: Warrant) -> Put:
@@ -45,18 +45,3 @@ def signed(
     for sk, version in chain.from_iterable(pages):
         warrant_id, ends_at = model.of_by_end(sk)
         yield warrant_id, integer({"key_version": version}, "key_version"), ends_at
-
-
-def migrate(ports: Ports, tenant_id: str) -> None:
-    """Add all warrants of a tenant to the index, then record that it is complete.
-
-    Raises `Corrupt`, `Unavailable`.
-    """
-    if is_complete(ports, tenant_id):
-        return
-    for entry in ports.store.query(signing_keys.keys(tenant_id)):
-        signed_by = ports.store.query(model.signed_by(tenant_id, entry.sk))
-        rest = (put(tenant_id, Warrant.from_item(each.item)) for each in signed_by)
-        while batch := list(islice(rest, MOST_CHANGES)):
-            ports.store.write(*batch)
-    ports.store.write(complete(tenant_id))

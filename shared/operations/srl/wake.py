@@ -57,8 +57,7 @@ def publish_soon(ports: Ports, tenant_id: str) -> Woken:
 def publish(ports: Ports, tenant_id: str) -> Woken:
     """Publish the feed of a tenant, unless its window has not ended yet.
 
-    A tenant of an earlier release has no feed until its next list begins it. Raises `Corrupt`,
-    `Unavailable`.
+    Raises `Corrupt`, `Unavailable`.
     """
     settings, head = ports.gather(
         lambda: tenants.settings(ports, tenant_id), lambda: feed_storage.head(ports, tenant_id)

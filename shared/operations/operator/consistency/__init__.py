@@ -21,7 +21,7 @@ from shared.operations.operator.consistency import (
     signing_keys,
 )
 from shared.operations.operator.consistency.inconsistency import Check, Inconsistency
-from shared.operations.rules import audit, first_edition, operation, tenants
+from shared.operations.rules import audit, operation, tenants
 from shared.ports import Ports
 
 # The order matters: later repairs rely on earlier ones.
@@ -56,7 +56,6 @@ def repair(ports: Ports, operator: Caller) -> list[str]:
 
     Inconsistencies that only a restore can repair are left. Raises `Unavailable`.
     """
-    first_edition.migrate(ports, operator.tenant_id)
     repaired: dict[str, None] = {}
     for _ in range(_ROUNDS):
         found = [each for each in examine(ports, operator.tenant_id) if each.changes]

@@ -7,7 +7,7 @@ from shared.model import revocations
 from shared.model.signing_keys import Signer
 from shared.model.srl import encoding, schedule
 from shared.model.srl.content import Content
-from shared.model.srl.head import FORMAT, Head
+from shared.model.srl.head import Head
 from shared.model.srl.schedule import SignersMark
 from shared.operations.operator.consistency.inconsistency import Inconsistency
 from shared.operations.operator.consistency.revocations import published_again, repaired
@@ -35,7 +35,7 @@ def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
         for warrant_id in sorted(made - set(content.revoked_ids) - marked):
             problem = f"the list has {warrant_id}, which is not revoked"
             yield _unmarked(tenant_id, warrant_id, problem)
-    if counted.changes == head.changes and head.format == FORMAT:
+    if counted.changes == head.changes:
         yield from _state(ports, tenant_id, head, counted.tombstones)
 
 

@@ -109,9 +109,6 @@ def _revoked(ports: Ports, tenant_id: str, keys: dict[str, SigningKey]) -> Itera
     """Check that exactly the revoked keys have markers, and that the count is right."""
     address = signer_model.count_address(tenant_id)
     before = ports.store.get(address)
-    if before is not None and signer_model.is_of_first_edition(before):
-        yield Inconsistency("its revoked keys are stored in the format of an earlier version")
-        return
     marked = {entry.sk for entry in ports.store.query(signer_model.markers(tenant_id))}
     if ports.store.get(address) == before:
         yield from _miscounted(tenant_id, Count.of(before), map(Signer.parse, marked))

@@ -73,10 +73,7 @@ def _opened(ports: Ports, seal: _Seal) -> bytes:
     try:
         secret = ports.sealer.unseal(seal.sealed, context=seal.context)
     except Corrupt as error:
-        raise Corrupt(
-            f"the seal of {seal.context['key']} does not open; if an earlier release made it, run: "
-            "rescind upgrade"
-        ) from error
+        raise Corrupt(f"the seal of {seal.context['key']} does not open") from error
     if seal.public_key is not None and seeds.public_key(secret) != seal.public_key:
         raise Corrupt(f"the seal of {seal.context['key']} has the seed of another key")
     return secret

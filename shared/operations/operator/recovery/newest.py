@@ -16,7 +16,7 @@ from shared.authorizer.statements import Statement, follow
 from shared.errors import Corrupt, InvalidSrl
 from shared.model.feed import LEAP
 from shared.model.srl import encoding, state
-from shared.model.srl.blobs import is_signed, lists_folder, states_folder, version_of
+from shared.model.srl.blobs import lists_folder, states_folder, version_of
 from shared.model.srl.encoding import Payload
 from shared.model.srl.signers import ENDED, ListSigner, Status, archive, signers
 from shared.model.srl.state import State
@@ -100,7 +100,7 @@ def beside(ports: Ports, tenant_id: str) -> Newest:
 def _stored_states(ports: Ports, tenant_id: str) -> list[str]:
     """Return the names of all signed states, newest first."""
     names = ports.blobs.names(states_folder(tenant_id))
-    return sorted(filter(is_signed, names), key=version_of, reverse=True)
+    return sorted(names, key=version_of, reverse=True)
 
 
 def highest(ports: Ports, tenant_id: str) -> int:

@@ -44,9 +44,9 @@ def environment(folder: Path, key: Path | None = None) -> dict[str, str]:
     }
 
 
-def feed_lock(folder: Path) -> Path:
-    """Return the path of the empty file that the thread of the feed keeps locked."""
-    return folder / "feed.lock"
+def publisher_lock(folder: Path) -> Path:
+    """Return the path of the empty file that the process that publishes keeps locked."""
+    return folder / "publisher.lock"
 
 
 def use(folder: Path) -> None:

@@ -52,15 +52,19 @@ def of_this_machine(host: IPv4Address | IPv6Address) -> str | None:
     return named(host) if str(host) in {"127.0.0.1", "::1"} else None
 
 
-def check_free(host: IPv4Address | IPv6Address, port: int) -> None:
-    """Raise `InvalidSettings` if this process cannot listen there."""
+def bind(host: IPv4Address | IPv6Address, port: int) -> socket.socket:
+    """Return a socket that is bound there. Raises `InvalidSettings` if it cannot be."""
+    bound = socket.socket(_family(host))
     try:
-        with socket.socket(_family(host)) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind((str(host), port))
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if host.version != _V4:
+            bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        bound.bind((str(host), port))
     except (OSError, OverflowError) as error:
+        bound.close()
         problem = f"address {host}, port {port}: {error}"
         raise InvalidSettings(f"{problem}. Try another: --port 8081, make run PORT=8081") from error
+    return bound
 
 
 def listen(address: OpsAddress) -> socket.socket:

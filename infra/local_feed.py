@@ -1,13 +1,9 @@
 """The feed on one machine: a thread that publishes what has a new mark (docs/adr/0047)."""
 
-import fcntl
 import logging
-import os
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Callable
 from typing import Final
 
 from shared.model.items import Address
@@ -15,16 +11,9 @@ from shared.model.srl.schedule import tenant_of_mark
 from shared.operations.srl import marks, wake
 from shared.ports import Ports
 
-# Names the file that the thread keeps locked, for the processes that serve requests.
-LOCK_VARIABLE: Final = "RESCIND_FEED_LOCK"
-
 _LOOK_SECONDS: Final = 0.05
 # With many marks a look takes longer; looks take a tenth of a processor at most.
 _PAUSES_A_LOOK: Final = 9
-# How long the thread of another server on the same data is left alone before the next try.
-_STANDBY_SECONDS: Final = 0.5
-# How long the start waits for the thread.
-_FIRST_SECONDS: Final = 5
 # The pauses after a failure: the first one, and the longest.
 _RETRY_SECONDS: Final = 0.5
 _RETRY_SECONDS_MAX: Final = 30.0
@@ -41,21 +30,24 @@ class Feed:
     schedule costs nothing. `publish_list` is called with a tenant that needs a list at once.
     """
 
-    def __init__(self, ports: Ports, lock: Path, publish_list: Callable[[str], object]) -> None:
-        self._ports, self._lock, self._publish_list = ports, lock, publish_list
-        self._stopped, self._begun = threading.Event(), threading.Event()
+    def __init__(self, ports: Ports, publish_list: Callable[[str], object]) -> None:
+        self._ports, self._publish_list = ports, publish_list
+        self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="feed")
         self._done: dict[Address, int] = {}
         self._waits = _Waits()
 
     def start(self) -> None:
-        """Start the thread. Return when it works, or when another server's thread does."""
+        """Start the thread."""
         self._thread.start()
-        self._begun.wait(_FIRST_SECONDS)
 
     def stop(self) -> None:
         """Start no further publication. The one in progress is completed in its thread."""
         self._stopped.set()
+
+    def join(self) -> None:
+        """Wait until what was in progress at `stop` is completed."""
+        self._thread.join()
 
     def is_alive(self) -> bool:
         """Return whether anything may still be published."""
@@ -63,9 +55,8 @@ class Feed:
 
     def _run(self) -> None:
         pause = 0.0
-        with _locked(self._lock, self._begun, self._stopped):
-            while not self._stopped.wait(pause):
-                pause = self._round()
+        while not self._stopped.wait(pause):
+            pause = self._round()
 
     def _round(self) -> float:
         """Publish for each tenant with a new mark; return the seconds until the next round."""
@@ -133,40 +124,3 @@ class _Waits:
         self._until.pop(name, None)
         if self._pauses.pop(name, None) is not None:
             _log.warning("the feed of %s is published again", name)
-
-
-def has_stopped() -> bool:
-    """Return whether the thread of this server has stopped, seen from any of its processes.
-
-    Returns False if the server has no such thread.
-    """
-    path = os.environ.get(LOCK_VARIABLE)
-    if path is None:
-        return False
-    try:
-        with Path(path).open("rb") as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:
-        return True
-    return True
-
-
-@contextmanager
-def _locked(path: Path, begun: threading.Event, stopped: threading.Event) -> Iterator[None]:
-    """Keep the file locked meanwhile; first wait for another process that does.
-
-    The lock ends with the thread, whatever ends it.
-    """
-    with path.open("ab") as file:
-        while not stopped.is_set():
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                begun.set()
-                stopped.wait(_STANDBY_SECONDS)
-            else:
-                break
-        begun.set()
-        yield

@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 from starlette.requests import Request
 from starlette.responses import Response
 
-from infra import local_feed
+from infra import local_publisher
 from shared.operations.operator import readiness
 from shared.operations.operator.readiness import Lists, NotReady
 from shared.ports import Ports
@@ -45,10 +45,10 @@ class _Answer(NamedTuple):
 async def alive(_request: Request) -> Response:
     """`GET /healthz`: 200 if this process answers and the feed is published. Checks no store.
 
-    503 if the thread of the feed has stopped, which only a restart mends.
+    503 if the process that publishes has ended. It is started again by itself.
     """
-    if local_feed.has_stopped():
-        return unavailable("The thread that publishes the feed has stopped.").response()
+    if local_publisher.is_missing():
+        return unavailable("The process that publishes has ended; it is started again.").response()
     return _Answer(HTTPStatus.OK, {"status": "alive"}).response()
 
 
@@ -97,7 +97,7 @@ class Health:
 
 
 def _ready(lists: Lists) -> _Answer:
-    feed = "stopped" if local_feed.has_stopped() else "published"
+    feed = "stopped" if local_publisher.is_missing() else "published"
     return _Answer(HTTPStatus.OK, {"status": "ready", "lists": asdict(lists), "feed": feed})
 
 

@@ -14,12 +14,12 @@ from itertools import product
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
-from infra.local_ages import Ages
+from infra.local_board import Board
 from shared import __version__, logs
 from shared.errors import Corrupt, Unavailable
 from shared.model.expiring import DAYS, Kind
@@ -125,12 +125,12 @@ class Handler(logging.Handler):
 class Gauges(Collector):
     """Reads the store when it is collected; without the store, only what needs none remains."""
 
-    def __init__(self, ports: Ports, ages: Ages) -> None:
-        self._ports, self._ages = ports, ages
+    def __init__(self, ports: Ports, board: Board) -> None:
+        self._ports, self._board = ports, board
         self._expiring: Counted[tuple[Kind, int]] | None = None
         self._count_at = 0.0
 
-    def collect(self) -> Iterator[GaugeMetricFamily]:
+    def collect(self) -> Iterator[Metric]:
         """Yield all gauges."""
         build = GaugeMetricFamily(
             "rescind_build_info", "The version that runs.", labels=["version"]
@@ -140,13 +140,14 @@ class Gauges(Collector):
         yield GaugeMetricFamily(
             "rescind_schedule_idle_seconds",
             "Time since the last round of the schedule.",
-            self._ages.schedule(),
+            self._board.schedule_seconds(),
         )
         yield GaugeMetricFamily(
             "rescind_audit_unsealed_seconds",
             "Time since the audit logs of all tenants were sealed.",
-            self._ages.sealed(),
+            self._board.sealed_seconds(),
         )
+        yield from self._processes()
         try:
             lists = readiness.look(self._ports)
         except Unavailable:
@@ -158,6 +159,21 @@ class Gauges(Collector):
             yield from _of_lists(lists)
             yield from self._credentials()
             yield from self._webhooks()
+
+    def _processes(self) -> Iterator[Metric]:
+        """Yield which processes of the server run, and how often each has ended."""
+        down = set(self._board.down())
+        up = GaugeMetricFamily("rescind_process_up", "1 if the process runs.", labels=["process"])
+        ends = CounterMetricFamily(
+            "rescind_process_ends",
+            "Ends of the process, each followed by a start.",
+            labels=["process"],
+        )
+        for name in self._board.names:
+            up.add_metric([name], name not in down)
+            ends.add_metric([name], self._board.ends(name))
+        yield up
+        yield ends
 
     def _webhooks(self) -> Iterator[GaugeMetricFamily]:
         """Yield how many webhooks there are by state, if there are few tenants."""

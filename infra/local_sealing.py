@@ -1,6 +1,7 @@
 """Sealing of the audit log on one machine: a thread that appends new entries (docs/adr/0057)."""
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -43,8 +44,7 @@ class Sealing:
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="sealing")
         self._failing: set[str] = set()
-        self._swept_at = -float("inf")
-        self._whole_at = time.monotonic()
+        self._swept_at = self._whole_at = -math.inf
 
     def start(self) -> None:
         """Start the thread."""
@@ -54,13 +54,20 @@ class Sealing:
         """Start no further pass. The one in progress is completed in its thread."""
         self._stopped.set()
 
+    def join(self) -> None:
+        """Wait until what was in progress at `stop` is completed."""
+        self._thread.join()
+
     def is_alive(self) -> bool:
         """Return whether anything may still be sealed."""
         return self._thread.is_alive()
 
-    def unsealed_seconds(self) -> float:
-        """Return the time since the beginning of the last round that failed for no tenant."""
-        return time.monotonic() - self._whole_at
+    def whole_at(self) -> float:
+        """Return when the last round began that failed for no tenant, by the monotonic clock.
+
+        Before the first such round this is -inf.
+        """
+        return self._whole_at
 
     def _run(self) -> None:
         pause = 0.0

@@ -1,8 +1,8 @@
 """Run the whole service on one machine: all functions at one address, data in one folder.
 
-The first start creates the tenant `local` and its admin key. Due lists are published at the start
-and then every minute, by the operation that the schedule runs on AWS. A change is in the feed at
-once.
+This process makes ready, opens the addresses, and keeps the others running: one that publishes,
+some that answer requests, and one for metrics. The first start creates the tenant `local` and its
+admin key.
 """
 
 import importlib
@@ -11,14 +11,13 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable
+from contextlib import closing, suppress
 from dataclasses import dataclass
+from functools import partial
 from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
-from typing import Any, ClassVar, NoReturn
-
-import uvicorn
+from typing import Any, Final, NoReturn
 
 from infra import (
     console_code,
@@ -26,16 +25,14 @@ from infra import (
     local_addresses,
     local_console,
     local_documents,
-    local_protocol,
+    local_publisher,
+    local_worker,
     os_user,
 )
 from infra.local_addresses import OpsAddress
-from infra.local_ages import Ages
+from infra.local_board import OPS, PUBLISHER, Board
 from infra.local_console import Choice
-from infra.local_feed import LOCK_VARIABLE, Feed
-from infra.local_sealing import Sealing
-from infra.local_timer import Timer
-from infra.local_webhooks import Webhooks
+from infra.local_processes import Processes
 from shared import logs, wiring
 from shared.errors import Corrupt, InvalidSettings, NotFound, RescindError
 from shared.operations.operator import deployment, onboarding
@@ -44,6 +41,9 @@ from shared.ports import Ports
 from shared.ports.one_machine import LocalStore
 
 _TENANT = "local"
+# How long the start waits for what is due, which takes longer only with thousands of tenants or a
+# very slow disk.
+_FIRST_SECONDS: Final = 30
 
 _log = logging.getLogger("rescind")
 
@@ -67,60 +67,70 @@ class Options:
 
 
 def serve(options: Options) -> int:
-    """Serve until interrupted. Return 0, or 1 after a message if the service cannot start."""
-    signal.signal(signal.SIGINT, _stop)
+    """Serve until a signal. Return 0, or 1 after a message if the service cannot start."""
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, _stop)
     try:
         try:
-            ports, listener = _prepare(options)
+            sockets = _prepare(options)
         except RescindError as error:
             print(f"Cannot start:\n{error}", file=sys.stderr)
             return 1
-        _serve(ports, options, listener)
-    except (_Stopped, SystemExit):
-        # uvicorn exits if it is stopped before its first step.
-        if not _Stopped.raised:
-            raise
+        _serve(options, sockets)
+    except _Stopped:
+        pass
     print("\nStopped; the data is in", options.data)
     return 0
 
 
 class _Stopped(KeyboardInterrupt):
-    """Ctrl-C was pressed.
+    """Ctrl-C was pressed, or the server was told to end.
 
     A signal may arrive while Python compiles a module. Then Python drops all exceptions but this
     one and its subclasses. After KeyboardInterrupt itself it exits by the signal, even if that
     was caught.
     """
 
-    raised: ClassVar[bool] = False
-
 
 def _stop(_signal: int, _frame: object) -> NoReturn:
-    _Stopped.raised = True
     raise _Stopped
 
 
-def _prepare(options: Options) -> tuple[Ports, socket.socket | None]:
-    """Return the ports, and a socket on the address for metrics if one was chosen."""
+@dataclass(frozen=True)
+class _Sockets:
+    """Where requests arrive, and where those for metrics do."""
+
+    requests: socket.socket
+    ops: socket.socket | None
+
+    def close(self) -> None:
+        self.requests.close()
+        if self.ops is not None:
+            self.ops.close()
+
+
+def _prepare(options: Options) -> _Sockets:
+    """Make the folder and the tenant, and open the addresses."""
     data_folder.check_named(options.data, os.environ)
-    local_addresses.check_free(options.host, options.port)
+    listener = local_addresses.bind(options.host, options.port)
     key = data_folder.master_key(options.data, options.keys, os.environ)
     data_folder.prepare(options.data, key)
-    # Worker processes read these.
+    # The other processes read these.
     os.environ.update(data_folder.environment(options.data, key))
-    if not wiring.is_read_only():
-        data_folder.use(options.data)
-    listener = _listen(options.ops_address, options.data)
-    logging.config.dictConfig(_log_config(options))
-    ports = _opened(options.data)
     os.environ[local_console.VARIABLE] = options.console
     os.environ[local_documents.VARIABLE] = options.docs
-    if wiring.is_read_only():
-        return ports, listener
-    os.environ[LOCK_VARIABLE] = str(data_folder.feed_lock(options.data))
-    deployment.mark_schema(ports)
-    _ensure_tenant(ports, options.data / "admin.key")
-    return ports, listener
+    if not wiring.is_read_only():
+        data_folder.use(options.data)
+        os.environ[local_publisher.LOCK_VARIABLE] = str(data_folder.publisher_lock(options.data))
+    sockets = _Sockets(listener, _listen(options.ops_address, options.data))
+    logging.config.dictConfig(_log_config(options))
+    with closing(_opened(options.data)) as ports:
+        if not wiring.is_read_only():
+            deployment.mark_schema(ports)
+            _ensure_tenant(ports, options.data / "admin.key")
+    # SQLite's connections must not be used across a fork. Each process has its own.
+    wiring.from_environment.cache_clear()
+    return sockets
 
 
 def _take_codes(options: Options) -> str | None:
@@ -163,71 +173,50 @@ def _damaged(data: Path, damage: str) -> InvalidSettings:
     )
 
 
-def _ops() -> Any:
-    """Import what serves the metrics. Not before: the library reads its folder when imported."""
-    return importlib.import_module("infra.local_ops")
-
-
 def _log_config(options: Options) -> dict[str, Any]:
     counted_by = None if options.ops_address is None else "infra.local_metrics.Handler"
     return logs.for_one_machine(options.log_level, counted_by=counted_by)
 
 
-def _serve(ports: Ports, options: Options, listener: socket.socket | None) -> None:
-    with ExitStack() as until_stopped:
-        ages = Ages()
-        if not wiring.is_read_only():
-            ages = until_stopped.enter_context(_publishing(ports, options))
-        if listener is not None:
-            until_stopped.enter_context(_ops().serving(listener, ports, ages))
+def _serve(options: Options, sockets: _Sockets) -> None:
+    """Publish what is due; then answer requests until a signal."""
+    workers = [f"worker {number}" for number in range(1, options.workers + 1)]
+    publisher = [] if wiring.is_read_only() else [PUBLISHER]
+    ops = [] if sockets.ops is None else [OPS]
+    board = Board([*publisher, *workers, *ops])
+    with Processes(board) as processes, closing(sockets):
+        if publisher:
+            processes.start(PUBLISHER, partial(_publish, options.data, board, sockets))
         address = _take_codes(options)
-        _print_summary(options, options.data / "admin.key", listener)
+        # The modules of those that answer are in memory once. Meanwhile what is due is published.
+        importlib.import_module("infra.local_app")
+        if publisher:
+            processes.wait(board.has_begun, seconds=_FIRST_SECONDS)
+        if sockets.ops is not None:
+            processes.start(OPS, partial(_tell, sockets, board))
+        for each in workers:
+            processes.start(each, partial(_work, sockets, partial(board.beat, each)))
+        _print_summary(options, options.data / "admin.key", sockets.ops)
         _print_console(options, address)
         print("Ctrl-C stops it.", flush=True)
-        _run(options)
+        processes.keep()
 
 
-@contextmanager
-def _publishing(ports: Ports, options: Options) -> Iterator[Ages]:
-    """Publish and seal meanwhile; yield what tells how long ago that was done."""
-    webhooks = Webhooks(ports, wiring.sender_from_environment())
-    sink = wiring.audit_sink_from_environment()
-    timer, sealing = Timer(ports), Sealing(ports, webhooks.sealed, sink)
-    feed = Feed(ports, data_folder.feed_lock(options.data), timer.publish)
-    try:
-        timer.start()
-        feed.start()
-        webhooks.start()
-        sealing.start()
-        yield Ages(timer.idle_seconds, sealing.unsealed_seconds)
-    finally:
-        webhooks.stop()
-        sealing.stop()
-        feed.stop()
-        timer.stop()
+def _publish(data: Path, board: Board, sockets: _Sockets, stop: int) -> None:
+    sockets.close()
+    local_publisher.run(stop, data_folder.publisher_lock(data), board)
 
 
-def _run(options: Options) -> None:
-    uvicorn.run(
-        "infra.local_app:app",
-        host=str(options.host),
-        port=options.port,
-        workers=options.workers,
-        # A worker may start slowly on a busy machine.
-        timeout_worker_healthcheck=30,
-        log_config=_log_config(options),
-        # Warnings report malformed requests, of which any caller can send any number.
-        log_level="error",
-        lifespan="on",
-        ws="none",
-        http=local_protocol.LocalProtocol,
-        backlog=local_protocol.limits().backlog,
-        # Connections close themselves before that.
-        timeout_graceful_shutdown=local_protocol.STOP_SECONDS + 2,
-        # The gate decides which forwarded addresses are used.
-        proxy_headers=False,
-        server_header=False,
-    )
+def _work(sockets: _Sockets, beat: Callable[[], None], stop: int) -> None:
+    if sockets.ops is not None:
+        sockets.ops.close()
+    local_worker.run(stop, sockets.requests, beat)
+
+
+def _tell(sockets: _Sockets, board: Board, stop: int) -> None:
+    sockets.requests.close()
+    # Not imported before: the library for metrics reads its folder when it is imported.
+    importlib.import_module("infra.local_ops").run(stop, sockets.ops, board)
 
 
 def _ensure_tenant(ports: Ports, admin_key: Path) -> None:
@@ -246,14 +235,14 @@ def _ensure_tenant(ports: Ports, admin_key: Path) -> None:
         print(f"Created the tenant {_TENANT}.")
 
 
-def _print_summary(options: Options, admin_key: Path, listener: socket.socket | None) -> None:
+def _print_summary(options: Options, admin_key: Path, ops: socket.socket | None) -> None:
     if admin_key.exists():
         print(f"Its admin key is in {admin_key}.")
     else:
         command = f"rescind admin-key {_TENANT} {_places(options)}"
         print(f"There is no {admin_key}; to create an admin key, run: {command}")
-    if listener is not None:
-        metrics = OpsAddress(*listener.getsockname()[:2])
+    if ops is not None:
+        metrics = OpsAddress(*ops.getsockname()[:2])
         print(f"Metrics are on http://{metrics}/metrics.")
     host, name = options.host, local_addresses.named(options.host)
     print(f"Rescind serves on http://{name}:{options.port}, data in {options.data}.")

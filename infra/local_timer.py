@@ -1,6 +1,7 @@
 """The schedule on one machine: a thread that publishes due lists."""
 
 import logging
+import math
 import queue
 import threading
 import time
@@ -31,7 +32,7 @@ class Timer:
         # None wakes the thread.
         self._wanted: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="timer")
-        self._round_at = time.monotonic()
+        self._round_at = -math.inf
 
     def start(self) -> None:
         """Start the thread. Return after the first round, or after `_FIRST_SECONDS`.
@@ -57,13 +58,17 @@ class Timer:
         """Have the list of a tenant published soon, if it is due."""
         self._wanted.put(tenant_id)
 
+    def join(self) -> None:
+        """Wait until what was in progress at `stop` is completed."""
+        self._thread.join()
+
     def is_alive(self) -> bool:
         """Return whether anything may still be published."""
         return self._thread.is_alive()
 
-    def idle_seconds(self) -> float:
-        """Return the time since the last round ended."""
-        return time.monotonic() - self._round_at
+    def round_at(self) -> float:
+        """Return when the last round ended, by the monotonic clock; -inf before that."""
+        return self._round_at
 
     def _run(self) -> None:
         retention = Retention(self._ports)

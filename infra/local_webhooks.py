@@ -62,6 +62,10 @@ class Webhooks:
         self._stopped.set()
         self._news.put(_News())
 
+    def join(self) -> None:
+        """Wait until what was in progress at `stop` is completed."""
+        self._thread.join()
+
     def is_alive(self) -> bool:
         """Return whether anything may still be sent."""
         return self._thread.is_alive()

@@ -45,7 +45,7 @@ class LocalServer:
 
     def serving(self) -> list[int]:
         """The identifiers of the processes that answer requests."""
-        return _workers(self.process.pid) or [self.process.pid]
+        return _workers(self.process.pid)
 
     def interrupt(self) -> int:
         """Ctrl-C, which a terminal sends to the whole group; the exit code."""
@@ -114,11 +114,17 @@ class Group:
 
 
 def _workers(parent: int) -> list[int]:
-    try:
-        children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
-    except OSError:
-        return []
-    return [int(child) for child in children if _is_worker(child)]
+    return [child for name, child in children(parent) if name.startswith("rescind-worker")]
+
+
+def children(parent: int) -> list[tuple[str, int]]:
+    """The names and identifiers of the processes that one has started."""
+    found = []
+    with suppress(OSError):
+        for child in Path(f"/proc/{parent}/task/{parent}/children").read_text().split():
+            with suppress(OSError):
+                found.append((Path(f"/proc/{child}/comm").read_text().strip(), int(child)))
+    return found
 
 
 def _is_up(worker: int) -> bool:
@@ -128,13 +134,6 @@ def _is_up(worker: int) -> bool:
     except OSError:
         return False
     return "anon_inode:[eventpoll]" in descriptors
-
-
-def _is_worker(pid: str) -> bool:
-    try:
-        return b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return False
 
 
 @contextmanager
@@ -147,13 +146,14 @@ def local_server(
     settings: dict[str, str] | None = None,
     program: Sequence[str] = _LOCAL_SERVER,
     cwd: Path = ROOT,
+    port: int | None = None,
 ) -> Iterator[LocalServer]:
     """The real server on the folder `data`; it is gone at the end.
 
     It answers, or, where `ready` is false, has only said that it will. `open_files` is how many
     files each of its processes may have open at once.
     """
-    port = free_port()
+    port = port or free_port()
     output = data.with_name(f"{data.name}-{port}.log")
     with output.open("wb") as log:
         process = subprocess.Popen(

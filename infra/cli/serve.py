@@ -41,7 +41,7 @@ Keys = Annotated[
         "--keys", metavar="FILE", help="The master key, if it is not master.key in the data folder."
     ),
 ]
-Workers = Annotated[int, typer.Option("--workers", help="Processes that answer requests.")]
+Workers = Annotated[int, typer.Option("--workers", min=1, help="Processes that answer requests.")]
 Ops = Annotated[
     OpsAddress | None,
     typer.Option(

@@ -289,7 +289,7 @@ def test_long_lists_are_streamed_while_others_are_served(tmp_path: Path) -> None
     with local_server(tmp_path / "data") as server, _client(server) as http:
         _lengthen(server.data, size=24 * 1024 * 1024)
         assert http.get("/v1/revocations/srl/keys").status_code == 200
-        before = _peak_mib(server.process.pid)
+        before = _peak_mib(server.serving()[0])
         with ExitStack() as readers:
             for _ in range(10):
                 reader = readers.enter_context(http.stream("GET", "/v1/revocations/srl/signed"))
@@ -297,7 +297,7 @@ def test_long_lists_are_streamed_while_others_are_served(tmp_path: Path) -> None
                 next(reader.iter_raw(1000))
             query = {"warrant_id": "svc_wrt_none"}
             answers = [http.get("/v1/revocations/check", params=query) for _ in range(50)]
-        after = _peak_mib(server.process.pid)
+        after = _peak_mib(server.serving()[0])
     assert after - before < 24
     # No download has ended: each reader took a thousand bytes.
     assert {each.status_code for each in answers} == {200}

@@ -1,7 +1,5 @@
 """The thread of the local server that publishes the feed when a mark is set."""
 
-import fcntl
-import json
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -14,11 +12,9 @@ from typing import Any
 
 import httpx2
 import pytest
-from starlette.requests import Request
 
 from infra import local_feed
-from infra.local_feed import LOCK_VARIABLE, Feed, has_stopped
-from infra.local_health import Health, alive
+from infra.local_feed import Feed
 from shared.errors import Unavailable
 from shared.model.srl import schedule
 from shared.model.tenants import SettingsChange, settings_address
@@ -27,8 +23,6 @@ from shared.operations.rules import tenants
 from shared.operations.srl import feed, feed_storage, worker
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Put
-from shared.web.work import IN_PLACE
-from tests.asgi import run
 from tests.infra.folders import opened
 from tests.intercepted import Call, Intercepted
 from tests.operations.tenants import Tenant
@@ -36,19 +30,15 @@ from tests.processes import local_server
 from tests.waiting import soon
 from tests.worlds import embedded
 
-_REQUEST = Request({"type": "http", "method": "GET", "path": "/readyz", "headers": []})
-
 
 def _now() -> datetime:
     return datetime.now(UTC)
 
 
 @contextmanager
-def running(
-    ports: Ports, folder: Path, publish_list: Callable[[str], object] = lambda _: None
-) -> Iterator[Feed]:
+def running(ports: Ports, publish_list: Callable[[str], object] = lambda _: None) -> Iterator[Feed]:
     """The server's own thread at work; it has ended at the end."""
-    thread = Feed(ports, folder / "feed.lock", publish_list)
+    thread = Feed(ports, publish_list)
     thread.start()
     try:
         yield thread
@@ -75,7 +65,7 @@ def test_a_change_is_in_the_feed_at_once(tmp_path: Path) -> None:
     """F224a: On one machine a change is in the feed in a moment, without the schedule."""
     ports = embedded(tmp_path, _now)
     tenant = Tenant.create(ports)
-    with running(ports, tmp_path):
+    with running(ports):
         for number in (1, 2):
             tenant.revoke(ports, f"svc_wrt_{number}")
             soon(partial(_is_at, ports, tenant, number), seconds=2)
@@ -87,7 +77,7 @@ def test_what_changed_before_the_start_is_published(tmp_path: Path) -> None:
     tenants = [Tenant.create(ports, handle) for handle in ("acme", "globex")]
     for tenant in tenants:
         tenant.revoke(ports, "svc_wrt_a")
-    with running(ports, tmp_path):
+    with running(ports):
         soon(lambda: [sequence(ports, each) for each in tenants] == [1, 1], seconds=2)
 
 
@@ -102,7 +92,7 @@ def test_a_mark_that_waits_for_the_schedule_costs_nothing(tmp_path: Path) -> Non
         calls.append(call.verb)
         return call()
 
-    thread = Feed(replace(ports, store=Intercepted(ports.store, count)), tmp_path / "l", print)
+    thread = Feed(replace(ports, store=Intercepted(ports.store, count)), print)
     thread._round()
     assert sequence(ports, tenant) == 1
     calls.clear()
@@ -122,7 +112,7 @@ def test_the_window_is_kept(tmp_path: Path) -> None:
     change = SettingsChange(feed_window_ms=60_000)
     tenant_settings.update(ports, slow.operator, change=change)
     slow.revoke(ports, "svc_wrt_a")
-    thread = Feed(ports, tmp_path / "lock", print)
+    thread = Feed(ports, print)
     thread._round()
     slow.revoke(ports, "svc_wrt_b")
     other.revoke(ports, "svc_wrt_b")
@@ -144,7 +134,7 @@ def test_a_fault_is_logged_once_and_tried_again(
     for tenant in (broken, other):
         tenant.revoke(ports, "svc_wrt_a")
     ports.store.write(Delete(address, Expect.PRESENT))
-    with running(ports, tmp_path):
+    with running(ports):
         soon(lambda: sequence(ports, other) == 1)
         time.sleep(0.3)
         assert [record.levelname for record in caplog.records] == ["ERROR"]
@@ -169,7 +159,7 @@ def test_a_store_that_fails_is_tried_again(
             raise Unavailable
         return call()
 
-    with running(replace(ports, store=Intercepted(ports.store, fail)), tmp_path):
+    with running(replace(ports, store=Intercepted(ports.store, fail))):
         time.sleep(0.2)
         assert len(caplog.records) == 1
         answers.set()
@@ -183,50 +173,8 @@ def test_a_list_that_cannot_wait_is_asked_for(tmp_path: Path) -> None:
     assert feed.break_off(ports, tenant.id) is not None
     tenant.revoke(ports, "svc_wrt_a")
     asked: list[str] = []
-    Feed(ports, tmp_path / "lock", asked.append)._round()
+    Feed(ports, asked.append)._round()
     assert asked == [tenant.id]
-
-
-def test_one_of_two_servers_publishes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """F226a: Of two servers on the same data one publishes the feed; the other one takes over."""
-    monkeypatch.setattr(local_feed, "_STANDBY_SECONDS", 0.02)
-    ports = embedded(tmp_path, _now)
-    tenant = Tenant.create(ports)
-    with (tmp_path / "feed.lock").open("ab") as other:
-        fcntl.flock(other, fcntl.LOCK_EX)
-        with running(ports, tmp_path):
-            tenant.revoke(ports, "svc_wrt_a")
-            time.sleep(0.2)
-            assert sequence(ports, tenant) == 0
-            fcntl.flock(other, fcntl.LOCK_UN)
-            soon(lambda: sequence(ports, tenant) == 1)
-
-
-def test_a_thread_that_ended_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """F226b: Every process of the server notices if the thread of the feed has ended."""
-    assert not has_stopped()
-    monkeypatch.setenv(LOCK_VARIABLE, str(tmp_path / "feed.lock"))
-    assert has_stopped()
-    with running(embedded(tmp_path, _now), tmp_path):
-        assert not has_stopped()
-    assert has_stopped()
-
-
-def test_health_tells_that_the_thread_ended(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """F226c: `/healthz` is 503 if the thread of the feed has ended; `/readyz` reports it."""
-    ports = embedded(tmp_path, _now)
-    monkeypatch.setenv(LOCK_VARIABLE, str(tmp_path / "feed.lock"))
-
-    async def asked() -> tuple[int, int, Any]:
-        health = Health(lambda: ports, IN_PLACE)
-        lives, ready = await alive(_REQUEST), await health.ready(_REQUEST)
-        return lives.status_code, ready.status_code, json.loads(bytes(ready.body))["feed"]
-
-    with running(ports, tmp_path):
-        assert run(asked()) == (200, 200, "published")
-    assert run(asked()) == (503, 200, "stopped")
 
 
 @pytest.mark.parametrize("workers", [1, 2])

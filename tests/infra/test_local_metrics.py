@@ -14,10 +14,13 @@ import httpx2
 import pytest
 from prometheus_client import REGISTRY
 from prometheus_client.parser import text_string_to_metric_families as parsed
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
-from infra import local_metrics
+from infra import local_metrics, local_ops
 from infra.local_addresses import OpsAddress
-from infra.local_ages import Ages
+from infra.local_board import PUBLISHER, Board
 from infra.local_metrics import Gauges, Handler
 from infra.measured_store import measured
 from shared import logs
@@ -29,6 +32,7 @@ from shared.operations.api import signing_keys, webhooks
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
 from tests import processes
+from tests.asgi import run
 from tests.faults import Script, raises, scripted
 from tests.operations.tenants import Tenant
 from tests.waiting import soon
@@ -175,21 +179,63 @@ def test_gauges_without_a_list(ports: Ports) -> None:
     """A server that has published nothing reports no age, and is ready."""
     found = {
         family.name: family.samples[0].value
-        for family in Gauges(ports, Ages(lambda: 7.0, lambda: 8.0)).collect()
+        for family in Gauges(ports, Board()).collect()
+        if family.samples
     }
-    assert found["rescind_schedule_idle_seconds"] == 7
-    assert found["rescind_audit_unsealed_seconds"] == 8
+    assert found["rescind_schedule_idle_seconds"] == 0
+    assert found["rescind_audit_unsealed_seconds"] == 0
     assert found["rescind_ready"] == 1
     assert "rescind_list_age_seconds" not in found
     Tenant.create(ports)
-    assert "rescind_list_age_seconds" in {each.name for each in Gauges(ports, Ages()).collect()}
+    assert "rescind_list_age_seconds" in {each.name for each in Gauges(ports, Board()).collect()}
+
+
+def test_a_process_that_is_down_is_named(ports: Ports) -> None:
+    """OPS-21, F555b: `/metrics` tells which processes run, and how often each has ended."""
+    board = Board([PUBLISHER, "worker 1"])
+    for name in board.names:
+        board.started(name)
+    board.ended(PUBLISHER)
+    board.publishing(schedule=time.monotonic() - 1000, sealed=time.monotonic() - 1000)
+    found = {
+        (sample.name, *sample.labels.values()): sample.value
+        for family in Gauges(ports, board).collect()
+        for sample in family.samples
+    }
+    assert found["rescind_process_up", "worker 1"] == 1
+    assert found["rescind_process_up", PUBLISHER] == 0
+    assert found["rescind_process_ends_total", PUBLISHER] == 1
+    # The ages count from the start of the server if nothing later is known.
+    assert 0 <= found["rescind_schedule_idle_seconds",] < 1000
+
+
+def test_health_names_a_process_that_is_down(
+    ports: Ports, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """OPS-21, F555c: `/healthz` of the address for metrics names each process that is down."""
+    monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(tmp_path))
+    board = Board([PUBLISHER, "worker 1"])
+    app = local_ops._app(ports, board)
+    (lives,) = [each for each in app.routes if getattr(each, "path", "") == "/healthz"]
+    assert isinstance(lives, Route)
+
+    def asked() -> Response:
+        answer: Response = run(lives.endpoint(Request({"type": "http", "headers": []})))
+        return answer
+
+    board.started("worker 1")
+    assert asked().status_code == 503
+    assert b"publisher" in asked().body
+    assert b"worker" not in asked().body
+    board.started(PUBLISHER)
+    assert asked().status_code == 200
 
 
 def test_keys_that_expire_soon_are_counted(
     ports: Ports, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """F380b: One machine reports how many keys expire within 1, 7 and 30 days, for each kind."""
-    tenant, gauges = Tenant.create(ports), Gauges(ports, Ages())
+    tenant, gauges = Tenant.create(ports), Gauges(ports, Board())
     for days in (5, 20, 20):
         end = clock() + timedelta(days=50 + days)
         signing_keys.create(ports, tenant.operator, type_=Type.ROOT, name="k", expires_at=end)
@@ -214,7 +260,7 @@ def test_webhooks_are_counted_by_state(ports: Ports, monkeypatch: pytest.MonkeyP
         ports.store.write(Put(each.address, each.to_item(), Expect.PRESENT))
 
     def found() -> list[dict[str, float]]:
-        families = [each for each in Gauges(ports, Ages()).collect() if "webhook" in each.name]
+        families = [each for each in Gauges(ports, Board()).collect() if "webhook" in each.name]
         return [
             {each.labels["state"]: each.value for each in family.samples} for family in families
         ]

@@ -414,7 +414,7 @@ def test_a_thousand_wait(tmp_path: Path) -> None:
             clients = [asyncio.create_task(fleet.follow(rounds)) for _ in range(many)]
             await Service.until(lambda: fleet.waiting == many)
             await asyncio.sleep(1)
-            used.append(_cpu_seconds(server.process.pid))
+            used.append(_cpu_seconds(server.serving()[0]))
             reader, writer = await asyncio.open_connection(HOST, server.port)
             for number in range(1, rounds + 1):
                 warrant_id = f"svc_wrt_{number}"
@@ -428,13 +428,13 @@ def test_a_thousand_wait(tmp_path: Path) -> None:
                 delays.extend(at - committed for at in told)
                 # The window of the feed.
                 await asyncio.sleep(0.6)
-            used.append(_cpu_seconds(server.process.pid))
+            used.append(_cpu_seconds(server.serving()[0]))
             await asyncio.gather(*clients)
             writer.close()
             await writer.wait_closed()
 
         asgi.run(asyncio.wait_for(both(), timeout=120))
-        memory = Path(f"/proc/{server.process.pid}/status").read_text()
+        memory = Path(f"/proc/{server.serving()[0]}/status").read_text()
     delays.sort()
     checks.sort()
     (resident,) = (line for line in memory.splitlines() if line.startswith("VmRSS"))

@@ -1,14 +1,17 @@
 """The whole API as its callers meet it: one client a caller, over the real ASGI application."""
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import httpx2
+import pytest
 from starlette.types import ASGIApp
 
 from infra.routers import ROUTERS
+from shared.model import times
 from shared.model.callers import Caller, Scope
-from shared.operations.api import api_keys
+from shared.operations.api import api_keys, revocation_changes
 from shared.operations.operator import onboarding
 from shared.ports import Ports
 from shared.web.app import create_app
@@ -87,6 +90,16 @@ class Tenant:
         """Revoke a warrant and return the identifier of the record."""
         body = {"warrant_id": warrant_id, "reason": reason}
         answer = self.admin.post("/v1/revocations", json=body)
+        assert answer.status_code == 201, answer.text
+        return str(answer.json()["id"])
+
+    def revoke_ended(self, warrant_id: str, ends_at: datetime, reason: str = "stolen") -> str:
+        """Revoke a warrant that has ended, as release 0.3.0 could; return the record's id."""
+        end = times.text(ends_at)
+        body = {"warrant_id": warrant_id, "reason": reason, "warrant_expires_at": end}
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(revocation_changes, "check_end", lambda *_: None)
+            answer = self.admin.post("/v1/revocations", json=body)
         assert answer.status_code == 201, answer.text
         return str(answer.json()["id"])
 

@@ -99,9 +99,8 @@ def _fall_behind(tenant: Tenant, clock: Clock) -> None:
 def _publish(tenant: Tenant, clock: Clock) -> None:
     """Publish a list of many warrants, of a revoked key and of one that ended long ago."""
     admin, now = tenant.admin, clock()
-    ended = times.text(now - timedelta(days=60))
-    body = {"warrant_id": "svc_wrt_ended", "reason": "lost", "warrant_expires_at": ended}
-    revocation = _done(tenant, "revocations", **body)["id"]
+    revocation = tenant.revoke_ended("svc_wrt_ended", now - timedelta(days=60))
+    tenant.revoke_ended("svc_wrt_said", now - timedelta(days=60))
     for number in range(230):
         revocations.create(
             tenant.ports, tenant.operator, warrant_id=f"svc_wrt_{number:064}", reason="stolen"
@@ -116,6 +115,14 @@ def _publish(tenant: Tenant, clock: Clock) -> None:
         for tenant_id in schedule.due(tenant.ports).tenant_ids:
             worker.publish_if_due(tenant.ports, tenant_id)
         clock.advance(minutes=10)
+    _done(tenant, "revocations", warrant_id="svc_wrt_said", reason="lost", warrant_expires_at=later)
+    _done(
+        tenant,
+        "revocations/batch",
+        action="revoke",
+        warrant_ids=["svc_wrt_said"],
+        reason="lost",
+    )
     assert admin.delete(f"/v1/revocations/{revocation}").status_code == 204
 
 

@@ -115,7 +115,8 @@ class RevocationChange(ResponseBody):
     id: str = shown("The identifier of the warrant or of the revocation, as it was given.")
     outcome: BatchOutcome = shown(
         "`revoked`: by this call, or by an equal one before. `already_revoked`: before, by a call "
-        "that was not of this batch. `taken_back`: by this call, or by an equal one before. "
+        "that was not of this batch. `extended`: before, and by this call to a later end, or for "
+        "good. `taken_back`: by this call, or by an equal one before. "
         "`not_revoked`: there was nothing to take back. `failed`: nothing is known to be done; "
         "`code` and `message` say why."
     )
@@ -143,6 +144,7 @@ class OutcomeCounts(ResponseBody):
 
     revoked: int = shown("Revoked.", minimum=0)
     already_revoked: int = shown("Revoked before.", minimum=0)
+    extended: int = shown("Revoked before, and now until a later end, or for good.", minimum=0)
     taken_back: int = shown("Taken back.", minimum=0)
     not_revoked: int = shown("Not revoked, so there was nothing to take back.", minimum=0)
     failed: int = shown("Failed.", minimum=0)
@@ -156,7 +158,14 @@ class RevocationChanges(ResponseBody):
         results=[
             {"id": "svc_wrt_laptop-17", "outcome": "revoked", "revocation_id": sample(REVOCATION)},
         ],
-        counts={"revoked": 1, "already_revoked": 0, "taken_back": 0, "not_revoked": 0, "failed": 0},
+        counts={
+            "revoked": 1,
+            "already_revoked": 0,
+            "extended": 0,
+            "taken_back": 0,
+            "not_revoked": 0,
+            "failed": 0,
+        },
     )
 
     batch_id: str = shown("Identifier of the batch.", **identifier(BATCH))

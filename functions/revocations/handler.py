@@ -113,8 +113,9 @@ async def create_revocation(
     """Revoke a warrant.
 
     Checks see the revocation from the next request on; the Signed Revocation List has it from its
-    next version on. If the warrant has a revocation record already, the status is 200, the response
-    is that record, and nothing changes.
+    next version on. If the warrant has a revocation record already, the status is 200 and the
+    response is that record. It changes only if a `warrant_expires_at` was given with it, and this
+    one is later or omitted: then this one holds, and the warrant returns to the list if it left it.
     """
     record, is_new = here.run(
         revocations.create,

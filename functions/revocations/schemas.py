@@ -45,10 +45,9 @@ class CreateRevocation(RequestBody):
     )
     warrant_expires_at: MomentIn | None = Field(
         default=None,
-        description="When the warrant itself ends; it may be in the past. The warrant is removed "
-        "from the Signed Revocation List one list lifetime after this moment, so pass it only if "
-        "verifiers refuse the warrant from then on. If the service signed the warrant with an "
-        "`expires_at`, "
+        description="When the warrant itself ends, in the future. The warrant is removed from the "
+        "Signed Revocation List one list lifetime after this moment, so pass it only if verifiers "
+        "refuse the warrant from then on. If the service signed the warrant with an `expires_at`, "
         "the two must be equal.",
     )
 

@@ -14,8 +14,12 @@ from shared.model.audit_log import Action
 from shared.model.items import Item, Value
 from shared.model.sealed_log.statements import Statement
 
-_ONE: Final = {Action.REVOCATION_CREATE, Action.REVOCATION_DELETE}
-_MANY: Final = {Action.REVOCATION_CREATE_BATCH, Action.REVOCATION_DELETE_BATCH}
+_ONE: Final = {Action.REVOCATION_CREATE, Action.REVOCATION_DELETE, Action.REVOCATION_EXTEND}
+_MANY: Final = {
+    Action.REVOCATION_CREATE_BATCH,
+    Action.REVOCATION_DELETE_BATCH,
+    Action.REVOCATION_EXTEND_BATCH,
+}
 
 
 @dataclass(slots=True)

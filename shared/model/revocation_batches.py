@@ -23,6 +23,7 @@ class BatchOutcome(StrEnum):
 
     REVOKED = "revoked"
     ALREADY_REVOKED = "already_revoked"
+    EXTENDED = "extended"
     TAKEN_BACK = "taken_back"
     NOT_REVOKED = "not_revoked"
     FAILED = "failed"

@@ -74,6 +74,19 @@ class Standing(Record):
             version=self.version + 1,
         )
 
+    def is_extended_by(self, said: datetime | None) -> bool:
+        """Return whether a second revocation, with the end `said`, extends the first one.
+
+        It does if the first one was given an end, and `said` is later or there is none. A signed
+        end is not extended.
+        """
+        given = self.said_to_end_at
+        return self.ends_at is None and given is not None and (said is None or said > given)
+
+    def extended(self, ends_at: datetime | None) -> "Standing":
+        """Return the standing with another end of its revocation; None if there is none."""
+        return replace(self, said_to_end_at=ends_at, version=self.version + 1)
+
     def restored(self) -> "Standing":
         """Return the standing without a revocation."""
         return replace(

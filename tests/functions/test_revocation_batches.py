@@ -161,6 +161,39 @@ def test_what_is_revoked_already_stays_as_it_is(tenant: Tenant) -> None:
     check_totals(tenant)
 
 
+def test_a_batch_extends_false_ends(tenant: Tenant, clock: Clock) -> None:
+    """REVOKE-21, F568e: A batch extends revocations whose end was said too early.
+
+    The other ones stay as they are, and taking the batch back leaves the first revocations.
+    """
+    revoke(tenant, "svc_wrt_a", "svc_wrt_b", warrant_expires_at="2026-11-21T12:01:00Z")
+    revoke(tenant, "svc_wrt_c")
+    clock.advance(days=100)
+    assert next_list(tenant) == next_list(tenant) == ["svc_wrt_c"]
+    names = ["svc_wrt_a", "svc_wrt_b", "svc_wrt_c", "svc_wrt_d"]
+    expected = dict(zip(names, ["extended", "extended", "already_revoked", "revoked"], strict=True))
+    assert outcomes(revoke(tenant, *names, dry_run=True)) == expected
+    answer = revoke(tenant, *names, batch_id=BATCH, reason="again")
+    assert outcomes(answer) == expected
+    assert answer["counts"]["extended"] == 2
+    assert next_list(tenant) == names
+    named = [
+        {"warrant_id": each["warrant_id"], "was": each["was"]}
+        for entry in entries(tenant, "revocation.extend_batch")
+        for each in entry["details"]["revocations"]
+    ]
+    assert sorted(named, key=str) == [
+        {"warrant_id": name, "was": "2026-11-21T12:01:00Z"} for name in names[:2]
+    ]
+    assert outcomes(revoke(tenant, *names, batch_id=BATCH, reason="again")) == expected | {
+        "svc_wrt_a": "already_revoked",
+        "svc_wrt_b": "already_revoked",
+    }
+    ofbatch = tenant.admin.get(f"/v1/revocations?batch_id={BATCH}").json()["revocations"]
+    assert [each["warrant_id"] for each in ofbatch] == ["svc_wrt_d"]
+    check_totals(tenant)
+
+
 def test_a_repeated_call_changes_nothing(tenant: Tenant) -> None:
     """REVOKE-22, F352a: A repeated call returns the same results and changes nothing."""
     first = revoke(tenant, *MANY, batch_id=BATCH)
@@ -234,7 +267,7 @@ def test_an_end_against_the_signed_one_fails_alone(tenant: Tenant) -> None:
     assert "warrant_expires_at" in failed["message"]
     assert revoked_["outcome"] == "revoked"
     assert answer["counts"] == {
-        **dict.fromkeys(("already_revoked", "taken_back", "not_revoked"), 0),
+        **dict.fromkeys(("already_revoked", "extended", "taken_back", "not_revoked"), 0),
         "revoked": 1,
         "failed": 1,
     }
@@ -456,7 +489,7 @@ def test_the_largest_write_is_accepted(tenant: Tenant, monkeypatch: pytest.Monke
     """F351d: A write of a batch has at most 100 changes, and an entry of less than 400 KB."""
     monkeypatch.setattr("shared.model.revocations.SHARDS", 1)
     ids = [f"svc_wrt_{number:064}" for number in range(48)]
-    end = "2026-11-01T00:00:00Z"
+    end = "2026-12-01T00:00:00Z"
     script = Script()
     client = Client(serve(scripted(tenant.ports, script)), tenant.admin.secret)
     others = [f"svc_wrt_{number}" for number in range(48)]

@@ -126,10 +126,10 @@ def named(tenant: Tenant, clock: Clock) -> list[str]:
     names = [f"svc_wrt_{name}" for name in ("-", "a", "a-1", "a-2", "aa", "a_", "b", "B", "z")]
     gone = ["svc_wrt_a-0", "svc_wrt_gone", "svc_wrt_a-9"]
     for age, name in enumerate([*reversed(names), *gone]):
-        ends_at = clock() - timedelta(days=90 + age)
-        body = {"warrant_id": name, "reason": f"r {name}"}
-        body |= {"warrant_expires_at": times.text(ends_at)} if name in gone else {}
-        assert tenant.admin.post(PATH, json=body).status_code == 201
+        if name in gone:
+            tenant.revoke_ended(name, clock() - timedelta(days=90 + age), f"r {name}")
+        else:
+            tenant.revoke(name, f"r {name}")
     wake.publish_soon(tenant.ports, tenant.id)
     ended.move(tenant.ports, tenant.id, gone, since=clock())
     assert sum(1 for _ in ended.read(tenant.ports, shard_of(tenant.id, gone[0])))

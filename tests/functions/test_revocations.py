@@ -107,21 +107,12 @@ def test_a_warrant_leaves_the_list_by_the_word_of_the_administrator(
     assert check(tenant)["revoked"] is True
 
 
-def test_an_end_that_has_passed_is_taken(tenant: Tenant) -> None:
-    """An end in the past is recorded; the answer is the record, and the entry tells the end."""
-    body = {"warrant_id": "svc_wrt_a", "reason": "r", "warrant_expires_at": "2026-11-01T00:00:00Z"}
-    answer = tenant.admin.post(PATH, json=body)
-    assert answer.status_code == 201
-    assert answer.json()["warrant_id"] == "svc_wrt_a"
-    entry = tenant.admin.get("/v1/audit-logs?action=revocation.create").json()["audit_logs"][0]
-    assert entry["details"]["warrant_expires_at"] == "2026-11-01T00:00:00Z"
-    assert next_list(tenant) == []
-    assert check(tenant)["revoked"] is True
+_ENDS = ["2026-11-21T12:00:00Z", "2020-01-01T00:00:00Z", "1970-01-01T00:00:00Z", "soon", 5]
 
 
-@pytest.mark.parametrize("end", ["1999-12-31T23:59:59Z", "1970-01-01T00:00:00Z", "soon", 5])
+@pytest.mark.parametrize("end", _ENDS)
 def test_an_end_that_is_none(tenant: Tenant, end: Any) -> None:
-    """F43: what no warrant can have ended at is 400, and nothing is revoked."""
+    """REVOKE-3, F568a: An end that is not in the future is 400, and nothing is revoked."""
     body = {"warrant_id": "svc_wrt_a", "reason": "r", "warrant_expires_at": end}
     answer = tenant.admin.post(PATH, json=body)
     assert (answer.status_code, answer.json()["error"]["code"]) == (400, "invalid_request")
@@ -161,9 +152,70 @@ def test_an_end_goes_with_its_revocation(tenant: Tenant, clock: Clock) -> None:
     tenant.revoke("svc_wrt_a")
     clock.advance(days=30)
     assert next_list(tenant) == ["svc_wrt_a"]
+    body["warrant_expires_at"] = "2027-01-01T00:00:00Z"
     again = tenant.admin.post(PATH, json=body)
     assert again.status_code == 200
     assert next_list(tenant) == ["svc_wrt_a"]
+
+
+def ending(tenant: Tenant, end: str | None, **headers: str) -> Any:
+    body = {"warrant_id": "svc_wrt_a", "reason": "found again"}
+    body |= {"warrant_expires_at": end} if end else {}
+    return tenant.admin.post(PATH, json=body, headers=headers)
+
+
+@pytest.mark.parametrize("days", [1, 100], ids=["left the list", "moved out of its shard"])
+@pytest.mark.parametrize("later", ["2027-06-01T00:00:00Z", None])
+def test_a_false_end_is_extended(
+    tenant: Tenant, clock: Clock, days: int, later: str | None
+) -> None:
+    """REVOKE-2, F568b: A revocation with a later end, or none, lists a warrant that has left."""
+    first = ending(tenant, "2026-11-21T12:01:00Z")
+    clock.advance(days=days)
+    assert next_list(tenant) == next_list(tenant) == []
+    again = [ending(tenant, later, **{"Idempotency-Key": "again"}) for _ in range(2)]
+    assert [(each.status_code, each.json()) for each in again] == [(200, first.json())] * 2
+    assert check(tenant)["revoked"] is True
+    assert next_list(tenant) == ["svc_wrt_a"]
+    found = tenant.admin.get(f"{PATH}/{first.json()['id']}").json()
+    assert found["feed_sequence"] is not None
+    (entry,) = tenant.admin.get("/v1/audit-logs?action=revocation.extend").json()["audit_logs"]
+    assert entry["resource_id"] == first.json()["id"]
+    assert entry["details"] == {
+        "warrant_id": "svc_wrt_a",
+        "reason": "found again",
+        "was": "2026-11-21T12:01:00Z",
+        "warrant_expires_at": later,
+    }
+    clock.advance(days=400)
+    assert next_list(tenant) == ([] if later else ["svc_wrt_a"])
+    tenant.admin.delete(f"{PATH}/{first.json()['id']}")
+    assert next_list(tenant) == []
+    assert tenant.admin.get(PATH).json()["total"] == 0
+
+
+def test_an_end_is_never_shortened(tenant: Tenant, clock: Clock) -> None:
+    """REVOKE-2, F568c: An earlier end of a second revocation changes nothing."""
+    ending(tenant, "2027-06-01T00:00:00Z")
+    for end in ("2027-06-01T00:00:00Z", "2026-12-01T00:00:00Z"):
+        assert ending(tenant, end).status_code == 200
+    assert tenant.admin.get("/v1/audit-logs?action=revocation.extend").json()["total"] == 0
+    clock.advance(days=150)
+    assert next_list(tenant) == ["svc_wrt_a"]
+
+
+def test_a_false_end_does_not_outdo_the_revocation_of_the_key(tenant: Tenant, clock: Clock) -> None:
+    """SRL-9, F568d: A warrant of a revoked key stays listed, whatever end was said of it."""
+    key_id = create_key(tenant)["id"]
+    signed(tenant, key_id, warrant_id="svc_wrt_a", format="raw")
+    record = ending(tenant, "2026-11-21T12:01:00Z").json()
+    clock.advance(days=1)
+    assert next_list(tenant) == []
+    assert tenant.admin.post(f"/v1/keys/{key_id}/revoke", json={"reason": "r"}).status_code == 200
+    assert next_list(tenant) == ["svc_wrt_a"]
+    assert tenant.admin.get(f"{PATH}/{record['id']}").json()["feed_sequence"] is not None
+    clock.advance(days=100)
+    assert next_list(tenant) == next_list(tenant) == ["svc_wrt_a"]
 
 
 def test_a_second_revocation_answers_the_first(tenant: Tenant, clock: Clock) -> None:

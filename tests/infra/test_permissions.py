@@ -414,8 +414,7 @@ def _publish(tenant: Tenant) -> None:
     The second list is made from all records, and one of these ended long ago.
     """
     _let_one_leave(tenant)
-    ended = {"warrant_id": "svc_wrt_ended", "warrant_expires_at": "2001-01-01T00:00:00Z"}
-    assert tenant.admin.post("/v1/revocations", json=ended | {"reason": "lost"}).status_code == 201
+    tenant.revoke_ended("svc_wrt_ended", datetime(2001, 1, 1, tzinfo=UTC))
     _revoked_by_keys(tenant)
     module = import_module("functions.srl_publication.handler")
     event = {"Records": [{"messageId": "1", "body": tenant.id}]}

@@ -241,6 +241,28 @@ def test_a_revocation_without_a_part_is_recovered(ports: Ports, part: str) -> No
     assert_whole(ports, tenant, {"svc_wrt_a"})
 
 
+@pytest.mark.parametrize("said", [None, "2030-01-01T00:00:00Z"])
+def test_an_end_that_lists_have_otherwise_is_repaired(ports: Ports, said: str | None) -> None:
+    """OPS-8, F568h: The doctor finds an end in a shard that differs from that of the warrant."""
+    tenant = Tenant.create(ports)
+    tenant.revoke(ports, "svc_wrt_a")
+    tenant.regenerate(ports)
+    standing = warrants.warrant_address(tenant.id, "svc_wrt_a")
+    item = ports.store.get(standing)
+    assert item is not None
+    shard = revocation_model.shard_of(tenant.id, "svc_wrt_a").address("svc_wrt_a")
+    if said:
+        ports.store.write(Put(standing, {**item, "said_to_end_at": said}, Expect.PRESENT))
+    else:
+        false = {"ends_at": "2026-01-01T00:00:00Z"}
+        ports.store.write(Put(shard, false, Expect.PRESENT))
+    assert [each.remedy for each in doctor.examine(ports)] == ["run: recover acme"]
+    assert len(consistency.repair(ports, tenant.operator)) == 1
+    assert ports.store.get(shard) == ({"ends_at": said} if said else {})
+    assert list(doctor.examine(ports)) == []
+    tenant.check_totals(ports)
+
+
 def test_a_lost_record_comes_back_with_time_and_reason(ports: Ports, clock: Clock) -> None:
     """F58: of a record that was lost, what check still knows is kept, and it can be deleted."""
     tenant = Tenant.create(ports)

@@ -126,6 +126,30 @@ def test_published_revocations_survive_a_restore(
     assert_healthy(ports, past)
 
 
+@_EACH_MOMENT
+def test_an_extension_survives_a_restore(
+    deployment: Deployment, past: Past, clock: Clock, tables: tuple[Table, ...]
+) -> None:
+    """OPS-9, F568g: A restore does not bring back the false end of a revocation."""
+    ports, tenant = deployment.ports, past.tenant
+    soon = clock() + timedelta(minutes=1)
+    revocations.create(
+        ports, tenant.operator, warrant_id="svc_wrt_false", reason="r", warrant_expires_at=soon
+    )
+    tenant.regenerate(ports)
+    copy = deployment.copy()
+    tenant.revoke(ports, "svc_wrt_false")
+    tenant.regenerate(ports)
+    deployment.restore(copy, *tables)
+    lines = list[str]()
+    recovery.recover(ports, tenant.operator, report=lines.append)
+    assert recover(ports, tenant).revoked_again == []
+    clock.advance(days=100)
+    assert "svc_wrt_false" in tenant.regenerate(ports).revoked_ids
+    if Table.REVOCATIONS in (tables or Table):
+        assert "Given its later end again: svc_wrt_false" in lines
+
+
 def test_again_and_again(deployment: Deployment, past: Past, clock: Clock) -> None:
     """Repeating it publishes the same once more, under the next version, and revokes nothing."""
     ports = deployment.ports

@@ -12,6 +12,7 @@ from shared.model.srl import verification as srl_verification
 from shared.model.tenants import SettingsChange
 from shared.operations.api import revocations, tenant_settings
 from shared.operations.operator import consistency, doctor
+from shared.operations.rules.operation import settle
 from shared.operations.srl import ended as srl_ended
 from shared.operations.srl import in_force, publication, worker
 from shared.operations.srl import marks as srl_marks
@@ -156,9 +157,10 @@ def test_lists_that_live_longer_need_nothing_that_was_moved(
     """F152b: A longer lifetime of lists needs no revocation that was moved."""
     assert model.LONG_AGO > 2 * srl_verification.LIFETIME_MAX
     tenant_settings.update(ports, tenant.operator, change=SettingsChange(srl_ttl_seconds=300))
+    clock.advance(days=-1)
     for days in range(40):
-        revoke(ports, tenant, clock, f"svc_wrt_{days:02}", days=days)
-    clock.advance(days=39, hours=1)
+        revoke(ports, tenant, clock, f"svc_wrt_{days:02}", days=days + 1)
+    clock.advance(days=40, hours=1)
     tidy(ports, tenant)
     assert moved(ports, tenant) == [f"svc_wrt_{days:02}" for days in range(10)]
     tenant_settings.update(ports, tenant.operator, change=SettingsChange(srl_ttl_seconds=604800))
@@ -198,6 +200,47 @@ def test_a_revocation_changes_while_it_is_moved(ports: Ports, clock: Clock) -> N
         assert tidy(ports, tenant) == [ENDED]
         assert moved(ports, tenant) == []
         tenant.check_totals(ports)
+    assert number > 2
+
+
+def test_a_revocation_is_extended_while_it_is_moved(ports: Ports, clock: Clock) -> None:
+    """F568f: A warrant whose revocation is extended during a move or a list is on the next list."""
+    handles = iter(range(1000))
+
+    def world() -> Tenant:
+        tenant = Tenant.create(ports, handle=f"acme-{next(handles)}")
+        clock.moment = Clock().moment
+        revoke(ports, tenant, clock, ENDED)
+        tidy(ports, tenant)
+        clock.advance(days=100)
+        return tenant
+
+    def revoke_again(ports: Ports, tenant: Tenant) -> object:
+        return tenant.revoke(ports, ENDED)
+
+    def extend(ports: Ports, tenant: Tenant) -> object:
+        record_id = revoke_again(ports, tenant)
+        # Its mark is gone again.
+        settle(lambda: publication.publish(ports, tenant.operator))
+        return record_id
+
+    def publish(ports: Ports, tenant: Tenant) -> object:
+        return settle(lambda: tidy(ports, tenant))
+
+    def move(ports: Ports, tenant: Tenant) -> object:
+        srl_ended.move(ports, tenant.id, [ENDED], since=clock())
+        return moved(ports, tenant)
+
+    number = 0
+    again = revoke_again
+    for first, second in ((move, extend), (again, move), (publish, extend), (again, again)):
+        for race in races(ports, world, first, second):
+            number += 1
+            assert not isinstance(race.second, Exception)
+            assert tidy(ports, race.world) == [ENDED]
+            assert moved(ports, race.world) == []
+            race.world.check_totals(ports)
+            assert race.world.actions(ports).count("revocation.extend") == 1
     assert number > 2
 
 

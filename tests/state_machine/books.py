@@ -225,8 +225,10 @@ _PUBLISHED_NEXT = {
     *("key.revoke", "key.rotate", "key.suspend", "key.enable"),
     *(
         "revocation.create",
+        "revocation.extend",
         "revocation.delete",
         "revocation.create_batch",
+        "revocation.extend_batch",
         "revocation.delete_batch",
         "srl.revoke_key",
     ),

@@ -59,7 +59,11 @@ class BatchRules(Machine):
         named: list[Fields] = []
         for entry in walk(self.ask_of(books), path):
             books.enter(entry["action"], batch_id, actor)
-            named += entry["details"]["revocations"]
+            if entry["action"] == "revocation.extend_batch":
+                for each in entry["details"]["revocations"]:
+                    del books.said_to_end[each["id"]]
+            else:
+                named += entry["details"]["revocations"]
         listed = {each["id"]: each for each in walk(self.ask_of(books), "/v1/revocations")}
         if action == "revoke":
             new = {i: each for i, each in listed.items() if i not in books.revocations}
@@ -80,7 +84,7 @@ def _check(result: dict[str, Any], changed: set[str], was: set[str], *, may_fail
     match result["outcome"]:
         case "revoked" | "taken_back":
             assert done
-        case "already_revoked":
+        case "already_revoked" | "extended":
             assert not done
             assert result["id"] in was
         case "not_revoked":

@@ -1,6 +1,7 @@
 """Revocations: revoke, take back, check."""
 
 from datetime import datetime
+from urllib.parse import urlencode
 
 from hypothesis import strategies as st
 
@@ -15,7 +16,7 @@ from tests.state_machine.attempts import (
     Done,
     Outcome,
 )
-from tests.state_machine.books import Books
+from tests.state_machine.books import Books, Fields, moment
 from tests.state_machine.machine import Machine, step
 from tests.state_machine.recount import in_batch
 from tests.state_machine.service import INSTANCES, How, between
@@ -31,7 +32,10 @@ class RevocationRules(Machine):
     def revoke_warrant(
         self, handle: str, how: How, warrant_id: str, signed: int | None, minutes: int | None
     ) -> None:
-        """A revocation holds at once; repeated, it answers with the first record."""
+        """A revocation holds at once; repeated, it answers with the first record.
+
+        A later end, or none, takes the place of an end that was said.
+        """
         books = self.books[handle]
         if signed is not None:
             warrant_id = self.choose(books, "warrants", signed)
@@ -57,6 +61,8 @@ class RevocationRules(Machine):
                 if said:
                     books.said_to_end[record["id"]] = said
                 books.enter("revocation.create", record["id"], done.actor)
+            elif warrant_id not in books.warrants:
+                self._extend(books, existing["id"], said, done.actor)
             assert record == (existing or record)
             self._check_everywhere(books, warrant_id)
 
@@ -69,8 +75,32 @@ class RevocationRules(Machine):
             body=body | end,
             scopes=REVOKERS,
             effect=effect,
-            evidence=lambda: self.new_record(books, "/v1/revocations", "revocations"),
+            evidence=lambda: self._evidence(books, warrant_id),
         )
+
+    def _extend(self, books: Books, record_id: str, said: str | None, actor: str) -> None:
+        """Enter the later end of a revocation whose end was said, if this one is later."""
+        was = books.said_to_end.get(record_id)
+        if was is not None and (said is None or moment(said) > moment(was)):
+            books.said_to_end |= {record_id: said} if said else {}
+            if said is None:
+                del books.said_to_end[record_id]
+            books.enter("revocation.extend", record_id, actor)
+
+    def _evidence(self, books: Books, warrant_id: str) -> Fields | None:
+        """The new record of a warrant; the one that it had if that was extended."""
+        existing = books.revocation_of(warrant_id)
+        if existing is None:
+            return self.new_record(books, "/v1/revocations", "revocations")
+        ever = {"from": "2000-01-01T00:00:00Z", "to": "2999-01-01T00:00:00Z"}
+        query = {"action": "revocation.extend", "resource_id": existing["id"], **ever}
+        total = self.ask(books, f"/v1/audit-logs?{urlencode(query)}").json()["total"]
+        known = (
+            number
+            for entry, number in books.entries.items()
+            if (entry.action, entry.resource_id) == ("revocation.extend", existing["id"])
+        )
+        return existing if total > sum(known) else None
 
     @step(handle=HANDLE, how=HOW, pick=PICK)
     def take_back(self, handle: str, how: How, pick: int) -> None:

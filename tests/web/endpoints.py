@@ -455,7 +455,9 @@ ENDPOINTS: Final[dict[tuple[str, str], Endpoint]] = {
         fields={
             "batch_id": ...,
             "results": [_names("id", "outcome", "revocation_id")],
-            "counts": _names("revoked", "already_revoked", "taken_back", "not_revoked", "failed"),
+            "counts": _names(
+                *["revoked", "already_revoked", "extended", "taken_back", "not_revoked", "failed"]
+            ),
         },
         action="revocation.create_batch",
         resource=_member("batch_id"),

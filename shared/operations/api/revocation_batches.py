@@ -76,10 +76,10 @@ def apply(ports: Ports, caller: Caller, *, batch: Batch) -> Applied:
     """Revoke the warrants of a batch, or take its revocations back; return a result for each.
 
     A repeated call with the same `batch.id` returns what the first one did (REVOKE-22). Raises
-    `InvalidRequest` if no warrant can have ended at `batch.ends_at`; `RateLimited`; `Unavailable`
+    `InvalidRequest` if `batch.ends_at` is not in the future; `RateLimited`; `Unavailable`
     if nothing is known to be done.
     """
-    changes.check_end(batch.ends_at)
+    changes.check_end(ports, batch.ends_at)
     if cost := len(batch.ids) // _IDS_A_TOKEN:
         bucket = Purpose.REQUESTS.bucket(caller.tenant_id)
         allowance.take(ports, bucket, cost, reserve=0 if caller.is_admin else RESERVE)
@@ -139,10 +139,14 @@ def _revoke(call: _Call, warrant_ids: Sequence[str]) -> dict[str, Result]:
     ends_at = call.batch.ends_at
     faults = {name: changes.fault_of_end(standing, ends_at) for name, standing in free.items()}
     new = [_record(call, name) for name, fault in faults.items() if fault is None]
+    later = {name for name in known if standings[name].is_extended_by(ends_at)}
     if new and not call.batch.dry_run:
         _write_revocations(call, standings, new)
+    if later and not call.batch.dry_run:
+        _write_extensions(call, {name: (known[name], standings[name]) for name in later})
     return {
         **{name: _known(call, record) for name, record in known.items()},
+        **{name: Result(name, BatchOutcome.EXTENDED, known[name].id) for name in later},
         **{name: _failed(name, fault) for name, fault in faults.items() if fault},
         **{each.warrant_id: _made(call, each) for each in new},
     }
@@ -187,6 +191,35 @@ def _write_revocations(
     details: dict[str, Value] = {"reason": call.batch.reason, **changes.end_details(ends_at)}
     named: list[Value] = [{"id": each.id, "warrant_id": each.warrant_id} for each in new]
     _write(call, Audited.REVOCATION_CREATE_BATCH, revoked, new, details | {"revocations": named})
+
+
+def _write_extensions(call: _Call, later: Mapping[str, tuple[Revocation, Standing]]) -> None:
+    """Give revocations a later end. They are in no part, so the batch does not undo them."""
+    ends_at, now = call.batch.ends_at, call.ports.now()
+    made = [
+        changes.extended(call.tenant_id, standing, name, ends_at, now)
+        for name, (_, standing) in later.items()
+    ]
+    named: list[Value] = [
+        {"id": record.id, "warrant_id": name, **changes.extension_details(standing, ends_at)}
+        for name, (record, standing) in later.items()
+    ]
+    entry = audit.entry(
+        call.ports,
+        call.caller,
+        Audited.REVOCATION_EXTEND_BATCH,
+        call.batch_id,
+        settings=call.settings,
+        reason=call.batch.reason,
+        revocations=named,
+        batch_id=call.batch_id,
+    )
+    some = next(iter(later))
+    call.ports.store.write(
+        *chain.from_iterable(made),
+        *changes.counted(call.tenant_id, some, len(later), extended=True),
+        entry,
+    )
 
 
 def _taken_back(call: _Call) -> dict[str, Result]:

@@ -33,11 +33,11 @@ def records(
     return {address.sk: (address, Revocation.from_item(item)) for address, item in items.items()}
 
 
-def check_end(said: datetime | None) -> None:
-    """Raise `InvalidRequest` if no warrant can have ended at `said`."""
-    if said is not None and said < model.EARLIEST_END:
+def check_end(ports: Ports, said: datetime | None) -> None:
+    """Raise `InvalidRequest` unless `said` is in the future (REVOKE-3)."""
+    if times.has_passed(said, ports.now()):
         raise InvalidRequest(
-            f"warrant_expires_at: must not be before {times.text(model.EARLIEST_END)}."
+            "warrant_expires_at: must be in the future; leave it out to keep the warrant listed."
         )
 
 
@@ -72,6 +72,27 @@ def revoked(
     ]
 
 
+def extended(
+    tenant_id: str, standing: Standing, warrant_id: str, ends_at: datetime | None, now: datetime
+) -> list[Change]:
+    """Return the four changes that give the revocation of a warrant a later end, or none.
+
+    The warrant returns to its shard if it was moved out, and to the list if it had left it.
+    """
+    shard = model.shard_of(tenant_id, warrant_id)
+    listed = RevokedWarrant(ends_at).to_item()
+    return [
+        Put(
+            warrants.warrant_address(tenant_id, warrant_id),
+            standing.extended(ends_at).to_item(),
+            At(standing.version),
+        ),
+        Put(shard.address(warrant_id), listed, Expect.ANYTHING),
+        *_unmoved(tenant_id, warrant_id, standing.end),
+        marks.on_warrant(tenant_id, warrant_id, now),
+    ]
+
+
 def restored(
     tenant_id: str, standing: Standing, record: Revocation, address: Address, now: datetime
 ) -> list[Change]:
@@ -85,18 +106,30 @@ def restored(
     ]
 
 
-def counted(tenant_id: str, warrant_id: str, amount: int) -> list[Change]:
+def counted(
+    tenant_id: str, warrant_id: str, amount: int, *, extended: bool = False
+) -> list[Change]:
     """Return the two changes that count `amount` warrants of one shard, and mark the tenant.
 
-    `warrant_id` is any of them. A negative amount counts warrants that were restored.
+    `warrant_id` is any of them. A negative amount counts warrants that were restored. Warrants
+    whose revocations were `extended` are changes, but not more revoked warrants.
     """
     counter = model.counter_address(tenant_id, warrant_id)
-    amounts = {"count": amount, "changes": abs(amount)}
+    amounts = {"count": 0 if extended else amount, "changes": abs(amount)}
     # A revocation may have been added to another counter; only the sum of a shard is read.
     return [
         Increment(counter, amounts, Expect.ANYTHING),
         marks.on_tenant(tenant_id, warrant_id),
     ]
+
+
+def extension_details(standing: Standing, said: datetime | None) -> dict[str, Value]:
+    """Return the end before an extension and the one after it, for an audit entry."""
+    was = standing.said_to_end_at
+    return {
+        "was": None if was is None else times.text(was),
+        "warrant_expires_at": None if said is None else times.text(said),
+    }
 
 
 def end_details(said: datetime | None) -> dict[str, Value]:
@@ -114,7 +147,12 @@ def _restored(address: Address, standing: Standing) -> Put | Delete:
 
 def _unlisted(tenant_id: str, warrant_id: str, ends_at: datetime | None) -> list[Delete]:
     """Delete a warrant from its shard, and from the partition of those that ended long ago."""
-    addresses = [model.shard_of(tenant_id, warrant_id).address(warrant_id)]
-    if ends_at is not None:
-        addresses.append(ended.address(tenant_id, warrant_id, ends_at))
-    return [Delete(address, Expect.ANYTHING) for address in addresses]
+    listed = Delete(model.shard_of(tenant_id, warrant_id).address(warrant_id), Expect.ANYTHING)
+    return [listed, *_unmoved(tenant_id, warrant_id, ends_at)]
+
+
+def _unmoved(tenant_id: str, warrant_id: str, ends_at: datetime | None) -> list[Delete]:
+    """Delete a warrant from the partition of those that ended long ago."""
+    if ends_at is None:
+        return []
+    return [Delete(ended.address(tenant_id, warrant_id, ends_at), Expect.ANYTHING)]

@@ -1,6 +1,7 @@
 """Revocations: create, list, get, delete; and the check of warrants by live records (CHECK-1)."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import Final
@@ -53,18 +54,36 @@ def create(
     """Revoke a warrant; return the revocation, and whether it is new.
 
     `warrant_expires_at` says when the warrant itself expires; one lifetime of a list later it
-    leaves the list (REVOKE-3). If the warrant is revoked already, its first revocation is returned
-    unchanged (REVOKE-2). Raises `InvalidRequest` if `warrant_expires_at` differs from a signed end
-    or is earlier than any warrant.
+    leaves the list (REVOKE-3). If the warrant is revoked already, its first revocation is returned;
+    it is changed only if its end was said and `warrant_expires_at` is later or not given
+    (REVOKE-2). Raises `InvalidRequest` if `warrant_expires_at` differs from a signed end, or is not
+    in the future.
     """
+    changes.check_end(ports, warrant_expires_at)
     standing, settings = ports.gather(
         lambda: _standing(ports, caller, warrant_id),
         lambda: tenants.settings(ports, caller.tenant_id),
     )
     existing = _existing(ports, caller, standing)
     if existing is not None:
+        if standing.is_extended_by(warrant_expires_at):
+            entry = _entry(
+                ports,
+                caller,
+                Action.REVOCATION_EXTEND,
+                replace(existing, reason=reason),
+                settings,
+                **changes.extension_details(standing, warrant_expires_at),
+            )
+            ports.store.write(
+                *changes.extended(
+                    caller.tenant_id, standing, warrant_id, warrant_expires_at, ports.now()
+                ),
+                *changes.counted(caller.tenant_id, warrant_id, 1, extended=True),
+                entry,
+                *keep((existing, False)),
+            )
         return existing, False
-    changes.check_end(warrant_expires_at)
     if fault := changes.fault_of_end(standing, warrant_expires_at):
         raise fault
     record = Revocation(

@@ -1,6 +1,7 @@
 """Whether warrants are revoked, by themselves or by the keys that signed them."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from shared.errors import Corrupt
 from shared.model import revoked_signers as signer_model
@@ -17,8 +18,9 @@ def verdicts(ports: Ports, tenant_id: str, warrant_ids: Iterable[str]) -> dict[s
     """Return the verdict on each warrant; an unknown warrant is not revoked.
 
     Reads the store once, and a second time only if a key of the tenant is revoked and a key of the
-    tenant signed one of the warrants. Raises `Corrupt`, `Unavailable`: a fault is never reported
-    as "not revoked".
+    tenant signed one of the warrants. The end that was given with a revocation does not count if
+    the key is revoked too. Raises `Corrupt`, `Unavailable`: a fault is never reported as "not
+    revoked".
     """
     addresses = {each: warrants.warrant_address(tenant_id, each) for each in warrant_ids}
     count_address = signer_model.count_address(tenant_id)
@@ -27,7 +29,11 @@ def verdicts(ports: Ports, tenant_id: str, warrant_ids: Iterable[str]) -> dict[s
     own = {each: _own(each, standing) for each, standing in standings.items()}
     # These are not revoked themselves; the keys that signed them may be.
     held = {each: standings[each] for each, verdict in own.items() if not verdict.revoked}
-    return own | _by_signers(ports, tenant_id, held, items.get(count_address))
+    told = {each: standing for each, standing in standings.items() if standing.said_to_end_at}
+    found = _by_signers(ports, tenant_id, held | told, items.get(count_address))
+    # A key was not told of an end, so its warrants are revoked until their signed end.
+    also = {each: replace(own[each], ends_at=told[each].ends_at) for each in told if each in found}
+    return own | found | also
 
 
 def _own(warrant_id: str, standing: Standing) -> Verdict:

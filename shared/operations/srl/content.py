@@ -127,7 +127,8 @@ def of_all_records(
     signed = dict(signed_by(ports, tenant_id, signers, since=since))
     # The set drops duplicates. Without `signed` and `moved` there are none, and sorting is fast.
     ids = {*chain(*walks), *signed, *moved} if signed or moved else chain(*walks)
-    content = Content.of(ids, signed | moved | ends, signers=signers)
+    # The end that was given with a revocation does not count if the key is revoked too.
+    content = Content.of(ids, moved | ends | signed, signers=signers)
     return Records(content, _misplaced(ends, moved, since))
 
 

@@ -18,7 +18,7 @@ from shared.model.srl import schedule
 from shared.model.warrants import Standing, by_end_sk, of_by_end, warrant_address
 from shared.operations.rules import steps
 from shared.ports import Ports
-from shared.ports.store import Change, Check, Delete, Expect, Put
+from shared.ports.store import At, Change, Check, Delete, Expect, Put
 
 # How many are moved per list: about ten seconds of writes.
 MOVED_A_LIST: Final = 10_000
@@ -56,11 +56,21 @@ def move(ports: Ports, tenant_id: str, warrant_ids: Collection[str], *, since: d
     records = _records(ports, tenant_id, found)
     limit = since - model.LONG_AGO
     moves = [
-        _step(tenant_id, each, end, unchanged=Check(records[each], Expect.PRESENT), out=end < limit)
+        _step(
+            tenant_id,
+            each,
+            end,
+            # Another revocation of the warrant has another record, another end another version.
+            unchanged=(
+                Check(records[each], Expect.PRESENT),
+                Check(keys[each], At(found[each].version)),
+            ),
+            out=end < limit,
+        )
         for each, end in ends.items()
         if each in records and end is not None
     ]
-    steps.apply(ports, moves, most=4)
+    steps.apply(ports, moves, most=5)
 
 
 def _records(ports: Ports, tenant_id: str, found: Mapping[str, Standing]) -> dict[str, Address]:
@@ -79,13 +89,13 @@ def _records(ports: Ports, tenant_id: str, found: Mapping[str, Standing]) -> dic
 
 
 def _step(
-    tenant_id: str, warrant_id: str, ends_at: datetime, *, unchanged: Check, out: bool
+    tenant_id: str, warrant_id: str, ends_at: datetime, *, unchanged: Sequence[Check], out: bool
 ) -> Sequence[Change]:
     listed = model.shard_of(tenant_id, warrant_id).address(warrant_id)
     moved = address(tenant_id, warrant_id, ends_at)
     item = RevokedWarrant(ends_at).to_item()
     if not out:
-        return unchanged, Delete(moved, Expect.PRESENT), Put(listed, item, Expect.ABSENT)
+        return *unchanged, Delete(moved, Expect.PRESENT), Put(listed, item, Expect.ABSENT)
     # The removal of a mark expects the entry of its warrant in the shard.
     unmarked = Check(schedule.warrant_mark_address(tenant_id, warrant_id), Expect.ABSENT)
-    return unchanged, unmarked, Delete(listed, Expect.PRESENT), Put(moved, item, Expect.ABSENT)
+    return *unchanged, unmarked, Delete(listed, Expect.PRESENT), Put(moved, item, Expect.ABSENT)

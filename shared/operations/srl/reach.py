@@ -10,8 +10,9 @@ from shared.model.feed import FeedHead, StoredEntry
 from shared.model.propagation import Published
 from shared.model.revocations import Revocation
 from shared.model.srl.schedule import warrant_mark_address
-from shared.model.warrants import Standing, left_behind, warrant_address
+from shared.model.warrants import left_behind
 from shared.operations.rules import tenants
+from shared.operations.rules.verdicts import verdicts
 from shared.operations.srl import feed_storage, in_force
 from shared.ports import Ports
 
@@ -61,18 +62,19 @@ def of_revocation(ports: Ports, tenant_id: str, record: Revocation) -> Reach:
 def traced(ports: Ports, tenant_id: str, record: Revocation) -> Traced:
     """Return the same with all that is known of the entry. Raises `Corrupt`, `Unavailable`."""
     mark = warrant_mark_address(tenant_id, record.warrant_id)
-    standing = warrant_address(tenant_id, record.warrant_id)
     # Before the feed: a mark is removed only after the entry is written.
-    items, settings = ports.gather(
-        lambda: ports.store.get_many([mark, standing]), lambda: tenants.settings(ports, tenant_id)
+    marked, found, settings = ports.gather(
+        lambda: ports.store.get(mark) is not None,
+        lambda: verdicts(ports, tenant_id, [record.warrant_id]),
+        lambda: tenants.settings(ports, tenant_id),
     )
-    end = Standing.of(items.get(standing)).end
+    end = found[record.warrant_id].ends_at
     if left_behind(end, ports.now(), ttl=settings.srl_ttl):
         return Traced(ended_at=end)
     newest = feed_storage.head(ports, tenant_id)
     # With a mark, the feed has yet to tell of the warrant. An entry that is being written may say
     # that it was restored before it was revoked again.
-    if newest is None or mark in items:
+    if newest is None or marked:
         return Traced()
     published = _first(_told(ports, tenant_id, record), newest)
     version = None if published is None else _list(ports, tenant_id, published.sequence)

@@ -143,7 +143,7 @@ class Many {
    * @param {Run} check
    */
   #checked(lines, reason, check) {
-    const open = lines.warrants.filter(({ id }) => check.outcomes.get(id)?.outcome === 'revoked')
+    const open = lines.warrants.filter(({ id }) => ['revoked', 'extended'].includes(check.outcomes.get(id)?.outcome ?? ''))
     const already = check.counted('already_revoked')
     const bad = [...lines.bad, ...check.failed()].sort((one_, other) => one_.line - other.line)
     const left = /** @type {HTMLInputElement} */ (one(html`<input type="checkbox" @change=${() => { button.disabled = !left.checked }}>`))
@@ -202,7 +202,7 @@ class Many {
  * @param {ApiError | null} fault
  */
 function told(run, fault) {
-  const revoked = run.counted('revoked') + run.counted('already_revoked')
+  const revoked = run.counted('revoked') + run.counted('already_revoked') + run.counted('extended')
   const [unheard, failed, open] = [run.counted('no_answer'), run.failed().length, run.open.length]
   const done = html`<strong>${count(revoked, 'warrant is', 'warrants are')} revoked.</strong>`
   if (!fault && !open && !failed) return banner('force', html`${done} Online checks refuse them from now on, authorizers as soon as they hold the next list.`)

@@ -23,6 +23,8 @@ const DONE = {
   'key.expiring': ['announced the end of', 'the key', 'keys'],
   'revocation.create': ['revoked', 'the warrant', 'warrants'],
   'revocation.delete': ['took back the revocation of', 'the warrant', 'warrants'],
+  'revocation.extend': ['set a later end of the revocation of', 'the warrant', 'warrants'],
+  'revocation.extend_batch': ['set a later end of the revocations of', 'the warrants', 'warrants'],
   'revocation.create_batch': ['revoked', 'the warrants', 'warrants'],
   'revocation.delete_batch': ['took back the revocations of', 'the warrants', 'warrants'],
   'revocation.repair': ['repaired the revocation of', 'the warrant', 'warrants'],

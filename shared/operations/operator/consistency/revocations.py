@@ -12,6 +12,7 @@ from shared.model import revocations as model
 from shared.model.audit_log import Action
 from shared.model.callers import identity
 from shared.model.items import Partition, Row
+from shared.model.records import moment
 from shared.model.revocations import Revocation, RevokedWarrant
 from shared.model.revoked_signers import LOST
 from shared.model.srl import schedule
@@ -25,6 +26,7 @@ from shared.ports.store import At, Change, Delete, Expect, Increment, Put
 _BATCH = 1000
 
 _Records = dict[str, list[str]]
+_Ends = dict[str, datetime | None]
 
 
 def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
@@ -36,9 +38,10 @@ def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
         by_shard[model.shard_of(tenant_id, warrant_id)].add(warrant_id)
     for index, shard in enumerate(shards):
         before = counters.of_shard(ports, shard)
-        listed = set(_listed(ports, shard))
+        listed = dict(_listed(ports, shard))
         yield from _miscounted(ports, tenant_id, index, before["count"], len(listed))
-        yield from _torn(ports, tenant_id, listed, sorted(listed | by_shard[shard]), records)
+        wanted = sorted(listed.keys() | by_shard[shard])
+        yield from _torn(ports, tenant_id, listed, wanted, records)
 
 
 def _records(ports: Ports, tenant_id: str) -> _Records:
@@ -55,10 +58,10 @@ def _entries(ports: Ports, partitions: Iterable[Partition]) -> Iterator[Row]:
     return chain.from_iterable(ports.store.query(partition) for partition in partitions)
 
 
-def _listed(ports: Ports, shard: Partition) -> Iterator[str]:
+def _listed(ports: Ports, shard: Partition) -> Iterator[tuple[str, datetime | None]]:
     pages = ports.store.column(shard, "ends_at", after=identifiers.BEFORE_WARRANT_IDS)
-    found = (warrant_id for warrant_id, _ in chain.from_iterable(pages))
-    return chain(found, (warrant_id for warrant_id, _ in ended.read(ports, shard)))
+    found = ((name, moment(at, "ends_at")) for name, at in chain.from_iterable(pages))
+    return chain(found, ended.read(ports, shard))
 
 
 def _row(ports: Ports, tenant_id: str, warrant_id: str) -> RevokedWarrant | None:
@@ -87,7 +90,7 @@ def _miscounted(
 
 
 def _torn(
-    ports: Ports, tenant_id: str, listed: set[str], wanted: Iterable[str], records: _Records
+    ports: Ports, tenant_id: str, listed: _Ends, wanted: Iterable[str], records: _Records
 ) -> Iterator[Inconsistency]:
     rest = iter(wanted)
     while batch := list(islice(rest, _BATCH)):
@@ -96,7 +99,8 @@ def _torn(
         for warrant_id, address in addresses.items():
             standing = Standing.of(items.get(address))
             own = [standing.revocation_id] if standing.revocation_id else []
-            if (warrant_id in listed) != bool(own) or records.get(warrant_id, []) != own:
+            is_whole = (warrant_id in listed) == bool(own) and records.get(warrant_id, []) == own
+            if not is_whole or listed.get(warrant_id, standing.end) != standing.end:
                 yield from _settled(ports, tenant_id, warrant_id, records.get(warrant_id, []))
 
 
@@ -105,7 +109,6 @@ def _settled(
 ) -> Iterator[Inconsistency]:
     """Read the records of one warrant again, and yield a repair that revokes it in all of them."""
     address = warrants.warrant_address(tenant_id, warrant_id)
-    entry = model.shard_of(tenant_id, warrant_id).address(warrant_id)
     standing = Standing.of(ports.store.get(address))
     listed = _row(ports, tenant_id, warrant_id)
     named = {*record_ids, *([standing.revocation_id] if standing.revocation_id else [])}
@@ -117,16 +120,18 @@ def _settled(
     if not found and not standing.revocation_id and listed is None:
         return
     record = _record(ports, tenant_id, warrant_id, standing, found)
-    missing = _missing(standing, listed, found, record)
-    if not missing:
-        return
     ends = None if listed is None else listed.ends_at
     revoked = _revoked(standing, record, None if standing.ends_at else ends)
+    missing = _missing(standing, listed, found, record)
+    if listed is not None and ends != revoked.end:
+        missing.append("lists have another end")
+    if not missing:
+        return
     changes: list[Change] = [
         Put(address, revoked.to_item(), At(standing.version) if standing.version else Expect.ABSENT)
     ]
-    if listed is None:
-        changes.append(Put(entry, RevokedWarrant(revoked.end).to_item(), Expect.ABSENT))
+    if listed is None or ends != revoked.end:
+        changes += _relisted(tenant_id, warrant_id, ends, revoked.end)
     if record not in found:
         address = model.record_address(tenant_id, record.id)
         changes.append(Put(address, record.to_item(), Expect.ABSENT))
@@ -155,6 +160,17 @@ def published_again(tenant_id: str, warrant_id: str, *, adds: bool) -> list[Chan
         marks.on_tenant(tenant_id, warrant_id),
         marks.on_warrant(tenant_id, warrant_id),
     ]
+
+
+def _relisted(
+    tenant_id: str, warrant_id: str, before: datetime | None, ends_at: datetime | None
+) -> list[Change]:
+    """Return changes that put a warrant into its shard; the end before may have moved it out."""
+    listed = model.shard_of(tenant_id, warrant_id).address(warrant_id)
+    changes: list[Change] = [Put(listed, RevokedWarrant(ends_at).to_item(), Expect.ANYTHING)]
+    if before is not None:
+        changes.append(Delete(ended.address(tenant_id, warrant_id, before), Expect.ANYTHING))
+    return changes
 
 
 def _missing(

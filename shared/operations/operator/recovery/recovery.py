@@ -5,15 +5,19 @@ would be lost. The blobs are not restored with the records: the newest list has 
 revoked warrants, and its state what else was revoked, deleted or disabled (docs/adr/0024).
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Final
 
 from shared.model import times
 from shared.model.callers import Caller
+from shared.model.records import moment
+from shared.model.revocations import Verdict
 from shared.model.srl.head import Head, head_address
 from shared.model.srl.schedule import ISSUES, TURNS, Turn, issue_address, tenant_of
 from shared.model.srl.state import State
+from shared.operations.api import revocation_changes as changes
 from shared.operations.api import revocations
 from shared.operations.operator import consistency
 from shared.operations.operator.recovery import access, keys, list_signers, sealed_log
@@ -29,6 +33,9 @@ from shared.operations.srl import in_force, publication
 from shared.operations.srl.publication import Above
 from shared.ports import Ports
 from shared.ports.store import At, Check, Delete, Expect
+
+# A warrant that is listed again stays listed for at least this time, and one lifetime of a list.
+_SOON: Final = timedelta(minutes=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,25 +100,49 @@ def _apply(run: Run, newest: Newest, state: State, tables: Behind) -> None:
 
 
 def _revoke_again(run: Run, newest: Newest) -> list[str]:
+    """Revoke what the newest list has and the records lack; return these warrants.
+
+    A revocation whose end the records have too early gets the later one of the newest state.
+    """
     listed = newest.revoked_ids
     found = verdicts(run.ports, run.tenant_id, listed)
     lost = [each for each in listed if not found[each].revoked]
-    ends = {each: at for state in newest.states for each, at in state.ends.items()}
+    recorded = {each: at for state in newest.states for each, at in state.ends.items()}
     for warrant_id in lost:
-        revocations.create(
-            run.ports,
-            run.operator,
-            warrant_id=warrant_id,
-            reason=run.reason,
-            warrant_expires_at=_end(found[warrant_id].ends_at, ends.get(warrant_id)),
-        )
+        is_signed = found[warrant_id].ends_at is not None
+        _revoke(run, warrant_id, None if is_signed else _end(run, recorded.get(warrant_id)))
         run.report(f"Revoked again: {warrant_id}")
+    for warrant_id in _extended_since(run, newest, found, recorded):
+        _revoke(run, warrant_id, _end(run, recorded.get(warrant_id)))
+        run.report(f"Given its later end again: {warrant_id}")
     return lost
 
 
-def _end(signed: datetime | None, recorded: str | None) -> datetime | None:
-    """Return the end of a warrant from the newest state, or None if its own record has it."""
-    return times.parse(recorded) if recorded is not None and signed is None else None
+def _extended_since(
+    run: Run, newest: Newest, found: Mapping[str, Verdict], recorded: Mapping[str, str]
+) -> list[str]:
+    """Return the revoked warrants whose end is later in the newest state than in the records."""
+    if all(each.version < newest.version for each in newest.states):
+        return []
+    ended = [each for each, verdict in found.items() if verdict.revoked and verdict.ends_at]
+    standings = changes.standings(run.ports, run.tenant_id, ended)
+    return [
+        each
+        for each, standing in standings.items()
+        if standing.is_extended_by(moment(recorded.get(each), "ends"))
+    ]
+
+
+def _revoke(run: Run, warrant_id: str, end: datetime | None) -> None:
+    revocations.create(
+        run.ports, run.operator, warrant_id=warrant_id, reason=run.reason, warrant_expires_at=end
+    )
+
+
+def _end(run: Run, recorded: str | None) -> datetime | None:
+    """Return the end of a warrant in the newest state; a little later than now if it has passed."""
+    end = moment(recorded, "ends")
+    return end and max(end, times.whole(run.ports.now()) + _SOON)
 
 
 def _remove_other_turns(ports: Ports, tenant_id: str) -> None:

@@ -146,6 +146,11 @@ class AuthorizerClient:
         return self._follower.trust.tenant
 
     @property
+    def policy(self) -> Policy:
+        """What the authorizer decided about the client."""
+        return self._policy
+
+    @property
     def status(self) -> Status:
         """What the client holds now, and what went wrong since it was made."""
         reported = self._reporter.reported if self._reporter else Reported()

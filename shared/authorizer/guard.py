@@ -3,7 +3,6 @@
 import base64
 import os
 import threading
-import time
 import weakref
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -12,15 +11,21 @@ from typing import Final
 
 from . import trust
 from .client import AuthorizerClient
-from .responses import NoAnswer
+from .policy import check_seconds
+from .responses import NoAnswer, Response
 from .status import Verdict
 from .transport import Transport
 from .trust import Bundle, BundleChanged, NoBundle, TrustReason, Warrant
+from .view import NEVER, Moment
 from .warrants import InvalidWarrant
 
-# Seconds after which the keys are read again: at the next decision, and for an unknown key.
+# Seconds after which the keys are read again: at the next decision, and for an unknown key. They
+# are read at half of the age that they may have, if that is sooner.
 _BUNDLE_SECONDS: Final = 30.0
 _UNKNOWN_SECONDS: Final = 1.0
+_BUNDLE_PART: Final = 2
+# Seconds between two attempts, as long as the keys may be used.
+_RETRY_SECONDS: Final = 5.0
 
 # More warrants than any request needs; each costs two signatures.
 _CHAIN_MAX: Final = 32
@@ -31,8 +36,8 @@ class Decision:
     """Whether a request is allowed. `reason` is `clear`, or why not.
 
     Reasons are those of `Verdict` and `TrustReason` and `WarrantReason`; `missing` without a
-    warrant; `unknown` as long as the keys could not be read. `warrants` are those of an allowed
-    request, root to leaf.
+    warrant; `unknown` as long as the keys could not be read, and `stale_keys` if that was too long
+    ago (TRUST-5). `warrants` are those of an allowed request, root to leaf.
     """
 
     is_allowed: bool
@@ -46,13 +51,24 @@ class Guard:
     `client` knows what is revoked. `transport` reads the tenant's keys (the trust bundle), and is
     not that of the client. What a warrant permits is in its payload, which is for the caller to
     read.
+
+    `max_staleness` is how many seconds after the service confirmed the keys a warrant may be
+    allowed by them: as long as by the feed, if it is None. With `allow_when_stale` in the policy of
+    the client, there is no such limit. Raises `ValueError` if it is no number of seconds above 0.
     """
 
-    def __init__(self, client: AuthorizerClient, transport: Transport) -> None:
+    def __init__(
+        self, client: AuthorizerClient, transport: Transport, *, max_staleness: float | None = None
+    ) -> None:
+        policy = client.policy
+        if max_staleness is not None:
+            check_seconds("max_staleness", max_staleness)
         self._client = client
         self._transport = transport
+        self._max_staleness = max_staleness or policy.max_staleness
+        self._allows = policy.allow_when_stale is True
         self._bundle: Bundle | None = None
-        self._read_at = float("-inf")
+        self._confirmed = self._asked = NEVER
         self._reading = threading.Lock()
         _guards.add(self)
 
@@ -69,6 +85,8 @@ class Guard:
             return Decision(False, "unknown")
         verdict = self._client.check([each.id for each in verified])
         is_clear = verdict is Verdict.CLEAR
+        if is_clear and self._is_stale():
+            return Decision(False, "stale_keys")
         return Decision(is_clear, verdict.value, tuple(verified) if is_clear else ())
 
     def decide_header(self, value: str) -> Decision:
@@ -82,7 +100,7 @@ class Guard:
 
     def _verified(self, warrants: list[bytes]) -> list[Warrant] | None:
         now = datetime.now(UTC)
-        bundle = self._keys(_BUNDLE_SECONDS)
+        bundle = self._keys(min(_BUNDLE_SECONDS, self._max_staleness / _BUNDLE_PART))
         if bundle is None:
             return None
         try:
@@ -96,26 +114,39 @@ class Guard:
 
     def _keys(self, seconds: float) -> Bundle | None:
         """Return the keys as they were at most `seconds` ago, or as long ago as need be."""
-        if self._bundle is None:
-            seconds = _UNKNOWN_SECONDS
-        is_old = time.monotonic() - self._read_at > seconds
         # One thread reads; the others do not wait, unless there is nothing to use.
-        if is_old and self._reading.acquire(blocking=self._bundle is None):
+        is_useless = self._bundle is None or self._is_stale()
+        if self._is_due(seconds) and self._reading.acquire(blocking=is_useless):
             try:
-                if time.monotonic() - self._read_at > seconds:
+                if self._is_due(seconds):
                     self._read()
             finally:
                 self._reading.release()
         return self._bundle
 
+    def _is_due(self, seconds: float) -> bool:
+        is_useless = self._bundle is None or self._is_stale()
+        pause = _UNKNOWN_SECONDS if is_useless else min(seconds, _RETRY_SECONDS)
+        return self._confirmed.is_before(seconds) and self._asked.is_before(pause)
+
+    def _is_stale(self) -> bool:
+        return not self._allows and self._confirmed.is_before(self._max_staleness)
+
     def _read(self) -> None:
-        self._read_at = time.monotonic()
+        ages = [0]
+
+        def get(path: str, *, limit: int, etag: str | None = None) -> Response:
+            response = self._transport.get(path, limit=limit, etag=etag)
+            ages.append(response.age)
+            return response
+
+        asked = self._asked = Moment.now()
         try:
-            bundle = trust.read(self._transport.get, held=self._bundle)
+            bundle = trust.read(get, held=self._bundle)
         except (NoAnswer, NoBundle, BundleChanged):
             return
         if bundle.tenant_id == self._client.tenant:
-            self._bundle = bundle
+            self._bundle, self._confirmed = bundle, asked.before(max(ages))
 
     def _after_fork(self) -> None:
         # A thread of the parent may hold it.

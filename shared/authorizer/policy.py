@@ -30,8 +30,7 @@ class Policy:
 
     def __post_init__(self) -> None:
         for name in ("max_staleness", "poll_seconds"):
-            if not _is_positive(getattr(self, name)):
-                raise ValueError(f"{name} must be a number of seconds above 0")
+            check_seconds(name, getattr(self, name))
         if self.wait_seconds and not _is_positive(self.wait_seconds):
             raise ValueError("wait_seconds must be a number of seconds, or 0")
         for name in ("allow_when_stale", "allow_http"):
@@ -46,6 +45,12 @@ class Policy:
     def wait(self, granted: float) -> int:
         """Return for how many whole seconds to wait in a poll, if the service grants `granted`."""
         return int(min(self.wait_seconds, granted, self.max_staleness / _WAIT_PART))
+
+
+def check_seconds(name: str, value: object) -> None:
+    """Raise `ValueError` unless the value of `name` is a number of seconds above 0."""
+    if not _is_positive(value):
+        raise ValueError(f"{name} must be a number of seconds above 0")
 
 
 def _is_positive(value: object) -> bool:

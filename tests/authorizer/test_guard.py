@@ -5,6 +5,7 @@ import http.client
 import json
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from shared.authorizer import (
     ext_authz,
     guard,
 )
+from shared.authorizer.view import NEVER
 from tests.api import Tenant
 from tests.authorizer.feeds import Feed, public, signer
 from tests.authorizer.service import KEY, Response, Service, serving
@@ -42,16 +44,8 @@ def service(tenant: Tenant) -> Iterator[Service]:
 
 @pytest.fixture
 def made(service: Service, tmp_path: Path) -> Iterator[Guard]:
-    client = AuthorizerClient(
-        service.url,
-        api_key=KEY,
-        tenant=service.feed.tenant,
-        public_keys=[public(signer())],
-        floor=FileFloor(tmp_path / "floor"),
-        policy=Policy(poll_seconds=0.01),
-    )
     transport = Transport(service.url, api_key=KEY)
-    with client:
+    with _client(service, tmp_path, Policy(poll_seconds=0.01)) as client:
         yield Guard(client, transport)
     transport.close()
 
@@ -84,7 +78,7 @@ def test_without_keys_nothing_is_allowed(
 ) -> None:
     """F188b: As long as a guard has not read the keys of its tenant, it allows nothing.
 
-    Once it has, it goes on with them while the service is away.
+    Once it has, it goes on with them while the service is away, but not for ever.
     """
     monkeypatch.setattr(guard, "_UNKNOWN_SECONDS", 0)
     monkeypatch.setattr(guard, "_BUNDLE_SECONDS", 0)
@@ -103,6 +97,77 @@ def test_without_keys_nothing_is_allowed(
     assert made.decide(chain).is_allowed
     service.instead = lambda _path: Response(b"", 503)
     assert made.decide(chain).is_allowed
+
+
+def test_keys_that_nobody_confirmed_for_long_allow_nothing(
+    tenant: Tenant, service: Service, made: Guard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """TRUST-5, F551a: A guard allows nothing by keys older than the feed may be.
+
+    They are read again as soon as the service answers, and what is known to be revoked stays so.
+    """
+    monkeypatch.setattr(guard, "_UNKNOWN_SECONDS", 0)
+    root = _root(tenant)
+    chain = [_signed(tenant, root, f"svc_wrt_{number}") for number in range(2)]
+    keys = service.instead
+    assert made.decide(chain).is_allowed
+    service.instead = lambda path: Response(b"", 503) if "trust-bundle" in path else None
+    made._confirmed = made._confirmed.before(31)
+    assert made.decide(chain) == Decision(False, "stale_keys")
+    service.revoke("svc_wrt_1")
+    assert made._client.wait_for(1, timeout=5)
+    assert made.decide(chain) == Decision(False, "revoked")
+    assert made.decide([chain[0][:-1] + b"x"]) == Decision(False, "signature")
+    service.instead = keys
+    assert made.decide(chain[:1]).is_allowed
+
+
+def test_the_age_of_keys_counts_from_the_service(
+    tenant: Tenant, service: Service, made: Guard
+) -> None:
+    """TRUST-5, F551b: Keys are as old as they were at a relay, by the `Age` of its answer."""
+    keys, terms = service.instead, dict[str, str]()
+
+    def old(path: str) -> Response | None:
+        found = keys(path)
+        return replace(found, headers=terms) if found else None
+
+    service.instead = old
+    chain = [_signed(tenant, _root(tenant), "svc_wrt_0")]
+    for age, reason in (("soon", "unknown"), ("31", "stale_keys"), ("29", "clear")):
+        terms["Age"], made._asked = age, NEVER
+        assert made.decide(chain).reason == reason
+
+
+@pytest.mark.parametrize(
+    ("policy", "own", "reason"),
+    [
+        (Policy(poll_seconds=0.01), 60, "clear"),
+        (Policy(poll_seconds=0.01, max_staleness=60), None, "clear"),
+        (Policy(poll_seconds=0.01, max_staleness=60), 30, "stale_keys"),
+        (Policy(poll_seconds=0.01, allow_when_stale=True), None, "clear"),
+    ],
+)
+def test_the_limit_of_the_keys_is_that_of_the_feed(
+    tenant: Tenant,
+    service: Service,
+    tmp_path: Path,
+    policy: Policy,
+    own: float | None,
+    reason: str,
+) -> None:
+    """TRUST-5, F551c: The limit is `max_staleness`, and a policy that allows more allows both."""
+    chain = [_signed(tenant, _root(tenant), "svc_wrt_0")]
+    with _client(service, tmp_path, policy) as client:
+        transport = Transport(service.url, api_key=KEY)
+        made = Guard(client, transport, max_staleness=own)
+        assert made.decide(chain).is_allowed
+        service.instead = lambda path: Response(b"", 503) if "trust-bundle" in path else None
+        made._confirmed = made._confirmed.before(31)
+        assert made.decide(chain).reason == reason
+        with pytest.raises(ValueError, match="max_staleness must be a number of seconds"):
+            Guard(client, transport, max_staleness=0)
+        transport.close()
 
 
 def test_envoy_is_answered(tenant: Tenant, made: Guard) -> None:
@@ -126,6 +191,17 @@ def test_envoy_is_answered(tenant: Tenant, made: Guard) -> None:
             assert answer.headers["X-Warrant-Id"] == ("svc_wrt_0" if status == 200 else None)
         asked.close()
         server.shutdown()
+
+
+def _client(service: Service, folder: Path, policy: Policy) -> AuthorizerClient:
+    return AuthorizerClient(
+        service.url,
+        api_key=KEY,
+        tenant=service.feed.tenant,
+        public_keys=[public(signer())],
+        floor=FileFloor(folder / "floor"),
+        policy=policy,
+    )
 
 
 def _signed(tenant: Tenant, key_id: str, warrant_id: str) -> bytes:

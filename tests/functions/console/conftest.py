@@ -36,8 +36,9 @@ A journey is a test marked `slow` in `test_journeys_<noun>.py` that uses a page 
   `console.check_axe()` where a dialog is open.
 - At its end, and at each `open`, a journey fails on a message on the browser's console, an error
   of a script, what the content security policy stopped, a request to another host, sideways
-  scroll, and if the key is in an address, in storage or in the document. The browser itself
-  reports answers from 400 on: `console.expect_failures(403)` says that the journey causes these.
+  scroll, what sticks out of its card, and if the key is in an address, in storage or in the
+  document. The browser itself reports answers from 400 on: `console.expect_failures(403)` says that
+  the journey causes these.
 - `RESCIND_PICTURES=.build/console pytest -m slow tests/functions/console/test_journeys_keys.py`
   keeps the pictures of `check_looks` and of `console.keep_picture(name)` in that folder.
 

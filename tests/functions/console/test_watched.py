@@ -18,6 +18,10 @@ _FAULTS: Final = {
     "fetch('http://127.0.0.2:9/rows').catch(() => 0)": "security policy stopped connect-src",
     "document.querySelector('h1').before(Object.assign(document.createElement('pre'),"
     " {textContent: 'W'.repeat(900)}))": "the page scrolls sideways",
+    "document.querySelector('h1').before(Object.assign(document.createElement('div'),"
+    " {className: 'panel'}));"
+    "document.querySelector('.panel').append(document.createElement('hr'));"
+    "document.styleSheets[0].insertRule('.panel hr { margin-left: -99px }')": "this is cut",
     "document.querySelector('h1').dataset.key = KEY": "a key is in document",
     "document.querySelector('input').value = KEY": "a key is in fields",
     "document.title = KEY": "a key is in",

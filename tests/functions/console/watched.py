@@ -21,6 +21,8 @@ _PICTURES: Final = "RESCIND_PICTURES"
 _SIZE: Final = (1280, 800)
 _PHONE: Final = (390, 844)
 LOOKS: Final = ("light", "dark", "phone")
+# A tablet, and windows between it and a desktop. 720 is also one of 1440 at 200 %.
+_WIDTHS: Final = (720, 900, 1000, 1440)
 # What the rules of WCAG 2.2, levels A and AA, are called in axe.
 _RULES: Final = ("wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa")
 
@@ -35,6 +37,35 @@ _OVERFLOW: Final = """() => {
     (each) => each.getBoundingClientRect().right > page.clientWidth + 0.5);
   return `${page.scrollWidth} > ${page.clientWidth}: ` +
     wide.slice(0, 5).map((each) => each.outerHTML.slice(0, 120)).join(" | ");
+}"""
+# What sticks out of its card, and what a narrow column tears apart.
+_CUT: Final = """() => {
+  const away = ".unseen, svg, .long, .goes-dark, .scrolled";
+  const seen = (each) => each.getClientRects().length > 0 && !each.closest(away);
+  const cut = [];
+  for (const card of document.querySelectorAll(".panel, .head")) {
+    const box = card.getBoundingClientRect();
+    for (const each of [...card.querySelectorAll("*")].filter(seen)) {
+      const {left, right} = each.getBoundingClientRect();
+      if (left < box.left - 0.5 || right > box.right + 0.5) cut.push(each);
+    }
+  }
+  const words = /(?<![\\p{L}\\p{N}])[\\p{L}\\p{N}]{4,20}(?![\\p{L}\\p{N}])/gu;
+  for (const cell of [...document.querySelectorAll("td > div")].filter(seen)) {
+    if (cell.querySelector(".called") && cell.clientWidth < 120) cut.push(cell);
+    const texts = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
+    while (texts.nextNode()) {
+      const text = texts.currentNode, range = document.createRange();
+      if (text.parentElement.closest(".called, .named, code")) continue;
+      for (const {index, 0: word} of text.data.matchAll(words)) {
+        range.setStart(text, index);
+        range.setEnd(text, index + word.length);
+        const lines = [...range.getClientRects()].map(({top}) => Math.round(top));
+        if (new Set(lines).size > 1) cut.push(cell);
+      }
+    }
+  }
+  return cut.slice(0, 5).map((each) => each.outerHTML.slice(0, 160)).join(" | ");
 }"""
 # All that can hold a key: the document with what was typed, storage of all kinds, the address.
 _HELD: Final = """async () => {
@@ -181,6 +212,13 @@ class Console:
             self.keep_picture(f"{name}-{look}")
         self.look("light")
 
+    def check_widths(self, name: str) -> None:
+        """In each width between a phone and a desktop nothing is cut; a picture is kept."""
+        for width in _WIDTHS:
+            self.page.set_viewport_size({"width": width, "height": _SIZE[1]})
+            self.check()
+            self.keep_picture(f"{name}-{width}")
+
     def check_axe(self) -> None:
         """Fail if axe finds that the page as it is now breaks a rule of WCAG 2.2 AA."""
         found = Axe().run(self.page, options={"runOnly": {"type": "tag", "values": list(_RULES)}})
@@ -211,6 +249,8 @@ class Console:
         """Fail on all that was written down, on sideways scroll, and if the key is anywhere."""
         overflow = self.page.evaluate(_OVERFLOW)
         assert not overflow, f"the page scrolls sideways: {overflow}"
+        cut = self.page.evaluate(_CUT)
+        assert not cut, f"this is cut: {cut}"
         self._check_key()
         assert not self.faults, "\n".join(self.faults)
 

@@ -4,7 +4,7 @@ import { all, ApiError, get, now, post, remove } from '../api.js'
 import { count, date, short } from '../format.js'
 import { html, svg } from '../html.js'
 import { ask, field, showSecret } from '../parts/dialog.js'
-import { announce, banner, heading, left, named, panel, ready, when } from '../parts/panel.js'
+import { announce, banner, called, heading, left, named, panel, ready, when } from '../parts/panel.js'
 import { inWords, SCOPES } from '../parts/scopes.js'
 import { empty, facts, listing, table } from '../parts/table.js'
 import { stateOf, tag } from '../parts/tag.js'
@@ -42,7 +42,7 @@ export async function show(main, { route, signal }) {
  * @param {() => Promise<void>} redraw
  */
 const keys = (signal, account, redraw) => listing('/v1/api-keys', 'api_keys', (rows) => table('API keys', [
-  { heading: 'Name', cell: (key) => html`<a href=${`#/api-keys/${key.id}`}>${named(key.name)}</a>${key.id === who().api_key_id && html`<small class="soft">You are signed in with this key.</small>`}` },
+  { heading: 'Name', cell: (key) => html`<a href=${`#/api-keys/${key.id}`}>${called(key.name)}</a>${key.id === who().api_key_id && html`<small class="soft">You are signed in with this key.</small>`}` },
   { heading: 'Scopes', cell: (key) => inWords(key.scopes) },
   { heading: 'Last used', cell: (key) => when(key.last_used_at) },
   { heading: 'Ends', cell: end },

@@ -4,7 +4,7 @@ import { get, now, repeat } from '../api.js'
 import { ago, dayBegins, dayEnds, nameOf, number } from '../format.js'
 import { html, one, put } from '../html.js'
 import { field } from '../parts/dialog.js'
-import { announce, banner, heading, named, problem, ready, when } from '../parts/panel.js'
+import { announce, banner, called, heading, named, problem, ready, when } from '../parts/panel.js'
 import { work } from '../parts/progress.js'
 import { empty, longTable, table } from '../parts/table.js'
 import { icon, tag } from '../parts/tag.js'
@@ -203,7 +203,7 @@ class List {
     const caption = this.filters.batch || this.filters.warrant ? 'Revocations' : 'Revocations, the newest first'
     put(this.#rows, !rows.length ? this.#nothing() : rows.length <= LONG ? html`<div class="compact">${table(caption, columns, rows)}</div>` : [
       html`<p class="soft">Only the rows in view are in the page: search with the fields above, not with the search of the browser.</p>`,
-      longTable(caption, columns, rows, { widths: '2.2fr 1.2fr 2.4fr 1fr 1.2fr', signal: this.signal }),
+      longTable(caption, columns, rows, '2.2fr 1.2fr 2.4fr 1fr 1.2fr'),
     ])
     const long = this.#rows.querySelector('.long')
     if (long) long.scrollTop = before
@@ -285,7 +285,7 @@ const waits = ({ created_at: created }, { pending, pending_truncated: isMore, ol
  * @returns {import('../parts/table.js').Column[]}
  */
 const columnsOf = (status) => [
-  { heading: 'Warrant', cell: ({ id, warrant_id: warrant }) => html`<a class="named" href=${`#/revocations/${id}`}>${warrant}</a>` },
+  { heading: 'Warrant', cell: ({ id, warrant_id: warrant }) => html`<a href=${`#/revocations/${id}`}>${called(warrant)}</a>` },
   { heading: 'List', cell: (row) => !status ? html`<span class="soft">not known</span>` : waits(row, status) ? tag('wait', 'waiting') : html`<span class="soft line">${icon('force')} published</span>` },
   { heading: 'Reason', cell: ({ reason }) => named(reason) },
   { heading: 'Revoked', cell: ({ created_at: created }) => html`<span class="line">${when(created)}</span>` },

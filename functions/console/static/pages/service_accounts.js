@@ -3,7 +3,7 @@
 import { post, remove } from '../api.js'
 import { html } from '../html.js'
 import { ask, field } from '../parts/dialog.js'
-import { announce, heading, named, panel, ready, when } from '../parts/panel.js'
+import { announce, called, heading, named, panel, ready, when } from '../parts/panel.js'
 import { empty, listing, table } from '../parts/table.js'
 import { stateOf, tag } from '../parts/tag.js'
 import { may } from '../session.js'
@@ -29,7 +29,7 @@ export async function show(main, { signal }) {
  * @param {() => Promise<void>} redraw
  */
 const accounts = (signal, redraw) => listing('/v1/service-accounts', 'service_accounts', (rows) => table('Accounts', [
-  { heading: 'Name', cell: (account) => html`${named(account.name)}${account.description && html`<small class="soft">${named(account.description)}</small>`}` },
+  { heading: 'Name', cell: (account) => html`${called(account.name)}${account.description && html`<small class="soft">${named(account.description)}</small>`}` },
   { heading: 'In the audit log', cell: (account) => html`<code>${account.email}</code>` },
   { heading: 'Status', cell: (account) => tag(stateOf(account.status), account.status) },
   { heading: 'Made', cell: (account) => when(account.created_at) },

@@ -4,7 +4,7 @@ import { ApiError, get, post, remove, repeat } from '../api.js'
 import { count, number } from '../format.js'
 import { html } from '../html.js'
 import { ask, field, showSecret } from '../parts/dialog.js'
-import { announce, heading, named, panel, ready, when } from '../parts/panel.js'
+import { announce, called, heading, named, panel, ready, when } from '../parts/panel.js'
 import { empty, facts, listing, table } from '../parts/table.js'
 import { tag } from '../parts/tag.js'
 import { may } from '../session.js'
@@ -43,7 +43,7 @@ export async function show(main, { route, signal }) {
 
 /** @param {AbortSignal} signal */
 const webhooks = (signal) => listing('/v1/webhooks', 'webhooks', (rows) => table('Webhooks', [
-  { heading: 'Address', cell: (webhook) => html`<a href=${`#/webhooks/${webhook.id}`}>${named(webhook.url)}</a>${webhook.description && html`<small class="soft">${named(webhook.description)}</small>`}` },
+  { heading: 'Address', cell: (webhook) => html`<a href=${`#/webhooks/${webhook.id}`}>${called(webhook.url)}</a>${webhook.description && html`<small class="soft">${named(webhook.description)}</small>`}` },
   { heading: 'State', cell: state },
   { heading: 'Events', cell: ({ events }) => events.includes('*') ? 'all' : count(events.length, 'type') },
   { heading: 'Made', cell: ({ created_at }) => when(created_at) },

@@ -9,8 +9,8 @@ import { icon } from './tag.js'
 
 /** Milliseconds after which grey boxes say that something is on its way. */
 export const PATIENCE = 300
-/** Letters of a name that are shown, and how many of them from its end. */
-const [NAME, ENDING] = [64, 16]
+/** Letters of a name that are shown, and how many of them from its end. An identifier of a warrant is shown whole. */
+const [NAME, ENDING] = [72, 16]
 
 /**
  * A section with a heading. `load` yields what it shows; until then grey boxes, and after a fault the

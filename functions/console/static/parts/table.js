@@ -112,29 +112,35 @@ export function longList(label, rows, draw, { height = 44, visible = 12, heading
   return element
 }
 
+/** Pixels below which a table has no room for its columns, as in console.css. */
+const NARROW = 720
+
 /**
- * A table of very many rows, of which those in view are drawn. On a phone a row is higher and its
- * cells stand below each other, two in a line.
+ * A table of very many rows, of which those in view are drawn. Where it is narrow a row is higher and
+ * its cells stand below each other, two in a line.
  * @param {string} label
  * @param {Column[]} columns
  * @param {any[]} rows
- * @param {{widths: string, signal: AbortSignal}} options `widths`: of the columns, as in `grid-template-columns`
+ * @param {string} widths of the columns, as in `grid-template-columns`
  * @returns {HTMLElement}
  */
-export function longTable(label, columns, rows, { widths, signal }) {
-  const place = /** @type {HTMLElement} */ (one(html`<div></div>`))
-  const phone = matchMedia('(max-width: 719px)')
+export function longTable(label, columns, rows, widths) {
+  const place = /** @type {HTMLElement} */ (one(html`<div class="tabled"></div>`))
   const grid = (/** @type {string} */ role, /** @type {(column: Column) => unknown} */ content) => columns.map((column) => html`<div role=${role} class=${column.kind ?? null}>${content(column)}</div>`)
   const headings = () => html`<div class="row headings" role="row" aria-rowindex="1">${grid('columnheader', ({ heading }) => heading)}</div>`
+  /** @type {boolean | null} */
+  let drawn = null
   const draw = () => {
-    const size = phone.matches ? { height: 92, visible: 6 } : { height: 44, visible: 14 }
+    const isNarrow = place.clientWidth < NARROW
+    if (isNarrow === drawn || !place.clientWidth) return
+    drawn = isNarrow
+    const size = isNarrow ? { height: 92, visible: 6 } : { height: 44, visible: 14 }
     const element = longList(label, rows, (row) => grid('cell', ({ cell }) => cell(row)), { ...size, headings: headings() })
     element.classList.add('columns')
     element.style.setProperty('--widths', widths)
     put(place, element)
   }
-  phone.addEventListener('change', draw, { signal })
-  draw()
+  new ResizeObserver(draw).observe(place)
   return place
 }
 

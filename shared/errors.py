@@ -12,7 +12,8 @@
     ├── Unavailable                 unavailable: a store or key service cannot answer now
     │   ├── Corrupt                 stored data is damaged; it is never skipped
     │   ├── OutOfSpace              the disk is full; nothing was stored
-    │   └── ReadOnly                this process changes nothing for now (SVC_MODE)
+    │   ├── ReadOnly                this process changes nothing for now (SVC_MODE)
+    │   └── Outdated                another release or another store has taken the data over
     ├── ExpectationLost             an expectation of a write did not hold; operations handle it
     ├── BlobExists                  a blob of this name exists
     ├── InvalidSrl                  a Signed Revocation List that must not be accepted
@@ -135,6 +136,13 @@ class ReadOnly(Unavailable):
 
     retry_after = 30
     says = "The service is read-only for now; nothing was changed."
+
+
+class Outdated(Unavailable):
+    """This process must not use the store any more (OPS-12, OPS-13): restart it as it is now."""
+
+    retry_after = 30
+    says = "The service is being updated or moved; this process has to be replaced."
 
 
 class ExpectationLost(RescindError):

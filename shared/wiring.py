@@ -8,6 +8,7 @@ import logging
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -135,7 +136,12 @@ def build(settings: Settings) -> Ports:
 
 
 def _accepted(ports: Ports) -> Ports:
-    """Return the ports if this process may use the store; otherwise close them and raise."""
+    """Return the ports if this process may use the store; otherwise close them and raise.
+
+    Their store refuses to be used when that is no longer so.
+    """
+    from shared.adapters.fenced import fenced
+
     try:
         found = Deployment.of(ports.store.get(deployment.ADDRESS))
         found.check_schema()
@@ -143,7 +149,7 @@ def _accepted(ports: Ports) -> Ports:
     except BaseException:
         ports.close()
         raise
-    return ports
+    return replace(ports, store=fenced(ports.store, found))
 
 
 def is_read_only() -> bool:

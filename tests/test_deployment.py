@@ -1,22 +1,27 @@
 """What a store says of the deployment that it belongs to, and a process that changes nothing."""
 
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from infra import data_folder
 from shared import wiring
-from shared.errors import InvalidSettings, ReadOnly, Unavailable
+from shared.adapters import fenced
+from shared.errors import InvalidSettings, Outdated, ReadOnly, Unavailable
 from shared.model import deployment as model
 from shared.model.deployment import SCHEMA, Deployment, Part
-from shared.model.items import Address, Partition, Table
+from shared.model.items import Address, Item, Partition, Table
 from shared.operations.operator import deployment, onboarding
+from shared.operations.rules import tenants
+from shared.operations.srl import worker
 from shared.ports import Ports
-from shared.ports.store import Expect, Put
+from shared.ports.store import Expect, Put, Store
 from shared.settings import Mode
 from shared.settings import mode as load_mode
 from tests.api import Client, serve
@@ -86,6 +91,95 @@ def test_a_store_that_does_not_answer_is_not_taken_for_one_in_charge(
     monkeypatch.setattr(wiring, "assemble", lambda _settings: assembled)
     with pytest.raises(Unavailable):
         wiring.build(wiring.settings(settings))
+
+
+@pytest.fixture
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process asks the store before each call whether it may use it."""
+    monkeypatch.setattr(fenced, "AGE_SECONDS_MAX", -1.0)
+
+
+@pytest.mark.usefixtures("often")
+def test_a_running_process_stops_using_data_of_a_newer_release(settings: dict[str, str]) -> None:
+    """F585a, OPS-12: A running process uses no data of a schema that it does not know.
+
+    Each request gets a 503: nothing is changed, and no warrant is called "not revoked".
+    """
+    with closing(wiring.build(wiring.settings(settings))) as ports:
+        secret = onboarding.create_tenant(ports, handle="acme")[1].secret
+        caller, body = Client(serve(ports), secret), {"warrant_id": WARRANT, "reason": "stolen"}
+        made = caller.post("/v1/revocations", json=body).json()
+        _says(settings, schema=SCHEMA + 1)
+        answers = [
+            caller.get("/v1/revocations/check", params={"warrant_id": WARRANT}),
+            caller.delete(f"/v1/revocations/{made['id']}"),
+            caller.post("/v1/revocations", json=body | {"warrant_id": "svc_wrt_other"}),
+        ]
+        assert {each.status_code for each in answers} == {503}
+        assert {each.headers["retry-after"] for each in answers} == {"30"}
+        with pytest.raises(Outdated):
+            worker.publish_due(ports)
+        _says(settings)
+        check = caller.get("/v1/revocations/check", params={"warrant_id": WARRANT})
+        assert check.json()["revoked"] is True
+
+
+@pytest.mark.usefixtures("often")
+def test_a_running_process_does_not_change_a_store_that_was_left(settings: dict[str, str]) -> None:
+    """F585b, OPS-13: A running process does not change a store that was moved."""
+    with closing(wiring.build(wiring.settings(settings))) as ports:
+        onboarding.create_tenant(ports, handle="acme")
+        _says(settings, part=Part.MOVED, moved_to="a")
+        assert [each.handle for each in tenants.directory(ports)] == ["acme"]
+        with pytest.raises(Outdated):
+            onboarding.mint_admin_key(ports, handle="acme")
+
+
+def test_a_process_asks_once_for_all_its_threads(settings: dict[str, str]) -> None:
+    """F585c, OPS-12: However many calls a process makes, it asks once in five seconds."""
+    assembled = wiring.assemble(wiring.settings(settings))
+    asked = []
+
+    class Counted:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(assembled.store, name)
+
+        def get(self, address: Address) -> Item | None:
+            asked.append(address)
+            return assembled.store.get(address)
+
+    with closing(assembled):
+        store = fenced.fenced(cast("Store", Counted()), Deployment())
+        other = Address(Table.KEYS, "other")
+        store.get(other)
+        assert asked == [other]
+        with ThreadPoolExecutor(8) as pool:
+            cast("Any", store)._looked_at = (0.0, 0.0)
+            list(pool.map(store.get, [other] * 32))
+        assert asked.count(model.ADDRESS) == 1
+        # A process that was frozen counts no time by the one clock, and much by the other.
+        for stale in ((time.monotonic(), time.time() - 6), (time.monotonic() - 6, time.time())):
+            cast("Any", store)._looked_at = stale
+            store.get(other)
+        assert asked.count(model.ADDRESS) == 3
+
+
+@pytest.mark.usefixtures("often")
+def test_a_store_that_does_not_say_is_not_used(
+    settings: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F585d: If the store does not say later on whether it may be used, calls fail."""
+    assembled = wiring.assemble(wiring.settings(settings))
+    monkeypatch.setattr(wiring, "assemble", lambda _settings: assembled)
+    with closing(wiring.build(wiring.settings(settings))) as ports:
+
+        def fail(_address: Address) -> None:
+            raise Unavailable
+
+        monkeypatch.setattr(assembled.store, "get", fail)
+        with pytest.raises(Unavailable):
+            ports.store.write(Put(model.ADDRESS, {}, Expect.ANYTHING))
+    monkeypatch.undo()
 
 
 def _frozen(settings: dict[str, str]) -> Ports:

@@ -38,7 +38,7 @@ def settings(tmp_path: Path) -> dict[str, str]:
 
 def test_local_settings_give_local_adapters(settings: dict[str, str], tmp_path: Path) -> None:
     """`sqlite:` and `file:` give the adapters of one machine, at the places that they name."""
-    ports = wiring.build(wiring.settings(settings))
+    ports = wiring.assemble(wiring.settings(settings))
     assert isinstance(ports.store, SqliteStore)
     assert isinstance(ports.blobs, FileBlobs)
     assert isinstance(ports.sealer, FileSealer)
@@ -51,7 +51,7 @@ def test_local_settings_give_local_adapters(settings: dict[str, str], tmp_path: 
 def test_settings_of_aws_give_adapters_of_aws() -> None:
     """`dynamodb:`, `s3:` and `kms:` give the adapters of AWS, at the places that they name."""
     with aws() as account:
-        ports = wiring.build(
+        ports = wiring.assemble(
             wiring.settings(
                 {
                     "SVC_STORE": f"dynamodb:{account.table_prefix}",
@@ -107,7 +107,6 @@ def test_the_environment_is_read_once(
     wiring.from_environment.cache_clear()
     with pytest.raises(InvalidSettings, match="SVC_STORE"):
         wiring.from_environment()
-    assert isinstance(ports.store, SqliteStore)
     close(ports)
 
 

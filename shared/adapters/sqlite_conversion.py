@@ -6,7 +6,7 @@ file next, release 0.3.0 included, finds it as it was.
 
 The table of items gets another name. So each statement of a process of release 0.3.0 that checked
 the format earlier fails from then on: such a process reads, writes and deletes nothing, and answers
-503 (docs/adr/0025).
+503 (docs/adr/0077).
 """
 
 import logging

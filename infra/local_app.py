@@ -14,6 +14,7 @@ from infra.local_console import Console
 from infra.local_documents import Documents
 from infra.local_health import Health, alive
 from infra.local_keyless import Keyless
+from infra.local_news import listener
 from infra.local_threads import Threads
 from infra.local_waiting import Waiting
 from infra.routers import ROUTERS
@@ -21,7 +22,7 @@ from shared import wiring
 from shared.errors import NotFound
 from shared.model.srl.blobs import CACHE_CONTROL, content_encoding, media_type, sha256_of
 from shared.ports import Ports
-from shared.ports.one_machine import LocalBlobs
+from shared.ports.one_machine import Listener, LocalBlobs, News
 from shared.web.app import create_app
 from shared.web.conditional import matches
 from shared.web.stored import StoredFile
@@ -80,10 +81,15 @@ _HEALTH: Final = {"/healthz", _READY}
 # A flood of other requests does not make an address that watches this server think it is down.
 _HEALTH_BUCKET: Final = "#health"
 
+
+def _listen() -> Listener | None:
+    return listener(_ports(), News.FEED)
+
+
 # All callers without a key, on any path, draw on the same buckets.
 _anonymous = AnonymousLimiter(wiring.now)
 _keyless = Keyless(_anonymous, wiring.trusted_proxies)
-_work = Threads(Waiting(local_protocol.limits().waiting))
+_work = Threads(Waiting(local_protocol.limits().waiting, _listen))
 _contract = create_app(*ROUTERS, ports=_ports, work=_work, anonymous=_anonymous)
 _checks = Health(wiring.from_environment, _work)
 _console = Console(_ports, _work)

@@ -3,15 +3,18 @@
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Final
 
+from infra.local_news import LOOK_SECONDS, listener
 from shared.model.items import Address
 from shared.model.srl.schedule import tenant_of_mark
 from shared.operations.srl import marks, wake
 from shared.ports import Ports
+from shared.ports.one_machine import News
 
-_LOOK_SECONDS: Final = 0.05
+# Changes that follow one another so quickly are looked at together.
+_REST_SECONDS: Final = 0.01
 # With many marks a look takes longer; looks take a tenth of a processor at most.
 _PAUSES_A_LOOK: Final = 9
 # The pauses after a failure: the first one, and the longest.
@@ -32,7 +35,7 @@ class Feed:
 
     def __init__(self, ports: Ports, publish_list: Callable[[str], object]) -> None:
         self._ports, self._publish_list = ports, publish_list
-        self._stopped = threading.Event()
+        self._stopped, self._news = threading.Event(), listener(ports, News.MARKS)
         self._thread = threading.Thread(target=self._run, name="feed")
         self._done: dict[Address, int] = {}
         self._waits = _Waits()
@@ -44,22 +47,32 @@ class Feed:
     def stop(self) -> None:
         """Start no further publication. The one in progress is completed in its thread."""
         self._stopped.set()
+        if self._news is not None:
+            self._news.ring()
 
     def join(self) -> None:
         """Wait until what was in progress at `stop` is completed."""
         self._thread.join()
+        if self._news is not None:
+            self._news.close()
 
     def is_alive(self) -> bool:
         """Return whether anything may still be published."""
         return self._thread.is_alive()
 
     def _run(self) -> None:
-        pause = 0.0
-        while not self._stopped.wait(pause):
-            pause = self._round()
+        while not self._stopped.wait(self._round()):
+            self._hear(self._waits.seconds(LOOK_SECONDS))
+
+    def _hear(self, seconds: float) -> None:
+        """Wait for news of marks, for so long at most."""
+        if self._news is None:
+            self._stopped.wait(seconds)
+        else:
+            self._news.wait(seconds)
 
     def _round(self) -> float:
-        """Publish for each tenant with a new mark; return the seconds until the next round."""
+        """Publish for each tenant with a new mark; return the seconds of rest after that."""
         # Its own time: while a list is made, a look waits for the processor.
         started = time.thread_time()
         try:
@@ -67,11 +80,12 @@ class Feed:
         except Exception:  # noqa: BLE001 (without a retry, the feed would stand still)
             return self._waits.fail(_ALL)
         self._waits.end(_ALL)
-        pause = max(_LOOK_SECONDS, _PAUSES_A_LOOK * (time.thread_time() - started))
+        rest = max(_REST_SECONDS, _PAUSES_A_LOOK * (time.thread_time() - started))
+        self._waits.keep(new)
         for tenant_id, versions in new.items():
             if not (self._stopped.is_set() or self._waits.has(tenant_id)):
                 self._publish(tenant_id, versions)
-        return pause
+        return rest
 
     def _new(self) -> dict[str, dict[Address, int]]:
         """Return the marks that were not processed, by tenant, with their versions."""
@@ -107,6 +121,14 @@ class _Waits:
 
     def has(self, name: str) -> bool:
         return time.monotonic() < self._until.get(name, 0.0)
+
+    def seconds(self, most: float) -> float:
+        """Return how long it is until somebody has waited, and `most` at most."""
+        return max(0.0, min([most, *(each - time.monotonic() for each in self._until.values())]))
+
+    def keep(self, names: Collection[str]) -> None:
+        """Let nobody else wait."""
+        self._until = {name: until for name, until in self._until.items() if name in names}
 
     def wait(self, name: str, seconds: float) -> None:
         self._until[name] = time.monotonic() + seconds

@@ -7,6 +7,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 from shared.adapters import (
@@ -16,10 +17,12 @@ from shared.adapters import (
     sqlite_format,
     sqlite_items,
 )
+from shared.adapters.bells import Bells
 from shared.adapters.preconditions import check_write
 from shared.adapters.sqlite_audit import Span
-from shared.adapters.sqlite_database import Database, translated
+from shared.adapters.sqlite_database import MEMORY, Database, translated
 from shared.errors import Corrupt, ExpectationLost
+from shared.ports.one_machine import Listener, News
 from shared.ports.store import (
     EVERYTHING,
     Address,
@@ -63,10 +66,16 @@ class SqliteStore:
         with translated():
             sqlite_conversion.convert(path, busy_seconds=busy_seconds)
         self._database = Database(path, sqlite_format.prepare, busy_seconds=busy_seconds)
+        # Beside the file itself, whatever link led to it.
+        self._bells = None if path == MEMORY else Bells(Path(f"{Path(path).resolve()}-news"))
 
     def close(self) -> None:
         """Close the file. Every later call raises `Unavailable`."""
         self._database.close()
+
+    def listen(self, news: News) -> Listener | None:
+        """Return what hears of such news; None for `:memory:`. Raises `OSError`."""
+        return None if self._bells is None else self._bells.listen(news)
 
     def problems(self, *, quickly: bool = False) -> Iterator[str]:
         """Read the whole file and yield a sentence for each problem. Raises `Unavailable`."""
@@ -296,6 +305,8 @@ class SqliteStore:
             for change in changes:
                 sqlite_items.apply(connection, change)
             sqlite_audit.catch_up(connection, len(changes))
+        if self._bells is not None:
+            self._bells.ring(change.address for change in changes)
 
 
 def _span(after: str | None, before: str | None) -> Span:

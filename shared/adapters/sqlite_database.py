@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 
 from shared.errors import Corrupt, Unavailable
 
-_MEMORY: Final = ":memory:"
+MEMORY: Final = ":memory:"
 _Identity: TypeAlias = tuple[int, int]
 
 # An entry exists while a database on the file is open.
@@ -53,7 +53,7 @@ class Database:
         self._idle: list[sqlite3.Connection] = []
         self._in_use = threading.local()
         self._closed = False
-        self._alone = threading.Lock() if path == _MEMORY else None
+        self._alone = threading.Lock() if path == MEMORY else None
         with translated():
             self.connection = self._open()
             try:
@@ -161,7 +161,7 @@ def translated() -> Iterator[None]:
 
 def _identity(path: str) -> _Identity | None:
     """Return the device and inode of a file; None for `:memory:`."""
-    if path == _MEMORY:
+    if path == MEMORY:
         return None
     found = Path(path).stat()
     return found.st_dev, found.st_ino
@@ -176,7 +176,7 @@ def _turn_of(file: _Identity | None) -> threading.Lock:
 
 
 def _open(path: str, busy_seconds: float) -> sqlite3.Connection:
-    if path != _MEMORY:
+    if path != MEMORY:
         Path(path).parent.mkdir(parents=True, exist_ok=True)
     return sqlite3.connect(
         path, timeout=busy_seconds, isolation_level=None, check_same_thread=False

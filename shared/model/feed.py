@@ -30,6 +30,7 @@ LEAP: Final = 2**20
 
 # The sort key of the head. It sorts after those of all entries.
 HEAD: Final = "head"
+_FEED: Final = "#feed"
 
 _DIGITS: Final = 16
 
@@ -177,12 +178,17 @@ def _moment(at: int) -> datetime | None:
 
 def feed(tenant_id: str) -> Partition:
     """Return the partition of a tenant's entries, in order of sequence, and then the head."""
-    return Partition(Table.REVOCATIONS, f"{tenant_id}#feed")
+    return Partition(Table.REVOCATIONS, f"{tenant_id}{_FEED}")
 
 
 def head_address(tenant_id: str) -> Address:
     """Return the address of the head of a tenant's feed, which sorts after all entries."""
     return feed(tenant_id).address(HEAD)
+
+
+def is_head(address: Address) -> bool:
+    """Return whether this is the address of the head of a feed."""
+    return address.sk == HEAD and address.pk.endswith(_FEED)
 
 
 def entry_address(tenant_id: str, sequence: int) -> Address:

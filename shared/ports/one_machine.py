@@ -4,6 +4,7 @@ Only adapters that keep their data on this machine's disk have these methods.
 """
 
 from collections.abc import Iterator
+from enum import StrEnum
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
@@ -24,6 +25,51 @@ class LocalStore(Protocol):
 
         Audit entries go if they expired on a day before that of `before`, which is in seconds since
         the epoch. Returns how many were removed; 0 means that none is left. Raises `Unavailable`.
+        """
+        ...
+
+
+class News(StrEnum):
+    """What a process may hear of when another one commits it."""
+
+    # A mark on a tenant was set or removed: its feed may have to be published.
+    MARKS = "marks"
+    # The head of a feed was written.
+    FEED = "feed"
+
+
+class Listener(Protocol):
+    """Hears of news. Some may be lost, so whoever listens also looks by itself now and then."""
+
+    def fileno(self) -> int:
+        """Return a descriptor that is readable when there are news."""
+        ...
+
+    def ring(self) -> None:
+        """Pretend that there are news."""
+        ...
+
+    def clear(self) -> None:
+        """Forget the news so far."""
+        ...
+
+    def wait(self, seconds: float) -> None:
+        """Wait for news, for so long at most, and forget them."""
+        ...
+
+    def close(self) -> None:
+        """Hear nothing any more."""
+        ...
+
+
+@runtime_checkable
+class Audible(Protocol):
+    """A store of which processes of this machine hear when one of them has written to it."""
+
+    def listen(self, news: News) -> Listener | None:
+        """Return what hears of such news from now on, or None if no other process can write.
+
+        Raises `OSError` if none can be heard.
         """
         ...
 

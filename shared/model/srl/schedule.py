@@ -34,6 +34,7 @@ IN_FLIGHT_MAX: Final = times.CLOCK_TOLERANCE + timedelta(minutes=1)
 # (docs/adr/0037).
 MARK_PARTITIONS: Final = 16
 _OF_KEYS: Final = "#keys"
+_MARKS: Final = "srl-marks#"
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +133,11 @@ def marks() -> list[Partition]:
     return [_marks(number) for number in range(MARK_PARTITIONS)]
 
 
+def is_mark(address: Address) -> bool:
+    """Return whether this is the address of a mark on a tenant."""
+    return address.table is Table.KEYS and address.pk.startswith(_MARKS)
+
+
 def around_marks_of(tenant_id: str) -> tuple[str, str]:
     """Return two sort keys between which a tenant's marks are, in each of the partitions."""
     return f"{tenant_id}#", f"{tenant_id}$"
@@ -181,7 +187,7 @@ def _half_of(head: "Head") -> datetime:
 
 
 def _marks(number: int) -> Partition:
-    return Partition(Table.KEYS, f"srl-marks#{number}")
+    return Partition(Table.KEYS, f"{_MARKS}{number}")
 
 
 def _warrant_marks(tenant_id: str, number: int) -> Partition:

@@ -1,0 +1,90 @@
+"""Bells: how a commit of one process reaches those that wait in others (docs/adr/0047)."""
+
+import os
+import select
+import stat
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from shared.adapters.sqlite import SqliteStore
+from shared.model import feed
+from shared.model.items import Address, Table
+from shared.model.srl import schedule
+from shared.ports.one_machine import Listener, News
+from shared.ports.store import Expect, Put
+
+_MARK = schedule.mark_address("tenant", "svc_wrt_a")
+_HEAD = feed.head_address("tenant")
+_OTHER = Address(Table.KEYS, "tenant", "key")
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """A store so deep that the path of a socket could not name it."""
+    return tmp_path / ("deep" * 30) / "svc.db"
+
+
+@pytest.fixture
+def store(file: Path) -> Iterator[SqliteStore]:
+    with closing(SqliteStore(str(file))) as opened:
+        yield opened
+
+
+def _listening(store: SqliteStore, news: News) -> Listener:
+    listener = store.listen(news)
+    assert listener is not None
+    return listener
+
+
+def _hears(listener: Listener) -> bool:
+    heard = bool(select.select([listener.fileno()], [], [], 0)[0])
+    listener.clear()
+    return heard
+
+
+def test_a_commit_rings_for_what_it_wrote(store: SqliteStore, file: Path) -> None:
+    """F557a: A commit by any process rings for those that wait for it, and for no other."""
+    with (
+        closing(SqliteStore(str(file))) as other,
+        closing(_listening(other, News.MARKS)) as marks,
+        closing(_listening(other, News.FEED)) as heads,
+    ):
+        for address, heard in (
+            (_MARK, (True, False)),
+            (_HEAD, (False, True)),
+            (_OTHER, (False,) * 2),
+        ):
+            store.write(Put(address, {"n": 1}, Expect.ANYTHING))
+            assert (_hears(marks), _hears(heads)) == heard
+    assert list(Path(f"{file}-news").iterdir()) == []
+
+
+def test_a_burst_is_one_piece_of_news(store: SqliteStore) -> None:
+    """F557b: However often it rings, no write waits for whoever listens, and one look is enough."""
+    with closing(_listening(store, News.MARKS)) as listener:
+        for _ in range(100_000):
+            listener.ring()
+        store.write(Put(_MARK, {"n": 1}, Expect.ANYTHING))
+        listener.wait(0)
+        assert not _hears(listener)
+
+
+def test_whoever_was_killed_is_forgotten(store: SqliteStore, file: Path) -> None:
+    """F557c: What a killed process leaves is removed, and harms no write."""
+    listener = _listening(store, News.MARKS)
+    os.close(listener.fileno())
+    folder = Path(f"{file}-news")
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    (folder / "marks-not-a-fifo").mkdir()
+    store.write(Put(_MARK, {"n": 1}, Expect.ANYTHING))
+    assert [each.name for each in folder.iterdir()] == ["marks-not-a-fifo"]
+    assert store.get(_MARK) == {"n": 1}
+
+
+def test_a_store_in_memory_has_nobody_to_tell() -> None:
+    """A store in memory is of one process, which hears of nothing."""
+    with closing(SqliteStore(":memory:")) as store:
+        assert store.listen(News.MARKS) is None

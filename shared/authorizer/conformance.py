@@ -7,7 +7,6 @@ import base64
 import json
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -50,7 +49,7 @@ class Session:
         """Stop, and start with the floor and the signers that were saved."""
         if self._state:
             self._floor = self._state.position
-        self._state, self._trust = None, replace(self._trust, listed={})
+        self._state, self._trust = None, self._trust.restarted()
         return {"ready": True}
 
     def poll(self, now: str, answer: str, base: str | None) -> dict[str, Any]:
@@ -75,7 +74,7 @@ class Session:
         state = self._state
         if state and any(map(state.is_revoked, ids)):
             return {"verdict": "revoked"}
-        revoked = self._trust.signers.revoked
+        revoked = self._trust.revoked
         if (
             state is None
             or state.signed_by in revoked

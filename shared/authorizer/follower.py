@@ -214,9 +214,12 @@ class Follower:
         self._keys_due = time.monotonic() + _KEYS_SECONDS * _random.uniform(0.8, 1)
         self.trust = self.trust.with_report(reported)
         state = self.view.state
-        if state and state.signed_by in self.trust.signers.revoked:
+        if state and state.signed_by in self.trust.revoked:
             # A thief may have signed it, so only a head by another key makes it count again.
             self.view, self._etag = self.view.distrusted(), None
+        if state and self.trust.signers != self._signers:
+            self.floor.save(_saved(state, self.trust, self.view.confirmed))
+            self._signers = self.trust.signers
 
     def _page(self, cursor: str | None) -> Reported:
         path = f"{_KEYS}?cursor={quote(cursor, safe='')}" if cursor else _KEYS

@@ -14,7 +14,7 @@ from . import ed25519, state, wire
 from .answers import Answer
 from .refusals import Reason, Refused
 from .state import Position, State, Trusted
-from .statements import Form, Statement, follow, highest
+from .statements import Form, Statement, authors, follow, highest
 
 # The refusals after which a client reads the list signers, and checks the answer again.
 OF_SIGNERS: Final = frozenset(
@@ -35,7 +35,7 @@ class Signers:
     """The list signers that a client has met, as raw public keys of 32 bytes.
 
     `current` signed the newest head: it is the pin from then on. `statements` are all that lead to
-    it. `revoked` are all that the service ever reported as revoked.
+    it. `revoked` are all that were ever reported as revoked and had signed something.
     """
 
     current: bytes | None = None
@@ -90,18 +90,29 @@ class Reported:
 class Trust:
     """Whom a client believes: the `pinned` keys of one tenant, and what it has learned since.
 
-    `listed` are the signers that the service reported last, each with its statement.
+    `listed` are the signers that the service reported last, each with its statement, and `reported`
+    those that it called revoked.
     """
 
     tenant: str
     pinned: frozenset[bytes]
     signers: Signers = field(default_factory=Signers)
     listed: Mapping[bytes, Form | None] = field(default_factory=dict)
+    reported: frozenset[bytes] = frozenset()
+
+    @property
+    def revoked(self) -> frozenset[bytes]:
+        """The keys that are not accepted, because they were or are reported as revoked."""
+        return self.signers.revoked | self.reported
+
+    def restarted(self) -> Self:
+        """Return what is left of this after a restart."""
+        return replace(self, listed={}, reported=frozenset())
 
     def believed(self) -> frozenset[bytes]:
         """Return all keys that ever could sign, but those that are revoked."""
         forms = [form for _, form in self._opened()]
-        return frozenset(follow(self.pinned, forms, revoked=self.signers.revoked))
+        return frozenset(follow(self.pinned, forms, revoked=self.revoked))
 
     def accepted(self) -> frozenset[bytes]:
         """Return the keys that may sign the next head.
@@ -109,7 +120,7 @@ class Trust:
         They are the current one, those that statements lead to from it, and pinned keys; but none
         that is revoked, or older than the current one. What an older key states does not count.
         """
-        current, revoked = self.signers.current, self.signers.revoked
+        current, revoked = self.signers.current, self.revoked
         held = follow(self.pinned, self.signers.statements, revoked=revoked)
         roots = self.pinned | (held.keys() & {current})
         number = highest(self.signers.statements)
@@ -142,10 +153,16 @@ class Trust:
             raise Refused(self._fault(answer)) from None
 
     def with_report(self, reported: Reported) -> Self:
-        """Return this with what the service reported. A revoked key stays revoked."""
-        revoked = self.signers.revoked | reported.revoked
-        signers = replace(self.signers, revoked=revoked)
-        return replace(self, signers=signers, listed=reported.listed)
+        """Return this with what the service reported.
+
+        A revoked key stays revoked, if this client knows something that it signed: a head or a
+        statement. The status of any other key counts as long as it is reported. Nobody signs it, so
+        one false word about a key that is yet to sign would otherwise refuse it for ever.
+        """
+        forms = [*self.signers.statements, *reported.statements]
+        signed = authors(forms) | {self.signers.current}
+        signers = replace(self.signers, revoked=self.signers.revoked | reported.revoked & signed)
+        return replace(self, signers=signers, listed=reported.listed, reported=reported.revoked)
 
     def with_current(self, key: bytes) -> Self:
         """Return this with `key` as the signer of the newest head, from which the next walk is."""
@@ -167,7 +184,7 @@ class Trust:
     def _fault(self, answer: Answer) -> Reason:
         """Return why the signer of a head is not accepted; SIGNATURE if no known key signed it."""
         signed, signers = wire.signed_part(answer.payload), self.signers
-        for key in {*self.listed, *self.pinned, *signers.superseded, *signers.revoked}:
+        for key in {*self.listed, *self.pinned, *signers.superseded, *self.revoked}:
             if ed25519.is_signed(signed, answer.signature, public_key=key):
                 return self._broken_link(key, self.accepted())
         return Reason.SIGNATURE
@@ -186,7 +203,7 @@ class Trust:
 
     def _link(self, key: bytes) -> Statement | Reason:
         """Return the statement by which `key` may follow another one, or why it has none."""
-        if key in self.signers.revoked:
+        if key in self.revoked:
             return Reason.SIGNER_REVOKED
         if key in self.signers.superseded:
             return Reason.SIGNER_OLDER

@@ -126,6 +126,11 @@ def follow(
     return believed
 
 
+def authors(forms: Iterable[Form]) -> frozenset[bytes]:
+    """Return the keys that signed the well-formed statements."""
+    return frozenset(statement.previous for statement, _form in _opened(forms))
+
+
 def highest(forms: Iterable[Form]) -> int:
     """Return the highest number in the well-formed statements, or 0."""
     return max((statement.number for statement, _form in _opened(forms)), default=0)

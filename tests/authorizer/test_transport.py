@@ -21,7 +21,7 @@ from cryptography.x509.oid import NameOID
 
 from shared.authorizer import Policy, transport, wire
 from shared.authorizer.events import Event, Failed, Refused
-from shared.authorizer.floor import MemoryFloor
+from shared.authorizer.floor import FileFloor, Floor, MemoryFloor
 from shared.authorizer.follower import Follower
 from shared.authorizer.responses import NoAnswer, TooLarge
 from shared.authorizer.responses import Response as Received
@@ -286,11 +286,13 @@ def certified(folder: Path, address: str) -> Path:
     return path
 
 
-def followed(service: Service) -> tuple[Follower, list[Event]]:
+def followed(service: Service, floor: Floor | None = None) -> tuple[Follower, list[Event]]:
     seen: list[Event] = []
     trust = Trust(TENANT, frozenset({public(signer())}))
     asker = Transport(service.url, api_key=KEY)
-    return Follower(asker, MemoryFloor(), trust, Policy(), seen.append), seen
+    follower = Follower(asker, floor or MemoryFloor(), trust, Policy(), seen.append)
+    follower.load()
+    return follower, seen
 
 
 def _lies(feed: Feed) -> dict[str, bytes]:
@@ -380,6 +382,47 @@ def test_the_service_says_when_to_come_back() -> None:
         follower.transport.close()
 
 
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_false_word_about_a_pending_signer_is_forgotten(tmp_path: Path, restarts: bool) -> None:
+    """FEED-9, F569a: A proxy that once calls a pending signer revoked stops no later rotation."""
+    with serving(Service()) as service:
+        service.revoke("svc_wrt_a")
+        follower, _ = followed(service, FileFloor(tmp_path))
+        service.signers = [service.described(signer(2), status="revoked")]
+        follower.poll()
+        assert follower.view.is_fresh()
+        service.signers = []
+        if restarts:
+            follower.transport.close()
+            follower, _ = followed(service, FileFloor(tmp_path))
+        service.rotate(signer(2), number=2)
+        follower._keys_due = 0
+        follower.poll()
+        assert follower.view.is_fresh()
+        assert follower.trust.signers.current == public(signer(2))
+        follower.transport.close()
+
+
+def test_a_stolen_signer_stays_refused_after_a_restart(tmp_path: Path) -> None:
+    """FEED-9, F569b: Once a signer of heads is reported as revoked, hiding it helps no thief."""
+    with serving(Service()) as service:
+        service.revoke("svc_wrt_a")
+        follower, _ = followed(service, FileFloor(tmp_path))
+        follower.poll()
+        service.signers = [service.described(signer(), status="revoked")]
+        follower._keys_due = 0
+        follower.poll()
+        assert not follower.view.is_fresh()
+        follower.transport.close()
+        service.signers = []
+        follower, seen = followed(service, FileFloor(tmp_path))
+        assert not follower.view.is_fresh()
+        follower.poll()
+        assert seen[-1] == Refused("signer_revoked")
+        assert not follower.view.is_fresh()
+        follower.transport.close()
+
+
 def test_the_keys_are_read_to_the_last_page() -> None:
     """F183d: The client reads all pages of list signers, so that it knows each revoked one."""
     with serving(Service()) as service:
@@ -398,7 +441,7 @@ def test_the_keys_are_read_to_the_last_page() -> None:
 
         service.instead = page
         follower.poll()
-        assert follower.trust.signers.revoked == {public(signer(2)), public(signer(3))}
+        assert follower.trust.revoked == {public(signer(2)), public(signer(3))}
         follower._keys_due = 0
         service.instead = lambda path: Response(b'{"keys": 1}') if "keys" in path else None
         follower.poll()

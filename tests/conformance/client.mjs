@@ -281,18 +281,22 @@ const commands = {
     const place = floor && { sequence: floor.sequence, chain: base64(floor.chain) };
     const pinned = public_keys.map((key) => keyOf(base64(key)));
     // `led` are the statements that lead to the signer of the newest head, which is `current`.
-    trust = { tenant, pinned, floor: place, current: null, led: [], listed: new Map(), revoked: new Set() };
+    trust = { tenant, pinned, floor: place, current: null, led: [], listed: new Map(), kept: new Set(), revoked: new Set() };
     return { ready: true };
   },
   keys({ response }) {
     const { keys } = JSON.parse(response);
     trust.listed = new Map(keys.map((each) => [keyOf(base64(each.public_key)), each.statement]));
-    keys.forEach((each) => each.status === "revoked" && trust.revoked.add(keyOf(base64(each.public_key))));
+    const revoked = keys.filter((each) => each.status === "revoked").map((each) => keyOf(base64(each.public_key)));
+    // Of a key that has signed nothing, the status counts only as long as it is reported.
+    const signed = new Set([trust.current, ...statements().map((each) => each.previous)]);
+    trust.kept = new Set([...trust.kept, ...revoked.filter((key) => signed.has(key))]);
+    trust.revoked = new Set([...trust.kept, ...revoked]);
     return { ready: true };
   },
   restart() {
     if (state) trust.floor = { sequence: state.head.sequence, chain: state.head.chain };
-    trust.listed = new Map();
+    Object.assign(trust, { listed: new Map(), revoked: trust.kept });
     state = null;
     return { ready: true };
   },

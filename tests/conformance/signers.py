@@ -122,6 +122,27 @@ def _by(case: Case, number: int) -> Any:
 
 
 @case
+def signers__a_false_word_about_a_pending_signer(case: Case) -> None:
+    """A status of a signer that has signed nothing counts only as long as it is reported."""
+    case.begin()
+    for restarts in (False, True):
+        case.keys(_key(1), _key(2, _stated(2, by=1), "revoked"))
+        case.check("clear", D)
+        case.poll(_by(case, 2), refused="signer_revoked")
+        if restarts:
+            case.restart()
+            case.poll(case.feed.answer(), base=case.feed.data, sequence=1)
+    case.keys(_key(2, _stated(2, by=1)), _key(1, status="retired"))
+    _signed_by(case, 2, sequence=2)
+    case.keys(_key(2, _stated(2, by=1), "revoked"), _key(1, status="retired"))
+    case.check("stale", D)
+    case.restart()
+    case.keys(_key(2, _stated(2, by=1)), _key(1, status="retired"))
+    case.feed.publish(C)
+    case.poll(case.feed.answer(), base=case.feed.data, refused="signer_revoked")
+
+
+@case
 def signers__a_stolen_signer(case: Case) -> None:
     """A revoked signer clears nothing, and states nothing; the operator pins its successor."""
     case.begin()

@@ -79,7 +79,12 @@ _LEFT_OUT = {
     ),
     "what was stolen stays so": (
         "signers",
-        "self.signers.revoked | reported.revoked",
+        "self.signers.revoked | reported.revoked & signed",
+        "frozenset()",
+    ),
+    "what is said of a signer that signed nothing": (
+        "signers",
+        "reported.revoked & signed",
         "reported.revoked",
     ),
     "what a stolen signer signed": ("conformance", "state.signed_by in revoked", "False"),

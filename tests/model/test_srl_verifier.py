@@ -82,6 +82,15 @@ def test_a_revoked_key_stays_revoked() -> None:
     refused("signature", signed_list(9), seen, policy)
 
 
+def test_a_key_that_signed_nothing_is_not_revoked_for_ever() -> None:
+    """VERIFY-4, F569c: A false status of a key counts only as long as it is reported."""
+    policy = Policy([public(SEED), public(OTHER)])
+    reported = Reported(revoked=frozenset({public(OTHER)}))
+    seen = accept(signed_list(7), None, replace(policy, reported=reported))
+    refused("signature", signed_list(8, seed=OTHER), seen, replace(policy, reported=reported))
+    assert accept(signed_list(8, seed=OTHER), seen, policy).version == 8
+
+
 def test_the_page_explains_every_reason_in_order() -> None:
     """docs/srl.md has a row for each reason, in the order of the checks."""
     page = (ROOT / "docs" / "srl.md").read_text(encoding="utf-8").partition("## Clocks")[0]

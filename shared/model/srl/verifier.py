@@ -37,7 +37,7 @@ class Seen:
 
     `sha256` is the hash of the signed bytes, in hex. `signer` is the raw key that signed them, and
     `statements` lead to it from a pinned key. `revoked` are all raw keys that were ever reported as
-    revoked.
+    revoked and had signed something (FEED-9).
     """
 
     version: int
@@ -60,13 +60,15 @@ def verify_next(
     before = (seen.statements, seen.revoked) if seen else ((), frozenset[bytes]())
     revoked = before[1] | policy.reported.revoked
     statements = [*before[0], *policy.reported.statements]
+    signed = srl_statements.authors(statements) | ({seen.signer} if seen else set())
+    kept = before[1] | revoked & signed
     believed = srl_statements.follow(policy.pinned, statements, revoked=revoked)
     verified = verify_by_one_of(body, public_keys=believed, now=now, min_version=policy.min_version)
     version, sha256 = verified.payload.version, hashlib.sha256(verified.signed).hexdigest()
     if seen is not None:
         _check_step(version, sha256, seen, policy.max_step)
     chain = tuple(believed[verified.signer])
-    return verified.payload, Seen(version, sha256, verified.signer, chain, revoked)
+    return verified.payload, Seen(version, sha256, verified.signer, chain, kept)
 
 
 def _check_step(version: int, sha256: str, seen: Seen, max_step: int) -> None:

@@ -20,10 +20,8 @@ from shared.adapters.sqlite_usage import SqliteUsage
 from shared.model import identifiers
 from shared.model.items import Address, Item, Partition, Table
 from shared.model.records import Record
-from shared.model.sealed_log import head
 from shared.model.sealed_log.tiles import WIDTH
-from shared.model.srl import native
-from shared.model.srl.blobs import folders
+from shared.model.tenants import blob_folders
 from shared.operations.audit import statements
 from shared.ports import Ports
 from shared.ports.store import MOST_CHANGES, Change, Check, Row
@@ -220,7 +218,7 @@ def drive(folder: Path) -> Seen:
     ports = replace(plain, store=watch, buckets=watch, usage=SqliteUsage(watch))
     tenant = tour.take(ports, clock)
     _seal(plain, ports, clock, tenant.id)
-    for part in (*folders(tenant.id), native.folder(tenant.id), head.folder(tenant.id)):
+    for part in blob_folders(tenant.id):
         seen.blobs += ports.blobs.names(part)
     close(plain)
     return seen

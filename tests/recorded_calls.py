@@ -31,6 +31,7 @@ _IN_TRANSACTIONS: Final = {
 _NUMBERED: Final = frozenset({"revocations", "srl-changed"})
 _WRITES: Final = frozenset({"DeleteItem", "PutItem", "UpdateItem"})
 _TENANT: Final = r"svc_tnt_[0-9a-z]{26}"
+_MONTH: Final = r"[0-9]{4}-[0-9]{2}"
 _LEADING: Final = ("ForAllValues:StringLike", "dynamodb:LeadingKeys")
 _OF_A_PARTITION: Final = frozenset({("Null", "dynamodb:LeadingKeys", "false")})
 
@@ -108,7 +109,7 @@ def _dynamodb(operation: str, params: Parameters) -> Iterator[Permission]:
 def _change(operation: str, params: Parameters) -> Permission:
     """What is written must be of a kind that the role may write; what is read, of any."""
     permission = _on_table(operation, params["TableName"])
-    if operation not in _WRITES or permission.resource.endswith("audit"):
+    if operation not in _WRITES:
         return permission
     partition = (params.get("Item") or params["Key"])["pk"]["S"]
     leading = (*_LEADING, kind(partition))
@@ -128,6 +129,9 @@ def kind(partition: str) -> str:
     if re.fullmatch(_TENANT, name):
         return "svc_tnt_" + "?" * 26
     parts = name.split("#")
+    if len(parts) > 1 and re.fullmatch(_MONTH, parts[1]):
+        # The entries of any month, and no other item of the table `audit`.
+        return "svc_tnt_*#????-??*"
     whole = 2 if parts[0] == "svc_tnt_*" else 1
     if whole == 2 and parts[1] in _NUMBERED:
         return f"svc_tnt_*#{parts[1]}*"

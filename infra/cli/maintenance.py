@@ -58,7 +58,7 @@ def register(root: typer.Typer) -> None:
 def examine(operator: Operator) -> None:
     """Print each problem of the service and its remedy; exit code 1 if there is one."""
     _warn_of_old_admin_key(operator)
-    findings = list(doctor.examine(operator.ports))
+    findings = list(doctor.examine(operator.ports, operator.out.say))
     for each in findings:
         operator.out.say(f"{each.subject}: {each.problem}\n  → {each.remedy}")
     if findings:

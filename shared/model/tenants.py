@@ -22,6 +22,7 @@ FEED_WINDOW_MS_MIN: Final = 0
 FEED_WINDOW_MS_MAX: Final = 60_000
 FEED_WINDOW_MS_DEFAULT: Final = 500
 
+_BLOBS: Final = ("srl", "native", "audit", "checkpoints", "journal")
 _HANDLE: Final = re.compile(r"[a-z0-9-]{1,63}")
 
 
@@ -159,4 +160,4 @@ def is_of(tenant_id: str, address: Address, item: Item) -> bool:
 
 def blob_folders(tenant_id: str) -> tuple[str, ...]:
     """Return the folders below which all blobs of a tenant are."""
-    return tuple(f"{kind}/{tenant_id}" for kind in ("srl", "native", "audit"))
+    return tuple(f"{kind}/{tenant_id}" for kind in _BLOBS)

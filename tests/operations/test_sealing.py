@@ -190,6 +190,7 @@ def test_damage_of_the_log_is_never_extended(
 ) -> None:
     """LOG-5, F327b: If a tile has other content than follows from the head, no pass goes on."""
     monkeypatch.setattr(sealing, "APPENDED_MAX", 256)
+    sealing.extend(ports, acme.id)
     for _ in range(255):
         entered(ports, clock, acme.id)
     ports.blobs.put(f"{head_model.folder(acme.id, 1)}/tile/0/000", b"other")
@@ -247,7 +248,7 @@ def test_two_sealers_do_not_disturb_each_other(
             break
         heads.append(script.calls.count("get"))
         number += 1
-    assert heads[-1] == 2
+    assert max(heads) == 2
     assert len(set(sealed(ports, acme.id))) == 2 + 2 * number
     assert len(signers.all_of(ports, acme.id)) == 1
 

@@ -202,6 +202,7 @@ KEYS_THAT_PUBLISH = {
 }
 NEEDS: dict[Callable[[Ports], Ports], set[tuple[str, str]]] = {
     without_blobs: {
+        ("GET", "/v1/audit-logs/checkpoint"),
         ("GET", SRL),
         ("GET", f"{SRL}/signed"),
         ("GET", NATIVE),

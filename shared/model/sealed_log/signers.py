@@ -7,7 +7,7 @@ from typing import Self
 
 from shared.model import seeds, times
 from shared.model.items import Address, Partition, Table
-from shared.model.records import Record
+from shared.model.records import SPARSE, Record
 from shared.model.sealed_log.checkpoint import Key
 from shared.model.seeds import ALGORITHM, Purpose
 
@@ -17,7 +17,8 @@ class AuditSigner(Record):
     """A key that signs checkpoints.
 
     `public_key` is base64 of the 32 raw bytes. `signs_until` is None for the current signer. One
-    that was replaced signs until then, beside its successor.
+    that was replaced signs until then, beside its successor. `precedes_log` is true if it was made
+    before the log had a head: then it does not say that there was one.
     """
 
     id: str
@@ -27,6 +28,7 @@ class AuditSigner(Record):
     sealed_seed: bytes | None = field(repr=False)
     version: int = 1
     signs_until: datetime | None = None
+    precedes_log: bool = field(default=False, metadata=SPARSE)
 
     @property
     def algorithm(self) -> str:

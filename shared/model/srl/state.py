@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from shared.errors import Corrupt
 from shared.model import seeds, times
+from shared.model.sealed_log.kept import Kept
 from shared.model.srl.signers import ListSigner
 from shared.model.srl.tombstones import Tombstones
 
@@ -33,7 +34,8 @@ class State:
 
     `ends` has the known ends of listed warrants, as RFC 3339 text in UTC. `signers` are the revoked
     signers whose warrants are listed. `list_signers` are the tenant's list signers, without the
-    archived ones and without seeds. The list covers the entries of the feed up to `sequence`.
+    archived ones and without seeds. The list covers the entries of the feed up to `sequence`. `log`
+    is what the sealed log of the tenant stated before.
     """
 
     tenant_id: str
@@ -44,6 +46,7 @@ class State:
     list_signers: tuple[ListSigner, ...] = ()
     tombstones: Tombstones = field(default_factory=Tombstones)
     sequence: int = 0
+    log: Kept | None = None
 
     def sign(self, *, seed: bytes) -> bytes:
         """Return the blob: the Ed25519 signature (64 bytes), the prefix, the state as CBOR.
@@ -72,6 +75,7 @@ class State:
                 Tombstones.of(members["Tombstones"]),
                 # Releases without a feed stored none.
                 int(members.get("Sequence", 0)),
+                Kept.from_members(members["Log"]) if "Log" in members else None,
             )
         except (AttributeError, KeyError, TypeError, ValueError):
             raise Corrupt("the signed state of a list is malformed") from None
@@ -80,7 +84,8 @@ class State:
         return state
 
     def _members(self) -> dict[str, Any]:
-        return {
+        log = {} if self.log is None else {"Log": self.log.members()}
+        return log | {
             "Tenant": self.tenant_id,
             "Version": self.version,
             "IssuedAt": times.text(self.issued_at),

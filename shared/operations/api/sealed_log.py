@@ -1,6 +1,6 @@
 """Reading the sealed log, and replacing its signer (LOG-6, LOG-7, LOG-9)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
@@ -13,7 +13,7 @@ from shared.model.sealed_log import checkpoint as model
 from shared.model.sealed_log.head import LogHead
 from shared.model.sealed_log.signers import AuditSigner
 from shared.model.sealed_log.tiles import Place
-from shared.operations.audit import log, signers
+from shared.operations.audit import log, outside, signers
 from shared.operations.rules import audit, tenants
 from shared.operations.rules.idempotency import Keep, Outcome, item, once
 from shared.operations.rules.operation import operation
@@ -50,8 +50,11 @@ class Signers:
 
 @operation(*READERS)
 def checkpoint(ports: Ports, caller: Caller) -> str:
-    """Return the newest checkpoint. Raises `NotFound` if nothing is sealed yet."""
-    return _head(ports, caller).checkpoint
+    """Return the newest checkpoint.
+
+    Raises `NotFound` if nothing is sealed yet, `Corrupt` if the log was cut (LOG-12).
+    """
+    return _sealed(outside.head(ports, caller.tenant_id)).checkpoint
 
 
 @operation(*READERS)
@@ -110,7 +113,8 @@ def rotate(ports: Ports, caller: Caller, keep: Keep[Signers]) -> Signers:
     found = signers.settled(ports, caller.tenant_id)
     if sum(each.signs(now) for each in found) >= signers.SIGNING_MAX:
         raise Conflict(f"At most {signers.SIGNING_MAX} audit signers sign at the same time.")
-    made = signers.make(ports, caller.tenant_id)
+    is_first = log.head(ports, caller.tenant_id) is None
+    made = replace(signers.make(ports, caller.tenant_id), precedes_log=is_first)
     until = now + settings.audit_retention
     after = [_after(each, now, until) for each in found]
     changes: list[Change] = [Put(made.address, made.to_item(), Expect.ABSENT)]
@@ -142,7 +146,10 @@ def _update(before: AuditSigner, after: AuditSigner) -> Change:
 
 
 def _head(ports: Ports, caller: Caller) -> LogHead:
-    found = log.head(ports, caller.tenant_id)
+    return _sealed(log.head(ports, caller.tenant_id))
+
+
+def _sealed(found: LogHead | None) -> LogHead:
     if found is None or not found.size:
         raise NotFound(_NOTHING)
     return found

@@ -10,8 +10,10 @@ from shared.model.items import Value
 from shared.model.sealed_log import head as model
 from shared.model.sealed_log import records, tiles
 from shared.model.sealed_log.head import LogHead
+from shared.model.sealed_log.kept import Kept
 from shared.model.sealed_log.tiles import BUNDLES, WIDTH, Place
-from shared.operations.audit import log
+from shared.operations.audit import log, signers
+from shared.operations.rules import checkpoints
 from shared.ports import Ports
 from shared.ports.store import At, Expect, Put
 
@@ -43,16 +45,20 @@ def beyond(ports: Ports, tenant_id: str) -> Beyond | None:
     return Beyond(newest, bundles) if bundles else None
 
 
-def begin(ports: Ports, tenant_id: str, entry: Callable[..., Put]) -> int | None:
+def begin(ports: Ports, tenant_id: str, entry: Callable[..., Put], *, above: int = 0) -> int | None:
     """Begin the next generation; return its number, or None if nothing was ever sealed.
 
-    `entry` makes the audit entry from action, resource and details. The next pass seals all entries
-    that are retained. Raises `ExpectationLost`, `Corrupt`, `Unavailable`.
+    `entry` makes the audit entry from action, resource and details. `above` is a generation that
+    the newest list names, or 0. The next pass seals all entries that are retained. Raises
+    `ExpectationLost`, `Corrupt`, `Unavailable`.
     """
+    kept = checkpoints.newest(ports, tenant_id)
     head, ahead = log.head(ports, tenant_id), beyond(ports, tenant_id)
-    if head is None and ahead is None:
+    found = [each.generation for each in (kept, head, ahead) if each is not None]
+    found += [above] if above else []
+    if not found and all(each.precedes_log for each in signers.all_of(ports, tenant_id)):
         return None
-    before = max(head.generation if head else 0, ahead.generation if ahead else 0)
+    before = max(found, default=log.FIRST_GENERATION)
     empty = LogHead.empty(before + 1, ports.now())
     after = replace(empty, version=head.version + 1 if head else 1)
     lost = list(_lost(ports, tenant_id, ahead)) if ahead else []
@@ -63,6 +69,8 @@ def begin(ports: Ports, tenant_id: str, entry: Callable[..., Put]) -> int | None
     }
     made = entry(Action.AUDIT_LOG_NEW_GENERATION, f"audit_log/{after.generation}", **details)
     expect = At(head.version) if head else Expect.ABSENT
+    # First: what is kept must never be older than what a recovery has begun.
+    checkpoints.keep(ports, tenant_id, Kept.begun(after.generation))
     ports.store.write(Put(model.address(tenant_id), after.to_item(), expect), made)
     return after.generation
 

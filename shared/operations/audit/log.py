@@ -141,6 +141,10 @@ class Tree:
             return tiles.bundle(data(self._ports, self._tenant_id, self._head, first, end))
         return b"".join(self._hashes(Place(place.level, place.number))[: place.width])
 
+    def root(self, size: int) -> bytes:
+        """Return the root over the first `size` leaves. Raises `Corrupt`, `Unavailable`."""
+        return merkle.root(size, self._subtree)
+
     def path(self, index: int) -> list[bytes]:
         """Return the path of a leaf to the root. Raises `Corrupt`, `Unavailable`."""
         return merkle.inclusion(index, self._head.size, self._subtree)

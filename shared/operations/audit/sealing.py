@@ -20,9 +20,10 @@ from shared.model.sealed_log import checkpoint, records
 from shared.model.sealed_log import head as model
 from shared.model.sealed_log.checkpoint import Checkpoint
 from shared.model.sealed_log.head import APPENDED_MAX, LogHead
+from shared.model.sealed_log.kept import Kept
 from shared.model.sealed_log.records import Record
-from shared.operations.audit import index, log, revocation_counts, signers
-from shared.operations.rules import operation, tenants
+from shared.operations.audit import index, log, outside, revocation_counts, signers
+from shared.operations.rules import checkpoints, operation, tenants
 from shared.operations.rules.operation import settle
 from shared.ports import Ports
 from shared.ports.store import At, Change, Expect, Put, Where
@@ -60,7 +61,7 @@ def extend(
 
     Entries that became visible later than `overlap` after newer ones are found if they are `named`
     by their identifiers. Repeated and concurrent calls are harmless. Raises `Corrupt` if an entry
-    or the log is damaged, `Unavailable`.
+    or the log is damaged, or if the log was cut (LOG-12); `Unavailable`.
     """
     deadline = operation.PACING.clock() + seconds
     begin: LogHead | None = None
@@ -85,7 +86,8 @@ def _pass(
     ports: Ports, tenant_id: str, named: list[str], overlap: timedelta
 ) -> tuple[LogHead, LogHead]:
     """Make one pass; return the head before and after it. Raises `ExpectationLost`."""
-    before = log.head(ports, tenant_id) or LogHead.empty(log.FIRST_GENERATION, ports.now())
+    found = outside.head(ports, tenant_id)
+    before = found or LogHead.empty(log.FIRST_GENERATION, ports.now())
     log.store_tiles(ports, tenant_id, before)
     after = before.settled()
     rows = _unsealed(ports, tenant_id, after, named, overlap)
@@ -101,6 +103,8 @@ def _pass(
         changes += revocation_counts.counted(ports, tenant_id, after, items)
     expect = At(before.version) if before.version else Expect.ABSENT
     ports.store.write(Put(model.address(tenant_id), after.to_item(), expect), *changes)
+    if added:
+        checkpoints.keep(ports, tenant_id, Kept.of(after), after.checkpoint)
     return before, after
 
 

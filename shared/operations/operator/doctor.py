@@ -3,6 +3,7 @@
 import secrets
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final
 
 from shared.errors import Corrupt, InvalidSrl, RescindError
@@ -15,7 +16,7 @@ from shared.model.srl.schedule import TURNS, Turn
 from shared.model.srl.signers import ListSigner, signers
 from shared.model.srl.verification import verify
 from shared.model.tenants import DirectoryEntry
-from shared.operations.audit import generations
+from shared.operations.audit import generations, whole
 from shared.operations.operator import consistency, probes, propagation
 from shared.operations.operator.probes import Probe
 from shared.operations.operator.recovery import differences, newest
@@ -33,6 +34,7 @@ _EXPIRING: Final = 10
 _REPLACE: Final = "replace it before then: see docs/api-keys.md#keys-that-expire"
 
 _FLEET: Final = "docs/fleet.md#stragglers"
+_LOG_GUIDE: Final = "docs/incidents.md#the-audit-log-was-cut-or-altered"
 _GUIDE: Final = "restore the data (docs/deploy.md#restore)"
 
 
@@ -49,18 +51,21 @@ class Finding:
     remedy: str
 
 
-def examine(ports: Ports) -> Iterator[Finding]:
+def examine(
+    ports: Ports, report: Callable[[str], object] = lambda _line: None
+) -> Iterator[Finding]:
     """Examine the stores, then each tenant; yield a finding for each problem.
 
-    Reads all records. Changes nothing, except that it writes and deletes items to test the store.
-    A check that fails is a finding too.
+    Reads all records, and calls `report` with a line now and then if that takes long. Changes
+    nothing, except that it writes and deletes items to test the store. A check that fails is a
+    finding too.
     """
     broken = [*_places(ports), *_damage(ports)]
     yield from broken
     if broken:
         return
     for tenant in _tenants(ports):
-        yield from _tenant(ports, tenant)
+        yield from _tenant(ports, tenant, report)
 
 
 def _places(ports: Ports) -> Iterator[Finding]:
@@ -120,7 +125,9 @@ def _handle(ports: Ports, tenant_id: str) -> str:
         return tenant_id  # `consistency` reports what is missing.
 
 
-def _tenant(ports: Ports, tenant: DirectoryEntry) -> Iterator[Finding]:
+def _tenant(
+    ports: Ports, tenant: DirectoryEntry, report: Callable[[str], object]
+) -> Iterator[Finding]:
     found: dict[str, Finding] = {}
     examined = None
     try:
@@ -137,7 +144,7 @@ def _tenant(ports: Ports, tenant: DirectoryEntry) -> Iterator[Finding]:
         yield Finding(tenant.handle, problem, _restore_and_recover(tenant))
         return
     yield from found.values()
-    for each in _inconsistencies(ports, tenant):
+    for each in chain(_inconsistencies(ports, tenant), _log_is_whole(ports, tenant, report)):
         if each.problem not in found:
             yield each
 
@@ -211,6 +218,23 @@ def _log_is_newest(ports: Ports, tenant: DirectoryEntry, _head: Head) -> Iterato
         yield Finding(
             tenant.handle, "its sealed log has leaves that its records lack", _recover(tenant)
         )
+
+
+def _log_is_whole(
+    ports: Ports, tenant: DirectoryEntry, report: Callable[[str], object]
+) -> Iterator[Finding]:
+    """Verify the sealed log, and the entries that it is about (LOG-13)."""
+
+    def say(done: int, size: int) -> None:
+        report(f"{tenant.handle}: verified {done} of {size} leaves of its sealed log")
+
+    try:
+        states = newest.beside(ports, tenant.tenant_id).states
+        for problem in whole.problems(ports, tenant.tenant_id, states, say):
+            yield Finding(tenant.handle, problem, f"see {_LOG_GUIDE}")
+    except RescindError as error:
+        problem = f"its sealed log cannot be verified: {error}"
+        yield Finding(tenant.handle, problem, _restore_and_recover(tenant))
 
 
 def _nothing_has_returned(ports: Ports, tenant: DirectoryEntry, _head: Head) -> Iterator[Finding]:

@@ -148,6 +148,7 @@ def _store(ports: Ports, snapshot: Snapshot, found: Found) -> Head:
         snapshot.list_signers,
         found.tombstones,
         found.sequence,
+        snapshot.log,
     )
     payload = Payload(snapshot.version, issued_at, expires_at, listed.revoked_ids)
     signed = signing.sign(ports, snapshot.list_signer, payload, state)

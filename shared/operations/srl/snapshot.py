@@ -9,10 +9,11 @@ from typing import Final
 
 from shared import logs
 from shared.model import times
+from shared.model.sealed_log.kept import Kept
 from shared.model.srl.head import Head
 from shared.model.srl.signers import ListSigner
 from shared.model.tenants import TenantSettings
-from shared.operations.rules import counters, tenants
+from shared.operations.rules import checkpoints, counters, tenants
 from shared.operations.rules.counters import Counted
 from shared.operations.srl import in_force, signers, storage
 from shared.operations.srl.feed import INLINE_MAX
@@ -31,7 +32,7 @@ class Snapshot:
     """The facts that a list is made from. The write that publishes the list expects `head`.
 
     `version` and `issued_at` are those of the next list. `previous` is what is readable of the list
-    in force.
+    in force. `log` is what the sealed log of the tenant has stated.
     """
 
     settings: TenantSettings
@@ -42,6 +43,7 @@ class Snapshot:
     version: int
     issued_at: datetime
     previous: Previous
+    log: Kept | None = None
 
     @property
     def tenant_id(self) -> str:
@@ -110,6 +112,7 @@ def take(
         version=max(head.version, above) + 1,
         issued_at=issued_at,
         previous=in_force.previous(ports, head, list_signer),
+        log=checkpoints.newest(ports, tenant_id),
     )
 
 

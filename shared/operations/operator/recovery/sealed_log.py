@@ -1,11 +1,12 @@
 """Recovery of the sealed log: a new generation, if leaves were lost (LOG-10)."""
 
+from shared.errors import Corrupt
 from shared.model import audit_log
 from shared.model.audit_log import Filters
-from shared.operations.audit import generations, statements
+from shared.operations.audit import generations, outside, statements
 from shared.operations.operator.recovery.newest import Newest
 from shared.operations.operator.recovery.run import Run
-from shared.operations.rules.operation import settle
+from shared.operations.rules.operation import reread, settle
 
 
 def apply(run: Run, newest: Newest) -> None:
@@ -14,12 +15,24 @@ def apply(run: Run, newest: Newest) -> None:
     Each list is stored with an audit entry, so a table without an entry since then was restored.
     """
     ports, tenant_id = run.ports, run.tenant_id
-    is_older = generations.beyond(ports, tenant_id) is not None
+    cut = _problem(run, newest)
+    if cut is not None:
+        run.report(f"Cut: {cut}")
+    is_older = cut is not None or generations.beyond(ports, tenant_id) is not None
     if is_older or not _has_entry_since(run, newest):
-        begun = settle(lambda: generations.begin(ports, tenant_id, run.entry))
+        above = max((each.log.generation for each in newest.states if each.log), default=0)
+        begun = settle(lambda: generations.begin(ports, tenant_id, run.entry, above=above))
         if begun is not None:
             run.report(f"The sealed log begins anew: generation {begun}")
     settle(lambda: _forget_statement(run))
+
+
+def _problem(run: Run, newest: Newest) -> Corrupt | None:
+    try:
+        reread(lambda: outside.compared(run.ports, run.tenant_id, newest.states))
+    except Corrupt as error:
+        return error
+    return None
 
 
 def _forget_statement(run: Run) -> None:

@@ -1,0 +1,149 @@
+"""Whether the sealed log and the entries that it is about are whole, in bounded memory (LOG-13).
+
+One bundle of 256 records is held at a time, with the entries of these and the right edge of the
+tree. `infra/audit_verification` does the same from outside, and trusts less.
+"""
+
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
+from typing import Final
+
+from shared.errors import Corrupt
+from shared.model import audit_log
+from shared.model.audit_log import Filters
+from shared.model.items import Row
+from shared.model.sealed_log import checkpoint, records
+from shared.model.sealed_log import head as model
+from shared.model.sealed_log.head import LogHead
+from shared.model.sealed_log.records import Record
+from shared.model.sealed_log.tiles import NOTHING, WIDTH, Edge
+from shared.model.srl.state import State
+from shared.operations.audit import log, outside, signers
+from shared.operations.rules import tenants
+from shared.operations.rules.operation import reread
+from shared.ports import Ports
+
+# An entry that is younger need not be sealed yet; alarms tell if it is not.
+_PENDING: Final = timedelta(minutes=10)
+# Before its first entry, a tenant has been created; its clock may have been wrong.
+_BEFORE: Final = timedelta(days=1)
+# How close to its end an entry may be gone already, in seconds.
+_EXPIRING: Final = 60.0
+# The most problems of one kind that are named.
+_NAMED: Final = 10
+_REPORTED: Final = 100_000
+
+
+def problems(
+    ports: Ports,
+    tenant_id: str,
+    listed: tuple[State, ...],
+    report: Callable[[int, int], object] = lambda _done, _size: None,
+) -> Iterator[str]:
+    """Yield a sentence for each thing that is wrong with a tenant's log.
+
+    `listed` are states of lists, which name a checkpoint. `report` is called with the leaves that
+    were verified and their number, every 100,000 leaves. Raises `Unavailable`.
+    """
+    try:
+        head = reread(lambda: outside.compared(ports, tenant_id, listed))
+        if head is not None:
+            walk = _Walk(ports, tenant_id, head, report)
+            yield from walk.problems()
+            yield from _never_sealed(ports, tenant_id, walk.found)
+    except Corrupt as error:
+        yield str(error)
+
+
+class _Walk:
+    """One walk over all leaves of a log; `found` counts the entries that are not young."""
+
+    def __init__(
+        self, ports: Ports, tenant_id: str, head: LogHead, report: Callable[[int, int], object]
+    ) -> None:
+        self._ports, self._tenant_id, self._head, self._report = ports, tenant_id, head, report
+        self._now = ports.now()
+        self._named = 0
+        self.found = 0
+
+    def problems(self) -> Iterator[str]:
+        """Yield what is wrong."""
+        edge = NOTHING
+        for first in range(0, self._head.size, WIDTH):
+            data = log.data(self._ports, self._tenant_id, self._head, first, first + WIDTH)
+            edge, problem = self._extended(edge, data, first)
+            if problem is not None:
+                yield problem
+            yield from self._entries(data, first)
+            if first and first % _REPORTED < WIDTH:
+                self._report(first, self._head.size)
+        yield from self._signed(edge)
+
+    def _extended(self, edge: Edge, data: list[bytes], first: int) -> tuple[Edge, str | None]:
+        """Return the edge after a bundle, and a problem if a tile differs from what follows."""
+        after, full = edge.extended([records.leaf(each) for each in data])
+        for place, content in full.items() if first < self._head.stored else ():
+            name = model.blob(self._tenant_id, self._head.generation, place)
+            if self._ports.blobs.get(name) != content:
+                return after, f"the tile {place.path} of its sealed log is missing or altered"
+        return after, None
+
+    def _entries(self, data: list[bytes], first: int) -> Iterator[str]:
+        sealed = [Record.parse(each) for each in data]
+        alive = [each for each in sealed if each.expires > self._now.timestamp() + _EXPIRING]
+        stored = log.stored(self._ports, self._tenant_id, [each.id for each in alive])
+        for index, each in enumerate(sealed, first):
+            item = stored.get(each.id)
+            if item is not None and records.moment(each.id) < self._now - _PENDING:
+                self.found += 1
+            if each not in alive or (item is not None and Record.of(item) == each):
+                continue
+            self._named += 1
+            if self._named <= _NAMED:
+                what = "removed" if item is None else "changed"
+                yield f"the audit entry {each.id} (leaf {index}) was {what}"
+
+    def _signed(self, edge: Edge) -> Iterator[str]:
+        if not self._head.size:
+            return
+        note = self._head.checkpoint
+        try:
+            stated = checkpoint.Checkpoint.parse(note)
+        except ValueError:
+            yield "the checkpoint of its sealed log is malformed"
+            return
+        origin = checkpoint.origin(self._tenant_id, self._head.generation)
+        if stated != (origin, edge.size, edge.root()):
+            yield "the checkpoint of its sealed log is not that of its leaves"
+        keys = [each.key(origin) for each in signers.all_of(self._ports, self._tenant_id)]
+        if not any(checkpoint.is_signed_by(note, key) for key in keys):
+            yield "no audit signer signed the checkpoint of its sealed log"
+
+
+def _never_sealed(ports: Ports, tenant_id: str, found: int) -> Iterator[str]:
+    """Yield the entries that are in no leaf, if there are more than were found by the leaves.
+
+    Only their number is counted at first: to look up each of them takes long.
+    """
+    now = ports.now()
+    if sum(1 for _ in _old_entries(ports, tenant_id, now)) <= found:
+        return
+    # Read now: an entry may have been sealed since.
+    head, named = log.head(ports, tenant_id), 0
+    for row in _old_entries(ports, tenant_id, now):
+        if head is not None and log.find(ports, tenant_id, head, row.sk) is None:
+            named += 1
+            if named <= _NAMED:
+                yield f"the audit entry {row.sk} was never sealed"
+
+
+def _old_entries(ports: Ports, tenant_id: str, now: datetime) -> Iterator[Row]:
+    created_at = tenants.settings(ports, tenant_id).created_at
+    filters = Filters(min(created_at, now) - _BEFORE, now)
+    ends = now.timestamp() + _EXPIRING
+    for _, partitions in audit_log.months(tenant_id, filters):
+        for each in partitions:
+            for row in ports.store.query(each, after=filters.after):
+                is_old = records.moment(row.sk) < now - _PENDING
+                if is_old and Record.of(row.item).expires > ends:
+                    yield row

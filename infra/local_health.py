@@ -20,6 +20,7 @@ from starlette.responses import Response
 from infra import local_publisher
 from shared.operations.operator import readiness
 from shared.operations.operator.readiness import Lists, NotReady
+from shared.operations.srl.unpublished import Waiting
 from shared.ports import Ports
 from shared.web.work import Kind, Work
 
@@ -64,7 +65,10 @@ class Health:
         self._looking: asyncio.Task[None] | None = None
 
     async def ready(self, _request: Request) -> Response:
-        """`GET /readyz`: 200 with the ages of the lists, or 503 if a store does not answer."""
+        """`GET /readyz`: 200 with the ages of the lists and of what waits to be published.
+
+        503 if a store does not answer, or if a change was not published for too long.
+        """
         if (seen := self._fresh()) is None:
             await self._look_once()
             seen = self._fresh() or unavailable("A place that holds data takes too long.")
@@ -83,8 +87,8 @@ class Health:
 
     async def _look(self) -> None:
         try:
-            look = partial(readiness.look, self._ports())
-            answer = _ready(await self._work(look, Kind.USUAL, tenant_id=""))
+            look = partial(_look, self._ports())
+            answer = _ready(*await self._work(look, Kind.USUAL, tenant_id=""))
         except NotReady as error:
             answer = unavailable(f"The {_NAMES[error.setting]} does not answer.")
             _log.error("not ready: %s: %s", error, error.__cause__)
@@ -96,9 +100,16 @@ class Health:
         self._last, self._seen_at = answer, self._clock()
 
 
-def _ready(lists: Lists) -> _Answer:
+def _look(ports: Ports) -> tuple[Lists, Waiting]:
+    return readiness.look(ports), readiness.waiting(ports)
+
+
+def _ready(lists: Lists, waiting: Waiting) -> _Answer:
+    if waiting.late:
+        return unavailable("Changes that were acknowledged are not published.")
     feed = "stopped" if local_publisher.is_missing() else "published"
-    return _Answer(HTTPStatus.OK, {"status": "ready", "lists": asdict(lists), "feed": feed})
+    told = {"feed": feed, "unpublished_seconds": waiting.oldest_seconds}
+    return _Answer(HTTPStatus.OK, {"status": "ready", "lists": asdict(lists), **told})
 
 
 def unavailable(message: str) -> _Answer:

@@ -157,6 +157,7 @@ class Gauges(Collector):
         )
         if lists is not None:
             yield from _of_lists(lists)
+            yield from self._unpublished()
             yield from self._credentials()
             yield from self._webhooks()
 
@@ -174,6 +175,19 @@ class Gauges(Collector):
             ends.add_metric([name], self._board.ends(name))
         yield up
         yield ends
+
+    def _unpublished(self) -> Iterator[GaugeMetricFamily]:
+        """Yield how old the oldest change is that is not in a feed, and how many feeds are late."""
+        with suppress(Unavailable):
+            waiting = readiness.waiting(self._ports)
+            yield GaugeMetricFamily(
+                "rescind_unpublished_seconds",
+                "Time since the oldest change of all tenants that is not in a feed.",
+                waiting.oldest_seconds,
+            )
+            yield GaugeMetricFamily(
+                "rescind_feeds_late", "Tenants with a change that waits too long.", waiting.late
+            )
 
     def _webhooks(self) -> Iterator[GaugeMetricFamily]:
         """Yield how many webhooks there are by state, if there are few tenants."""

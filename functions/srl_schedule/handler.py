@@ -7,7 +7,7 @@ import logging
 from typing import Any
 
 from shared import logs, wiring
-from shared.operations.srl import expiring, propagation, schedule, stale
+from shared.operations.srl import expiring, propagation, schedule, stale, unpublished
 from shared.ports import Ports
 
 _log = logging.getLogger(__name__)
@@ -36,6 +36,7 @@ def handler(_event: dict[str, Any], _context: object) -> dict[str, int]:
     if due.tenant_ids:
         queue.send(due.tenant_ids)
     _report_age(ports)
+    _report_waiting(ports)
     if propagation.is_due(ports.now()):
         _count_authorizers(ports)
     _announce_expiring(ports)
@@ -48,6 +49,16 @@ def _report_age(ports: Ports) -> None:
     if issued_at is not None:
         age = (ports.now() - issued_at).total_seconds()
         _log.info("age", extra=logs.fields(metrics={"ListAgeSeconds": age}))
+
+
+def _report_waiting(ports: Ports) -> None:
+    """Log how many tenants have a change that is not published in time, if there are any."""
+    waiting = unpublished.of_all(ports)
+    if waiting.late:
+        figures = {"FeedsLate": waiting.late}
+        _log.error(
+            "unpublished", extra=logs.fields(seconds=waiting.oldest_seconds, metrics=figures)
+        )
 
 
 def _announce_expiring(ports: Ports) -> None:

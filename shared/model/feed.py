@@ -25,6 +25,10 @@ ENTRY_MAX: Final = 4_000
 # more, and an answer has 4 MiB at most.
 UNLISTED_MAX: Final = 2 * 2**20
 
+# How long the function that is woken by a change waits for the end of a window. Other tenants may
+# wait for it, so what needs more is left to the schedule (FEED-5).
+SOON_SECONDS: Final = 1.5
+
 # What a restore or a theft adds to the sequence, so that it exceeds those that clients have seen.
 LEAP: Final = 2**20
 

@@ -22,7 +22,7 @@ from shared.adapters import sqs
 from shared.errors import InvalidSettings, Unavailable
 from shared.model.callers import Scope
 from shared.model.signing_keys import Type
-from shared.model.srl.schedule import Turn
+from shared.model.srl.schedule import Mark, Turn, warrant_mark_address
 from shared.operations.api import api_keys, signing_keys
 from shared.operations.srl import expiring, feed, in_force, propagation
 from shared.operations.srl import marks as srl_marks
@@ -190,6 +190,22 @@ def test_it_reports_the_age_of_the_oldest_list(
     age, unit = metrics(line)["ListAgeSeconds"]
     assert 0 <= age < 60
     assert unit == "Seconds"
+
+
+def test_it_counts_feeds_that_are_late(ports: Ports, caplog: pytest.LogCaptureFixture) -> None:
+    """F553h: A tick counts the tenants with a change that is not published, if there are any."""
+    caplog.set_level(logging.INFO)
+    tenant = Tenant.create(ports)
+    tick()
+    assert not lines(caplog, "unpublished")
+    mark = Mark(1, set_at=datetime.now(UTC) - timedelta(minutes=1))
+    address = warrant_mark_address(tenant.id, "svc_wrt_a")
+    ports.store.write(
+        Put(address, mark.to_item(), Expect.ABSENT), srl_marks.on_tenant(tenant.id, "svc_wrt_a")
+    )
+    tick()
+    (line,) = lines(caplog, "unpublished")
+    assert metrics(line) == {"FeedsLate": (1, "Count")}
 
 
 def test_the_figures_reach_the_log_that_alarms_read(

@@ -17,12 +17,14 @@ from starlette.responses import Response
 from infra.local_health import Health
 from infra.local_threads import Threads
 from shared.errors import Unavailable
+from shared.operations.srl import feed
 from shared.ports import Ports
 from shared.web.work import IN_PLACE
 from tests import processes
 from tests.asgi import run
 from tests.faults import Script, raises, scripted
 from tests.operations.tenants import Tenant
+from tests.worlds import Clock
 
 _REQUEST = Request({"type": "http", "method": "GET", "path": "/readyz", "headers": []})
 
@@ -112,6 +114,25 @@ def test_a_flood_while_a_place_hangs_takes_one_thread(ports: Ports) -> None:
     assert {each.status_code for each in flood} == {503}
     assert first.status_code == 200
     assert script.calls.count("get_many") == 1
+
+
+def test_a_change_that_is_not_published_is_reported(ports: Ports, clock: Clock) -> None:
+    """F553g: `/readyz` is 503 while a change is not published in time, and names no tenant."""
+    tenant, seconds = Tenant.create(ports), _Seconds()
+    health = Health(lambda: ports, IN_PLACE, seconds)
+    tenant.revoke(ports, "svc_wrt_a")
+    clock.advance(seconds=20)
+    (answer,) = _asked(health)
+    assert json.loads(bytes(answer.body))["unpublished_seconds"] == 20
+    clock.advance(seconds=20)
+    seconds.now += 3
+    (answer,) = _asked(health)
+    assert answer.status_code == 503
+    assert b"not published" in bytes(answer.body)
+    assert tenant.id.encode() not in bytes(answer.body)
+    feed.publish(ports, tenant.id)
+    seconds.now += 3
+    assert [each.status_code for each in _asked(health)] == [200]
 
 
 @pytest.mark.parametrize(

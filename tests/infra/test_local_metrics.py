@@ -185,6 +185,7 @@ def test_gauges_without_a_list(ports: Ports) -> None:
     assert found["rescind_schedule_idle_seconds"] == 0
     assert found["rescind_audit_unsealed_seconds"] == 0
     assert found["rescind_ready"] == 1
+    assert found["rescind_feeds_late"] == found["rescind_unpublished_seconds"] == 0
     assert "rescind_list_age_seconds" not in found
     Tenant.create(ports)
     assert "rescind_list_age_seconds" in {each.name for each in Gauges(ports, Board()).collect()}

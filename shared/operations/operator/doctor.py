@@ -21,7 +21,7 @@ from shared.operations.operator import consistency, probes, propagation
 from shared.operations.operator.probes import Probe
 from shared.operations.operator.recovery import differences, newest
 from shared.operations.rules import seals, tenants
-from shared.operations.srl import expiring, in_force
+from shared.operations.srl import expiring, in_force, unpublished
 from shared.ports import Ports
 from shared.ports.one_machine import LocalStore
 from shared.ports.store import Delete, Expect, Put
@@ -156,6 +156,7 @@ def _findings(ports: Ports, tenant: DirectoryEntry, head: Head) -> Iterator[Find
         _log_is_newest,
         _nothing_has_returned,
         _list_is_on_time,
+        _changes_are_published,
         _signer_can_sign,
         _keys_can_sign,
         _authorizers_follow,
@@ -247,6 +248,20 @@ def _list_is_on_time(ports: Ports, tenant: DirectoryEntry, head: Head) -> Iterat
     if Turn.after(head, tenant.tenant_id).is_late(ports.now()):
         remedy = f"check that the schedule runs; its log has the cause for {tenant.tenant_id}"
         yield Finding(tenant.handle, "its list is late", remedy)
+
+
+def _changes_are_published(ports: Ports, tenant: DirectoryEntry, _head: Head) -> Iterator[Finding]:
+    try:
+        waited = unpublished.waits(ports, tenant.tenant_id)
+    except Corrupt as error:
+        problem = f"a mark on a change cannot be read, so nothing is published: {error}"
+        yield Finding(tenant.handle, problem, _recover(tenant))
+        return
+    if unpublished.is_late(ports, tenant.tenant_id, waited):
+        seconds = int(waited.total_seconds())
+        problem = f"a change that was acknowledged {seconds} seconds ago is not in its feed"
+        remedy = f"check that feeds are published; the log has the cause for {tenant.tenant_id}"
+        yield Finding(tenant.handle, problem, remedy)
 
 
 def _authorizers_follow(ports: Ports, tenant: DirectoryEntry, _head: Head) -> Iterator[Finding]:

@@ -3,19 +3,24 @@
 Takes a few reads, whatever the number of tenants, and reveals nothing about a single tenant.
 """
 
+import logging
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
-from shared.errors import Unavailable
+from shared.errors import Corrupt, Unavailable
 from shared.model import times
 from shared.model.srl.schedule import ISSUES, TURNS, until
 from shared.operations.operator import probes
-from shared.operations.srl import schedule
+from shared.operations.srl import schedule, unpublished
+from shared.operations.srl.unpublished import Waiting
 from shared.ports import Ports
 
 # How many lists, those that are due first, are searched for the soonest expiry.
 _TURNS_MAX: Final = 1000
+
+
+_log = logging.getLogger(__name__)
 
 
 class NotReady(Unavailable):
@@ -39,8 +44,22 @@ class Lists:
     late: int
 
 
+def waiting(ports: Ports) -> Waiting:
+    """Return what waits to be published. Raises `NotReady` if the store fails.
+
+    It reads some items of each tenant that changed in the last minutes.
+    """
+    try:
+        return unpublished.of_all(ports)
+    except Unavailable as error:
+        raise NotReady("SVC_STORE") from error
+
+
 def look(ports: Ports) -> Lists:
-    """Probe the ports and return the ages of the lists. Raises `NotReady` if a port fails."""
+    """Probe the ports and return the ages of the lists. Raises `NotReady` if a port fails.
+
+    If an item that names a list is damaged, one list counts as late, and no ages are known.
+    """
     for probe in probes.read(ports):
         try:
             probe.run()
@@ -48,6 +67,9 @@ def look(ports: Ports) -> Lists:
             raise NotReady(probe.setting) from error
     try:
         return _lists(ports)
+    except Corrupt:
+        _log.exception("the ages of the lists cannot be read")
+        return Lists(None, None, late=1)
     except Unavailable as error:
         raise NotReady("SVC_STORE") from error
 

@@ -23,7 +23,7 @@ from shared.model.records import integer
 from shared.model.signing_keys import Signer
 from shared.model.srl import schedule as model
 from shared.model.srl.schedule import Mark, SignersMark
-from shared.operations.rules import operation, steps
+from shared.operations.rules import operation, steps, tenants
 from shared.operations.rules import revoked_signers as revoked_signer_rules
 from shared.ports import Ports
 from shared.ports.store import At, Change, Check, Delete, Expect, Put
@@ -77,14 +77,38 @@ def marked_tenants(ports: Ports) -> list[str]:
 def versions(ports: Ports) -> dict[Address, int]:
     """Read the versions of the marks on all tenants. Raises `Unavailable`.
 
-    A broken mark has version 0, since it must not hide the others.
+    A mark that cannot be read has another version each second, because it must neither hide the
+    others nor a change of its tenant.
     """
+    unreadable = int(ports.now().timestamp())
+
+    def of(
+        partition: Partition, after: str | None = None, before: str | None = None
+    ) -> list[tuple[Address, int]]:
+        entries = ports.store.query(partition, after=after, before=before)
+        return [(partition.address(each.sk), _version_of(each, unreadable)) for each in entries]
 
     def walk(partition: Partition) -> list[tuple[Address, int]]:
-        entries = ports.store.query(partition)
-        return [(partition.address(each.sk), _version_of(each)) for each in entries]
+        try:
+            return of(partition)
+        except Corrupt:
+            _log.exception("a mark in %s cannot be read; reading those of each tenant", partition)
+        found = list[tuple[Address, int]]()
+        for tenant in tenants.directory(ports):
+            after, before = model.around_marks_of(tenant.tenant_id)
+            try:
+                found += of(partition, after, before)
+            except Corrupt:
+                address = partition.address(model.keys_mark_address(tenant.tenant_id).sk)
+                found.append((address, unreadable))
+        return found
 
     return dict(_walked(ports, model.marks(), walk))
+
+
+def all_marked(ports: Ports) -> list[str]:
+    """Return the tenants that have a mark, each once. Raises `Unavailable`."""
+    return list(dict.fromkeys(model.tenant_of_mark(each.sk) for each in versions(ports)))
 
 
 def of_tenant(ports: Ports, tenant_id: str) -> dict[Address, Mark]:
@@ -200,11 +224,16 @@ def _waits(entry: Row, now: datetime) -> bool:
         return False
 
 
-def _version_of(entry: Row) -> int:
+def _version_of(entry: Row, unreadable: int) -> int:
     try:
         return integer(entry.item, "version")
     except Corrupt:
-        return 0
+        return unreadable
+
+
+def again(address: Address) -> Put:
+    """Return the change that sets a mark anew that cannot be read."""
+    return _set(address)
 
 
 def _seen(address: Address, mark: Mark, now: datetime) -> Change:

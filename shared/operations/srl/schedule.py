@@ -10,6 +10,7 @@ from shared.model import times
 from shared.model.items import Row
 from shared.model.srl import schedule as model
 from shared.model.srl.schedule import Turn
+from shared.operations.rules import tenants
 from shared.operations.srl import marks
 from shared.ports import Ports
 
@@ -33,8 +34,17 @@ def due(ports: Ports) -> Due:
     """Return the tenants whose list was issued in the future, is half its lifetime old or changed.
 
     Reads as many items as there are tenants due. The result may contain tenants that are not due,
-    but never misses one that is. Raises `Unavailable`.
+    but never misses one that is. If an item that names tenants is damaged, these are all tenants,
+    and a list counts as late. Raises `Unavailable`.
     """
+    try:
+        return _due(ports)
+    except Corrupt:
+        _log.exception("it cannot be read which tenants are due; all are looked at")
+    return Due([each.tenant_id for each in tenants.directory(ports)], late=1)
+
+
+def _due(ports: Ports) -> Due:
     now = ports.now()
     # Turns do not show which lists were issued in the future, because lifetimes differ. In the
     # order of issue times these lists come last.
@@ -55,7 +65,7 @@ def due(ports: Ports) -> Due:
 
 
 def oldest_issue(ports: Ports) -> datetime | None:
-    """Return when the oldest list in force was issued. Raises `Unavailable`."""
+    """Return when the oldest list in force was issued. Raises `Corrupt`, `Unavailable`."""
     first = list(ports.store.query(model.ISSUES, limit=1))
     return times.parse(first[0].sk.partition("#")[0]) if first else None
 

@@ -1,8 +1,13 @@
 """What was acknowledged and is not in the feed yet, and since when (FEED-12)."""
 
+import logging
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
+from shared.errors import Corrupt
+from shared.model.feed import SOON_SECONDS
+from shared.model.srl.schedule import EVERY
+from shared.operations.rules import tenants
 from shared.operations.srl import marks
 from shared.ports import Ports
 
@@ -49,6 +54,59 @@ def look(ports: Ports, tenant_id: str) -> Look:
     known = [each for each in moments if each is not None and not is_ahead(each, now)]
     is_complete = are_all and len(on_signers) < _MARKS_MAX and len(known) == len(moments)
     return Look(now, min(known, default=None), is_complete)
+
+
+# A change that is older is late: as old as clients of the feed let a state become by default.
+_LATE_AFTER: Final = timedelta(seconds=30)
+
+_log = logging.getLogger(__name__)
+
+
+class Waiting(NamedTuple):
+    """How many tenants have a change that is late, and how old the oldest is of all tenants.
+
+    A tenant for which that cannot be known is late.
+    """
+
+    late: int
+    oldest_seconds: int
+
+
+def of_all(ports: Ports) -> Waiting:
+    """Look at all tenants with a mark. Raises `Unavailable`, for no tenant alone."""
+    late, oldest = 0, timedelta(0)
+    for tenant_id in marks.all_marked(ports):
+        try:
+            waited = waits(ports, tenant_id)
+            oldest = max(oldest, waited)
+            late += is_late(ports, tenant_id, waited)
+        except Corrupt:
+            _log.exception("it is not known what waits in the feed of %s", tenant_id)
+            late += 1
+    return Waiting(late, int(oldest.total_seconds()))
+
+
+def waits(ports: Ports, tenant_id: str) -> timedelta:
+    """Return for how long the oldest change waits, of those that a look reads.
+
+    Raises `Corrupt`, `Unavailable`.
+    """
+    found = look(ports, tenant_id)
+    return max(found.at - (found.oldest_at or found.at), timedelta(0))
+
+
+def is_late(ports: Ports, tenant_id: str, waited: timedelta) -> bool:
+    """Return whether a change of a tenant has waited for too long. Raises `Corrupt`.
+
+    It may wait for the window of the tenant. A long one may end only with the schedule's next run
+    (FEED-5).
+    """
+    if waited <= _LATE_AFTER:
+        return False
+    window = tenants.settings(ports, tenant_id).feed_window
+    if window > timedelta(seconds=SOON_SECONDS):
+        window += EVERY
+    return waited > _LATE_AFTER + window
 
 
 def is_ahead(moment: datetime | None, now: datetime) -> bool:

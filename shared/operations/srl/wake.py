@@ -7,16 +7,12 @@ passed since the last one. What is not published here, the schedule publishes.
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
-from shared.model.feed import FeedHead
+from shared.model.feed import SOON_SECONDS, FeedHead
 from shared.model.srl.head import Head
 from shared.model.tenants import ListPublication, TenantSettings
 from shared.operations.rules import operation, tenants
 from shared.operations.srl import feed, feed_storage, in_force
 from shared.ports import Ports
-
-# The longest that `publish_soon` waits in all. Other tenants may wait for it, so what needs more
-# is left to the schedule.
-_WAIT_SECONDS_MAX: Final = 1.5
 
 # A list that follows each entry takes one twentieth of the time at most. How long a publication
 # takes is estimated: so much for any list, and so much for each warrant on it.
@@ -49,7 +45,7 @@ def publish_soon(ports: Ports, tenant_id: str) -> Woken:
         looks += not woken.wait_seconds
         pause = woken.wait_seconds or operation.PACING.in_flight
         waited += pause
-        if woken.entries or woken.list_due or looks > 1 or waited > _WAIT_SECONDS_MAX:
+        if woken.entries or woken.list_due or looks > 1 or waited > SOON_SECONDS:
             return woken
         operation.PACING.sleep(pause)
 

@@ -1,12 +1,18 @@
 """Which webhooks a worker has to look at, and how many there are."""
 
+import logging
 from collections import Counter
+from datetime import datetime
 from enum import StrEnum
 
+from shared.errors import Corrupt
 from shared.model import webhooks as model
+from shared.model.items import Row
 from shared.model.webhooks import Webhook, WebhookTurn, turn_name
 from shared.operations.rules import tenants
 from shared.ports import Ports
+
+_log = logging.getLogger(__name__)
 
 
 class State(StrEnum):
@@ -47,11 +53,19 @@ def of_tenant(ports: Ports, tenant_id: str) -> list[str]:
 def due(ports: Ports) -> list[str]:
     """Return the names of the webhooks of all tenants whose turn has come.
 
-    Raises `Unavailable`.
+    Of a turn that cannot be read, it has come. Raises `Corrupt`, `Unavailable`.
     """
     now = ports.now()
-    turns = [WebhookTurn.from_item(row.item) for row in ports.store.query(model.TURNS)]
-    return [turn_name(each.tenant_id, each.webhook_id) for each in turns if each.due_at <= now]
+    return [row.sk for row in ports.store.query(model.TURNS) if _is_due(row, now)]
+
+
+def _is_due(row: Row, now: datetime) -> bool:
+    try:
+        return WebhookTurn.from_item(row.item).due_at <= now
+    except Corrupt:
+        # It must not stop the others.
+        _log.exception("the turn %s of a webhook cannot be read", row.sk)
+        return True
 
 
 def parts(name: str) -> tuple[str, str]:

@@ -16,6 +16,7 @@ from shared.operations.operator.consistency import (
     feed,
     list_signers,
     listed,
+    marks,
     revocations,
     signed,
     signing_keys,
@@ -27,6 +28,7 @@ from shared.ports import Ports
 # The order matters: later repairs rely on earlier ones.
 _CHECKS: Final[tuple[Check, ...]] = (
     directory.check,
+    marks.check,
     list_signers.check,
     revocations.check,
     signed.check,

@@ -7,7 +7,7 @@ import base64
 import json
 import sys
 from collections.abc import Callable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from .answers import parse_answer
@@ -23,6 +23,7 @@ class Session:
         self._state: State | None = None
         self._trust = Trust("", frozenset())
         self._floor: Position | None = None
+        self._end: datetime | None = None  # without news; None if no bound was given
 
     def answer(self, request: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
         """Return the answer to a request: its one member names what is asked."""
@@ -33,7 +34,7 @@ class Session:
         self, tenant: str, public_keys: list[str], floor: Mapping[str, Any] | None
     ) -> dict[str, Any]:
         """Begin without a state; `floor` is the position that was saved before, if any."""
-        self._state = None
+        self._state = self._end = None
         self._trust = Trust(tenant, frozenset(base64.b64decode(each) for each in public_keys))
         self._floor = None
         if floor is not None:
@@ -49,7 +50,7 @@ class Session:
         """Stop, and start with the floor and the signers that were saved."""
         if self._state:
             self._floor = self._state.position
-        self._state, self._trust = None, self._trust.restarted()
+        self._state, self._end, self._trust = None, None, self._trust.restarted()
         return {"ready": True}
 
     def poll(self, now: str, answer: str, base: str | None) -> dict[str, Any]:
@@ -69,16 +70,23 @@ class Session:
         self._trust = self._trust.with_current(self._state.signed_by)
         return {"sequence": self._state.sequence}
 
+    def confirm(self, now: str, age: int, max_staleness: int) -> dict[str, Any]:
+        """Learn that the head is that of the answer to a request of `now`, which had this `Age`."""
+        end = datetime.fromisoformat(now) + timedelta(seconds=max_staleness - age)
+        self._end = end if self._end is None else max(self._end, end)
+        return {"ready": True}
+
     def check(self, now: str, ids: list[str]) -> dict[str, Any]:
         """Return what an authorizer would decide at this time about a chain of warrants."""
-        state = self._state
+        state, moment = self._state, datetime.fromisoformat(now)
         if state and any(map(state.is_revoked, ids)):
             return {"verdict": "revoked"}
         revoked = self._trust.revoked
         if (
             state is None
             or state.signed_by in revoked
-            or state.is_expired(datetime.fromisoformat(now))
+            or state.is_expired(moment)
+            or (self._end is not None and moment >= self._end)
         ):
             return {"verdict": "stale"}
         return {"verdict": "clear"}
@@ -89,6 +97,7 @@ _COMMANDS: Final[Mapping[str, Callable[..., dict[str, Any]]]] = {
     "keys": Session.keys,
     "restart": Session.restart,
     "poll": Session.poll,
+    "confirm": Session.confirm,
     "check": Session.check,
 }
 

@@ -110,6 +110,39 @@ def the_end_of_a_lifetime(case: Case) -> None:
 
 
 @case
+def the_age_of_an_answer(case: Case) -> None:
+    """A client is stale `max_staleness` seconds after its request, less the `Age` of the answer."""
+    case.begin()
+    case.confirm(10)
+    case.check("clear", D, now=NOW + 19 * _SECOND)
+    case.check("stale", D, now=NOW + 20 * _SECOND)
+    case.check("revoked", D, A, now=NOW + 20 * _SECOND)
+
+
+@case
+def a_service_that_publishes_nothing(case: Case) -> None:
+    """If the age of each 304 grows with the time, none of them makes a client less stale."""
+    case.begin()
+    case.confirm(0)
+    for seconds in (10, 20, 29, 40):
+        case.confirm(seconds, now=NOW + seconds * _SECOND)
+    case.check("clear", D, now=NOW + 29 * _SECOND)
+    case.check("stale", D, now=NOW + 30 * _SECOND)
+    case.check("stale", D, now=NOW + 41 * _SECOND)
+    case.confirm(1, now=NOW + 42 * _SECOND)
+    case.check("clear", D, now=NOW + 42 * _SECOND)
+
+
+@case
+def an_answer_that_is_older_than_the_last(case: Case) -> None:
+    """An older answer takes nothing away that a newer one has confirmed."""
+    case.begin()
+    case.confirm(0)
+    case.confirm(5, now=NOW + _SECOND)
+    case.check("clear", D, now=NOW + 29 * _SECOND)
+
+
+@case
 def the_longest_lifetime(case: Case) -> None:
     """A head may live for 7 days."""
     case.init()

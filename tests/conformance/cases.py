@@ -81,6 +81,11 @@ class Case:
     def check(self, verdict: str, *ids: str, now: datetime = NOW) -> None:
         self._step("check", {"now": text_of(now), "ids": list(ids)}, verdict=verdict)
 
+    def confirm(self, age: int, *, now: datetime = NOW, max_staleness: int = 30) -> None:
+        """The last answer, or a 304, had this age."""
+        given = {"now": text_of(now), "age": age, "max_staleness": max_staleness}
+        self._step("confirm", given, ready=True)
+
     def kept(self) -> None:
         """After a refusal: the client has what it had, and takes the next good answer."""
         self.check("revoked", UNKNOWN, C)

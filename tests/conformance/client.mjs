@@ -274,10 +274,10 @@ function advance(state, answer, base, now, { tenant, floor }) {
   return { head, ids: applied(readBase(base, head.base), entries) };
 }
 
-let state = null, trust = {};
+let state = null, end = null, trust = {};
 const commands = {
   init({ tenant, public_keys, floor }) {
-    state = null;
+    state = end = null;
     const place = floor && { sequence: floor.sequence, chain: base64(floor.chain) };
     const pinned = public_keys.map((key) => keyOf(base64(key)));
     // `led` are the statements that lead to the signer of the newest head, which is `current`.
@@ -297,7 +297,7 @@ const commands = {
   restart() {
     if (state) trust.floor = { sequence: state.head.sequence, chain: state.head.chain };
     Object.assign(trust, { listed: new Map(), revoked: trust.kept });
-    state = null;
+    state = end = null;
     return { ready: true };
   },
   poll({ now, answer, base }) {
@@ -311,9 +311,14 @@ const commands = {
       throw error;
     }
   },
+  confirm({ now, age, max_staleness }) {
+    end = Math.max(end ?? -Infinity, +new Date(now) + (max_staleness - age) * SECOND);
+    return { ready: true };
+  },
   check({ now, ids }) {
     if (state && ids.some((id) => state.ids.has(id))) return { verdict: "revoked" };
-    const isSure = state && !trust.revoked.has(state.head.signer) && +new Date(now) < state.head.expiresAt;
+    const last = Math.min(end ?? Infinity, state?.head.expiresAt);
+    const isSure = state && !trust.revoked.has(state.head.signer) && +new Date(now) < last;
     return { verdict: isSure ? "clear" : "stale" };
   },
 };

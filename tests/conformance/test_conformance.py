@@ -113,7 +113,10 @@ _LEFT_OUT = {
     ),
     "the encoding of a statement": ("statements", "statement.encode() != encoded", "False"),
     "the key of a statement": ("statements", "all(map(ed25519.is_safe, keys))", "True"),
-    "staleness": ("conformance", "state.is_expired(datetime.fromisoformat(now))", "False"),
+    "staleness": ("conformance", "state.is_expired(moment)", "False"),
+    "the age of an answer": ("conformance", "max_staleness - age", "max_staleness"),
+    "staleness without news": ("conformance", "moment >= self._end", "False"),
+    "an older answer": ("conformance", "max(self._end, end)", "end"),
     "revoked although stale": ("state", "warrant_id in self.revoked", "False"),
 }
 

@@ -52,6 +52,15 @@ class Follower:
         assert answer.status_code == 200, answer.text
         return self.take(answer.content)
 
+    def confirm(self) -> None:
+        """A poll whose answer is 304."""
+        etag = self.tenant.authorizer.get(_FEED).headers["ETag"]
+        answer = self.tenant.authorizer.get(_FEED, headers={"If-None-Match": etag})
+        assert answer.status_code == 304
+        given = {"age": int(answer.headers["Age"]), "max_staleness": 30}
+        told = {"now": text_of(self.clock.moment), **given}
+        assert self.ask({"confirm": told}) == {"ready": True}
+
     def read_keys(self) -> None:
         """The client reads the list signers."""
         response = self.tenant.authorizer.get(_KEYS).text
@@ -118,6 +127,31 @@ def test_clients_follow_the_service(client: Follower, tenant: Tenant, clock: Clo
     assert client.fetched == [1, 2]
     clock.advance(hours=2)
     assert client.verdict(ids[0]) == "stale"
+
+
+def test_clients_notice_that_nothing_is_published(
+    client: Follower, tenant: Tenant, clock: Clock
+) -> None:
+    """F552b, FEED-12: Clients are stale 30 seconds after a change that is not published."""
+    assert client.poll() == {"sequence": 0}
+    for seconds, verdict in (
+        (0, "clear"),
+        (20, "clear"),
+        (9, "clear"),
+        (2, "stale"),
+        (30, "stale"),
+    ):
+        clock.advance(seconds=seconds)
+        client.confirm()
+        assert client.verdict("svc_wrt_bbbbbbbbbb") == verdict
+        if not seconds:
+            tenant.revoke("svc_wrt_aaaaaaaaaa")
+    feed.publish(tenant.ports, tenant.id)
+    assert client.poll() == {"sequence": 1}
+    clock.advance(seconds=5)
+    client.confirm()
+    assert client.verdict("svc_wrt_bbbbbbbbbb") == "clear"
+    assert client.verdict("svc_wrt_aaaaaaaaaa") == "revoked"
 
 
 def test_clients_pass_breaks_and_rotations(client: Follower, tenant: Tenant, clock: Clock) -> None:

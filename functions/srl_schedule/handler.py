@@ -7,6 +7,7 @@ import logging
 from typing import Any
 
 from shared import logs, wiring
+from shared.errors import Corrupt
 from shared.operations.srl import expiring, propagation, schedule, stale, unpublished
 from shared.ports import Ports
 
@@ -45,7 +46,12 @@ def handler(_event: dict[str, Any], _context: object) -> dict[str, int]:
 
 def _report_age(ports: Ports) -> None:
     """Log the age of the oldest list in force."""
-    issued_at = schedule.oldest_issue(ports)
+    try:
+        issued_at = schedule.oldest_issue(ports)
+    except Corrupt:
+        # One tenant's item must not stop what follows for the others.
+        _log.exception("the oldest list cannot be found")
+        return
     if issued_at is not None:
         age = (ports.now() - issued_at).total_seconds()
         _log.info("age", extra=logs.fields(metrics={"ListAgeSeconds": age}))

@@ -116,7 +116,10 @@ class Follower:
         changed, true_at = response.status == _OK, asked.before(response.age)
         if changed:
             answer = parse_answer(response.body)
-            self._take(self._next(answer), true_at)
+            state = self._next(answer)
+            # It has all that was confirmed before, however old this answer is.
+            held = self.view.confirmed if self.view.is_trusted else true_at
+            self._take(state, max(true_at, held))
             self._etag, self.last = response.headers.get("etag"), answer
             self._has_gap = False
         elif self.view.state and true_at > self.view.confirmed:

@@ -158,6 +158,10 @@ def test_the_age_of_an_answer_counts(
     polled = service.polls()
     soon(lambda: service.polls() > polled + 1)
     assert client.check(["svc_wrt_b"]) is CLEAR
+    # Nor does its news.
+    service.revoke("svc_wrt_c")
+    assert client.wait_for(2, timeout=10)
+    assert client.check(["svc_wrt_b"]) is CLEAR
 
 
 @pytest.mark.parametrize("age", ["-1", "1.5", "", "soon", "1" * 11])

@@ -19,13 +19,14 @@ from functions.srl_schedule.handler import handler
 from infra import data_folder
 from shared import wiring
 from shared.adapters import sqs
-from shared.errors import InvalidSettings, Unavailable
+from shared.errors import Corrupt, InvalidSettings, Unavailable
 from shared.model.callers import Scope
 from shared.model.signing_keys import Type
 from shared.model.srl.schedule import Mark, Turn, warrant_mark_address
 from shared.operations.api import api_keys, signing_keys
 from shared.operations.srl import expiring, feed, in_force, propagation
 from shared.operations.srl import marks as srl_marks
+from shared.operations.srl import schedule as srl_schedule
 from shared.operations.srl.propagation import Survey
 from shared.operations.srl.propagation import survey as survey_authorizers
 from shared.ports import Ports
@@ -190,6 +191,25 @@ def test_it_reports_the_age_of_the_oldest_list(
     age, unit = metrics(line)["ListAgeSeconds"]
     assert 0 <= age < 60
     assert unit == "Seconds"
+
+
+def test_a_damaged_issue_stops_no_other(
+    ports: Ports, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """F553i: If the item of a list in force is damaged, a tick does the rest of its work."""
+    tenant = Tenant.create(ports)
+    monkeypatch.setattr(srl_schedule, "oldest_issue", _damaged)
+    mark = Mark(1, set_at=datetime.now(UTC) - timedelta(minutes=1))
+    address = warrant_mark_address(tenant.id, "svc_wrt_a")
+    ports.store.write(
+        Put(address, mark.to_item(), Expect.ABSENT), srl_marks.on_tenant(tenant.id, "svc_wrt_a")
+    )
+    tick()
+    assert lines(caplog, "unpublished")
+
+
+def _damaged(_ports: Ports) -> datetime:
+    raise Corrupt
 
 
 def test_it_counts_feeds_that_are_late(ports: Ports, caplog: pytest.LogCaptureFixture) -> None:

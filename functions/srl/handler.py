@@ -63,7 +63,7 @@ routes = router("Signed Revocation List")
 _HEADERS: Final = {
     "ETag": header("Identifies this encoding of this list. It depends only on the bytes."),
     "X-SRL-Key-Id": header("The identifier of the key that signed this list."),
-    "Vary": header("`Accept-Encoding`: a long list is sent in gzip to clients that accept it."),
+    "Vary": header("`Accept-Encoding`: a long list may be sent in gzip to who accepts it."),
 }
 _LOCATION: Final = {"Location": header("The address of the list. It works for a short time only.")}
 _HEADERS_NOW: Final = _HEADERS | AGE
@@ -111,14 +111,14 @@ async def get_srl(here: ApiRequest, query: Annotated[ListQuery, Query()]) -> Res
     With `version` or `sha256` the response is that list, if the service still has it. It does not
     change, and may be cached. Do not take it for the list in force.
     """
-    age = dict[str, str]()
+    age, packed = dict[str, str](), accepts_gzip(here)
     if query.is_old:
         head = here.run(srl.old, **query.model_dump())
     else:
         fresh = FRESHNESS.look(here)
-        head, newest = here.run(srl.current)
+        head, newest = here.run(srl.current, packed=packed)
         age = fresh.age(newest, listed_at=head.issued_at)
-    form = head.form(packed=accepts_gzip(here))
+    form = head.form(packed=packed)
     headers = {
         "ETag": form.etag,
         # A list of a certain version never changes. A client with keys of several tenants must not

@@ -8,7 +8,8 @@ import gzip
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from functions.srl import handler
 from infra import data_folder
 from shared.model.srl.blobs import folders, packed_folder
 from shared.model.srl.head import Head
+from shared.operations.api import srl
 from shared.operations.operator import onboarding
 from shared.operations.srl import in_force, publication
 from shared.ports import Ports
@@ -29,6 +31,7 @@ from tests import asgi
 from tests.api import Tenant, serve
 from tests.aws import aws
 from tests.infra.folders import chosen, store_revocations
+from tests.intercepted import Call, Intercepted
 from tests.lambda_events import Answer, Caller, Request
 from tests.worlds import Clock
 
@@ -44,10 +47,12 @@ def lowered(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def tenant(ports: Ports) -> Tenant:
-    """A tenant whose list is long."""
+    """A tenant whose list is long, and stored in both forms."""
     made = Tenant(ports, serve(ports), handle="acme")
     store_revocations(ports, made.id, MANY)
     publication.publish(ports, made.operator, anew=True)
+    get(made, accept_encoding="gzip")
+    publication.publish(ports, made.operator)
     return made
 
 
@@ -245,12 +250,49 @@ def test_a_short_list_is_not_packed(ports: Ports) -> None:
     assert list(ports.blobs.names(packed_folder(tenant.id))) == []
 
 
-def test_a_list_of_an_earlier_edition_has_one_form(tenant: Tenant) -> None:
-    """F123: a head that was stored before lists were packed names the plain one."""
-    item = in_force.head(tenant.ports, tenant.id).to_item()
-    del item["packed"], item["packed_size"]
-    head = Head.from_item(item)
+def test_a_list_is_packed_if_somebody_asks_for_that(tenant: Tenant, clock: Clock) -> None:
+    """SRL-18, F589a: Lists have a packed form from the list after a request for one on.
+
+    The request is noted at most once a day, and counts for two days at least.
+    """
+
+    def published() -> Head:
+        return publication.publish(tenant.ports, tenant.operator)
+
+    clock.advance(hours=47)
+    assert published().packed
+    # That counts no longer, and the reader before has not come again.
+    clock.advance(hours=25)
+    head = published()
     assert head.form(packed=True) == head.form()
+    assert "content-encoding" not in get(tenant, accept_encoding="gzip").headers
+    noted = in_force.head(tenant.ports, tenant.id)
+    assert noted == replace(head, packs_until=clock() + timedelta(days=3))
+    clock.advance(hours=23)
+    get(tenant, accept_encoding="gzip")
+    assert in_force.head(tenant.ports, tenant.id) == noted
+    clock.advance(hours=1)
+    get(tenant, accept_encoding="gzip")
+    assert in_force.head(tenant.ports, tenant.id) == replace(
+        noted, packs_until=clock() + timedelta(days=3)
+    )
+    assert published().packed
+
+
+def test_a_request_for_gzip_changes_no_other_head(tenant: Tenant, clock: Clock) -> None:
+    """F589b: A list that is published while a request notes that it wants gzip stays in force."""
+    clock.advance(days=4)
+    publication.publish(tenant.ports, tenant.operator)
+    made: list[Head] = []
+
+    def meanwhile(call: Call) -> Any:
+        if call.verb == "write" and not made:
+            made.append(publication.publish(tenant.ports, tenant.operator))
+        return call()
+
+    ports = replace(tenant.ports, store=Intercepted(tenant.ports.store, meanwhile))
+    srl.current(ports, tenant.operator, packed=True)
+    assert in_force.head(tenant.ports, tenant.id) == made[0]
 
 
 def test_what_is_packed_goes_with_its_list(tenant: Tenant, clock: Clock) -> None:
@@ -311,7 +353,9 @@ def _world(settings: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Iterato
         tenant, created = onboarding.create_tenant(ports, handle="acme")
         store_revocations(ports, tenant.tenant_id, MANY)
         operator = onboarding.operator(ports, handle="acme")
-        head = publication.publish(ports, operator, anew=True)
+        publication.publish(ports, operator, anew=True)
+        srl.current(ports, operator, packed=True)
+        head = publication.publish(ports, operator)
         yield World(ports, head, Caller(Request.http_api, created.secret))
 
 

@@ -229,7 +229,7 @@ def test_it_reads_what_changed_and_no_more(ports: Ports) -> None:
     assert head.count == 302
     # The counters and what changed, in every shard, and the signers.
     assert script.calls.count("query") == 2 * revocation_model.SHARDS + 3
-    assert len(script.calls) == 23 + script.calls.count("query")
+    assert len(script.calls) == 24 + script.calls.count("query")
 
 
 @pytest.mark.parametrize("damage", [b"", b"{}"])

@@ -13,10 +13,6 @@ import cbor2
 from shared.errors import InvalidSrl, SrlReason
 from shared.model import seeds, times
 
-# The shortest response body that is also stored in gzip. Below it, one more write to the bucket
-# costs more than the bytes it saves.
-_PACKED_FROM: Final = 16 * 1024
-
 # The fixed text between the parts of a response body.
 _PAYLOAD: Final = b'{"payload":'
 
@@ -71,11 +67,6 @@ def sign(payload: Payload, *, seed: bytes) -> bytes:
     signature = seeds.sign(payload.encoded, seed=seed).encode()
     encoded = base64.b64encode(payload.encoded)
     return b"".join([*payload.shown, encoded, _SIGNATURE, signature, _END])
-
-
-def is_worth_packing(body: bytes) -> bool:
-    """Return whether a response body is long enough for `pack`."""
-    return len(body) >= _PACKED_FROM
 
 
 def pack(body: bytes) -> bytes:

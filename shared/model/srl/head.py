@@ -1,7 +1,7 @@
 """The head: the item that says which list of a tenant is in force (SRL-15)."""
 
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from typing import Final
 
 from shared.errors import Corrupt
@@ -18,6 +18,15 @@ FORMAT: Final = 3
 
 # More than the number of lists that one machine keeps.
 HEADS_KEPT: Final = 32
+
+# The shortest response body that is also stored in gzip. Below it, one more write to the bucket
+# costs more than the bytes it saves.
+PACKED_FROM: Final = 16 * 1024
+
+# For how long after somebody asked for gzip lists are stored in it too, and how often that is
+# noted.
+_PACKED_FOR: Final = timedelta(days=3)
+_NOTED_EVERY: Final = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +54,9 @@ class Head(Record):
     `changes` is the sum of the shards' change counters, read before the content: a later change may
     be missing from the list. `sha256` is the hash of the blob, in hex; `size` is in bytes. `state`
     is the blob of the signed state (`shared.model.srl.state`). `packed` is the blob of the same
-    body in gzip, of `packed_size` bytes; short lists have none. The list covers the entries of the
-    feed up to `sequence`. `base` is the blob of its payload in gzip, of `base_size` bytes;
+    body in gzip, of `packed_size` bytes; short lists have none, and neither have those that are
+    made after `packs_until`. The list covers the entries of the feed up to `sequence`. `base` is
+    the blob of its payload in gzip, of `base_size` bytes;
     `payload_sha256` is the hash of the payload, in hex. Lists of releases without a feed have none
     of these.
     """
@@ -68,6 +78,7 @@ class Head(Record):
     base: str | None = None
     base_size: int | None = None
     payload_sha256: str | None = None
+    packs_until: datetime | None = None
 
     def form(self, *, packed: bool = False) -> Form:
         """Return the body as it is stored: in gzip if `packed` is true and there is such a blob.
@@ -79,6 +90,16 @@ class Head(Record):
         if packed and self.packed is not None and self.packed_size is not None:
             return Form(self.packed, self.packed_size)
         return Form(self.blob, self.size)
+
+    def is_packed_next(self, now: datetime) -> bool:
+        """Return whether the list that follows is stored in gzip too: somebody asked for it."""
+        return self.packs_until is not None and now < self.packs_until
+
+    def asked_for_gzip(self, now: datetime) -> "Head | None":
+        """Return the head that notes that somebody asks for gzip now; None if it need not."""
+        until = times.whole(now + _PACKED_FOR)
+        is_noted = self.packs_until is not None and until < self.packs_until + _NOTED_EVERY
+        return None if is_noted or self.size < PACKED_FROM else replace(self, packs_until=until)
 
     def is_ahead(self, now: datetime) -> bool:
         """Return whether the list was issued in the future, by a clock that is wrong (SRL-5)."""

@@ -6,7 +6,7 @@ The publisher makes the same checks before it puts a list in force (SRL-8).
 import base64
 import binascii
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import islice
 from operator import lt
@@ -85,9 +85,11 @@ def verify_own(body: bytes, payload: Payload, *, public_key: bytes, now: datetim
         raise InvalidSrl(
             SrlReason.MIXED, "the signed content differs from what was to be published"
         )
-    if not identifiers.are_warrant_ids(payload.revoked_ids):
+    # These are equal to those of the payload, and lie side by side in memory: that is faster.
+    revoked_ids = members["RevokedIDs"]
+    if not identifiers.are_warrant_ids(revoked_ids):
         raise InvalidSrl(SrlReason.CONTENT, "RevokedIDs has an invalid warrant identifier")
-    _check(payload, now)
+    _check(replace(payload, revoked_ids=revoked_ids), now)
 
 
 def public_key_bytes(value: str) -> bytes:

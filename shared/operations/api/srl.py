@@ -1,10 +1,11 @@
 """The Signed Revocation List: read the one in force, and regenerate it."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
-from shared.errors import Corrupt, InvalidRequest, NotFound
+from shared.errors import Corrupt, ExpectationLost, InvalidRequest, NotFound, Unavailable
 from shared.model import feed
 from shared.model.callers import Caller, Scope
 from shared.model.feed import FeedHead
@@ -14,6 +15,7 @@ from shared.operations.rules.idempotency import Keep, of_record, once
 from shared.operations.rules.operation import operation
 from shared.operations.srl import in_force, publication
 from shared.ports import Ports
+from shared.ports.store import At, Put
 
 T = TypeVar("T")
 
@@ -22,10 +24,11 @@ URL_TTL_SECONDS = 300
 
 
 @operation(Scope.ADMIN, Scope.AUTHORIZER, Scope.REVOKER, Scope.AUDITOR)
-def current(ports: Ports, caller: Caller) -> tuple[Head, FeedHead | None]:
+def current(ports: Ports, caller: Caller, *, packed: bool = False) -> tuple[Head, FeedHead | None]:
     """Return the head, which names the tenant's list in force, and that of the feed.
 
-    The list is the base of that feed, or a later one; if it is not, the feed is None. Raises
+    The list is the base of that feed, or a later one; if it is not, the feed is None. `packed` says
+    that the caller accepts gzip: lists that are made from then on have that form (SRL-18). Raises
     `Corrupt`, `Unavailable`.
     """
     of_list, of_feed = head_address(caller.tenant_id), feed.head_address(caller.tenant_id)
@@ -34,6 +37,11 @@ def current(ports: Ports, caller: Caller) -> tuple[Head, FeedHead | None]:
         raise Corrupt("a tenant has no published list")
     head = Head.from_item(found[of_list])
     newest = FeedHead.from_item(found[of_feed]) if of_feed in found else None
+    noted = head.asked_for_gzip(ports.now()) if packed else None
+    if noted is not None:
+        # If a list was published since, the next request notes it.
+        with suppress(ExpectationLost, Unavailable):
+            ports.store.write(Put(of_list, noted.to_item(), At(head.version)))
     is_base = newest is not None and newest.base.version <= head.version
     return head, newest if is_base else None
 

@@ -151,11 +151,14 @@ def _store(ports: Ports, snapshot: Snapshot, found: Found) -> Head:
         snapshot.log,
     )
     payload = Payload(snapshot.version, issued_at, expires_at, listed.revoked_ids)
-    signed = signing.sign(ports, snapshot.list_signer, payload, state)
+    before = snapshot.head
+    packs = before.is_packed_next(ports.now())
+    signed = signing.sign(ports, snapshot.list_signer, payload, state, packs=packs)
     # Without a sequence, no list follows from this one, and the feed breaks with the next.
     sequence = found.sequence if found.is_exact else None
     changes = snapshot.counted.changes
-    return storage.store(ports, signed, changes=changes, sequence=sequence, in_force=snapshot.head)
+    made = storage.store(ports, signed, changes=changes, sequence=sequence, in_force=before)
+    return replace(made, packs_until=before.packs_until if packs else None)
 
 
 def _move_heads(

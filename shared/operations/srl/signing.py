@@ -6,6 +6,7 @@ from typing import NamedTuple
 from shared.errors import Corrupt, InvalidSrl
 from shared.model.srl import encoding
 from shared.model.srl.encoding import Payload
+from shared.model.srl.head import PACKED_FROM
 from shared.model.srl.signers import ListSigner
 from shared.model.srl.state import State
 from shared.model.srl.verification import verify_own
@@ -16,7 +17,7 @@ from shared.ports import Ports
 class Signed(NamedTuple):
     """A signed list with its signed state.
 
-    `packed` is `body` in gzip, None for a short list; `base` is the payload in gzip.
+    `packed` is `body` in gzip, None if nobody asks for it; `base` is the payload in gzip.
     """
 
     list_signer: ListSigner
@@ -27,16 +28,19 @@ class Signed(NamedTuple):
     state: bytes
 
 
-def sign(ports: Ports, list_signer: ListSigner, payload: Payload, state: State) -> Signed:
+def sign(
+    ports: Ports, list_signer: ListSigner, payload: Payload, state: State, *, packs: bool = False
+) -> Signed:
     """Sign a list and its state, and verify the list as a client would.
 
-    Raises `Corrupt` if the list is not valid, `Unavailable`.
+    If `packs` is true, a list that is not short is stored in gzip too. Raises `Corrupt` if the list
+    is not valid, `Unavailable`.
     """
     seed = seals.opened(ports, list_signer)
     body = encoding.sign(payload, seed=seed)
-    # Compression takes as long as all the rest and releases the GIL. Short lists are not packed.
+    # Compression takes as long as all the rest and releases the GIL.
     with ThreadPoolExecutor(1, thread_name_prefix="pack") as pool:
-        packing = pool.submit(encoding.pack, body) if encoding.is_worth_packing(body) else None
+        packing = pool.submit(encoding.pack, body) if packs and len(body) >= PACKED_FROM else None
         base = pool.submit(encoding.pack, payload.encoded)
         try:
             verify_own(body, payload, public_key=list_signer.public_bytes, now=ports.now())

@@ -3,9 +3,8 @@
 Each write is one transaction, which is on the disk before it is acknowledged. Tests use `:memory:`.
 """
 
-import sqlite3
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -104,10 +103,10 @@ class SqliteStore:
 
     def get_many(self, addresses: Iterable[Address]) -> dict[Address, Item]:
         """Return the items that exist. Raises `Unavailable`."""
-        wanted = dict.fromkeys(addresses)
+        wanted = list(dict.fromkeys(addresses))
         with self._database as connection:
-            rows = [(key, sqlite_items.stored(connection, key)) for key in wanted]
-        return {key: sqlite_items.decode_at(key, row) for key, row in rows if row is not None}
+            rows = sqlite_items.stored_many(connection, wanted)
+        return {key: sqlite_items.decode_at(key, rows[key]) for key in wanted if key in rows}
 
     def query(
         self,
@@ -174,7 +173,9 @@ class SqliteStore:
         """Return the parts of `span` that must be read, in the order of the iteration."""
         if partition.table is not Table.AUDIT or not where.equal:
             return [span]
-        with self._caught_up() as connection:
+        with self._database.snapshot() as connection:
+            if sqlite_audit.is_stale(connection):
+                return [span]
             parts = list(sqlite_audit.holding(connection, partition.pk, where, span))
         return parts[::-1] if newest_first else parts
 
@@ -191,12 +192,23 @@ class SqliteStore:
         Entries of the audit table are counted by the tallies of their blocks, if there are tallies
         for these values.
         """
-        if partition.table is not Table.AUDIT or not sqlite_audit.is_tallied(where):
-            return sum(1 for _ in self.query(partition, after=after, before=before, where=where))
-        span, pk = _span(after, before), partition.pk
-        with self._caught_up() as connection:
-            total = sqlite_audit.inside(connection, pk, where, span)
-            expiring = list(sqlite_audit.expiring(connection, pk, where, span))
+        if partition.table is Table.AUDIT and sqlite_audit.is_tallied(where):
+            found = self._tallied(partition, _span(after, before), where)
+            if found is not None:
+                return found
+        return sum(1 for _ in self.query(partition, after=after, before=before, where=where))
+
+    def _tallied(self, partition: Partition, span: Span, where: Where) -> int | None:
+        """Count entries by their tallies; return None if these cannot be used now."""
+        pk = partition.pk
+        if isinstance(span.before, str) and span.before <= span.after:
+            return 0
+        with self._database.snapshot() as connection:
+            if sqlite_audit.is_stale(connection):
+                return None
+            tail = sqlite_audit.tail(connection, pk, where, span)
+            total = sqlite_audit.inside(connection, pk, where, span) + tail.inside
+            expiring = list(sqlite_audit.expiring(connection, pk, where, span, tail.expired))
             edges = sqlite_audit.edges(connection, pk, where, span)
         of_any_age = Where(where.equal)
         total += sum(self._count(partition, edge, of_any_age) for edge in edges)
@@ -212,17 +224,16 @@ class SqliteStore:
             return int(found)
         return sum(1 for _ in self._matching(partition, span, where))
 
-    @contextmanager
-    def _caught_up(self) -> Iterator[sqlite3.Connection]:
-        """Yield the connection once the tallies include all entries of the audit table."""
-        while True:
-            with self._database as connection:
-                if not sqlite_audit.is_behind(connection):
-                    yield connection
-                    return
-            with self._database.transaction() as connection:
-                sqlite_audit.begin_anew_if_stale(connection)
-                sqlite_audit.catch_up(connection, _PAGE)
+    def index_audit_entries(self, *, most: int = _PAGE) -> int:
+        """Add up to `most` audit entries to the index by which they are searched and counted.
+
+        Returns how many they were; 0 means that none is left. Raises `Unavailable`.
+        """
+        with self._database as connection:
+            if not sqlite_audit.is_behind(connection):
+                return 0
+        with self._database.transaction() as connection:
+            return sqlite_audit.catch_up(connection, most)
 
     def remove_expired(self, *, before: int, most: int = _PAGE) -> int:
         """Remove items of the table `keys` that expired before `before`, then audit entries.
@@ -233,7 +244,7 @@ class SqliteStore:
         """
         if removed := self._remove_expired_keys(before, most):
             return removed
-        with self._caught_up():
+        while self.index_audit_entries():
             pass
         with self._database.transaction() as connection:
             found = sqlite_audit.expired(connection, before, most)
@@ -327,14 +338,16 @@ class SqliteStore:
         """
         check_write(changes)
         with self._database.transaction() as connection:
+            read = [each.address for each in changes if sqlite_items.is_read(each)]
+            rows = sqlite_items.stored_many(connection, read)
             lost = [
-                change.address for change in changes if not sqlite_items.holds(connection, change)
+                each.address
+                for each in changes
+                if not sqlite_items.holds(each, rows.get(each.address))
             ]
             if lost:
                 raise ExpectationLost(lost)
-            for change in changes:
-                sqlite_items.apply(connection, change)
-            sqlite_audit.catch_up(connection, len(changes))
+            sqlite_items.apply(connection, changes, rows)
         if self._bells is not None:
             self._bells.ring(change.address for change in changes)
 

@@ -6,19 +6,22 @@ number of entries, and how many have which value at each path of `SEARCHED`, or 
 several paths of `_COMBINED`. Whole blocks are counted by their tallies, and only blocks that can
 have a match are read.
 
-Triggers note each change of the table in `unindexed`. A change that was made without `forget` is
-noted as `_STALE`; all tallies are then rebuilt.
+Triggers count each entry in its block, and note it in `unindexed`. What seals the log also brings
+the tallies of values up to date, many entries at once; a write does not, and neither does a reader,
+who looks at the noted entries themselves. A change that was made without `forget` is noted as
+`_STALE`: nothing is then found by the tallies until all are rebuilt.
 """
 
 import json
 import sqlite3
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import combinations
 from typing import Final, NamedTuple
 
 import cbor2
 
-from shared.ports.store import SEARCHED, Table, Where, at_path
+from shared.ports.store import SEARCHED, Item, Table, Value, Where, at_path
 
 # `svc_evt_` and six characters of time. The statements below repeat the number.
 _BLOCK: Final = 14
@@ -64,9 +67,21 @@ SCHEMA: Final = (
     _NOTE_ALL,
 )
 
+_UNINDEXED: Final = """SELECT unindexed.pk, unindexed.sk, item FROM unindexed
+    LEFT JOIN items_5 ON tbl = 'audit' AND items_5.pk = unindexed.pk AND items_5.sk = unindexed.sk
+    LIMIT ?"""
+_BLOCKS: Final = """SELECT DISTINCT substr(sk, 1, 14) FROM unindexed
+    WHERE pk = ? AND sk > ? AND sk < ?"""
+# Also whether the block of the entry is inside the bounds as a whole.
+_TAIL: Final = """SELECT unindexed.sk, item,
+        substr(unindexed.sk, 1, 14) > ? AND substr(unindexed.sk, 1, 14) < ?
+    FROM unindexed JOIN items_5
+    ON tbl = 'audit' AND items_5.pk = unindexed.pk AND items_5.sk = unindexed.sk
+    WHERE unindexed.pk = ? AND unindexed.sk > ? AND unindexed.sk < ? AND instr(item, ?)"""
 _ADD: Final = """INSERT INTO tallies VALUES (?, ?, ?, ?, ?)
     ON CONFLICT (path, value, pk, block) DO UPDATE SET n = n + excluded.n"""
 _ITEM: Final = "SELECT item FROM items_5 WHERE tbl = 'audit' AND pk = ? AND sk = ?"
+_DONE: Final = "DELETE FROM unindexed WHERE pk = ? AND sk = ?"
 _NOTED: Final = "SELECT 1 FROM unindexed WHERE pk = ? AND sk = ?"
 _INSIDE: Final = """SELECT coalesce(sum(n), 0) FROM tallies
     WHERE path = ? AND value = ? AND pk = ? AND block > ? AND block < ?"""
@@ -80,6 +95,17 @@ _OF_BLOCK: Final = """SELECT sk, item FROM items_5
     WHERE tbl = 'audit' AND pk = ? AND sk >= ? AND sk < ?"""
 _DROP: Final = """DELETE FROM tallies
     WHERE path = 'expires' AND value = ? AND pk = ? AND block = ?"""
+
+
+class Tail(NamedTuple):
+    """What a count needs to know of the entries that the tallies of values do not include.
+
+    `inside` is how many of those in whole blocks match; `expired` are the blocks of those that have
+    expired.
+    """
+
+    inside: int
+    expired: set[str]
 
 
 class Span(NamedTuple):
@@ -100,26 +126,47 @@ def forget(connection: sqlite3.Connection, pk: str, sk: str) -> None:
 
 
 def is_behind(connection: sqlite3.Connection) -> bool:
-    """Return whether an entry is missing from the tallies."""
+    """Return whether an entry is missing from the tallies of values."""
     return connection.execute("SELECT 1 FROM unindexed LIMIT 1").fetchone() is not None
 
 
-def begin_anew_if_stale(connection: sqlite3.Connection) -> None:
-    """Rebuild all tallies if a program that does not call `forget` changed the table."""
-    if _is_stale(connection):
+def is_stale(connection: sqlite3.Connection) -> bool:
+    """Return whether a program that does not call `forget` changed the table."""
+    return connection.execute(_NOTED, _STALE).fetchone() is not None
+
+
+def catch_up(connection: sqlite3.Connection, most: int) -> int:
+    """Add up to `most` entries to the tallies of values; return how many they were.
+
+    If a program that does not call `forget` changed the table, all tallies are rebuilt first.
+    """
+    if is_stale(connection):
         for statement in ("DELETE FROM tallies", "DELETE FROM unindexed", _COUNT_ALL, _NOTE_ALL):
             connection.execute(statement)
+    noted = connection.execute(_UNINDEXED, (most,)).fetchall()
+    counted = Counter(
+        (*said, pk, sk[:_BLOCK]) for pk, sk, item in noted for said in _said(_decoded(item))
+    )
+    connection.executemany(_ADD, sorted((*key, n) for key, n in counted.items()))
+    connection.executemany(_DONE, [(pk, sk) for pk, sk, _ in noted])
+    return len(noted)
 
 
-def catch_up(connection: sqlite3.Connection, most: int) -> None:
-    """Add up to `most` entries to the tallies; none if all tallies must be rebuilt."""
-    if _is_stale(connection):
-        return
-    noted = connection.execute("SELECT pk, sk FROM unindexed LIMIT ?", (most,)).fetchall()
-    for pk, sk in noted:
-        (item,) = connection.execute(_ITEM, (pk, sk)).fetchone() or (None,)
-        _add(connection, pk, sk, item, 1)
-    connection.executemany("DELETE FROM unindexed WHERE pk = ? AND sk = ?", noted)
+def tail(connection: sqlite3.Connection, pk: str, where: Where, span: Span) -> Tail:
+    """Look at the entries of `span` that are not indexed yet: a few seconds' worth of them."""
+    text = max(where.equal.values(), key=len, default="").encode()
+    bounds = (span.after[:_BLOCK], span.before[:_BLOCK], pk, *span, text)
+    number, gone, of_any_age = 0, set[str](), Where(where.equal)
+    if not where.equal and where.alive_at is None:
+        return Tail(number, gone)
+    for sk, encoded, is_inside in connection.execute(_TAIL, bounds):
+        item = _decoded(encoded)
+        if of_any_age.holds(item):
+            # Without values, the tallies include it.
+            number += bool(where.equal and is_inside)
+            if not where.holds(item):
+                gone.add(sk[:_BLOCK])
+    return Tail(number, gone)
 
 
 def is_tallied(where: Where) -> bool:
@@ -152,7 +199,10 @@ def edges(connection: sqlite3.Connection, pk: str, where: Where, span: Span) -> 
 
 
 def holding(connection: sqlite3.Connection, pk: str, where: Where, span: Span) -> Iterator[Span]:
-    """Yield the parts of `span` that can have entries that match `where`, in order."""
+    """Yield the parts of `span` that can have entries that match `where`, in order.
+
+    What is not indexed yet can match anything.
+    """
     blocks: set[str] | None = None
     bounds = (pk, span.after[:_BLOCK], span.before[:_BLOCK])
     each = [where.equal] if is_tallied(where) else [dict([one]) for one in where.equal.items()]
@@ -160,15 +210,18 @@ def holding(connection: sqlite3.Connection, pk: str, where: Where, span: Span) -
         rows = connection.execute(_HOLDING, (*_tally(equal), *bounds))
         found = {block for (block,) in rows}
         blocks = found if blocks is None else blocks & found
-    return _cut(span, blocks or set())
+    unindexed = {block for (block,) in connection.execute(_BLOCKS, (pk, *span))}
+    return _cut(span, (blocks or set()) | unindexed)
 
 
-def expiring(connection: sqlite3.Connection, pk: str, where: Where, span: Span) -> Iterator[Span]:
-    """Yield the parts of `span` that can have expired entries, in order."""
+def expiring(
+    connection: sqlite3.Connection, pk: str, where: Where, span: Span, also: set[str]
+) -> Iterator[Span]:
+    """Yield the parts of `span` that can have expired entries, in order; blocks in `also` can."""
     if where.alive_at is None:
         return iter(())
     bounds = (_day(where.alive_at), pk, span.after[:_BLOCK], span.before[:_BLOCK])
-    return _cut(span, {block for (block,) in connection.execute(_EXPIRING, bounds)})
+    return _cut(span, {block for (block,) in connection.execute(_EXPIRING, bounds)} | also)
 
 
 def expired(connection: sqlite3.Connection, before: int, most: int) -> list[tuple[str, str]]:
@@ -178,29 +231,28 @@ def expired(connection: sqlite3.Connection, before: int, most: int) -> list[tupl
         return []
     day, pk, block = tally
     rows = connection.execute(_OF_BLOCK, (pk, block, _past(block)))
-    found = [(pk, sk) for sk, item in rows if (_EXPIRES, day) in _said(item)]
+    found = [(pk, sk) for sk, item in rows if (_EXPIRES, day) in _said(_decoded(item))]
     if not found:  # Its entries are damaged, so do not find it again.
         connection.execute(_DROP, tally)
     return found[:most]
 
 
-def _is_stale(connection: sqlite3.Connection) -> bool:
-    return connection.execute(_NOTED, _STALE).fetchone() is not None
-
-
 def _add(connection: sqlite3.Connection, pk: str, sk: str, item: object, n: int) -> None:
-    block = sk[:_BLOCK]
-    connection.executemany(_ADD, [(path, value, pk, block, n) for path, value in _said(item)])
+    block, said = sk[:_BLOCK], _said(_decoded(item))
+    connection.executemany(_ADD, [(path, value, pk, block, n) for path, value in said])
 
 
-def _said(item: object) -> list[tuple[str, str]]:
-    """Return the tallies that count an entry; none if the entry is damaged."""
+def _decoded(item: object) -> dict[str, Value]:
+    """Return an entry; for a damaged one, or none, one that says nothing."""
     try:
         decoded = cbor2.loads(item) if isinstance(item, bytes) else None
     except cbor2.CBORDecodeError:
         decoded = None
-    if not isinstance(decoded, dict):
-        return []
+    return decoded if isinstance(decoded, dict) else {}
+
+
+def _said(decoded: Item) -> list[tuple[str, str]]:
+    """Return the tallies that count an entry."""
     found = ((path, at_path(decoded, path)) for path in _PATHS)
     values = {path: value for path, value in found if isinstance(value, str)}
     said = [_tally({path: value}) for path, value in values.items()]

@@ -9,6 +9,7 @@ import hashlib
 import sqlite3
 import zlib
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Final
 
 from shared.adapters import sqlite_audit, sqlite_expiry
@@ -49,6 +50,8 @@ _FAULTS: Final = {
 }
 
 
+# A write looks for the places of its items and sets them.
+@lru_cache(maxsize=1024)
 def place(table: str, pk: str) -> int:
     """Return the hash of a partition, a signed 64-bit integer, which is its key in `places`."""
     digest = hashlib.blake2b(_partition(table, pk), digest_size=8).digest()

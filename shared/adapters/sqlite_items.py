@@ -1,6 +1,8 @@
 """Reads and changes of single items in a SQLite file."""
 
 import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from typing import TypeAlias
 
 import cbor2
@@ -8,10 +10,10 @@ import cbor2
 from shared.adapters import sqlite_audit, sqlite_expiry, sqlite_format
 from shared.errors import Corrupt
 from shared.ports.store import (
+    MOST_CHANGES,
     Address,
     At,
     Change,
-    Check,
     Delete,
     Expect,
     Increment,
@@ -26,14 +28,19 @@ _GET = "SELECT item, checksum FROM items_5 WHERE tbl = ? AND pk = ? AND sk = ?"
 _CONFIRM = """SELECT item, checksum FROM places
     LEFT JOIN items_5 ON tbl = ? AND pk = ? AND items_5.sk = ?
     WHERE partition = ? AND places.sk = ?"""
+# The same for several keys, which are numbered.
+_MANY = """WITH wanted (number, tbl, pk, sk, partition) AS (VALUES {})
+    SELECT number, item, checksum, places.sk FROM wanted
+    LEFT JOIN items_5 USING (tbl, pk, sk) LEFT JOIN places USING (partition, sk)"""
 # Not INSERT OR REPLACE, which runs no delete trigger for the replaced row.
-_PUT = """INSERT INTO items_5 (tbl, pk, sk, item, checksum) VALUES (?, ?, ?, ?, ?)
+_PUT = """INSERT INTO items_5 (tbl, pk, sk, item, checksum) VALUES {}
     ON CONFLICT (tbl, pk, sk) DO UPDATE SET item = excluded.item, checksum = excluded.checksum"""
-_PUT_PLACE = "INSERT OR IGNORE INTO places (partition, sk) VALUES (?, ?)"
+_PUT_PLACES = "INSERT OR IGNORE INTO places (partition, sk) VALUES {}"
 _DELETE = "DELETE FROM items_5 WHERE tbl = ? AND pk = ? AND sk = ?"
 _DELETE_PLACE = "DELETE FROM places WHERE partition = ? AND sk = ?"
 
 Row: TypeAlias = tuple[object, object]
+_Parameter: TypeAlias = str | int | bytes
 
 
 def stored(connection: sqlite3.Connection, address: Address) -> Row | None:
@@ -46,52 +53,99 @@ def stored(connection: sqlite3.Connection, address: Address) -> Row | None:
     return row
 
 
+def stored_many(connection: sqlite3.Connection, addresses: Sequence[Address]) -> dict[Address, Row]:
+    """Return the rows of those items that exist, with one statement for each hundred.
+
+    Raises `Corrupt` if only `places` has a key.
+    """
+    found: dict[Address, Row] = {}
+    for start in range(0, len(addresses), MOST_CHANGES):
+        part = addresses[start : start + MOST_CHANGES]
+        wanted = [(number, *each, _place(each)[0]) for number, each in enumerate(part)]
+        rows = connection.execute(_rows(_MANY, len(part), 5), _flat(wanted))
+        for number, item, checksum, place in rows:
+            if item is not None:
+                found[part[number]] = item, checksum
+            elif place is not None:
+                raise Corrupt
+    return found
+
+
+@cache
+def _rows(statement: str, number: int, columns: int) -> str:
+    """Return a statement with the parameters of so many rows."""
+    row = f"({', '.join('?' * columns)})"
+    return statement.format(", ".join([row] * number))
+
+
+def _flat(rows: Iterable[tuple[_Parameter, ...]]) -> list[_Parameter]:
+    return [each for row in rows for each in row]
+
+
 def _place(address: Address) -> tuple[int, str]:
     return sqlite_format.place(address.table, address.pk), address.sk
 
 
-def holds(connection: sqlite3.Connection, change: Change) -> bool:
-    """Return whether the expectation of a change holds. Raises `Corrupt` if the item is damaged."""
+def is_read(change: Change) -> bool:
+    """Return whether the item must be read before the change."""
+    return change.expect is not Expect.ANYTHING or isinstance(change, Increment)
+
+
+def holds(change: Change, row: Row | None) -> bool:
+    """Return whether the expectation of a change holds for this row of its item.
+
+    Raises `Corrupt` if the item is damaged.
+    """
     if change.expect is Expect.ANYTHING:
         return True
-    row = stored(connection, change.address)
     if not isinstance(change.expect, At):
         return (row is not None) == (change.expect is Expect.PRESENT)
     version = None if row is None else decode_at(change.address, row).get("version")
     return type(version) is int and version == change.expect.version
 
 
-def apply(connection: sqlite3.Connection, change: Change) -> None:
-    """Apply one change in this transaction."""
-    match change:
-        case Put(address=key, item=item):
-            _put(connection, key, item)
-        case Delete(address=key):
-            delete(connection, key)
-        case Increment(address=key):
-            row = stored(connection, key)
-            item = {} if row is None else decode_at(key, row)
-            _put(connection, key, _added(item, change))
-        case Check():
-            pass
+def apply(
+    connection: sqlite3.Connection, changes: Sequence[Change], rows: Mapping[Address, Row]
+) -> None:
+    """Apply changes in this transaction; `rows` are those of the items that exist and are read."""
+    puts: list[tuple[Address, Item]] = []
+    for change in changes:
+        key = change.address
+        match change:
+            case Put(item=item):
+                puts.append((key, item))
+            case Delete():
+                delete(connection, key)
+            case Increment():
+                item = decode_at(key, rows[key]) if key in rows else {}
+                puts.append((key, _added(item, change)))
+        if isinstance(change, Put | Increment) and change.expect is not Expect.ABSENT:
+            _forget(connection, key)
+    if puts:
+        _put(connection, puts)
 
 
 def delete(connection: sqlite3.Connection, address: Address) -> None:
     """Delete an item in this transaction, if it exists."""
-    if address.table is Table.AUDIT:
-        sqlite_audit.forget(connection, address.pk, address.sk)
+    _forget(connection, address)
     connection.execute(_DELETE, address)
     connection.execute(_DELETE_PLACE, _place(address))
 
 
-def _put(connection: sqlite3.Connection, address: Address, item: Item) -> None:
+def _forget(connection: sqlite3.Connection, address: Address) -> None:
     if address.table is Table.AUDIT:
         sqlite_audit.forget(connection, address.pk, address.sk)
-    encoded = cbor2.dumps(dict(item))
-    seed = sqlite_format.seed(address.table, address.pk)
-    connection.execute(_PUT, (*address, encoded, sqlite_format.checksum(seed, address.sk, encoded)))
-    connection.execute(_PUT_PLACE, _place(address))
-    sqlite_expiry.note(connection, address, item)
+
+
+def _put(connection: sqlite3.Connection, items: Sequence[tuple[Address, Item]]) -> None:
+    stored = []
+    for address, item in items:
+        encoded, seed = cbor2.dumps(dict(item)), sqlite_format.seed(address.table, address.pk)
+        stored.append((*address, encoded, sqlite_format.checksum(seed, address.sk, encoded)))
+        sqlite_expiry.note(connection, address, item)
+    connection.execute(_rows(_PUT, len(stored), 5), _flat(stored))
+    places = [_place(address) for address, _ in items]
+    connection.execute(_rows(_PUT_PLACES, len(places), 2), _flat(places))
 
 
 def _added(item: Item, change: Increment) -> dict[str, Value]:

@@ -20,6 +20,14 @@ class LocalStore(Protocol):
         """
         ...
 
+    def index_audit_entries(self) -> int:
+        """Add audit entries to the index by which they are searched; return how many they were.
+
+        Readers find the others too, in a time that grows with their number. 0 means that none is
+        left. Raises `Unavailable`.
+        """
+        ...
+
     def remove_expired(self, *, before: int) -> int:
         """Remove some items of the table `keys` that expired before `before`, or audit entries.
 

@@ -1,5 +1,6 @@
 """How SQLite finds and counts audit entries, also when somebody else changed them."""
 
+import itertools
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -27,13 +28,14 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "store.db"
 
 
-@pytest.fixture
-def store(path: Path) -> Iterator[SqliteStore]:
-    """A store with fifty entries, of which alice made every second."""
+@pytest.fixture(params=[0, 15, 50], ids="{} indexed".format)
+def store(path: Path, request: pytest.FixtureRequest) -> Iterator[SqliteStore]:
+    """A store with fifty entries, of which alice made every second. So many are indexed."""
     with closing(SqliteStore(str(path))) as made:
         for number in range(50):
             item = {"actor": "alice" if number % 2 else "bob", "expires": number * DAY}
             made.write(Put(address(number), item, Expect.ABSENT))
+        assert not request.param or made.index_audit_entries(most=request.param) == request.param
         yield made
 
 
@@ -47,6 +49,43 @@ def counts(store: SqliteStore) -> tuple[int, int, int]:
     found = [entry.item for entry in store.query(PARTITION, where=ALICE)]
     assert all(item["actor"] == "alice" for item in found)
     return store.count(PARTITION), store.count(PARTITION, where=ALICE), len(found)
+
+
+def test_a_search_is_right_whatever_is_indexed(store: SqliteStore) -> None:
+    """F590a: A search and a count tell of entries that are not indexed, within any bounds."""
+    values: tuple[dict[str, str], ...]
+    values = ({"actor": "alice"}, {"actor": "bob"}, {"actor": "bob", "action": "a"}, {})
+    alive = (None, 0, 17 * DAY, 41 * DAY)
+    bounds = (None, address(3).sk, address(10).sk, address(28).sk, address(44).sk)
+    every = list(store.query(PARTITION))
+    for equal, at, after, before in itertools.product(values, alive, bounds, bounds):
+        where = Where(equal, alive_at=at)
+        expected = [
+            row
+            for row in every
+            if where.holds(row.item)
+            and (after is None or row.sk > after)
+            and (before is None or row.sk < before)
+        ]
+        found = store.query(PARTITION, where=where, after=after, before=before)
+        assert list(found) == expected
+        assert store.count(PARTITION, where=where, after=after, before=before) == len(expected)
+
+
+def test_neither_a_write_nor_a_reader_indexes(store: SqliteStore, path: Path) -> None:
+    """F590b: What indexes is called for that, also after another program has changed entries."""
+    behind_its_back(path, "UPDATE items_5 SET checksum = checksum WHERE sk = ?", address(1).sk)
+    connection = store._database.connection
+    before = connection.total_changes
+    assert counts(store) == (50, 25, 25)
+    assert connection.total_changes == before
+    store.write(Put(address(60), {"actor": "alice"}, Expect.ABSENT))
+    (noted,) = connection.execute("SELECT sk FROM unindexed WHERE sk = ?", address(60)[2:])
+    assert noted == address(60)[2:]
+    while store.index_audit_entries(most=20):
+        pass
+    assert connection.execute("SELECT count(*) FROM unindexed").fetchone() == (0,)
+    assert counts(store) == (51, 26, 26)
 
 
 def test_entries_that_another_program_wrote_are_found(store: SqliteStore, path: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from shared.adapters import sqlite_items
+from shared.adapters.sqlite import SqliteStore
 from shared.model.audit_log import SHARDS, Action, Filters, month
 from shared.model.callers import Scope
 from shared.operations.api import audit_log, revocations
@@ -458,6 +459,9 @@ class Counted:
                 warrant_id=f"svc_wrt_{number}",
             )
             ports.store.write(change)
+        # As the thread that seals the log does.
+        while isinstance(ports.store, SqliteStore) and ports.store.index_audit_entries():
+            pass
         self.client = Client(serve(replace(ports, store=self.watched)), tenant.admin.secret)
         decode = sqlite_items.decode
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from shared.adapters.sqlite import SqliteStore
 from shared.model.callers import Scope
 from tests.api import Tenant
 from tests.functions.signing import create as create_key
@@ -39,6 +40,18 @@ def test_a_revoked_warrant_is_revoked_at_once(tenant: Tenant) -> None:
     tenant.revoke("svc_wrt_a")
     assert check(tenant)["revoked"] is True
     assert tenant.admin.get(f"{PATH}/srl").json()["payload"]["RevokedIDs"] == []
+
+
+def test_a_revocation_is_a_few_statements(tenant: Tenant) -> None:
+    """F590c: On one machine, a revocation over HTTP is fifteen statements of SQL at most."""
+    create(tenant, "svc_wrt_first")
+    asked: list[str] = []
+    store = tenant.ports.store
+    assert isinstance(store, SqliteStore)
+    store._database.connection.set_trace_callback(asked.append)
+    assert create(tenant, "svc_wrt_second").status_code == 201
+    # A statement is told of once more for each trigger that it starts.
+    assert len(dict.fromkeys(asked)) <= 15
 
 
 def test_a_record_says_what_and_who(tenant: Tenant) -> None:

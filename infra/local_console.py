@@ -122,6 +122,7 @@ def _exchange(ports: Callable[[], Ports], folder: Path, code: str) -> Created:
         name=f"console, {now:%Y-%m-%d}",
         user=os_user.name(),
         expires_at=times.whole(now + _SESSION_LIFETIME),
+        is_session=True,
     )
 
 

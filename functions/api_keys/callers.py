@@ -22,6 +22,7 @@ class Caller(ResponseBody):
         api_key_name=KEY_EXAMPLE["name"],
         scopes=KEY_EXAMPLE["scopes"],
         expires_at=KEY_EXAMPLE["expires_at"],
+        creates_until=KEY_EXAMPLE["expires_at"],
     )
 
     tenant_id: str = shown("Identifier of the tenant.", **identifier(TENANT))
@@ -36,6 +37,9 @@ class Caller(ResponseBody):
     expires_at: MomentOut | None = shown(
         "When the secret of this request stops being accepted; null if it does not expire."
     )
+    creates_until: MomentOut | None = shown(
+        "The latest end of the keys that it may create; null if they may end at any time or never."
+    )
 
     @classmethod
     def of(cls, found: callers.Introduction) -> Self:
@@ -49,6 +53,7 @@ class Caller(ResponseBody):
             api_key_name=key.name,
             scopes=caller.scopes,
             expires_at=caller.key_expires_at,
+            creates_until=caller.bounds_keys_at,
         )
 
 

@@ -2,7 +2,7 @@
 
 import hashlib
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Final
@@ -10,7 +10,7 @@ from typing import Final
 from shared.model import times
 from shared.model.callers import Scope
 from shared.model.items import Address, Partition, Table
-from shared.model.records import Record
+from shared.model.records import SPARSE, Record
 
 # A rotated key ends after this time at the latest: seven days.
 GRACE_SECONDS_MAX: Final = 604_800
@@ -29,7 +29,8 @@ class Status(StrEnum):
 class ApiKey(Record):
     """An API key without its secret, which is not stored. `digest` finds its `Credential`.
 
-    If the key was rotated, `successor_id` is the key that took its place.
+    If the key was rotated, `successor_id` is the key that took its place. `is_session` is whether
+    the operator made it for a page on the machine (APIKEY-4).
     """
 
     id: str
@@ -44,6 +45,7 @@ class ApiKey(Record):
     service_account_id: str | None = None
     version: int = 1
     successor_id: str | None = None
+    is_session: bool = field(default=False, metadata=SPARSE)
 
     @property
     def address(self) -> Address:
@@ -74,6 +76,7 @@ class Credential(Record):
     expires_at: datetime | None = None
     disabled: bool = False
     name: str | None = None
+    is_session: bool = field(default=False, metadata=SPARSE)
 
     @property
     def address(self) -> Address:

@@ -24,7 +24,8 @@ class Caller:
     `identity` has the form of an e-mail address. `key_id` is the identifier of the API key, `name`
     its name if its credential has it, and `key_expires_at` its end if it has one. These,
     `source_ip` and `request_id` are None if the call did not come over HTTP. `operator` is the user
-    of the machine who runs an operator's command, and None for every other caller.
+    of the machine who runs an operator's command, and None for every other caller. `is_session` is
+    whether the operator made the key for a page on the machine.
     """
 
     tenant_id: str
@@ -36,6 +37,12 @@ class Caller:
     key_expires_at: datetime | None = None
     operator: str | None = None
     name: str | None = None
+    is_session: bool = False
+
+    @property
+    def bounds_keys_at(self) -> datetime | None:
+        """The latest end of the keys that the caller may create; None if any (APIKEY-4)."""
+        return None if self.is_session else self.key_expires_at
 
     @property
     def is_admin(self) -> bool:

@@ -33,6 +33,7 @@ def authenticate(ports: Ports, request: Request, *, source_ip: str, request_id: 
         source_ip=source_ip,
         request_id=request_id,
         key_expires_at=credential.expires_at,
+        is_session=credential.is_session,
         name=credential.name,
     )
 

@@ -202,6 +202,24 @@ def test_the_key_of_the_console_is_never_the_last(
     assert client.get("/v1/whoami", headers=key).status_code == 401
 
 
+def test_a_session_makes_keys_that_outlive_it(client: TestClient, tmp_path: Path) -> None:
+    """APIKEY-4, F594c: The key of a session makes keys of any end, which are bound by theirs."""
+    opened = client.post(_SESSION, json={"code": _code(tmp_path)}).json()
+    session = {"Authorization": f"Bearer {opened['key']}"}
+    assert client.get("/v1/whoami", headers=session).json()["creates_until"] is None
+    end = "2099-01-01T00:00:00Z"
+    body = {"name": "gate", "scopes": ["admin"], "expires_at": end}
+    made = client.post("/v1/api-keys", json=body, headers=session)
+    assert made.status_code == 201, made.text
+    lasting = {"Authorization": f"Bearer {made.json()['key']}"}
+    assert client.get("/v1/whoami", headers=lasting).json()["creates_until"] == end
+    later = client.post("/v1/api-keys", json=body | {"expires_at": None}, headers=lasting)
+    assert later.status_code == 400
+    # Only the operator makes such a key.
+    more = client.post("/v1/api-keys", json=body | {"is_session": True}, headers=session)
+    assert more.status_code == 400
+
+
 def test_a_page_of_another_site_opens_no_session(client: TestClient, tmp_path: Path) -> None:
     """F451a: Only a page of this server, under a name of this machine, can use a code."""
     code = _code(tmp_path)

@@ -52,6 +52,8 @@ ADDED: dict[tuple[str, str], Any] = {
     ("TenantSettings", "feed_window_ms"): 500,
     ("TenantSettings", "list_publication"): "scheduled",
     ("StoredEntry", "chain"): b"",
+    ("ApiKey", "is_session"): False,
+    ("Credential", "is_session"): False,
     ("Authorizer", "type"): "",
     ("Authorizer", "program_version"): "",
     ("Authorizer", "public_key"): "",

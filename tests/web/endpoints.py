@@ -403,7 +403,7 @@ ENDPOINTS: Final[dict[tuple[str, str], Endpoint]] = {
         scopes=ANY,
         target=lambda _: "/v1/whoami",
         fields=_names("tenant_id", "tenant_name", "identity", "api_key_id", "api_key_name")
-        | {"scopes": [...], "expires_at": ...},
+        | {"scopes": [...], "expires_at": ..., "creates_until": ...},
     ),
     ("GET", "/v1/revocations"): Endpoint(
         scopes=(ADMIN, REVOKER, AUDITOR),

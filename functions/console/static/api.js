@@ -5,7 +5,7 @@
 
 import { hex } from './format.js'
 
-/** @typedef {{signal?: AbortSignal, query?: Record<string, string | number | null | undefined>, headers?: Record<string, string>}} Options */
+/** @typedef {{signal?: AbortSignal, query?: Record<string, string | number | null | undefined>, headers?: Record<string, string>, keepalive?: boolean}} Options `keepalive`: the call is made even if the tab is closed */
 
 const AT_ONCE = 4
 const TRIES = 6
@@ -103,6 +103,17 @@ export async function remove(path) {
 }
 
 /**
+ * Forget the key, after a last call that takes no answer: of a path, if one is given.
+ * @param {string | null} path
+ */
+export async function leave(path) {
+  // It has the key before this returns.
+  const answer = path && send('POST', path, undefined, { headers: once(), keepalive: true })
+  use(null)
+  await answer
+}
+
+/**
  * All entries of a list, page by page.
  * @template T
  * @param {string} path
@@ -164,7 +175,7 @@ export async function call(method, path, body, options = {}) {
  * @param {unknown} body
  * @param {Options} options
  */
-async function send(method, path, body, { signal, query = {}, headers = {} }) {
+async function send(method, path, body, { signal, query = {}, headers = {}, keepalive = false }) {
   if (key === null) throw new ApiError(401, 'unauthorized', 'You are signed out.', null)
   const parameters = Object.entries(query).filter(([, value]) => value !== null && value !== undefined && value !== '')
   const search = new URLSearchParams(parameters.map(([name, value]) => [name, String(value)])).toString()
@@ -173,7 +184,7 @@ async function send(method, path, body, { signal, query = {}, headers = {} }) {
   if (body !== undefined) sent['Content-Type'] = 'application/json'
   try {
     const response = await fetch(search ? `${at(path)}?${search}` : at(path), {
-      method, headers: sent, signal, body: body === undefined ? null : JSON.stringify(body),
+      method, headers: sent, signal, keepalive, body: body === undefined ? null : JSON.stringify(body),
       credentials: 'omit', redirect: 'error', referrerPolicy: 'no-referrer', cache: 'no-store',
     })
     const date = Date.parse(response.headers.get('Date') ?? '')

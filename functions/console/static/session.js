@@ -3,14 +3,14 @@
  * `sessionStorage` of this tab.
  */
 
-import { ApiError, at, events, get, post, use } from './api.js'
+import { ApiError, at, events, get, leave, post, use } from './api.js'
 
 const KEPT = 'rescind.key'
 const LOCK_MINUTES = 15
 
 /** @type {Api.Caller | null} */
 let caller = null
-/** A key that was made for this page, to be revoked when the person signs out. */
+/** A key that was made for this page, to be revoked when the session ends. */
 let ours = false
 let touched = Date.now()
 
@@ -76,21 +76,27 @@ export async function reopen() {
   }
 }
 
-/** Forget the key and everything that was read with it; other tabs stay. */
+/**
+ * Forget the key and everything that was read with it; other tabs stay. A key that was made for this
+ * page is revoked; if that fails, nobody has it any more.
+ */
 function lock() {
-  use(null)
+  leave(ours && caller ? revocation(caller) : null).catch(() => undefined)
   caller = null
   // The next key may be a person's own.
   ours = false
   sessionStorage.removeItem(KEPT)
 }
 
+/** @param {Api.Caller} of */
+const revocation = (of) => `/v1/api-keys/${of.api_key_id}/revoke`
+
 /** Sign out here and in all other tabs; a key that was made for this page is revoked. */
 export async function signOut() {
-  const id = ours && caller ? caller.api_key_id : null
   try {
-    if (id) await post(`/v1/api-keys/${id}/revoke`)
+    if (ours && caller) await post(revocation(caller))
   } finally {
+    ours = false
     lock()
     tabs.postMessage('out')
   }

@@ -115,8 +115,9 @@ def create(  # noqa: PLR0913 (callers pass no `keep`)
     scopes: tuple[Scope, ...],
     expires_at: datetime | None = None,
     service_account_id: str | None = None,
+    is_session: bool = False,
 ) -> Created:
-    """Create an active key (APIKEY-3).
+    """Create an active key (APIKEY-3), which only the operator makes `is_session` (APIKEY-4).
 
     Raises `InvalidRequest` if `expires_at` has passed, if the key would outlive the calling key
     (APIKEY-4), or if the account is unknown; `InvalidState` if the account is disabled; `Conflict`
@@ -127,7 +128,13 @@ def create(  # noqa: PLR0913 (callers pass no `keep`)
     settings = tenants.settings(ports, caller.tenant_id)
     account = api_key_creation.joinable(ports, caller, service_account_id)
     created, changes = api_key_creation.creation(
-        ports, settings, name=name, scopes=scopes, expires_at=expires_at, account=account
+        ports,
+        settings,
+        name=name,
+        scopes=scopes,
+        expires_at=expires_at,
+        account=account,
+        is_session=is_session,
     )
     entry = _entry(ports, caller, Action.API_KEY_CREATE, created.api_key, settings)
     ports.store.write(*changes, *api_key_creation.joined(account), entry, *keep(created))

@@ -75,13 +75,22 @@ def mint_admin_key(
     name: str = _ADMIN,
     user: str | None = None,
     expires_at: datetime | None = None,
+    is_session: bool = False,
 ) -> Created:
     """Create an admin key for a tenant that is locked out; `user` is as in `create_tenant`.
 
-    Raises `NotFound`; `InvalidRequest` if `expires_at` has passed.
+    With `is_session` it is for a page on the machine, and may create keys that outlive it. Raises
+    `NotFound`; `InvalidRequest` if `expires_at` has passed.
     """
     caller = operator(ports, handle=handle, user=user)
-    return api_keys.create(ports, caller, name=name, scopes=(Scope.ADMIN,), expires_at=expires_at)
+    return api_keys.create(
+        ports,
+        caller,
+        name=name,
+        scopes=(Scope.ADMIN,),
+        expires_at=expires_at,
+        is_session=is_session,
+    )
 
 
 def operator(ports: Ports, *, handle: str, user: str | None = None) -> Caller:

@@ -25,7 +25,7 @@ class Created:
     secret: str = field(repr=False)
 
 
-def creation(
+def creation(  # noqa: PLR0913 (what a key is made of)
     ports: Ports,
     settings: TenantSettings,
     *,
@@ -33,6 +33,7 @@ def creation(
     scopes: tuple[Scope, ...],
     expires_at: datetime | None = None,
     account: ServiceAccount | None = None,
+    is_session: bool = False,
 ) -> tuple[Created, list[Change]]:
     """Return a new key, and the changes that store it; the caller of `creation` writes them."""
     secret = model.new_secret()
@@ -46,6 +47,7 @@ def creation(
         created_at=ports.now(),
         expires_at=expires_at,
         service_account_id=account.id if account else None,
+        is_session=is_session,
     )
     accepted = credential(key, settings, account)
     return Created(key, secret), [
@@ -70,13 +72,14 @@ def credential(key: ApiKey, settings: TenantSettings, account: ServiceAccount | 
         identity=account.email if account else identity(key.id, handle=settings.handle),
         scopes=key.scopes,
         expires_at=key.expires_at,
+        is_session=key.is_session,
         name=key.name,
     )
 
 
 def check_outlives(caller: Caller, expires_at: datetime | None) -> None:
     """Raise `InvalidRequest` if a key would outlive the key that creates it (APIKEY-4)."""
-    end = caller.key_expires_at
+    end = caller.bounds_keys_at
     if end is not None and (expires_at is None or expires_at > end):
         raise InvalidRequest(
             f"expires_at: must be given, and be {times.text(end)} or earlier: the calling key "

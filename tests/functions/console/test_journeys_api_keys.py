@@ -1,10 +1,12 @@
 """The console's pages of API keys and accounts, as an administrator uses them."""
 
 import re
+from datetime import timedelta
 
 import pytest
 from playwright.sync_api import expect
 
+from shared.model import times
 from tests.functions.console.plans import MARKUP, RTL
 from tests.functions.console.watched import Console
 
@@ -52,10 +54,31 @@ def test_a_key_is_made_replaced_and_revoked(console: Console) -> None:
         world.get("whoami", "edge")
 
 
-def test_a_key_of_a_link_makes_keys_that_end_with_it(visitor: Console) -> None:
-    """F530a: Who is signed in with a key that ends soon is offered only what it may make."""
+def test_a_key_of_a_link_makes_keys_that_last(visitor: Console) -> None:
+    """APIKEY-4, F594a: Who signed in by a link gives authorizers keys that outlive the session."""
     page, world = visitor.page, visitor.world
     visitor.sign_in_by_link()
+    visitor.open("#/api-keys")
+    page.get_by_role("button", name="New API key").click()
+    options = page.get_by_label("Ends after").locator("option")
+    expect(options).to_have_text(["30 days", "90 days", "a year", "never"])
+    page.get_by_label("Name").fill("gate")
+    page.get_by_label("fetches lists").check()
+    page.get_by_role("button", name="Make the key").click()
+    world.seed.secrets["gate"] = page.locator("output.secret").inner_text()
+    page.get_by_role("button", name="I have stored it").click()
+    page.get_by_role("button", name="Sign out").click()
+    expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+    assert world.get("whoami", "gate")["expires_at"] == "2027-02-19T12:00:00Z"
+
+
+def test_a_key_that_ends_soon_makes_keys_that_end_with_it(visitor: Console) -> None:
+    """F530a: Who is signed in with a key that ends soon is offered only what it may make."""
+    page, world = visitor.page, visitor.world
+    end = times.text(world.clock() + timedelta(hours=12))
+    made = world.post("api-keys", name="spare", scopes=["admin"], expires_at=end)
+    world.seed.secrets["spare"] = made["key"]
+    visitor.sign_in("spare")
     visitor.open("#/api-keys")
     page.get_by_role("button", name="New API key").click()
     expect(page.get_by_label("Ends after").locator("option")).to_have_text(
@@ -69,7 +92,7 @@ def test_a_key_of_a_link_makes_keys_that_end_with_it(visitor: Console) -> None:
     page.get_by_role("button", name="Make the key").click()
     world.seed.secrets["gate"] = page.locator("output.secret").inner_text()
     page.get_by_role("button", name="I have stored it").click()
-    assert world.get("whoami", "gate")["expires_at"] == world.get("whoami", "link")["expires_at"]
+    assert world.get("whoami", "gate")["expires_at"] == end
     page.get_by_role("link", name="admin", exact=True).click()
     expect(
         page.get_by_text("To replace it, sign in with an API key that lasts longer")

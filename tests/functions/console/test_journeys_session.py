@@ -100,6 +100,22 @@ def test_a_link_signs_in_once(visitor: Console) -> None:
     assert page.url == f"{visitor.world.url}/"
 
 
+@pytest.mark.parametrize("ends", ["lock", "another tab"])
+def test_each_end_of_a_session_ends_the_key_of_its_link(visitor: Console, ends: str) -> None:
+    """F594b: The key of a link is revoked also by the lock, and by another tab's sign-out."""
+    visitor.sign_in_by_link()
+    with visitor.page.expect_response("**/revoke"):
+        if ends == "lock":
+            visitor.be_away(minutes=16)
+        else:
+            other = visitor.another_tab()
+            other.sign_in()
+            other.page.get_by_role("button", name="Sign out").click()
+    visitor.wait("door")
+    found = visitor.world.get("api-keys")["api_keys"]
+    assert [each["status"] for each in found if each["name"].startswith("console, ")] == ["revoked"]
+
+
 def test_signing_out_ends_no_key_of_a_person(visitor: Console) -> None:
     """F457g: Who was locked out of a session by link, and types a key, keeps that key."""
     visitor.sign_in_by_link()

@@ -103,7 +103,7 @@ async function create(account, redraw) {
       field('Name', html`<input name="name" required maxlength="255" autocomplete="off">`, 'For people: the program or the person that has it.'),
       html`<fieldset><legend>Scopes</legend>${Object.entries(SCOPES).map(([scope, words]) => html`<label class="tick"><input type="checkbox" name="scopes" value=${scope}> <span>${words} <small class="soft">${scope}</small></span></label>`)}</fieldset>`,
       field('Account', html`<select name="account"><option value="">None: it stands for itself</option>${accounts.map(({ id, name }) => html`<option value=${id} ?selected=${id === account}>${name}</option>`)}</select>`),
-      field('Ends after', html`<select name="ends">${ends().map(([end, words, isUsual]) => html`<option value=${end} ?selected=${isUsual}>${words}</option>`)}</select>`, who().expires_at && SHORT_LIVED),
+      field('Ends after', html`<select name="ends">${ends().map(([end, words, isUsual]) => html`<option value=${end} ?selected=${isUsual}>${words}</option>`)}</select>`, who().creates_until && SHORT_LIVED),
     ],
     run: async (form, headers) => {
       if (!form.has('scopes')) throw new ApiError(400, 'invalid_request', 'Choose what the key may do.', null)
@@ -131,7 +131,7 @@ const SHORT_LIVED = 'A key cannot make one that ends after itself. For a longer 
  * @returns {[string, string, boolean][]} the time, in words, and whether it is the usual one
  */
 function ends() {
-  const own = who().expires_at
+  const own = who().creates_until
   const last = own ? Date.parse(own) : Infinity
   /** @type {[number, string][]} */
   const lengths = [[30, '30 days'], [90, '90 days'], [365, 'a year']]
@@ -146,7 +146,7 @@ function ends() {
  * @param {Key} key
  */
 function wouldOutlive({ created_at, expires_at }) {
-  const own = who().expires_at
+  const own = who().creates_until
   const length = expires_at ? Date.parse(expires_at) - Date.parse(created_at) : Infinity
   return own !== null && now() + length > Date.parse(own)
 }

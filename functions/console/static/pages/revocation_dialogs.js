@@ -27,7 +27,7 @@ export async function revokeOne(warrant = '') {
 
 /**
  * Take one revocation back, and go to what holds of its warrant then.
- * @param {Api.RevocationRecord} record
+ * @param {Pick<Api.RevocationRecord, 'id' | 'warrant_id' | 'reason'>} record
  */
 export async function takeBack(record) {
   const done = await ask({

@@ -92,11 +92,11 @@ def back_up(data: Path, key: Path, destination: Path, *, with_key: bool = False)
 
 def _complete(data: Path, key: Path, partial: Path, *, with_key: bool) -> Manifest:
     """Add the blobs and the manifest to a copy of the store, after the copy was verified."""
-    with closing(_opened(partial / STORE, data / BLOBS, key)) as ports:
+    with closing(opened(partial / STORE, data / BLOBS, key)) as ports:
         directory = list(tenants.directory(ports))
         names = [name for each in directory for name in operations.blobs(ports, each.tenant_id)]
         made_at = times.text(ports.now())
-        with closing(_opened(partial / STORE, partial / BLOBS, key)) as copy:
+        with closing(opened(partial / STORE, partial / BLOBS, key)) as copy:
             for name in dict.fromkeys(names):
                 _copy_blob(ports, copy, name)
             _check_whole(copy)
@@ -109,7 +109,8 @@ def _complete(data: Path, key: Path, partial: Path, *, with_key: bool) -> Manife
     return made
 
 
-def _opened(store: Path, blobs: Path, key: Path) -> Ports:
+def opened(store: Path, blobs: Path, key: Path) -> Ports:
+    """Return the ports on these files. Raises `InvalidSettings`, `Unavailable`."""
     settings = {"SVC_STORE": f"sqlite:{store}", "SVC_BLOBS": f"file:{blobs}"}
     return wiring.build(wiring.settings(settings | {"SVC_KEYS": f"file:{key}"}))
 
@@ -157,7 +158,7 @@ def check_opens(folder: Path, key: Path) -> None:
         store = Path(scratch, STORE)
         shutil.copyfile(folder / STORE, store)
         shutil.copytree(folder / BLOBS, blobs := Path(scratch, BLOBS))
-        with closing(_opened(store, blobs, key)) as ports:
+        with closing(opened(store, blobs, key)) as ports:
             for problem in operations.problems(ports):
                 raise BackupDamaged(f"the backup cannot be used with {key}: {problem}.")
 

@@ -35,7 +35,7 @@ from infra.local_console import Choice
 from infra.local_processes import Processes
 from shared import logs, wiring
 from shared.errors import Corrupt, InvalidSettings, NotFound, RescindError
-from shared.operations.operator import deployment, onboarding
+from shared.operations.operator import deployment, onboarding, restored
 from shared.operations.rules import tenants
 from shared.ports import Ports
 from shared.ports.one_machine import LocalStore
@@ -126,6 +126,7 @@ def _prepare(options: Options) -> _Sockets:
     logging.config.dictConfig(_log_config(options))
     with closing(_opened(options.data)) as ports:
         if not wiring.is_read_only():
+            restored.check_recovered(ports)
             deployment.mark_schema(ports)
             _ensure_tenant(ports, options.data / "admin.key")
     # SQLite's connections must not be used across a fork. Each process has its own.

@@ -9,6 +9,8 @@ from infra import backup, data_folder, private_files
 from infra.backup import BLOBS, MASTER_KEY, STORE, Manifest
 from shared import wiring
 from shared.errors import BlobExists, RescindError
+from shared.model import times
+from shared.operations.operator import restored
 from shared.operations.rules import tenants
 from shared.ports.blobs import BlobStore
 
@@ -66,14 +68,24 @@ def _master_key(folder: Path, own: Path) -> Path:
 def _put_back(folder: Path, data: Path, key: Path, manifest: Manifest) -> Restored:
     _add_blobs(folder / BLOBS, data / BLOBS)
     new = data / f"{STORE}.new"
-    new.unlink(missing_ok=True)
+    for left in data.glob(f"{new.name}*"):
+        left.unlink()
     data_folder.copy_private(folder / STORE, new)
+    _mark(new, data / BLOBS, key, manifest)
     set_aside = _set_aside(data)
     new.rename(data / STORE)
     settings = data_folder.environment(data, key)
     with closing(wiring.build(wiring.settings(settings))) as ports:
         handles = tuple(each.handle for each in tenants.directory(ports))
     return Restored(manifest, handles, set_aside)
+
+
+def _mark(store: Path, blobs: Path, key: Path, manifest: Manifest) -> None:
+    """Mark the copy as restored, before it is the store: nobody takes it for one that is not."""
+    with closing(backup.opened(store, blobs, key)) as ports:
+        restored.mark(ports, copied_at=times.parse(manifest.made_at))
+    for path in store.parent.glob(f"{store.name}-*"):
+        path.unlink()
 
 
 def _set_aside(data: Path) -> Path | None:

@@ -23,6 +23,7 @@ from shared.model.records import Record
 from shared.model.sealed_log.tiles import WIDTH
 from shared.model.tenants import blob_folders
 from shared.operations.audit import statements
+from shared.operations.operator import restored
 from shared.ports import Ports
 from shared.ports.store import MOST_CHANGES, Change, Check, Row
 from shared.ports.token_buckets import Lease
@@ -218,6 +219,7 @@ def drive(folder: Path) -> Seen:
     ports = replace(plain, store=watch, buckets=watch, usage=SqliteUsage(watch))
     tenant = tour.take(ports, clock)
     _seal(plain, ports, clock, tenant.id)
+    restored.mark(ports, copied_at=clock())
     for part in blob_folders(tenant.id):
         seen.blobs += ports.blobs.names(part)
     close(plain)

@@ -32,6 +32,13 @@ Signers = Annotated[
         "repeated.",
     ),
 ]
+Reviewed = Annotated[
+    bool,
+    typer.Option(
+        "--reviewed",
+        help="What an earlier recovery listed was reviewed: remove the mark of the restore.",
+    ),
+]
 Seconds = Annotated[int, typer.Option(metavar="N", help="How long to wait for the authorizers.")]
 
 
@@ -102,14 +109,20 @@ def publish(operator: Operator) -> None:
     operator.out.say(f"{len(tick.published)} list(s) published; no other was due.")
 
 
-def recover(operator: Operator, tenant: Handle, signer: Signers = None) -> int:
+def recover(
+    operator: Operator, tenant: Handle, signer: Signers = None, reviewed: Reviewed = False
+) -> int:
     """After a restore: revoke again what the newest list has, and publish.
 
     Exit code 3: recovered, but some changes since the restored moment are unknown. Review what the
-    command lists.
+    command lists, then run it again with --reviewed.
     """
     recovered = recovery.recover(
-        operator.ports, operator.caller(tenant), report=operator.out.say, trusted=signer or []
+        operator.ports,
+        operator.caller(tenant),
+        report=operator.out.say,
+        trusted=signer or [],
+        reviewed=reviewed,
     )
     head = recovered.head
     operator.out.say(f"Published version {head.version} with {head.count} warrants.")

@@ -57,6 +57,7 @@ class Action(StrEnum):
     AUDIT_LOG_STATEMENT = "audit_log.statement"
     TENANT_CREATE = "tenant.create"
     TENANT_UPDATE_SETTINGS = "tenant.update_settings"
+    RECOVERY_REVIEW = "recovery.review"
     TENANT_RENAME = "tenant.rename"
     TENANT_DELETE = "tenant.delete"
     TENANT_KEEP = "tenant.keep"

@@ -5,6 +5,7 @@ import shutil
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -14,10 +15,12 @@ from infra.backup import BackupDamaged, BackupFailed
 from infra.data_folder import FolderInUse
 from infra.restore import RestoreRefused
 from shared import wiring
+from shared.model import audit_log
+from shared.model.audit_log import Filters
 from shared.model.callers import Caller
 from shared.model.deployment import SCHEMA
 from shared.operations.api import revocations
-from shared.operations.operator import onboarding
+from shared.operations.operator import doctor, onboarding
 from shared.operations.operator.recovery import recovery
 from shared.operations.rules.verdicts import verdicts
 from shared.operations.srl import in_force, publication
@@ -111,6 +114,48 @@ def test_a_restore_keeps_newer_lists_and_the_store_that_it_replaces(data: Path, 
         done_again = recovery.recover(ports, _operator(data))
     assert done_again.revoked_again == [AFTER]
     assert _revoked(data, BEFORE, AFTER) == [True, True]
+
+
+def test_a_restored_store_is_reviewed_before_it_counts_as_recovered(data: Path, made: Path) -> None:
+    """F577a, OPS-10: After a restore no recovery is complete before a second, reviewed one.
+
+    That is so also if no list was published between the backup and the loss.
+    """
+    with opened(data) as ports:
+        operator = onboarding.operator(ports, handle="acme")
+        revocations.create(ports, operator, warrant_id=AFTER, reason="r")
+    restore.restore(made, data, replace=True)
+    for reviewed, is_open in [(True, True), (False, True), (True, False), (False, False)]:
+        with opened(data) as ports:
+            done = recovery.recover(ports, operator, reviewed=reviewed)
+            found = [each.problem for each in doctor.examine(ports)]
+        assert bool(done.unknown) is is_open
+        assert any("that is not reviewed" in each for each in found) is is_open
+        assert any("active API key" in each for each in done.unknown.review) is is_open
+        assert any(each.startswith("Horizon: ") for each in done.unknown.reasons) is is_open
+    with opened(data) as ports:
+        (entry,) = (
+            row.item
+            for _, partitions in audit_log.months(
+                operator.tenant_id, Filters(ports.now() - timedelta(hours=1), ports.now())
+            )
+            for each in partitions
+            for row in ports.store.query(each)
+            if row.item["action"] == "recovery.review"
+        )
+    assert entry["resource_id"] == operator.tenant_id
+
+
+def test_no_server_starts_on_a_restored_store_before_recover(data: Path, made: Path) -> None:
+    """F577b, OPS-22: A server on a restored store starts only after `recover`."""
+    restore.restore(made, data, replace=True)
+    refused = start_in_vain(data, port=free_port())
+    assert refused.returncode == 1
+    assert "Run: recover acme" in refused.stderr
+    with opened(data) as ports:
+        recovery.recover(ports, onboarding.operator(ports, handle="acme"))
+    with local_server(data):
+        pass
 
 
 def test_a_restore_leaves_nothing_of_the_store_before(data: Path, made: Path) -> None:

@@ -17,7 +17,7 @@ from shared.model.srl.signers import ListSigner, signers
 from shared.model.srl.verification import verify
 from shared.model.tenants import DirectoryEntry
 from shared.operations.audit import generations, whole
-from shared.operations.operator import consistency, probes, propagation
+from shared.operations.operator import consistency, probes, propagation, restored
 from shared.operations.operator.probes import Probe
 from shared.operations.operator.recovery import differences, newest
 from shared.operations.rules import seals, tenants
@@ -155,6 +155,7 @@ def _findings(ports: Ports, tenant: DirectoryEntry, head: Head) -> Iterator[Find
         _list_is_newest,
         _log_is_newest,
         _nothing_has_returned,
+        _is_reviewed,
         _list_is_on_time,
         _changes_are_published,
         _signer_can_sign,
@@ -242,6 +243,16 @@ def _nothing_has_returned(ports: Ports, tenant: DirectoryEntry, _head: Head) -> 
     """Find keys and accounts that a restore has made valid again (docs/adr/0024)."""
     for problem in differences.examine(ports, tenant.tenant_id):
         yield Finding(tenant.handle, problem, _recover(tenant))
+
+
+def _is_reviewed(ports: Ports, tenant: DirectoryEntry, _head: Head) -> Iterator[Finding]:
+    """Find a restore of which nobody has reviewed what may be missing (OPS-10)."""
+    mark = restored.read(ports, tenant.tenant_id)
+    if mark is not None:
+        problem = f"it was restored at {times.text(mark.restored_at)}, and that is not reviewed"
+        first = "" if mark.recovered_at else f"{_recover(tenant)}; "
+        remedy = f"{first}review what it lists, then run: recover {tenant.handle} --reviewed"
+        yield Finding(tenant.handle, problem, remedy)
 
 
 def _list_is_on_time(ports: Ports, tenant: DirectoryEntry, head: Head) -> Iterator[Finding]:

@@ -40,7 +40,14 @@ def test_a_backup_is_put_back(shell: Shell, data: Path, tmp_path: Path) -> None:
     ended = shell.run("restore", made, "--data", new)
     assert ended.code == 0, ended.err
     assert f"rescind recover acme --data {new}" in ended.err
-    assert shell.run("recover", "acme", "--data", new).code == 0
+    ended = shell.run("recover", "acme", "--data", new)
+    assert ended.code == 3, ended.err
+    assert "Horizon: revocations until" in ended.err
+    assert "Review: active API key" in ended.err
+    examined = shell.run("doctor", "--data", new)
+    assert (examined.code, "that is not reviewed" in examined.err) == (1, True)
+    assert shell.run("recover", "acme", "--data", new).code == 3
+    assert shell.run("recover", "acme", "--reviewed", "--data", new).code == 0
     assert shell.run("doctor", "--data", new).code == 0
     assert shell.run("restore", made, "--data", new).code == 1
     assert "before-restore-1 now" in shell.run("restore", made, "--data", new, "--replace").err

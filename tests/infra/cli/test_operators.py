@@ -251,8 +251,9 @@ def test_recovery_says_what_it_did(operator: Command, data: Path) -> None:
     assert lines[1].startswith(
         "Unknown: The tables (keys and revocations) are older than version 2"
     )
-    assert lines[2].startswith("Review: active API key svc_ak_")
-    assert lines[3:] == ["Published version 3 with 1 warrants."]
+    assert lines[2].startswith("Unknown: Horizon: revocations until ")
+    assert lines[3].startswith("Review: active API key svc_ak_")
+    assert lines[4:] == ["Published version 3 with 1 warrants."]
     assert operator.run("doctor", "--data", data).code == 0
     again = operator.run("recover", "acme", "--data", data)
     assert again == Ended(0, "", "Published version 4 with 1 warrants.\n")

@@ -55,6 +55,11 @@ class Newest:
         return max((each.issued_at for each in self.lists), default=None)
 
     @property
+    def horizon(self) -> datetime | None:
+        """The moment until which all revocations are known; None if there is no list."""
+        return self.issued_at
+
+    @property
     def sequence(self) -> int:
         """The highest sequence of the feed that the newest list may cover.
 

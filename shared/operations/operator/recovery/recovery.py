@@ -19,7 +19,7 @@ from shared.model.srl.schedule import ISSUES, TURNS, Turn, issue_address, tenant
 from shared.model.srl.state import State
 from shared.operations.api import revocation_changes as changes
 from shared.operations.api import revocations
-from shared.operations.operator import consistency
+from shared.operations.operator import consistency, restored
 from shared.operations.operator.recovery import access, keys, list_signers, sealed_log
 from shared.operations.operator.recovery import newest as srl_newest
 from shared.operations.operator.recovery import unknown as recovery_unknown
@@ -59,13 +59,15 @@ def recover(
     *,
     report: Callable[[str], None] = lambda _line: None,
     trusted: Collection[bytes] = (),
+    reviewed: bool = False,
 ) -> Recovered:
     """Repair the records, apply the newest list and its state, and publish a higher version.
 
     A recovery may be repeated. `report` is called with a line for each change, and for each unknown
     before the publication, because a repetition would not find it. `trusted` are public keys (32
-    bytes) of list signers that the operator names. Raises `Unavailable`; `Corrupt` if no trusted
-    signer signed the newest list.
+    bytes) of list signers that the operator names. A restored tenant stays marked until a
+    recovery that is `reviewed` follows one that was not. Raises `Unavailable`; `Corrupt` if no
+    trusted signer signed the newest list.
     """
     tenant_id = operator.tenant_id
     newest = srl_newest.find(ports, tenant_id, trusted=trusted)
@@ -80,12 +82,18 @@ def recover(
     for state in newest.states:
         _apply(run, newest, state, tables)
     lost = _revoke_again(run, newest)
-    unknown = recovery_unknown.unknown(ports, tenant_id, newest, tables)
+    mark = restored.read(ports, tenant_id)
+    is_reviewed = reviewed and mark is not None and mark.recovered_at is not None
+    open_mark = None if is_reviewed else mark
+    unknown = recovery_unknown.unknown(ports, tenant_id, newest, tables, open_mark)
     for line in unknown.lines():
         report(line)
     above = Above(newest.version, newest.sequence)
     head = settle(lambda: publication.publish(ports, operator, above=above))
     settle(lambda: _remove_other_turns(ports, tenant_id))
+    if mark is not None and is_reviewed:
+        settle(lambda: restored.reviewed(run, mark))
+    restored.recovered(run)
     return Recovered(head, lost, repaired, unknown, not last_admin.is_left(ports, tenant_id))
 
 

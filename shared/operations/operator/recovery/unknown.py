@@ -8,6 +8,7 @@ from itertools import chain
 from shared.model import api_keys, revocations, service_accounts, signing_keys, times, warrants
 from shared.model.api_keys import ApiKey, Usage
 from shared.model.records import integer
+from shared.model.restored import Restored
 from shared.model.service_accounts import ServiceAccount
 from shared.model.signing_keys import SigningKey
 from shared.model.srl import schedule
@@ -73,9 +74,14 @@ def scheduled(ports: Ports, tenant_id: str) -> int:
     return max((Turn.from_item(each.item).list_version for each in own), default=0)
 
 
-def unknown(ports: Ports, tenant_id: str, newest: Newest, tables: Behind) -> Unknown:
-    """Return what to review after the tombstones are applied; empty if nothing is unknown."""
-    reasons = list(_reasons(newest, tables))
+def unknown(
+    ports: Ports, tenant_id: str, newest: Newest, tables: Behind, mark: Restored | None
+) -> Unknown:
+    """Return what to review after the tombstones are applied; empty if nothing is unknown.
+
+    `mark` says that the tenant was restored, and that nobody has reviewed it yet.
+    """
+    reasons = list(_reasons(newest, tables, mark))
     if not reasons:
         return Unknown((), ())
     lines = chain(
@@ -87,12 +93,21 @@ def unknown(ports: Ports, tenant_id: str, newest: Newest, tables: Behind) -> Unk
     return Unknown(tuple(reasons), tuple(lines))
 
 
-def _reasons(newest: Newest, tables: Behind) -> Iterator[str]:
-    if tables and newest.issued_at is not None:
+def _reasons(newest: Newest, tables: Behind, mark: Restored | None) -> Iterator[str]:
+    horizon = newest.horizon
+    if mark is not None:
+        copied = "" if mark.copied_at is None else f" to {times.text(mark.copied_at)}"
+        yield f"The records were put back{copied}, at {times.text(mark.restored_at)}."
+    if tables and horizon is not None:
         yield (
             f"The tables ({tables}) are older than version {newest.version} of the list, issued "
-            f"at {times.text(newest.issued_at)}. Changes after that are in no list and are "
-            "unknown; what was created after the restored moment is lost."
+            f"at {times.text(newest.issued_at or horizon)}."
+        )
+    if (mark or tables) and horizon is not None:
+        yield (
+            f"Horizon: revocations until {times.text(horizon)} are known and applied again. What "
+            "was revoked or ended after that is unknown; what was created after the restored "
+            "moment is lost."
         )
     for doubt in newest.doubts:
         yield f"Not trusted and not used: {doubt}."

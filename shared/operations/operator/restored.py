@@ -1,0 +1,71 @@
+"""Marks on tenants that were put back to an earlier moment, until their recovery is reviewed."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import datetime
+
+from shared.errors import InvalidSettings
+from shared.model import restored as model
+from shared.model import times
+from shared.model.audit_log import Action
+from shared.model.restored import Restored
+from shared.operations.operator.recovery.run import Run
+from shared.operations.rules import tenants
+from shared.operations.rules.operation import settle
+from shared.ports import Ports
+from shared.ports.store import At, Delete, Expect, Put
+
+
+def read(ports: Ports, tenant_id: str) -> Restored | None:
+    """Return the mark on a tenant, or None. Raises `Corrupt`, `Unavailable`."""
+    item = ports.store.get(model.address(tenant_id))
+    return None if item is None else Restored.from_item(item)
+
+
+def mark(ports: Ports, *, copied_at: datetime | None) -> None:
+    """Mark all tenants as restored to `copied_at`, if it is known. Raises `Unavailable`."""
+    for tenant in tenants.directory(ports):
+        made = Restored(tenant.tenant_id, times.whole(ports.now()), copied_at)
+        ports.store.write(Put(made.address, made.to_item(), Expect.ANYTHING))
+
+
+def recovered(run: Run) -> None:
+    """Note that a recovery of a marked tenant has ended. Raises `Unavailable`."""
+
+    def attempt() -> None:
+        found = read(run.ports, run.tenant_id)
+        if found is None or found.recovered_at is not None:
+            return
+        now = times.whole(run.ports.now())
+        after = replace(found, recovered_at=now, version=found.version + 1)
+        run.ports.store.write(Put(found.address, after.to_item(), At(found.version)))
+
+    settle(attempt)
+
+
+def reviewed(run: Run, found: Restored) -> None:
+    """Remove the mark, because the operator has reviewed what may be missing.
+
+    Raises `ExpectationLost`, `Unavailable`.
+    """
+    run.ports.store.write(
+        Delete(found.address, At(found.version)),
+        run.entry(Action.RECOVERY_REVIEW, run.tenant_id, restored_at=times.text(found.restored_at)),
+    )
+
+
+def check_recovered(ports: Ports) -> None:
+    """Raise `InvalidSettings` if a tenant was restored, and no recovery followed (OPS-22)."""
+    if names := list(_waiting(ports)):
+        raise InvalidSettings(
+            "SVC_STORE: the records were put back to an earlier moment. What was revoked since is "
+            "valid again.",
+            *(f"Run: recover {name}" for name in names),
+        )
+
+
+def _waiting(ports: Ports) -> Iterator[str]:
+    for tenant in tenants.directory(ports):
+        found = read(ports, tenant.tenant_id)
+        if found is not None and found.recovered_at is None:
+            yield tenant.handle

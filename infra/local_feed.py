@@ -9,7 +9,9 @@ from typing import Final
 from infra.local_news import LOOK_SECONDS, listener
 from shared.model.items import Address
 from shared.model.srl.schedule import tenant_of_mark
+from shared.operations.rules import tenants
 from shared.operations.srl import marks, wake
+from shared.operations.srl.journal import Journals
 from shared.ports import Ports
 from shared.ports.one_machine import News
 
@@ -38,6 +40,7 @@ class Feed:
         self._stopped, self._news = threading.Event(), listener(ports, News.MARKS)
         self._thread = threading.Thread(target=self._run, name="feed")
         self._done: dict[Address, int] = {}
+        self._journals = Journals()
         self._waits = _Waits()
 
     def start(self) -> None:
@@ -61,6 +64,7 @@ class Feed:
         return self._thread.is_alive()
 
     def _run(self) -> None:
+        self._mend()
         while not self._stopped.wait(self._round()):
             self._hear(self._waits.seconds(LOOK_SECONDS))
 
@@ -70,6 +74,15 @@ class Feed:
             self._stopped.wait(seconds)
         else:
             self._news.wait(seconds)
+
+    def _mend(self) -> None:
+        """Write what a process that was killed has published, and not in the journal."""
+        tenant_id = _ALL
+        try:
+            for tenant_id in [each.tenant_id for each in tenants.directory(self._ports)]:
+                self._journals.catch_up(self._ports, tenant_id)
+        except Exception:  # noqa: BLE001 (the next publication of each tenant writes it)
+            self._waits.fail(tenant_id)
 
     def _round(self) -> float:
         """Publish for each tenant with a new mark; return the seconds of rest after that."""
@@ -100,6 +113,7 @@ class Feed:
     def _publish(self, tenant_id: str, versions: dict[Address, int]) -> None:
         try:
             woken = wake.publish(self._ports, tenant_id)
+            self._journals.catch_up(self._ports, tenant_id)
         except Exception:  # noqa: BLE001 (what stops one tenant must not stop the rest)
             self._waits.fail(tenant_id)
             return

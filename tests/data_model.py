@@ -24,6 +24,7 @@ from shared.model.sealed_log.tiles import WIDTH
 from shared.model.tenants import blob_folders
 from shared.operations.audit import statements
 from shared.operations.operator import restored
+from shared.operations.srl.journal import Journals
 from shared.ports import Ports
 from shared.ports.store import MOST_CHANGES, Change, Check, Row
 from shared.ports.token_buckets import Lease
@@ -59,6 +60,7 @@ _PLACEHOLDERS: Final = {
     "month": r"\d{4}-\d\d",
     "n": "[0-9a-f]{1,2}",
     "number": r"\d+",
+    "blob": r"\d{20}",
     "sequence": r"\d{16}",
     "tile": r"(?:[0-5]|entries)/(?:x\d{3}/)*\d{3}",
     "random": "[0-9a-f]{1,16}",
@@ -220,6 +222,7 @@ def drive(folder: Path) -> Seen:
     tenant = tour.take(ports, clock)
     _seal(plain, ports, clock, tenant.id)
     restored.mark(ports, copied_at=clock())
+    Journals().catch_up(ports, tenant.id)
     for part in blob_folders(tenant.id):
         seen.blobs += ports.blobs.names(part)
     close(plain)

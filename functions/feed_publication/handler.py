@@ -9,6 +9,7 @@ from typing import Any, Final
 from shared import logs, wiring
 from shared.model.srl.schedule import tenant_of_mark
 from shared.operations.srl import wake
+from shared.operations.srl.journal import Journals
 from shared.operations.srl.wake import Woken
 from shared.ports import Ports
 
@@ -16,6 +17,7 @@ _log = logging.getLogger(__name__)
 
 # A batch has few tenants, unless many change at the same moment.
 _THREADS: Final = 16
+_journals = Journals()
 
 
 def handler(event: dict[str, Any], _context: object) -> dict[str, int]:
@@ -38,6 +40,7 @@ def _publish(ports: Ports, tenant_id: str) -> str:
     started = time.monotonic()
     try:
         woken = wake.publish_soon(ports, tenant_id)
+        _journals.catch_up(ports, tenant_id)
         if woken.list_due:
             wiring.queue_from_environment().send([tenant_id])
     except Exception:  # noqa: BLE001 (what stops one tenant must not stop the rest)

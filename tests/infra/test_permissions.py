@@ -52,6 +52,7 @@ from shared.operations.rules import tenants
 from shared.operations.srl import ended as srl_ended
 from shared.operations.srl import expiring, feed, in_force, propagation, worker
 from shared.operations.srl import marks as srl_marks
+from shared.operations.srl.journal import Journals
 from shared.ports import Ports
 from shared.ports.store import Address, Delete, Expect, Increment, Put
 from shared.web.app import create_app
@@ -136,6 +137,10 @@ def test_the_operator_may_do_what_the_commands_do(world: World) -> None:
     _lower_the_schema(world.tenant.ports)
     deployment.mark_schema(ports)
     _leave_a_tile(world.tenant.ports, operator)
+    plain = world.tenant.ports
+    revocations.create(plain, operator, warrant_id="svc_wrt_published", reason="r")
+    feed.publish(plain, operator.tenant_id)
+    Journals().catch_up(plain, operator.tenant_id)
     assert recovery.recover(ports, operator).revoked_again == ["svc_wrt_lost"]
     assert not worker.publish_due(ports).failed
     with canary(ports, operator) as record:
@@ -446,6 +451,9 @@ def _feed(tenant: Tenant) -> None:
     _let_one_leave(tenant)
     _revoked_by_keys(tenant)
     module = import_module("functions.feed_publication.handler")
+    # As an instance begins that finds what another one wrote.
+    Journals().catch_up(tenant.ports, tenant.id)
+    vars(module)["_journals"] = Journals()
     for inline_max in (feed.INLINE_MAX, 0):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(feed, "INLINE_MAX", inline_max)

@@ -3,29 +3,19 @@
 It is stored beside its list and signed by the same signer (OPS-8, docs/adr/0024).
 """
 
-import base64
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
-import cbor2
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-
 from shared.errors import Corrupt
-from shared.model import seeds, times
+from shared.model import times
 from shared.model.sealed_log.kept import Kept
+from shared.model.srl import signed_blob
 from shared.model.srl.signers import ListSigner
 from shared.model.srl.tombstones import Tombstones
 
-# The payload of a list is a CBOR map, which cannot begin with this. So no state passes for a list.
 PREFIX: Final = b"rescind-srl-state-v1\n"
-_SIGNATURE_BYTES: Final = 64
-
-
-class NotSigned(Corrupt):
-    """A state whose signature is missing, or made by another key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +43,7 @@ class State:
 
         The signature covers everything after it.
         """
-        signed = PREFIX + cbor2.dumps(self._members(), canonical=True)
-        return base64.b64decode(seeds.sign(signed, seed=seed)) + signed
+        return signed_blob.sign(self._members(), PREFIX, seed=seed)
 
     @classmethod
     def opened(cls, blob: bytes, *, public_key: bytes, tenant_id: str, version: int) -> "State":
@@ -63,7 +52,7 @@ class State:
         Raises `NotSigned` if the key did not sign it, and `Corrupt` if it is the state of another
         list.
         """
-        members = _members(blob, public_key)
+        members = signed_blob.opened(blob, PREFIX, public_key=public_key)
         try:
             state = cls(
                 members["Tenant"],
@@ -102,27 +91,6 @@ def claimed_statements(blob: bytes) -> list[dict[str, str]]:
 
     Each statement has a signature of its own. Raises `Corrupt` if the blob is not a state.
     """
-    found = _decoded(blob[_SIGNATURE_BYTES:]).get("ListSigners")
+    found = signed_blob.claimed(blob, PREFIX).get("ListSigners")
     signers = found if isinstance(found, list) else []
     return [each["statement"] for each in signers if isinstance(each, dict) and "statement" in each]
-
-
-def _members(blob: bytes, public_key: bytes) -> dict[str, Any]:
-    signature, signed = blob[:_SIGNATURE_BYTES], blob[_SIGNATURE_BYTES:]
-    try:
-        Ed25519PublicKey.from_public_bytes(public_key).verify(signature, signed)
-    except InvalidSignature:
-        raise NotSigned("the state of a list is not signed by its signer") from None
-    return _decoded(signed)
-
-
-def _decoded(signed: bytes) -> dict[str, Any]:
-    if not signed.startswith(PREFIX):
-        raise Corrupt("a blob among the states of a tenant's lists is not a state")
-    try:
-        members = cbor2.loads(signed[len(PREFIX) :])
-    except (cbor2.CBORError, UnicodeError, RecursionError, ValueError):
-        raise Corrupt("the signed state of a list is malformed") from None
-    if not isinstance(members, dict):
-        raise Corrupt("the signed state of a list is malformed")
-    return members

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime
 
-from shared.errors import InvalidSettings
+from shared.errors import Corrupt, InvalidSettings
 from shared.model import restored as model
 from shared.model import times
 from shared.model.audit_log import Action
@@ -12,6 +12,7 @@ from shared.model.restored import Restored
 from shared.operations.operator.recovery.run import Run
 from shared.operations.rules import tenants
 from shared.operations.rules.operation import settle
+from shared.operations.srl import journal
 from shared.ports import Ports
 from shared.ports.store import At, Delete, Expect, Put
 
@@ -55,12 +56,16 @@ def reviewed(run: Run, found: Restored) -> None:
 
 
 def check_recovered(ports: Ports) -> None:
-    """Raise `InvalidSettings` if a tenant was restored, and no recovery followed (OPS-22)."""
-    if names := list(_waiting(ports)):
+    """Raise `InvalidSettings` if a tenant needs a recovery first (OPS-22).
+
+    It was restored and not recovered, or its records are older than its journal: somebody has put
+    an older copy of the store in its place.
+    """
+    if waiting := list(_waiting(ports)):
         raise InvalidSettings(
             "SVC_STORE: the records were put back to an earlier moment. What was revoked since is "
             "valid again.",
-            *(f"Run: recover {name}" for name in names),
+            *waiting,
         )
 
 
@@ -68,4 +73,9 @@ def _waiting(ports: Ports) -> Iterator[str]:
     for tenant in tenants.directory(ports):
         found = read(ports, tenant.tenant_id)
         if found is not None and found.recovered_at is None:
-            yield tenant.handle
+            yield f"Run: recover {tenant.handle}"
+            continue
+        try:
+            journal.check_not_ahead(ports, tenant.tenant_id)
+        except Corrupt as error:
+            yield f"{tenant.handle}: {error}. Run: recover {tenant.handle}"

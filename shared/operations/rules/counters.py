@@ -27,13 +27,18 @@ class Counted(NamedTuple):
 
 def counted(ports: Ports, tenant_id: str) -> Counted:
     """Read the counters of the tenant. Raises `Corrupt`, `Unavailable`."""
+    ended = of_tombstones(ports, tenant_id)
+    return Counted(of_revocations(ports, tenant_id)["changes"] + ended, ended)
+
+
+def of_tombstones(ports: Ports, tenant_id: str) -> int:
+    """Count the changes of tombstones and revoked signers. Raises `Corrupt`, `Unavailable`."""
     signers = revoked_signers.count_address(tenant_id)
     items = ports.store.get_many([tombstones.counter_address(tenant_id), signers])
-    ended = sum(
+    return sum(
         integer(item, "version" if address == signers else "changes")
         for address, item in items.items()
     )
-    return Counted(of_revocations(ports, tenant_id)["changes"] + ended, ended)
 
 
 def of_revocations(ports: Ports, tenant_id: str) -> Counter[str]:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Final
 
 from shared.errors import BlobExists, OutOfSpace, Unavailable
+from shared.model.srl import journal
 from shared.model.srl.blobs import (
     STATE_SUFFIX,
     bases_folder,
@@ -32,6 +33,8 @@ _log = logging.getLogger(__name__)
 # list fetches it within minutes; a restore needs the newest list.
 _KEPT_VALID: Final = 20
 _KEPT_ALWAYS: Final = 2
+# How long a blob of the journal is kept that the list in force covers.
+_JOURNAL_SECONDS: Final = 24 * 3600.0
 
 
 def put(ports: Ports, folder: str, version: int, data: bytes, *, suffix: str = "json") -> str:
@@ -51,7 +54,10 @@ def discard_old(ports: Ports, tenant_id: str, head: Head) -> None:
     the blob store is unavailable.
     """
     lifetime = (head.expires_at - head.issued_at).total_seconds()
+    # The list in force has what is in the journal before it.
+    old = (ports.now() - head.issued_at).total_seconds() + _JOURNAL_SECONDS
     try:
+        ports.blobs.discard(journal.folder(tenant_id), before="~", older_than_seconds=old)
         _discard(ports, tenant_id, before=head.version - _KEPT_VALID + 1)
         _discard(ports, tenant_id, before=head.version - _KEPT_ALWAYS + 1, older_than=lifetime)
     except Unavailable:

@@ -29,9 +29,10 @@ def examine(ports: Ports, tenant_id: str) -> Iterator[str]:
         yield "its table of keys is older than its newest list"
     counted = counters.counted(ports, tenant_id).tombstones
     now = tombstones.gathered(ports, tenant_id, changes=counted)
+    for found in newest.tombstones:
+        yield from _access(found, now, is_behind=is_behind)
+        yield from _keys(found, now, is_behind=is_behind)
     for state in newest.states:
-        yield from _access(state.tombstones, now, is_behind=is_behind)
-        yield from _keys(state.tombstones, now, is_behind=is_behind)
         yield from _signers(ports, tenant_id, state)
 
 

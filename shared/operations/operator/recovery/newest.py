@@ -7,7 +7,7 @@ its public key.
 
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import groupby
 from typing import Final
@@ -15,12 +15,16 @@ from typing import Final
 from shared.authorizer.statements import Statement, follow
 from shared.errors import Corrupt, InvalidSrl
 from shared.model.feed import LEAP
-from shared.model.srl import encoding, state
+from shared.model.srl import encoding, signed_blob, state
 from shared.model.srl.blobs import lists_folder, states_folder, version_of
 from shared.model.srl.encoding import Payload
+from shared.model.srl.journal import merged
 from shared.model.srl.signers import ENDED, ListSigner, Status, archive, signers
 from shared.model.srl.state import State
+from shared.model.srl.tombstones import Tombstones
 from shared.model.srl.verification import verify
+from shared.operations.operator.recovery import journal
+from shared.operations.operator.recovery.journal import Replayed
 from shared.operations.srl import in_force
 from shared.ports import Ports
 
@@ -41,13 +45,15 @@ class Newest:
 
     `version` is the highest version of a list, 0 if there is none. `lists` are the lists of this
     version, of which there may be several after a restore. `states` are the valid states of the
-    newest version that has one. `doubts` says which states are not valid, and why.
+    newest version that has one. `doubts` says which states are not valid, and why. `journal` is
+    what was published after them.
     """
 
     version: int
     lists: tuple[Payload, ...]
     states: tuple[State, ...]
     doubts: tuple[str, ...]
+    journal: Replayed = field(default_factory=Replayed)
 
     @property
     def issued_at(self) -> datetime | None:
@@ -57,7 +63,20 @@ class Newest:
     @property
     def horizon(self) -> datetime | None:
         """The moment until which all revocations are known; None if there is no list."""
-        return self.issued_at
+        known = (self.issued_at, self.journal.issued_at)
+        return max((each for each in known if each is not None), default=None)
+
+    @property
+    def changes(self) -> int:
+        """The highest counter of tombstones that is known."""
+        return max((each.changes for each in self.tombstones), default=0)
+
+    @property
+    def tombstones(self) -> list[Tombstones]:
+        """The tombstones of the newest states, as they stood at the end of the journal."""
+        later = self.journal.tombstones
+        states = [each.tombstones for each in self.states]
+        return [merged([each, later]) for each in states] or [later] if later else states
 
     @property
     def sequence(self) -> int:
@@ -67,12 +86,13 @@ class Newest:
         """
         known = max((each.sequence for each in self.states), default=0)
         since = self.version - max((each.version for each in self.states), default=0)
-        return known + min(max(since, 0), _LEAPS_MAX) * LEAP
+        return max(known + min(max(since, 0), _LEAPS_MAX) * LEAP, self.journal.sequence)
 
     @property
     def revoked_ids(self) -> list[str]:
-        """The warrants in any of the newest lists, sorted."""
-        return sorted({each for payload in self.lists for each in payload.revoked_ids})
+        """The warrants in any of the newest lists, as the journal goes on from them, sorted."""
+        listed = {each for payload in self.lists for each in payload.revoked_ids}
+        return sorted((listed - self.journal.removed) | self.journal.revoked.keys())
 
 
 def find(ports: Ports, tenant_id: str, *, trusted: Collection[bytes] = ()) -> Newest:
@@ -88,18 +108,26 @@ def find(ports: Ports, tenant_id: str, *, trusted: Collection[bytes] = ()) -> Ne
     found, doubts = _states(ports, tenant_id, states, keys)
     if lists and (not found or found[0].version < version):
         doubts.append(f"version {version} has no state that can be trusted")
-    return Newest(version, tuple(lists), tuple(found), tuple(doubts))
+    return Newest(
+        version,
+        tuple(lists),
+        tuple(found),
+        tuple(doubts),
+        journal.replay(ports, tenant_id, keys, found),
+    )
 
 
 def beside(ports: Ports, tenant_id: str) -> Newest:
-    """Find the newest state without reading lists.
+    """Find the newest state and what was published after it, without reading lists.
 
     Raises `Corrupt` if the name of a blob has no version; `Unavailable`.
     """
     states = _stored_states(ports, tenant_id)
     keys = _believed(ports, tenant_id, states[:_ASKED], ())
     found, doubts = _states(ports, tenant_id, states, keys)
-    return Newest(found[0].version if found else 0, (), tuple(found), tuple(doubts))
+    replayed = journal.replay(ports, tenant_id, keys, found)
+    version = found[0].version if found else 0
+    return Newest(version, (), tuple(found), tuple(doubts), replayed)
 
 
 def _stored_states(ports: Ports, tenant_id: str) -> list[str]:
@@ -173,6 +201,6 @@ def _states(
 def _state(ports: Ports, tenant_id: str, blob: str, keys: set[bytes]) -> State:
     data = in_force.read(ports, blob)
     for key in keys:
-        with suppress(state.NotSigned):
+        with suppress(signed_blob.NotSigned):
             return State.opened(data, public_key=key, tenant_id=tenant_id, version=version_of(blob))
     raise Corrupt("it is not signed by a signer of this tenant")

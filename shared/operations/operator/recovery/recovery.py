@@ -16,7 +16,7 @@ from shared.model.records import moment
 from shared.model.revocations import Verdict
 from shared.model.srl.head import Head, head_address
 from shared.model.srl.schedule import ISSUES, TURNS, Turn, issue_address, tenant_of
-from shared.model.srl.state import State
+from shared.model.srl.tombstones import counter_address
 from shared.operations.api import revocation_changes as changes
 from shared.operations.api import revocations
 from shared.operations.operator import consistency, restored
@@ -26,13 +26,13 @@ from shared.operations.operator.recovery import unknown as recovery_unknown
 from shared.operations.operator.recovery.newest import Newest
 from shared.operations.operator.recovery.run import Run
 from shared.operations.operator.recovery.unknown import Behind, Unknown
-from shared.operations.rules import last_admin, tenants
+from shared.operations.rules import counters, last_admin, tenants
 from shared.operations.rules.operation import settle
 from shared.operations.rules.verdicts import verdicts
 from shared.operations.srl import in_force, publication
 from shared.operations.srl.publication import Above
 from shared.ports import Ports
-from shared.ports.store import At, Check, Delete, Expect
+from shared.ports.store import At, Check, Delete, Expect, Increment
 
 # A warrant that is listed again stays listed for at least this time, and one lifetime of a list.
 _SOON: Final = timedelta(minutes=1)
@@ -79,8 +79,7 @@ def recover(
     repaired = consistency.repair(ports, operator)
     for each in repaired:
         report(f"Repaired: {each}")
-    for state in newest.states:
-        _apply(run, newest, state, tables)
+    _apply(run, newest, tables)
     lost = _revoke_again(run, newest)
     mark = restored.read(ports, tenant_id)
     is_reviewed = reviewed and mark is not None and mark.recovered_at is not None
@@ -97,14 +96,27 @@ def recover(
     return Recovered(head, lost, repaired, unknown, not last_admin.is_left(ports, tenant_id))
 
 
-def _apply(run: Run, newest: Newest, state: State, tables: Behind) -> None:
-    """Apply the tombstones and the list signers of a state to the records."""
-    found = state.tombstones
-    keys.apply(run, found.keys, is_behind=tables.keys)
-    access.apply_to_keys(run, found.api_keys)
-    access.apply_to_accounts(run, found.accounts, is_behind=tables.keys)
+def _apply(run: Run, newest: Newest, tables: Behind) -> None:
+    """Apply the tombstones and the list signers of the newest states to the records."""
+    for found in newest.tombstones:
+        keys.apply(run, found.keys, is_behind=tables.keys)
+        access.apply_to_keys(run, found.api_keys)
+        access.apply_to_accounts(run, found.accounts, is_behind=tables.keys)
     until = max((each.expires_at for each in newest.lists), default=run.ports.now())
-    list_signers.apply(run, state.list_signers, listed_until=until)
+    for state in newest.states:
+        list_signers.apply(run, state.list_signers, listed_until=until)
+    settle(lambda: _count_on(run, newest.changes))
+
+
+def _count_on(run: Run, changes: int) -> None:
+    """Let the counter of tombstones go on from what was counted before the loss.
+
+    The next list and the journal then say more than those before.
+    """
+    behind = changes - counters.of_tombstones(run.ports, run.tenant_id)
+    if behind > 0:
+        address = counter_address(run.tenant_id)
+        run.ports.store.write(Increment(address, {"changes": behind}, Expect.ANYTHING))
 
 
 def _revoke_again(run: Run, newest: Newest) -> list[str]:
@@ -115,7 +127,7 @@ def _revoke_again(run: Run, newest: Newest) -> list[str]:
     listed = newest.revoked_ids
     found = verdicts(run.ports, run.tenant_id, listed)
     lost = [each for each in listed if not found[each].revoked]
-    recorded = {each: at for state in newest.states for each, at in state.ends.items()}
+    recorded = _recorded(newest)
     for warrant_id in lost:
         is_signed = found[warrant_id].ends_at is not None
         _revoke(run, warrant_id, None if is_signed else _end(run, recorded.get(warrant_id)))
@@ -124,6 +136,14 @@ def _revoke_again(run: Run, newest: Newest) -> list[str]:
         _revoke(run, warrant_id, _end(run, recorded.get(warrant_id)))
         run.report(f"Given its later end again: {warrant_id}")
     return lost
+
+
+def _recorded(newest: Newest) -> dict[str, str]:
+    """Return the ends that the newest states and the journal name, as RFC 3339 text in UTC."""
+    ends = {each: at for state in newest.states for each, at in state.ends.items()}
+    later = newest.journal.revoked
+    kept = {each: at for each, at in ends.items() if each not in later}
+    return kept | {each: times.text(at) for each, at in later.items() if at is not None}
 
 
 def _extended_since(

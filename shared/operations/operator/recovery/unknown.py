@@ -18,6 +18,7 @@ from shared.model.warrants import Warrant, left_behind
 from shared.operations.operator.recovery.newest import Newest
 from shared.operations.rules import counters, tenants
 from shared.operations.rules.verdicts import verdicts
+from shared.operations.srl import feed_storage
 from shared.ports import Ports
 
 
@@ -58,13 +59,14 @@ def behind(ports: Ports, tenant_id: str, newest: Newest) -> Behind:
     """Compare the tables with the newest list and state. Raises `Corrupt`, `Unavailable`."""
     head = ports.store.get(head_address(tenant_id))
     published = 0 if head is None else integer(head, "version")
-    counted = counters.counted(ports, tenant_id).tombstones
-    fewer = any(counted < state.tombstones.changes for state in newest.states)
+    counted = counters.of_tombstones(ports, tenant_id)
+    feed = feed_storage.head(ports, tenant_id)
+    is_short = feed is not None and feed.sequence < newest.journal.sequence
     # If there are two lists of one version, one was made from restored tables; which is not known.
     forked = len(newest.lists) > 1
     return Behind(
-        keys=scheduled(ports, tenant_id) < newest.version or fewer or forked,
-        revocations=published < newest.version or forked,
+        keys=scheduled(ports, tenant_id) < newest.version or counted < newest.changes or forked,
+        revocations=published < newest.version or is_short or forked,
     )
 
 
@@ -109,6 +111,7 @@ def _reasons(newest: Newest, tables: Behind, mark: Restored | None) -> Iterator[
             "was revoked or ended after that is unknown; what was created after the restored "
             "moment is lost."
         )
+    yield from (f"{gap[0].upper()}{gap[1:]}." for gap in newest.journal.gaps)
     for doubt in newest.doubts:
         yield f"Not trusted and not used: {doubt}."
 
@@ -140,8 +143,8 @@ def _disabled_since(ports: Ports, tenant_id: str, newest: Newest) -> Iterator[st
     """Yield keys and accounts that are suspended or disabled, but not in the newest state."""
     if not newest.states:
         return
-    recorded = {key.id for state in newest.states for key in state.tombstones.keys}
-    recorded |= {each.id for state in newest.states for each in state.tombstones.accounts}
+    recorded = {key.id for found in newest.tombstones for key in found.keys}
+    recorded |= {each.id for found in newest.tombstones for each in found.accounts}
     for entry in ports.store.query(signing_keys.keys(tenant_id)):
         key = SigningKey.from_item(entry.item)
         if key.status is signing_keys.Status.SUSPENDED and key.id not in recorded:

@@ -5,8 +5,9 @@ from typing import Annotated, Any, Final
 from fastapi import Path, Query, Response
 
 from functions.signing_keys.schemas import (
+    VERSION,
+    WARRANT_COUNT,
     CreateSigningKey,
-    Included,
     IssuedWarrantList,
     KeyQuery,
     RevokedSigningKey,
@@ -58,9 +59,13 @@ async def list_signing_keys(
         before=pages.before,
         limit=query.limit,
         filters=Filters(query.type, query.status),
-        counted=query.include is Included.WARRANT_COUNT,
+        counted=WARRANT_COUNT in query.included,
     )
-    return SigningKeyList.of(page, pages)
+    listed = SigningKeyList.of(page, pages)
+    if VERSION not in query.included:
+        for key in listed.keys:
+            key.hide_version()
+    return listed
 
 
 @routes.post("/v1/keys", status_code=201)

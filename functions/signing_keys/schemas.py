@@ -1,7 +1,6 @@
 """Bodies of the signing key endpoints (KEY-6, WARRANT-4)."""
 
 import base64
-from enum import StrEnum
 from typing import Annotated, Any, Final, Self
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
@@ -60,10 +59,10 @@ def _payload(value: Any) -> bytes:
     return payload
 
 
-class Included(StrEnum):
-    """What the list of keys has if it is asked for, because it takes longer."""
-
-    WARRANT_COUNT = "warrant_count"
+# What the list of keys has if it is asked for.
+WARRANT_COUNT: Final = "warrant_count"
+VERSION: Final = "version"
+_INCLUDED: Final = f"({VERSION}|{WARRANT_COUNT})"
 
 
 class KeyQuery(PageQuery):
@@ -71,10 +70,18 @@ class KeyQuery(PageQuery):
 
     type: Type | None = Field(default=None, description="Only keys of this type.")
     status: Status | None = Field(default=None, description="Only keys with this status.")
-    include: Included | None = Field(
+    include: Annotated[str, Field(pattern=f"^{_INCLUDED}(,{_INCLUDED})?$")] | None = Field(
         default=None,
-        description="`warrant_count`: each key also has the number of warrants that it signed.",
+        description="What each key also has, one of these or both with a comma between them. "
+        "`warrant_count`: the number of warrants that it signed. `version`: the number of its "
+        "version, if it was ever rotated, and of a revoked superseded version what a `rotated` one "
+        "has.",
     )
+
+    @property
+    def included(self) -> set[str]:
+        """What is asked for."""
+        return set((self.include or "").split(","))
 
 
 # A strict body would refuse text for a member of an enumeration.
@@ -185,16 +192,28 @@ class SigningKey(RecordBody):
     created_at: MomentOut = shown("When the key, or this version of it, was created.")
     expires_at: MomentOut | None = shown("When the key expires; null if it does not expire.")
     rotated_at: MomentOut | None = optional(
-        "When this version was superseded; only if it is a superseded version.",
+        "When this version was superseded; only if it is `rotated`.",
         of="superseded_at",
     )
     version: int | None = optional(
-        "The number of this version, from 1 on; only if the key was ever rotated.",
+        "The number of this version, from 1 on; only if it is `rotated`.",
         of="version_of_several",
     )
     successor_id: _CurrentId | None = optional(
-        "The key that this is a superseded version of; only if it is one.", of="current_id"
+        "The key that this is a superseded version of; only if it is `rotated`.", of="current_id"
     )
+
+    @classmethod
+    def of(cls, record: object) -> Self:
+        """Return the body for a key, which has its version only if it is `rotated` (KEY-14)."""
+        body = super().of(record)
+        body.hide_version()
+        return body
+
+    def hide_version(self) -> None:
+        """Leave the eight fields of the contract, unless it is a superseded version."""
+        if self.status is not Status.ROTATED:
+            self.rotated_at = self.version = self.successor_id = None
 
 
 class ListedSigningKey(SigningKey):
@@ -207,7 +226,7 @@ class ListedSigningKey(SigningKey):
 
     @classmethod
     def of(cls, listed: Listed) -> Self:  # type: ignore[override]
-        """Return the body for a key and its number of warrants."""
+        """Return the body for a key with its version and its number of warrants."""
         body = cls.model_validate(listed.key)
         body.warrant_count = listed.warrant_count
         return body

@@ -72,8 +72,10 @@ _POLLED: Final[dict[int | str, dict[str, Any]]] = {
 _BASE: Final[dict[int | str, dict[str, Any]]] = {
     200: {
         "description": "The base, in gzip",
+        "headers": _ETAG,
         "content": {"application/cbor": {"schema": {"type": "string", "format": "binary"}}},
     },
+    304: {"description": "The base is the one that `If-None-Match` names", "headers": _ETAG},
     307: {
         "description": "The base is larger than 4 MiB; `Location` is its address",
         "headers": {"Location": header("The address of the base. It works for a short time only.")},
@@ -117,7 +119,12 @@ async def poll_feed(here: ApiRequest, query: Annotated[FeedQuery, Query()]) -> R
     return Held(Wait(read, headers["ETag"], seconds), headers=headers)
 
 
-@routes.get("/v1/revocations/feed/base/{version}", response_class=Response, responses=_BASE)
+@routes.get(
+    "/v1/revocations/feed/base/{version}",
+    response_class=Response,
+    responses=_BASE,
+    openapi_extra=condition("The `ETag` of the base."),
+)
 @serves(feed.base, raises=(NotFound,), purpose=Purpose.FEED)
 async def get_feed_base(here: ApiRequest, version: Version) -> Response:
     """Get the base of the feed: the signed content of a list, without its signature, in gzip.

@@ -4,6 +4,7 @@ The order is that of API-6: scope, body, parameters. Before that, `shared.web.ga
 the caller and takes a token of the rate limit.
 """
 
+import re
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from functools import partial
 from http import HTTPStatus
@@ -185,7 +186,11 @@ class ContractRoute(APIRoute):
         fields = [] if self.body_field is None else [self.body_field]
         allowed = _names(fields)
         # Repeated faults give one sentence, and the number of sentences is limited.
-        sentences = dict.fromkeys(_sentence(each, allowed=allowed) for each in error.errors())
+        errors = error.errors()
+        extra = (each["loc"][-1] for each in errors if each["type"] == _EXTRA)
+        unknown = _named(next(extra, None))
+        said = (_sentence(each, allowed=allowed, unknown=unknown) for each in errors)
+        sentences = dict.fromkeys(said)
         return " ".join(islice(sentences, _SENTENCES_MAX))
 
 
@@ -216,8 +221,9 @@ def router(tag: str) -> APIRouter:
 
 def _check_query(request: Request, *, allowed: set[str]) -> None:
     given = request.query_params
-    if not given.keys() <= allowed:
-        raise InvalidRequest(f"query: unknown parameter; allowed: {_listed(allowed)}.")
+    if unknown := sorted(given.keys() - allowed):
+        named = _named(unknown[0])
+        raise InvalidRequest(f"query: unknown parameter{named}; allowed: {_listed(allowed)}.")
     if len(given.multi_items()) != len(given):
         raise InvalidRequest("query: a parameter must not be repeated.")
 
@@ -238,10 +244,18 @@ def _listed(names: set[str]) -> str:
     return ", ".join(sorted(names)) or "none"
 
 
-def _sentence(error: dict[str, Any], *, allowed: set[str]) -> str:
-    """Return what is wrong with one field and what is allowed, without the submitted value."""
-    if error["type"] == "extra_forbidden":
-        return f"body: unknown field; allowed: {_listed(allowed)}."
+def _named(name: object) -> str:
+    """Return the name of a field that there is not; nothing if it may be more than a name."""
+    return f" {name}" if isinstance(name, str) and _NAME.fullmatch(name) else ""
+
+
+def _sentence(error: dict[str, Any], *, allowed: set[str], unknown: str) -> str:
+    """Return what is wrong with one field and what is allowed, without the submitted value.
+
+    `unknown` names the first field that there is not.
+    """
+    if error["type"] == _EXTRA:
+        return f"body: unknown field{unknown}; allowed: {_listed(allowed)}."
     path = ".".join(str(part) for part in error["loc"][1:]) or error["loc"][0]
     ours = _WORDS.get(error["type"])
     words = error["msg"] if ours is None else ours.format_map(error.get("ctx", {}))
@@ -250,6 +264,9 @@ def _sentence(error: dict[str, Any], *, allowed: set[str]) -> str:
     return f"{path}: {words}."
 
 
+_EXTRA: Final = "extra_forbidden"
+# No API key, which somebody may have put in the wrong place.
+_NAME: Final = re.compile("(?!svc_)[A-Za-z0-9_.-]{1,64}")
 _WORDS: Final = {
     "missing": "is required",
     "too_short": "must have at least one entry",

@@ -45,6 +45,7 @@ class Books:
     # Of each key, when its present version came; of each superseded one, whose and which it is.
     since: dict[str, str] = field(default_factory=dict)
     superseded: dict[str, tuple[str, int]] = field(default_factory=dict)
+    superseded_at: dict[str, str] = field(default_factory=dict)
     # Time and reason of each revoked key, in order of revocation.
     revoked_keys: dict[str, Fields] = field(default_factory=dict)
     warrants: dict[str, Fields] = field(default_factory=dict)
@@ -125,7 +126,7 @@ class Books:
                 "status": self.keys[each]["status"],
                 "public_key": self.keys[each]["public_key"],
                 "created_at": self.since.get(each, self.keys[each]["created_at"]),
-                "rotated_at": self.keys[each].get("rotated_at"),
+                "rotated_at": self.superseded_at.get(each),
             }
             for each in (current, *reversed(old))
         ]

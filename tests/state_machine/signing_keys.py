@@ -211,14 +211,17 @@ class SigningKeyRules(Machine):
             "successor_id": key_id,
         }
         books.superseded[old["key_id"]] = key_id, number
+        books.superseded_at[old["key_id"]] = old["rotated_at"]
         books.since[key_id] = old["rotated_at"]
-        key |= {"public_key": current["public_key"], "version": number + 1}
+        key |= {"public_key": current["public_key"]}
 
     def _enter_revocation(self, books: Books, key_id: str, reason: str, done: Done) -> None:
         answered = self._answered(books, key_id)
         assert answered["reason"] == reason
         assert between(answered["revoked_at"], done.span)
         books.keys[key_id]["status"] = "revoked"
+        for name in ("rotated_at", "version", "successor_id"):
+            books.keys[key_id].pop(name, None)
         books.revoked_keys[key_id] = {"revoked_at": answered["revoked_at"], "reason": reason}
         books.enter("key.revoke", key_id, done.actor)
 

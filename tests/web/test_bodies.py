@@ -156,10 +156,10 @@ def spoilt(path: str) -> dict[str, bytes]:
         "a duplicate key": b"{" + first + b":" + mark + b"," + valid[1:].encode(),
         "a duplicate key, escaped": b'{"\\u00' + b"%02x" % first[1] + first[2:] + b":1,"
         + valid[1:].encode(),
-        "an unknown duplicate": b'{"zq7mark":1,"zq7mark":1,' + valid[1:].encode(),
+        "an unknown duplicate": b'{"zq7mark!":1,"zq7mark!":1,' + valid[1:].encode(),
         "a duplicate further in": b'{"zq7mark":{"a":1,"a":1},' + valid[1:].encode(),
-        "an unknown field": b'{"zq7mark":1,' + valid[1:].encode(),
-        "an unknown field, null": b'{"zq7mark":null,' + valid[1:].encode(),
+        "an unknown field": b'{"zq7mark!":1,' + valid[1:].encode(),
+        "an unknown field, null": b'{"svc_zq7mark":null,' + valid[1:].encode(),
         "an empty field name": b'{"":1,' + valid[1:].encode(),
         "a field of objects": b'{"__proto__":{"zq7mark":1},' + valid[1:].encode(),
         "a form": b"name=zq7mark&scopes=admin",
@@ -189,17 +189,39 @@ def test_every_field_is_needed(standing: Tenant, path: str) -> None:
 def test_every_fault_is_named_at_once(standing: Tenant, path: str) -> None:
     """The message names each wrong field and the fields that there are."""
     names = list(BODIES[path])
-    body = dict.fromkeys([*names, MARK], 5)
+    body = dict.fromkeys([*names, f"{MARK} {MARK}"], 5)
     message = refused(post(standing, path, json.dumps(body).encode()))
     assert all(f"{name}: " in message for name in names)
     *_, allowed = message.split("unknown field; allowed: ")
     assert set(names) <= set(allowed.rstrip(".").split(", "))
 
 
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("reasn", "field reasn;"),
+        ("a.b-c_1" + "x" * 57, "field a.b-c_1" + "x" * 57 + ";"),
+        ("x" * 65, "field;"),
+        ("<script>", "field;"),
+        ("naïve", "field;"),
+        ("a\nb", "field;"),
+        ("", "field;"),
+        ("svc_" + "k" * 43, "field;"),
+    ],
+)
+def test_an_unknown_field_is_named(standing: Tenant, name: str, said: str) -> None:
+    """API-4, F570a: The message names the first unknown field, unless the name may be a text."""
+    body = BODIES[REVOCATIONS] | {name: 1, "other": 1}
+    message = refused(post(standing, REVOCATIONS, json.dumps(body).encode()))
+    assert f"body: unknown {said} allowed: reason, " in message
+    answer = standing.admin.get("/v1/revocations", params={name: "1"})
+    assert f"query: unknown parameter{said.removeprefix('field')} allowed: " in answer.text
+
+
 FLOODS = {
     "of wrong identifiers": {"warrant_ids": [MARK] * 1000},
     "of too many identifiers": {"warrant_ids": [MARK] * 90_000},
-    "of unknown fields": {f"{MARK}{number}": 1 for number in range(10_000)},
+    "of unknown fields": {f"{MARK}{number}!": 1 for number in range(10_000)},
 }
 
 
@@ -377,7 +399,7 @@ def test_the_size_comes_before_the_content_type(standing: Tenant, path: str) -> 
 
 
 @EACH_WITHOUT
-@pytest.mark.parametrize("body", [b'{"zq7mark": 1}', b"[]", b"[1]", b"0", b"false", b'""', b"{"])
+@pytest.mark.parametrize("body", [b'{"zq7mark!": 1}', b"[]", b"[1]", b"0", b"false", b'""', b"{"])
 def test_an_endpoint_without_a_body_takes_none(
     standing: Tenant, key: tuple[str, str], body: bytes
 ) -> None:

@@ -89,7 +89,7 @@ class Keys {
     /** @type {Api.ListedSigningKey[]} */
     const keys = []
     let left = PAGES_READ
-    for await (const page of pages('/v1/keys', 'keys', { signal: this.signal })) {
+    for await (const page of pages('/v1/keys', 'keys', { query: { include: 'version' }, signal: this.signal })) {
       keys.push(.../** @type {Api.ListedSigningKey[]} */ (page))
       if (--left === 0) break
       if (place && keys.length % 1000 === 0) put(place, html`<p class="soft">${number(keys.length)} keys are read …</p>`)
@@ -109,7 +109,7 @@ class Keys {
     if (isMany || !places.size) return
     try {
       /** @type {Api.ListedSigningKey[]} */
-      const keys = await all('/v1/keys', 'keys', { query: { include: 'warrant_count' }, signal: this.signal })
+      const keys = await all('/v1/keys', 'keys', { query: { include: 'version,warrant_count' }, signal: this.signal })
       for (const { id, warrant_count } of keys) {
         const found = places.get(id)
         if (found) found.key.warrant_count = warrant_count

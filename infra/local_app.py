@@ -15,6 +15,7 @@ from infra.local_documents import Documents
 from infra.local_health import Health, alive
 from infra.local_keyless import Keyless
 from infra.local_news import listener
+from infra.local_publications import Publications
 from infra.local_threads import Threads
 from infra.local_waiting import Waiting
 from infra.routers import ROUTERS
@@ -90,6 +91,13 @@ def _listen() -> Listener | None:
 _anonymous = AnonymousLimiter(wiring.now)
 _keyless = Keyless(_anonymous, wiring.trusted_proxies)
 _work = Threads(Waiting(local_protocol.limits().waiting, _listen))
+
+
+def publish_by(publications: Publications) -> None:
+    """Have the publisher make the lists that requests ask for."""
+    _work.publications = publications
+
+
 _contract = create_app(*ROUTERS, ports=_ports, work=_work, anonymous=_anonymous)
 _checks = Health(wiring.from_environment, _work)
 _console = Console(_ports, _work)

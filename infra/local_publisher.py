@@ -6,6 +6,7 @@ It holds a lock as long as it lives, so the kernel knows whether there is one (d
 import fcntl
 import os
 import select
+import threading
 import time
 from collections.abc import Callable
 from functools import partial
@@ -14,6 +15,7 @@ from typing import BinaryIO, Final
 
 from infra.local_board import PUBLISHER, Board
 from infra.local_feed import Feed
+from infra.local_publications import Publications
 from infra.local_sealing import Sealing
 from infra.local_timer import Timer
 from infra.local_webhooks import Webhooks
@@ -28,17 +30,22 @@ _TICK_SECONDS: Final = 1.0
 _STANDBY_SECONDS: Final = 0.5
 
 
-def run(stop: int, lock: Path, board: Board) -> None:
+def run(stop: int, lock: Path, board: Board, publications: Publications) -> None:
     """Publish, seal and send until the descriptor `stop` is at its end.
 
     What is due is published first, the most urgent list before the others; `board` says when that
     is over. At the stop, what is under way is completed. While the publisher of another server on
-    the data has the lock, this one stands by.
+    the data has the lock, this one stands by, but for what this server's workers ask for.
     """
     is_over = partial(_is_over, stop, board)
+    asked = threading.Thread(
+        target=publications.take, args=(stop, wiring.from_environment), name="asked", daemon=True
+    )
+    asked.start()
     with lock.open("ab") as file:
         if _stand_by(file, is_over, board):
             _publish(is_over, board)
+        asked.join()
 
 
 def _publish(is_over: Callable[[float], bool], board: Board) -> None:

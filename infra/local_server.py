@@ -33,6 +33,7 @@ from infra.local_addresses import OpsAddress
 from infra.local_board import OPS, PUBLISHER, Board
 from infra.local_console import Choice
 from infra.local_processes import Processes
+from infra.local_publications import Publications
 from shared import logs, wiring
 from shared.errors import Corrupt, InvalidSettings, NotFound, RescindError
 from shared.operations.operator import deployment, onboarding, restored
@@ -184,14 +185,16 @@ def _serve(options: Options, sockets: _Sockets) -> None:
     workers = [f"worker {number}" for number in range(1, options.workers + 1)]
     publisher = [] if wiring.is_read_only() else [PUBLISHER]
     ops = [] if sockets.ops is None else [OPS]
-    board = Board([*publisher, *workers, *ops])
-    with Processes(board) as processes, closing(sockets):
+    board, publications = Board([*publisher, *workers, *ops]), Publications()
+    with Processes(board) as processes, closing(sockets), closing(publications):
         if publisher:
-            processes.start(PUBLISHER, partial(_publish, options.data, board, sockets))
+            publish = partial(_publish, options.data, board, publications, sockets)
+            processes.start(PUBLISHER, publish)
         address = _take_codes(options)
         # The modules of those that answer are in memory once. Meanwhile what is due is published.
-        importlib.import_module("infra.local_app")
+        local_app = importlib.import_module("infra.local_app")
         if publisher:
+            local_app.publish_by(publications)
             processes.wait(board.has_begun, seconds=_FIRST_SECONDS)
         if sockets.ops is not None:
             processes.start(OPS, partial(_tell, sockets, board))
@@ -203,9 +206,11 @@ def _serve(options: Options, sockets: _Sockets) -> None:
         processes.keep()
 
 
-def _publish(data: Path, board: Board, sockets: _Sockets, stop: int) -> None:
+def _publish(
+    data: Path, board: Board, publications: Publications, sockets: _Sockets, stop: int
+) -> None:
     sockets.close()
-    local_publisher.run(stop, data_folder.publisher_lock(data), board)
+    local_publisher.run(stop, data_folder.publisher_lock(data), board, publications)
 
 
 def _work(sockets: _Sockets, beat: Callable[[], None], stop: int) -> None:

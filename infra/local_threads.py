@@ -7,11 +7,14 @@ from contextlib import asynccontextmanager
 from contextvars import copy_context
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final, TypeVar
+from typing import Concatenate, Final, ParamSpec, TypeVar
 
+from infra.local_publications import Publications
 from infra.local_waiting import Waiting
+from shared.ports import Ports
 from shared.web.work import Kind
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 _THREADS: Final = 16
@@ -33,6 +36,7 @@ class Threads:
     """`Work` in threads; quick work runs directly, and requests that wait have no thread."""
 
     waiting: Waiting = field(default_factory=Waiting)
+    publications: Publications | None = None
     wait_max: int = 25
     _pool: ThreadPoolExecutor = field(
         default_factory=lambda: ThreadPoolExecutor(_THREADS, thread_name_prefix="work")
@@ -52,6 +56,18 @@ class Threads:
             # With the context of the request, so that spans in the thread belong to its span.
             run = partial(copy_context().run, call)
             return await asyncio.get_running_loop().run_in_executor(pool, run)
+
+    def publish(
+        self,
+        call: Callable[Concatenate[Ports, P], T],
+        ports: Ports,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        """Return what `call` returns, if possible in the process that publishes."""
+        if self.publications is None:
+            return call(ports, *args, **kwargs)
+        return self.publications.ask(call, *args, **kwargs)
 
     async def change(
         self, read: Callable[[], str], seen: str, *, tenant_id: str, seconds: float

@@ -31,7 +31,7 @@ from shared.web import bodies, held, idempotency
 from shared.web.authentication import authenticate
 from shared.web.bodies import Body
 from shared.web.held import Held, Provisional
-from shared.web.work import Kind, Work, result_of
+from shared.web.work import IN_PLACE, Kind, Work, result_of
 
 Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
 P = ParamSpec("P")
@@ -80,18 +80,26 @@ class ApiRequest(Request):
     FastAPI passes the object on unchanged, which is cheaper than a dependency.
     """
 
-    def __init__(self, request: Request, call: Context, body: Body, once: Once | None) -> None:
+    def __init__(
+        self, request: Request, call: Context, body: Body, once: Once | None, kind: Kind
+    ) -> None:
         super().__init__(request.scope, request.receive)
         self.ports, self.caller, work = call
-        self.wait_max = work.wait_max
+        self.wait_max, self._publish = work.wait_max, work.publish
         self.is_replayed = False
-        self._read, self._once = body, once
+        self._read, self._once, self._kind = body, once, kind
 
     def run(self, operation: Operation[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Call an operation with the ports and the caller of this request."""
-        if self._once is None or not isinstance(operation, Repeatable):
+        if not isinstance(operation, Repeatable):
             return operation(self.ports, self.caller, *args, **kwargs)
-        answer: Answer[R] = operation.once(self.ports, self.caller, self._once, *args, **kwargs)
+        run = self._publish if self._kind is Kind.PUBLICATION else IN_PLACE.publish
+        if self._once is None:
+            result: R = run(operation, self.ports, self.caller, *args, **kwargs)
+            return result
+        answer: Answer[R] = run(
+            operation.once, self.ports, self.caller, self._once, *args, **kwargs
+        )
         self.is_replayed = answer.replayed
         return answer.result
 
@@ -168,7 +176,7 @@ class ContractRoute(APIRoute):
             self._check_body(body)
             is_repeatable = isinstance(operation, Repeatable)
             once = idempotency.asked(request, call.caller, raw) if is_repeatable else None
-            here = ApiRequest(request, call, body, once)
+            here = ApiRequest(request, call, body, once, kind)
             _check_query(here, allowed=parameters)
             try:
                 return idempotency.marked(result_of(answer(here)), is_replayed=here.is_replayed)

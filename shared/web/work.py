@@ -7,8 +7,11 @@ that a slow one does not delay the others (docs/adr/0034).
 
 from collections.abc import Callable, Coroutine
 from enum import Enum, auto
-from typing import Any, Protocol, TypeVar
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
+from shared.ports import Ports
+
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -35,6 +38,19 @@ class Work(Protocol):
 
     async def __call__(self, call: Callable[[], T], kind: Kind, *, tenant_id: str) -> T:
         """Return what `call` returns. Raises what it raises."""
+        ...
+
+    def publish(
+        self,
+        call: Callable[Concatenate[Ports, P], T],
+        ports: Ports,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        """Return what an operation that makes a list returns, for a piece of `Kind.PUBLICATION`.
+
+        Another process may make it, with its own ports. Raises what it raises, and `Unavailable`.
+        """
         ...
 
     async def change(
@@ -70,6 +86,16 @@ class InPlace:
     ) -> T:
         """Return what `call` returns. Raises what it raises."""
         return call()
+
+    def publish(
+        self,
+        call: Callable[Concatenate[Ports, P], T],
+        ports: Ports,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        """Return what `call` returns. Raises what it raises."""
+        return call(ports, *args, **kwargs)
 
     async def change(
         self, read: Callable[[], str], seen: str, *, tenant_id: str, seconds: float

@@ -15,6 +15,7 @@ from starlette.requests import Request
 from infra import data_folder, local_publisher
 from infra.local_board import PUBLISHER, Board
 from infra.local_health import Health, alive
+from infra.local_publications import Publications
 from infra.local_publisher import is_missing
 from shared import wiring
 from shared.operations.srl import feed_storage
@@ -48,7 +49,8 @@ def publishing(folder: Path) -> Iterator[Board]:
     stop, stopping = os.pipe()
     board = Board([PUBLISHER])
     lock = data_folder.publisher_lock(folder)
-    thread = threading.Thread(target=local_publisher.run, args=(stop, lock, board))
+    publications = Publications()
+    thread = threading.Thread(target=local_publisher.run, args=(stop, lock, board, publications))
     thread.start()
     try:
         soon(board.has_begun)
@@ -57,6 +59,7 @@ def publishing(folder: Path) -> Iterator[Board]:
         os.close(stopping)
         thread.join()
         os.close(stop)
+        publications.close()
 
 
 def _sequence(ports: Ports, tenant: Tenant) -> int:

@@ -109,7 +109,7 @@ class Repeatable(Operation[P, R]):
             return run(ports, caller, _keep_nothing, *args, **kwargs)
 
         super().__init__(run_freely, scopes)
-        self.__doc__, self.__name__ = run.__doc__, run.__name__
+        self.__doc__, self.__name__, self.__module__ = run.__doc__, run.__name__, run.__module__
         self._keeping, self._outcome, self._claims = run, outcome, claims
 
     def once(

@@ -50,7 +50,11 @@ class Operation(Generic[P, R]):
         self._run = run
         self.scopes = scopes
         self.__doc__ = run.__doc__
-        self.__name__ = run.__name__
+        self.__name__, self.__module__ = run.__name__, run.__module__
+
+    def __reduce__(self) -> str:
+        """Return the name by which another process finds the operation in the same module."""
+        return self.__name__
 
     def authorize(self, caller: Caller) -> None:
         """Raise `InsufficientScope` unless the caller has one of the scopes (AUTH-5)."""

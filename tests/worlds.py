@@ -71,6 +71,8 @@ def in_memory(folder: Path) -> Iterator[None]:
 
 def close(ports: Ports) -> None:
     """Let go of the file that store and buckets on one machine are in."""
+    ports.close()
+    # Those of `embedded` are closed one by one.
     for adapter in (ports.store, ports.buckets):
         if isinstance(adapter, SqliteStore | SqliteBuckets):
             adapter.close()

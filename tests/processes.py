@@ -100,6 +100,12 @@ class Group:
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait(timeout=_STOP_SECONDS)
 
+    @property
+    def pid(self) -> int:
+        """The identifier of the first process."""
+        assert self._process is not None
+        return self._process.pid
+
     def kill_worker(self, number: int) -> None:
         """Kill one of the workers, where it has any just now; its parent starts another."""
         if workers := self.workers():
@@ -109,8 +115,7 @@ class Group:
 
     def workers(self) -> list[int]:
         """The identifiers of the worker processes."""
-        assert self._process is not None
-        return _workers(self._process.pid)
+        return _workers(self.pid)
 
 
 def _workers(parent: int) -> list[int]:

@@ -4,7 +4,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -84,14 +84,19 @@ class Asked:
 
 @contextmanager
 def following(python: Path, folder: Path, **settings: object) -> Iterator[Asked]:
-    """The client with its floor in `folder`, ready; it is killed at the end."""
+    """The client with its floor in `folder`, ready; it is killed at the end.
+
+    `package` names it if it is not the installed one.
+    """
+    package = str(settings.pop("package", "rescind_authorizer"))
+    program = _PROGRAM.replace("rescind_authorizer", package)
     with subprocess.Popen(
-        [str(python), "-c", _PROGRAM, json.dumps(settings | {"folder": str(folder)})],
+        [str(python), "-c", program, json.dumps(settings | {"folder": str(folder)})],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
         cwd=folder.parent,
-        env=environment(),
+        env=environment({"PYTHONPATH": str(ROOT)} if package.startswith("shared") else None),
     ) as process:
         try:
             assert process.stdout
@@ -104,13 +109,18 @@ def following(python: Path, folder: Path, **settings: object) -> Iterator[Asked]
 class Server:
     """The local server with an admin's calls. It keeps its port when it is started again."""
 
-    def __init__(self, data: Path) -> None:
+    def __init__(
+        self,
+        data: Path,
+        *options: str,
+        program: Sequence[str] = ("-m", "infra.cli.serve"),
+    ) -> None:
         port = free_port()
         self.data = data
         self.url = f"http://127.0.0.1:{port}"
-        command = [sys.executable, "-m", "infra.cli.serve", "--port", str(port), "--data"]
-        output = data.with_name("server.log")
-        self.group = Group([*command, str(data)], output, lambda: processes.answers(port, 401))
+        command = [sys.executable, *program, "--port", str(port), "--data", str(data), *options]
+        output = data.with_name(f"server-{port}.log")
+        self.group = Group(command, output, lambda: processes.answers(port, 401))
         self.group.start()
 
     @contextmanager

@@ -1,7 +1,8 @@
 """The header `Age`: since when an answer lacks a change that was acknowledged (FEED-12)."""
 
-from dataclasses import replace
-from datetime import timedelta
+import random
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from shared.model.feed import FeedHead
 from shared.model.srl.schedule import Mark, warrant_mark_address, warrant_marks
 from shared.operations.srl import feed, feed_storage, unpublished, wake, worker
 from shared.ports.store import Delete, Expect, Put
+from shared.web import freshness
 from tests.api import Client, Tenant, serve
 from tests.intercepted import Call, Intercepted
 from tests.reads import reading
@@ -261,3 +263,81 @@ def test_a_list_without_a_feed_is_as_old_as_it_is(tenant: Tenant, clock: Clock) 
     tenant.ports.store.write(Delete(feed_model.head_address(tenant.id), Expect.PRESENT))
     later(clock, 9)
     assert tenant.authorizer.get(LIST).headers["Age"] == "9"
+
+
+@dataclass
+class History:
+    """What was acknowledged, and what the answers say of it."""
+
+    tenant: Tenant
+    clock: Clock
+    rng: random.Random
+    changes: dict[str, tuple[datetime, str | None]] = field(default_factory=dict)
+
+    def revoke(self) -> None:
+        for _ in range(self.rng.choice((1, 1, 9))):
+            name = f"svc_wrt_{len(self.changes):04}"
+            self.changes[name] = (self.clock(), self.tenant.revoke(name))
+
+    def take_back(self) -> None:
+        found = [name for name, (_, record) in self.changes.items() if record]
+        if found:
+            name = self.rng.choice(found)
+            path = f"/v1/revocations/{self.changes[name][1]}"
+            assert self.tenant.admin.delete(path).status_code == 204
+            self.changes[name] = (self.clock(), None)
+
+    def publish(self) -> None:
+        feed.publish(self.tenant.ports, self.tenant.id)
+
+    def publish_list(self) -> None:
+        worker.publish_due(self.tenant.ports)
+
+    def wait(self) -> None:
+        self.clock.advance(seconds=self.rng.choice((0.1, 0.9, 4, 12)))
+
+    def start_anew(self) -> None:
+        freshness.FRESHNESS._held.clear()
+
+    def check(self) -> None:
+        """No answer is younger than the oldest change that it lacks."""
+        head = feed_storage.head(self.tenant.ports, self.tenant.id)
+        assert head is not None
+        stored = feed_storage.entries(
+            self.tenant.ports, self.tenant.id, after=0, until=head.sequence
+        )
+        told = set[str]()
+        for entry, _ in (each.opened() for each in stored):
+            told = (told - set(entry.removed)) | set(entry.revoked)
+        listed = self.tenant.authorizer.get(LIST)
+        self._compare(self.tenant.authorizer.get(FEED), told)
+        if listed.status_code == 200:
+            self._compare(listed, set(listed.json()["payload"]["RevokedIDs"]))
+
+    def _compare(self, answer: Any, told: set[str]) -> None:
+        if answer.status_code == 503:
+            return
+        lacking = [
+            at for name, (at, record) in self.changes.items() if bool(record) != (name in told)
+        ]
+        oldest = min(lacking, default=self.clock())
+        assert int(answer.headers["Age"]) >= (self.clock() - oldest).total_seconds()
+
+
+@pytest.mark.parametrize("most", [1, 2, 16])
+@pytest.mark.parametrize("seed", range(4))
+def test_no_answer_is_younger_than_what_it_lacks(
+    tenant: Tenant, clock: Clock, monkeypatch: pytest.MonkeyPatch, most: int, seed: int
+) -> None:
+    """FEED-12, F550k: `Age` is never too small, whatever was changed, published and looked at."""
+    monkeypatch.setattr(unpublished, "_MARKS_MAX", most)
+    rng = random.Random(seed)
+    history = History(tenant, clock, rng)
+    steps = [history.revoke, history.take_back, history.wait, history.wait, history.check]
+    rare = [history.publish, history.publish_list, history.start_anew]
+    for _ in range(60):
+        rng.choice(steps * 2 + rare)()
+    history.publish()
+    clock.advance(seconds=5)
+    history.check()
+    assert tenant.authorizer.get(FEED).headers["Age"] == "0"

@@ -83,7 +83,7 @@ class Sealing:
         began_at = time.monotonic()
         sweeps = began_at >= self._swept_at + _SWEEP_SECONDS
         try:
-            tenant_ids = [each.tenant_id for each in tenants.directory(self._ports)]
+            tenant_ids = list(tenants.identifiers(self._ports))
         except Exception:  # noqa: BLE001 (without a retry, nothing would be sealed)
             self._fail(_ALL)
             return

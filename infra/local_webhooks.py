@@ -120,8 +120,8 @@ class Webhooks:
             return dispatch.due(self._ports)
         if whose == _EVERYONE:
             # Each by itself: what stops one tenant must not stop the rest.
-            for each in list(tenants.directory(self._ports)):
-                self._want(each.tenant_id)
+            for tenant_id in list(tenants.identifiers(self._ports)):
+                self._want(tenant_id)
             return []
         is_webhook = dispatch.parts(whose)[1]
         return [whose] if is_webhook else dispatch.of_tenant(self._ports, whose)

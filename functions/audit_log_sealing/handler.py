@@ -33,7 +33,7 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, int]:
     logs.to_standard_output()
     ports = wiring.from_environment()
     named = _named(event["Records"]) if "Records" in event else None
-    tenant_ids = [each.tenant_id for each in tenants.directory(ports)] if named is None else named
+    tenant_ids = list(tenants.identifiers(ports)) if named is None else named
     with ThreadPoolExecutor(_THREADS, thread_name_prefix="seal") as pool:
         outcomes = list(pool.map(partial(_seal, ports, named), tenant_ids))
     if failed := outcomes.count("failed"):

@@ -7,17 +7,26 @@ from datetime import timedelta
 import pytest
 
 from infra.local_feed import Feed
+from infra.local_sealing import Sealing
 from shared.adapters.sqlite import SqliteStore
 from shared.model.items import Address, Partition
 from shared.model.srl import schedule as schedule_model
 from shared.model.srl.schedule import signers_marks, warrant_mark_address
-from shared.model.tenants import SettingsChange
+from shared.model.tenants import DIRECTORY, SettingsChange
 from shared.model.webhooks import TURNS as WEBHOOK_TURNS
 from shared.model.webhooks import WebhookTurn
 from shared.operations.api import tenant_settings
 from shared.operations.operator import consistency, doctor, readiness
 from shared.operations.operator.readiness import Lists
-from shared.operations.srl import feed_storage, marks, schedule, unpublished, worker
+from shared.operations.srl import (
+    expiring,
+    feed_storage,
+    marks,
+    propagation,
+    schedule,
+    unpublished,
+    worker,
+)
 from shared.operations.srl.unpublished import Waiting
 from shared.operations.webhooks import dispatch
 from shared.ports import Ports
@@ -144,6 +153,18 @@ def test_a_damaged_turn_of_a_webhook_stops_no_other(ports: Ports) -> None:
         ports.store.write(Put(turn.address, turn.to_item(), Expect.ABSENT))
     ports.store.write(Put(WEBHOOK_TURNS.address(names[0]), {}, Expect.PRESENT))
     assert dispatch.due(ports) == names
+
+
+def test_a_damaged_entry_of_the_directory_stops_no_other(ports: Ports) -> None:
+    """F553j: If an entry of the directory is damaged, all tenants are sealed and looked at."""
+    made = [Tenant.create(ports), Tenant.create(ports, "globex")]
+    ports.store.write(Put(DIRECTORY.address(made[0].id), {}, Expect.PRESENT))
+    sealed: list[str] = []
+    Sealing(ports, sealed.append)._round()
+    assert sealed == [each.id for each in made]
+    assert expiring.counted(ports).total() == 0
+    assert propagation.survey(ports) is None
+    assert dispatch.counted(ports, most=2) == {}
 
 
 def test_the_doctor_names_a_damaged_mark_and_a_recovery_mends_it(

@@ -21,6 +21,14 @@ def directory(ports: Ports) -> Iterator[DirectoryEntry]:
     return (DirectoryEntry.from_item(entry.item) for entry in ports.store.query(model.DIRECTORY))
 
 
+def identifiers(ports: Ports) -> Iterator[str]:
+    """Read the identifiers of all tenants, oldest first.
+
+    An entry of the directory that cannot be read hides neither its tenant nor the others.
+    """
+    return (entry.sk for entry in ports.store.query(model.DIRECTORY))
+
+
 def find(ports: Ports, handle: str) -> TenantSettings:
     """Read the settings of the tenant with this handle. Raises `NotFound`."""
     return settings(ports, identifier(ports, handle))

@@ -48,11 +48,11 @@ def counted(ports: Ports) -> Counter[tuple[Kind, int]]:
     `Unavailable` if the tenants cannot be read.
     """
     found = Counter[tuple[Kind, int]]()
-    for tenant in tenants.directory(ports):
+    for tenant_id in tenants.identifiers(ports):
         try:
-            keys = soon(ports, tenant.tenant_id)
+            keys = soon(ports, tenant_id)
         except (Corrupt, Unavailable):
-            _log.exception("the expiring keys of %s cannot be counted", tenant.tenant_id)
+            _log.exception("the expiring keys of %s cannot be counted", tenant_id)
             continue
         found.update((each.kind, days) for each in keys for days in model.DAYS if each.days <= days)
     return found
@@ -83,13 +83,13 @@ def announce_due(ports: Ports) -> Counter[tuple[Kind, int]]:
     `Unavailable` if the tenants cannot be read.
     """
     now, found = ports.now(), Counter[tuple[Kind, int]]()
-    for tenant in tenants.directory(ports) if is_due(now) else ():
-        if is_turn(tenant.tenant_id, now):
+    for tenant_id in tenants.identifiers(ports) if is_due(now) else ():
+        if is_turn(tenant_id, now):
             try:
-                keys = announce(ports, tenant.tenant_id)
+                keys = announce(ports, tenant_id)
                 found.update((each.kind, each.days) for each in keys)
             except (Corrupt, Unavailable):
-                _log.exception("the expiring keys of %s cannot be announced", tenant.tenant_id)
+                _log.exception("the expiring keys of %s cannot be announced", tenant_id)
     return found
 
 

@@ -94,12 +94,12 @@ def versions(ports: Ports) -> dict[Address, int]:
         except Corrupt:
             _log.exception("a mark in %s cannot be read; reading those of each tenant", partition)
         found = list[tuple[Address, int]]()
-        for tenant in tenants.directory(ports):
-            after, before = model.around_marks_of(tenant.tenant_id)
+        for tenant_id in tenants.identifiers(ports):
+            after, before = model.around_marks_of(tenant_id)
             try:
                 found += of(partition, after, before)
             except Corrupt:
-                address = partition.address(model.keys_mark_address(tenant.tenant_id).sk)
+                address = partition.address(model.keys_mark_address(tenant_id).sk)
                 found.append((address, unreadable))
         return found
 

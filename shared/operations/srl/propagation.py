@@ -95,8 +95,7 @@ def survey(ports: Ports) -> Survey | None:
     Returns None if no tenant ever had an authorizer. Raises `Unavailable` if the tenants cannot be
     read.
     """
-    ids = [each.tenant_id for each in tenants.directory(ports)]
-    counters = {authorizers.registered_address(each): each for each in ids}
+    counters = {authorizers.registered_address(each): each for each in tenants.identifiers(ports)}
     found = ports.store.get_many(counters)
     if not found:
         return None

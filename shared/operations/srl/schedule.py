@@ -41,7 +41,7 @@ def due(ports: Ports) -> Due:
         return _due(ports)
     except Corrupt:
         _log.exception("it cannot be read which tenants are due; all are looked at")
-    return Due([each.tenant_id for each in tenants.directory(ports)], late=1)
+    return Due(list(tenants.identifiers(ports)), late=1)
 
 
 def _due(ports: Ports) -> Due:

@@ -28,7 +28,7 @@ def counted(ports: Ports, *, most: int) -> Counter[State] | None:
 
     Raises `Corrupt`, `Unavailable`.
     """
-    tenant_ids = [each.tenant_id for each in tenants.directory(ports)]
+    tenant_ids = list(tenants.identifiers(ports))
     if len(tenant_ids) > most:
         return None
     rows = (row for each in tenant_ids for row in ports.store.query(model.webhooks(each)))

@@ -10,10 +10,10 @@ from functions.audit_log import sealed_log
 from functions.authorizers import compat as stock_authorizers
 from functions.authorizers import handler as authorizers
 from functions.authorizers import native as native_signer
+from functions.feed import handler as feed
 from functions.revocations import handler as revocations
 from functions.service_accounts import handler as service_accounts
 from functions.signing_keys import handler as signing_keys
-from functions.srl import feed
 from functions.srl import handler as srl
 from functions.srl import status as srl_status
 from functions.srl import versions as srl_versions

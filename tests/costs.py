@@ -36,6 +36,7 @@ from shared.operations.audit import sealing
 from shared.operations.srl import schedule as srl_schedule
 from shared.operations.srl import wake, worker
 from shared.operations.srl.wake import Woken
+from shared.operations.webhooks import dispatch
 from shared.ports import Ports
 from shared.wiring import identifiers
 from tests import prices
@@ -129,8 +130,8 @@ def measured(here: Watched) -> Iterator[Counted]:
         ("GET /v1/revocations/srl", "Srl"): lambda client: client.get("/v1/revocations/srl"),
         (f"GET {_STATUS} (304)", "Srl"): lambda client: client.get(_STATUS, headers=same),
         (f"GET {_VERSIONS}", "Srl"): lambda client: client.get(_VERSIONS),
-        (f"GET {_FEED} (304)", "Srl"): lambda client: client.get(_FEED, headers=polled),
-        (f"GET {_FEED} (an entry)", "Srl"): lambda client: client.get(f"{_FEED}?after={last - 1}"),
+        (f"GET {_FEED} (304)", "Feed"): lambda client: client.get(_FEED, headers=polled),
+        (f"GET {_FEED} (an entry)", "Feed"): lambda client: client.get(f"{_FEED}?after={last - 1}"),
         ("GET /v1/revocations", "Revocations"): lambda client: client.get("/v1/revocations"),
         ("POST /v1/keys/{keyId}/sign", "SigningKeys"): (
             lambda client: client.post(sign, json={"payload": "aGVsbG8="})
@@ -145,6 +146,7 @@ def measured(here: Watched) -> Iterator[Counted]:
         yield _average(here, what, function, call)
     worker.publish_due(here.ports)
     yield _average(here, prices.TICK, "SrlSchedule", lambda _: srl_schedule.due(here.ports))
+    yield _average(here, prices.HOOKS, "WebhookDelivery", lambda _: dispatch.due(here.ports))
     yield _average(here, prices.PUBLICATION, "SrlPublication", lambda _: _publish(here))
     yield _average(here, prices.ENTRY, "FeedPublication", lambda _: _publish_entry(here, next(ids)))
     here.clock.moment += timedelta(seconds=1)
@@ -207,7 +209,7 @@ def _fleet(here: Watched) -> Iterator[Counted]:
         # Until the instance takes as many tokens at a time as the polls need.
         poll(here.tenant.admin)
         here.clock.moment += _CLOSE
-    yield _average(here, prices.NOTHING_NEW, "Srl", poll, apart=_CLOSE)
+    yield _average(here, prices.NOTHING_NEW, "Feed", poll, apart=_CLOSE)
 
 
 def _confirmed(here: Watched) -> dict[str, str]:
@@ -257,7 +259,7 @@ def _average(
     apart: timedelta = _APART,
 ) -> Counted:
     answered = 0
-    with here.recorder.counting() as calls, _logged() as lines:
+    with here.recorder.counting() as calls, _logged(prices.GATHERED.get(function, 1)) as lines:
         for client in here.callers:
             here.clock.moment += apart
             answer = call(client)
@@ -281,13 +283,17 @@ def _average(
 
 
 @contextmanager
-def _logged() -> Iterator[list[str]]:
-    """The lines that a function logs meanwhile."""
+def _logged(size: int) -> Iterator[list[str]]:
+    """What a function logs meanwhile, of which each line is for `size` requests: its share."""
     lines: list[str] = []
 
     class Kept(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            lines.append(logs.JsonFormatter(stage="prod").format(record))
+            found = logs.given(record)
+            gathered = [found.metrics.get("RequestSeconds", 0.0)] * size
+            vars(record).update(rescind_fields=found._replace(gathered=gathered))
+            line = logs.JsonFormatter(stage="prod").format(record)
+            lines.append(line[: -(-len(line) // size)])
 
     handler, logger = Kept(), logging.getLogger("shared")
     before = logger.level

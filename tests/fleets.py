@@ -23,7 +23,7 @@ from functions.authorizers.schemas import (
     Report,
     pace,
 )
-from functions.srl.feed_schemas import FeedAnswer
+from functions.feed.schemas import FeedAnswer
 from shared.authorizer import Policy, reports
 from shared.authorizer.answers import parse_answer
 from shared.authorizer.refusals import NeedsBase

@@ -22,24 +22,35 @@ COUNTS: Final = Path(__file__).with_name("prices.csv")
 MEMORY: Final = {
     "AuditLogSealing": 512,
     "Authorizers": 512,
+    "Feed": 512,
     "FeedPublication": 512,
     "Revocations": 512,
     "SigningKeys": 512,
     "Srl": 2048,
     "SrlSchedule": 256,
     "SrlPublication": 2048,
+    "WebhookDelivery": 512,
 }
-SNAPSHOTS: Final = ("Revocations", "Srl")
+SNAPSHOTS: Final = ("Revocations", "Feed")
+# Lambda writes no lines of its own for these functions, and they write one for so many requests.
+GATHERED: Final = {"Feed": 100}
 # An alarm is billed by the metrics that it watches.
-ALARM_METRICS: Final = 52
-# The metrics of a stage without faults and requests: four of the schedule, two of publications.
-METRICS: Final = 6
+ALARM_METRICS: Final = 38
+# The metrics of a stage without faults and requests: five of the schedule, two of publications,
+# two of the sealing, one of the feed.
+METRICS: Final = 10
+# Lambda has five long polls of 20 seconds under way at each of two queues. A million requests to
+# SQS are free.
+_QUEUE_POLLS: Final = 2 * 5 * 3 * (30 * 24 * 60) - 1_000_000
+# What the tables and the bucket ask of the key in a month, at most.
+_KEY_REQUESTS: Final = 100_000
 FLEETS: Final = (100, 1_000, 10_000)
 # So many authorizers share a relay.
 BEHIND_A_RELAY: Final = 500
 
 POLL: Final = "GET /v1/revocations/srl (304)"
 TICK: Final = "a tick of the schedule"
+HOOKS: Final = "a tick of webhooks"
 PUBLICATION: Final = "a publication"
 ENTRY: Final = "an entry of the feed"
 LOOK: Final = "a wake-up of the feed without a change"
@@ -77,8 +88,8 @@ BATCH_SECONDS: Final = 1.0
 BATCH_MAX: Final = 100
 # An entry in each window of half a second.
 _ENTRIES: Final = 2 * _MONTH
-# As many invocations as Lambda starts for a shard of the stream.
-LANES: Final = 10
+# As many invocations as Lambda starts for the four shards of a new table's stream.
+LANES: Final = 8
 # An HTTP API bills each 512 KiB of a response as a request.
 _METERED_BYTES: Final = 512 * 1024
 
@@ -90,7 +101,7 @@ class Prices:
     Prices are per million down to `snapshot_gigabyte_second`, then per gigabyte, then per month.
     `milliseconds` is the run time of a function for a request or a tick, `publication_milliseconds`
     for a publication, `feed_milliseconds` for a wake-up of the feed. `line_bytes` is what AWS logs
-    of a request, without our own line.
+    of a request, without our own line, and `gateway_bytes` the part of it that API Gateway logs.
     """
 
     read_unit: float = 0.125
@@ -111,6 +122,8 @@ class Prices:
     publication_milliseconds: float = 1000.0
     feed_milliseconds: float = 100.0
     line_bytes: float = 900.0
+    gateway_bytes: float = 340.0
+    queue: float = 0.4
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +150,8 @@ class Counted:
             PASS: prices.feed_milliseconds,
         }.get(self.what, prices.milliseconds)
         gigabytes = MEMORY[self.function] / 1024
-        logged = self.log_bytes + prices.line_bytes
+        own = self.function in GATHERED
+        logged = self.log_bytes + (prices.gateway_bytes if own else prices.line_bytes)
         return (
             self.read_units * prices.read_unit
             + self.write_units * prices.write_unit
@@ -265,7 +279,10 @@ def idle(prices: Prices) -> dict[str, float]:
             gigabytes * _MONTH * prices.snapshot_gigabyte_second / 1_000_000
         ),
         "a tick each minute": _TICKS * row[TICK],
+        "a tick of webhooks each minute": _TICKS * row[HOOKS],
         "48 publications a day": _LISTS * row[PUBLICATION],
+        "polling of two queues": _QUEUE_POLLS * prices.queue / 1_000_000,
+        "requests of tables and bucket to the key, at most": _KEY_REQUESTS * prices.kms / 1_000_000,
         f"{METRICS} metrics": METRICS * prices.metric_month,
         f"alarms on {ALARM_METRICS} metrics": ALARM_METRICS * prices.alarm_metric_month,
         "the KMS key": prices.key_month,

@@ -141,6 +141,28 @@ def test_no_metrics_are_no_directive(given_: Any) -> None:
 # --- errors ---
 
 
+def test_requests_are_gathered_in_one_line() -> None:
+    """F602a: Of many successful requests one line is logged, with the metrics of all of them.
+
+    A refusal and a failure have a line each.
+    """
+    gathered = logs.Gathered(3)
+
+    def of_request(seconds: float, outcome: str = "ok") -> logging.LogRecord:
+        figures = {"RequestSeconds": seconds}
+        return record(**logs.fields(metrics=figures, operation="poll_feed", outcome=outcome))
+
+    requests = [of_request(each / 10) for each in range(7)]
+    assert [gathered.filter(each) for each in requests] == [False, False, True] * 2 + [False]
+    assert read(formatted(requests[2]))["RequestSeconds"] == [0.0, 0.1, 0.2]
+    assert read(formatted(requests[5]))["RequestSeconds"] == [0.3, 0.4, 0.5]
+    assert gathered.filter(of_request(1.0, "unavailable"))
+    assert gathered.filter(record("anything else"))
+    # What is not gathered is logged as it is.
+    assert logs.Gathered(1).filter(requests[6])
+    assert read(formatted(of_request(0.7)))["RequestSeconds"] == 0.7
+
+
 def test_the_words_of_foreign_errors_stay_out() -> None:
     """F17: of an error not our own, its type and frames are told; its text may hold a secret."""
     error = RuntimeError(SECRET)

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final
 from fastapi import Path, Query, Response
 from pydantic import BaseModel, Field
 
-from functions.srl import feed, status, versions
+from functions.srl import status, versions
 from functions.srl.schemas import (
     ActivateSrlKey,
     PublishedList,
@@ -232,5 +232,5 @@ async def revoke_srl_key(here: ApiRequest, key_id: KeyId) -> SrlKey:
     return SrlKey.of(here.run(list_signers.revoke, key_id=key_id))
 
 
-app = create_app(feed.routes, status.routes, versions.routes, routes)
+app = create_app(status.routes, versions.routes, routes)
 handler = lambda_handler(app)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from functions.srl import handler as srl
+from functions.feed import handler as feed_handler
 from shared.authorizer.answers import ANSWER_BYTES_MAX, Answer, parse_answer
 from shared.authorizer.state import Trusted, advance
 from shared.authorizer.wire import Entry, Head, base_ids
@@ -440,11 +440,11 @@ def test_a_base_on_lambda(
     caller = LambdaCaller(form, made.authorizer.secret)
     head = listed(made, "svc_wrt_a")
     path = f"{FEED}/base/{head.base.version}"
-    answer = caller.call(srl.handler, "GET", path)
+    answer = caller.call(feed_handler.handler, "GET", path)
     assert answer.status == 200
     assert base_ids(gzip.decompress(answer.body), head.base) == ["svc_wrt_a"]
-    assert caller.call(srl.handler, "GET", FEED).json()["wait_max"] == 0
+    assert caller.call(feed_handler.handler, "GET", FEED).json()["wait_max"] == 0
     monkeypatch.setattr(bodies, "ANSWER_MAX", 10)
-    moved = caller.call(srl.handler, "GET", path)
+    moved = caller.call(feed_handler.handler, "GET", path)
     assert (moved.status, moved.headers["cache-control"]) == (307, "no-store")
     assert f"/bases/{head.base.version:012d}-" in moved.headers["location"]

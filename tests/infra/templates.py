@@ -38,7 +38,20 @@ def events(name: str, kind: str) -> list[dict[str, Any]]:
     return [each["Properties"] for each in LAMBDAS[name]["Events"].values() if each["Type"] == kind]
 
 
-def statements(name: str) -> list[dict[str, Any]]:
-    """What the role of a function allows."""
+def managed(name: str) -> list[dict[str, Any]]:
+    """What a policy allows that is attached by hand, such as `OperatorPolicy`."""
+    return list(of_kind("AWS::IAM::ManagedPolicy")[name]["PolicyDocument"]["Statement"])
+
+
+def statements(name: str, conditions: str = "items") -> list[dict[str, Any]]:
+    """What the role of a function allows, with this value of the parameter `WriteConditions`."""
     (policy,) = ROLES[f"{name}Role"]["Policies"]
-    return list(policy["PolicyDocument"]["Statement"])
+    return [_chosen(each, conditions) for each in policy["PolicyDocument"]["Statement"]]
+
+
+def _chosen(statement: dict[str, Any], conditions: str) -> dict[str, Any]:
+    match statement:
+        case {"Condition": {"Fn::If": ["LimitsItems", of_items, _]}, **rest}:
+            return {**rest, "Condition": of_items} if conditions == "items" else rest
+        case _:
+            return statement

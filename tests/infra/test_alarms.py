@@ -164,7 +164,6 @@ def test_a_stream_that_falls_behind_fires_an_alarm() -> None:
 @pytest.mark.parametrize(
     ("alarm", "named"),
     [
-        ("Throttles", [function["FunctionName"] for function in LAMBDAS.values()]),
         (
             "PublisherErrors",
             [

@@ -131,6 +131,11 @@ NOT_RUN: Final = [
     ),
     (
         "docs/moving.md",
+        "MigrationRole=rescind-operator",
+        "infra/test_permissions.py moves with what the role and the policy allow",
+    ),
+    (
+        "docs/moving.md",
         "rescind tenant export",
         "infra/cli/test_moving.py types each of them, with the grace time that it needs",
     ),

@@ -58,7 +58,8 @@ def test_what_is_deployed_is_what_is_priced() -> None:
     ]
     assert len(watched) == prices.ALARM_METRICS
     (marks,) = events("FeedPublication", "DynamoDB")
-    assert marks["ParallelizationFactor"] == prices.LANES
+    _, _, lanes = marks["ParallelizationFactor"]["Fn::If"]
+    assert 4 * lanes == prices.LANES
 
 
 def test_a_fleet_is_priced_as_it_polls_and_reports() -> None:

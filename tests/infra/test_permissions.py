@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from importlib import import_module
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -46,6 +47,7 @@ from shared.operations.api.authorizers import register
 from shared.operations.api.warrants import Order
 from shared.operations.audit import sealing
 from shared.operations.operator import deployment, doctor, onboarding
+from shared.operations.operator.moving import copying, cutover
 from shared.operations.operator.propagation import canary, watched
 from shared.operations.operator.recovery import recovery
 from shared.operations.rules import tenants
@@ -56,16 +58,17 @@ from shared.operations.srl.journal import Journals
 from shared.ports import Ports
 from shared.ports.store import Address, Delete, Expect, Increment, Put
 from shared.web.app import create_app
+from tests import tour
 from tests.api import Client, Instance, Tenant, serve
 from tests.aws import REGION, STAGE, Account, aws
 from tests.functions.signing import create, moved, signed
-from tests.infra.templates import LAMBDAS, events, folder, of_kind, statements, variables
+from tests.infra.templates import LAMBDAS, events, folder, managed, statements, variables
 from tests.lambda_events import Request, queued, streamed
 from tests.operations.signers import stored_signers
 from tests.operations.test_sealing import entry_made
 from tests.recorded_calls import ACCOUNT, Permission, granted, of_any_partition, recording
 from tests.web.endpoints import ENDPOINTS, call
-from tests.worlds import Clock
+from tests.worlds import Clock, embedded
 
 SRL: Final = "/v1/revocations/srl"
 
@@ -145,7 +148,6 @@ def test_the_operator_may_do_what_the_commands_do(world: World) -> None:
     assert not worker.publish_due(ports).failed
     with canary(ports, operator) as record:
         assert [*watched(ports, operator, record.id, seconds=0)]
-    (policy,) = of_kind("AWS::IAM::ManagedPolicy").values()
     needed = {of_any_partition(each) for each in world.needed}
     # All of it on restored tables too, before the functions work on them.
     needed |= {
@@ -155,7 +157,35 @@ def test_the_operator_may_do_what_the_commands_do(world: World) -> None:
     }
     stack = f"arn:aws:cloudformation:{REGION}:{ACCOUNT}:stack/rescind-{STAGE}/*"
     needed.add(Permission("cloudformation:DescribeStacks", stack))
-    assert needed == granted(policy["PolicyDocument"]["Statement"])
+    assert needed == granted(managed("OperatorPolicy"))
+
+
+@pytest.mark.slow
+def test_a_move_needs_what_its_policy_adds(
+    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F601a: With both policies the operator moves all data to AWS and back, and with one not."""
+    here = embedded(tmp_path, clock)
+    tour.take(here, clock)
+    needed: set[Permission] = set()
+    with aws() as account:
+        settings = _settings(account)
+        for name, value in settings.items():
+            monkeypatch.setenv(name, value)
+        with recording(needed):
+            there = replace(wiring.build(wiring.settings(settings)), now=clock)
+            for source, target in ((here, there), (there, here)):
+                cutover.begin(source, target)
+                copying.copy(source, target)
+                cutover.finish(source, target)
+    needed = {of_any_partition(each) for each in needed}
+    own, added = granted(managed("OperatorPolicy")), granted(managed("MigrationPolicy"))
+    assert needed <= own | added
+    # What a move does not do removes a tenant.
+    assert {each.action for each in added} - {each.action for each in needed} <= {
+        "dynamodb:DeleteItem",
+        "s3:DeleteObject",
+    }
 
 
 def _tear(ports: Ports, operator: Caller) -> None:

@@ -7,11 +7,14 @@ import pytest
 
 from tests.aws import REGION, STAGE, stack
 from tests.infra.iam import Request, allowed
-from tests.infra.templates import LAMBDAS, ROLES, of_kind, statements
+from tests.infra.templates import LAMBDAS, ROLES, managed, statements
 from tests.recorded_calls import granted
 
 ACCOUNT: Final = "arn:aws:iam::123456789012"
-KEY_POLICY: Final[list[dict[str, Any]]] = stack()["Key"]["Properties"]["KeyPolicy"]["Statement"]
+_KEY_POLICY: Final[list[dict[str, Any]]] = stack()["Key"]["Properties"]["KeyPolicy"]["Statement"]
+# Without a migration, and what a migration adds.
+KEY_POLICY: Final = [each for each in _KEY_POLICY if "Sid" in each]
+(MOVE,) = (each["Fn::If"][1] for each in _KEY_POLICY if each.get("Fn::If", [""])[0] == "IsMoving")
 USE: Final = re.compile(r"kms:(\*|CreateGrant|Decrypt|Encrypt|GenerateDataKey.*|ReEncrypt.*)")
 THROUGH: Final = {f"{service}.{REGION}.amazonaws.com" for service in ("dynamodb", "s3")}
 
@@ -26,7 +29,7 @@ def test_no_role_has_a_wildcard(name: str) -> None:
     for statement in statements(name):
         assert "*" not in "".join(statement["Action"])
         resource = statement["Resource"].removesuffix("/stream/*")
-        for folder in ("srl", "native", "audit"):
+        for folder in ("srl", "native", "audit", "checkpoints"):
             resource = resource.removesuffix(f"/{folder}/*")
         assert "*" not in resource
 
@@ -72,8 +75,7 @@ BOUND: Final = {"tenant": "svc_tnt_a", "key": "svc_key_a", "version": "1"}
 def use(name: str, action: str, context: dict[str, str]) -> bool:
     """Whether a role may use the key, by its own policy and by the key's."""
     if name == OPERATOR:
-        (policy,) = of_kind("AWS::IAM::ManagedPolicy").values()
-        own, role = policy["PolicyDocument"]["Statement"], "rescind-operator"
+        own, role = managed("OperatorPolicy"), "rescind-operator"
     else:
         own, role = statements(name), ROLES[f"{name}Role"]["RoleName"]
     values = {f"kms:EncryptionContext:{each}": value for each, value in context.items()}
@@ -201,3 +203,20 @@ def test_nobody_else_uses_the_key() -> None:
             continue
         for _, _, condition in uses:
             assert {key: value for _, key, value in condition}["kms:ViaService"] in THROUGH
+
+
+@pytest.mark.parametrize("purpose", ["warrant", "srl", "native", "webhook", "audit"])
+def test_a_move_opens_all_seeds_while_its_role_is_named(purpose: str) -> None:
+    """F601b: The key's policy lets the role of a migration open and seal seeds of all purposes."""
+    context = BOUND | {"purpose": purpose}
+    values = {f"kms:EncryptionContext:{each}": value for each, value in context.items()}
+    for role, may in (("MigrationRole", True), ("rescind-operator", False)):
+        of = values | {"aws:PrincipalArn": f"{ACCOUNT}:role/{role}"}
+        named = MOVE | {"Condition": _of_role(MOVE["Condition"], "MigrationRole")}
+        assert allowed([named], Request("kms:Decrypt", "*", of)) is may
+    unbound = {name: value for name, value in values.items() if not name.endswith(":tenant")}
+    assert not allowed([MOVE], Request("kms:Decrypt", "*", unbound))
+
+
+def _of_role(condition: dict[str, Any], role: str) -> dict[str, Any]:
+    return condition | {"ArnLike": {"aws:PrincipalArn": f"{ACCOUNT}:role/{role}"}}

@@ -58,7 +58,8 @@ def test_a_function_is_named_after_its_folder(name: str) -> None:
     assert (function["FunctionName"], role["RoleName"]) == (own, f"{own}-{REGION}")
     assert logs["LogGroupName"] == f"/aws/lambda/{own}"
     assert function["Role"] == f"{name}Role.Arn"
-    assert function["LoggingConfig"] == {"LogGroup": f"{name}Logs"}
+    logging = {"LogGroup": f"{name}Logs"} | ({"SystemLogLevel": "WARN"} if name == "Feed" else {})
+    assert function["LoggingConfig"] == logging
 
 
 @each_function
@@ -74,7 +75,7 @@ def test_a_function_is_published_as_it_was_built(name: str) -> None:
 def test_a_snapshot_is_kept_only_where_somebody_waits(name: str) -> None:
     """F107b: Only the functions that serve checks and lists start from a snapshot."""
     snapshot = LAMBDAS[name].get("SnapStart", GLOBALS.get("SnapStart"))
-    waited_for = name in {"Revocations", "Srl"}
+    waited_for = name in {"Feed", "Revocations"}
     assert snapshot == ({"ApplyOn": "PublishedVersions"} if waited_for else None)
 
 
@@ -100,18 +101,33 @@ def test_requests_cannot_stop_the_publications() -> None:
         for name, function in LAMBDAS.items()
         if "ReservedConcurrentExecutions" in function
     }
-    (work,) = events("SrlPublication", "SQS")
-    most = work["ScalingConfig"]["MaximumConcurrency"]
-    (marks,) = events("FeedPublication", "DynamoDB")
-    lanes = marks["ParallelizationFactor"]
+    _, small, most = _bounds("SrlPublication", "SQS")
+    _, few, lanes = _bounds("FeedPublication", "DynamoDB")
+    _, least, _ = _bounds("WebhookDelivery", "SQS")
     assert reserved == {
-        "FeedPublication": ["IsReserved", lanes, "AWS::NoValue"],
+        "FeedPublication": ["IsReserved", _SHARDS * lanes, "AWS::NoValue"],
         "SrlSchedule": ["IsReserved", 2, "AWS::NoValue"],
-        "SrlPublication": ["IsReserved", most, "AWS::NoValue"],
+        "SrlPublication": ["IsReserved", str(most), "AWS::NoValue"],
     }
     # Lambda keeps 100 for all other functions, and as many are left for requests.
-    enough = lanes + 2 + int(parameters["PublicationConcurrency"]["Default"]) + 100 + 100
+    enough = _SHARDS * lanes + 2 + int(parameters["PublicationConcurrency"]["Default"]) + 100 + 100
     assert f"ConcurrentExecutions >= `{enough}`" in (ROOT / "docs" / "deploy.md").read_text()
+    # In a new account nothing can be reserved, and two are left for requests.
+    account = int(parameters["AccountConcurrency"]["Default"])
+    assert _SHARDS * few + small + least == account - 2
+
+
+# Of the stream of a new table on demand.
+_SHARDS: Final = 4
+
+
+def _bounds(name: str, kind_: str) -> tuple[str, int, int]:
+    """How many of a function run for what calls it: in a small account, and in another one."""
+    (source,) = events(name, kind_)
+    bound = source.get("ScalingConfig", {}).get("MaximumConcurrency")
+    condition, small, other = (bound or source["ParallelizationFactor"])["Fn::If"]
+    assert condition == "IsSmallAccount"
+    return condition, int(small), int(other)
 
 
 @each_function
@@ -149,6 +165,7 @@ def test_the_template_sets_what_the_code_reads() -> None:
         fills = {"FeedPublication", "SrlSchedule", "WebhookDelivery"}
         left_out = set() if name in fills else {"SVC_QUEUE"}
         left_out |= set() if name == "AuditLogSealing" else {"SVC_AUDIT_SINK"}
+        left_out |= set() if name == "Feed" else {"SVC_REQUESTS_A_LINE"}
         assert set(variables(name)) == read - left_out
 
 
@@ -369,7 +386,7 @@ def test_the_stream_wakes_the_feed() -> None:
     own = outputs["KeysStreamArn"]["Export"]["Name"]
     assert marks["Stream"] == {"Fn::If": ["IsRestored", "", own]}
     assert marks["MaximumBatchingWindowInSeconds"] == 0
-    assert (marks["StartingPosition"], marks["ParallelizationFactor"]) == ("LATEST", 10)
+    assert marks["StartingPosition"] == "LATEST"
 
 
 def test_the_stream_keeps_nothing_that_the_schedule_does() -> None:
@@ -414,7 +431,7 @@ def test_a_stage_can_be_in_two_regions_of_one_account() -> None:
         for resource in template(path, LONGEST_STAGE)["Resources"].values()
         if resource["Type"] in ACCOUNT_WIDE
     ]
-    assert len(named) == len(LAMBDAS) + 3
+    assert len(named) == len(LAMBDAS) + 4
     for name in named:
         assert REGION in name
         assert len(name.replace(REGION, LONGEST_REGION)) <= 64

@@ -3,7 +3,7 @@
 import base64
 from typing import Self
 
-from functions.srl import examples
+from functions.feed import examples
 from shared.operations.api.feed import News
 from shared.web.fields import BASE64, ResponseBody, Signature, example, shown
 

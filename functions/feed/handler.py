@@ -8,8 +8,8 @@ from typing import Annotated, Any, Final
 from fastapi import Path, Query, Response
 from pydantic import BaseModel, Field
 
-from functions.srl.feed_schemas import FeedAnswer
-from functions.srl.poll_advice import PollAdvice
+from functions.feed.poll_advice import PollAdvice
+from functions.feed.schemas import FeedAnswer
 from shared.authorizer.wire import NUMBER_MAX
 from shared.errors import NotFound
 from shared.model.callers import Caller
@@ -19,6 +19,7 @@ from shared.model.srl.blobs import BASE_MEDIA_TYPE, CACHE_CONTROL
 from shared.operations.api import feed
 from shared.ports import Ports
 from shared.web import stored_bodies as bodies
+from shared.web.app import create_app, lambda_handler
 from shared.web.conditional import condition, matches
 from shared.web.fields import decimal
 from shared.web.freshness import AGE, FRESHNESS
@@ -163,3 +164,7 @@ def _etag(head: FeedHead) -> str:
     """Return the validator of the head. It differs if anything differs that is signed."""
     digest = hashlib.sha256(head.payload + head.signature).hexdigest()
     return f'"{head.sequence}-{digest[:32]}"'
+
+
+app = create_app(routes)
+handler = lambda_handler(app)

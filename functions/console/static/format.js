@@ -94,13 +94,15 @@ export const hex = (bytes) => [...bytes].map((byte) => byte.toString(16).padStar
 export const short = (identifier) => `…${identifier.slice(-6)}`
 
 /**
- * Who did something, without the tenant: an account, an API key by the end of its identifier, the
- * operator, or a part of the service.
+ * Who did something, without the tenant: an account, an API key, the operator, or a part of the
+ * service. A key is told by its name then, if that was kept, or by the end of its identifier.
  * @param {string} identity of the API, such as fraud-desk@acme.svc
+ * @param {string | null} [key] the name of the API key
  */
-export function nameOf(identity) {
+export function nameOf(identity, key = null) {
   const [name = identity] = identity.split('@')
   if (name === 'system+operator') return 'the operator'
   if (name.startsWith('system+')) return `the service (${name.slice(7)})`
-  return name.startsWith('svc_ak_') ? `API key ${short(name)}` : name
+  if (name.startsWith('svc_ak_')) return key ?? `API key ${short(name)}`
+  return key && key !== name ? `${name} (${key})` : name
 }

@@ -11,6 +11,9 @@ test('an identity is said in the same words on each page', () => {
   assert.equal(nameOf('system+schedule@acme.svc'), 'the service (schedule)')
   assert.equal(nameOf('system+operator@acme.svc'), 'the operator')
   assert.equal(nameOf('someone'), 'someone')
+  assert.equal(nameOf('svc_ak_01kbm4xt3rfz8c5w7y2q9n6d1e@acme.svc', 'anna.lindqvist'), 'anna.lindqvist')
+  assert.equal(nameOf('fraud-desk@acme.svc', 'night shift'), 'fraud-desk (night shift)')
+  assert.equal(nameOf('admin@acme.svc', 'admin'), 'admin')
 })
 
 test('a day has its first and its last second', () => {

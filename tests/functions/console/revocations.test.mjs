@@ -19,6 +19,7 @@ const CASES = [
   known({ ended_at: '2026-11-21T11:50:00Z' }),
   known({ authorizers: counts(0, 0, 0) }, { status: null, by: 'W'.repeat(255) }),
   known({ authorizers: counts(1_000_000, 123_456, 123_456) }),
+  known({ authorizers: null, feed: { issued_at: null } }, { by: null, what: 'them' }),
 ]
 const texts = (point) => [...point.title.map((line) => [line, { size: 15, weight: 600 }]), ...point.lines.map((line) => [line, { size: 12.5 }])]
 
@@ -28,6 +29,7 @@ test('what has happened is drawn as such, and nothing else', () => {
   assert.deepEqual(reached(CASES[1]), [true, true, true, false])
   assert.deepEqual(reached(CASES[2]), [true, true, true, true])
   assert.deepEqual(reached(CASES[4]), [true, false, false, false])
+  assert.deepEqual(reached(CASES[6]), [true, false, false, false])
 })
 
 test('what is not known is not said to be zero, and no authorizer is not everywhere', () => {

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 from pathlib import Path
 from typing import cast
 
@@ -27,6 +28,27 @@ def _check(console: Console, key: str) -> str:
     banner = page.locator("main .banner")
     expect(banner).to_be_visible()
     return banner.inner_text()
+
+
+def test_people_have_names(console: Console) -> None:
+    """F596b: Who did something is told by the name of the API key then, which leads to the key."""
+    page, world = console.page, console.world
+    made = world.post("api-keys", name="anna.lindqvist", scopes=["revoker"])
+    world.seed.secrets["anna"] = made["key"]
+    revoked = world.post("revocations", "anna", warrant_id="svc_wrt_anna", reason="lost")
+    console.open("#/audit")
+    sentence = page.get_by_text("anna.lindqvist revoked the warrant svc_wrt_anna")
+    sentence.click()
+    expect(page.get_by_role("link", name="anna.lindqvist")).to_be_visible()
+    console.open("#/revocations")
+    expect(page.get_by_role("link", name="anna.lindqvist")).to_be_visible()
+    expect(page.get_by_role("row", name="order-0113")).to_contain_text("fraud-desk (desk)")
+    console.open(f"#/revocations/{revoked['id']}")
+    picture = page.locator("main figure svg")
+    expect(picture).to_have_attribute("aria-label", re.compile("by anna.lindqvist"))
+    page.get_by_role("link", name="anna.lindqvist").click()
+    console.wait("api-keys")
+    assert page.url.endswith(f"#/api-keys/{made['id']}")
 
 
 def test_the_log_is_read_searched_and_exported(console: Console) -> None:

@@ -35,6 +35,28 @@ def test_what_waits_is_said_and_published(console: Console) -> None:
     assert console.world.get("revocations/srl/status")["pending"] == 0
 
 
+def test_what_needs_a_person_is_complete(console: Console) -> None:
+    """F596a: Authorizers, webhooks and keys that need a person are listed, no replaced ones."""
+    page, world = console.page, console.world
+    hook = world.post("webhooks", url="https://hooks.example.com/rescind", events=["*"])
+    failing = [world.get(f"webhooks/{hook['id']}") | {"failing_since": "2026-11-21T11:00:00Z"}]
+    answer = {"webhooks": failing, "total": 1, "cursor": None}
+    page.route("**/v1/webhooks*", lambda route: route.fulfill(json=answer))
+    world.post(f"api-keys/{world.id('auditor')}/rotate", grace_seconds=3600)
+    console.open("#/settings")
+    console.open("#/overview")
+    tasks = console.panel("Needs a person")
+    lines = tasks.locator(".rowed > div")
+    expect(lines.nth(0)).to_contain_text("warehouse-door")
+    expect(lines.nth(0)).to_contain_text("let warrants in with too old a state")
+    expect(lines.nth(1)).to_contain_text("5 authorizers")
+    expect(lines.nth(1)).to_contain_text("not heard for 6 min")
+    expect(lines.nth(2)).to_contain_text("webhook, accepts nothing since 1 h ago")
+    expect(tasks).to_contain_text("API key, expires in 5 days")
+    expect(tasks).not_to_contain_text("auditor")
+    console.check_axe()
+
+
 def test_an_expired_list_is_said_until_another_one_is_published(visitor: Console) -> None:
     """F468b: Once the list has expired, the overview says so and shows nothing as in force."""
     page, version = visitor.page, visitor.world.get("revocations/srl/status")["version"]

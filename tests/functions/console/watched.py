@@ -52,7 +52,7 @@ _CUT: Final = """() => {
   }
   const words = /(?<![\\p{L}\\p{N}])[\\p{L}\\p{N}]{4,20}(?![\\p{L}\\p{N}])/gu;
   for (const cell of [...document.querySelectorAll("td > div")].filter(seen)) {
-    if (cell.querySelector(".called") && cell.clientWidth < 120) cut.push(cell);
+    if (cell.matches("td:first-child > div") && cell.clientWidth < 120) cut.push(cell);
     const texts = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
     while (texts.nextNode()) {
       const text = texts.currentNode, range = document.createRange();

@@ -2,10 +2,10 @@
 
 import { behind, holds, isSilent, matching, quietAfter, worstFirst } from '../authorizers.js'
 import { get, now, pages, remove, repeat } from '../api.js'
-import { clock, count, nameOf, number, span } from '../format.js'
+import { clock, count, number, span } from '../format.js'
 import { html, one, put, svg } from '../html.js'
 import { ask, field } from '../parts/dialog.js'
-import { announce, banner, called, heading, named, panel, ready, when } from '../parts/panel.js'
+import { announce, banner, called, heading, named, panel, person, ready, when } from '../parts/panel.js'
 import { empty, facts, liveTable } from '../parts/table.js'
 import { tag } from '../parts/tag.js'
 import { may } from '../session.js'
@@ -188,7 +188,7 @@ async function detail(id, signal) {
       ['Holds', state(each, newest)],
       ['Identifier', html`<code>${each.id}</code>`],
       ['Program', [each.type ?? 'not told', each.version && `, version ${each.version}`]],
-      ['Registered', html`${when(each.registered_at)} by <bdi title=${each.owner}>${nameOf(each.owner)}</bdi>`],
+      ['Registered', html`${when(each.registered_at)} by ${person(each.owner)}`],
       ['Last heard', html`${when(each.seen_at)}${each.relay && html`, by the relay <bdi>${each.relay}</bdi>`}`],
       ['Confirmed', when(each.verified_at, 'not reported')],
       ['Too old after', each.max_staleness_seconds === null ? 'not reported' : `${age(each)}; it said that then it ${each.allow_when_stale ? 'lets warrants in' : 'refuses them'}`],

@@ -1,9 +1,11 @@
 /** Are revoked warrants refused everywhere, and until when? */
 
 import { ApiError, all, call, get, now, post, repeat } from '../api.js'
-import { clock, count, date, number, short } from '../format.js'
+import { isReplaced } from '../api_keys.js'
+import { isSilent, quietAfter } from '../authorizers.js'
+import { clock, count, date, number, short, span } from '../format.js'
 import { html, one, put } from '../html.js'
-import { advice, announce, banner, heading, keep, named, panel, picture, problem, ready, unreadable, when } from '../parts/panel.js'
+import { advice, announce, banner, called, heading, keep, named, panel, picture, problem, ready, unreadable, when } from '../parts/panel.js'
 import { tag } from '../parts/tag.js'
 import { bar, bars, dial, holders, isDue, isNew, trouble, warning } from '../pictures/overview.js'
 import { may } from '../session.js'
@@ -19,7 +21,7 @@ const DAY = 86_400_000
 const [OFTEN, SELDOM, AT_ONCE] = [5, 60, 1]
 /** Pages of 100 authorizers, and of API keys, that are read at most. */
 const PAGES = 10
-const [TASKS, DAYS] = [5, 14]
+const [TASKS, DAYS] = [8, 14]
 const ENDS_SOON = 14 * DAY
 
 /**
@@ -51,10 +53,11 @@ function overview(signal) {
   const card = listCard(known)
   const first = keep(async () => (await look(known, signal), known.list))
   const list = panel(null, async () => (await first.read(), card.element), { signal, what: 'The list' })
-  const parts = cards(signal).map(({ name, what, read, draw }) => {
+  const fleet = keep(() => readFleet(signal))
+  const parts = cards(signal, fleet.read).map(({ name, what, read, draw }) => {
     const kept = keep(read)
     const shown = panel(name, async () => draw(await first.read().catch(unreadable) && known.list, await kept.read()), { signal, what })
-    return { ...shown, drop: kept.drop }
+    return { ...shown, drop: () => (fleet.drop(), kept.drop()) }
   })
   parts[2].element.classList.add('two')
   const redraw = (/** @type {boolean} */ anew) => Promise.all(parts.map((part) => (anew && part.drop(), part.redraw())))
@@ -172,13 +175,14 @@ function publisher(known, signal, alarm, fault, published) {
  * The panels beside the list: what each reads, and how it is drawn with the list, which is null if
  * this key may not read it.
  * @param {AbortSignal} signal
+ * @param {() => Promise<Api.Authorizer[]>} fleet
  * @returns {{name: string, what: string, read: () => Promise<any>, draw: (list: Api.ListStatus | null, data: any) => unknown}[]}
  */
-const cards = (signal) => [
+const cards = (signal, fleet) => [
   { name: 'Revoked', what: 'What is revoked', read: () => readKeys(signal), draw: drawRevoked },
-  { name: 'What authorizers hold', what: 'What the authorizers hold', read: () => readFleet(signal), draw: drawHolders },
+  { name: 'What authorizers hold', what: 'What the authorizers hold', read: fleet, draw: drawHolders },
   { name: 'Revocations per day', what: 'The revocations per day', read: () => readDays(signal), draw: drawDays },
-  { name: 'Needs a person', what: 'What needs a person', read: () => readTasks(signal), draw: (_list, tasks) => drawTasks(tasks) },
+  { name: 'Needs a person', what: 'What needs a person', read: () => readTasks(signal, fleet), draw: (_list, tasks) => drawTasks(tasks) },
 ]
 
 /**
@@ -251,17 +255,48 @@ function drawDays(list, days) {
 }
 
 /**
- * What a person has to see to.
+ * What a person has to see to: what lets warrants in comes first.
  * @param {AbortSignal} signal
+ * @param {() => Promise<Api.Authorizer[]>} fleet
  * @returns {Promise<Task[]>}
  */
-async function readTasks(signal) {
-  const [apiKeys, suspended, signers] = await Promise.all([
+async function readTasks(signal, fleet) {
+  const [authorizers, webhooks, apiKeys, suspended, signers] = await Promise.all([
+    fleet().catch(unreadable),
+    /** @type {Promise<Api.Webhook[] | null>} */ (all('/v1/webhooks', 'webhooks', { signal }).catch(unreadable)),
     /** @type {Promise<Api.ApiKeySummary[]>} */ (all('/v1/api-keys', 'api_keys', { signal, most: PAGES }).catch(unreadable)),
     /** @type {Promise<Api.SigningKeyList | null>} */ (get('/v1/keys', { signal, query: { status: 'suspended', limit: 100 } }).catch(unreadable)),
     /** @type {Promise<Api.SrlKeyList>} */ (get('/v1/revocations/srl/keys', { signal })),
   ])
-  return [...(apiKeys ?? []).flatMap(taskOf), ...(suspended?.keys ?? []).map(suspension), ...signers.keys.flatMap(ripe)].sort((one, other) => one.urgency - other.urgency)
+  const keys = apiKeys ?? []
+  const ending = keys.filter((key) => !isReplaced(key, keys)).flatMap(taskOf)
+  return [...ofFleet(authorizers ?? []), ...(webhooks ?? []).flatMap(broken), ...ending, ...(suspended?.keys ?? []).map(suspension), ...signers.keys.flatMap(ripe)].sort((one, other) => one.urgency - other.urgency)
+}
+
+/**
+ * What a person has to see to in the fleet, one line for each kind.
+ * @param {Api.Authorizer[]} found
+ * @returns {Task[]}
+ */
+function ofFleet(found) {
+  const line = (/** @type {Api.Authorizer[]} */ some, /** @type {string} */ why, /** @type {number} */ urgency) => some.length === 0 ? [] : [{
+    what: some.length === 1 ? called(some[0].name) : count(some.length, 'authorizer'), why, urgency,
+    href: some.length === 1 ? `#/authorizers/${some[0].id}` : '#/authorizers', action: 'Show',
+  }]
+  return [
+    ...line(found.filter(({ foreign }) => foreign), 'told of entries that this service did not publish', -4),
+    ...line(found.filter(({ allow_when_stale }) => allow_when_stale), 'set to let warrants in with too old a state', -3),
+    ...line(found.filter((each) => isSilent(each, now(), found.length)), `not heard for ${span(quietAfter(found.length))}`, -2),
+  ]
+}
+
+/**
+ * @param {Api.Webhook} webhook
+ * @returns {Task[]}
+ */
+function broken({ id, url, status, disabled_because, failing_since, set_aside }) {
+  const why = status === 'disabled' ? disabled_because !== 'requested' && 'webhook, disabled as it failed' : failing_since ? html`webhook, accepts nothing since ${when(failing_since)}` : set_aside > 0 && `webhook, refused ${count(set_aside, 'event')}`
+  return why ? [{ what: called(url), why, href: `#/webhooks/${id}`, action: 'Show', urgency: -1 }] : []
 }
 
 /**

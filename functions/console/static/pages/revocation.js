@@ -3,7 +3,7 @@
 import { ApiError, get, now, repeat } from '../api.js'
 import { clock, count, date, minute, nameOf, number, second } from '../format.js'
 import { html, one, put } from '../html.js'
-import { banner, heading, named, picture, problem, ready } from '../parts/panel.js'
+import { banner, heading, named, person, picture, problem, ready } from '../parts/panel.js'
 import { facts } from '../parts/table.js'
 import { tag } from '../parts/tag.js'
 import { isLate } from '../pictures/overview.js'
@@ -135,7 +135,7 @@ class View {
   #said = ''
   #fault = one(html`<div></div>`)
   #list = one(html`<div class="body"></div>`)
-  #rail = picture((width) => rail(stages({ ...this.#progress, by: nameOf(this.#record.created_by), now: now() }), width))
+  #rail = picture((width) => rail(stages({ ...this.#progress, by: nameOf(this.#record.created_by, this.#record.created_by_name), now: now() }), width))
   #isAll = false
 
   /**
@@ -224,10 +224,10 @@ function straggler({ name, proof, holds, seen_at: seen, denies_all_from: end }, 
 const at = (time) => date(time) === date(now()) ? clock(time) : minute(time)
 
 /** @param {Api.FollowedRevocation} record */
-const about = ({ id, warrant_id: warrant, created_at: created, created_by: by, reason, batch_id: batch }) => facts([
+const about = ({ id, warrant_id: warrant, created_at: created, created_by: by, created_by_name: name, reason, batch_id: batch }) => facts([
   ['Revocation', html`<code>${id}</code>`],
   ['Recorded', `${second(created)} UTC`],
-  ['By', html`<bdi>${by}</bdi>`],
+  ['By', person(by, name)],
   ['Reason', html`<bdi class="whole" dir="auto">${reason}</bdi>`],
   ...batch ? [/** @type {[string, unknown]} */ (['Batch', html`<a href=${`#/revocations?batch=${batch}`}>Revoked with others</a>`])] : [],
   ['Online check', online(warrant)],

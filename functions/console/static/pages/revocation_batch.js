@@ -4,6 +4,7 @@ import { ApiError, now, pages } from '../api.js'
 import { count, number } from '../format.js'
 import { html, one, put } from '../html.js'
 import { batchId, change, parts, Run } from '../parts/batch.js'
+import { changeRail, made } from '../parts/change_rail.js'
 import { decoded, Unreadable, written } from '../parts/csv.js'
 import { ask, field } from '../parts/dialog.js'
 import { advice, announce, banner, heading, named, problem, ready } from '../parts/panel.js'
@@ -191,7 +192,7 @@ class Many {
         <a class="button" href=${`#/revocations?batch=${run.batch}`}>Show the batch</a>
       </div>
       <p class="soft"><small>Batch <code>${run.batch}</code></small></p>
-    </div></section>`)
+    </div></section>`, run.counted('revoked') > 0 && changeRail(made(), this.signal))
     this.#result.querySelector('h2')?.focus()
   }
 }
@@ -205,7 +206,7 @@ function told(run, fault) {
   const revoked = run.counted('revoked') + run.counted('already_revoked') + run.counted('extended')
   const [unheard, failed, open] = [run.counted('no_answer'), run.failed().length, run.open.length]
   const done = html`<strong>${count(revoked, 'warrant is', 'warrants are')} revoked.</strong>`
-  if (!fault && !open && !failed) return banner('force', html`${done} Online checks refuse them from now on, authorizers as soon as they hold the next list.`)
+  if (!fault && !open && !failed) return banner('force', html`${done} Online checks refuse them from now on, authorizers once they hold the change.`)
   const rest = [
     failed > 0 && ` ${count(failed, 'warrant')} failed, as told below.`,
     unheard > 0 && ` For ${number(unheard)} no answer came: they may be revoked or not.`,
@@ -244,7 +245,7 @@ function keep(run, { warrants, bad, check }) {
  * Take back all revocations of a batch.
  * @param {Element} place where it is told
  * @param {string} batch
- * @param {{signal: AbortSignal, done: () => unknown}} options
+ * @param {{signal: AbortSignal, done: (taken: number, batch: string) => unknown}} options `done` is told how many, under which batch
  */
 export async function takeBackBatch(place, batch, { signal, done }) {
   const failed = (/** @type {unknown} */ error, /** @type {string} */ text) => {
@@ -263,7 +264,7 @@ export async function takeBackBatch(place, batch, { signal, done }) {
   const reason = await ask({
     title: `Take ${words} back?`, action: `Take ${words} back`, run: async (form) => String(form.get('reason')).trim(),
     body: [
-      html`<p>These warrants are valid again: online checks let them in from the next request on, authorizers as soon as they hold the next list.</p>
+      html`<p>These warrants are valid again: online checks let them in from the next request on, authorizers once they hold the change.</p>
         <p>This does not lift the revocation of a key: a warrant whose key is revoked stays refused.</p>`,
       field('Reason', html`<textarea name="reason" rows="2" maxlength="1024" dir="auto"></textarea>`, 'For the audit log; you may leave it empty.'),
     ],
@@ -279,6 +280,5 @@ export async function takeBackBatch(place, batch, { signal, done }) {
   } catch (error) {
     return failed(error, `${count(taken, 'revocation is', 'revocations are')} taken back, perhaps more. To try again is safe: it changes nothing twice.`)
   }
-  announce(`${count(taken, 'revocation is', 'revocations are')} taken back.`)
-  await done()
+  await done(taken, own)
 }

@@ -16,7 +16,7 @@ export async function revokeOne(warrant = '') {
     body: [
       field('Warrant', html`<input name="warrant" required value=${warrant} pattern=${WARRANT_PATTERN} autocomplete="off" spellcheck="false" maxlength="200">`, 'svc_wrt_ and 1 to 64 letters, digits, _ or -. The service need not know it.'),
       field('Reason', html`<textarea name="reason" required maxlength="1024" rows="2" dir="auto"></textarea>`, 'For people, and for the audit log.'),
-      html`<p class="soft">Online checks refuse it at once, authorizers as soon as they hold the next list. You can take it back.</p>`,
+      html`<p class="soft">Online checks refuse it at once, authorizers once they hold the change. You can take it back.</p>`,
     ],
     run: (form, headers) => call('POST', '/v1/revocations', { warrant_id: String(form.get('warrant')).trim(), reason: String(form.get('reason')) }, { headers }),
   })
@@ -34,7 +34,7 @@ export async function takeBack(record) {
     title: 'Take this revocation back?', action: 'Take it back', failed: 'The revocation is not taken back.',
     body: [
       html`<p><strong>${record.warrant_id}</strong></p>${named(record.reason)}`,
-      html`<p>The warrant is valid again: online checks let it in from the next request on, authorizers as soon as they hold the next list.</p>
+      html`<p>The warrant is valid again: online checks let it in from the next request on, authorizers once they hold the change.</p>
         <p>This does not lift the revocation of a key: a warrant whose key is revoked stays refused.</p>`,
     ],
     run: async () => {

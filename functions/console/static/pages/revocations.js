@@ -1,10 +1,11 @@
 /** Which warrants are revoked, and is each in the list? */
 
 import { get, now, repeat } from '../api.js'
-import { ago, dayBegins, dayEnds, nameOf, number } from '../format.js'
+import { ago, count, dayBegins, dayEnds, nameOf, number } from '../format.js'
 import { html, one, put } from '../html.js'
+import { changeRail, recorded } from '../parts/change_rail.js'
 import { field } from '../parts/dialog.js'
-import { announce, banner, called, heading, named, problem, ready, when } from '../parts/panel.js'
+import { announce, banner, called, heading, named, person, problem, ready, when } from '../parts/panel.js'
 import { work } from '../parts/progress.js'
 import { empty, longTable, table } from '../parts/table.js'
 import { icon, tag } from '../parts/tag.js'
@@ -133,7 +134,7 @@ class List {
       this.#status = status
       const checked = await this.#checked()
       put(this.#head, this.#heading())
-      put(this.place, this.#head, checked, this.#rows, this.#progress,
+      put(this.place, this.#head, checked, this.#rail(), this.#rows, this.#progress,
         html`<p class="soft foot">${this.#words}<span class="actions">${this.#more}${this.#all}</span></p>`)
       this.#draw()
     } catch (error) {
@@ -147,19 +148,31 @@ class List {
     if (JSON.stringify(status) === JSON.stringify(this.#status)) return
     this.#status = status
     const isFree = (/** @type {Element} */ part) => !part.contains(document.activeElement)
-    if (isFree(this.#head)) put(this.#head, this.#heading())
+    if (this.#head.isConnected && isFree(this.#head)) put(this.#head, this.#heading())
     if (isFree(this.#rows)) this.#draw()
   }
 
-  #again() {
-    this.#found = { rows: [], total: null, cursor: null }
-    return this.begin()
+  /** How far a batch has come. */
+  #rail() {
+    const [newest] = this.#found.rows
+    return this.filters.batch && newest && changeRail(recorded(newest.created_at, nameOf(newest.created_by, newest.created_by_name)), this.signal)
+  }
+
+  /**
+   * In the place of the rows of a batch: that they were taken back.
+   * @param {number} taken
+   * @param {string} own the batch of the change
+   */
+  #undone(taken, own) {
+    put(this.#head)
+    put(this.place, banner('force', html`<strong>${count(taken, 'revocation is', 'revocations are')} taken back.</strong> Online checks let ${taken === 1 ? 'its warrant' : 'their warrants'} in from now on, authorizers once they hold the change.`),
+      html`<div class="actions"><a class="button" href="#/revocations">All revocations</a><a class="button" href=${`#/audit?batch=${own}`}>The entries of the audit log</a></div>`)
   }
 
   async #read() {
     const begun = this.#found.rows.length
     for (let call = 0; call < CALLS; call++) {
-      const answer = /** @type {Api.RevocationList} */ (await get('/v1/revocations', { signal: this.signal, query: { limit: PAGE, ...asked(this.filters), cursor: this.#found.cursor } }))
+      const answer = /** @type {Api.RevocationList} */ (await get('/v1/revocations', { signal: this.signal, query: { limit: PAGE, include: 'names', ...asked(this.filters), cursor: this.#found.cursor } }))
       this.#found = { rows: [...this.#found.rows, ...answer.revocations], total: answer.total, cursor: answer.cursor }
       if (!answer.cursor || this.#found.rows.length >= begun + PAGE) return
     }
@@ -216,7 +229,7 @@ class List {
   #heading() {
     const { batch } = this.filters
     if (batch) {
-      const back = () => takeBackBatch(this.#progress, batch, { signal: this.signal, done: () => this.#again() })
+      const back = () => takeBackBatch(this.#progress, batch, { signal: this.signal, done: (taken, own) => this.#undone(taken, own) })
       return html`<div class="head"><p>Revoked together in the batch <code>${batch}</code>.</p>${may('revoker') && this.#found.rows.length > 0 && html`<button type="button" @click=${back}>Take the whole batch back…</button>`}</div>`
     }
     return this.#found.rows.length > 0 && standing(this.#status)
@@ -227,6 +240,9 @@ class List {
     if (Object.values(this.filters).every((value) => !value)) {
       return empty('No warrant is revoked. Revoke a warrant to see it happen: from its record, through the list, to the last authorizer that refuses it.',
         may('revoker') && html`<button type="button" class="main" @click=${() => revokeOne()}>Revoke a warrant…</button>`)
+    }
+    if (this.filters.batch) {
+      return empty(html`No revocation of this batch ${this.#found.cursor ? 'is among the newest that were read' : 'is in force'}. What was taken back is in the <a href=${`#/audit?batch=${this.filters.batch}`}>audit log</a>.`)
     }
     if (this.#found.cursor) return html`<p class="soft">Nothing yet among the newest that were read; there are older ones.</p>`
     const beginning = warrant && !warrant.endsWith('*') && html`<a href=${address({ ...this.filters, warrant: `${warrant}*` })}>Search for all that begin with it</a>`
@@ -289,5 +305,5 @@ const columnsOf = (status) => [
   { heading: 'List', cell: (row) => !status ? html`<span class="soft">not known</span>` : waits(row, status) ? tag('wait', 'waiting') : html`<span class="soft line">${icon('force')} published</span>` },
   { heading: 'Reason', cell: ({ reason }) => named(reason) },
   { heading: 'Revoked', cell: ({ created_at: created }) => html`<span class="line">${when(created)}</span>` },
-  { heading: 'By', cell: ({ created_by: by }) => named(nameOf(by)) },
+  { heading: 'By', cell: ({ created_by: by, created_by_name: name }) => person(by, name) },
 ]

@@ -4,6 +4,7 @@ import { ApiError, get, now } from '../api.js'
 import { count, minute } from '../format.js'
 import { html, one, put } from '../html.js'
 import { announce, banner, copy, problem, when } from '../parts/panel.js'
+import { changeRail, recorded } from '../parts/change_rail.js'
 import { change } from '../parts/signing_key_dialogs.js'
 import { effect, rehearse, revoke } from '../parts/signing_key_revocation.js'
 import { facts } from '../parts/table.js'
@@ -19,6 +20,7 @@ import { hindrance, isActive, mayHaveChildren, standing } from '../signing_keys.
  * @property {AbortSignal} signal
  * @property {boolean} isDarkShown
  * @property {Element} said where answers stand
+ * @property {(...content: unknown[]) => void} tell shows an answer there
  * @property {(isShown: boolean) => void} showDark
  * @property {(place: Place | null) => void} choose
  * @property {(parent: Place) => Promise<void>} make
@@ -111,9 +113,19 @@ export class ChosenKey {
     if (!may()) return html`<p class="effect soft">How many warrants a revocation would refuse is told only to an API key with the scope admin.</p>`
     return this.later(async () => {
       const answer = await rehearse(place.key.id, true, this.page.signal)
-      if (answer.revoked_at) return html`<div class="effect revoked"><p><strong>Revoked ${when(answer.revoked_at)}.</strong> Every warrant that it signed is refused.</p><p class="reason"><bdi dir="auto">${answer.reason}</bdi></p></div>`
+      if (answer.revoked_at) return this.ended(answer.revoked_at, answer.reason)
       return html`<p class="effect revoked"><strong>Revoking it ${place.children.length > 0 && 'with all below '}${effect(answer, place)}.</strong> This cannot be undone.</p>`
     }, 'What a revocation would stop could not be read.', 'status')
+  }
+
+  /**
+   * @param {string} since
+   * @param {string | null | undefined} reason
+   */
+  ended(since, reason) {
+    const follow = () => this.page.tell(changeRail(recorded(since), this.page.signal))
+    return html`<div class="effect revoked"><p><strong>Revoked ${when(since)}.</strong> Online checks refuse every warrant that it signed; authorizers do once they hold the change.</p><p class="reason"><bdi dir="auto">${reason}</bdi></p>
+      <p><button type="button" @click=${follow}>How far has it come?</button></p></div>`
   }
 
   /** @param {Place} place */
@@ -162,7 +174,7 @@ export class ChosenKey {
       if (!answer) return
       page.isDarkShown = false
       await page.reread(place.key.id)
-      put(page.said, banner(answer.done ? 'force' : 'wait', html`${answer.text} <a href="#/lists">See the lists</a>`))
+      page.tell(banner(answer.done ? 'info' : 'wait', answer.text), answer.change && changeRail(answer.change, page.signal))
     } catch (error) {
       if (!page.signal.aborted) put(page.said, problem(error, 'What a revocation would stop could not be read, so nothing was revoked.'))
     } finally {

@@ -52,7 +52,7 @@ class Keys {
     this.isDarkShown = false
     this.isPartial = false
     this.head = one(html`<div></div>`)
-    this.said = one(html`<div></div>`)
+    this.said = one(html`<div class="body"></div>`)
     this.matches = one(html`<p class="soft" role="status"></p>`)
     this.numbers = one(html`<p class="legend soft"></p>`)
     this.details = new ChosenKey(this)
@@ -197,6 +197,12 @@ class Keys {
     this.details.show(place)
     this.goToChosen()
     if (!place) this.tree.node()?.focus({ preventScroll: true })
+  }
+
+  /** Show an answer, where a person sees it. @param {unknown[]} content */
+  tell(...content) {
+    put(this.said, ...content)
+    this.said.scrollIntoView({ block: 'start' })
   }
 
   /** Scroll to the chosen key, unless it is seen. @param {{focus?: boolean}} [options] */

@@ -15,7 +15,7 @@ const SETTINGS = [
   { name: 'name', words: 'Name', kind: 'text', effect: () => 'The name of the tenant, for people.' },
   { name: 'srl_ttl_seconds', words: 'Lists live for', unit: 'seconds', effect: (value) => `A list is valid for ${span(value)}: an authorizer that hears nothing for as long refuses everything after that. A new list is published at half of the time.` },
   { name: 'list_publication', words: 'Lists are published', kind: 'choice', effect: (value) => value === 'follow' ? 'A list follows each change at once, and is published for a twentieth of the time at most.' : 'A list is published within about a minute of a change. Authorizers that follow the feed hear of it at once.' },
-  { name: 'feed_window_ms', words: 'Entries of the feed wait for', unit: 'milliseconds', effect: (value) => `Changes within ${number(value)} ms of each other are one entry of the feed. A longer window makes fewer entries, and delays changes that follow each other.` },
+  { name: 'feed_window_ms', words: 'The feed gathers changes for', unit: 'milliseconds', effect: (value) => `Changes within ${number(value)} ms of each other are one entry of the feed. A longer window makes fewer entries, and delays changes that follow each other.` },
   { name: 'rotation_grace_seconds', words: 'A new list signer waits for', unit: 'seconds', effect: (value) => `A pending signer can be activated after ${span(value)}, so that each authorizer has fetched its key before it signs.` },
   { name: 'audit_retention_days', words: 'Audit entries are kept for', unit: 'days', effect: (value) => `An entry is deleted after ${number(value)} days. What was deleted cannot be had again.` },
 ]
@@ -58,7 +58,7 @@ function form(setting, settings) {
   /** @param {Settings} present */
   const draw = (present) => put(place, html`
     <form @submit=${save}>
-      <label class="field"><span>${words}${unit && `, in ${unit}`}</span><small class="soft">${setting.effect(present[name])}</small>${input(setting, present)}</label>
+      <label class="field"><span>${words}</span><small class="soft">${setting.effect(present[name])}</small>${unit ? html`<span class="unit">${input(setting, present)}<span>${unit}</span></span>` : input(setting, present)}</label>
       ${may() && html`<button>Save</button>`}
     </form>`, fault)
   const save = async (/** @type {SubmitEvent} */ event) => {

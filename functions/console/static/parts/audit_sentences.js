@@ -3,7 +3,7 @@
 import { count, date, nameOf, short } from '../format.js'
 
 /** @typedef {Api.AuditEntry} Entry */
-/** @typedef {{entries: Entry[], actor: string, action: string}} Run entries of one actor and one action, newest first */
+/** @typedef {{entries: Entry[], actor: string, name: string | null, action: string}} Run entries of one actor and one action, newest first; `name` is that of its API key then */
 
 const MINUTE = 60_000
 
@@ -46,6 +46,7 @@ const DONE = {
   'audit_log.statement': ['counted the changes of', 'the day before', 'days'],
   'tenant.create': ['made', 'the tenant', 'tenants'],
   'tenant.update_settings': ['changed', 'the settings', 'settings'],
+  'recovery.review': ['reviewed', 'the restored store', 'restored stores'],
   'tenant.rename': ['renamed', 'the tenant', 'tenants'],
   'tenant.delete': ['marked for deletion', 'the tenant', 'tenants'],
   'tenant.keep': ['kept', 'the tenant', 'tenants'],
@@ -74,8 +75,8 @@ export function folded(entries) {
   for (const entry of entries) {
     const last = runs.at(-1)
     const before = last?.entries.at(-1)
-    if (last && before && last.actor === entry.actor && last.action === entry.action && isNear(before, entry)) last.entries.push(entry)
-    else runs.push({ entries: [entry], actor: entry.actor, action: entry.action })
+    if (last && before && last.actor === entry.actor && last.name === entry.actor_name && last.action === entry.action && isNear(before, entry)) last.entries.push(entry)
+    else runs.push({ entries: [entry], actor: entry.actor, name: entry.actor_name, action: entry.action })
   }
   return runs
 }
@@ -95,13 +96,14 @@ function isNear(before, entry) {
  * @param {Run} run
  * @returns {{who: string, did: string, what: string}}
  */
-export function sentence({ entries, action, actor }) {
+export function sentence({ entries, action, actor, name }) {
+  const who = nameOf(actor, name)
   const known = DONE[action]
   const many = entries.reduce((sum, { details }) => sum + (Array.isArray(details.revocations) ? details.revocations.length : 1), 0)
   const [entry] = entries
-  if (!known) return { who: nameOf(actor), did: action, what: entries.length > 1 ? `(${entries.length} entries)` : entry.resource_id }
+  if (!known) return { who, did: action, what: entries.length > 1 ? `(${entries.length} entries)` : entry.resource_id }
   const [did, one, several] = known
-  return { who: nameOf(actor), did, what: many > 1 ? count(many, one, several) : `${one} ${thing(entry)}`.trimEnd() }
+  return { who, did, what: many > 1 ? count(many, one, several) : `${one} ${thing(entry)}`.trimEnd() }
 }
 
 /**
@@ -110,7 +112,7 @@ export function sentence({ entries, action, actor }) {
  */
 function thing({ action, resource_id, details }) {
   if (action === 'srl.regenerate') return resource_id.replace('srl/', '')
-  if (action === 'audit_log.statement' || action === 'tenant.update_settings') return ''
+  if (action === 'audit_log.statement' || action === 'tenant.update_settings' || action === 'recovery.review') return ''
   if (Array.isArray(details.revocations) && details.revocations.length === 1) return String(details.revocations[0].warrant_id)
   const name = details.name ?? details.warrant_id ?? details.host
   return typeof name === 'string' ? name : resource_id.length > 20 ? short(resource_id) : resource_id

@@ -1,7 +1,7 @@
 /** Panels: a heading, and what is loaded below it, or what failed and what to do. */
 
 import { ApiError, now } from '../api.js'
-import { ago, clock, second, span } from '../format.js'
+import { ago, clock, nameOf, second, span } from '../format.js'
 import { html, one, put } from '../html.js'
 import { icon } from './tag.js'
 
@@ -157,6 +157,17 @@ export const named = (text) => html`<bdi class="named" dir="auto">${text}</bdi>`
  * @param {string} name
  */
 export const called = (name) => html`<bdi class="called" dir="auto" title=${name.length > NAME ? name : null}>${cut(name)}</bdi>`
+
+/**
+ * Who did something. An API key leads to what is known of it.
+ * @param {string} identity
+ * @param {string | null} [key] the name of the API key then
+ */
+export function person(identity, key = null) {
+  const [id = ''] = identity.split('@')
+  const name = called(nameOf(identity, key))
+  return id.startsWith('svc_ak_') ? html`<a href=${`#/api-keys/${id}`}>${name}</a>` : name
+}
 
 /** @param {string} name */
 function cut(name) {

@@ -34,7 +34,7 @@ export async function work(place, what, steps, run, { size = () => 1, signal }) 
       put(words, `${number(done)} of ${number(total)} ${what}${done < total ? `, about ${span(Math.max(1, seconds))} more` : ''}`)
       // Of short work only the end is worth hearing.
       const isLong = performance.now() - begun > 2000
-      if (isLong && Math.floor((4 * done) / total) > before && done < total) announce(`${Math.floor((100 * done) / total)} % done.`)
+      if (isLong && Math.floor((4 * done) / total) > before) announce(done < total ? `${Math.floor((100 * done) / total)} % done.` : `All ${number(total)} ${what} are done.`)
     }
     return true
   } finally {

@@ -5,13 +5,14 @@ import { count, number } from '../format.js'
 import { html, one, put } from '../html.js'
 import { layout, MOST, tree } from '../pictures/signing_keys.js'
 import { reached, shown } from '../signing_keys.js'
+import { made } from './change_rail.js'
 import { ask, field } from './dialog.js'
 import { picture } from './panel.js'
 
 /** @typedef {import('../signing_keys.js').Place} Place */
 /** @typedef {{id: string, version: number}} Version a superseded version of the key */
 /** @typedef {{keys?: number, warrants?: number}} Reach numbers of a dry run */
-/** @typedef {{done: boolean, text: string}} Answer */
+/** @typedef {{done: boolean, text: string, change: import('./change_rail.js').Change | null}} Answer `change` has warrants */
 
 /** For more warrants or keys than so many, a person types the name of the key. */
 const MANY = { warrants: 100, keys: 10 }
@@ -86,8 +87,8 @@ class Question {
   async ask(id) {
     const run = async (/** @type {FormData} */ form, /** @type {Record<string, string>} */ headers) => {
       this.isTried = true
-      await post(`/v1/keys/${id}/revoke`, { reason: form.get('reason'), cascade: this.cascade ?? false }, { headers })
-      return { done: true, text: this.told() }
+      const { revoked_at: since } = /** @type {Api.RevokedSigningKey} */ (await post(`/v1/keys/${id}/revoke`, { reason: form.get('reason'), cascade: this.cascade ?? false }, { headers }))
+      return { done: true, text: this.told(), change: since && this.reach().warrants ? made(since) : null }
     }
     const what = this.version ? `Revoke version ${this.version.version} of` : 'Revoke'
     this.choose(this.cascade)
@@ -95,7 +96,7 @@ class Question {
       title: html`${what} <bdi>${this.place.key.name}</bdi>`, body: this.body(), action: this.words, run, danger: true, wide: Boolean(this.all),
       failed: 'The revocation did not end. Revoke again: it goes on with the keys that are left.',
     })
-    return answer ?? (this.isTried ? { done: false, text: 'The revocation did not end. Some keys may be revoked, others not.' } : null)
+    return answer ?? (this.isTried ? { done: false, text: 'The revocation did not end. Some keys may be revoked, others not.', change: null } : null)
   }
 
   body() {
@@ -149,7 +150,7 @@ class Question {
   /** What was done. */
   told() {
     const { warrants = 0 } = this.reach()
-    const lists = warrants ? ' The next list carries the warrants; online checks refuse them already.' : ''
+    const lists = warrants ? ' Online checks refuse the warrants; authorizers refuse them once they hold the change.' : ''
     const what = this.version ? `version ${this.version.version}` : stopped(this.reach(), this.place)
     return `Revoked: ${what} and ${count(warrants, 'warrant')}.${lists}`
   }

@@ -11,7 +11,8 @@ import { wrapped } from './text.js'
 /** @typedef {{x: number, y: number, stage: Stage, title: Line[], lines: Line[], since: Line | null}} Point the middle of its ring, and its texts */
 /** @typedef {{x: number, y: number, text: string}} Line its start, at the base of the letters */
 /** @typedef {{width: number, height: number, isUpright: boolean, points: Point[]}} Layout */
-/** @typedef {{propagation: Api.RevocationPropagation, by: string, status: Api.ListStatus | null, listedAt: string | null, now: number}} Known */
+/** @typedef {Pick<Api.RevocationPropagation, 'revoked_at' | 'list' | 'ended_at' | 'complete'> & {feed: {issued_at: string | null} | null, authorizers: Api.RevocationPropagation['authorizers'] | null}} Propagation `authorizers` is null if this API key may not read what they hold */
+/** @typedef {{propagation: Propagation, by: string | null, status: Api.ListStatus | null, listedAt: string | null, now: number, what?: 'it' | 'them'}} Known */
 
 const UPRIGHT_BELOW = 600
 const RING = 17
@@ -26,15 +27,15 @@ const TEXT = { size: 12.5, weight: 400 }
 export const stages = (known) => [recorded(known), listed(known), held(known), refused(known)]
 
 /** @param {Known} known @returns {Stage} */
-const recorded = ({ propagation, by }) => ({
+const recorded = ({ propagation, by, what = 'it' }) => ({
   title: 'Recorded', state: 'force', isReached: true,
-  lines: [`${second(propagation.revoked_at)} UTC`, `by ${by}`, 'From here on, online checks refuse it.'],
+  lines: [`${second(propagation.revoked_at)} UTC`, ...by ? [`by ${by}`] : [], `From here on, online checks refuse ${what}.`],
 })
 
 /** @param {Known} known @returns {Stage} */
-function listed({ propagation: { feed, list, ended_at, revoked_at }, status, listedAt, now }) {
+function listed({ propagation: { feed, list, ended_at, revoked_at }, status, listedAt, now, what = 'it' }) {
   if (ended_at) return { title: 'Left the list', state: 'superseded', isReached: true, lines: [`${second(ended_at)} UTC`, 'The warrant itself ended then.'] }
-  const inFeed = feed ? [`In the feed since ${date(feed.issued_at) === date(revoked_at) ? second(feed.issued_at).slice(11) : second(feed.issued_at)} UTC.`] : []
+  const inFeed = feed ? [feed.issued_at ? `In the feed since ${date(feed.issued_at) === date(revoked_at) ? second(feed.issued_at).slice(11) : second(feed.issued_at)} UTC.` : 'In the feed.'] : []
   const seconds = (/** @type {number} */ until) => (until - Date.parse(revoked_at)) / 1000
   if (list) {
     const since = listedAt ? span(seconds(Date.parse(listedAt))) : undefined
@@ -44,12 +45,14 @@ function listed({ propagation: { feed, list, ended_at, revoked_at }, status, lis
   return {
     title: status ? `Waits for list ${number(status.version + 1)}` : 'Waits for the next list', state: 'wait', isReached: false,
     since: seconds(now) < 1 ? 'just now' : `${span(seconds(now))} so far`,
-    lines: [...due ? [due] : [], 'Authorizers that use the list alone still let it in.', ...inFeed],
+    lines: [...due ? [due] : [], `Authorizers that use the list alone still let ${what} in.`, ...inFeed],
   }
 }
 
 /** @param {Known} known @returns {Stage} */
-function held({ propagation: { authorizers: { registered, holding, closed, unknown }, ended_at } }) {
+function held({ propagation: { authorizers, ended_at } }) {
+  if (!authorizers) return { title: 'Held by', state: 'unknown', isReached: false, lines: ['This API key may not read what authorizers hold.'] }
+  const { registered, holding, closed, unknown } = authorizers
   if (ended_at) return { title: 'Needs no list', state: 'superseded', isReached: true, lines: ['Authorizers refuse a warrant that has ended.'] }
   if (!registered) return { title: 'Held by', state: 'unknown', isReached: false, lines: ['No authorizer has registered, so none tells what it holds.'] }
   const rest = [closed && `${number(closed)} ${closed === 1 ? 'refuses' : 'refuse'} everything`, unknown && `${number(unknown)} ${unknown === 1 ? 'has' : 'have'} not told yet`].filter(Boolean)
@@ -61,12 +64,13 @@ function held({ propagation: { authorizers: { registered, holding, closed, unkno
 }
 
 /** @param {Known} known @returns {Stage} */
-function refused({ propagation: { authorizers: { registered, unknown }, complete, ended_at } }) {
+function refused({ propagation: { authorizers, complete, ended_at }, what = 'it' }) {
   const title = 'Refused everywhere'
+  const { registered, unknown } = authorizers ?? { registered: 0, unknown: 0 }
   if (ended_at) return { title, state: 'superseded', isReached: true, lines: ['As it has ended.'] }
   if (complete) return { title, state: 'force', isReached: true, lines: ['By what the authorizers report.'] }
   if (!registered) return { title, state: 'unknown', isReached: false, lines: ['This cannot be known.'] }
-  return { title, state: 'unknown', isReached: false, lines: [`Not yet: ${count(unknown, 'authorizer')} may let it in.`] }
+  return { title, state: 'unknown', isReached: false, lines: [`Not yet: ${count(unknown, 'authorizer')} may let ${what} in.`] }
 }
 
 /**

@@ -5,7 +5,7 @@ Each write is one transaction, which is on the disk before it is acknowledged. T
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from itertools import islice
+from itertools import islice, repeat
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -35,6 +35,8 @@ from shared.ports.store import (
 )
 
 _PAGE = 1000
+# Of sort keys alone, which a page has as one text.
+_PAGE_OF_NAMES = 10_000
 
 _COUNT = "SELECT count(*) FROM items_5 WHERE tbl = ? AND pk = ? AND sk > ? AND sk < ?"
 _ITEMS = "SELECT sk, item, checksum FROM items_5 WHERE tbl = ? AND pk = ?"
@@ -248,8 +250,7 @@ class SqliteStore:
             pass
         with self._database.transaction() as connection:
             found = sqlite_audit.expired(connection, before, most)
-            for pk, sk in found:
-                sqlite_items.delete(connection, Address(Table.AUDIT, pk, sk))
+            sqlite_items.delete(connection, [Address(Table.AUDIT, *each) for each in found])
         return len(found)
 
     def _remove_expired_keys(self, before: int, most: int) -> int:
@@ -261,7 +262,7 @@ class SqliteStore:
                 with suppress(Corrupt):
                     item = {} if row is None else sqlite_items.decode_at(address, row)
                     if item.get("expires") == expires:
-                        sqlite_items.delete(connection, address)
+                        sqlite_items.delete(connection, [address])
         return len(found)
 
     def column(
@@ -270,10 +271,11 @@ class SqliteStore:
         """Yield the sort keys after `after`, each with one attribute. Raises `Unavailable`."""
         low = _LOWEST if after is None else after
         while True:
-            bounds = (low, _HIGHEST, _PAGE)
+            bounds = (low, _HIGHEST, _PAGE_OF_NAMES)
             names, values = self._part_of_column(partition, attribute, bounds)
-            yield list(zip(names, map(values.get, names), strict=True))
-            if len(names) < _PAGE:
+            found = map(values.get, names) if values else repeat(None)
+            yield list(zip(names, found, strict=False))
+            if len(names) < _PAGE_OF_NAMES:
                 return
             low = names[-1]
 

@@ -108,28 +108,30 @@ def apply(
     connection: sqlite3.Connection, changes: Sequence[Change], rows: Mapping[Address, Row]
 ) -> None:
     """Apply changes in this transaction; `rows` are those of the items that exist and are read."""
-    puts: list[tuple[Address, Item]] = []
+    puts, gone = list[tuple[Address, Item]](), list[Address]()
     for change in changes:
         key = change.address
         match change:
             case Put(item=item):
                 puts.append((key, item))
             case Delete():
-                delete(connection, key)
+                gone.append(key)
             case Increment():
                 item = decode_at(key, rows[key]) if key in rows else {}
                 puts.append((key, _added(item, change)))
         if isinstance(change, Put | Increment) and change.expect is not Expect.ABSENT:
             _forget(connection, key)
+    delete(connection, gone)
     if puts:
         _put(connection, puts)
 
 
-def delete(connection: sqlite3.Connection, address: Address) -> None:
-    """Delete an item in this transaction, if it exists."""
-    _forget(connection, address)
-    connection.execute(_DELETE, address)
-    connection.execute(_DELETE_PLACE, _place(address))
+def delete(connection: sqlite3.Connection, addresses: Sequence[Address]) -> None:
+    """Delete those of the items that exist, in this transaction."""
+    for each in addresses:
+        _forget(connection, each)
+    connection.executemany(_DELETE, addresses)
+    connection.executemany(_DELETE_PLACE, map(_place, addresses))
 
 
 def _forget(connection: sqlite3.Connection, address: Address) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 import cbor2
 import pytest
 
+from shared.adapters import sqlite
 from shared.adapters.sqlite import SqliteStore
 from shared.errors import Corrupt, ExpectationLost, Unavailable
 from shared.ports.store import (
@@ -71,6 +72,7 @@ def test_a_write_outlives_the_process(path: Path) -> None:
     """F02: what a killed process was told is stored is there for the next one."""
     killed = f"""
 import os
+from shared.adapters import sqlite
 from shared.adapters.sqlite import SqliteStore
 from shared.ports.store import Expect, Address, Put, Table
 address = Address(Table.KEYS, "t1", "settings")
@@ -86,6 +88,7 @@ def test_a_write_cut_off_is_undone(path: Path, store: SqliteStore) -> None:
     """F01: a process killed in the middle of a write leaves nothing of it, and no lock."""
     killed = f"""
 import os
+from shared.adapters import sqlite
 from shared.adapters.sqlite import SqliteStore
 store = SqliteStore({str(path)!r})
 store._database.connection.execute("BEGIN IMMEDIATE")
@@ -122,6 +125,7 @@ def test_another_connection_sees_every_acknowledged_write(path: Path, store: Sql
 def test_many_processes_open_one_new_file(path: Path) -> None:
     """F30: processes started at once make one store; each step of a version has one winner."""
     program = f"""
+from shared.adapters import sqlite
 from shared.adapters.sqlite import SqliteStore
 from shared.errors import ExpectationLost
 from shared.ports.store import At, Expect, Increment, Address, Put, Table
@@ -263,9 +267,12 @@ def test_an_item_that_cannot_be_decoded_is_corrupt(store: SqliteStore, item: byt
     store.write(Delete(OTHER, PRESENT))
 
 
-def test_sort_keys_with_line_feeds_are_told_apart(store: SqliteStore) -> None:
+def test_sort_keys_with_line_feeds_are_told_apart(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """F589c: A walk and a column keep sort keys with line feeds, and any number of them."""
     keys = sorted(["a", "a\nb", "b", "\n", *(f"c{number:04}" for number in range(2_500))])
+    monkeypatch.setattr(sqlite, "_PAGE_OF_NAMES", 1_000)
     for sk in keys:
         store.write(Put(PARTITION.address(sk), {"n": sk} if "\n" in sk else {}, ABSENT))
     found = [each for page in store.column(PARTITION, "n") for each in page]

@@ -18,7 +18,7 @@ _MASTER_KEY = "master.key"
 # SQLite has recent writes in two more files beside the store.
 _LIMITS = f"{_STORE}-limits"
 _PRIVATE = (
-    *(f"{each}{part}" for each in (_STORE, _LIMITS) for part in ("", "-wal", "-shm")),
+    *(f"{each}{part}" for each in (_STORE, _LIMITS) for part in ("", "-wal", "-shm", "-journal")),
     "admin.key",
     "console.json",
 )

@@ -14,7 +14,8 @@ from shared.operations.operator import restored
 from shared.operations.rules import tenants
 from shared.ports.blobs import BlobStore
 
-_LOGS: Final = ("", "-wal", "-shm")
+# What SQLite keeps beside a store: the last for a conversion that was stopped.
+_LOGS: Final = ("", "-wal", "-shm", "-journal")
 
 
 class RestoreRefused(RescindError):

@@ -184,9 +184,11 @@ def local_server(
         server.kill()
 
 
-def start_in_vain(data: Path, *options: str, port: int) -> subprocess.CompletedProcess[str]:
+def start_in_vain(
+    data: Path, *options: str, port: int, cwd: Path = ROOT
+) -> subprocess.CompletedProcess[str]:
     """What a server says that ends by itself."""
-    return run(*_LOCAL_SERVER[1:], *_places(data, port), *options)
+    return run(*_LOCAL_SERVER[1:], *_places(data, port), *options, cwd=cwd)
 
 
 def run(
@@ -194,11 +196,15 @@ def run(
     settings: dict[str, str] | None = None,
     stdin: str = "",
     seconds: float = _START_SECONDS,
+    cwd: Path = ROOT,
 ) -> subprocess.CompletedProcess[str]:
-    """Run Python with these arguments to its end, which must come within `seconds`."""
+    """Run Python with these arguments to its end, which must come within `seconds`.
+
+    `cwd` has the source that it runs.
+    """
     return subprocess.run(
         [sys.executable, *arguments],
-        cwd=ROOT,
+        cwd=cwd,
         env=environment(settings),
         input=stdin,
         capture_output=True,

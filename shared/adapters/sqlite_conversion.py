@@ -90,13 +90,18 @@ def _convert(connection: sqlite3.Connection, path: str) -> None:
         )
         _report(connection, path)
         _check_age(connection)
-        for statement in _CONVERSION:
-            connection.execute(statement)
+        _change(connection)
         connection.execute("COMMIT")
     finally:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
     _log.warning("converted %s; release 0.3.0 does not open it any more", path)
+
+
+def _change(connection: sqlite3.Connection) -> None:
+    """Make the file one of the next format, in this transaction."""
+    for statement in _CONVERSION:
+        connection.execute(statement)
 
 
 def _report(connection: sqlite3.Connection, path: str) -> None:

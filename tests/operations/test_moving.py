@@ -13,7 +13,7 @@ from shared.adapters.dynamodb_usage import DynamoUsage
 from shared.adapters.kms import KmsSealer
 from shared.adapters.s3 import S3Blobs
 from shared.errors import Corrupt, InvalidSettings, InvalidState
-from shared.model.deployment import SCHEMA, Part
+from shared.model.deployment import ADDRESS, SCHEMA, Part
 from shared.model.items import Address, Table
 from shared.model.srl import encoding
 from shared.operations.audit import log, sealing
@@ -262,6 +262,38 @@ def test_a_store_that_is_not_in_charge_is_not_moved(
         deployment.write(there, found, found.next(schema=SCHEMA + 1))
         with pytest.raises(InvalidSettings, match="schema"):
             cutover.begin(there, third)
+
+
+@pytest.mark.parametrize("item", [False, True], ids=["no item", "an item"])
+def test_a_source_of_an_earlier_release_is_not_moved(here: Ports, there: Ports, item: bool) -> None:
+    """F587c, OPS-12, OPS-16: A move raises no schema under processes that serve the source."""
+    Tenant(here, serve(here), handle="acme")
+    found = deployment.read(here)
+    earlier = Put(ADDRESS, found.next(schema=SCHEMA - 1).to_item(), Expect.PRESENT)
+    here.store.write(earlier if item else Delete(ADDRESS, Expect.PRESENT))
+    with pytest.raises(InvalidState, match="update it"):
+        cutover.begin(here, there)
+    assert copying.is_empty(there)
+    deployment.mark_schema(here)
+    _move(here, there)
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_a_target_gets_the_schema_of_its_data(here: Ports, there: Ports, begun: bool) -> None:
+    """F587d, OPS-12: An earlier release refuses a store to which this one moves data.
+
+    That is so if it was left with an earlier schema, and if an earlier release began the move.
+    """
+    Tenant(here, serve(here), handle="acme")
+    if begun:
+        cutover.begin(here, there)
+    else:
+        _move(here, there)
+        here, there = there, here
+    found = deployment.read(there)
+    deployment.write(there, found, found.next(schema=SCHEMA - 1))
+    cutover.begin(here, there)
+    assert deployment.read(there).schema == SCHEMA
 
 
 @pytest.mark.parametrize("harm", ["lost seal", "other seal", "unknown seal", "lost item", "more"])

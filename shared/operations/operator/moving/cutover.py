@@ -3,7 +3,7 @@
 import secrets
 
 from shared.errors import InvalidState
-from shared.model.deployment import Deployment, Part
+from shared.model.deployment import SCHEMA, Deployment, Part
 from shared.operations.operator import backup, deployment, onboarding
 from shared.operations.operator.moving import copying
 from shared.operations.rules import tenants
@@ -16,8 +16,8 @@ def begin(source: Ports, target: Ports) -> None:
     """Take the target out of use until the move has ended. Repeat it to resume a move.
 
     The target must be empty, or have been begun before, or be the store from which the source's
-    data came. Raises `InvalidState`, `InvalidSettings` if a newer release wrote to one of them,
-    `Unavailable`.
+    data came. Raises `InvalidState`, also if the source is of an earlier release; `InvalidSettings`
+    if a newer one wrote to one of them; `Unavailable`.
     """
     ours, theirs = deployment.read(source), deployment.read(target)
     for each in (ours, theirs):
@@ -26,13 +26,16 @@ def begin(source: Ports, target: Ports) -> None:
         return  # Only the end is missing.
     ours.check_in_charge()
     came_from = theirs.part is Part.MOVED and theirs.moved_to == ours.receipt is not None
+    if ours.schema < SCHEMA or ours.version == 0:
+        # To raise it here would stop processes of that release, which may still serve it.
+        raise InvalidState("The source is of an earlier release: update it, and run upgrade on it.")
     if theirs.part is Part.RECEIVING:
+        deployment.mark_schema(target)
         return
     if not came_from and not copying.is_empty(target):
         raise InvalidState("The target has data of its own; name an empty store.")
-    deployment.mark_schema(source)
     receipt = secrets.token_hex(16)
-    receiving = theirs.next(part=Part.RECEIVING, receipt=receipt, moved_to=None)
+    receiving = theirs.next(schema=SCHEMA, part=Part.RECEIVING, receipt=receipt, moved_to=None)
     deployment.write(target, theirs, receiving)
 
 

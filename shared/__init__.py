@@ -1,3 +1,3 @@
 """Code that the functions and the programs share."""
 
-__version__ = "0.3.0"
+__version__ = "0.4.0.dev0"

@@ -17,11 +17,12 @@ from shared.errors import InvalidSettings, Outdated, ReadOnly, Unavailable
 from shared.model import deployment as model
 from shared.model.deployment import SCHEMA, Deployment, Part
 from shared.model.items import Address, Item, Partition, Table
-from shared.operations.operator import deployment, onboarding
+from shared.model.revoked_signers import count_address
+from shared.operations.operator import deployment, doctor, onboarding
 from shared.operations.rules import tenants
 from shared.operations.srl import worker
 from shared.ports import Ports
-from shared.ports.store import Expect, Put, Store
+from shared.ports.store import Delete, Expect, Put, Store
 from shared.settings import Mode
 from shared.settings import mode as load_mode
 from tests.api import Client, serve
@@ -91,6 +92,32 @@ def test_a_store_that_does_not_answer_is_not_taken_for_one_in_charge(
     monkeypatch.setattr(wiring, "assemble", lambda _settings: assembled)
     with pytest.raises(Unavailable):
         wiring.build(wiring.settings(settings))
+
+
+@pytest.mark.parametrize("item", [False, True], ids=["no item", "an item"])
+def test_a_new_tenant_raises_no_schema(settings: dict[str, str], item: bool) -> None:
+    """F585e, OPS-12: Two releases may work on one store until an operator raises its schema.
+
+    A tenant that is created meanwhile does not; and data that is too old keeps it from rising.
+    """
+    with closing(wiring.build(wiring.settings(settings))) as ports:
+        made, _ = onboarding.create_tenant(ports, handle="acme")
+        assert deployment.read(ports).schema == SCHEMA
+        earlier = Put(model.ADDRESS, Deployment(schema=SCHEMA - 1).to_item(), Expect.PRESENT)
+        ports.store.write(earlier if item else Delete(model.ADDRESS, Expect.PRESENT))
+        before = deployment.read(ports)
+        onboarding.create_tenant(ports, handle="globex")
+        assert deployment.read(ports) == before
+        named: Item = {"signers": ["svc_key_a"], "version": 1}
+        ports.store.write(Put(count_address(made.tenant_id), named, Expect.ANYTHING))
+        with pytest.raises(InvalidSettings, match="of the tenant acme was stored by a release"):
+            deployment.mark_schema(ports)
+        (found,) = [each for each in doctor.examine(ports) if each.subject == "acme"]
+        assert "release 0.3.0" in found.remedy
+        assert deployment.read(ports) == before
+        ports.store.write(Delete(count_address(made.tenant_id), Expect.PRESENT))
+        deployment.mark_schema(ports)
+        assert deployment.read(ports).schema == SCHEMA
 
 
 @pytest.fixture

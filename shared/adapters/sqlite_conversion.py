@@ -1,4 +1,4 @@
-"""The conversion of a SQLite file of release 0.3.0 to the format of this release (OPS-12).
+"""The conversion of a SQLite file of release 0.3.0 to the format of this release (OPS-11).
 
 A conversion happens alone: if another connection to the file is open, of any release, it is
 refused. It is one transaction in a rollback journal. If the process is killed, whoever opens the

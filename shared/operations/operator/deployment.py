@@ -35,6 +35,16 @@ def mark_schema(ports: Ports) -> None:
     settle(attempt)
 
 
+def mark_if_new(ports: Ports) -> None:
+    """Note the schema of this release in a store without tenants.
+
+    That of any other is raised by `mark_schema` alone, since an earlier release may still work on
+    it. Raises as `mark_schema` does.
+    """
+    if next(iter(tenants.directory(ports)), None) is None:
+        mark_schema(ports)
+
+
 def _check_age(ports: Ports) -> None:
     for tenant in tenants.directory(ports):
         if oldest.is_too_old(ports.store.get, tenant.tenant_id):

@@ -31,7 +31,7 @@ def create_tenant(
     log. Raises `ValueError` if `handle` is not valid, `Conflict` if it is in use.
     """
     model.handle(handle)
-    deployment.mark_schema(ports)
+    deployment.mark_if_new(ports)
     return settle(lambda: _create_tenant(ports, handle, user))
 
 

@@ -62,9 +62,9 @@ async def register_stock_authorizer(
 
     As `POST /v1/authorizers/register`, but what does not fit is left out.
 
-    429: the rate limit is exceeded, or the tenant has 20,000 authorizers.
+    429: the rate limit is exceeded, or the API key or the tenant may have no more authorizers.
     """
-    return registered(here, body.description(), response)
+    return registered(here, body.description(), response, is_stock=True)
 
 
 @routes.post(f"{_ROOT}/authorizers/{{id}}/heartbeat")
@@ -74,9 +74,14 @@ async def send_stock_heartbeat(
 ) -> HeartbeatTaken:
     """Report which native list a stock authorizer holds.
 
-    404: another caller registered the authorizer, or an administrator removed it.
+    If the caller has not registered the authorizer, or it was removed, the status is 200 as well,
+    and nothing is stored.
+
+    404: this cannot be the identifier of an authorizer.
     """
-    taken = here.run(authorizers.heartbeat, authorizer_id=authorizer_id, beat=body.beat())
+    taken = here.run(
+        authorizers.heartbeat, authorizer_id=authorizer_id, beat=body.beat(), is_stock=True
+    )
     return HeartbeatTaken.of(taken)
 
 

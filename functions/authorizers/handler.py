@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from fastapi import Path, Response
+from fastapi import Path, Query, Response
 
 from functions.authorizers import compat, native
 from functions.authorizers.registration import REGISTERED_BEFORE, registered
@@ -18,15 +18,20 @@ from functions.authorizers.schemas import (
     SendReports,
 )
 from shared.errors import NotFound
+from shared.model.identifiers import API_KEY
 from shared.model.rate_limit import Purpose
 from shared.operations.api import authorizers
 from shared.web.app import create_app, lambda_handler
+from shared.web.fields import identifier
 from shared.web.paging import Pager, Paging
 from shared.web.routes import ApiRequest, router, serves
 
 routes = router("Authorizers")
 
 Identifier = Annotated[AuthorizerId, Path(alias="id")]
+OwnerKey = Annotated[
+    str, Query(description="Identifier of the API key.", json_schema_extra=identifier(API_KEY))
+]
 
 
 @routes.post("/v1/authorizers/register", status_code=201, responses=REGISTERED_BEFORE)
@@ -38,6 +43,8 @@ async def register_authorizer(
 
     If the same caller registered one of this `name` and `public_key` before, the response is 200
     with the same `id`. Unknown fields of the body are ignored.
+
+    409: the API key has registered as many authorizers as the setting `authorizers_max` allows.
 
     429: the rate limit is exceeded, or the tenant has 20,000 authorizers.
     """
@@ -52,10 +59,10 @@ async def send_heartbeat(
     """Report what an authorizer holds, and that it is running.
 
     Report once after each advance, after a random time of up to `spread_seconds`, and at the latest
-    after `report_after_seconds`. An authorizer that did not report for 30 days is registered again
-    by its heartbeat. Unknown fields of the body are ignored.
+    after `report_after_seconds`. Unknown fields of the body are ignored.
 
-    404: another caller registered the authorizer, or an administrator removed it.
+    404: the caller has not registered the authorizer, or it was removed, or it did not report for
+    more than 30 days. Register it again.
     """
     taken = here.run(authorizers.heartbeat, authorizer_id=authorizer_id, beat=body.beat())
     return HeartbeatTaken.of(taken)
@@ -98,11 +105,25 @@ async def get_authorizer(here: ApiRequest, authorizer_id: Identifier) -> Authori
 async def remove_authorizer(here: ApiRequest, authorizer_id: Identifier) -> None:
     """Remove an authorizer that does not run any more.
 
-    It does not count any more as one that must hold a revocation. For 30 days its heartbeats are
-    refused with 404. Removing it does not stop it from enforcing warrants, nor from registering
-    again; revoke its API key for that.
+    It does not count any more as one that must hold a revocation, and its heartbeats are refused
+    with 404. Removing it does not stop it from enforcing warrants, nor from registering again;
+    revoke its API key for that. A key without the scope `admin` removes what its owner registered.
     """
     here.run(authorizers.remove, authorizer_id=authorizer_id)
+
+
+@routes.delete("/v1/authorizers", status_code=204)
+@serves(authorizers.remove_of_key, raises=(NotFound,))
+async def remove_authorizers_of_key(here: ApiRequest, owner: OwnerKey) -> None:
+    """Remove all authorizers that an API key registered, such as a stolen one.
+
+    Each request removes up to 2,000.
+
+    404: the caller has not the scope `admin`, and names another key than its own.
+
+    429: the rate limit is exceeded, or some authorizers are left; repeat the request.
+    """
+    here.run(authorizers.remove_of_key, key_id=owner)
 
 
 app = create_app(native.routes, routes, compat.routes)

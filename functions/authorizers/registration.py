@@ -18,9 +18,9 @@ REGISTERED_BEFORE: Final[dict[int | str, dict[str, Any]]] = {
 
 
 def registered(
-    here: ApiRequest, described: Description, response: Response
+    here: ApiRequest, described: Description, response: Response, *, is_stock: bool = False
 ) -> RegisteredAuthorizer:
     """Register an authorizer, or find it. `response` gets 201 if it is new, and 200 otherwise."""
-    made = here.run(authorizers.register, described=described)
+    made = here.run(authorizers.register, described=described, is_stock=is_stock)
     response.status_code = 201 if made.is_new else 200
     return RegisteredAuthorizer.of(made)

@@ -16,7 +16,7 @@ from shared.model.authorizers import (
     Registered,
     native_version,
 )
-from shared.model.identifiers import AUTHORIZER, is_identifier
+from shared.model.identifiers import API_KEY, AUTHORIZER, is_identifier
 from shared.operations.api.authorizers import HeartbeatStatus, Registration, Reported
 from shared.operations.rules.heartbeats import Outcome, Taken
 from shared.web.fields import (
@@ -56,6 +56,7 @@ _AUTHORIZER: Final[dict[str, JsonValue]] = {
     "allow_when_stale": False,
     "refused": {},
     "foreign": False,
+    "api_key_id": sample(API_KEY),
 }
 
 # A registration is stored in one item of at most 2 KB (FLEET-3).
@@ -319,9 +320,8 @@ class ReportResult(ResponseBody):
     id: AuthorizerId
     status: Outcome = shown(
         "`ok`: it was taken. `foreign`: likewise, but the authorizer holds entries that this "
-        "service did not publish. `not_found`: another caller registered the authorizer, or an "
-        "administrator removed it. `full`: it would have to be registered again, and the tenant "
-        "has the most that it may have."
+        "service did not publish. `not_found`: the caller has not registered the authorizer, or it "
+        "was removed. Register it again."
     )
 
 
@@ -354,7 +354,7 @@ class Authorizer(RecordBody):
     model_config = example(**_AUTHORIZER)
 
     id: AuthorizerId
-    name: str = shown("The name that it was registered with, or its identifier.")
+    name: str = shown("The name that it was registered with.")
     type: OrNull = shown("The kind of program.")
     version: OrNull = Field(
         validation_alias="program_version", description="The version of the program."
@@ -380,6 +380,10 @@ class Authorizer(RecordBody):
     foreign: bool = Field(
         validation_alias="is_foreign",
         description="Whether it holds entries that this service did not publish.",
+    )
+    api_key_id: OrNull = Field(
+        validation_alias="key_id",
+        description="The API key that registered it; null if a release before 0.4.0 did.",
     )
 
 

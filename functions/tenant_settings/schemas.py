@@ -9,6 +9,8 @@ from shared.model.identifiers import TENANT
 from shared.model.tenants import (
     AUDIT_RETENTION_DAYS_MAX,
     AUDIT_RETENTION_DAYS_MIN,
+    AUTHORIZERS_MAX_MAX,
+    AUTHORIZERS_MAX_MIN,
     FEED_WINDOW_MS_MAX,
     FEED_WINDOW_MS_MIN,
     ROTATION_GRACE_SECONDS_MAX,
@@ -56,6 +58,9 @@ _PUBLICATION: Final = (
 )
 
 
+_AUTHORIZERS: Final = "How many authorizers one API key may register. A relay registers many."
+
+
 def _seconds(value: Any) -> Any:
     return int(value.total_seconds()) if isinstance(value, timedelta) else value
 
@@ -87,6 +92,9 @@ class UpdateTenantSettings(RequestBody):
         int, Field(ge=FEED_WINDOW_MS_MIN, le=FEED_WINDOW_MS_MAX), _optional(_WINDOW)
     ] = 0
     list_publication: Annotated[OnePublication, _optional(_PUBLICATION)] = ListPublication.SCHEDULED
+    authorizers_max: Annotated[
+        int, Field(ge=AUTHORIZERS_MAX_MIN, le=AUTHORIZERS_MAX_MAX), _optional(_AUTHORIZERS)
+    ] = 0
 
 
 class TenantSettings(RecordBody):
@@ -100,6 +108,7 @@ class TenantSettings(RecordBody):
         rotation_grace_seconds=3600,
         feed_window_ms=500,
         list_publication="scheduled",
+        authorizers_max=200,
         rate_limit_per_second=1000,
         rate_limit_burst=2000,
         created_at="2026-11-21T12:00:00Z",
@@ -113,6 +122,7 @@ class TenantSettings(RecordBody):
     rotation_grace_seconds: Seconds = Field(validation_alias="rotation_grace", description=_GRACE)
     feed_window_ms: int = shown(_WINDOW)
     list_publication: ListPublication = shown(_PUBLICATION)
+    authorizers_max: int = shown(_AUTHORIZERS)
     rate_limit_per_second: int = shown("Requests per second that the tenant may make.")
     rate_limit_burst: int = shown("Requests at once that the tenant may make after a pause.")
     created_at: MomentOut = shown("When the tenant was created.")

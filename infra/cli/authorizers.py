@@ -6,6 +6,7 @@ import typer
 
 from infra.cli.client import segment
 from infra.cli.commands import Session, command, confirm, noun
+from infra.cli.errors import WrongUsage
 from infra.cli.output import Column
 from infra.cli.values import SHOWN, Limit, Yes
 
@@ -19,6 +20,11 @@ _COLUMNS: Final = (
 )
 
 AuthorizerId = Annotated[str, typer.Argument(metavar="AUTHORIZER", help="svc_azr_…")]
+
+Removed = Annotated[str | None, typer.Argument(metavar="[AUTHORIZER]", help="svc_azr_…")]
+Owner = Annotated[
+    str | None, typer.Option("--owner", metavar="KEY", help="Remove all that this API key made.")
+]
 
 app = noun("Authorizers: list them, and see what each holds.")
 
@@ -42,8 +48,17 @@ def show(session: Session, authorizer: AuthorizerId) -> None:
 
 
 @command(app, "remove", example="rescind authorizers remove svc_azr_01J… --yes")
-def remove(session: Session, authorizer: AuthorizerId, yes: Yes = False) -> None:
-    """Remove an authorizer that is gone. One that still runs registers again."""
-    confirm(f"Remove the authorizer {authorizer}?", yes=yes)
-    session.api.delete(f"{_PATH}/{segment(authorizer)}")
-    session.out.say(f"{authorizer} is removed.")
+def remove(
+    session: Session, authorizer: Removed = None, owner: Owner = None, yes: Yes = False
+) -> None:
+    """Remove an authorizer that is gone, or all of an API key. Those that run register again."""
+    if (authorizer is None) == (owner is None):
+        raise WrongUsage("Name an authorizer, or the API key with --owner.")
+    if authorizer is not None:
+        confirm(f"Remove the authorizer {authorizer}?", yes=yes)
+        session.api.delete(f"{_PATH}/{segment(authorizer)}")
+        session.out.say(f"{authorizer} is removed.")
+    else:
+        confirm(f"Remove all authorizers that the API key {owner} registered?", yes=yes)
+        session.api.delete(_PATH, {"owner": owner})
+        session.out.say(f"The authorizers of {owner} are removed.")

@@ -66,9 +66,9 @@ class Api:
         """Return the JSON of an answer."""
         return _json(self.send("PATCH", path, body=body))
 
-    def delete(self, path: str) -> None:
-        """Delete a resource."""
-        self.send("DELETE", path)
+    def delete(self, path: str, params: Params | None = None) -> None:
+        """Delete a resource, or all that `params` name."""
+        self.send("DELETE", path, params=params)
 
     def pages(self, path: str, params: Params | None = None) -> Iterator[dict[str, Any]]:
         """Return the pages of a list, each as the service answers it."""

@@ -51,6 +51,7 @@ class Action(StrEnum):
     SERVICE_ACCOUNT_DELETE = "service_account.delete"
     AUTHORIZER_REGISTER = "authorizer.register"
     AUTHORIZER_REMOVE = "authorizer.remove"
+    AUTHORIZER_REMOVE_BATCH = "authorizer.remove_batch"
     AUTHORIZER_STALE = "authorizer.stale"
     AUDIT_LOG_ROTATE_KEY = "audit_log.rotate_key"
     AUDIT_LOG_NEW_GENERATION = "audit_log.new_generation"

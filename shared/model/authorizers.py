@@ -15,9 +15,11 @@ REGISTERED_MAX: Final = 20_000
 # The most reports in one request of a relay.
 REPORTS_MAX: Final = 100
 
-# How long a registration counts without a heartbeat, and how long a removed one is remembered.
+# How many of them one API key may register, unless the tenant has another setting.
+REGISTERED_MAX_DEFAULT: Final = 200
+
+# How long a registration counts without a heartbeat.
 UNSEEN: Final = timedelta(days=30)
-REMEMBERED: Final = timedelta(days=30)
 # A heartbeat that says nothing new is stored only this long after the last one. It is a little
 # shorter than the shortest pause between heartbeats, which no client keeps to the second.
 STORED_EVERY: Final = timedelta(seconds=270)
@@ -71,7 +73,8 @@ class Heartbeat:
 class Authorizer(Record):
     """The registration of an authorizer, with its last stored heartbeat.
 
-    `owner` is the identity of the caller that registered it. `seen_at` is the time of the last
+    `owner` is the identity of the caller that registered it, and `key_id` its API key; that is
+    empty if release 0.3.0 registered it. `seen_at` is the time of the last
     stored heartbeat, or of the registration. The fields from `sequence` to `refused` are those of
     `Heartbeat`, but `chain` is 32 bytes, or none; before the first one, `sequence` is None.
     `is_foreign` is whether it reported a chain that this service does not have at `sequence`. All
@@ -96,10 +99,11 @@ class Authorizer(Record):
     refused: dict[str, int] = field(default_factory=dict, metadata=SPARSE)
     is_foreign: bool = field(default=False, metadata=SPARSE)
     version: int = 1
+    key_id: str = field(default="", metadata=SPARSE)
 
     @classmethod
     def new(
-        cls, authorizer_id: str, described: Description, *, owner: str, now: datetime
+        cls, authorizer_id: str, described: Description, *, owner: str, key_id: str, now: datetime
     ) -> "Authorizer":
         """Return the registration of an authorizer that has not reported yet."""
         return cls(
@@ -113,6 +117,7 @@ class Authorizer(Record):
             public_key=described.public_key,
             metadata=dict(described.metadata),
             relay=described.relay,
+            key_id=key_id,
         )
 
     @property
@@ -133,6 +138,13 @@ class Authorizer(Record):
     def is_expired(self, now: datetime) -> bool:
         """Return whether the registration has ended, so that it does not count any more."""
         return self.expires_at <= now
+
+    def is_registered_by(self, key_id: str) -> bool:
+        """Return whether this API key registered it. Without `key_id`, the owner may name the key.
+
+        It does so if the key belongs to no service account.
+        """
+        return (self.key_id or self.owner.partition("@")[0]) == key_id
 
     def described_as(self, described: Description, now: datetime) -> "Authorizer":
         """Return the registration after it was registered again with this description."""
@@ -217,15 +229,14 @@ class Registered(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class Removed(Record):
-    """What is kept of an authorizer that an administrator removed, for `REMEMBERED`."""
+class OfKey(Record):
+    """How many of the registered authorizers an API key has registered (FLEET-3).
 
-    id: str
-    removed_at: datetime
+    A lost write may leave a wrong number, until the next count.
+    """
 
-    def is_forgotten(self, now: datetime) -> bool:
-        """Return whether the identifier may register again by a heartbeat."""
-        return self.removed_at + REMEMBERED <= now
+    count: int = 0
+    version: int = 0
 
 
 def native_version(sequence: int | None) -> int:
@@ -239,7 +250,7 @@ def authorizers(tenant_id: str) -> Partition:
 
 
 def removed(tenant_id: str) -> Partition:
-    """Return the partition of what is kept of removed authorizers, by identifier."""
+    """Return the partition of what release 0.3.0 kept of removed authorizers, which has no use."""
     return Partition(Table.REVOCATIONS, f"{tenant_id}#removed-authorizers")
 
 
@@ -251,6 +262,11 @@ def stale(tenant_id: str) -> Partition:
 def registered_address(tenant_id: str) -> Address:
     """Return the address of the numbers of registered authorizers."""
     return Address(Table.REVOCATIONS, f"{tenant_id}#registered-authorizers")
+
+
+def of_keys(tenant_id: str) -> Partition:
+    """Return the partition of how many authorizers each API key has registered, by its id."""
+    return Partition(Table.REVOCATIONS, f"{tenant_id}#authorizers-of-keys")
 
 
 def name_address(tenant_id: str, *, owner: str, name: str, public_key: str) -> Address:

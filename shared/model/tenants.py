@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Final, Self
 
+from shared.model.authorizers import REGISTERED_MAX, REGISTERED_MAX_DEFAULT
 from shared.model.items import Address, Item, Partition, Table
 from shared.model.rate_limit import BURST, RATE_PER_SECOND
 from shared.model.records import ADDED, SPARSE, Record
@@ -21,6 +22,8 @@ AUDIT_RETENTION_DAYS_DEFAULT: Final = 400
 FEED_WINDOW_MS_MIN: Final = 0
 FEED_WINDOW_MS_MAX: Final = 60_000
 FEED_WINDOW_MS_DEFAULT: Final = 500
+AUTHORIZERS_MAX_MIN: Final = 1
+AUTHORIZERS_MAX_MAX: Final = REGISTERED_MAX
 
 _BLOBS: Final = ("srl", "native", "audit", "checkpoints", "journal")
 _HANDLE: Final = re.compile(r"[a-z0-9-]{1,63}")
@@ -52,6 +55,7 @@ class TenantSettings(Record):
     feed_window_ms: int = field(default=FEED_WINDOW_MS_DEFAULT, metadata=ADDED)
     list_publication: ListPublication = field(default=ListPublication.SCHEDULED, metadata=ADDED)
     removal_at: datetime | None = None
+    authorizers_max: int = field(default=REGISTERED_MAX_DEFAULT, metadata=ADDED)
 
     @classmethod
     def initial(cls, tenant_id: str, handle_: str, created_at: datetime) -> Self:
@@ -106,6 +110,7 @@ class SettingsChange:
     rotation_grace_seconds: int | None = None
     feed_window_ms: int | None = None
     list_publication: ListPublication | None = None
+    authorizers_max: int | None = None
 
     def beside(self, settings: TenantSettings) -> dict[str, Any]:
         """Return the new values that differ from those of `settings`, by name."""

@@ -84,7 +84,7 @@ def _authorizer(ports: Ports, number: int, chain: str) -> Authorizer:
     now = times.whole(ports.now())
     described = Description(f"gateway-{number:05}", "rescind-authorizer", "1.0.0")
     owner = "authorizers@bench.svc"
-    new = Authorizer.new(ports.new_id(AUTHORIZER), described, owner=owner, now=now)
+    new = Authorizer.new(ports.new_id(AUTHORIZER), described, owner=owner, key_id="", now=now)
     held = (0, "0" * 64) if number % 10 == 0 else (1, chain)
     beat = Heartbeat(*held, verified_at=now, max_staleness_seconds=30)
     return new.after(beat, now, relay="", is_foreign=False)

@@ -8,8 +8,10 @@ from shared.model import times
 from shared.model.authorizers import (
     REGISTERED_MAX,
     Authorizer,
+    OfKey,
     Registered,
     authorizers,
+    of_keys,
     registered_address,
 )
 from shared.model.authorizers import removed as removed_partition
@@ -17,6 +19,7 @@ from shared.model.callers import Scope
 from shared.model.feed import FeedHead, entry_address, head_address
 from shared.model.identifiers import AUTHORIZER
 from shared.model.rate_limit import BURST, Purpose, microseconds
+from shared.operations.api import authorizers as api
 from shared.operations.api import feed as feed_api
 from shared.operations.rules import registered
 from shared.operations.srl import feed
@@ -185,8 +188,7 @@ def test_only_the_owner_reports(tenant: Tenant, other_tenant: Tenant) -> None:
     for caller in (tenant.admin, tenant.client(Scope.AUTHORIZER)):
         assert refusal(beat(caller, made, sequence=0)) == (404, "not_found")
     assert stored(tenant, made) == before
-    # Another tenant knows nothing of it, and registers it as its own.
-    assert beat(other_tenant.authorizer, made, sequence=0).status_code == 200
+    assert refusal(beat(other_tenant.authorizer, made, sequence=0)) == (404, "not_found")
     assert stored(tenant, made) == before
 
 
@@ -199,19 +201,21 @@ def test_keys_of_one_account_are_one_owner(tenant: Tenant) -> None:
     assert register(new) == made
 
 
-def test_an_authorizer_that_was_forgotten_returns(tenant: Tenant) -> None:
-    """F255a: A heartbeat for an identifier of which nothing is known registers it again."""
-    unknown = tenant.ports.new_id(AUTHORIZER)
-    assert beat(tenant.authorizer, unknown, sequence=0).status_code == 200
-    found = stored(tenant, unknown)
-    assert (found.name, found.sequence) == (unknown, 0)
-    assert numbers(tenant).count == 1
-    assert refusal(beat(tenant.admin, unknown, sequence=0)) == (404, "not_found")
+def test_an_identifier_that_was_never_issued_registers_nothing(tenant: Tenant) -> None:
+    """FLEET-5, F255a: A heartbeat or report for an unknown identifier is 404 and stores nothing."""
+    unknown = [tenant.ports.new_id(AUTHORIZER) for _ in range(3)]
+    count = len(audit_entries(tenant))
+    for caller in (tenant.authorizer, tenant.admin):
+        assert refusal(beat(caller, unknown[0], sequence=0)) == (404, "not_found")
+    results = report(tenant.authorizer, *({"id": each} for each in unknown)).json()["results"]
+    assert [each["status"] for each in results] == ["not_found"] * 3
+    assert (numbers(tenant).count, len(audit_entries(tenant))) == (0, count)
+    assert list(tenant.ports.store.query(authorizers(tenant.id))) == []
 
 
 @pytest.mark.parametrize("malformed", ["x", "svc_azr_", "svc_key_01kbm4xt3rfz8c5w7y2q9n6d1e"])
 def test_a_malformed_identifier_is_not_registered(tenant: Tenant, malformed: str) -> None:
-    """FLEET-5: A heartbeat registers only identifiers of the form that the service gives."""
+    """FLEET-5: A heartbeat for what cannot be an identifier is answered as for an unknown one."""
     assert refusal(beat(tenant.authorizer, malformed, sequence=0)) == (404, "not_found")
     assert numbers(tenant).count == 0
 
@@ -222,12 +226,9 @@ def test_a_full_tenant_refuses_in_a_way_that_clients_retry(tenant: Tenant) -> No
     beat(tenant.authorizer, made, sequence=0)
     address = registered_address(tenant.id)
     tenant.ports.store.write(Increment(address, {"count": REGISTERED_MAX - 1}, Expect.PRESENT))
-    for answer in (
-        tenant.authorizer.post(REGISTER, json={"name": "new"}),
-        beat(tenant.authorizer, tenant.ports.new_id(AUTHORIZER), sequence=0),
-    ):
-        assert refusal(answer) == (429, "rate_limited")
-        assert int(answer.headers["Retry-After"]) >= 60
+    refused = tenant.authorizer.post(REGISTER, json={"name": "new"})
+    assert refusal(refused) == (429, "rate_limited")
+    assert int(refused.headers["Retry-After"]) >= 60
     assert register(tenant.authorizer) == made
     answer = beat(tenant.authorizer, made, sequence=0).json()
     assert (answer["report_after_seconds"], answer["spread_seconds"]) == (400, 100)
@@ -408,11 +409,15 @@ def test_reading_authorizers(tenant: Tenant) -> None:
         "allow_when_stale": False,
         "refused": {"gap": 1},
         "foreign": False,
+        "api_key_id": tenant.authorizer.key_id,
     }
 
 
 def test_an_authorizer_that_is_not_heard_of_ends(tenant: Tenant, clock: Clock) -> None:
-    """F255b: After 30 days without a heartbeat an authorizer is in no list, and can return."""
+    """F255b: After 30 days without a heartbeat an authorizer is in no list, and can return.
+
+    It can until the next count removes it.
+    """
     made = register(tenant.authorizer)
     clock.advance(days=30, seconds=-1)
     assert tenant.admin.get(f"/v1/authorizers/{made}").status_code == 200
@@ -424,20 +429,157 @@ def test_an_authorizer_that_is_not_heard_of_ends(tenant: Tenant, clock: Clock) -
 
 
 def test_a_removed_authorizer(tenant: Tenant, clock: Clock) -> None:
-    """F259a: A heartbeat does not bring back an authorizer that an administrator removed."""
+    """F259a: A heartbeat never brings back an authorizer that was removed."""
     made = register(tenant.authorizer)
     assert tenant.admin.delete(f"/v1/authorizers/{made}").status_code == 204
     assert numbers(tenant).count == 0
-    for answer in (
-        tenant.admin.delete(f"/v1/authorizers/{made}"),
-        tenant.admin.get(f"/v1/authorizers/{made}"),
-        beat(tenant.authorizer, made, sequence=0),
-    ):
-        assert refusal(answer) == (404, "not_found")
-    clock.advance(days=30, seconds=-1)
-    assert refusal(beat(tenant.authorizer, made, sequence=0)) == (404, "not_found")
-    clock.advance(seconds=1)
+    for days in (0, 31):
+        clock.advance(days=days)
+        for answer in (
+            tenant.admin.delete(f"/v1/authorizers/{made}"),
+            tenant.admin.get(f"/v1/authorizers/{made}"),
+            beat(tenant.authorizer, made, sequence=0),
+        ):
+            assert refusal(answer) == (404, "not_found")
+
+
+def test_who_removes_an_authorizer(tenant: Tenant) -> None:
+    """FLEET-1: Its owner removes an authorizer, or an administrator; to others it is not there."""
+    made, other = register(tenant.authorizer), tenant.client(Scope.AUTHORIZER)
+    assert refusal(other.delete(f"/v1/authorizers/{made}")) == (404, "not_found")
+    assert tenant.authorizer.delete(f"/v1/authorizers/{made}").status_code == 204
+    (entry,) = [each for each in audit_entries(tenant) if each["action"] == "authorizer.remove"]
+    assert (entry["resource_id"], entry["actor_key_id"]) == (made, tenant.authorizer.key_id)
+
+
+# --- the quota of a key ---
+
+
+def quota(tenant: Tenant, most: int) -> None:
+    answer = tenant.admin.request("PATCH", "/v1/tenant/settings", json={"authorizers_max": most})
+    assert answer.status_code == 200
+
+
+def test_a_key_registers_no_more_than_its_quota(tenant: Tenant, clock: Clock) -> None:
+    """FLEET-3, F561a: One API key cannot fill the registry; other keys still register."""
+    thief = tenant.client(Scope.AUTHORIZER)
+    quota(tenant, 3)
+    made = [register(thief, f"false-{number}") for number in range(3)]
+    beat(thief, made[0], sequence=0)
+    refused = thief.post(REGISTER, json={"name": "false-3"})
+    assert refusal(refused) == (409, "conflict")
+    assert "authorizers_max" in refused.json()["error"]["message"]
+    # A stock authorizer retries no other status.
+    stock = thief.post("/compat/tenuo/v1/authorizers/register", json={"name": "stock"})
+    assert (refusal(stock), stock.headers["Retry-After"]) == ((429, "rate_limited"), "300")
+    assert register(thief, "false-0") == made[0]
+    assert numbers(tenant).count == 3
+    register(tenant.authorizer)
+    # Whoever is removed makes room, and so does whatever ended.
+    tenant.admin.delete(f"/v1/authorizers/{made[0]}")
+    register(thief, "false-3")
+    clock.advance(days=30)
+    assert refusal(thief.post(REGISTER, json={"name": "a"})) == (409, "conflict")
+    assert thief.post(REGISTER, json={"name": "a"}).status_code == 201
+
+
+def test_the_quota_has_a_default_for_every_tenant(tenant: Tenant) -> None:
+    """FLEET-3: Without a setting, an API key may register 200 authorizers."""
+    assert tenant.admin.get("/v1/tenant/settings").json()["authorizers_max"] == 200
+    partition = of_keys(tenant.id)
+    register(tenant.authorizer)
+    address = partition.address(tenant.authorizer.key_id)
+    tenant.ports.store.write(Increment(address, {"count": 198}, Expect.PRESENT))
+    register(tenant.authorizer, "edge-200")
+    answer = tenant.authorizer.post(REGISTER, json={"name": "edge-201"})
+    assert refusal(answer) == (409, "conflict")
+
+
+def test_a_lost_count_of_a_key_is_made_again(tenant: Tenant, clock: Clock) -> None:
+    """F561b: The daily count corrects how many authorizers each API key has registered."""
+    made = register(tenant.authorizer)
+    register(tenant.admin)
+    addresses = [
+        of_keys(tenant.id).address(each.key_id) for each in (tenant.authorizer, tenant.admin)
+    ]
+    tenant.ports.store.write(
+        Increment(addresses[0], {"count": 70, "version": 1}, Expect.PRESENT),
+        Delete(addresses[1], Expect.PRESENT),
+    )
+    clock.advance(days=1)
+    beat(tenant.authorizer, made, sequence=0)
+    items = tenant.ports.store.get_many(addresses)
+    assert [OfKey.from_item(items[each]).count for each in addresses] == [1, 1]
+
+
+# --- all of a key ---
+
+
+def of_key(client: Client, key_id: str) -> Any:
+    return client.delete(f"/v1/authorizers?owner={key_id}")
+
+
+def test_all_that_a_key_registered_is_removed_at_once(tenant: Tenant) -> None:
+    """FLEET-19, F561c: One request removes all that a stolen key registered, and no other."""
+    thief, honest = tenant.client(Scope.AUTHORIZER), register(tenant.authorizer)
+    false = [register(thief, f"false-{number}") for number in range(70)]
+    before = tenant.admin.get("/v1/authorizers").json()["total"]
+    assert of_key(tenant.admin, thief.key_id).status_code == 204
+    assert (before, numbers(tenant).count) == (71, 1)
+    assert [row.sk for row in tenant.ports.store.query(authorizers(tenant.id))] == [honest]
+    batch = "authorizer.remove_batch"
+    entries = [each for each in audit_entries(tenant) if each["action"] == batch]
+    assert {each["resource_id"] for each in entries} == {thief.key_id}
+    details: list[Any] = [entry["details"] for entry in entries]
+    named = {of["id"] for each in details for of in each["authorizers"]}
+    assert named == set(false)
+    # Nothing is left, and that is no error.
+    assert of_key(tenant.admin, thief.key_id).status_code == 204
+
+
+def test_many_authorizers_of_a_key_are_removed_in_steps(
+    tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """FLEET-19: A request that leaves some asks to be repeated, until none is left."""
+    monkeypatch.setattr(api, "_REMOVED_MAX", 40)
+    for number in range(70):
+        register(tenant.authorizer, f"edge-{number}")
+    first = of_key(tenant.authorizer, tenant.authorizer.key_id)
+    assert (refusal(first), first.headers["Retry-After"]) == ((429, "rate_limited"), "1")
+    assert numbers(tenant).count == 30
+    assert of_key(tenant.authorizer, tenant.authorizer.key_id).status_code == 204
+    assert numbers(tenant).count == 0
+
+
+def test_who_removes_all_of_a_key(tenant: Tenant) -> None:
+    """FLEET-19: Only an administrator removes what another API key registered."""
+    made = register(tenant.authorizer)
+    other = tenant.client(Scope.AUTHORIZER)
+    assert refusal(of_key(other, tenant.authorizer.key_id)) == (404, "not_found")
+    for wrong in ("", "x", made):
+        assert refusal(of_key(tenant.admin, wrong)) == (400, "invalid_request")
+    assert of_key(other, other.key_id).status_code == 204
+    assert numbers(tenant).count == 1
+
+
+def test_registrations_of_the_release_before(tenant: Tenant) -> None:
+    """F561d: What release 0.3.0 registered counts for no key, and can be removed by key."""
+    made = register(tenant.authorizer)
+    row = authorizers(tenant.id).address(made)
+    item = dict(tenant.ports.store.get(row) or {})
+    del item["key_id"]
+    kept = removed_partition(tenant.id).address(tenant.ports.new_id(AUTHORIZER))
+    tenant.ports.store.write(
+        Put(row, item, Expect.PRESENT),
+        Put(kept, {"id": kept.sk, "removed_at": NOW}, Expect.ABSENT),
+        Delete(of_keys(tenant.id).address(tenant.authorizer.key_id), Expect.PRESENT),
+    )
+    assert tenant.admin.get(f"/v1/authorizers/{made}").json()["api_key_id"] is None
     assert beat(tenant.authorizer, made, sequence=0).status_code == 200
+    # The notes of what was removed have no use any more.
+    assert list(tenant.ports.store.query(removed_partition(tenant.id))) == []
+    assert of_key(tenant.admin, tenant.authorizer.key_id).status_code == 204
+    assert numbers(tenant).count == 0
 
 
 def test_a_removed_authorizer_registers_anew(tenant: Tenant) -> None:
@@ -480,23 +622,20 @@ def test_a_lost_count_is_made_again(tenant: Tenant) -> None:
 
 
 def test_what_ended_is_removed(tenant: Tenant, clock: Clock) -> None:
-    """F255c: The daily count removes registrations and notes that ended, and no other."""
+    """F255c: The daily count removes registrations that ended, and no other."""
     gone = [register(tenant.authorizer, f"edge-{number}") for number in range(52)]
-    removed = register(tenant.authorizer, "removed")
-    tenant.admin.delete(f"/v1/authorizers/{removed}")
     clock.advance(days=15)
     made = register(tenant.authorizer)
     clock.advance(days=15)
     beat(tenant.authorizer, made, sequence=0)
     assert [row.sk for row in tenant.ports.store.query(authorizers(tenant.id))] == [made]
-    assert list(tenant.ports.store.query(removed_partition(tenant.id))) == []
     assert (numbers(tenant).count, numbers(tenant).polling) == (1, 1)
     # Not even the names are left: the same names are other authorizers.
     assert register(tenant.authorizer, "edge-0") != gone[0]
 
 
 def test_a_full_tenant_finds_room_again(tenant: Tenant, clock: Clock) -> None:
-    """F256c: A tenant is full only as long as it has that many authorizers that are running."""
+    """F256b: A tenant is full only as long as it has that many authorizers that are running."""
     made = register(tenant.authorizer)
     beat(tenant.authorizer, made, sequence=0)
     address = registered_address(tenant.id)
@@ -550,7 +689,7 @@ def test_a_relay_reports_for_many(tenant: Tenant) -> None:
     ).json()
     assert [each["status"] for each in answer.pop("results")] == [
         *["ok", "foreign", "ok"],
-        *["not_found", "not_found", "ok"],
+        *["not_found", "not_found", "not_found"],
     ]
     assert answer == {
         "latest_sequence": 1,
@@ -559,9 +698,8 @@ def test_a_relay_reports_for_many(tenant: Tenant) -> None:
         "spread_seconds": 0,
     }
     assert [stored(tenant, each).sequence for each in made] == [1, 1, 0]
-    assert stored(tenant, unknown).relay == "site-a"
-    # Those of the relay, with the one that returned, do not poll.
-    assert (numbers(tenant).count, numbers(tenant).polling) == (5, 1)
+    # Those of the relay do not poll.
+    assert (numbers(tenant).count, numbers(tenant).polling) == (4, 1)
 
 
 def test_a_relay_reports_when_it_heard(tenant: Tenant, clock: Clock) -> None:
@@ -585,18 +723,6 @@ def test_who_reports_is_who_polls(tenant: Tenant) -> None:
         else:
             beat(tenant.authorizer, made, sequence=0)
         assert (numbers(tenant).count, numbers(tenant).polling) == (1, polling)
-
-
-def test_a_full_tenant_takes_no_more_of_a_relay(tenant: Tenant) -> None:
-    """F256b: A relay learns which of its authorizers found no room; the others are taken."""
-    made = register(tenant.authorizer)
-    beat(tenant.authorizer, made, sequence=0)
-    address = registered_address(tenant.id)
-    tenant.ports.store.write(Increment(address, {"count": REGISTERED_MAX - 2}, Expect.PRESENT))
-    ids = [*(tenant.ports.new_id(AUTHORIZER) for _ in range(2)), made]
-    answer = report(tenant.authorizer, *({"id": each, "sequence": 0} for each in ids)).json()
-    assert [each["status"] for each in answer["results"]] == ["ok", "full", "ok"]
-    assert numbers(tenant).count == REGISTERED_MAX
 
 
 @pytest.mark.parametrize(
@@ -658,14 +784,14 @@ def test_a_damaged_count_does_not_stop_polls(tenant: Tenant, clock: Clock) -> No
 @pytest.mark.parametrize("emptied", [Purpose.HEARTBEATS, Purpose.REQUESTS])
 def test_heartbeats_have_a_bucket_of_their_own(tenant: Tenant, emptied: Purpose) -> None:
     """AUTH-12: Heartbeats and other requests cannot use up the tokens of each other."""
-    now = microseconds(tenant.ports.now())
+    now, made = microseconds(tenant.ports.now()), register(tenant.admin)
     tenant.ports.buckets.lease(emptied.bucket(tenant.id), BURST, now=now, reserve=0)
     statuses = {
         purpose: {answer.status_code for answer in answers}
         for purpose, answers in {
             Purpose.HEARTBEATS: [
                 tenant.admin.post(REGISTER, json={"name": "edge"}),
-                beat(tenant.admin, tenant.ports.new_id(AUTHORIZER), sequence=0),
+                beat(tenant.admin, made, sequence=0),
                 report(tenant.admin, SOMEBODY),
             ],
             Purpose.REQUESTS: [

@@ -144,6 +144,7 @@ OPERATION_IDS: Final = [
     "registerAuthorizer",
     "registerStockAuthorizer",
     "removeAuthorizer",
+    "removeAuthorizersOfKey",
     "replayWebhook",
     "revokeApiKey",
     "revokeSigningKey",

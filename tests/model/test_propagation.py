@@ -26,7 +26,7 @@ def authorizer(
     sequence: int | None = 58, *, chain: bytes | None = None, **fields: object
 ) -> Authorizer:
     """An authorizer that reported this shortly before the entry."""
-    new = Authorizer.new("svc_azr_a", Description("gateway"), owner="o", now=ISSUED)
+    new = Authorizer.new("svc_azr_a", Description("gateway"), owner="o", key_id="", now=ISSUED)
     right = CHAINS[sequence] if sequence in CHAINS else bytes(32)
     told = {"sequence": sequence, "chain": right if chain is None else chain}
     silent = {"max_staleness_seconds": 30, "verified_at": ISSUED - timedelta(seconds=1)}

@@ -51,6 +51,7 @@ PLAIN: dict[Any, Any] = {
 ADDED: dict[tuple[str, str], Any] = {
     ("TenantSettings", "feed_window_ms"): 500,
     ("TenantSettings", "list_publication"): "scheduled",
+    ("TenantSettings", "authorizers_max"): 200,
     ("StoredEntry", "chain"): b"",
     ("ApiKey", "is_session"): False,
     ("Credential", "is_session"): False,
@@ -63,6 +64,7 @@ ADDED: dict[tuple[str, str], Any] = {
     ("Authorizer", "allow_when_stale"): False,
     ("Authorizer", "refused"): {},
     ("Authorizer", "is_foreign"): False,
+    ("Authorizer", "key_id"): "",
     ("Deployment", "part"): Part.SERVING,
     ("DirectoryEntry", "removal_began"): False,
     ("LogHead", "late"): 0,

@@ -186,6 +186,12 @@ def _authorizer(tenant: Tenant) -> str:
     return str(tenant.admin.post("/v1/authorizers/register", json=body).json()["id"])
 
 
+def _of_key(tenant: Tenant) -> str:
+    """All authorizers of the admin key, of which there is one at least."""
+    _authorizer(tenant)
+    return f"/v1/authorizers?owner={tenant.admin.key_id}"
+
+
 def _webhook(tenant: Tenant) -> str:
     """The path of a webhook; the first one of the tenant, or a new one."""
     body = {"url": "https://hooks.example.com/rescind"}
@@ -267,7 +273,7 @@ _USED = _KEY | _names("last_used_at")
 _AUTHORIZER = _names(
     *["id", "name", "type", "version", "public_key", "owner", "relay", "registered_at"],
     *["seen_at", "sequence", "chain", "verified_at", "max_staleness_seconds"],
-    *["allow_when_stale", "foreign"],
+    *["allow_when_stale", "foreign", "api_key_id"],
 ) | {"metadata": {}, "refused": {}}
 _COMPAT = "/compat/tenuo/v1"
 _PACE = _names("report_after_seconds", "spread_seconds")
@@ -307,7 +313,7 @@ _ENTRY = _names(
 _KEY_DETAILS = _names("name", "service_account_id", "expires_at") | {"scopes": [...]}
 _SETTINGS = _names(
     *["tenant_id", "name", "srl_ttl_seconds", "audit_retention_days", "rotation_grace_seconds"],
-    *["feed_window_ms", "list_publication"],
+    *["feed_window_ms", "list_publication", "authorizers_max"],
     *["rate_limit_per_second", "rate_limit_burst", "created_at", "removal_at"],
 )
 
@@ -644,11 +650,9 @@ ENDPOINTS: Final[dict[tuple[str, str], Endpoint]] = {
     ),
     ("POST", "/v1/authorizers/{id}/heartbeat"): Endpoint(
         scopes=(ADMIN, AUTHORIZER),
-        target=lambda tenant: f"/v1/authorizers/{tenant.ports.new_id('azr')}/heartbeat",
+        target=lambda tenant: f"/v1/authorizers/{_authorizer(tenant)}/heartbeat",
         body={"sequence": 0},
         fields=_PACE | _names("status", "latest_sequence", "latest_srl_version"),
-        # It is registered by its heartbeat (FLEET-5).
-        unknown=200,
     ),
     ("POST", "/v1/authorizers/reports"): Endpoint(
         scopes=(ADMIN, AUTHORIZER),
@@ -670,8 +674,15 @@ ENDPOINTS: Final[dict[tuple[str, str], Endpoint]] = {
         target=lambda tenant: f"/v1/authorizers/{_authorizer(tenant)}",
         fields=_AUTHORIZER,
     ),
+    ("DELETE", "/v1/authorizers"): Endpoint(
+        scopes=(ADMIN, AUTHORIZER),
+        target=_of_key,
+        status=204,
+        action="authorizer.remove_batch",
+        resource=_in_path,
+    ),
     ("DELETE", "/v1/authorizers/{id}"): Endpoint(
-        scopes=(ADMIN,),
+        scopes=(ADMIN, AUTHORIZER),
         target=lambda tenant: f"/v1/authorizers/{_authorizer(tenant)}",
         status=204,
         action="authorizer.remove",

@@ -1,19 +1,21 @@
 """The registry of authorizers: register, and report what an authorizer holds (FLEET-1)."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import NamedTuple
+from itertools import islice
+from typing import Final, NamedTuple
 
-from shared.errors import NotFound
+from shared.errors import InvalidRequest, NotFound, RateLimited
 from shared.model import authorizers as model
 from shared.model import times
 from shared.model.audit_log import Action
 from shared.model.authorizers import POLL_SECONDS_MIN as POLL_SECONDS_MIN
-from shared.model.authorizers import Authorizer, Description, Heartbeat, Registered, Removed
+from shared.model.authorizers import Authorizer, Description, Heartbeat, OfKey, Registered
 from shared.model.callers import Caller, Scope
-from shared.model.identifiers import AUTHORIZER
-from shared.model.items import Item
-from shared.operations.rules import audit, heartbeats, registered
+from shared.model.identifiers import API_KEY, AUTHORIZER, is_identifier
+from shared.model.items import Item, Value
+from shared.model.tenants import TenantSettings
+from shared.operations.rules import audit, heartbeats, registered, tenants
 from shared.operations.rules import authorizers as rules
 from shared.operations.rules.given import find
 from shared.operations.rules.heartbeats import Outcome, Taken
@@ -23,6 +25,9 @@ from shared.operations.rules.operation import operation
 from shared.operations.rules.paging import Page, Walk, count, newest
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
+
+# The most authorizers that one request removes.
+_REMOVED_MAX: Final = 2_000
 
 
 class Registration(NamedTuple):
@@ -64,12 +69,17 @@ def _registration_again(ports: Ports, caller: Caller, kept: Item, **_: object) -
 
 @once(Scope.ADMIN, Scope.AUTHORIZER, keeps=Kept(_registration_kept, _registration_again))
 def register(
-    ports: Ports, caller: Caller, keep: Keep[Registration], *, described: Description
+    ports: Ports,
+    caller: Caller,
+    keep: Keep[Registration],
+    *,
+    described: Description,
+    is_stock: bool = False,
 ) -> Registration:
     """Register an authorizer, or find the one that the caller registered before (FLEET-2).
 
     That is the one of the same owner, name and public key. Raises `RateLimited` if the tenant has
-    `REGISTERED_MAX` authorizers.
+    `REGISTERED_MAX` authorizers; that or `Conflict` if the API key has as many as it may (FLEET-3).
     """
     tenant_id, now = caller.tenant_id, times.whole(ports.now())
     name, public_key = described.name, described.public_key
@@ -83,37 +93,62 @@ def register(
         if changes := rules.change(tenant_id, before, found.authorizer):
             ports.store.write(*changes, *keep(found))
         return found
-    if not numbers.room:
-        if registered.is_due(numbers, now):
-            registered.recount(ports, tenant_id, numbers)
-        raise rules.full()
-    new = Authorizer.new(ports.new_id(AUTHORIZER), described, owner=caller.identity, now=now)
+    settings = tenants.settings(ports, tenant_id)
+    _check_room(ports, caller, numbers, settings, is_stock=is_stock)
+    key_id = caller.key_id or ""
+    new = Authorizer.new(
+        ports.new_id(AUTHORIZER), described, owner=caller.identity, key_id=key_id, now=now
+    )
     made = Registration(new, is_new=True, numbers=numbers)
     ports.store.write(
         *rules.creation(tenant_id, new),
         # If the item is there, but not the registration, another write may have removed that.
         Put(named, {"id": new.id}, Expect.ANYTHING if named in items else Expect.ABSENT),
-        audit.entry(ports, caller, Action.AUTHORIZER_REGISTER, new.id, name=new.name),
+        audit.entry(
+            ports, caller, Action.AUTHORIZER_REGISTER, new.id, settings=settings, name=new.name
+        ),
         *keep(made),
     )
     return made
 
 
+def _check_room(
+    ports: Ports,
+    caller: Caller,
+    numbers: Registered,
+    settings: TenantSettings,
+    *,
+    is_stock: bool,
+) -> None:
+    """Raise `RateLimited` or `Conflict` if the caller may register no more."""
+    most, now = settings.authorizers_max, ports.now()
+    of_keys = model.of_keys(caller.tenant_id)
+    item = ports.store.get(of_keys.address(caller.key_id)) if caller.key_id else None
+    is_at_quota = item is not None and OfKey.from_item(item).count >= most
+    if numbers.room and not is_at_quota:
+        return
+    if registered.is_due(numbers, now, is_full=True):
+        registered.recount(ports, caller.tenant_id, numbers)
+    raise rules.at_quota(most, is_stock=is_stock) if is_at_quota else rules.full()
+
+
 @operation(Scope.ADMIN, Scope.AUTHORIZER)
-def heartbeat(ports: Ports, caller: Caller, *, authorizer_id: str, beat: Heartbeat) -> Reported:
+def heartbeat(
+    ports: Ports, caller: Caller, *, authorizer_id: str, beat: Heartbeat, is_stock: bool = False
+) -> Reported:
     """Take what an authorizer reports (FLEET-4). Store it if it says something new.
 
-    An authorizer of which nothing is known any more is registered again, with its identifier as its
-    name. Raises `NotFound` if another owner registered it, or an administrator removed it;
-    `RateLimited` if there is no room to register it again.
+    Raises `NotFound` if the caller has not registered it. A stock authorizer would never register
+    again, so its heartbeat is then answered, and nothing is stored (NATIVE-6); a malformed
+    identifier is still not found.
     """
     taken = heartbeats.take(ports, caller, {authorizer_id: beat}, relay="")
     (outcome,) = taken.outcomes
-    if outcome is Outcome.NOT_FOUND:
+    if outcome is not Outcome.NOT_FOUND:
+        return Reported(HeartbeatStatus(outcome), taken.latest, taken.numbers)
+    if not is_stock or not is_identifier(authorizer_id, kind=AUTHORIZER):
         raise NotFound
-    if outcome is Outcome.FULL:
-        raise rules.full()
-    return Reported(HeartbeatStatus(outcome), taken.latest, taken.numbers)
+    return Reported(HeartbeatStatus.OK, taken.latest, taken.numbers)
 
 
 @operation(Scope.ADMIN, Scope.AUTHORIZER)
@@ -152,18 +187,50 @@ def get(ports: Ports, caller: Caller, *, authorizer_id: str) -> Authorizer:
     return found
 
 
-@operation(Scope.ADMIN)
+@operation(Scope.ADMIN, Scope.AUTHORIZER)
 def remove(ports: Ports, caller: Caller, *, authorizer_id: str) -> None:
     """Remove an authorizer; its heartbeats are refused from then on (FLEET-5).
 
-    Raises `NotFound`.
+    Raises `NotFound`, also if the caller is no administrator and has not registered it.
     """
-    tenant_id, gone = caller.tenant_id, _find(ports, caller, authorizer_id)
-    kept = Removed(gone.id, times.whole(ports.now()))
+    gone = _find(ports, caller, authorizer_id)
+    if not caller.is_admin and gone.owner != caller.identity:
+        raise NotFound
     ports.store.write(
-        *rules.removal(tenant_id, gone),
-        Put(model.removed(tenant_id).address(gone.id), kept.to_item(), Expect.ANYTHING),
+        *rules.removal(caller.tenant_id, gone),
         audit.entry(ports, caller, Action.AUTHORIZER_REMOVE, gone.id, name=gone.name),
+    )
+
+
+@operation(Scope.ADMIN, Scope.AUTHORIZER)
+def remove_of_key(ports: Ports, caller: Caller, *, key_id: str) -> None:
+    """Remove the authorizers that an API key registered (FLEET-19).
+
+    Raises `RateLimited` if some are left, `InvalidRequest`; `NotFound` if the caller is no
+    administrator and names another key than its own.
+    """
+    if not is_identifier(key_id, kind=API_KEY):
+        raise InvalidRequest("owner: must be the identifier of an API key.")
+    if not caller.is_admin and key_id != caller.key_id:
+        raise NotFound
+    rows = ports.store.query(model.authorizers(caller.tenant_id))
+    found = (Authorizer.from_item(row.item) for row in rows)
+    gone = list(islice((each for each in found if each.is_registered_by(key_id)), _REMOVED_MAX + 1))
+    for start in range(0, min(len(gone), _REMOVED_MAX), registered.AT_ONCE):
+        end = min(start + registered.AT_ONCE, _REMOVED_MAX)
+        _remove_some(ports, caller, key_id, gone[start:end])
+    if len(gone) > _REMOVED_MAX:
+        raise RateLimited(
+            retry_after=1,
+            message=f"{_REMOVED_MAX:,} authorizers are removed; repeat the request for the others.",
+        )
+
+
+def _remove_some(ports: Ports, caller: Caller, key_id: str, gone: Sequence[Authorizer]) -> None:
+    named: list[Value] = [{"id": each.id, "name": each.name} for each in gone]
+    ports.store.write(
+        *rules.removal(caller.tenant_id, *gone),
+        audit.entry(ports, caller, Action.AUTHORIZER_REMOVE_BATCH, key_id, authorizers=named),
     )
 
 

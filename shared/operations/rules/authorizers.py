@@ -1,9 +1,10 @@
 """Registrations of authorizers: their number, and the changes that store and remove them."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
-from shared.errors import RateLimited
+from shared.errors import Conflict, RateLimited
 from shared.model import authorizers as model
 from shared.model.authorizers import Authorizer, Registered
 from shared.model.items import Address, Item
@@ -31,11 +32,24 @@ def full() -> RateLimited:
     return RateLimited(retry_after=_RETRY_AFTER, message=_FULL)
 
 
+def at_quota(most: int, *, is_stock: bool) -> Conflict | RateLimited:
+    """Return the error for an API key that has registered `most` authorizers (FLEET-3).
+
+    A stock authorizer retries only the second (NATIVE-6).
+    """
+    message = (
+        f"The API key has registered {most:,} authorizers, which is the setting authorizers_max of "
+        "the tenant; remove some, or raise the setting."
+    )
+    return RateLimited(retry_after=_RETRY_AFTER, message=message) if is_stock else Conflict(message)
+
+
 def creation(tenant_id: str, new: Authorizer) -> list[Change]:
     """Return the changes that store a new registration, and count it."""
     return [
         Put(_address(tenant_id, new.id), new.to_item(), Expect.ABSENT),
         _counting(tenant_id, count=1, polling=int(new.polls)),
+        *_counting_keys(tenant_id, Counter({new.key_id: 1})),
     ]
 
 
@@ -57,6 +71,7 @@ def removal(tenant_id: str, *gone: Authorizer) -> list[Change]:
         *(Delete(_address(tenant_id, each.id), At(each.version)) for each in gone),
         *(Delete(name_address(tenant_id, each), Expect.ANYTHING) for each in gone),
         _counting(tenant_id, count=-len(gone), polling=-polling),
+        *_counting_keys(tenant_id, Counter(each.key_id for each in gone), sign=-1),
     ]
 
 
@@ -72,3 +87,14 @@ def _address(tenant_id: str, authorizer_id: str) -> Address:
 def _counting(tenant_id: str, *, count: int, polling: int) -> Increment:
     address = model.registered_address(tenant_id)
     return Increment(address, {"count": count, "polling": polling, "version": 1}, Expect.ANYTHING)
+
+
+def _counting_keys(tenant_id: str, counts: Counter[str], *, sign: int = 1) -> list[Increment]:
+    partition = model.of_keys(tenant_id)
+    return [
+        Increment(
+            partition.address(key_id), {"count": sign * number, "version": 1}, Expect.ANYTHING
+        )
+        for key_id, number in counts.items()
+        if key_id
+    ]

@@ -11,14 +11,14 @@ from shared import logs
 from shared.errors import ExpectationLost
 from shared.model import authorizers as model
 from shared.model import feed, times
-from shared.model.authorizers import Authorizer, Description, Heartbeat, Registered, Removed
+from shared.model.authorizers import Authorizer, Heartbeat, Registered
 from shared.model.callers import Caller
 from shared.model.identifiers import AUTHORIZER, is_identifier
 from shared.operations.rules import authorizers as rules
 from shared.operations.rules import chains, registered, steps
 from shared.operations.rules.chains import Chains
 from shared.ports import Ports
-from shared.ports.store import Change, Check, Delete, Expect
+from shared.ports.store import Change
 
 _log = logging.getLogger(__name__)
 
@@ -27,14 +27,12 @@ class Outcome(StrEnum):
     """What became of a heartbeat.
 
     `foreign`: it was taken, but the authorizer holds entries that this service did not publish.
-    `not_found`: another owner registered the authorizer, or an administrator removed it. `full`: it
-    must be registered again, and there is no room.
+    `not_found`: the authorizer is not registered, or another owner registered it.
     """
 
     OK = "ok"
     FOREIGN = "foreign"
     NOT_FOUND = "not_found"
-    FULL = "full"
 
 
 _Decision: TypeAlias = tuple[Outcome, Sequence[Change]]
@@ -59,7 +57,6 @@ class _Facts:
     relay: str
     now: datetime
     own: Mapping[str, Authorizer]
-    removed: Mapping[str, Removed]
     chains: Chains
     numbers: Registered
 
@@ -71,14 +68,9 @@ def take(ports: Ports, caller: Caller, beats: Mapping[str, Heartbeat], *, relay:
     `ExpectationLost` if a registration changed meanwhile; some heartbeats may then be stored.
     """
     facts = _read(ports, caller, beats, relay)
-    outcomes, changes, room = list[Outcome](), list[Sequence[Change]](), facts.numbers.room
+    outcomes, changes = list[Outcome](), list[Sequence[Change]]()
     for authorizer_id, beat in beats.items():
-        before = facts.own.get(authorizer_id)
-        if before is not None:
-            outcome, change = _report(facts, before, beat)
-        else:
-            outcome, change = _return(facts, authorizer_id, beat, has_room=room > 0)
-            room -= bool(change)
+        outcome, change = _report(facts, facts.own.get(authorizer_id), beat)
         outcomes.append(outcome)
         changes.append(change)
     _store(ports, changes)
@@ -90,47 +82,28 @@ def take(ports: Ports, caller: Caller, beats: Mapping[str, Heartbeat], *, relay:
 
 def _read(ports: Ports, caller: Caller, beats: Mapping[str, Heartbeat], relay: str) -> _Facts:
     tenant_id = caller.tenant_id
-    partition, gone = model.authorizers(tenant_id), model.removed(tenant_id)
+    partition = model.authorizers(tenant_id)
     counter, head = model.registered_address(tenant_id), feed.head_address(tenant_id)
     # Malformed identifiers are not valid as keys of every store, and nobody has them.
     ids = [each for each in beats if is_identifier(each, kind=AUTHORIZER)]
     items = ports.store.get_many([counter, head, *map(partition.address, ids)])
     own = {each: items[at] for each in ids if (at := partition.address(each)) in items}
-    unknown = [gone.address(each) for each in ids if each not in own]
-    removed = ports.store.get_many(unknown) if unknown else {}
     return _Facts(
         caller,
         relay,
         times.whole(ports.now()),
         {each: Authorizer.from_item(item) for each, item in own.items()},
-        {at.sk: Removed.from_item(item) for at, item in removed.items()},
         chains.of(ports, tenant_id, items.get(head), beats.values()),
         rules.registered(items.get(counter)),
     )
 
 
-def _report(facts: _Facts, before: Authorizer, beat: Heartbeat) -> _Decision:
-    """Decide about a heartbeat of an authorizer that is registered."""
-    if before.owner != facts.caller.identity:
+def _report(facts: _Facts, before: Authorizer | None, beat: Heartbeat) -> _Decision:
+    """Decide about a heartbeat. What is not registered is not registered by it (FLEET-5)."""
+    if before is None or before.owner != facts.caller.identity:
         return Outcome.NOT_FOUND, []
     after = _after(facts, before, beat)
     return _outcome(after), rules.change(facts.caller.tenant_id, before, after)
-
-
-def _return(facts: _Facts, authorizer_id: str, beat: Heartbeat, *, has_room: bool) -> _Decision:
-    """Register an authorizer again that was forgotten, but is still running (FLEET-5)."""
-    gone = facts.removed.get(authorizer_id)
-    is_removed = gone is not None and not gone.is_forgotten(facts.now)
-    if is_removed or not is_identifier(authorizer_id, kind=AUTHORIZER):
-        return Outcome.NOT_FOUND, []
-    if not has_room:
-        return Outcome.FULL, []
-    owner, described = facts.caller.identity, Description(authorizer_id, relay=facts.relay)
-    new = Authorizer.new(authorizer_id, described, owner=owner, now=facts.now)
-    after = _after(facts, new, beat)
-    address = model.removed(facts.caller.tenant_id).address(authorizer_id)
-    expected = Delete(address, Expect.PRESENT) if gone else Check(address, Expect.ABSENT)
-    return _outcome(after), [*rules.creation(facts.caller.tenant_id, after), expected]
 
 
 def _after(facts: _Facts, before: Authorizer, beat: Heartbeat) -> Authorizer:

@@ -1,5 +1,6 @@
 """The count of a tenant's authorizers against the registrations themselves (FLEET-9)."""
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from itertools import islice
@@ -8,7 +9,7 @@ from typing import Final, NamedTuple
 from shared.errors import ExpectationLost
 from shared.model import authorizers as model
 from shared.model import times
-from shared.model.authorizers import Authorizer, Registered, Removed
+from shared.model.authorizers import Authorizer, OfKey, Registered
 from shared.operations.rules import authorizers as rules
 from shared.operations.rules import steps
 from shared.ports import Ports
@@ -18,10 +19,11 @@ from shared.ports.store import MOST_CHANGES, At, Delete, Expect, Increment
 COUNTED_EVERY: Final = timedelta(days=1)
 COUNTED_EVERY_IF_FULL: Final = timedelta(minutes=10)
 
-# The most ended registrations, and the most notes of removed ones, that are deleted at one count.
+# The most ended registrations that are removed at one count.
 _REMOVED_MAX: Final = 1_000
-# How many registrations one write removes: two changes for each, and one for the numbers.
-_AT_ONCE: Final = (MOST_CHANGES - 1) // 2
+# How many registrations one write removes: three changes for each, one for the numbers, and one
+# for the audit entry.
+AT_ONCE: Final = (MOST_CHANGES - 2) // 3
 
 
 class _Found(NamedTuple):
@@ -30,11 +32,12 @@ class _Found(NamedTuple):
     stored: int
     polling: int
     ended: list[Authorizer]
+    of_keys: Counter[str]
 
 
-def is_due(numbers: Registered, now: datetime) -> bool:
-    """Return whether the registrations are to be counted."""
-    every = COUNTED_EVERY if numbers.room else COUNTED_EVERY_IF_FULL
+def is_due(numbers: Registered, now: datetime, *, is_full: bool = False) -> bool:
+    """Return whether the registrations are to be counted; `is_full`: there is no room for one."""
+    every = COUNTED_EVERY_IF_FULL if is_full or not numbers.room else COUNTED_EVERY
     return numbers.counted_at is None or numbers.counted_at + every <= now
 
 
@@ -54,8 +57,9 @@ def recount(ports: Ports, tenant_id: str, numbers: Registered) -> None:
         "version": 1,
     }
     _add(ports, Increment(model.registered_address(tenant_id), more, At(numbers.version + 1)))
+    _correct_keys(ports, tenant_id, found.of_keys)
     _remove(ports, tenant_id, found.ended)
-    _forget(ports, tenant_id, now)
+    _forget(ports, tenant_id)
 
 
 def _claim(ports: Ports, tenant_id: str, numbers: Registered, now: datetime) -> bool:
@@ -76,20 +80,33 @@ def _add(ports: Ports, change: Increment) -> bool:
 
 
 def _count(ports: Ports, tenant_id: str, now: datetime) -> _Found:
-    stored, polling, ended = 0, 0, list[Authorizer]()
+    stored, polling, ended, of_keys = 0, 0, list[Authorizer](), Counter[str]()
     for row in ports.store.query(model.authorizers(tenant_id)):
         each = Authorizer.from_item(row.item)
         stored += 1
         polling += each.polls
+        of_keys[each.key_id] += 1
         if each.is_expired(now):
             ended.append(each)
-    return _Found(stored, polling, ended)
+    return _Found(stored, polling, ended, of_keys)
+
+
+def _correct_keys(ports: Ports, tenant_id: str, found: Counter[str]) -> None:
+    """Correct how many authorizers each API key has, unless it registers one meanwhile."""
+    partition = model.of_keys(tenant_id)
+    known = {row.sk: OfKey.from_item(row.item) for row in ports.store.query(partition)}
+    for key_id in filter(None, known.keys() | found.keys()):
+        before = known.get(key_id, OfKey())
+        more = {"count": found[key_id] - before.count, "version": 1}
+        expected = At(before.version) if before.version else Expect.ABSENT
+        if more["count"]:
+            _add(ports, Increment(partition.address(key_id), more, expected))
 
 
 def _remove(ports: Ports, tenant_id: str, ended: Sequence[Authorizer]) -> None:
     """Remove some registrations, unless a heartbeat comes meanwhile."""
     rest = iter(ended[:_REMOVED_MAX])
-    while batch := list(islice(rest, _AT_ONCE)):
+    while batch := list(islice(rest, AT_ONCE)):
         try:
             ports.store.write(*rules.removal(tenant_id, *batch))
         except ExpectationLost:
@@ -97,9 +114,8 @@ def _remove(ports: Ports, tenant_id: str, ended: Sequence[Authorizer]) -> None:
             continue
 
 
-def _forget(ports: Ports, tenant_id: str, now: datetime) -> None:
-    """Delete the notes of authorizers that were removed long ago."""
+def _forget(ports: Ports, tenant_id: str) -> None:
+    """Delete the notes of removed authorizers, which only release 0.3.0 used."""
     partition = model.removed(tenant_id)
-    rows = ports.store.query(partition, limit=_REMOVED_MAX)
-    old = [row.sk for row in rows if Removed.from_item(row.item).is_forgotten(now)]
+    old = [row.sk for row in ports.store.query(partition, limit=_REMOVED_MAX)]
     steps.apply(ports, [[Delete(partition.address(sk), Expect.ANYTHING)] for sk in old], most=1)

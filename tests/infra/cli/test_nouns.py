@@ -101,6 +101,12 @@ def test_authorizers_are_listed_and_removed(admin: Shell, service: LocalServer) 
     gone = admin.run("revoke", "svc_wrt_wait-2", "--reason", "x", "--wait", "--timeout", "9")
     assert gone.code == 1
     assert "No authorizer is registered" in gone.err
+    again = httpx2.post(made.request.url, headers=key, json={"name": "cli-gate"}).json()["id"]
+    owner = admin.json("authorizers", "show", again)["api_key_id"]
+    for wrong in ([], [again, "--owner", owner]):
+        assert admin.run("authorizers", "remove", *wrong, "--yes").code == 2
+    assert admin.run("authorizers", "remove", "--owner", owner, "--yes").code == 0
+    assert admin.json("authorizers", "list")["authorizers"] == []
 
 
 def test_webhooks_are_tested_and_replayed(admin: Shell, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ const SETTINGS = [
   { name: 'list_publication', words: 'Lists are published', kind: 'choice', effect: (value) => value === 'follow' ? 'A list follows each change at once, and is published for a twentieth of the time at most.' : 'A list is published within about a minute of a change. Authorizers that follow the feed hear of it at once.' },
   { name: 'feed_window_ms', words: 'The feed gathers changes for', unit: 'milliseconds', effect: (value) => `Changes within ${number(value)} ms of each other are one entry of the feed. A longer window makes fewer entries, and delays changes that follow each other.` },
   { name: 'rotation_grace_seconds', words: 'A new list signer waits for', unit: 'seconds', effect: (value) => `A pending signer can be activated after ${span(value)}, so that each authorizer has fetched its key before it signs.` },
+  { name: 'authorizers_max', words: 'Authorizers of one API key', unit: 'registrations', effect: (value) => `One API key may register ${number(value)} authorizers, so that a stolen one cannot fill the registry. A relay registers all that are behind it.` },
   { name: 'audit_retention_days', words: 'Audit entries are kept for', unit: 'days', effect: (value) => `An entry is deleted after ${number(value)} days. What was deleted cannot be had again.` },
 ]
 

@@ -40,6 +40,7 @@ const DONE = {
   'service_account.delete': ['deleted', 'the account', 'accounts'],
   'authorizer.register': ['registered', 'the authorizer', 'authorizers'],
   'authorizer.remove': ['removed', 'the authorizer', 'authorizers'],
+  'authorizer.remove_batch': ['removed authorizers of', 'the key', 'keys'],
   'authorizer.stale': ['heard nothing new from', 'the authorizer', 'authorizers'],
   'audit_log.rotate_key': ['replaced', 'the audit signer', 'audit signers'],
   'audit_log.new_generation': ['began anew', 'the sealed log', 'sealed logs'],

@@ -66,7 +66,9 @@ null. `total` counts the entries of all pages.
 ## Rate limit
 
 A tenant may make 1000 requests per second, and up to 2000 at once after a pause. The last tenth is
-reserved for admin keys. Every response shows the limit and the remaining requests in the headers
+reserved for admin keys, and while less than half is left, each other key gets 500 per second at
+most. Requests that take the time of many, such as batches, searches, long pages and proofs, count
+as many. Every response shows the limit and the remaining requests in the headers
 `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset`. Above the limit the status is
 429, and `Retry-After` is the number of seconds to wait."""
 

@@ -16,6 +16,7 @@ import pytest
 
 from shared.adapters.retries import RetryPolicy
 from shared.errors import ExpectationLost, RateLimited, Unavailable
+from shared.model.rate_limit import Holder, Purpose
 from shared.operations.rules import operation
 from shared.ports.token_buckets import Lease, TokenBuckets
 from shared.web.rate_limit import TenantLimiter
@@ -116,9 +117,9 @@ class _Empty:
     buckets: TokenBuckets
     asked_at: list[float] = field(default_factory=list)
 
-    def lease(self, name: str, tokens: int, *, now: int, reserve: int = 0) -> Lease:
+    def lease(self, name: str, tokens: int, *, now: int, reserve: int = 0, least: int = 1) -> Lease:
         self.asked_at.append(now)
-        lease = self.buckets.lease(name, tokens, now=now, reserve=reserve)
+        lease = self.buckets.lease(name, tokens, now=now, reserve=reserve, least=least)
         return replace(lease, granted=0)
 
 
@@ -131,7 +132,7 @@ def _pauses_of_the_rate_limit(folder: Path) -> list[float]:
     for _ in range(2000):
         clock.advance(milliseconds=1)
         with pytest.raises(RateLimited):
-            result_of(limiter.take("acme", is_admin=False))
+            result_of(limiter.take(Holder("acme", Purpose.REQUESTS, None)))
     return [later - earlier for earlier, later in pairwise(empty.asked_at)]
 
 

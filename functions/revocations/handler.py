@@ -138,7 +138,7 @@ async def change_revocations(here: ApiRequest, body: ChangeRevocations) -> Revoc
     it changes nothing twice. For more than 1000, make several calls with one `batch_id`. If nothing
     is known to be done, the status is 503.
 
-    A call takes one token of the rate limit, and one more for each 50 identifiers.
+    A call takes one token of the rate limit, and one more for each 10 identifiers.
     """
     applied = here.run(revocation_batches.apply, batch=body.batch())
     return RevocationChanges.of(applied)

@@ -44,9 +44,11 @@ class DynamoBuckets:
         self._client: Any = client  # requests are built as plain dictionaries
         self._table = f"{table_prefix}{Table.KEYS}"
 
-    def lease(self, name: str, tokens: int, *, now: int, reserve: int = 0) -> Lease:
-        """Take up to `tokens` at `now`, in microseconds; `reserve` stay. Raises `Unavailable`."""
+    def lease(self, name: str, tokens: int, *, now: int, reserve: int = 0, least: int = 1) -> Lease:
+        """Take up to `tokens`, or none if there are fewer than `least`. Raises `Unavailable`."""
         tokens = min(tokens, BURST - reserve)
+        if tokens < least:
+            return Lease(0, now)
         granted, full_at, refilled = False, None, False
         for _ in range(_ROUNDS):
             # Without a known state, assume that the bucket is in use.
@@ -57,7 +59,7 @@ class DynamoBuckets:
             if granted:
                 break
             tokens = min(tokens, Bucket(full_at or now, now).above(reserve))
-            if tokens < 1:
+            if tokens < least:
                 break
         return Lease(tokens if granted else 0, full_at or now, refilled and granted)
 

@@ -34,8 +34,8 @@ class SqliteBuckets:
         """Close the file. Every later call raises `Unavailable`."""
         self._database.close()
 
-    def lease(self, name: str, tokens: int, *, now: int, reserve: int = 0) -> Lease:
-        """Take up to `tokens` at `now`, in microseconds; `reserve` stay. Raises `Unavailable`."""
+    def lease(self, name: str, tokens: int, *, now: int, reserve: int = 0, least: int = 1) -> Lease:
+        """Take up to `tokens`, or none if there are fewer than `least`. Raises `Unavailable`."""
         with self._database.transaction() as connection:
             row = connection.execute(_GET, (name,)).fetchone()
             full_at = integer({"full_at": row[0]}, "full_at") if row else now
@@ -44,7 +44,7 @@ class SqliteBuckets:
             if refilled:
                 bucket = Bucket(now, now)
             granted = min(tokens, bucket.above(reserve))
-            if not granted:
+            if granted < least:
                 return Lease(0, bucket.full_at)
             full_at = bucket.take(granted).full_at
             connection.execute(_PUT, (name, full_at))

@@ -103,7 +103,13 @@ class Authorizer(Record):
 
     @classmethod
     def new(
-        cls, authorizer_id: str, described: Description, *, owner: str, key_id: str, now: datetime
+        cls,
+        authorizer_id: str,
+        described: Description,
+        *,
+        owner: str,
+        now: datetime,
+        key_id: str = "",
     ) -> "Authorizer":
         """Return the registration of an authorizer that has not reported yet."""
         return cls(

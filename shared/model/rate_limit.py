@@ -9,11 +9,15 @@ from enum import StrEnum
 from math import ceil
 from typing import Final, NamedTuple
 
+from shared.model.callers import Caller
+
 RATE_PER_SECOND: Final = 1000
 BURST: Final = 2000
 # Only admin keys may take these tokens, so that no other key can keep the administrator from
 # revoking it (AUTH-8).
 RESERVE: Final = BURST // 10
+# Below this, each key that is not an admin key has a share of its own (AUTH-15).
+HALF: Final = BURST // 2
 
 SECOND: Final = 1_000_000
 INTERVAL: Final = SECOND // RATE_PER_SECOND
@@ -56,6 +60,34 @@ class Purpose(StrEnum):
     def bucket(self, tenant_id: str) -> str:
         """Return the name of the tenant's bucket for this purpose."""
         return f"{tenant_id}{self.value}"
+
+
+class Holder(NamedTuple):
+    """Who takes tokens of a tenant's bucket; `key_id` is None for all admin keys together."""
+
+    tenant_id: str
+    purpose: Purpose
+    key_id: str | None
+
+    @classmethod
+    def of(cls, caller: Caller, purpose: Purpose) -> "Holder":
+        """Return the holder that a caller is."""
+        return cls(caller.tenant_id, purpose, None if caller.is_admin else caller.key_id or "")
+
+    @property
+    def reserve(self) -> int:
+        """The tokens that it must leave in the bucket (AUTH-8)."""
+        return 0 if self.key_id is None else RESERVE
+
+    @property
+    def bucket(self) -> str:
+        """The name of the tenant's bucket."""
+        return self.purpose.bucket(self.tenant_id)
+
+    @property
+    def own_bucket(self) -> str:
+        """The name of the bucket of the key alone, which has no admin key."""
+        return f"{self.bucket}#{self.key_id}"
 
 
 class Bucket(NamedTuple):

@@ -102,6 +102,10 @@ class Webhook(Record):
         """The name of the host that events are sent to."""
         return urlsplit(self.url).hostname or ""
 
+    def masked(self) -> "Webhook":
+        """Return the webhook with the host alone in its address, whose rest is often a secret."""
+        return replace(self, url=f"https://{self.host}/***")
+
     @property
     def is_enabled(self) -> bool:
         """Whether events are sent."""

@@ -28,10 +28,10 @@ class TokenBuckets(Protocol):
     - It is safe to share between threads.
     """
 
-    def lease(self, name: str, tokens: int, *, now: int, reserve: int = 0) -> Lease:
+    def lease(self, name: str, tokens: int, *, now: int, reserve: int = 0, least: int = 1) -> Lease:
         """Take up to `tokens` (at least 1) at `now`, in microseconds since the epoch.
 
         `reserve` tokens stay in the bucket. If there are fewer than `tokens`, all that are there
-        are taken. Raises `Unavailable`.
+        are taken, but none if they are fewer than `least`. Raises `Unavailable`.
         """
         ...

@@ -28,7 +28,7 @@ from shared.errors import (
     Unavailable,
 )
 from shared.model.callers import Caller
-from shared.model.rate_limit import RATE_PER_SECOND, Figures, Purpose
+from shared.model.rate_limit import RATE_PER_SECOND, Figures, Holder, Purpose
 from shared.ports import Ports
 from shared.settings import Network
 from shared.web import errors, strangers
@@ -127,11 +127,9 @@ class Gate:
         # A path that is refused as ambiguous reaches no endpoint.
         scope = request.scope
         purpose = Purpose.REQUESTS if _is_ambiguous(scope) else self._purpose(scope)
-        tenant_id, is_admin = caller.tenant_id, caller.is_admin
-        exchange.figures = partial(
-            self._tenants.look, tenant_id, is_admin=is_admin, purpose=purpose
-        )
-        await self._tenants.take(tenant_id, is_admin=is_admin, purpose=purpose)
+        holder = Holder.of(caller, purpose)
+        exchange.figures = partial(self._tenants.look, holder)
+        await self._tenants.take(holder)
         return Context(ports, caller, self._work)
 
 

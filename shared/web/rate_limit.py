@@ -1,6 +1,7 @@
 """The rate limit of tenants: buckets that all instances share (AUTH-6).
 
-Only admin keys may take the last tenth of a tenant's bucket (AUTH-8). With a write for every
+Only admin keys may take the last tenth of a tenant's bucket (AUTH-8), and every other key has a
+share of the lower half (AUTH-15). With a write for every
 request, the item of the bucket would become a bottleneck. So an instance leases tokens: as many as
 it recently used in a tenth of a second, but fewer if few are left. Unused tokens lapse after a
 second. If an instance gets too few tokens, it does not ask again for a short time.
@@ -19,14 +20,14 @@ from shared import logs
 from shared.errors import RateLimited, Unavailable
 from shared.model.rate_limit import (
     BURST,
-    RESERVE,
     SECOND,
     Bucket,
     Figures,
-    Purpose,
+    Holder,
     is_of_another_clock,
     microseconds,
 )
+from shared.operations.rules import allowance
 from shared.ports import Ports
 from shared.ports.token_buckets import Lease
 from shared.web.work import IN_PLACE, Kind, Work
@@ -51,9 +52,9 @@ _OPEN: Final = logs.fields(metrics={"LimiterOpen": 1})
 
 @dataclass(slots=True)
 class _LocalBucket:
-    """This instance's leased tokens of a tenant's bucket, and its recent rate of use.
+    """This instance's leased tokens for a holder, and the holder's recent rate of use.
 
-    The keys that use it may not take the last `reserve` tokens of the bucket.
+    The holder may not take the last `reserve` tokens of the bucket.
     """
 
     reserve: int = 0
@@ -126,49 +127,36 @@ class TenantLimiter:
     def __init__(self, ports: Callable[[], Ports], work: Work = IN_PLACE) -> None:
         self._ports = ports
         self._work = work
-        self._buckets: OrderedDict[tuple[str, bool, Purpose], _LocalBucket] = OrderedDict()
+        self._buckets: OrderedDict[Holder, _LocalBucket] = OrderedDict()
 
-    def look(
-        self, tenant_id: str, *, is_admin: bool, purpose: Purpose = Purpose.REQUESTS
-    ) -> Figures:
+    def look(self, holder: Holder) -> Figures:
         """Return the values for the headers, as far as this instance knows them."""
-        holder = tenant_id, is_admin, purpose
-        bucket = self._buckets.get(holder) or _local_bucket(is_admin=is_admin)
+        bucket = self._buckets.get(holder) or _LocalBucket(reserve=holder.reserve)
         return bucket.figures(self._now())
 
-    async def take(
-        self, tenant_id: str, *, is_admin: bool, purpose: Purpose = Purpose.REQUESTS
-    ) -> None:
-        """Take a token of the bucket for `purpose`, with an admin key or with another key.
+    async def take(self, holder: Holder) -> None:
+        """Take a token for a request of `holder`.
 
         Raises `RateLimited` if there is none. If the buckets cannot answer, the request is admitted
         and a line is logged (AUTH-10).
         """
-        bucket = self._bucket((tenant_id, is_admin, purpose))
+        bucket = self._bucket(holder)
         bucket.count(self._now())
         async with bucket.turn:
             now = self._now()
             if not bucket.in_hand(now):
-                await self._lease(tenant_id, purpose, bucket, now)
+                await self._lease(holder, bucket, now)
             bucket.leased -= 1
 
-    async def _lease(
-        self, tenant_id: str, purpose: Purpose, bucket: _LocalBucket, now: int
-    ) -> None:
+    async def _lease(self, holder: Holder, bucket: _LocalBucket, now: int) -> None:
         if bucket.is_refused(now):
             raise RateLimited(retry_after=_RETRY_AFTER_SECONDS)
         wanted = bucket.wanted(now)
         try:
             lease = await self._work(
-                partial(
-                    self._ports().buckets.lease,
-                    purpose.bucket(tenant_id),
-                    wanted,
-                    now=now,
-                    reserve=bucket.reserve,
-                ),
+                partial(allowance.lease, self._ports().buckets, holder, wanted, now=now),
                 Kind.ADMISSION,
-                tenant_id=tenant_id,
+                tenant_id=holder.tenant_id,
             )
         except Unavailable:
             _log.exception(
@@ -192,10 +180,10 @@ class TenantLimiter:
         if not lease.granted:
             raise RateLimited(retry_after=_RETRY_AFTER_SECONDS)
 
-    def _bucket(self, holder: tuple[str, bool, Purpose]) -> _LocalBucket:
+    def _bucket(self, holder: Holder) -> _LocalBucket:
         bucket = self._buckets.get(holder)
         if bucket is None:
-            bucket = self._buckets[holder] = _local_bucket(is_admin=holder[1])
+            bucket = self._buckets[holder] = _LocalBucket(reserve=holder.reserve)
         self._buckets.move_to_end(holder)
         if len(self._buckets) > _BUCKETS_MAX:
             self._buckets.popitem(last=False)
@@ -203,7 +191,3 @@ class TenantLimiter:
 
     def _now(self) -> int:
         return microseconds(self._ports().now())
-
-
-def _local_bucket(*, is_admin: bool) -> _LocalBucket:
-    return _LocalBucket(reserve=0 if is_admin else RESERVE)

@@ -1,7 +1,7 @@
 """Routes: the checks between a matched path and its endpoint.
 
 The order is that of API-6: scope, body, parameters. Before that, `shared.web.gate` authenticates
-the caller and takes a token of the rate limit.
+the caller and takes a token of the rate limit; what a request costs beyond it is taken here.
 """
 
 import re
@@ -24,10 +24,11 @@ from shared.errors import InvalidRequest, RequestError
 from shared.model.callers import Caller
 from shared.model.idempotency import Request as Once
 from shared.model.rate_limit import Purpose
+from shared.operations.rules import allowance
 from shared.operations.rules.idempotency import Answer, Repeatable
 from shared.operations.rules.operation import Operation
 from shared.ports import Ports
-from shared.web import bodies, held, idempotency
+from shared.web import bodies, costs, held, idempotency
 from shared.web.authentication import authenticate
 from shared.web.bodies import Body
 from shared.web.held import Held, Provisional
@@ -154,7 +155,7 @@ class ContractRoute(APIRoute):
             call: Context = request.scope["call"]
             operation.authorize(call.caller)
             raw = await bodies.read(request, limit=body_max)
-            response = await work(request, call, raw)
+            response = await work(request, call, raw, is_first=True)
             tenant_id = call.caller.tenant_id
             if isinstance(response, Held):
                 await held.news(response.wait, request, call.work, tenant_id=tenant_id)
@@ -167,17 +168,26 @@ class ContractRoute(APIRoute):
         def again(request: Request, call: Context, raw: bytes) -> Awaitable[Response]:
             return work(request, call.anew(request), raw)
 
-        def work(request: Request, call: Context, raw: bytes) -> Awaitable[Response]:
-            call_it = partial(finish, request, call, raw)
+        def work(
+            request: Request, call: Context, raw: bytes, *, is_first: bool = False
+        ) -> Awaitable[Response]:
+            call_it = partial(finish, request, call, raw, is_first=is_first)
             return call.work(call_it, kind, tenant_id=call.caller.tenant_id)
 
-        def finish(request: Request, call: Context, raw: bytes) -> Response:
+        def finish(request: Request, call: Context, raw: bytes, *, is_first: bool) -> Response:
+            if is_first:
+                self._take(call, costs.of_body(raw))
             body = bodies.parse(request, raw)
             self._check_body(body)
             is_repeatable = isinstance(operation, Repeatable)
             once = idempotency.asked(request, call.caller, raw) if is_repeatable else None
             here = ApiRequest(request, call, body, once, kind)
             _check_query(here, allowed=parameters)
+            if is_first:
+                fleet = partial(costs.fleet, call.ports, call.caller.tenant_id)
+                query = request.query_params
+                cost = costs.of_request(self.name, body.value, query, parameters, fleet)
+                self._take(call, cost)
             try:
                 return idempotency.marked(result_of(answer(here)), is_replayed=here.is_replayed)
             except RequestValidationError as error:
@@ -185,6 +195,11 @@ class ContractRoute(APIRoute):
                 raise InvalidRequest(self._explain(error)) from None
 
         return handle
+
+    def _take(self, call: Context, tokens: int) -> None:
+        """Take what the request costs beyond its first token. Raises `RateLimited`."""
+        if tokens:
+            allowance.take(call.ports, call.caller, self.serving.purpose, tokens)
 
     def _check_body(self, body: Body) -> None:
         if self.body_field is None and body.raw and body.value != {}:

@@ -247,7 +247,7 @@ def test_the_actions_are_those_of_the_contract() -> None:
         "srl": "regenerate rotate_key create_key activate_key revoke_key",
         "service_account": "create disable enable delete",
         "tenant": "create update_settings rename delete keep",
-        "authorizer": "register remove stale",
+        "authorizer": "register remove remove_batch stale",
         "native_signer": "create",
         "audit_log": "rotate_key new_generation statement",
         "webhook": "create update rotate_secret enable disable replay test delete",

@@ -8,6 +8,7 @@ import pytest
 
 from shared.model import deliveries, webhooks
 from shared.model.audit_log import Action
+from shared.model.callers import Scope
 from shared.model.deliveries import Delivery, Outcome, State
 from shared.model.webhooks import Webhook
 from shared.ports import Ports
@@ -31,6 +32,17 @@ def stored(tenant: Tenant, webhook_id: str) -> Webhook:
     item = tenant.ports.store.get(webhooks.webhooks(tenant.id).address(webhook_id))
     assert item is not None
     return Webhook.from_item(item)
+
+
+def test_an_address_is_shown_to_administrators_alone(tenant: Tenant) -> None:
+    """HOOK-3, F564a: Keys that may only read see the host of a webhook, not what follows it."""
+    made = create(tenant)
+    for client in (tenant.read_only, tenant.client(Scope.AUDITOR)):
+        for answer in (client.get(HOOKS), client.get(f"{HOOKS}/{made['id']}")):
+            assert "https://hooks.example.com/***" in answer.text
+            assert "token" not in answer.text
+            assert "rescind" not in answer.text
+    assert stored(tenant, made["id"]).url == URL
 
 
 def secrets_of(tenant: Tenant, webhook_id: str) -> list[str]:
@@ -61,7 +73,9 @@ def test_a_new_webhook(tenant: Tenant) -> None:
     }
     (listed,) = tenant.read_only.get(HOOKS).json()["webhooks"]
     assert tenant.read_only.get(f"{HOOKS}/{listed['id']}").json() == listed
-    assert listed == made | {"id": listed["id"]}
+    (whole,) = tenant.admin.get(HOOKS).json()["webhooks"]
+    assert whole == made | {"id": listed["id"]}
+    assert tenant.admin.get(f"{HOOKS}/{listed['id']}").json() == whole
     # The rest of the address may be the receiver's secret.
     assert audit_entries(tenant)[-1]["details"] == {
         "events": ["key.revoke"],

@@ -48,9 +48,9 @@ class Asked:
     buckets: TokenBuckets
     names: list[str] = field(default_factory=list)
 
-    def lease(self, name: str, tokens: int, *, now: int, reserve: int = 0) -> Lease:
+    def lease(self, name: str, tokens: int, *, now: int, reserve: int = 0, least: int = 1) -> Lease:
         self.names.append(name)
-        return self.buckets.lease(name, tokens, now=now, reserve=reserve)
+        return self.buckets.lease(name, tokens, now=now, reserve=reserve, least=least)
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "POST"])

@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 
 from shared.errors import RateLimited
-from shared.model.rate_limit import Bucket
+from shared.model.rate_limit import Bucket, Holder, Purpose
 from shared.ports.token_buckets import Lease, TokenBuckets
 from shared.web.rate_limit import TenantLimiter
 from shared.web.work import result_of
 from tests.worlds import embedded
 
 RATE, BURST = 1000, 2000
+ADMIN = Holder("acme", Purpose.REQUESTS, None)
 SECOND = 1_000_000
 START = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
 START_MICROSECONDS = int(START.timestamp()) * SECOND
@@ -35,8 +36,8 @@ class Meter:
     most_writes: int = 0
     _written: deque[int] = field(default_factory=deque)
 
-    def lease(self, name: str, tokens: int, *, now: int, reserve: int = 0) -> Lease:
-        lease = self.buckets.lease(name, tokens, now=now, reserve=reserve)
+    def lease(self, name: str, tokens: int, *, now: int, reserve: int = 0, least: int = 1) -> Lease:
+        lease = self.buckets.lease(name, tokens, now=now, reserve=reserve, least=least)
         # A bucket that is full, or short of tokens, costs a second write.
         twice = self.full_at < now or 0 < lease.granted < tokens
         self.full_at = lease.full_at
@@ -88,7 +89,7 @@ def simulate(folder: Path, instances: int, arrivals: Iterator[Arrival]) -> Outco
         exact.ask(START_MICROSECONDS + present)
         outcome.offered += 1
         try:
-            result_of(limiters[instance].take("acme", is_admin=True))
+            result_of(limiters[instance].take(ADMIN))
         except RateLimited:
             continue
         outcome.admitted += 1

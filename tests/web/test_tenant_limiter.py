@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from shared.errors import Corrupt, RateLimited, Unavailable
-from shared.model.rate_limit import Figures
+from shared.model.rate_limit import Figures, Holder, Purpose
 from shared.ports import Ports
 from shared.ports.token_buckets import Lease, TokenBuckets
 from shared.web.rate_limit import TenantLimiter
@@ -17,6 +17,7 @@ from tests.api import Tenant
 from tests.worlds import Clock
 
 RATE, BURST = 1000, 2000
+ADMIN = Holder("acme", Purpose.REQUESTS, None)
 SECOND = 1_000_000
 LOGGER = "shared.web.rate_limit"
 
@@ -29,11 +30,11 @@ class Watched:
     error: Unavailable | None = None
     asked: list[int] = field(default_factory=list)
 
-    def lease(self, name: str, tokens: int, *, now: int, reserve: int = 0) -> Lease:
+    def lease(self, name: str, tokens: int, *, now: int, reserve: int = 0, least: int = 1) -> Lease:
         self.asked.append(tokens)
         if self.error:
             raise self.error
-        return self.buckets.lease(name, tokens, now=now, reserve=reserve)
+        return self.buckets.lease(name, tokens, now=now, reserve=reserve, least=least)
 
 
 @pytest.fixture
@@ -65,7 +66,7 @@ def take(limiter: TenantLimiter, times: int = 1) -> int:
     admitted = 0
     for _ in range(times):
         try:
-            result_of(limiter.take("acme", is_admin=True))
+            result_of(limiter.take(ADMIN))
         except RateLimited:
             continue
         admitted += 1
@@ -188,8 +189,8 @@ def test_the_figures_of_one_instance_are_exact(limiter: TenantLimiter, clock: Cl
     """Remaining counts leased tokens too, up to the limit; Reset is when all are back."""
     seen = []
     for _ in range(BURST):
-        result_of(limiter.take("acme", is_admin=True))
-        seen.append(limiter.look("acme", is_admin=True))
+        result_of(limiter.take(ADMIN))
+        seen.append(limiter.look(ADMIN))
     assert [each.remaining for each in seen] == [*[RATE] * RATE, *range(RATE - 1, -1, -1)]
     assert (seen[0].reset, seen[-1].reset) == (seconds(clock) + 1, seconds(clock) + 2)
 
@@ -198,7 +199,7 @@ def test_looking_takes_and_asks_nothing(
     limiter: TenantLimiter, buckets: Watched, clock: Clock
 ) -> None:
     """What the headers say of a tenant that is not known here costs nothing."""
-    assert limiter.look("acme", is_admin=True) == Figures(RATE, seconds(clock))
+    assert limiter.look(ADMIN) == Figures(RATE, seconds(clock))
     assert buckets.asked == []
     assert take(limiter, BURST + 1) == BURST
 
@@ -209,11 +210,11 @@ def test_a_refusal_says_that_nothing_is_left(
     """An instance that learns from its first lease that others took all says so, while it holds."""
     empty(ports, clock)
     take(limiter)
-    assert limiter.look("acme", is_admin=True) == Figures(0, seconds(clock) + 2)
+    assert limiter.look(ADMIN) == Figures(0, seconds(clock) + 2)
     clock.advance(milliseconds=99)
-    assert limiter.look("acme", is_admin=True) == Figures(0, seconds(clock) + 2)
+    assert limiter.look(ADMIN) == Figures(0, seconds(clock) + 2)
     clock.advance(milliseconds=301)
-    assert limiter.look("acme", is_admin=True).remaining == 400
+    assert limiter.look(ADMIN).remaining == 400
 
 
 def test_lapsed_tokens_are_not_remaining(
@@ -228,9 +229,9 @@ def test_lapsed_tokens_are_not_remaining(
     clock.advance(milliseconds=400)
     take(limiter, 9)
     clock.advance(milliseconds=999)
-    before = limiter.look("acme", is_admin=True).remaining
+    before = limiter.look(ADMIN).remaining
     clock.advance(milliseconds=2)
-    assert limiter.look("acme", is_admin=True).remaining <= before + 2
+    assert limiter.look(ADMIN).remaining <= before + 2
 
 
 # --- failures ---
@@ -246,7 +247,7 @@ def test_buckets_that_fail_refuse_nobody(
     records = [record for record in caplog.records if record.name == LOGGER]
     assert records
     assert {record.levelno for record in records} == {logging.ERROR}
-    assert limiter.look("acme", is_admin=True).remaining >= 0
+    assert limiter.look(ADMIN).remaining >= 0
 
 
 def test_buckets_that_fail_are_asked_once_a_second(
@@ -269,9 +270,9 @@ def test_a_clock_that_steps_back_forgets_refusals(
     clock.advance(minutes=10)
     empty(ports, clock, "globex")
     with pytest.raises(RateLimited):
-        result_of(limiter.take("globex", is_admin=True))
+        result_of(limiter.take(ADMIN._replace(tenant_id="globex")))
     clock.advance(minutes=-10)
-    result_of(limiter.take("globex", is_admin=True))
+    result_of(limiter.take(ADMIN._replace(tenant_id="globex")))
 
 
 def test_no_figure_exceeds_the_limit(
@@ -284,7 +285,7 @@ def test_no_figure_exceeds_the_limit(
     buckets.error = Unavailable("throttled")
     take(limiter)
     for _ in range(2):
-        assert limiter.look("acme", is_admin=True).remaining == RATE
+        assert limiter.look(ADMIN).remaining == RATE
         clock.advance(milliseconds=-50)
 
 
@@ -335,7 +336,7 @@ def test_tenants_take_bounded_memory(
     """However many tenants come, the one longest unseen is forgotten, and none is let in by it."""
     empty(ports, clock)
     for number in range(10_500):
-        result_of(limiter.take(f"t{number}", is_admin=True))
+        result_of(limiter.take(ADMIN._replace(tenant_id=f"t{number}")))
     assert len(limiter._buckets) <= 10_000
     seen = {tenant_id for tenant_id, _, _ in limiter._buckets}
     assert {"t10499", "t500"} <= seen
@@ -353,11 +354,11 @@ def test_a_flood_by_another_key_leaves_the_admin_able_to_act(tenant: Tenant, clo
     """
     empty(tenant.ports, clock, tenant.id)
     clock.advance(milliseconds=300)
-    admitted = 0
+    admitted, flood = 0, Holder(tenant.id, Purpose.REQUESTS, "k")
     for step in range(300):
         for _ in range(3):
             with suppress(RateLimited):
-                result_of(TenantLimiter(lambda: tenant.ports).take(tenant.id, is_admin=False))
+                result_of(TenantLimiter(lambda: tenant.ports).take(flood))
                 admitted += 1
         revoked = tenant.admin.post(
             "/v1/revocations", json={"warrant_id": f"svc_wrt_{step}", "reason": "leaked"}
@@ -365,3 +366,63 @@ def test_a_flood_by_another_key_leaves_the_admin_able_to_act(tenant: Tenant, clo
         assert revoked.status_code == 201
         clock.advance(milliseconds=2)
     assert 300 < admitted < 900
+
+
+# --- the share of a key (AUTH-15) ---
+
+THIEF, HONEST = (ADMIN._replace(key_id=each) for each in ("thief", "honest"))
+
+
+def admitted_of(limiter: TenantLimiter, holder: Holder, times: int) -> int:
+    """How many of as many requests of the holder were admitted."""
+    admitted = 0
+    for _ in range(times):
+        with suppress(RateLimited):
+            result_of(limiter.take(holder))
+            admitted += 1
+    return admitted
+
+
+def test_a_key_takes_no_more_than_its_share_at_once(limiter: TenantLimiter) -> None:
+    """AUTH-15, F562a: One key takes half of a full bucket and half of the rest; others go on."""
+    assert 1450 <= admitted_of(limiter, THIEF, 5 * BURST) <= 1500
+    assert admitted_of(limiter, HONEST, 250) == 250
+    assert admitted_of(limiter, ADMIN, 1) == 1
+
+
+@pytest.mark.parametrize("instances", [1, 4])
+def test_one_key_does_not_lock_out_the_others(ports: Ports, clock: Clock, instances: int) -> None:
+    """AUTH-15, F562b: While one key floods each instance, another has half of the rate."""
+    limiters = [TenantLimiter(lambda: ports) for _ in range(instances)]
+    for limiter in limiters:
+        admitted_of(limiter, THIEF, 3000)
+    taken = {THIEF: 0, HONEST: 0}
+    for step in range(500):
+        clock.advance(milliseconds=10)
+        for limiter in limiters:
+            taken[THIEF] += admitted_of(limiter, THIEF, 20)
+        taken[HONEST] += admitted_of(limiters[step % instances], HONEST, 3)
+    # In five seconds the bucket gains 5,000 tokens; the other key asks for 1,500 of them.
+    assert taken[HONEST] >= 1450
+    assert sum(taken.values()) <= 5000 + BURST
+
+
+def test_a_key_that_is_alone_has_the_whole_rate(limiter: TenantLimiter, clock: Clock) -> None:
+    """AUTH-15, F562c: A fleet that shares one key has the whole rate, if nobody else asks."""
+    admitted_of(limiter, THIEF, 3000)
+    clock.advance(seconds=1)
+    admitted = 0
+    for _ in range(500):
+        clock.advance(milliseconds=10)
+        admitted += admitted_of(limiter, THIEF, 9)
+    assert admitted >= 0.95 * 500 * 9
+
+
+def test_the_share_of_a_key_is_open_if_its_clock_is_wrong(
+    limiter: TenantLimiter, ports: Ports, clock: Clock
+) -> None:
+    """AUTH-10: A bucket of a key that a clock ahead has written refuses nobody."""
+    ahead = microseconds(clock) + 60 * SECOND
+    ports.buckets.lease(THIEF.own_bucket, 5, now=ahead)
+    ports.buckets.lease(THIEF.bucket, 1200, now=microseconds(clock))
+    assert admitted_of(limiter, THIEF, 100) == 100

@@ -9,6 +9,7 @@ from typing import TypeVar
 import pytest
 
 from shared.model.callers import Caller, Scope
+from shared.model.rate_limit import Holder, Purpose
 from shared.ports import Ports
 from shared.ports.token_buckets import Lease, TokenBuckets
 from shared.web.rate_limit import TenantLimiter
@@ -41,9 +42,9 @@ class Asked:
     buckets: TokenBuckets
     times: int = 0
 
-    def lease(self, name: str, tokens: int, *, now: int, reserve: int = 0) -> Lease:
+    def lease(self, name: str, tokens: int, *, now: int, reserve: int = 0, least: int = 1) -> Lease:
         self.times += 1
-        return self.buckets.lease(name, tokens, now=now, reserve=reserve)
+        return self.buckets.lease(name, tokens, now=now, reserve=reserve, least=least)
 
 
 def ports_at(folder: Path, clock: Clock) -> Ports:
@@ -78,7 +79,10 @@ def test_requests_share_one_lease(tmp_path: Path) -> None:
     limiter = TenantLimiter(lambda: replace(ports, buckets=asked), work)
 
     async def ask() -> None:
-        taking = [asyncio.create_task(limiter.take("acme", is_admin=True)) for _ in range(6)]
+        taking = [
+            asyncio.create_task(limiter.take(Holder("acme", Purpose.REQUESTS, None)))
+            for _ in range(6)
+        ]
         await asyncio.sleep(0)
         assert work.begun == 1
         work.may_begin.set()

@@ -21,13 +21,12 @@ from shared.model.audit_log import Action as Audited
 from shared.model.callers import Caller, Scope
 from shared.model.identifiers import BATCH, REVOCATION
 from shared.model.items import Address, Value
-from shared.model.rate_limit import RESERVE, Purpose
 from shared.model.revocation_batches import Applied, Batch, BatchAction, BatchOutcome, Part, Result
 from shared.model.revocations import Revocation
 from shared.model.tenants import TenantSettings
 from shared.model.warrants import Standing
 from shared.operations.api import revocation_changes as changes
-from shared.operations.rules import allowance, audit, operation, tenants
+from shared.operations.rules import audit, operation, tenants
 from shared.operations.rules.groups import Groups, divided
 from shared.ports import Ports
 from shared.ports.store import MOST_CHANGES, Change, Expect, Put
@@ -42,8 +41,6 @@ _REVOKED_A_WRITE: Final = (MOST_CHANGES - 4) // 4
 _RESTORED_A_WRITE: Final = (MOST_CHANGES - 4) // 5
 # Records that are read together before the warrants are known.
 _READ_TOGETHER: Final = 100
-# A call costs one token, and another for so many identifiers.
-_IDS_A_TOKEN: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +73,10 @@ def apply(ports: Ports, caller: Caller, *, batch: Batch) -> Applied:
     """Revoke the warrants of a batch, or take its revocations back; return a result for each.
 
     A repeated call with the same `batch.id` returns what the first one did (REVOKE-22). Raises
-    `InvalidRequest` if `batch.ends_at` is not in the future; `RateLimited`; `Unavailable`
-    if nothing is known to be done.
+    `InvalidRequest` if `batch.ends_at` is not in the future; `Unavailable` if nothing is known to
+    be done.
     """
     changes.check_end(ports, batch.ends_at)
-    if cost := len(batch.ids) // _IDS_A_TOKEN:
-        bucket = Purpose.REQUESTS.bucket(caller.tenant_id)
-        allowance.take(ports, bucket, cost, reserve=0 if caller.is_admin else RESERVE)
     call = _Call(
         ports,
         caller,

@@ -24,4 +24,4 @@ def take(ports: Ports, caller: Caller) -> None:
     """
     count = in_force.head(ports, caller.tenant_id).count
     cost = min(BURST, _LEAST + count // _WARRANTS_A_TOKEN)
-    allowance.take(ports, Purpose.PUBLICATIONS.bucket(caller.tenant_id), cost)
+    allowance.take(ports, caller, Purpose.PUBLICATIONS, cost)

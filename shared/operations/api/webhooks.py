@@ -12,7 +12,7 @@ from shared.model.audit_log import Action
 from shared.model.callers import Caller, Scope
 from shared.model.deliveries import Delivery
 from shared.model.identifiers import WEBHOOK
-from shared.model.items import Value
+from shared.model.items import Item, Value
 from shared.model.records import integer
 from shared.model.webhooks import Cause, Status, Webhook
 from shared.operations.audit import log
@@ -44,15 +44,26 @@ _KEPT: Final = of_record(Webhook, but=["sealed_secret", "former_secret"])
 
 @operation(Scope.ADMIN, Scope.READ_ONLY, Scope.AUDITOR)
 def page(ports: Ports, caller: Caller, *, before: str | None, limit: int) -> Page[Webhook]:
-    """Return a page of the tenant's webhooks, newest first."""
-    walk = Walk(model.webhooks(caller.tenant_id), Webhook.from_item, before, limit)
+    """Return a page of the tenant's webhooks, newest first; addresses as in `get`."""
+
+    def read(item: Item) -> Webhook:
+        return _visible(Webhook.from_item(item), caller)
+
+    walk = Walk(model.webhooks(caller.tenant_id), read, before, limit)
     return newest(ports, walk, total=lambda: count(ports, model.count_address(caller.tenant_id)))
 
 
 @operation(Scope.ADMIN, Scope.READ_ONLY, Scope.AUDITOR)
 def get(ports: Ports, caller: Caller, *, webhook_id: str) -> Webhook:
-    """Return a webhook of the tenant. Raises `NotFound`."""
-    return _find(ports, caller, webhook_id)
+    """Return a webhook of the tenant. Raises `NotFound`.
+
+    Only administrators see more of its address than the host (HOOK-3).
+    """
+    return _visible(_find(ports, caller, webhook_id), caller)
+
+
+def _visible(webhook: Webhook, caller: Caller) -> Webhook:
+    return webhook if caller.is_admin else webhook.masked()
 
 
 @operation(Scope.ADMIN, Scope.READ_ONLY, Scope.AUDITOR)

@@ -1,4 +1,4 @@
-"""Requests that cost more than one token of a bucket of the rate limit (AUTH-6, SRL-14)."""
+"""What requests take from the tokens of a tenant (AUTH-6, AUTH-14, AUTH-15, SRL-14)."""
 
 import logging
 from math import ceil
@@ -6,30 +6,71 @@ from typing import Final
 
 from shared import logs
 from shared.errors import RateLimited, Unavailable
-from shared.model.rate_limit import RATE_PER_SECOND, is_of_another_clock, microseconds
+from shared.model.callers import Caller
+from shared.model.rate_limit import (
+    HALF,
+    RATE_PER_SECOND,
+    Holder,
+    Purpose,
+    is_of_another_clock,
+    microseconds,
+)
 from shared.ports import Ports
+from shared.ports.token_buckets import Lease, TokenBuckets
 
 _log = logging.getLogger(__name__)
 
 _OPEN: Final = logs.fields(metrics={"LimiterOpen": 1})
+# A key takes so many tokens of its own bucket for one of the tenant's, so that it has half of the
+# rate, and `HALF` of them must stay, so that it has half of half of the burst.
+_OWN: Final = 2
 
 
-def take(ports: Ports, bucket: str, cost: int, *, reserve: int = 0) -> None:
-    """Take `cost` tokens (at least 1) of a bucket, or none; `reserve` tokens must stay.
+def lease(buckets: TokenBuckets, holder: Holder, tokens: int, *, now: int, least: int = 1) -> Lease:
+    """Take up to `tokens` of the tenant's bucket for `holder`, or none if fewer than `least`.
+
+    A key that is not an admin key may take what is above `HALF`. Below, it takes no more than its
+    share: half of the rate, so that others find tokens (AUTH-15). Raises `Unavailable`.
+    """
+    if holder.key_id is None:
+        return buckets.lease(holder.bucket, tokens, now=now, least=least)
+    free = buckets.lease(holder.bucket, tokens, now=now, reserve=HALF, least=least)
+    rest = tokens - free.granted
+    if not rest or is_of_another_clock(free.full_at, now):
+        return free
+    share = _share(buckets, holder, rest, now=now, least=1 if free.granted else least)
+    if not share:
+        return free
+    more = buckets.lease(
+        holder.bucket,
+        share,
+        now=now,
+        reserve=holder.reserve,
+        least=1 if free.granted else least,
+    )
+    return Lease(free.granted + more.granted, more.full_at, free.refilled or more.refilled)
+
+
+def _share(buckets: TokenBuckets, holder: Holder, tokens: int, *, now: int, least: int) -> int:
+    """Return how many of these tokens the holder may take of the lower half."""
+    own = buckets.lease(holder.own_bucket, _OWN * tokens, now=now, reserve=HALF, least=_OWN * least)
+    return tokens if is_of_another_clock(own.full_at, now) else own.granted // _OWN
+
+
+def take(ports: Ports, caller: Caller, purpose: Purpose, cost: int) -> None:
+    """Take `cost` tokens (at least 1) of the tenant's bucket for `purpose`, or none.
 
     Raises `RateLimited`. If the buckets are unavailable, or a clock that was ahead has written this
     one, the request is allowed and an error is logged (AUTH-10).
     """
     now = microseconds(ports.now())
     try:
-        # Take one token only if all are available: a rejected request must not use up the rest.
-        lease = ports.buckets.lease(bucket, 1, now=now, reserve=reserve + cost - 1)
-        if is_of_another_clock(lease.full_at, now):
-            _log.error("the allowance is ahead of this clock; going on without it", extra=_OPEN)
-            return
-        if not lease.granted:
-            raise RateLimited(retry_after=ceil(cost / RATE_PER_SECOND))
-        if cost > 1:
-            ports.buckets.lease(bucket, cost - 1, now=now, reserve=reserve)
+        taken = lease(ports.buckets, Holder.of(caller, purpose), cost, now=now, least=cost)
     except Unavailable:
         _log.exception("the allowance cannot be read; going on without it", extra=_OPEN)
+        return
+    if is_of_another_clock(taken.full_at, now):
+        _log.error("the allowance is ahead of this clock; going on without it", extra=_OPEN)
+    elif not taken.granted:
+        rate = RATE_PER_SECOND if caller.is_admin else RATE_PER_SECOND // _OWN
+        raise RateLimited(retry_after=ceil(cost / rate))

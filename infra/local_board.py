@@ -62,13 +62,12 @@ class Board:
 
     def started(self, name: str) -> None:
         """Note that a process runs."""
-        at = self._place(name)
-        self._words[at], self._words[at + 2] = 1, 0
+        self._words[self._place(name)] = 1
 
     def ended(self, name: str) -> None:
         """Note that a process has ended."""
         at = self._place(name)
-        self._words[at] = 0
+        self._words[at] = self._words[at + 2] = 0
         self._words[at + 1] += 1
 
     def beat(self, name: str) -> None:

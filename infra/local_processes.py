@@ -157,13 +157,20 @@ class Processes:
 
     def _start(self, child: _Child) -> None:
         child.started_at, child.beats, child.silent = time.monotonic(), 0, 0
-        self._board.started(child.name)
-        # A signal must neither part the process from its record, nor end it before it is set up.
+        process = _fork.Process(target=self._live, args=(child,), name=child.name)
         # What is there now is shared as long as nothing writes to it, as the collector would.
         gc.freeze()
-        with _blocked():
-            child.process = _fork.Process(target=self._live, args=(child,), name=child.name)
-            child.process.start()
+        try:
+            # A signal must not part the process from its record, nor end it before it is set up.
+            with _blocked():
+                process.start()
+                child.process = process
+        except OSError as error:
+            # The machine has no room for another process just now.
+            pause = child.ended(child.started_at)
+            _log.error("%s cannot start: %s; tried again in %.1f seconds", child.name, error, pause)
+        else:
+            self._board.started(child.name)
 
     def _live(self, child: _Child) -> None:
         """Do the work of a process."""

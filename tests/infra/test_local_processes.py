@@ -93,6 +93,27 @@ def test_what_does_not_go_on_is_killed(
     assert "ended by signal 9" in caplog.text
 
 
+def test_a_machine_without_room_for_a_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """F556h: If a process cannot be started, that is logged and tried again; the others go on."""
+    monkeypatch.setattr(local_processes, "_PAUSES", (0.0,))
+    failures, fork = [OSError(11, "no room")] * 2, os.fork
+
+    def refuse() -> int:
+        if failures:
+            raise failures.pop()
+        return fork()
+
+    monkeypatch.setattr(os, "fork", refuse)
+    told = Told(tmp_path, _until_stopped)
+    with _running(told) as (processes, board):
+        assert board.down() == ["worker 1"]
+        processes.wait(lambda: bool(told.starts()), seconds=10)
+        assert board.down() == []
+    assert "worker 1 cannot start" in caplog.text
+
+
 def test_a_stop_waits_for_what_is_under_way(tmp_path: Path) -> None:
     """F556d: A stop ends each process after what it does; signals to it are not for it."""
 

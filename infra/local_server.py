@@ -28,6 +28,7 @@ from infra import (
     local_publisher,
     local_worker,
     os_user,
+    renamed,
 )
 from infra.local_addresses import OpsAddress
 from infra.local_board import OPS, PUBLISHER, Board
@@ -279,3 +280,7 @@ def _print_console(options: Options, address: str | None) -> None:
 def _places(options: Options) -> str:
     """Return the options with which a command finds the same data."""
     return f"--data {options.data}" + (f" --keys {options.keys}" if options.keys else "")
+
+
+if __name__ == "__main__":
+    sys.exit(renamed.program("infra.local_server"))

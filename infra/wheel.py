@@ -12,6 +12,12 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 
 
+def renamed() -> int:
+    """Run as a script of an earlier release; the exit code."""
+    code: int = import_module("infra.renamed").script()
+    return code
+
+
 def command_line() -> int:
     """Run `rescind`; the exit code."""
     # Every file that a command makes is private, whatever the folder's mode.

@@ -4,6 +4,7 @@ Each noun has its module here, named as in the other rooms. `commands.py` says h
 written, `errors.py` has the exit codes.
 """
 
+import sys
 from collections.abc import Iterator, MutableMapping
 from functools import cache
 from importlib import import_module
@@ -13,6 +14,7 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_group
 
+from infra import renamed
 from infra.cli.commands import noun
 from shared import __version__
 
@@ -114,5 +116,7 @@ def _begin(
 
 def main() -> int:
     """Run one command. It ends the process with an exit code of `errors.Exit`."""
+    if (code := renamed.command(sys.argv[1:])) is not None:
+        return code
     app(prog_name=NAME)
     return 0

@@ -145,6 +145,9 @@ class Watch:
         self._ports, self._seen = ports, seen
         self._kinds = [kind for title in TABLES for kind in kinds(title)]
 
+    def made_at(self) -> str:
+        return self._ports.store.made_at()
+
     def get(self, address: Address) -> Item | None:
         self._note(self._seen.read, [address])
         return self._ports.store.get(address)

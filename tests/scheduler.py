@@ -557,6 +557,9 @@ class _Store:
     _seat: _Seat
     _store: Store
 
+    def made_at(self) -> str:
+        return self._store.made_at()
+
     def get(self, address: Address) -> Item | None:
         place, hidden = Place(*address), self._seat.hidden
 

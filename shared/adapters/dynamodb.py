@@ -89,6 +89,12 @@ class DynamoStore:
         self._names = {table: f"{table_prefix}{table}" for table in Table}
         self._tables = {name: table for table, name in self._names.items()}
 
+    def made_at(self) -> str:
+        """Return when the tables were made, for commands of the operator. Raises `Unavailable`."""
+        with translating_errors():
+            tables = [self._client.describe_table(TableName=name) for name in self._names.values()]
+        return " ".join(each["Table"]["CreationDateTime"].isoformat() for each in tables)
+
     def get(self, address: Address) -> Item | None:
         """Return the item, or None if there is none. Raises `Unavailable`."""
         with translating_errors():

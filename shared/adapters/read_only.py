@@ -14,6 +14,10 @@ class ReadOnlyStore:
     def __init__(self, store: Store) -> None:
         self._store = store
 
+    def made_at(self) -> str:
+        """Return when the tables were made. Raises `Unavailable`."""
+        return self._store.made_at()
+
     def get(self, address: Address) -> Item | None:
         """Return the item, or None if there is none. Raises `Unavailable`."""
         return self._store.get(address)

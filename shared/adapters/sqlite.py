@@ -97,6 +97,10 @@ class SqliteStore:
             found = list(sqlite_format.problems(connection, quickly=quickly))
         yield from found
 
+    def made_at(self) -> str:
+        """Return nothing: `restore` marks what it puts back."""
+        return ""
+
     def get(self, address: Address) -> Item | None:
         """Return the item, or None if there is none. Raises `Unavailable`."""
         with self._database as connection:

@@ -28,7 +28,7 @@ class Deployment(Record):
 
     `schema` is the highest of the releases that wrote to it. `receipt` is a random name that the
     store got when data was last moved to it; `moved_to` is that of the store which is in charge
-    instead of this one.
+    instead of this one. `tables_made_at` tells restored tables from those that an operator saw.
     """
 
     schema: int = SCHEMA
@@ -36,6 +36,7 @@ class Deployment(Record):
     receipt: str | None = None
     moved_to: str | None = None
     version: int = 1
+    tables_made_at: str | None = None
 
     @classmethod
     def of(cls, item: Item | None) -> Self:

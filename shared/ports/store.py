@@ -143,6 +143,14 @@ class Store(Protocol):
     - It is safe to share between threads.
     """
 
+    def made_at(self) -> str:
+        """Return when the tables were made, as text that is another one after a restore.
+
+        It is empty if a restore makes no tables anew. Only commands of the operator ask.
+        Raises `Unavailable`.
+        """
+        ...
+
     def get(self, address: Address) -> Item | None:
         """Return the item, or None if there is none. Raises `Unavailable`."""
         ...

@@ -64,6 +64,7 @@ def examine(
     yield from broken
     if broken:
         return
+    restored.notice(ports)
     for tenant in _tenants(ports):
         yield from _tenant(ports, tenant, report)
 

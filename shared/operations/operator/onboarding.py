@@ -10,7 +10,7 @@ from shared.model.callers import Caller, Scope
 from shared.model.identifiers import TENANT
 from shared.model.tenants import DirectoryEntry, TenantSettings
 from shared.operations.api import api_keys, service_accounts
-from shared.operations.operator import deployment
+from shared.operations.operator import deployment, restored
 from shared.operations.rules import api_key_creation, audit, tenants
 from shared.operations.rules.api_key_creation import Created
 from shared.operations.rules.operation import settle
@@ -32,6 +32,7 @@ def create_tenant(
     """
     model.handle(handle)
     deployment.mark_if_new(ports)
+    restored.notice(ports)
     return settle(lambda: _create_tenant(ports, handle, user))
 
 

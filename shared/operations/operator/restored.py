@@ -1,14 +1,16 @@
 """Marks on tenants that were put back to an earlier moment, until their recovery is reviewed."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 
-from shared.errors import Corrupt, InvalidSettings
+from shared.errors import Corrupt, ExpectationLost, InvalidSettings
 from shared.model import restored as model
 from shared.model import times
 from shared.model.audit_log import Action
 from shared.model.restored import Restored
+from shared.operations.operator import deployment
 from shared.operations.operator.recovery.run import Run
 from shared.operations.rules import tenants
 from shared.operations.rules.operation import settle
@@ -28,6 +30,21 @@ def mark(ports: Ports, *, copied_at: datetime | None) -> None:
     for tenant in tenants.directory(ports):
         made = Restored(tenant.tenant_id, times.whole(ports.now()), copied_at)
         ports.store.write(Put(made.address, made.to_item(), Expect.ANYTHING))
+
+
+def notice(ports: Ports) -> None:
+    """Mark all tenants if the tables were made anew since an operator saw them: by a restore.
+
+    Tables that no operator has seen are noted as they are. Raises `Corrupt`, `Unavailable`.
+    """
+    made_at = ports.store.made_at()
+    found = deployment.read(ports)
+    if made_at in ("", found.tables_made_at) or not found.version:
+        return
+    if found.tables_made_at is not None:
+        mark(ports, copied_at=None)
+    with suppress(ExpectationLost):  # then another command notes it
+        deployment.write(ports, found, found.next(tables_made_at=made_at))
 
 
 def recovered(run: Run) -> None:

@@ -70,6 +70,7 @@ def recover(
     trusted signer signed the newest list.
     """
     tenant_id = operator.tenant_id
+    restored.notice(ports)
     newest = srl_newest.find(ports, tenant_id, trusted=trusted)
     tables = recovery_unknown.behind(ports, tenant_id, newest)
     settings = tenants.settings(ports, tenant_id)

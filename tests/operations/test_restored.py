@@ -1,0 +1,34 @@
+"""Tables of DynamoDB that were restored are known by the time at which they were made."""
+
+from dataclasses import replace
+
+from shared.adapters.dynamodb import DynamoStore
+from shared.operations.operator import deployment, doctor, restored
+from shared.operations.operator.recovery import recovery
+from shared.ports import Ports
+from tests.aws import aws
+from tests.operations.tenants import Tenant
+
+
+def test_restored_tables_are_marked(ports: Ports) -> None:
+    """OPS-10, F577c: If tables were made since an operator saw them, `recover` ends with a review.
+
+    That is so if one table was, and if the records say the same as the newest list.
+    """
+    with aws() as account:
+        store = DynamoStore(account.dynamodb, table_prefix=account.table_prefix)
+        ports = replace(ports, store=store)
+        acme = Tenant.create(ports)
+        assert restored.read(ports, acme.id) is None
+        assert not recovery.recover(ports, acme.operator).unknown
+        seen = deployment.read(ports)
+        first, *rest = str(seen.tables_made_at).split(" ")
+        other = " ".join(["2026-01-01T00:00:00+00:00", *rest])
+        assert first != other
+        deployment.write(ports, seen, replace(seen.next(), tables_made_at=other))
+        assert any("is not reviewed" in each.problem for each in doctor.examine(ports))
+        done = recovery.recover(ports, acme.operator)
+        assert done.unknown.reasons[0].startswith("The records were put back, at ")
+        assert done.unknown.review
+        assert not recovery.recover(ports, acme.operator, reviewed=True).unknown
+        assert restored.read(ports, acme.id) is None

@@ -101,10 +101,10 @@ def _reasons(newest: Newest, tables: Behind, mark: Restored | None) -> Iterator[
         copied = "" if mark.copied_at is None else f" to {times.text(mark.copied_at)}"
         yield f"The records were put back{copied}, at {times.text(mark.restored_at)}."
     if tables and horizon is not None:
-        yield (
-            f"The tables ({tables}) are older than version {newest.version} of the list, issued "
-            f"at {times.text(newest.issued_at or horizon)}."
-        )
+        what = f"version {newest.version} of the list, issued at"
+        if newest.journal.issued_at is not None:
+            what = "the journal, written until"
+        yield f"The tables ({tables}) are older than {what} {times.text(horizon)}."
     if (mark or tables) and horizon is not None:
         yield (
             f"Horizon: revocations until {times.text(horizon)} are known and applied again. What "

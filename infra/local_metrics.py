@@ -75,6 +75,7 @@ _COUNTED: Final = {
     "FeedCaughtUp": Counter(
         "rescind_feed_caught_up", "Entries of the feed that the schedule published late."
     ),
+    "TakenBack": Counter("rescind_taken_back", "Revocations that were taken back."),
     "HeadInFuture": Counter("rescind_head_in_future", "Publications after a list of the future."),
     "EquivocationReported": Counter(
         "rescind_equivocation_reported", "Authorizers that reported entries of nobody."

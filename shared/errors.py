@@ -62,9 +62,10 @@ class InsufficientScope(RequestError):
 
     code = "insufficient_scope"
 
-    def __init__(self, scopes: Iterable[str]) -> None:
+    def __init__(self, scopes: Iterable[str], message: str | None = None) -> None:
         self.scopes = tuple(scopes)
-        super().__init__(f"This endpoint requires the scope {' or '.join(self.scopes)}.")
+        named = " or ".join(self.scopes)
+        super().__init__(message or f"This endpoint requires the scope {named}.")
 
 
 class NotFound(RequestError):

@@ -60,11 +60,7 @@ class ChangeRevocations(RequestBody):
         description="The identifiers of the revocations, with `take_back` only. A warrant that was "
         "taken back and revoked again has another one.",
     )
-    reason: Reason | None = Field(
-        default=None,
-        description="Why. It is required with `revoke`; with `take_back` it is in the audit log "
-        "only.",
-    )
+    reason: Reason = Field(description="Why. With `take_back` it is in the audit log only.")
     warrant_expires_at: MomentIn | None = Field(
         default=None,
         description="When all of the warrants themselves end, as for a single revocation. With "
@@ -89,17 +85,15 @@ class ChangeRevocations(RequestBody):
             raise InvalidRequest("warrant_ids: is required with revoke, without revocation_ids.")
         if given.count(None) != 1:
             raise InvalidRequest("body: pass either warrant_ids or revocation_ids.")
-        if revokes and self.reason is None:
-            raise InvalidRequest("reason: is required with revoke.")
         if not revokes and self.warrant_expires_at is not None:
             raise InvalidRequest("warrant_expires_at: must be omitted with take_back.")
         ids = tuple(dict.fromkeys(self.warrant_ids or self.revocation_ids or []))
         return Batch(
             self.action,
             ids,
+            self.reason,
             by_revocation,
             self.batch_id,
-            self.reason,
             self.warrant_expires_at,
             self.dry_run,
         )
@@ -123,6 +117,7 @@ class RevocationChange(ResponseBody):
     revocation_id: str | None = optional(
         "Identifier of the revocation; absent if there is none, as with a dry run."
     )
+    warrant_id: str | None = optional("The warrant, if `id` is that of a revocation of it.")
     code: str | None = optional("The error code, if it failed; `unavailable` may be repeated.")
     message: str | None = optional("What is wrong, for people.")
 
@@ -134,6 +129,7 @@ class RevocationChange(ResponseBody):
             id=result.id,
             outcome=result.outcome,
             revocation_id=result.revocation_id,
+            warrant_id=result.warrant_id,
             code=None if failed is None else code_of(failed),
             message=None if failed is None else message_of(failed),
         )

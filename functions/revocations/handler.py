@@ -29,7 +29,7 @@ from shared.operations.api import (
     revocations,
 )
 from shared.web.app import create_app, lambda_handler
-from shared.web.fields import WarrantId
+from shared.web.fields import Reason, WarrantId
 from shared.web.held import Provisional
 from shared.web.paging import Pager
 from shared.web.routes import ApiRequest, router, serves
@@ -206,13 +206,16 @@ async def get_revocation_propagation(
 @routes.delete("/v1/revocations/{id}", status_code=204)
 @serves(revocations.delete, raises=(NotFound,))
 async def delete_revocation(
-    here: ApiRequest, revocation_id: Annotated[RevocationId, Path(alias="id")]
+    here: ApiRequest,
+    revocation_id: Annotated[RevocationId, Path(alias="id")],
+    reason: Annotated[Reason | None, Query(description="Why, for the audit log.")] = None,
 ) -> None:
     """Delete a revocation, so that the warrant is valid again.
 
-    A warrant whose signing key is revoked stays revoked.
+    A warrant whose signing key is revoked stays revoked. If the tenant's setting `take_back` is
+    `own`, a key without the scope `admin` deletes only what its own identity made: 403.
     """
-    here.run(revocations.delete, revocation_id=revocation_id)
+    here.run(revocations.delete, revocation_id=revocation_id, reason=reason)
 
 
 app = create_app(routes)

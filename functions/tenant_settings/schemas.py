@@ -18,6 +18,7 @@ from shared.model.tenants import (
     SRL_TTL_SECONDS_MAX,
     SRL_TTL_SECONDS_MIN,
     ListPublication,
+    TakeBack,
 )
 from shared.web.fields import (
     MomentOut,
@@ -56,6 +57,10 @@ _PUBLICATION: Final = (
     "When lists are published. `scheduled`: within about a minute of a change. `follow`: also "
     "after an entry of the feed, for a twentieth of the time at most."
 )
+_TAKE_BACK: Final = (
+    "Which revocations a key without the scope `admin` may take back: `any`, or `own`, those that "
+    "its own identity made."
+)
 
 
 _AUTHORIZERS: Final = "How many authorizers one API key may register. A relay registers many."
@@ -67,6 +72,8 @@ def _seconds(value: Any) -> Any:
 
 # A strict body would refuse text for a member of an enumeration.
 OnePublication = Annotated[ListPublication, Field(strict=False)]
+
+OneTakeBack = Annotated[TakeBack, Field(strict=False)]
 
 # A span of time, shown in whole seconds.
 Seconds = Annotated[int, BeforeValidator(_seconds)]
@@ -95,6 +102,7 @@ class UpdateTenantSettings(RequestBody):
     authorizers_max: Annotated[
         int, Field(ge=AUTHORIZERS_MAX_MIN, le=AUTHORIZERS_MAX_MAX), _optional(_AUTHORIZERS)
     ] = 0
+    take_back: Annotated[OneTakeBack, _optional(_TAKE_BACK)] = TakeBack.ANY
 
 
 class TenantSettings(RecordBody):
@@ -109,6 +117,7 @@ class TenantSettings(RecordBody):
         feed_window_ms=500,
         list_publication="scheduled",
         authorizers_max=200,
+        take_back="any",
         rate_limit_per_second=1000,
         rate_limit_burst=2000,
         created_at="2026-11-21T12:00:00Z",
@@ -123,6 +132,7 @@ class TenantSettings(RecordBody):
     feed_window_ms: int = shown(_WINDOW)
     list_publication: ListPublication = shown(_PUBLICATION)
     authorizers_max: int = shown(_AUTHORIZERS)
+    take_back: TakeBack = shown(_TAKE_BACK)
     rate_limit_per_second: int = shown("Requests per second that the tenant may make.")
     rate_limit_burst: int = shown("Requests at once that the tenant may make after a pause.")
     created_at: MomentOut = shown("When the tenant was created.")

@@ -32,7 +32,7 @@ _HEADINGS: Final = frozenset({"id", "warrant", "warrant_id", "revocation", "revo
 # Nobody asks for a revocation to be taken back that there is not.
 _NOT_DONE: Final = frozenset({"failed", "not_revoked"})
 _COLUMNS: Final = (
-    Column("id", "id"),
+    Column("warrant", "warrant_id"),
     Column("revocation", "revocation_id"),
     Column("outcome", "outcome"),
     Column("message", "message", wraps=True),
@@ -91,11 +91,12 @@ class Batch:
     def _show(self) -> None:
         counts = Counter(each["outcome"] for each in self.results)
         shown = self.results
-        if len(shown) > _SHOWN_MOST:
+        if len(shown) > _SHOWN_MOST and not self.body.get("dry_run"):
             shown = [each for each in shown if each["outcome"] == "failed"]
         document = {"batch_id": self.id, "results": self.results, "counts": counts}
         if shown or self.session.out.is_json:
-            self.session.out.table(document, shown, _COLUMNS)
+            rows = [{"warrant_id": each["id"], **each} for each in shown]
+            self.session.out.table(document, rows, _COLUMNS)
         said = ", ".join(f"{number} {name.replace('_', ' ')}" for name, number in counts.items())
         if self.body.get("dry_run"):
             self.session.out.say(f"Nothing was changed. It would be: {said or 'nothing'}.")

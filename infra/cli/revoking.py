@@ -12,12 +12,14 @@ from infra.cli.client import segment
 from infra.cli.commands import Session, command, confirm
 from infra.cli.errors import WrongUsage
 from infra.cli.revocations import By, Seconds, Wait, filters_of, wait_for
-from infra.cli.values import Reason, Since, Yes, checked
-from shared.model import identifiers, text, times
+from infra.cli.values import DryRun, Reason, Since, Yes, checked
+from shared.model import identifiers, times
 
 _PATH: Final = "/v1/revocations"
 # Each costs a request, after the first ones at once.
 _WAITED_FOR: Final = 1000
+# More than these are revoked, or taken back, only after a question.
+_UNASKED: Final = 100
 
 WarrantIdsOrNone = Annotated[
     list[str] | None,
@@ -51,7 +53,6 @@ BatchId = Annotated[
         help="Continue this batch: what it has done is not done again.",
     ),
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done; change nothing.")]
 SignedBy = Annotated[
     str | None,
     typer.Option("--signed-by", metavar="KEY", help="All that this signing key has signed."),
@@ -65,10 +66,6 @@ Before = Annotated[
         help="With --signed-by: until then.",
     ),
 ]
-OptionalReason = Annotated[
-    str | None,
-    typer.Option("--reason", parser=checked(text.reason), help="Why; the audit log keeps it."),
-]
 OfBatch = Annotated[
     str | None,
     typer.Option(
@@ -81,7 +78,9 @@ def register(root: typer.Typer) -> None:
     """Add the commands."""
     command(root, "revoke", example='rescind revoke --from lost.csv --reason "stolen"')(revoke)
     command(
-        root, "unrevoke", example="rescind unrevoke --of-batch svc_bat_01kbm4xt3rfz8c5w7y2q9n6d1e"
+        root,
+        "unrevoke",
+        example='rescind unrevoke --of-batch svc_bat_01kbm4xt3rfz8c5w7y2q9n6d1e --reason "mistake"',
     )(unrevoke)
 
 
@@ -102,29 +101,31 @@ def revoke(
     if (signed_by is None) != (before is None):
         raise WrongUsage("--signed-by and --before go together; `keys revoke` revokes a key.")
     named = [*(warrants or []), *batches.read(from_, identifiers.warrant_id)]
+    asks = False
     if signed_by is not None and before is not None:
         found = _signed(session, signed_by, before)
-        if found and not dry_run:
-            confirm(f"Revoke {len(found)} warrant(s) that {signed_by} signed?", yes=yes)
-        named += found
+        named, asks = named + found, bool(found)
     elif not named:
         raise WrongUsage("name at least one warrant, or a file with --from.")
+    named = list(dict.fromkeys(named))
     if wait and len(named) > _WAITED_FOR:
         raise WrongUsage(f"--wait is for at most {_WAITED_FOR} warrants.")
+    if (asks or len(named) > _UNASKED) and not dry_run:
+        confirm(f"Revoke {len(named)} warrant(s)?", yes=yes)
     made = Batch(session, "Revoking", body("revoke", reason=reason, dry_run=dry_run), batch)
-    code = made.run({"warrant_ids": list(dict.fromkeys(named))})
+    code = made.run({"warrant_ids": named})
     records = [{"id": each["revocation_id"]} for each in made.results if "revocation_id" in each]
     return max(code, wait_for(session, records, timeout)) if wait and not dry_run else code
 
 
 def unrevoke(
     session: Session,
+    reason: Reason,
     revocations: EitherIds = None,
     from_: File = None,
     of_batch: OfBatch = None,
     by: By = None,
     since: Since = None,
-    reason: OptionalReason = None,
     batch: BatchId = None,
     dry_run: DryRun = False,
     yes: Yes = False,
@@ -135,15 +136,16 @@ def unrevoke(
     if since is not None and by is None and of_batch is None:
         raise WrongUsage("--since goes with --by or --of-batch.")
     named = [*(revocations or []), *batches.read(from_, either)]
+    asks = False
     if of_batch is not None or by is not None:
         found = _found(session, filters_of(batch=of_batch, by=by, since=since))
-        if found and not dry_run:
-            confirm(f"Take {len(found)} revocation(s) back?", yes=yes)
-        named += found
+        named, asks = named + found, bool(found)
     elif not named:
         raise WrongUsage("name at least one revocation, or a file with --from.")
-    made = Batch(session, "Taking back", body("take_back", reason=reason, dry_run=dry_run), batch)
     named = list(dict.fromkeys(named))
+    if (asks or len(named) > _UNASKED) and not dry_run:
+        confirm(f"Take {len(named)} revocation(s) back?", yes=yes)
+    made = Batch(session, "Taking back", body("take_back", reason=reason, dry_run=dry_run), batch)
     ids = {
         "revocation_ids": [each for each in named if each.startswith("svc_rev_")],
         "warrant_ids": [each for each in named if each.startswith("svc_wrt_")],

@@ -10,7 +10,7 @@ from rich.tree import Tree
 from infra.cli.client import segment
 from infra.cli.commands import Session, command, confirm, noun
 from infra.cli.output import Column, cell
-from infra.cli.values import SHOWN, Expires, Limit, Reason, Yes, given
+from infra.cli.values import SHOWN, DryRun, Expires, Limit, Reason, Yes, given
 
 _PATH: Final = "/v1/keys"
 _COLUMNS: Final = (
@@ -132,9 +132,18 @@ def reach(session: Session, key: KeyId) -> None:
 
 @command(app, "revoke", example='rescind keys revoke svc_key_01J… --reason "leaked" --cascade')
 def revoke(
-    session: Session, key: KeyId, reason: Reason, cascade: Cascade = False, yes: Yes = False
+    session: Session,
+    key: KeyId,
+    reason: Reason,
+    cascade: Cascade = False,
+    dry_run: DryRun = False,
+    yes: Yes = False,
 ) -> None:
     """Revoke a key and with it every warrant that it has signed. This cannot be undone."""
+    if dry_run:
+        body = {"reason": reason, "cascade": cascade, "dry_run": True}
+        session.out.record(session.api.post(_one(key, "/revoke"), body), _REACH)
+        return
     if not yes:
         body = {"reason": reason, "cascade": cascade, "dry_run": True}
         would = session.api.post(_one(key, "/revoke"), body)

@@ -71,4 +71,5 @@ Reason = Annotated[
     str,
     typer.Option("--reason", parser=checked(text.reason), help="Why; the audit log keeps it."),
 ]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done; change nothing.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]

@@ -40,9 +40,9 @@ class Batch:
 
     action: BatchAction
     ids: tuple[str, ...]
+    reason: str
     by_revocation: bool = False
     id: str | None = None
-    reason: str | None = None
     ends_at: datetime | None = None
     dry_run: bool = False
 
@@ -58,12 +58,16 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a call did with one identifier. `error` is set if it failed."""
+    """What a call did with one identifier. `error` is set if it failed.
+
+    `warrant_id` is set if the identifier is that of a revocation which was found.
+    """
 
     id: str
     outcome: BatchOutcome
     revocation_id: str | None = None
     error: RescindError | None = None
+    warrant_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,13 @@ class ListPublication(StrEnum):
     FOLLOW = "follow"
 
 
+class TakeBack(StrEnum):
+    """Which revocations a caller without the scope `admin` may take back: any, or its own."""
+
+    ANY = "any"
+    OWN = "own"
+
+
 @dataclass(frozen=True, slots=True)
 class TenantSettings(Record):
     """A tenant's settings. The operator chose `handle`, and may change it (docs/adr/0066).
@@ -56,6 +63,7 @@ class TenantSettings(Record):
     list_publication: ListPublication = field(default=ListPublication.SCHEDULED, metadata=ADDED)
     removal_at: datetime | None = None
     authorizers_max: int = field(default=REGISTERED_MAX_DEFAULT, metadata=ADDED)
+    take_back: TakeBack = field(default=TakeBack.ANY, metadata=ADDED)
 
     @classmethod
     def initial(cls, tenant_id: str, handle_: str, created_at: datetime) -> Self:
@@ -111,6 +119,7 @@ class SettingsChange:
     feed_window_ms: int | None = None
     list_publication: ListPublication | None = None
     authorizers_max: int | None = None
+    take_back: TakeBack | None = None
 
     def beside(self, settings: TenantSettings) -> dict[str, Any]:
         """Return the new values that differ from those of `settings`, by name."""

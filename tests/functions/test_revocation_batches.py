@@ -37,7 +37,7 @@ MANY = [f"svc_wrt_{number:03}" for number in range(120)]
 
 
 def send(client: Client, **body: Any) -> Any:
-    return client.post(PATH, json=body)
+    return client.post(PATH, json={"reason": "r"} | body)
 
 
 def done(tenant: Tenant, **body: Any) -> dict[str, Any]:
@@ -362,7 +362,7 @@ def test_a_call_that_runs_twice_takes_back_once(ports: Ports) -> None:
     The repetition does not take back a revocation that came after the first one.
     """
     warrant_ids = ("svc_wrt_a", "svc_wrt_b")
-    batch = Batch(BatchAction.TAKE_BACK, warrant_ids, id=BATCH)
+    batch = Batch(BatchAction.TAKE_BACK, warrant_ids, "r", id=BATCH)
 
     def run(ports: Ports, tenant: Tenant) -> Applied:
         return revocation_batches.apply(ports, tenant.operator, batch=batch)
@@ -408,6 +408,60 @@ def _record(tenant: Tenant, revocation_id: str) -> Item:
     return item
 
 
+def test_a_revoker_takes_back_only_its_own(tenant: Tenant) -> None:
+    """REVOKE-9, F571a: With `take_back` `own`, a revoker takes back what its own identity revoked.
+
+    An administrator takes back anything, and so does everybody else by default.
+    """
+    revoker, other = tenant.client(Scope.REVOKER), tenant.client(Scope.REVOKER)
+    for number, client in enumerate((revoker, other, tenant.admin)):
+        names = [f"svc_wrt_{number}-{each}" for each in range(3)]
+        assert send(client, action="revoke", warrant_ids=names).status_code == 200
+    free = send(revoker, action="take_back", warrant_ids=["svc_wrt_1-0"]).json()
+    assert outcomes(free) == {"svc_wrt_1-0": "taken_back"}
+    settings = {"take_back": "own"}
+    assert (
+        tenant.admin.request("PATCH", "/v1/tenant/settings", json=settings).json()["take_back"]
+        == "own"
+    )
+    names = ["svc_wrt_0-1", "svc_wrt_1-1", "svc_wrt_2-1"]
+    answer = send(revoker, action="take_back", warrant_ids=names).json()
+    assert outcomes(answer) == dict(zip(names, ["taken_back", "failed", "failed"], strict=True))
+    assert {each.get("code") for each in answer["results"]} == {None, "insufficient_scope"}
+    for each, status in (("svc_wrt_0-2", 204), ("svc_wrt_1-2", 403), ("svc_wrt_2-2", 403)):
+        (record,) = tenant.admin.get(f"/v1/revocations?warrant_id={each}").json()["revocations"]
+        deleted = revoker.delete(f"/v1/revocations/{record['id']}")
+        assert deleted.status_code == status
+        if status == 403:
+            assert deleted.json()["error"]["code"] == "insufficient_scope"
+    assert revoked(tenant, *names, "svc_wrt_1-2", "svc_wrt_2-2") == {
+        *names[1:],
+        *("svc_wrt_1-2", "svc_wrt_2-2"),
+    }
+    done(tenant, action="take_back", warrant_ids=names)
+    assert revoked(tenant, *names) == set()
+    check_totals(tenant)
+
+
+def test_the_reason_of_taking_back(tenant: Tenant, caplog: pytest.LogCaptureFixture) -> None:
+    """REVOKE-4, F571b: A deletion may say why; what is taken back is counted for an alarm."""
+    caplog.set_level(logging.INFO)
+    for query, more in ({}, {}), ({"reason": " mistake "}, {"take_back_reason": "mistake"}):
+        record = tenant.revoke("svc_wrt_a", "stolen")
+        answer = tenant.admin.delete(f"/v1/revocations/{record}", params=query)
+        assert answer.status_code == 204
+        details = entries(tenant, "revocation.delete")[-1]["details"]
+        assert details["reason"] == "stolen"
+        assert {each: details[each] for each in details if each.startswith("take")} == more
+    record = tenant.revoke("svc_wrt_a")
+    assert tenant.admin.delete(f"/v1/revocations/{record}?reason=").status_code == 400
+    revoke(tenant, *MANY[:3])
+    done(tenant, action="take_back", warrant_ids=MANY[:3])
+    done(tenant, action="take_back", warrant_ids=MANY[:3], dry_run=True)
+    numbers = [metrics(each)["TakenBack"] for each in lines(caplog, "taken back")]
+    assert numbers == [(1, "Count"), (1, "Count"), (3, "Count")]
+
+
 @pytest.mark.parametrize(
     ("body", "named"),
     [
@@ -415,7 +469,8 @@ def _record(tenant: Tenant, revocation_id: str) -> Item:
         ({"action": "revoke", "warrant_ids": [], "reason": "r"}, "warrant_ids"),
         ({"action": "revoke", "warrant_ids": ["svc_wrt_a"] * 1001, "reason": "r"}, "warrant_ids"),
         ({"action": "revoke", "warrant_ids": ["a"], "reason": "r"}, "warrant_ids"),
-        ({"action": "revoke", "warrant_ids": ["svc_wrt_a"]}, "reason"),
+        ({"action": "revoke", "warrant_ids": ["svc_wrt_a"], "reason": None}, "reason"),
+        ({"action": "take_back", "warrant_ids": ["svc_wrt_a"], "reason": None}, "reason"),
         ({"action": "revoke", "revocation_ids": [BATCH.replace("bat", "rev")]}, "warrant_ids"),
         ({"action": "take_back"}, "revocation_ids"),
         ({"action": "take_back", "revocation_ids": ["svc_rev_1"]}, "revocation_ids"),

@@ -40,6 +40,7 @@ def test_the_settings_of_a_new_tenant(tenant: Tenant) -> None:
         "feed_window_ms": 500,
         "list_publication": "scheduled",
         "authorizers_max": 200,
+        "take_back": "any",
         "rate_limit_per_second": 1000,
         "rate_limit_burst": 2000,
         "created_at": "2026-11-21T12:00:00Z",
@@ -64,6 +65,7 @@ def test_the_settings_of_a_new_tenant(tenant: Tenant) -> None:
         ("list_publication", "follow", "follow"),
         ("authorizers_max", 1, 1),
         ("authorizers_max", 20_000, 20_000),
+        ("take_back", "own", "own"),
     ],
 )
 def test_changing_a_setting(tenant: Tenant, name: str, given: Any, kept: Any) -> None:
@@ -106,6 +108,7 @@ def test_changing_all_of_them(tenant: Tenant) -> None:
         *({"rotation_grace_seconds": value} for value in (-1, 604_801, "0", 0.0, False, None)),
         *({"feed_window_ms": value} for value in (-1, 60_001, "0", 0.5, True, None)),
         *({"authorizers_max": value} for value in (0, 20_001, -1, "200", 1.5, None)),
+        *({"take_back": value} for value in ("", "Own", 1, None)),
         *({"list_publication": value} for value in ("", "Follow", "never", 1, None, ["follow"])),
         *({"name": value} for value in ("", " ", "x" * 256, "a\x07b", 5, None)),
         {"srl_ttl_seconds": 10**30},

@@ -179,7 +179,7 @@ def _revoked_one(ports: Ports, tenant: Tenant) -> str:
 
 
 def _take_back(ports: Ports, tenant: Tenant, revocation_id: str) -> object:
-    batch = Batch(BatchAction.TAKE_BACK, (revocation_id,), by_revocation=True)
+    batch = Batch(BatchAction.TAKE_BACK, (revocation_id,), "r", by_revocation=True)
     return revocation_batches.apply(ports, tenant.operator, batch=batch)
 
 

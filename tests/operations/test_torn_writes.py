@@ -224,7 +224,7 @@ def test_a_repeated_take_back_sees_the_first_one_in_part(tmp_path: Path, ports: 
     """REVOKE-22, F483d: A call that sees itself in part still tells what was taken back."""
     tenant = Tenant.create(ports)
     tenant.revoke(ports, "svc_wrt_a")
-    batch = Batch(BatchAction.TAKE_BACK, ("svc_wrt_a",), id=ports.new_id(BATCH))
+    batch = Batch(BatchAction.TAKE_BACK, ("svc_wrt_a",), "r", id=ports.new_id(BATCH))
 
     def take_back(ports: Ports) -> str:
         (result,) = revocation_batches.apply(ports, tenant.operator, batch=batch).results

@@ -313,7 +313,7 @@ _ENTRY = _names(
 _KEY_DETAILS = _names("name", "service_account_id", "expires_at") | {"scopes": [...]}
 _SETTINGS = _names(
     *["tenant_id", "name", "srl_ttl_seconds", "audit_retention_days", "rotation_grace_seconds"],
-    *["feed_window_ms", "list_publication", "authorizers_max"],
+    *["feed_window_ms", "list_publication", "authorizers_max", "take_back"],
     *["rate_limit_per_second", "rate_limit_burst", "created_at", "removal_at"],
 )
 

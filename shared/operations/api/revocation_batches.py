@@ -95,7 +95,9 @@ def apply(ports: Ports, caller: Caller, *, batch: Batch) -> Applied:
 
 def _count(call: _Call, results: Sequence[Result]) -> None:
     """Log how many results have each outcome, for the metrics."""
-    for outcome, number in Counter(each.outcome for each in results).items():
+    counts = Counter(each.outcome for each in results)
+    changes.count_taken_back(call.tenant_id, counts[BatchOutcome.TAKEN_BACK])
+    for outcome, number in counts.items():
         by = {"Action": call.batch.action.value, "Outcome": outcome.value}
         figures = logs.fields(tenant_id=call.tenant_id, metrics={"BatchItems": number}, by=by)
         _log.info("batch", extra=figures)
@@ -150,7 +152,7 @@ def _record(call: _Call, warrant_id: str) -> Revocation:
     return Revocation(
         call.ports.new_id(REVOCATION),
         warrant_id,
-        call.batch.reason or "",
+        call.batch.reason,
         call.ports.now(),
         call.caller.identity,
         call.batch_id,
@@ -255,11 +257,15 @@ def _done(call: _Call) -> dict[str, Result]:
     partition = model.parts(call.tenant_id, call.batch_id)
     rows = call.ports.store.query(partition, after=after, before=before)
     pairs = chain.from_iterable(Part.from_item(row.item).pairs for row in rows)
-    taken = {
-        revocation_id if call.batch.by_revocation else warrant_id: revocation_id
-        for warrant_id, revocation_id in pairs
-    }
-    return {each: Result(each, BatchOutcome.TAKEN_BACK, taken[each]) for each in taken}
+    taken = (_taken(call, warrant_id, revocation_id) for warrant_id, revocation_id in pairs)
+    return {each.id: each for each in taken}
+
+
+def _taken(call: _Call, warrant_id: str, revocation_id: str) -> Result:
+    if call.batch.by_revocation:
+        taken = BatchOutcome.TAKEN_BACK
+        return Result(revocation_id, taken, revocation_id, warrant_id=warrant_id)
+    return Result(warrant_id, BatchOutcome.TAKEN_BACK, revocation_id)
 
 
 def _find(call: _Call, ids: Sequence[str]) -> dict[str, _Wanted | Result]:
@@ -280,7 +286,13 @@ def _find(call: _Call, ids: Sequence[str]) -> dict[str, _Wanted | Result]:
 def _restore(call: _Call, wanted: Sequence[_Wanted]) -> dict[_Wanted, Result]:
     """Take back revocations of one shard in one write. Raises as `_revoke`."""
     records = changes.records(call.ports, call.tenant_id, (each.revocation_id for each in wanted))
-    present = [each for each in wanted if each.revocation_id in records]
+    faults = {
+        each: fault
+        for each in wanted
+        if each.revocation_id in records
+        and (fault := _fault_of_taking_back(call, records[each.revocation_id][1]))
+    }
+    present = [each for each in wanted if each.revocation_id in records and each not in faults]
     standings = changes.standings(call.ports, call.tenant_id, (each.warrant_id for each in present))
     found = [(*records[each.revocation_id], standings[each.warrant_id]) for each in present]
     # A write that is still in flight may be seen in part. Also, a warrant has one revocation.
@@ -290,9 +302,16 @@ def _restore(call: _Call, wanted: Sequence[_Wanted]) -> dict[_Wanted, Result]:
     if found and not call.batch.dry_run:
         _write_restorations(call, found)
     gone = {each: Result(each.id, BatchOutcome.NOT_REVOKED) for each in wanted}
-    return gone | {
-        each: Result(each.id, BatchOutcome.TAKEN_BACK, each.revocation_id) for each in present
-    }
+    refused = {each: _failed(each.id, fault) for each, fault in faults.items()}
+    return (
+        gone
+        | refused
+        | {each: _taken(call, each.warrant_id, each.revocation_id) for each in present}
+    )
+
+
+def _fault_of_taking_back(call: _Call, record: Revocation) -> RescindError | None:
+    return changes.fault_of_taking_back(call.caller, call.settings, record)
 
 
 def _write_restorations(call: _Call, found: Sequence[tuple[Address, Revocation, Standing]]) -> None:
@@ -314,9 +333,11 @@ def _write_restorations(call: _Call, found: Sequence[tuple[Address, Revocation, 
         }
         for _, record, standing in found
     ]
-    details: dict[str, Value] = {"reasons": [*reasons], "revocations": named}
-    if call.batch.reason is not None:
-        details["reason"] = call.batch.reason
+    details: dict[str, Value] = {
+        "reasons": [*reasons],
+        "revocations": named,
+        "reason": call.batch.reason,
+    }
     records = [record for _, record, _ in found]
     _write(call, Audited.REVOCATION_DELETE_BATCH, restored, records, details)
 

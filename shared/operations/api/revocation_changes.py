@@ -1,18 +1,30 @@
 """The changes of a write that revokes warrants, or takes revocations back (REVOKE-1, REVOKE-4)."""
 
+import logging
 from collections.abc import Iterable
 from datetime import datetime
+from typing import Final
 
-from shared.errors import InvalidRequest
+from shared import logs
+from shared.errors import InsufficientScope, InvalidRequest
 from shared.model import revocations as model
 from shared.model import times, warrants
+from shared.model.callers import Caller, Scope
 from shared.model.items import Address, Value
 from shared.model.revocations import Revocation, RevokedWarrant
+from shared.model.tenants import TakeBack, TenantSettings
 from shared.model.warrant_format import Format
 from shared.model.warrants import Standing
 from shared.operations.srl import ended, marks
 from shared.ports import Ports
 from shared.ports.store import At, Change, Delete, Expect, Increment, Put
+
+_log = logging.getLogger(__name__)
+
+_NOT_OWN: Final = (
+    "Another identity made this revocation, and the tenant's setting take_back is own: taking it "
+    "back requires the scope admin."
+)
 
 
 def standings(ports: Ports, tenant_id: str, warrant_ids: Iterable[str]) -> dict[str, Standing]:
@@ -39,6 +51,23 @@ def check_end(ports: Ports, said: datetime | None) -> None:
         raise InvalidRequest(
             "warrant_expires_at: must be in the future; leave it out to keep the warrant listed."
         )
+
+
+def fault_of_taking_back(
+    caller: Caller, settings: TenantSettings, record: Revocation
+) -> InsufficientScope | None:
+    """Return the error if the caller may not take this revocation back (REVOKE-9)."""
+    is_free = caller.is_admin or settings.take_back is TakeBack.ANY
+    if is_free or record.created_by == caller.identity:
+        return None
+    return InsufficientScope([Scope.ADMIN], _NOT_OWN)
+
+
+def count_taken_back(tenant_id: str, number: int) -> None:
+    """Log how many revocations were taken back, for the alarm."""
+    if number:
+        figures = logs.fields(tenant_id=tenant_id, metrics={"TakenBack": number})
+        _log.info("taken back", extra=figures)
 
 
 def fault_of_end(standing: Standing, said: datetime | None) -> InvalidRequest | None:

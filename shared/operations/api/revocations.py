@@ -112,13 +112,19 @@ def create(
 
 
 @operation(Scope.ADMIN, Scope.REVOKER)
-def delete(ports: Ports, caller: Caller, *, revocation_id: str) -> None:
-    """Delete a revocation, so that its warrant is valid again (REVOKE-4). Raises `NotFound`."""
+def delete(ports: Ports, caller: Caller, *, revocation_id: str, reason: str | None = None) -> None:
+    """Delete a revocation, so that its warrant is valid again (REVOKE-4).
+
+    Raises `NotFound`; `InsufficientScope` if the caller may only take back its own (REVOKE-9).
+    """
     (address, record), settings = ports.gather(
         lambda: _find(ports, caller, revocation_id),
         lambda: tenants.settings(ports, caller.tenant_id),
     )
+    if fault := changes.fault_of_taking_back(caller, settings, record):
+        raise fault
     standing = _standing(ports, caller, record.warrant_id)
+    because: dict[str, Value] = {} if reason is None else {"take_back_reason": reason}
     ports.store.write(
         *changes.restored(caller.tenant_id, standing, record, address, ports.now()),
         *changes.counted(caller.tenant_id, record.warrant_id, -1),
@@ -131,8 +137,10 @@ def delete(ports: Ports, caller: Caller, *, revocation_id: str) -> None:
             created_at=times.text(record.created_at),
             created_by=record.created_by,
             **changes.end_details(standing.said_to_end_at),
+            **because,
         ),
     )
+    changes.count_taken_back(caller.tenant_id, 1)
 
 
 @operation(Scope.ADMIN, Scope.REVOKER, Scope.AUDITOR)

@@ -17,6 +17,8 @@ from infra.cli.profiles import Profile
 from tests.infra.cli.conftest import Shell
 from tests.processes import LocalServer
 
+_WHY = ("--reason", "mistake")
+
 
 def test_who_did_what_to_a_warrant(admin: Shell) -> None:
     """F344a: `audit list --warrant` shows what happened to a warrant, at any time."""
@@ -39,7 +41,7 @@ def test_a_batch_is_one_row(admin: Shell) -> None:
     shown = admin.run("audit", "list", "--batch", batch, columns=200).out
     assert shown.count(batch) == 1
     assert f'"warrants": 30, "entries": {len(entries)}, "reason": "stolen"' in shown
-    assert admin.run("unrevoke", "--of-batch", batch, "--yes").code == 0
+    assert admin.run("unrevoke", *_WHY, "--of-batch", batch, "--yes").code == 0
     both = admin.run("audit", "list", "--warrant", warrants[0], columns=200).out
     assert both.count('"warrants": ') == 2
 

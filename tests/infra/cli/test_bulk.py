@@ -14,6 +14,8 @@ import pytest
 
 from tests.processes import ROOT, LocalServer, environment, local_server
 
+_WHY = ("--reason", "mistake")
+
 
 class Shown(NamedTuple):
     """What a command that ended well showed on the terminal, and how long it took."""
@@ -72,7 +74,7 @@ def test_very_many_are_revoked_and_taken_back(tmp_path: Path, count: int, most: 
         steps = re.findall(rf"(\d+)/{count}\b", done.text)
         assert {"0", "1000", str(count)} <= {*steps}
         batch = done.text.split()[-1]
-        back = _in_terminal(server, "unrevoke", "--of-batch", batch, "--yes")
+        back = _in_terminal(server, "unrevoke", *_WHY, "--of-batch", batch, "--yes")
         assert f"{count} taken back" in back.text
         assert _total(server) == 0
     print(f"{count}: revoked in {done.seconds:.1f} s, taken back in {back.seconds:.1f} s")

@@ -4,6 +4,8 @@ import pytest
 
 from tests.infra.cli.conftest import Shell
 
+_WHY = ("--reason", "mistake")
+
 
 def test_exit_code_3_means_revoked(admin: Shell) -> None:
     """F417c: `check` exits with 3 if one of its warrants is revoked, else with 0."""
@@ -15,7 +17,7 @@ def test_exit_code_3_means_revoked(admin: Shell) -> None:
     assert admin.run("check", "svc_wrt_cli-1").code == 3
     assert admin.run("check", "svc_wrt_cli-3").code == 0
     records = {each["warrant_id"]: each["id"] for each in _revocations(admin)}
-    assert admin.run("unrevoke", records["svc_wrt_cli-1"]).code == 0
+    assert admin.run("unrevoke", *_WHY, records["svc_wrt_cli-1"]).code == 0
     assert admin.run("check", "svc_wrt_cli-1").code == 0
     assert admin.json("revocations", "show", records["svc_wrt_cli-2"])["reason"] == "stolen"
 
@@ -25,7 +27,7 @@ def test_what_was_done_before_a_failure_is_shown(admin: Shell) -> None:
     done = admin.run("revoke", "svc_wrt_cli-4", "--reason", "stolen")
     assert done.code == 0
     revocation = done.out.splitlines()[1].split()[1]
-    ended = admin.run("unrevoke", revocation, "svc_rev_01jd8x6d5v0000000000000000")
+    ended = admin.run("unrevoke", *_WHY, revocation, "svc_rev_01jd8x6d5v0000000000000000")
     assert ended.code == 1
     assert "1 taken back, 1 not revoked" in ended.err
 

@@ -15,6 +15,8 @@ from tests.processes import LocalServer, local_server
 
 BATCH = "svc_bat_01kbm4xt3rfz8c5w7y2q9n6d1e"
 
+_WHY = ("--reason", "mistake")
+
 
 def _file(folder: Path, *lines: str) -> Path:
     path = folder / "lost.csv"
@@ -29,18 +31,23 @@ def test_a_file_is_revoked_and_the_batch_taken_back(admin: Shell, tmp_path: Path
     rehearsed = admin.json("revoke", "--from", lost, "--reason", "lost", "--dry-run")
     assert rehearsed["counts"] == {"revoked": 150}
     assert admin.run("check", *warrants[:2]).code == 0
-    ended = admin.run("revoke", "--from", lost, "--reason", "lost")
+    refused = admin.run("revoke", "--from", lost, "--reason", "lost")
+    assert (refused.code, "Revoke 150 warrant(s)? " in refused.err) == (2, True)
+    assert admin.run("check", *warrants[:2]).code == 0
+    ended = admin.run("revoke", "--from", lost, "--reason", "lost", "--yes")
     assert (ended.code, ended.out) == (0, "")
     assert "150 revoked. Batch svc_bat_" in ended.err
     batch = ended.err.split()[-1]
     assert admin.run("check", warrants[149]).code == 3
     found = admin.json("revocations", "list", "--batch", batch, "--limit", "0")["revocations"]
     assert sorted(each["warrant_id"] for each in found) == sorted(warrants)
-    refused = admin.run("unrevoke", "--of-batch", batch)
+    would = admin.run("unrevoke", *_WHY, "--of-batch", batch, "--dry-run")
+    assert all(each in would.out for each in warrants)
+    refused = admin.run("unrevoke", *_WHY, "--of-batch", batch)
     assert (refused.code, "--yes" in refused.err) == (2, True)
-    assert "150 taken back" in admin.run("unrevoke", "--of-batch", batch, "-y").err
+    assert "150 taken back" in admin.run("unrevoke", *_WHY, "--of-batch", batch, "-y").err
     assert admin.run("check", *warrants).code == 0
-    again = admin.run("unrevoke", "--of-batch", batch, "-y")
+    again = admin.run("unrevoke", *_WHY, "--of-batch", batch, "-y")
     assert (again.code, "Nothing done" in again.err) == (0, True)
 
 
@@ -57,13 +64,22 @@ def test_what_one_key_revoked_is_taken_back(
     monkeypatch.setenv("RESCIND_API_KEY", made["key"])
     assert admin.run("revoke", "svc_wrt_his-1", "svc_wrt_his-2", "--reason", "r").code == 0
     monkeypatch.setenv("RESCIND_API_KEY", service.admin_key)
-    ended = admin.run("unrevoke", "--by", made["id"], "--since", made["created_at"], "-y")
+    ended = admin.run("unrevoke", *_WHY, "--by", made["id"], "--since", made["created_at"], "-y")
     assert (ended.code, "2 taken back" in ended.err) == (0, True)
     assert admin.run("check", "svc_wrt_his-1", "svc_wrt_his-2").code == 0
     assert admin.run("check", "svc_wrt_mine").code == 3
-    later = admin.run("unrevoke", "--by", made["id"], "--since", "2099-01-01T00:00:00Z", "-y")
+    later = admin.run(
+        "unrevoke",
+        "--reason",
+        "mistake",
+        "--by",
+        made["id"],
+        "--since",
+        "2099-01-01T00:00:00Z",
+        "-y",
+    )
     assert "Nothing done" in later.err
-    assert admin.run("unrevoke", "--by", made["id"]).code == 2
+    assert admin.run("unrevoke", *_WHY, "--by", made["id"]).code == 2
 
 
 def test_what_a_key_signed_is_cut_off(admin: Shell) -> None:
@@ -107,7 +123,7 @@ def test_standard_input_is_a_file(admin: Shell) -> None:
     given = "svc_wrt_in-1\nsvc_wrt_in-2\n"
     assert admin.run("revoke", "--from", "-", "--reason", "r", stdin=given).code == 0
     assert admin.run("check", "svc_wrt_in-2").code == 3
-    assert admin.run("unrevoke", "--from", "-", stdin=given).code == 0
+    assert admin.run("unrevoke", *_WHY, "--from", "-", stdin=given).code == 0
     assert admin.run("check", "svc_wrt_in-2").code == 0
     assert admin.run("revoke", "--from", "/nowhere", "--reason", "r").code == 2
     assert admin.run("revoke", "--reason", "r").code == 2
@@ -169,7 +185,7 @@ def test_an_unset_variable_is_no_filter_that_finds_nothing(admin: Shell) -> None
     for typed in (
         ("audit", "list", "--key", ""),
         ("revocations", "list", "--by", "", "--since", since),
-        ("unrevoke", "--by", "", "--since", since, "--yes"),
+        ("unrevoke", *_WHY, "--by", "", "--since", since, "--yes"),
         ("api-keys", "revoke", "", "--yes"),
     ):
         ended = admin.run(*typed)
@@ -179,7 +195,7 @@ def test_an_unset_variable_is_no_filter_that_finds_nothing(admin: Shell) -> None
 
 def test_what_is_typed_wrongly_is_named(admin: Shell, tmp_path: Path) -> None:
     """F543b: A wrong time or heading is refused with its option or line; nothing is sent."""
-    ended = admin.run("unrevoke", "--by", "admin@local.svc", "--since", "2026-11-22")
+    ended = admin.run("unrevoke", *_WHY, "--by", "admin@local.svc", "--since", "2026-11-22")
     assert (ended.code, "--since" in ended.err) == (2, True)
     ended = admin.run("revoke", "--from", _file(tmp_path, "name,owner"), "--reason", "lost")
     assert ended.code == 2

@@ -266,7 +266,7 @@ export async function takeBackBatch(place, batch, { signal, done }) {
     body: [
       html`<p>These warrants are valid again: online checks let them in from the next request on, authorizers once they hold the change.</p>
         <p>This does not lift the revocation of a key: a warrant whose key is revoked stays refused.</p>`,
-      field('Reason', html`<textarea name="reason" rows="2" maxlength="1024" dir="auto"></textarea>`, 'For the audit log; you may leave it empty.'),
+      field('Reason', html`<textarea name="reason" rows="2" maxlength="1024" required dir="auto"></textarea>`, 'For the audit log.'),
     ],
   })
   if (reason === null) return
@@ -274,7 +274,7 @@ export async function takeBackBatch(place, batch, { signal, done }) {
   let taken = 0
   try {
     await work(place, 'revocations', parts(ids), async (some) => {
-      const results = await change({ action: 'take_back', revocation_ids: some, batch_id: own, ...reason && { reason } }, signal)
+      const results = await change({ action: 'take_back', revocation_ids: some, batch_id: own, reason }, signal)
       taken += results.filter(({ outcome }) => outcome === 'taken_back').length
     }, { size: (some) => some.length, signal })
   } catch (error) {

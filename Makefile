@@ -32,7 +32,7 @@ PYTEST := $(BIN)/pytest --override-ini cache_dir="$(CACHES)/.pytest_cache" --num
 FAST := -m "not slow and not long" -p no:schemathesis --ignore tests/infra/test_fuzzed_api.py
 
 .DEFAULT_GOAL := help
-.PHONY: help supported run build wheels sbom audit aws-local test test-only test-slow test-all test-engines bench lint format openapi pictures lock clean
+.PHONY: help supported run build probe-writes wheels sbom audit aws-local test test-only test-slow test-all test-engines bench lint format openapi pictures lock clean
 
 help: ## Say what each command does.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -45,6 +45,9 @@ run: $(VENV)/.infra ## Serve on 127.0.0.1 (HOST=127.0.0.1 PORT=8080 DATA=.data K
 build: $(VENV)/.infra ## Stage what Lambda runs in .build/app (ARCHITECTURE=arm64 OUTPUT=.build/app PARAMETERS=).
 	@$(BIN)/python -m infra.build --architecture $(ARCHITECTURE) --output $(OUTPUT) \
 		$(PARAMETERS:%=--parameter %)
+
+probe-writes: $(VENV)/.infra ## Ask AWS whether IAM judges conditions item by item, with a table and a role of its own.
+	@$(BIN)/python -m infra.write_probe
 
 wheels: $(VENV)/.infra ## Build the wheels of the server and of the client for authorizers in dist/ (DIST=dist).
 	@for source in . infra/authorizer; do \

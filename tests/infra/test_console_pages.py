@@ -36,6 +36,11 @@ RUN: Final = [
         "sam/test_deploy_page.py::test_a_first_try_that_failed_is_cleaned_up",
     ),
     ("docs/deploy.md", "AlarmEmail=", _DEPLOY),
+    (
+        "docs/deploy.md",
+        "make probe-writes",
+        "infra/test_write_probe.py asks accounts that judge in several ways",
+    ),
     ("docs/deploy.md", "get-account-settings", _DEPLOY),
     ("docs/deploy.md", "PARAMETERS=BasePath=auth", _DEPLOY),
     ("docs/deploy.md", "tenant create acme", _DEPLOY),

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import pytest
 
-from tests.aws import REGION, STAGE, stack
+from tests.aws import FUNCTIONS, REGION, STAGE, stack, template
 from tests.infra.iam import Request, allowed
 from tests.infra.templates import LAMBDAS, ROLES, managed, statements
 from tests.recorded_calls import granted
@@ -29,9 +29,25 @@ def test_no_role_has_a_wildcard(name: str) -> None:
     for statement in statements(name):
         assert "*" not in "".join(statement["Action"])
         resource = statement["Resource"].removesuffix("/stream/*")
-        for folder in ("srl", "native", "audit", "checkpoints"):
+        for folder in ("srl", "native", "audit", "checkpoints", "journal"):
             resource = resource.removesuffix(f"/{folder}/*")
         assert "*" not in resource
+
+
+@pytest.mark.parametrize("name", LAMBDAS)
+def test_the_first_deployment_relies_on_no_condition_on_items(name: str) -> None:
+    """F600c: By default a role limits writes to tables, which IAM judges the same in any case.
+
+    With `WriteConditions=items` it limits them to partitions, and nothing else differs.
+    """
+    assert template(FUNCTIONS)["Parameters"]["WriteConditions"]["Default"] == "tables"
+    of_tables, of_items = statements(name, "tables"), statements(name)
+    assert "LeadingKeys" not in str(of_tables)
+    strict = [each for each in of_items if "LeadingKeys" in str(each)]
+    assert len(of_tables) == len(of_items)
+    for loose, each in zip(of_tables, of_items, strict=True):
+        assert each in strict or loose == each
+        assert {**each, "Condition": None} == {**loose, "Condition": None}
 
 
 _WRITE: Final = re.compile(r"dynamodb:(Delete|Put|Update)Item")

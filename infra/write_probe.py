@@ -1,0 +1,225 @@
+"""Does IAM judge the conditions of a transaction item by item? Ask this account.
+
+    python -m infra.write_probe
+
+The roles of the functions may write partitions of their own kinds only (docs/adr/0023). AWS does
+not document how it judges such a condition if one transaction writes several partitions. The
+probe makes a table and a role of its own, writes three transactions, and removes both. It prints
+the value of the parameter `WriteConditions` that works here (docs/deploy.md).
+"""
+
+import json
+import secrets
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+import boto3
+from botocore.exceptions import BotoCoreError, ClientError
+
+# The tables and roles that infra/deployer.json lets a deployer make begin so.
+_PREFIX: Final = "rescind-probe"
+# Patterns of partitions, as the roles of the functions have them.
+_PUT, _UPDATED, _OTHER = "put#1", "updated#1", "other#1"
+_PUT_PATTERN, _UPDATED_PATTERN = "put#*", "updated#*"
+# A new role works after some seconds, at each place of AWS at another moment.
+_NEW_ROLE_SECONDS: Final = 60.0
+_SETTLE_SECONDS: Final = 15.0
+_PAUSE_SECONDS: Final = 1.0
+_NOT_YET: Final = frozenset(
+    {"AccessDenied", "AccessDeniedException", "UnrecognizedClientException"}
+)
+
+
+class WriteConditions(StrEnum):
+    """The values of the parameter: what the roles limit writes to."""
+
+    ITEMS = "items"
+    TABLES = "tables"
+
+
+class Tried(NamedTuple):
+    """Which transactions IAM allowed.
+
+    `plain` puts two items that the role may put. `mixed` also updates and checks others that it
+    may. `foreign` puts one that it may not.
+    """
+
+    plain: bool
+    mixed: bool
+    foreign: bool
+
+
+class Pacing(NamedTuple):
+    """How the probe waits; both take seconds."""
+
+    sleep: Callable[[float], object] = time.sleep
+    clock: Callable[[], float] = time.monotonic
+
+
+def decided(tried: Tried) -> WriteConditions:
+    """Return the value that works; `items` only if every transaction was judged as intended."""
+    is_as_intended = tried.plain and tried.mixed and not tried.foreign
+    return WriteConditions.ITEMS if is_as_intended else WriteConditions.TABLES
+
+
+def probe(session: boto3.Session, pacing: Pacing | None = None) -> Tried:
+    """Try the transactions with a table and a role of its own. Raises what boto3 raises."""
+    name = f"{_PREFIX}-{secrets.token_hex(4)}"
+    with _table(session, name) as table_arn, _role(session, name, table_arn) as role_arn:
+        return _tried(session, name, role_arn, pacing or Pacing())
+
+
+@contextmanager
+def _table(session: boto3.Session, name: str) -> Iterator[str]:
+    dynamodb = session.client("dynamodb")
+    made = dynamodb.create_table(
+        TableName=name,
+        AttributeDefinitions=[{"AttributeName": "pk", "AttributeType": "S"}],
+        KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}],
+        BillingMode="PAY_PER_REQUEST",
+    )
+    try:
+        dynamodb.get_waiter("table_exists").wait(TableName=name)
+        yield made["TableDescription"]["TableArn"]
+    finally:
+        dynamodb.delete_table(TableName=name)
+
+
+@contextmanager
+def _role(session: boto3.Session, name: str, table_arn: str) -> Iterator[str]:
+    iam = session.client("iam")
+    caller = session.client("sts").get_caller_identity()["Arn"]
+    trust = _policy({"Action": "sts:AssumeRole", "Principal": {"AWS": caller}})
+    made = iam.create_role(RoleName=name, AssumeRolePolicyDocument=trust)
+    try:
+        policy = _policy(
+            {"Action": "dynamodb:ConditionCheckItem", "Resource": table_arn},
+            _write("PutItem", table_arn, _PUT_PATTERN),
+            _write("UpdateItem", table_arn, _UPDATED_PATTERN),
+        )
+        iam.put_role_policy(RoleName=name, PolicyName="probe", PolicyDocument=policy)
+        yield made["Role"]["Arn"]
+    finally:
+        iam.delete_role_policy(RoleName=name, PolicyName="probe")
+        iam.delete_role(RoleName=name)
+
+
+def _policy(*statements: dict[str, Any]) -> str:
+    allowing = [{"Effect": "Allow", **each} for each in statements]
+    return json.dumps({"Version": "2012-10-17", "Statement": allowing})
+
+
+def _write(action: str, table_arn: str, pattern: str) -> dict[str, Any]:
+    """Return the statement of a write, with the condition that template.yaml has."""
+    condition = {
+        "Null": {"dynamodb:LeadingKeys": "false"},
+        "ForAllValues:StringLike": {"dynamodb:LeadingKeys": pattern},
+    }
+    return {"Action": f"dynamodb:{action}", "Resource": table_arn, "Condition": condition}
+
+
+def _tried(session: boto3.Session, table: str, role_arn: str, pacing: Pacing) -> Tried:
+    dynamodb = _assumed(session, role_arn, pacing)
+    plain = [_put(table, _PUT), _put(table, "put#2")]
+    mixed = [_put(table, _PUT), _update(table, _UPDATED), _check(table, _OTHER)]
+    foreign = [_put(table, _PUT), _put(table, _OTHER)]
+    return Tried(
+        _is_allowed(dynamodb, plain, pacing, seconds=_NEW_ROLE_SECONDS),
+        _is_allowed(dynamodb, mixed, pacing, seconds=_SETTLE_SECONDS),
+        _is_allowed(dynamodb, foreign, pacing, seconds=0),
+    )
+
+
+def _assumed(session: boto3.Session, role_arn: str, pacing: Pacing) -> Any:
+    """Return a client of the role."""
+    sts = session.client("sts")
+    assume = partial(sts.assume_role, RoleArn=role_arn, RoleSessionName="probe")
+    given = _patiently(assume, pacing, seconds=_NEW_ROLE_SECONDS)["Credentials"]
+    return boto3.Session(
+        given["AccessKeyId"],
+        given["SecretAccessKey"],
+        given["SessionToken"],
+        region_name=session.region_name,
+    ).client("dynamodb")
+
+
+def _is_allowed(dynamodb: Any, items: list[Any], pacing: Pacing, *, seconds: float) -> bool:
+    """Return whether the transaction is allowed at last: a denial may end within `seconds`."""
+    try:
+        _patiently(partial(dynamodb.transact_write_items, TransactItems=items), pacing, seconds)
+    except ClientError as error:
+        if not _is_denied(error):
+            raise
+        return False
+    return True
+
+
+def _patiently(call: Callable[[], Any], pacing: Pacing, seconds: float) -> Any:
+    """Return the answer of `call`, which is repeated while it is denied. Raises its last error."""
+    deadline = pacing.clock() + seconds
+    while True:
+        try:
+            return call()
+        except ClientError as error:
+            if not _is_denied(error) or pacing.clock() >= deadline:
+                raise
+            pacing.sleep(_PAUSE_SECONDS)
+
+
+def _is_denied(error: ClientError) -> bool:
+    reasons = error.response.get("CancellationReasons", [])
+    codes = {error.response["Error"]["Code"], *(each.get("Code") for each in reasons)}
+    return not _NOT_YET.isdisjoint(codes)
+
+
+def _put(table: str, partition: str) -> dict[str, Any]:
+    return {"Put": {"TableName": table, "Item": _key(partition)}}
+
+
+def _update(table: str, partition: str) -> dict[str, Any]:
+    return {
+        "Update": {
+            "TableName": table,
+            "Key": _key(partition),
+            "UpdateExpression": "ADD n :one",
+            "ExpressionAttributeValues": {":one": {"N": "1"}},
+        }
+    }
+
+
+def _check(table: str, partition: str) -> dict[str, Any]:
+    condition = "attribute_not_exists(pk)"
+    return {
+        "ConditionCheck": {
+            "TableName": table,
+            "Key": _key(partition),
+            "ConditionExpression": condition,
+        }
+    }
+
+
+def _key(partition: str) -> dict[str, Any]:
+    return {"pk": {"S": partition}}
+
+
+def main() -> int:
+    """Print the value of the parameter; return 0, or 1 after a message if it cannot be known."""
+    print("Trying three transactions with a table and a role of their own …", file=sys.stderr)
+    try:
+        tried = probe(boto3.Session())
+    except (BotoCoreError, ClientError) as error:
+        print(f"The probe could not be made: {error}", file=sys.stderr)
+        return 1
+    if tried.foreign:
+        print("IAM ignores the conditions in this account.", file=sys.stderr)
+    print(f"WriteConditions={decided(tried)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

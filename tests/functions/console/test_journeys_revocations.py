@@ -167,7 +167,7 @@ def test_many_warrants_are_revoked_from_a_file(console: Console) -> None:
     _says(page, "Authorizers that use the list alone still let them in")
     _button(page, "Take the whole batch back…").click()
     console.keep_picture("revocations-batch")
-    page.get_by_role("textbox", name=re.compile("^Reason")).fill("a mistake")
+    page.get_by_role("dialog").get_by_role("textbox").fill("a mistake")
     _button(page, "Take 2 revocations back").click()
     expect(page.get_by_text("2 revocations are taken back.")).to_be_visible()
     expect(page.get_by_role("main")).not_to_contain_text("Load the next")

@@ -107,14 +107,14 @@ def test_a_new_tenant_raises_no_schema(settings: dict[str, str], item: bool) -> 
         ports.store.write(earlier if item else Delete(model.ADDRESS, Expect.PRESENT))
         before = deployment.read(ports)
         onboarding.create_tenant(ports, handle="globex")
-        assert deployment.read(ports) == before
+        assert deployment.read(ports).schema == before.schema
         named: Item = {"signers": ["svc_key_a"], "version": 1}
         ports.store.write(Put(count_address(made.tenant_id), named, Expect.ANYTHING))
         with pytest.raises(InvalidSettings, match="of the tenant acme was stored by a release"):
             deployment.mark_schema(ports)
         (found,) = [each for each in doctor.examine(ports) if each.subject == "acme"]
         assert "release 0.3.0" in found.remedy
-        assert deployment.read(ports) == before
+        assert deployment.read(ports).schema == before.schema
         ports.store.write(Delete(count_address(made.tenant_id), Expect.PRESENT))
         deployment.mark_schema(ports)
         assert deployment.read(ports).schema == SCHEMA

@@ -68,7 +68,7 @@ def test_a_list_outlives_its_validity() -> None:
     expiring = {
         rule.get("Prefix"): rule["ExpirationInDays"] for rule in rules if "ExpirationInDays" in rule
     }
-    assert expiring == {"srl/": 9, "native/": 1}
+    assert expiring == {"srl/": 9, "native/": 1, "checkpoints/": 30, "journal/": 30}
     removed = {
         rule.get("Prefix"): rule["NoncurrentVersionExpiration"]["NoncurrentDays"] for rule in rules
     }

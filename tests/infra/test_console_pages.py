@@ -130,6 +130,11 @@ NOT_RUN: Final = [
         "infra/test_local_metrics.py runs a server with what the tests pin of OpenTelemetry",
     ),
     (
+        "docs/incidents.md",
+        'rescind recover "$TENANT"',
+        "operations/test_sealed_log_cut.py recovers logs that were cut",
+    ),
+    (
         "docs/moving.md",
         "rescind migrate",
         "infra/cli/test_moving.py types it, between two machines",

@@ -28,6 +28,13 @@ TAKES_NONE = [
 EACH_WITHOUT = pytest.mark.parametrize("key", TAKES_NONE, ids=" ".join)
 
 
+@pytest.fixture(autouse=True)
+def refilled(standing: Tenant) -> None:
+    """A full bucket for each test: a body costs tokens by its size (AUTH-14)."""
+    clock: Any = standing.ports.now
+    clock.advance(seconds=5)
+
+
 def post(tenant: Tenant, path: str, body: bytes, content_type: str = "application/json") -> Answer:
     headers = bearer(tenant.admin.secret, ("Content-Type", content_type))
     return send(tenant.admin.http.app, "POST", path, headers=headers, chunks=[body])

@@ -233,6 +233,10 @@ def _log_is_whole(
 
     try:
         states = newest.beside(ports, tenant.tenant_id).states
+    except RescindError as error:
+        yield Finding(tenant.handle, f"its lists cannot be read: {error}", _recover(tenant))
+        return
+    try:
         for problem in whole.problems(ports, tenant.tenant_id, states, say):
             yield Finding(tenant.handle, problem, f"see {_LOG_GUIDE}")
     except RescindError as error:
@@ -265,11 +269,12 @@ def _list_is_on_time(ports: Ports, tenant: DirectoryEntry, head: Head) -> Iterat
 def _changes_are_published(ports: Ports, tenant: DirectoryEntry, _head: Head) -> Iterator[Finding]:
     try:
         waited = unpublished.waits(ports, tenant.tenant_id)
+        is_late = unpublished.is_late(ports, tenant.tenant_id, waited)
     except Corrupt as error:
         problem = f"a mark on a change cannot be read, so nothing is published: {error}"
         yield Finding(tenant.handle, problem, _recover(tenant))
         return
-    if unpublished.is_late(ports, tenant.tenant_id, waited):
+    if is_late:
         seconds = int(waited.total_seconds())
         problem = f"a change that was acknowledged {seconds} seconds ago is not in its feed"
         remedy = f"check that feeds are published; the log has the cause for {tenant.tenant_id}"

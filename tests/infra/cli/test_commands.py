@@ -67,7 +67,9 @@ def test_each_documented_command_is_accepted(page: str, typed: str) -> None:
     while hasattr(command, "commands"):
         path.append(words.pop(0))
         command = command.commands[path[-1]]
-    command.make_context(path[-1], [_KEY if each.startswith("$") else each for each in words])
+    given = {"$TENANT": "acme"}
+    filled = [given.get(each, _KEY) if each.startswith("$") else each for each in words]
+    command.make_context(path[-1], filled)
 
 
 _FENCED: Final = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain
 
+from shared.errors import Corrupt
 from shared.model import api_keys, revocations, service_accounts, signing_keys, times, warrants
 from shared.model.api_keys import ApiKey, Usage
 from shared.model.records import integer
@@ -60,14 +61,22 @@ def behind(ports: Ports, tenant_id: str, newest: Newest) -> Behind:
     head = ports.store.get(head_address(tenant_id))
     published = 0 if head is None else integer(head, "version")
     counted = counters.of_tombstones(ports, tenant_id)
-    feed = feed_storage.head(ports, tenant_id)
-    is_short = feed is not None and feed.sequence < newest.journal.sequence
+    is_short = _is_short(ports, tenant_id, newest)
     # If there are two lists of one version, one was made from restored tables; which is not known.
     forked = len(newest.lists) > 1
     return Behind(
         keys=scheduled(ports, tenant_id) < newest.version or counted < newest.changes or forked,
         revocations=published < newest.version or is_short or forked,
     )
+
+
+def _is_short(ports: Ports, tenant_id: str, newest: Newest) -> bool:
+    """Return whether the feed ends before the journal, as it may if its head is damaged."""
+    feed = feed_storage.head(ports, tenant_id)
+    try:
+        return feed is not None and feed.sequence < newest.journal.sequence
+    except Corrupt:
+        return True
 
 
 def scheduled(ports: Ports, tenant_id: str) -> int:

@@ -72,11 +72,12 @@ def behind(ports: Ports, tenant_id: str, newest: Newest) -> Behind:
 
 def _is_short(ports: Ports, tenant_id: str, newest: Newest) -> bool:
     """Return whether the feed ends before the journal, as it may if its head is damaged."""
-    feed = feed_storage.head(ports, tenant_id)
     try:
-        return feed is not None and feed.sequence < newest.journal.sequence
+        feed = feed_storage.head(ports, tenant_id)
+        end = None if feed is None else feed.sequence
     except Corrupt:
         return True
+    return end is not None and end < newest.journal.sequence
 
 
 def scheduled(ports: Ports, tenant_id: str) -> int:

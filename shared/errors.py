@@ -49,12 +49,12 @@ class InvalidRequest(RequestError):
 
 
 class InvalidApiKey(RequestError):
-    """The key is malformed, unknown, revoked, expired or disabled; the caller cannot tell which."""
+    """The key is not accepted. Only the message to its holder says why (AUTH-2)."""
 
     code = "invalid_api_key"
 
-    def __init__(self) -> None:
-        super().__init__("The provided API key is invalid.")
+    def __init__(self, message: str = "The provided API key is invalid.") -> None:
+        super().__init__(message)
 
 
 class InsufficientScope(RequestError):

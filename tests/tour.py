@@ -60,10 +60,12 @@ def _send_in_vain(tenant: Tenant) -> None:
 def _give_and_take(tenant: Tenant) -> None:
     """An account with a key, and a key that has signed what is then revoked."""
     account = _done(tenant, "service-accounts", name="owner")["id"]
-    key = _done(tenant, "api-keys", name="k", scopes=["admin"], service_account_id=account)["id"]
+    made = _done(tenant, "api-keys", name="k", scopes=["admin"], service_account_id=account)
+    key = made["id"]
     for action in ("disable", "enable"):
         _done(tenant, f"service-accounts/{account}/{action}")
     assert tenant.admin.delete(f"/v1/api-keys/{key}").status_code == 204
+    assert tenant.holding(made["key"]).get("/v1/whoami").status_code == 401
     root = _done(tenant, "keys", type="root", name="root")["id"]
     signed = _done(tenant, f"keys/{root}/sign", payload="aGVsbG8=")["warrant_id"]
     revocation = _done(tenant, "revocations", warrant_id=signed, reason="lost")["id"]

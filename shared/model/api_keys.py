@@ -1,6 +1,7 @@
 """API keys, with which callers authenticate (APIKEY-1, APIKEY-2)."""
 
 import hashlib
+import re
 import secrets
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -16,6 +17,7 @@ from shared.model.records import SPARSE, Record
 GRACE_SECONDS_MAX: Final = 604_800
 
 _SECRET_BYTES: Final = 32
+_SECRET: Final = re.compile(r"svc_[A-Za-z0-9_-]{43}")
 
 
 class Status(StrEnum):
@@ -83,9 +85,29 @@ class Credential(Record):
         """Where the credential is stored."""
         return credential_address(self.digest)
 
-    def opens(self, now: datetime) -> bool:
-        """Return whether the key is accepted at `now` (APIKEY-5)."""
-        return not self.disabled and not times.has_passed(self.expires_at, now)
+    def refusal(self, now: datetime) -> str | None:
+        """Return why the key is not accepted at `now`, or None if it is (APIKEY-5)."""
+        if times.has_passed(self.expires_at, now):
+            return "The API key has expired."
+        return "The service account of the API key is disabled." if self.disabled else None
+
+
+@dataclass(frozen=True, slots=True)
+class RevocationNote(Record):
+    """What is kept of a revoked key's credential, until the key is deleted.
+
+    It admits nobody: it only says to who holds the secret that the key was revoked (AUTH-2).
+    Release 0.3.0 did not store it.
+    """
+
+    digest: str
+    tenant_id: str
+    revoked_at: datetime
+
+    @property
+    def address(self) -> Address:
+        """Where the note is stored."""
+        return revocation_note_address(self.digest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +125,11 @@ class Usage(Record):
 def new_secret() -> str:
     """Return a new key string: `svc_` and 43 characters of base64url, which are 256 random bits."""
     return "svc_" + secrets.token_urlsafe(_SECRET_BYTES)
+
+
+def is_well_formed(secret: str) -> bool:
+    """Return whether a text has the form of a key string."""
+    return _SECRET.fullmatch(secret) is not None
 
 
 def digest(secret: str) -> str:
@@ -136,3 +163,8 @@ def count_address(tenant_id: str) -> Address:
 def credential_address(digest_: str) -> Address:
     """Return the address of the credential of the key string with this digest."""
     return Address(Table.KEYS, f"api-key#{digest_}")
+
+
+def revocation_note_address(digest_: str) -> Address:
+    """Return the address of the note on a revoked key string with this digest."""
+    return Address(Table.KEYS, f"api-key#{digest_}", "revoked")

@@ -123,7 +123,7 @@ class Tenant:
             assert Standing.of(ports.store.get(address)).revocation_id == record_id
 
     def _check_api_keys(self, ports: Ports) -> None:
-        """Each key has its usage, and its credential if and only if it is active."""
+        """Each key has its usage, and its credential if it is active; if not, at most a note."""
         keys = self._api_keys(ports)
         counted = ports.store.get(api_key_model.count_address(self.id))
         assert counted is not None
@@ -134,6 +134,8 @@ class Tenant:
         for key in keys:
             credential = ports.store.get(api_key_model.credential_address(key.digest))
             assert (credential is not None) == (key.status is api_key_model.Status.ACTIVE)
+            note = ports.store.get(api_key_model.revocation_note_address(key.digest))
+            assert credential is None or note is None
 
     def _check_service_accounts(self, ports: Ports) -> None:
         """Each account has its name, the keys that name it, and its say over their credentials."""

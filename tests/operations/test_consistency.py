@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from shared.model import api_keys as api_key_model
 from shared.model import feed as feed_model
 from shared.model import revocations as revocation_model
 from shared.model import revoked_signers as signer_model
@@ -115,6 +116,8 @@ def _harmless(case: Case, tenant: Tenant, change: Change, said: set[str]) -> boo
         change.address.table is Table.AUDIT
         # The entry of a list in the history of lists, which earlier releases did not write.
         or pk == versions(tenant.id).pk
+        # The note on a revoked key only tells its holder; release 0.3.0 wrote none.
+        or (pk.startswith("api-key#") and change.address.sk == "revoked")
         # What was deleted leaves nothing else that could be wrong.
         or pk == tombstones.deleted(tenant.id).pk
         # The index of a batch. Without it a warrant stays revoked that was to be taken back.
@@ -213,6 +216,27 @@ def assert_whole(ports: Ports, tenant: Tenant, said: set[str]) -> None:
         tenant.revoke(ports, warrant_id)
     tenant.revoke(ports, "svc_wrt_after")
     tenant.check_totals(ports)
+
+
+def test_no_note_is_kept_of_a_deleted_key(ports: Ports) -> None:
+    """F606c: The doctor finds a note on a revoked key that was deleted since, and removes it."""
+    tenant = Tenant.create(ports)
+    create = partial(api_keys.create, ports, tenant.operator, scopes=(Scope.SIGNER,))
+    kept, gone = (create(name=name).api_key for name in ("kept", "gone"))
+    for key in (kept, gone):
+        api_keys.revoke(ports, tenant.operator, key_id=key.id)
+    note, left = (api_key_model.revocation_note_address(key.digest) for key in (kept, gone))
+    item = ports.store.get(left)
+    assert item is not None
+    api_keys.delete(ports, tenant.operator, key_id=gone.id)
+    assert ports.store.get(left) is None
+    ports.store.write(Put(left, item, Expect.ABSENT))
+    (problem,) = problems(ports, tenant)
+    assert gone.id in problem
+    consistency.repair(ports, tenant.operator)
+    assert problems(ports, tenant) == []
+    assert ports.store.get(left) is None
+    assert ports.store.get(note) is not None
 
 
 PARTS: dict[str, Callable[[str], Address]] = {

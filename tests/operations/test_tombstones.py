@@ -145,6 +145,12 @@ def opens(ports: Ports, created: Created) -> bool:
     return True
 
 
+def why_not(ports: Ports, created: Created) -> str:
+    with pytest.raises(InvalidApiKey) as refused:
+        api_keys.authenticate(ports, created.secret)
+    return str(refused.value)
+
+
 def signs(ports: Ports, tenant: Tenant, key: SigningKey) -> bool:
     try:
         tenant.sign(ports, key)
@@ -183,6 +189,8 @@ def test_no_credential_that_ended_opens(
         "in grace": True,
         **dict.fromkeys(_ENDED, False),
     }
+    assert why_not(ports, story.api_keys["revoked"]) == "The API key was revoked."
+    assert why_not(ports, story.api_keys["deleted"]) == str(InvalidApiKey())
     operator = story.tenant.operator
     revoked, _ = api_keys.get(ports, operator, key_id=story.api_keys["revoked"].api_key.id)
     assert revoked.status is KeyStatus.REVOKED

@@ -3,19 +3,13 @@
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Any
 
 import pytest
 
-from shared.model import api_keys as model
-from shared.model.api_keys import Credential
 from shared.model.callers import Scope
 from shared.ports import Ports
-from shared.ports.store import Expect, Put
 from tests.api import Client, Instance, Tenant, serve
 from tests.asgi import Answer, bearer, send
-from tests.faults import Script, scripted
 from tests.web.endpoints import audit_entries
 from tests.worlds import Clock
 
@@ -155,78 +149,6 @@ def test_forged_headers_prove_nothing(tenant: Tenant, name: str) -> None:
     assert entry["source_ip"] == "192.0.2.7"
     assert entry["request_id"] == answer.headers["x-request-id"] != "forged"
     assert entry["actor"] == "admin@acme.svc"
-
-
-# --- keys that do not open ---
-
-
-def unknown(_tenant: Tenant, _clock: Clock) -> str:
-    return model.new_secret()
-
-
-def malformed(_tenant: Tenant, _clock: Clock) -> str:
-    return "svc_" + "+" * 43
-
-
-def revoked(tenant: Tenant, _clock: Clock) -> str:
-    client = tenant.client(Scope.ADMIN)
-    assert tenant.admin.post(f"{PATH}/{client.key_id}/revoke").status_code == 200
-    return str(client.secret)
-
-
-def deleted(tenant: Tenant, _clock: Clock) -> str:
-    client = tenant.client(Scope.ADMIN)
-    assert tenant.admin.delete(f"{PATH}/{client.key_id}").status_code == 204
-    return str(client.secret)
-
-
-def expired(tenant: Tenant, clock: Clock) -> str:
-    at = clock().replace(hour=13)
-    client = tenant.client(Scope.ADMIN, expires_at=at)
-    clock.moment = at
-    return str(client.secret)
-
-
-def disabled(tenant: Tenant, _clock: Clock) -> str:
-    client = tenant.client(Scope.ADMIN)
-    address = model.credential_address(model.digest(str(client.secret)))
-    item = tenant.ports.store.get(address)
-    assert item is not None
-    closed = replace(Credential.from_item(item), disabled=True)
-    tenant.ports.store.write(Put(address, closed.to_item(), Expect.PRESENT))
-    return str(client.secret)
-
-
-@pytest.mark.parametrize("kind", [malformed, revoked, deleted, expired, disabled])
-def test_keys_that_do_not_open_are_alike(
-    tenant: Tenant, clock: Clock, kind: Callable[[Tenant, Clock], str]
-) -> None:
-    """AUTH-2, F16a, S1: Every key that is not valid gets the same answer after the same reads."""
-    secrets = [unknown(tenant, clock), kind(tenant, clock)]
-    seen: list[Any] = []
-    for secret in secrets:
-        script = Script()
-        answer = send(
-            serve(scripted(tenant.ports, script)).app, "GET", PATH, headers=bearer(secret)
-        )
-        headers = {k: v for k, v in answer.headers.items() if k != "x-request-id"}
-        seen.append((answer.status_code, headers, answer.content, script.calls))
-    assert seen[0] == seen[1]
-    assert seen[0][0] == 401
-    assert seen[0][3] == ["get"]
-
-
-def test_a_malformed_key_opens_nothing_even_if_stored(tenant: Tenant) -> None:
-    """F16: a key of another form is refused even where its credential were in the store."""
-    stored = tenant.ports.store.get(
-        model.credential_address(model.digest(str(tenant.admin.secret)))
-    )
-    assert stored is not None
-    forged = replace(Credential.from_item(stored), digest=model.digest("nonsense"))
-    tenant.ports.store.write(Put(forged.address, forged.to_item(), Expect.ABSENT))
-    answer = tenant.holding("nonsense").get(PATH)
-    assert answer.status_code == 401
-    assert answer.json()["error"]["code"] == "invalid_api_key"
 
 
 def test_a_key_expires_on_the_second(tenant: Tenant, clock: Clock) -> None:

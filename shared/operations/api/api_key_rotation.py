@@ -12,12 +12,19 @@ from shared.model.api_keys import ApiKey, Credential, Status
 from shared.model.audit_log import Action
 from shared.model.callers import Caller, Scope
 from shared.model.identifiers import API_KEY
-from shared.operations.rules import api_key_creation, audit, given, last_admin, tenants
+from shared.operations.rules import (
+    api_key_creation,
+    audit,
+    credential_end,
+    given,
+    last_admin,
+    tenants,
+)
 from shared.operations.rules.api_key_creation import Created
 from shared.operations.rules.idempotency import Keep, once, secret_shown
 from shared.operations.srl import tombstones
 from shared.ports import Ports
-from shared.ports.store import At, Change, Delete, Expect, Put
+from shared.ports.store import At, Change, Expect, Put
 
 _LAST: Final = datetime.max.replace(tzinfo=UTC, microsecond=0)
 
@@ -125,7 +132,7 @@ def _ending(key: ApiKey, successor_id: str, until: datetime, *, is_at_once: bool
 
 def _ended(key: ApiKey, ending: ApiKey, credential: Credential) -> list[Change]:
     """Return the changes after which the old key and its secret end as `ending` says."""
-    accepted: Change = Put(credential.address, credential.to_item(), Expect.PRESENT)
-    if ending.status is Status.REVOKED:
-        accepted = Delete(credential.address, Expect.PRESENT)
-    return [Put(ending.address, ending.to_item(), At(key.version)), accepted]
+    accepted: list[Change] = [Put(credential.address, credential.to_item(), Expect.PRESENT)]
+    if ending.revoked_at is not None:
+        accepted = credential_end.revoked(key, ending.revoked_at, Expect.PRESENT)
+    return [Put(ending.address, ending.to_item(), At(key.version)), *accepted]

@@ -14,7 +14,14 @@ from shared.model.items import Address, Item, Partition
 from shared.model.srl.tombstones import Status as Ended
 from shared.model.srl.tombstones import Tombstone
 from shared.model.tenants import TenantSettings
-from shared.operations.rules import api_key_creation, audit, given, last_admin, tenants
+from shared.operations.rules import (
+    api_key_creation,
+    audit,
+    credential_end,
+    given,
+    last_admin,
+    tenants,
+)
 from shared.operations.rules.api_key_creation import Created
 from shared.operations.rules.given import find
 from shared.operations.rules.idempotency import Keep, of_record, once, secret_shown
@@ -28,15 +35,23 @@ from shared.ports.store import At, Change, Delete, Expect, Increment, Put
 def authenticate(ports: Ports, secret: str) -> Credential:
     """Return the credential of a key string, in one consistent read (AUTH-3).
 
-    Raises `InvalidApiKey` if it is not accepted, `Unavailable` if the store does not answer.
+    Raises `InvalidApiKey` if it is not accepted, after a second read, and `Unavailable` if the
+    store does not answer.
     """
-    item = ports.store.get(model.credential_address(model.digest(secret)))
-    if item is None:
-        raise InvalidApiKey
-    credential = Credential.from_item(item)
-    if not credential.opens(ports.now()):
-        raise InvalidApiKey
-    return credential
+    digest = model.digest(secret)
+    # A malformed key is looked up like any other, so that response times reveal nothing.
+    item = ports.store.get(model.credential_address(digest))
+    credential = None if item is None else Credential.from_item(item)
+    refusal = credential.refusal(ports.now()) if credential else None
+    is_well_formed = model.is_well_formed(secret)
+    if credential and is_well_formed and not refusal:
+        return credential
+    # Whatever the refusal is, it costs this read (AUTH-2).
+    if ports.store.get(model.revocation_note_address(digest)) is not None:
+        refusal = "The API key was revoked."
+    if refusal and is_well_formed:
+        raise InvalidApiKey(refusal)
+    raise InvalidApiKey
 
 
 @operation(Scope.ADMIN, Scope.READ_ONLY, Scope.AUDITOR)
@@ -160,10 +175,11 @@ def revoke(ports: Ports, caller: Caller, keep: Keep[ApiKey], *, key_id: str) -> 
     key = _find(ports, caller, key_id)
     if key.status is Status.REVOKED:
         return key
-    revoked = replace(key, status=Status.REVOKED, revoked_at=ports.now(), version=key.version + 1)
+    now = ports.now()
+    revoked = replace(key, status=Status.REVOKED, revoked_at=now, version=key.version + 1)
     ports.store.write(
         Put(key.address, revoked.to_item(), At(key.version)),
-        Delete(model.credential_address(key.digest), Expect.PRESENT),
+        *credential_end.revoked(key, now, Expect.PRESENT),
         *last_admin.guard(ports, caller, losing=[key]),
         *tombstones.noted(key.tenant_id),
         _entry(ports, caller, Action.API_KEY_REVOKE, key),
@@ -182,8 +198,7 @@ def delete(ports: Ports, caller: Caller, *, key_id: str) -> None:
     leaving = _leave_account(key)
     ports.store.write(
         Delete(key.address, At(key.version)),
-        # The credential of a revoked key is deleted already.
-        Delete(model.credential_address(key.digest), Expect.ANYTHING),
+        *credential_end.deleted(key),
         Delete(model.usage(key.tenant_id).address(key.id), Expect.PRESENT),
         Increment(model.count_address(key.tenant_id), {"count": -1}, Expect.PRESENT),
         *leaving,

@@ -1,4 +1,4 @@
-"""Consistency of API keys: record, credential, usage, count and tombstone.
+"""Consistency of API keys: record, credential or note, usage, count and tombstone.
 
 The repair of an incomplete key deletes its credential or revokes its record.
 """
@@ -9,11 +9,11 @@ from dataclasses import replace
 from shared.model import api_keys as model
 from shared.model.api_keys import ApiKey, Credential, Status, Usage
 from shared.model.audit_log import Action
-from shared.model.items import Address
 from shared.model.revoked_signers import LOST
 from shared.model.srl import tombstones as tombstones_model
 from shared.model.srl.tombstones import Tombstone
 from shared.operations.operator.consistency.inconsistency import Event, Inconsistency, recounted
+from shared.operations.rules import credential_end
 from shared.operations.srl import tombstones
 from shared.ports import Ports
 from shared.ports.store import At, Check, Delete, Expect, Put
@@ -33,6 +33,7 @@ def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
         yield _deletion(keys.pop(key_id))
     digests = deleted | {each: usage.digest for each, usage in usages.items() if usage.digest}
     yield from _credentials(ports, tenant_id, keys, digests)
+    yield from _notes(ports, tenant_id, keys, digests)
     yield from _usages(tenant_id, keys, set(usages))
 
 
@@ -49,7 +50,7 @@ def _deletion(key: ApiKey) -> Inconsistency:
         f"the API key {key.id} was deleted, but still exists",
         (
             Delete(key.address, At(key.version)),
-            Delete(model.credential_address(key.digest), Expect.ANYTHING),
+            *credential_end.deleted(key),
         ),
     )
 
@@ -67,7 +68,7 @@ def _credentials(
         item, key = items.get(address), keys.get(key_id)
         if key is not None and key.status is Status.ACTIVE:
             if item is None or _differs(Credential.from_item(item), key):
-                yield _revocation(ports, address, key)
+                yield _revocation(ports, key)
         elif item is not None:
             record = model.records(tenant_id).address(key_id)
             unchanged = Check(record, Expect.ABSENT if key is None else At(key.version))
@@ -91,14 +92,34 @@ def _differs(credential: Credential, key: ApiKey) -> bool:
     return credential != wanted
 
 
-def _revocation(ports: Ports, address: Address, key: ApiKey) -> Inconsistency:
+def _notes(
+    ports: Ports, tenant_id: str, keys: dict[str, ApiKey], digests: dict[str, str]
+) -> Iterator[Inconsistency]:
+    """Check that no note is kept of a key without a record. Release 0.3.0 wrote none of any key."""
+    addresses = {
+        key_id: model.revocation_note_address(digest)
+        for key_id, digest in digests.items()
+        if key_id not in keys
+    }
+    found = ports.store.get_many(addresses.values()) if addresses else {}
+    for key_id, address in addresses.items():
+        if address in found:
+            absent = Check(model.records(tenant_id).address(key_id), Expect.ABSENT)
+            yield Inconsistency(
+                f"the API key {key_id} has no record, but a note says that it was revoked",
+                (Delete(address, Expect.PRESENT), absent),
+            )
+
+
+def _revocation(ports: Ports, key: ApiKey) -> Inconsistency:
     """Revoke a key: it is not known whether its creation or its revocation is incomplete."""
-    revoked = replace(key, status=Status.REVOKED, revoked_at=ports.now(), version=key.version + 1)
+    now = ports.now()
+    revoked = replace(key, status=Status.REVOKED, revoked_at=now, version=key.version + 1)
     return Inconsistency(
         f"the API key {key.id} is active, but has no credential",
         (
             Put(key.address, revoked.to_item(), At(key.version)),
-            Delete(address, Expect.ANYTHING),
+            *credential_end.revoked(key, now, Expect.ANYTHING),
             *tombstones.noted(key.tenant_id),
         ),
         Event(Action.API_KEY_REVOKE, key.id, {"reason": LOST}),

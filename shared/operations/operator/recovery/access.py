@@ -15,6 +15,7 @@ from shared.model.service_accounts import ServiceAccount
 from shared.model.srl import tombstones as model
 from shared.model.srl.tombstones import Status, Tombstone
 from shared.operations.operator.recovery.run import Run
+from shared.operations.rules import credential_end
 from shared.operations.rules.operation import settle
 from shared.operations.srl import tombstones
 from shared.ports.store import At, Change, Delete, Expect, Increment, Put
@@ -52,15 +53,11 @@ def _key(run: Run, tombstone: Tombstone) -> str | None:
         return _without_credential(run, tombstone)
     if tombstone.status is Status.ROTATED:
         return _end(run, key, tombstone)
-    revoked = replace(
-        key,
-        status=api_keys.Status.REVOKED,
-        revoked_at=tombstone.at or run.ports.now(),
-        version=key.version + 1,
-    )
+    at = tombstone.at or run.ports.now()
+    revoked = replace(key, status=api_keys.Status.REVOKED, revoked_at=at, version=key.version + 1)
     run.ports.store.write(
         Put(key.address, revoked.to_item(), At(key.version)),
-        Delete(api_keys.credential_address(key.digest), Expect.ANYTHING),
+        *credential_end.revoked(key, at, Expect.ANYTHING),
         *tombstones.noted(run.tenant_id),
         run.entry(Action.API_KEY_REVOKE, key.id, name=key.name),
     )
@@ -103,7 +100,7 @@ def _without_credential(run: Run, tombstone: Tombstone) -> str | None:
 
 def _deletion(run: Run, key: ApiKey, tombstone: Tombstone) -> Iterator[Change]:
     yield Delete(key.address, At(key.version))
-    yield Delete(api_keys.credential_address(key.digest), Expect.ANYTHING)
+    yield from credential_end.deleted(key)
     yield Delete(api_keys.usage(run.tenant_id).address(key.id), Expect.ANYTHING)
     yield Increment(api_keys.count_address(run.tenant_id), {"count": -1}, Expect.ANYTHING)
     owner = key.service_account_id

@@ -47,6 +47,7 @@ def filters_of(
         resource_id=query.resource_id,
         warrant_id=query.warrant_id,
         batch_id=query.batch_id,
+        summary_id=query.summary_id,
     )
 
 

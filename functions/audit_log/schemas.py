@@ -43,6 +43,9 @@ class AuditFilters(BaseModel):
     batch_id: str | None = Field(
         default=None, description="The batch that the change was a part of."
     )
+    summary_id: str | None = Field(
+        default=None, description="The entry that sums the change up, with others of one call."
+    )
     from_: MomentIn | None = Field(
         default=None, alias="from", description="The earliest time of an entry, included."
     )

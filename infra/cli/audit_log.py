@@ -32,6 +32,14 @@ _COLUMNS: Final = (
     Column("details", "details", wraps=True),
 )
 
+_SUMMARY: Final = "revocation.batch"
+# What the parts of a batch do, as its summary says it.
+_KINDS: Final = {
+    "revocation.create_batch": "revoke",
+    "revocation.extend_batch": "revoke",
+    "revocation.delete_batch": "take_back",
+}
+_FOLDED: Final = {"batch_id", "summary_id", "revocations"}
 _SHOWN: Final = ("whole", "origin", "size", "checked", "expired", "records", "statements")
 
 Warrant = Annotated[str | None, typer.Option("--warrant", help="What happened to this warrant.")]
@@ -68,6 +76,9 @@ def list_(
     batch: Batch = None,
     since: Since = None,
     until: Until = None,
+    parts: Annotated[
+        bool, typer.Option("--parts", help="Show each entry of a batch in a row of its own.")
+    ] = False,
     limit: Limit = SHOWN,
 ) -> None:
     """List the entries that match, the newest first: of the last 7 days, if no time is given.
@@ -87,15 +98,18 @@ def list_(
         "to": until,
     }
     page = session.api.listed(PATH, "audit_logs", most=limit, params=query)
-    session.out.page(page, "audit_logs", _COLUMNS, _folded(page["audit_logs"]))
+    found = page["audit_logs"]
+    rows = [_row([each]) for each in found] if parts else _folded(found)
+    session.out.page(page, "audit_logs", _COLUMNS, rows)
 
 
 def _folded(entries: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return a row for each entry, but one for all that a batch did, in the place of its newest."""
     groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for entry in entries:
-        batch_id = entry["details"].get("batch_id")
-        groups.setdefault((batch_id or entry["id"], entry["action"]), []).append(entry)
+        details = entry["details"]
+        kind = details.get("action", _KINDS.get(entry["action"], entry["action"]))
+        groups.setdefault((details.get("batch_id") or entry["id"], kind), []).append(entry)
     return [_row(each) for each in groups.values()]
 
 
@@ -107,16 +121,15 @@ def _who(actor: str, name: str | None) -> str:
 
 
 def _row(entries: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    newest = entries[0] | {"who": _who(entries[0]["actor"], entries[0]["actor_name"])}
-    if "batch_id" not in newest["details"]:
-        return newest
-    warrants = sum(len(each["details"].get("revocations", ())) for each in entries)
-    rest = {
-        name: value
-        for name, value in newest["details"].items()
-        if name not in {"batch_id", "revocations"}
-    }
-    return newest | {"details": {"warrants": warrants, "entries": len(entries)} | rest}
+    """Return the row of an entry, or of those of a batch: its parts, with their summaries."""
+    parts = [each for each in entries if each["action"] != _SUMMARY]
+    shown = [*parts, *entries][0]
+    shown = shown | {"who": _who(shown["actor"], shown["actor_name"])}
+    if not parts or "batch_id" not in shown["details"]:
+        return shown
+    warrants = sum(len(each["details"].get("revocations", ())) for each in parts)
+    rest = {name: value for name, value in shown["details"].items() if name not in _FOLDED}
+    return shown | {"details": {"warrants": warrants, "entries": len(entries)} | rest}
 
 
 @command(app, "export", example="rescind audit export --format csv --file audit.csv")

@@ -38,6 +38,7 @@ class Action(StrEnum):
     REVOCATION_CREATE_BATCH = "revocation.create_batch"
     REVOCATION_DELETE_BATCH = "revocation.delete_batch"
     REVOCATION_EXTEND_BATCH = "revocation.extend_batch"
+    REVOCATION_BATCH = "revocation.batch"
     REVOCATION_REPAIR = "revocation.repair"
     SRL_REGENERATE = "srl.regenerate"
     SRL_ROTATE_KEY = "srl.rotate_key"
@@ -112,6 +113,7 @@ class Filters:
     actor_key_id: str | None = None
     warrant_id: str | None = None
     batch_id: str | None = None
+    summary_id: str | None = None
 
     @property
     def values(self) -> dict[str, str]:
@@ -122,6 +124,7 @@ class Filters:
             "actor_key_id": self.actor_key_id,
             "resource_id": self.resource_id,
             "details.batch_id": self.batch_id,
+            "details.summary_id": self.summary_id,
         }
         return {path: str(value) for path, value in values.items() if value is not None}
 

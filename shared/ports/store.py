@@ -29,6 +29,7 @@ SEARCHED: Final[Mapping[Table, tuple[str, ...]]] = {
         "actor_key_id",
         "resource_id",
         "details.batch_id",
+        "details.summary_id",
         "details.warrant_id",
     ),
 }

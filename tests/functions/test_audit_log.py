@@ -243,7 +243,7 @@ def test_the_actions_are_those_of_the_contract() -> None:
     kinds = {
         "api_key": "create rotate revoke delete expiring",
         "key": "create rotate revoke suspend enable sign expiring",
-        "revocation": "create extend delete create_batch extend_batch delete_batch repair",
+        "revocation": "create extend delete create_batch extend_batch delete_batch batch repair",
         "recovery": "review",
         "srl": "regenerate rotate_key create_key activate_key revoke_key",
         "service_account": "create disable enable delete",

@@ -1,8 +1,10 @@
-"""Batches of revocations over HTTP (REVOKE-20 to REVOKE-24)."""
+"""Batches of revocations over HTTP (REVOKE-20 to REVOKE-25)."""
 
 import logging
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from itertools import count
 from typing import Any
 
 import pytest
@@ -124,7 +126,7 @@ def test_each_write_names_its_warrants_in_one_entry(tenant: Tenant) -> None:
     answer = revoke(tenant, *MANY, batch_id=BATCH, reason="lost", warrant_expires_at=end)
     made = {each["revocation_id"]: each["id"] for each in answer["results"]}
     created = entries(tenant, "revocation.create_batch")
-    # Of 16 shards, each takes a write for 24 of its warrants.
+    # Of 16 shards, each takes a write for 23 of its warrants.
     assert len(created) <= 20
     named = [each for entry in created for each in entry["details"]["revocations"]]
     assert {each["id"]: each["warrant_id"] for each in named} == made
@@ -149,6 +151,72 @@ def test_each_write_names_its_warrants_in_one_entry(tenant: Tenant) -> None:
     assert revoked(tenant, *MANY) == set()
     assert counters.of_revocations(tenant.ports, tenant.id)["changes"] == 2 * len(MANY)
     check_totals(tenant)
+
+
+def test_a_call_is_summed_up(tenant: Tenant) -> None:
+    """REVOKE-25, F572a: A call that changes something has one entry, which its parts name."""
+    revoke(tenant, *MANY, batch_id=BATCH, reason="lost")
+    revoke(tenant, *MANY, "svc_wrt_more", batch_id=BATCH, reason="lost")
+    revoke(tenant, *MANY, batch_id=BATCH, reason="lost")
+    revoke(tenant, "svc_wrt_rehearsed", dry_run=True)
+    done(tenant, action="take_back", warrant_ids=MANY[:3], batch_id=OTHER, reason="mistake")
+    parts = entries(tenant, "revocation.create_batch") + entries(tenant, "revocation.delete_batch")
+    summaries = {each["id"]: each for each in entries(tenant, "revocation.batch")}
+    assert {each["details"]["summary_id"] for each in parts} == summaries.keys()
+    shown = [
+        (each["resource_id"], each["details"]["action"], each["details"]["reason"])
+        for each in summaries.values()
+    ]
+    assert shown == [
+        (BATCH, "revoke", "lost"),
+        (BATCH, "revoke", "lost"),
+        (OTHER, "take_back", "mistake"),
+    ]
+    assert [each["details"]["asked"] for each in summaries.values()] == [120, 121, 3]
+    for summary_id, number in zip(summaries, [120, 1, 3], strict=True):
+        found = tenant.admin.get(f"/v1/audit-logs?summary_id={summary_id}").json()["audit_logs"]
+        assert sum(len(each["details"]["revocations"]) for each in found) == number
+        assert summaries[summary_id]["actor_name"] == "admin"
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("action", ["revoke", "take_back"])
+@pytest.mark.parametrize("lasts", [1, 99], ids=["once", "from then on"])
+def test_no_part_is_without_its_summary(ports: Ports, action: str, late: bool, lasts: int) -> None:
+    """REVOKE-25, F572b: Where the writes of a call fail, its parts have their one summary."""
+    parts_of = {"revoke": "revocation.create_batch", "take_back": "revocation.delete_batch"}
+    for broken in range(3):
+        tenant = Tenant(ports, serve(ports), handle=f"acme-{broken}")
+        if action == "take_back":
+            revoke(tenant, *MANY)
+        before = len(entries(tenant, "revocation.batch"))
+        store = Intercepted(ports.store, _failing(range(broken, broken + lasts), late=late))
+        client = Client(serve(replace(ports, store=store)), tenant.admin.secret)
+        send(client, action=action, warrant_ids=MANY, batch_id=BATCH)
+        parts = entries(tenant, parts_of[action])
+        summaries = [each["id"] for each in entries(tenant, "revocation.batch")[before:]]
+        assert {each["details"]["summary_id"] for each in parts} == {*summaries}
+        assert len(summaries) == (1 if parts else 0)
+        done(tenant, action=action, warrant_ids=MANY, batch_id=BATCH)
+        named = {each["details"]["summary_id"] for each in entries(tenant, parts_of[action])}
+        assert named == {each["id"] for each in entries(tenant, "revocation.batch")[before:]}
+        check_totals(tenant)
+
+
+def _failing(numbers: range, *, late: bool) -> Callable[[Call], Any]:
+    """Writes with these numbers, from 0, fail before they take effect, or lose their answer."""
+    written = count()
+
+    def run(call: Call) -> Any:
+        fails = call.verb == "write" and next(written) in numbers
+        if fails and not late:
+            raise Unavailable("down")
+        answer = call()
+        if fails:
+            raise Unavailable("the answer is lost")
+        return answer
+
+    return run
 
 
 def test_what_is_revoked_already_stays_as_it_is(tenant: Tenant) -> None:
@@ -550,17 +618,17 @@ def test_the_largest_write_is_accepted(tenant: Tenant, monkeypatch: pytest.Monke
     others = [f"svc_wrt_{number}" for number in range(48)]
     body = {"action": "revoke", "warrant_ids": others, "reason": "x" * REASON_MAX}
     assert send(client, **body).json()["counts"]["revoked"] == 48
-    assert script.calls.count("write") == 2
+    assert script.calls.count("write") == 3
     reasons = [f"{number}".ljust(REASON_MAX, "x") for number in range(48)]
     for warrant_id, reason in zip(ids, reasons, strict=True):
         body = {"warrant_id": warrant_id, "reason": reason, "warrant_expires_at": end}
         assert tenant.admin.post("/v1/revocations", json=body).status_code == 201
     answer = send(client, action="take_back", warrant_ids=ids)
     assert answer.json()["counts"]["taken_back"] == 48
-    assert script.calls.count("write") == 2 + 3
+    assert script.calls.count("write") == 3 + 3
     for entry in entries(tenant, "revocation.delete_batch"):
         assert len(str(entry).encode()) < 400_000
-        assert len(entry["details"]["revocations"]) * 5 + 4 <= MOST_CHANGES
+        assert len(entry["details"]["revocations"]) * 5 + 5 <= MOST_CHANGES
     check_totals(tenant)
 
 

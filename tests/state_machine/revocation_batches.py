@@ -59,6 +59,8 @@ class BatchRules(Machine):
         named: list[Fields] = []
         for entry in walk(self.ask_of(books), path):
             books.enter(entry["action"], batch_id, actor)
+            if entry["action"] == "revocation.batch":
+                continue
             if entry["action"] == "revocation.extend_batch":
                 for each in entry["details"]["revocations"]:
                     del books.said_to_end[each["id"]]

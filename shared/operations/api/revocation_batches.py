@@ -26,6 +26,7 @@ from shared.model.revocations import Revocation
 from shared.model.tenants import TenantSettings
 from shared.model.warrants import Standing
 from shared.operations.api import revocation_changes as changes
+from shared.operations.api.revocation_summaries import Summary
 from shared.operations.rules import audit, operation, tenants
 from shared.operations.rules.groups import Groups, divided
 from shared.ports import Ports
@@ -35,17 +36,21 @@ _log = logging.getLogger(__name__)
 
 _UNAVAILABLE: Final = logs.fields(metrics={"Unavailable": 1})
 
-# Beside those of its warrants, a write has the counter, the mark on the tenant, the audit entry and
-# the part. A revocation takes four changes, and taking one back takes five at most.
-_REVOKED_A_WRITE: Final = (MOST_CHANGES - 4) // 4
-_RESTORED_A_WRITE: Final = (MOST_CHANGES - 4) // 5
+# Beside those of its warrants, a write has the counter, the mark on the tenant, the audit entry,
+# the part, and the summary if it is the first one. A revocation takes four changes, and taking one
+# back takes five at most.
+_REVOKED_A_WRITE: Final = (MOST_CHANGES - 5) // 4
+_RESTORED_A_WRITE: Final = (MOST_CHANGES - 5) // 5
 # Records that are read together before the warrants are known.
 _READ_TOGETHER: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """A call of `apply`, and what runs the groups that it is divided into."""
+    """A call of `apply`, and what runs the groups that it is divided into.
+
+    `summary` is the entry about the whole call.
+    """
 
     ports: Ports
     caller: Caller
@@ -53,6 +58,7 @@ class _Call:
     batch_id: str
     settings: TenantSettings
     groups: Groups
+    summary: Summary
 
     @property
     def tenant_id(self) -> str:
@@ -77,20 +83,32 @@ def apply(ports: Ports, caller: Caller, *, batch: Batch) -> Applied:
     be done.
     """
     changes.check_end(ports, batch.ends_at)
-    call = _Call(
-        ports,
-        caller,
-        batch,
-        batch.id or ports.new_id(BATCH),
-        tenants.settings(ports, caller.tenant_id),
-        Groups(ports, operation.PACING.clock() + operation.PACING.limit),
-    )
+    batch_id = batch.id or ports.new_id(BATCH)
+    settings = tenants.settings(ports, caller.tenant_id)
+    groups = Groups(ports, operation.PACING.clock() + operation.PACING.limit)
+    summary = Summary(_summary(ports, caller, batch, batch_id, settings))
+    call = _Call(ports, caller, batch, batch_id, settings, groups, summary)
     found = _revoked(call) if batch.action is BatchAction.REVOKE else _taken_back(call)
     results = [found[each] for each in batch.ids]
     if not batch.dry_run:
         _count(call, results)
     _report(results)
     return Applied(call.batch_id, results)
+
+
+def _summary(
+    ports: Ports, caller: Caller, batch: Batch, batch_id: str, settings: TenantSettings
+) -> Put:
+    """Return the change that stores the entry about the whole call (REVOKE-25)."""
+    details: dict[str, Value] = {
+        "batch_id": batch_id,
+        "action": batch.action.value,
+        "reason": batch.reason,
+        "asked": len(batch.ids),
+        **changes.end_details(batch.ends_at),
+    }
+    action = Audited.REVOCATION_BATCH
+    return audit.entry(ports, caller, action, batch_id, settings=settings, **details)
 
 
 def _count(call: _Call, results: Sequence[Result]) -> None:
@@ -121,7 +139,7 @@ def _report(results: Sequence[Result]) -> None:
 def _revoked(call: _Call) -> dict[str, Result]:
     ids, shard = call.batch.ids, partial(revocations.shard_of, call.tenant_id)
     groups = divided(ids, shard, most=_REVOKED_A_WRITE)
-    return call.groups.each(groups, partial(_revoke, call), _failed)
+    return call.groups.led(groups, partial(_revoke, call), _failed)
 
 
 def _revoke(call: _Call, warrant_ids: Sequence[str]) -> dict[str, Result]:
@@ -209,9 +227,11 @@ def _write_extensions(call: _Call, later: Mapping[str, tuple[Revocation, Standin
         reason=call.batch.reason,
         revocations=named,
         batch_id=call.batch_id,
+        summary_id=call.summary.id,
     )
     some = next(iter(later))
-    call.ports.store.write(
+    call.summary.write_with(
+        call.ports.store,
         *chain.from_iterable(made),
         *changes.counted(call.tenant_id, some, len(later), extended=True),
         entry,
@@ -230,7 +250,7 @@ def _taken_back(call: _Call) -> dict[str, Result]:
         lambda each: revocations.shard_of(call.tenant_id, each.warrant_id),
         most=_RESTORED_A_WRITE,
     )
-    restored = call.groups.each(
+    restored = call.groups.led(
         groups, partial(_restore, call), lambda each, error: _failed(each.id, error)
     )
     results |= {each.id: each for each in restored.values()}
@@ -350,7 +370,7 @@ def _write(
     details: dict[str, Value],
 ) -> None:
     """Write the changes of some warrants, with all that belongs to them."""
-    details |= {"batch_id": call.batch_id}
+    details |= {"batch_id": call.batch_id, "summary_id": call.summary.id}
     entry = audit.entry(
         call.ports, call.caller, action, call.batch_id, settings=call.settings, **details
     )
@@ -362,7 +382,8 @@ def _write(
     sk = model.part_sk(call.batch.call, entry.address.sk)
     address = model.parts(call.tenant_id, call.batch_id).address(sk)
     amount = len(records) if call.batch.action is BatchAction.REVOKE else -len(records)
-    call.ports.store.write(
+    call.summary.write_with(
+        call.ports.store,
         *chain.from_iterable(made),
         *changes.counted(call.tenant_id, records[0].warrant_id, amount),
         Put(address, part.to_item(), Expect.ABSENT),

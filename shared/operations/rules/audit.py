@@ -17,6 +17,7 @@ def entry(
     caller: Caller,
     action: Action,
     resource_id: str,
+    /,
     *,
     settings: TenantSettings | None = None,
     **details: Value,

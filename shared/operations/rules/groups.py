@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -53,6 +54,22 @@ class Groups:
         """
         runs = (partial(self._try, group, attempt, failed) for group in groups)
         return dict(chain.from_iterable(each.items() for each in self.ports.gather(*runs)))
+
+    def led(
+        self,
+        groups: Sequence[Sequence[_M]],
+        attempt: Callable[[Sequence[_M]], dict[_M, _R]],
+        failed: Callable[[_M, Unavailable], _R],
+    ) -> dict[_M, _R]:
+        """Return the same as `each`, but attempt the first group before the others begin.
+
+        If it fails, it is tried again among them.
+        """
+        done = dict[_M, _R]()
+        if len(groups) > 1 and operation.PACING.clock() < self.deadline:
+            with suppress(Unavailable):
+                done = settle(lambda: attempt(groups[0]), limit=_TOGETHER)
+        return done | self.each(groups[1:] if done else groups, attempt, failed)
 
     def _try(
         self,

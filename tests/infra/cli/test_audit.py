@@ -42,6 +42,12 @@ def test_a_batch_is_one_row(admin: Shell) -> None:
     assert shown.count(batch) == 1
     assert f'"warrants": 30, "entries": {len(entries)}, "reason": "stolen"' in shown
     assert admin.run("unrevoke", *_WHY, "--of-batch", batch, "--yes").code == 0
+    each = admin.run("audit", "list", "--batch", batch, "--parts", columns=200).out
+    assert each.count(batch) >= len(entries)
+    summary = admin.run(
+        "audit", "list", "--batch", batch, "--action", "revocation.batch", columns=500
+    ).out
+    assert '"asked": 30' in summary
     both = admin.run("audit", "list", "--warrant", warrants[0], columns=200).out
     assert both.count('"warrants": ') == 2
 

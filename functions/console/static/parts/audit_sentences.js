@@ -27,6 +27,7 @@ const DONE = {
   'revocation.extend_batch': ['set a later end of the revocations of', 'the warrants', 'warrants'],
   'revocation.create_batch': ['revoked', 'the warrants', 'warrants'],
   'revocation.delete_batch': ['took back the revocations of', 'the warrants', 'warrants'],
+  'revocation.batch': ['began', 'a call of the batch', 'calls of batches'],
   'revocation.repair': ['repaired the revocation of', 'the warrant', 'warrants'],
   'srl.regenerate': ['published', 'list', 'lists'],
   'srl.create_key': ['made', 'the list signer', 'list signers'],

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from functools import partial
 from importlib.metadata import Distribution
 from pathlib import Path
+from shutil import copytree, ignore_patterns
 from typing import Final
 
 import pytest
@@ -110,25 +111,34 @@ def test_a_client_goes_on_after_a_restore(
 ) -> None:
     """F187b: After a restore and `recover`, clients go on alone, and miss nothing that was listed.
 
-    Without `recover` they refuse the older feed, and soon clear nothing.
+    Without `recover` no server starts on the older records. If the blobs are older too, it does:
+    then the clients refuse the feed, and soon clear nothing.
     """
-    backup = tmp_path / "backup"
+    backup, older, newest = tmp_path / "backup", tmp_path / "older", tmp_path / "newest"
     with following(python, tmp_path / "floor", **settings) as client:
         server.revoke("svc_wrt_before")
         server.admin("backup", str(backup))
+        server.group.kill()
+        copytree(server.data, older, ignore=ignore_patterns("*-news"))
+        server.group.start()
         server.revoke("svc_wrt_after")
         # A recovery knows what is in the newest list.
         server.publish()
         soon(lambda: client.check("svc_wrt_after") == "revoked")
         sequence = client.status["sequence"]
         server.group.kill()
-        server.restore(backup)
+        server.data.rename(newest)
+        older.rename(server.data)
         server.group.start()
         soon(lambda: client.status["refusals"])
         soon(lambda: client.check("svc_wrt_other") == "stale")
         assert client.check("svc_wrt_after") == "revoked"
         server.group.kill()
+        server.data.rename(older)
+        newest.rename(server.data)
         server.restore(backup)
+        with pytest.raises(AssertionError, match="Run: recover local"):
+            server.group.start()
         server.admin("recover", "local")
         server.group.start()
         soon(lambda: client.check("svc_wrt_other") == "clear")

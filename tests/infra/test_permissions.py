@@ -173,7 +173,7 @@ def test_a_move_needs_what_its_policy_adds(
         for name, value in settings.items():
             monkeypatch.setenv(name, value)
         with recording(needed):
-            there = replace(wiring.build(wiring.settings(settings)), now=clock)
+            there = replace(wiring.assemble(wiring.settings(settings)), now=clock)
             for source, target in ((here, there), (there, here)):
                 cutover.begin(source, target)
                 copying.copy(source, target)

@@ -147,14 +147,17 @@ def revocations(admin: Session, authorizer: Session) -> None:
         "svc_wrt_a": True,
         "svc_wrt_b": False,
     }
-    assert admin.revocations.list_revocations(limit=1).revocations == [record]
+    named = admin.revocations.list_revocations(limit=1, include=m.RevocationInclude.NAMES)
+    assert [each.to_dict() for each in named.revocations] == [record.to_dict()]
     many = m.ChangeRevocations(
         action=m.BatchAction.REVOKE, warrant_ids=["svc_wrt_a", "svc_wrt_b"], reason="stolen"
     )
     changed = admin.revocations.change_revocations(body=many)
     known, new = changed.results
     assert (known.outcome, known.revocation_id) == (m.BatchOutcome.ALREADY_REVOKED, record.id)
-    undo = m.ChangeRevocations(action=m.BatchAction.TAKE_BACK, revocation_ids=[new.revocation_id])
+    undo = m.ChangeRevocations(
+        action=m.BatchAction.TAKE_BACK, revocation_ids=[new.revocation_id], reason="found again"
+    )
     assert admin.revocations.change_revocations(body=undo).counts.taken_back == 1
     days = admin.revocations.count_revocations().days
     assert days[-1].date >= record.created_at.date()
@@ -219,6 +222,7 @@ def fleet(admin: Session, authorizer: Session, revocation_id: str) -> None:
     assert [admin.authorizers.get_authorizer(each.id) for each in found] == found
     for each in found:
         admin.authorizers.remove_authorizer(each.id, expected=204)
+    admin.authorizers.remove_authorizers_of_key(owner=found[0].api_key_id, expected=204)
 
 
 def webhooks(session: Session) -> None:

@@ -68,7 +68,7 @@ def test_very_many_are_revoked_and_taken_back(tmp_path: Path, count: int, most: 
     lost.write_text("warrant_id\n" + "".join(f"svc_wrt_{each:06}\n" for each in range(count)))
     with local_server(tmp_path / "data") as server:
         assert _total(server) == 0
-        done = _in_terminal(server, "revoke", "--from", str(lost), "--reason", "lost")
+        done = _in_terminal(server, "revoke", "--from", str(lost), "--reason", "lost", "--yes")
         assert _total(server) == count
         assert f"{count} revoked" in done.text
         steps = re.findall(rf"(\d+)/{count}\b", done.text)

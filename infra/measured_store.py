@@ -23,12 +23,13 @@ class _Measured:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        # Now: from Python 3.12 on, `isinstance` with a protocol does not ask `__getattr__`.
+        for verb in dir(store):
+            if not verb.startswith("_") and callable(call := getattr(store, verb)):
+                setattr(self, verb, _measured(verb, call))
 
-    def __getattr__(self, verb: str) -> Callable[..., Any]:
-        call = _measured(verb, getattr(self._store, verb))
-        # The next use does not come here.
-        setattr(self, verb, call)
-        return call
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
 
 
 def _measured(verb: str, call: Callable[..., Any]) -> Callable[..., Any]:

@@ -35,15 +35,13 @@ class _Fenced:
     def __init__(self, store: Store, known: Deployment) -> None:
         self._store, self._known = store, known
         self._looked_at, self._turn = _moment(), Lock()
+        # Now: from Python 3.12 on, `isinstance` with a protocol does not ask `__getattr__`.
+        for name in dir(store):
+            if not name.startswith("_") and callable(found := getattr(store, name)):
+                setattr(self, name, self._checked(found, writes=name == "write"))
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self._store, name)
-        if not callable(found):
-            return found
-        checked = self._checked(found, writes=name == "write")
-        # The next use does not come here.
-        setattr(self, name, checked)
-        return checked
+        return getattr(self._store, name)
 
     def _checked(self, call: Callable[..., Any], *, writes: bool) -> Callable[..., Any]:
         @wraps(call)

@@ -40,6 +40,7 @@ def ports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ports]:
     wiring.from_environment.cache_clear()
     with opened(tmp_path) as found:
         yield found
+    wiring.from_environment().close()
     wiring.from_environment.cache_clear()
 
 

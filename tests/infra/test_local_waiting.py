@@ -147,7 +147,7 @@ def serve(world: World, talk: Callable[[Service], Awaitable[None]], most: int = 
     """Let `talk` send requests to a server, which is stopped afterwards."""
 
     async def both() -> None:
-        work = Threads(Waiting(most, lambda: listener(world.ports, News.FEED)))
+        work = Threads(Waiting(most, lambda: listener(world.feed.ports, News.FEED)))
         async with _serving(world, work) as service:
             await talk(service)
 

@@ -1022,12 +1022,14 @@ def _all_signers(ports: Ports, tenant_id: str) -> dict[Address, SignersMark]:
     return {partition.address(row.sk): SignersMark.from_item(row.item) for row in rows}
 
 
-def _verdicts_before_head(ports: Ports, tenant_id: str, ids: Collection[str]) -> object:
+def _verdicts_before_head(
+    ports: Ports, tenant_id: str, ids: Collection[str], covered: feed.Covered
+) -> object:
     found = feed._found(ports, tenant_id, ids)
     facts = feed_storage.facts(ports, tenant_id)
     removed = tuple(sorted(set(ids) - set(found.ends)))
     entry = Entry(facts.head.sequence + 1, tuple(sorted(found.ends)), removed)
-    return feed_storage.append(ports, facts, entry, found.ends), found
+    return feed_storage.append(ports, facts, entry, found.ends, covered), found
 
 
 def _of_live_records(ports: Ports, snapshot: Snapshot, **how: bool) -> srl_content.Found:

@@ -81,6 +81,10 @@ class Freshness:
     def __init__(self) -> None:
         self._held = OrderedDict[str, _Held]()
 
+    def forget(self) -> None:
+        """Look again at the next request of each tenant."""
+        self._held.clear()
+
     def look(self, here: ApiRequest) -> Fresh:
         """Return what the feed has; call it before the feed is read. Raises `Unavailable`."""
         tenant_id, now = here.caller.tenant_id, here.ports.now()

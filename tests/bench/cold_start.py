@@ -58,7 +58,7 @@ def run(*, rounds: int = 15) -> Iterator[Row]:
         packages = _packages(folder / "packages", artefact)
         caller = filled.operator
         created = api_keys.create(filled.ports, caller, name="bench", scopes=(Scope.ADMIN,))
-        with tables.serving(filled.ports.store) as aws:
+        with tables.serving(filled.ports) as aws:
             for start in _starts(created.secret, caller.tenant_id):
                 progress(f"cold start of {start.function}")
                 sides = [artefact.side(start, aws)]

@@ -1,4 +1,6 @@
-"""Just so much of DynamoDB as a first request asks, over loopback, from what an embedded store has.
+"""Just so much of DynamoDB and S3 as a first request asks, over loopback.
+
+The tables and the bucket have what ports on one machine have.
 
 It answers at once: what is left of a cold start is the function's own.
 """
@@ -11,9 +13,11 @@ from contextlib import contextmanager
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
+from urllib.parse import parse_qs, urlsplit
 
 from shared.adapters.dynamodb_items import encode_address, encode_item
 from shared.model.items import Address, Item, Partition, Table
+from shared.ports import Ports
 from shared.ports.store import Store
 from tests.processes import HOST
 
@@ -21,9 +25,9 @@ PREFIX: Final = "bench-"
 
 
 @contextmanager
-def serving(store: Store) -> Iterator[dict[str, str]]:
+def serving(ports: Ports) -> Iterator[dict[str, str]]:
     """The tables, whose names begin with `PREFIX`; the environment that leads there."""
-    server = ThreadingHTTPServer((HOST, 0), partial(_Handler, store))
+    server = ThreadingHTTPServer((HOST, 0), partial(_Handler, ports))
     server.daemon_threads = True
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
@@ -45,8 +49,8 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
 
-    def __init__(self, store: Store, *arguments: Any) -> None:
-        self._store = store
+    def __init__(self, ports: Ports, *arguments: Any) -> None:
+        self._store, self._blobs = ports.store, ports.blobs
         super().__init__(*arguments)
 
     def do_POST(self) -> None:
@@ -55,6 +59,29 @@ class _Handler(BaseHTTPRequestHandler):
         body = json.dumps(_answer(self._store, name, request), default=_base64).encode()
         self.send_response(200)
         self.send_header("Content-Type", "application/x-amz-json-1.0")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_GET(self) -> None:
+        url = urlsplit(self.path)
+        folder = parse_qs(url.query).get("prefix", [""])[0].rstrip("/")
+        if folder:
+            names = [
+                f"<Contents><Key>{each}</Key></Contents>" for each in self._blobs.names(folder)
+            ]
+            found = f"<KeyCount>{len(names)}</KeyCount>{''.join(names)}"
+            self._say(f"<ListBucketResult>{found}</ListBucketResult>".encode())
+        else:
+            self._say(self._blobs.get(url.path.partition("/bench-blobs/")[2]) or b"")
+
+    def do_PUT(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self._say(b"")
+
+    def _say(self, body: bytes) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "application/xml")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)

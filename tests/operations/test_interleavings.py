@@ -1023,7 +1023,7 @@ def _all_signers(ports: Ports, tenant_id: str) -> dict[Address, SignersMark]:
 
 
 def _verdicts_before_head(
-    ports: Ports, tenant_id: str, ids: Collection[str], covered: feed.Covered
+    ports: Ports, tenant_id: str, ids: Collection[str], covered: feed_storage.Covered
 ) -> object:
     found = feed._found(ports, tenant_id, ids)
     facts = feed_storage.facts(ports, tenant_id)

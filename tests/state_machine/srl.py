@@ -2,8 +2,10 @@
 
 import base64
 from datetime import timedelta
+from typing import Final
 
 from hypothesis import strategies as st
+from hypothesis.stateful import precondition
 
 from shared.errors import Unavailable
 from shared.model.srl import verification as srl_verification
@@ -15,6 +17,8 @@ from tests.state_machine.machine import Machine, step
 from tests.state_machine.service import How, between
 from tests.state_machine.strategies import FAULTS, HANDLE, HANDLES, HOW
 
+# The audit log reaches no further ahead of the clock than a day.
+_BEHIND_MAX: Final = timedelta(hours=20)
 _PATHS = st.sampled_from(["/v1/revocations/srl", "/v1/revocations/srl/signed"])
 
 
@@ -94,6 +98,17 @@ class SrlRules(Machine):
             self._check_schedule(books, tick, span, broke=broke)
         self.touched.update(self.books)
         self.count_success(bool(tick and tick.published))
+
+    @precondition(lambda self: self.latest - self.clock() < _BEHIND_MAX - timedelta(hours=2))
+    @step(seconds=st.sampled_from([1, 30, 600, 7200]))
+    def step_back(self, seconds: int) -> None:
+        """F09: the clock is set back."""
+        self.clock.advance(seconds=-seconds)
+        # Until the next list, it is not known what the one in force lacks (FEED-12).
+        for handle in HANDLES:
+            self.regenerate(handle=handle, how=How())
+        self.touched.update(self.books)
+        self.count_success()
 
     def end(self) -> None:
         """Whatever was revoked in the end is in a list."""

@@ -1,11 +1,8 @@
 """What concerns a tenant as a whole, and what befalls the service: time, and crashes."""
 
-from datetime import timedelta
-from typing import Final
 from urllib.parse import quote
 
 from hypothesis import strategies as st
-from hypothesis.stateful import precondition
 
 from tests.state_machine.attempts import OK, READERS, Done
 from tests.state_machine.books import Entry, Fields
@@ -25,9 +22,6 @@ _CHANGES = st.fixed_dictionaries(
         "list_publication": st.sampled_from(["scheduled", "follow"]),
     },
 )
-
-# The audit log reaches no further ahead of the clock than a day.
-_BEHIND_MAX: Final = timedelta(hours=20)
 
 
 class TenantRules(Machine):
@@ -93,14 +87,6 @@ class TenantRules(Machine):
     def go_on(self, seconds: int) -> None:
         """Time passes."""
         self.clock.advance(seconds=seconds)
-        self.touched.update(self.books)
-        self.count_success()
-
-    @precondition(lambda self: self.latest - self.clock() < _BEHIND_MAX - timedelta(hours=2))
-    @step(seconds=st.sampled_from([1, 30, 600, 7200]))
-    def step_back(self, seconds: int) -> None:
-        """F09: the clock is set back."""
-        self.clock.advance(seconds=-seconds)
         self.touched.update(self.books)
         self.count_success()
 

@@ -104,11 +104,11 @@ class SrlRules(Machine):
     def step_back(self, seconds: int) -> None:
         """F09: the clock is set back."""
         self.clock.advance(seconds=-seconds)
+        self.touched.update(self.books)
+        self.count_success()
         # Until the next list, it is not known what the one in force lacks (FEED-12).
         for handle in HANDLES:
             self.regenerate(handle=handle, how=How())
-        self.touched.update(self.books)
-        self.count_success()
 
     def end(self) -> None:
         """Whatever was revoked in the end is in a list."""

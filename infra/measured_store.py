@@ -29,7 +29,8 @@ class _Measured:
                 setattr(self, verb, _measured(verb, call))
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._store, name)
+        found = getattr(self._store, name)
+        return found if name.startswith("_") else _measured(name, found)
 
 
 def _measured(verb: str, call: Callable[..., Any]) -> Callable[..., Any]:

@@ -41,7 +41,9 @@ class _Fenced:
                 setattr(self, name, self._checked(found, writes=name == "write"))
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._store, name)
+        found = getattr(self._store, name)
+        is_call = callable(found) and not name.startswith("_")
+        return self._checked(found, writes=name == "write") if is_call else found
 
     def _checked(self, call: Callable[..., Any], *, writes: bool) -> Callable[..., Any]:
         @wraps(call)

@@ -233,10 +233,6 @@ def _log_is_whole(
 
     try:
         states = newest.beside(ports, tenant.tenant_id).states
-    except RescindError as error:
-        yield Finding(tenant.handle, f"its lists cannot be read: {error}", _recover(tenant))
-        return
-    try:
         for problem in whole.problems(ports, tenant.tenant_id, states, say):
             yield Finding(tenant.handle, problem, f"see {_LOG_GUIDE}")
     except RescindError as error:

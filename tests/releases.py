@@ -87,7 +87,7 @@ class Golden:
 def golden(release: str, folder: Path) -> Golden:
     """Unpack what a release left into a new folder."""
     with tarfile.open(_GOLDEN / f"{release}.tar.xz") as packed:
-        packed.extractall(folder, filter="data")
+        _unpack(packed, folder)
     # Git keeps no modes.
     for path in (folder, *folder.rglob("*")):
         path.chmod(0o700 if path.is_dir() else 0o600)
@@ -102,8 +102,14 @@ def source(release: str, folder: Path) -> Path:
     if packed.returncode:
         pytest.skip(f"the history has no release {release}: the clone is shallow, or no clone")
     with tarfile.open(fileobj=io.BytesIO(packed.stdout)) as tree:
-        tree.extractall(folder, filter="data")
+        _unpack(tree, folder)
     return folder
+
+
+def _unpack(archive: tarfile.TarFile, folder: Path) -> None:
+    # Python before 3.11.4 has no filters, and knows no argument for one.
+    archive.extraction_filter = getattr(tarfile, "data_filter", None)
+    archive.extractall(folder)
 
 
 def _make(release: str) -> None:
